@@ -1,0 +1,117 @@
+"""The command line. One short module per command, imported only when its command is typed.
+
+argparse and a table of names rather than typer: importing typer alone takes about six times as long as starting
+Python, and `lastro --help` must stay under three."""
+
+from __future__ import annotations
+
+import importlib
+import signal
+import sys
+from types import FrameType
+
+COMMANDS = {
+    "study": {
+        "new": "write a commented study file to start from",
+        "plan": "show treatments, trials, what is unavailable and why, and the expected duration",
+        "run": "run a study on this host (root)",
+        "resume": "continue a campaign that was interrupted (root)",
+        "schema": "print the JSON Schema of study files, for editors",
+    },
+    "campaign": {
+        "status": "how far a campaign is",
+        "show": "everything known of one trial; --commands: a shell script that repeats it by hand",
+        "results": "table of results; --json, --csv, --parquet",
+        "report": "write the self-contained HTML report",
+    },
+    "host": {
+        "doctor": "what this host can do, proven by doing (root)",
+        "parts": "every platform, attachment, isolation, function … with a line on each",
+        "image": "build or list the root filesystem that every platform runs (root)",
+        "clean": "remove what a crash left, exactly as the ledger lists it (root)",
+    },
+}
+_EXIT_CODES = "Exit codes: 0 done; 1 unexpected; 2 bad input; 3 this host cannot; 5 campaign database; 6 host busy; 130 interrupted."
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one command and return its exit code. The only place where errors become messages."""
+    words = sys.argv[1:] if argv is None else argv
+    if not words or words[0] in ("-h", "--help", "help"):
+        print(_help())
+        return 0 if words else 2
+    if words[0] in ("-V", "--version"):
+        from lastro import __version__
+
+        print(f"lastro {__version__}")
+        return 0
+    known = [name for group in COMMANDS.values() for name in group]
+    if words[0] not in known:
+        from lastro.errors import did_you_mean
+
+        what = "option" if words[0].startswith("-") else "command"
+        print(f"lastro: no {what} '{words[0]}': {did_you_mean(words[0], known)}", file=sys.stderr)
+        return 2
+    return _run_command(words[0], words[1:])
+
+
+def _help() -> str:
+    lines = ["usage: lastro COMMAND [OPTION ...]", "", "What virtualization costs a network function, and what isolation saves.", ""]
+    for group, commands in COMMANDS.items():
+        lines.append(f"{group}:")
+        lines += [f"  {name:<9} {summary}" for name, summary in commands.items()]
+    lines += ["", "`lastro COMMAND --help` tells the options of a command. plan, results and report need no root.", _EXIT_CODES]
+    return "\n".join(lines)
+
+
+def _run_command(name: str, rest: list[str]) -> int:
+    import argparse
+
+    from lastro.errors import LastroError
+
+    module = importlib.import_module(f"lastro.cli.{name}")
+    summary = next(group[name] for group in COMMANDS.values() if name in group)
+    parser = argparse.ArgumentParser(prog=f"lastro {name}", description=summary, epilog=module.__doc__, allow_abbrev=False)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    module.configure(parser)
+    signal.signal(signal.SIGTERM, _terminated)
+    try:
+        return int(module.run(parser.parse_args(rest)))
+    except SystemExit as exit_:  # argparse: 0 after --help, 2 after a bad argument
+        return exit_.code if isinstance(exit_.code, int) else 1
+    except LastroError as error:
+        print(f"lastro: {error.message}", file=sys.stderr)
+        if error.hint:
+            print(f"        {error.hint}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt as interrupt:
+        print(f"lastro: interrupted{': ' + str(interrupt) if str(interrupt) else ''}", file=sys.stderr)
+        return 143 if isinstance(interrupt, Terminated) else 130
+    except BrokenPipeError:  # `lastro results DIR | head`
+        sys.stdout = None
+        return 0
+    except MemoryError:
+        print("lastro: out of memory", file=sys.stderr)
+        return 1
+    except Exception as error:
+        return _unexpected(error)
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM, which ends a command as cleanly as Ctrl-C does."""
+
+
+def _terminated(_signal: int, _frame: FrameType | None) -> None:
+    raise Terminated
+
+
+def _unexpected(error: Exception) -> int:
+    """A defect of Lastro: one line for the user, the traceback in a file for whoever mends it."""
+    import tempfile
+    import traceback
+
+    with tempfile.NamedTemporaryFile("w", prefix="lastro-defect-", suffix=".txt", delete=False) as file:
+        traceback.print_exception(error, file=file)
+    print(f"lastro: a defect of Lastro itself: {type(error).__name__}: {error}", file=sys.stderr)
+    print(f"        please report it with {file.name}", file=sys.stderr)
+    return 1

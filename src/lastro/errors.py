@@ -1,0 +1,107 @@
+"""Every error that Lastro raises on purpose, its exit code and its hint.
+
+    LastroError                      1   something that Lastro did not foresee as a user's fault
+    ├── InputError                   2   what the user gave cannot be used
+    │   └── StudyError               2   … a study file: names file, key path, nearest valid name
+    ├── HostError                    3   this host cannot do what was asked
+    │   ├── NeedsRoot                3   … without root
+    │   ├── Unavailable              3   … a part is not available here: reason and remedy
+    │   └── ImageError               3   … the root filesystem could not be built or used
+    ├── StoreError                   5   the campaign's database: damaged, full disk, newer version
+    ├── HostBusy                     6   another campaign holds this host
+    └── TrialError                   -   ends the trial as invalid, never the campaign
+        ├── CommandFailed            -   an argv exited with a code that was not expected
+        ├── CommandTimeout           -   an argv did not end in time
+        ├── PlatformError            -   an instance could not be started, reached or stopped
+        └── InstrumentError          -   a tool printed what cannot be a measurement
+
+Exit code 4 is a regression found by a gate; 130 and 143 are an interruption by SIGINT and SIGTERM, after a clean end.
+A `TrialError` that reaches the command line (a probe, say) exits with 3.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+
+
+class LastroError(Exception):
+    """An error with one clear message, and a hint that says what to do."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class InputError(LastroError):
+    exit_code = 2
+
+
+class StudyError(InputError):
+    """A study file that cannot be used. `where` is the key path in the file, dotted, or empty for the whole file."""
+
+    def __init__(self, message: str, *, file: str = "", where: str = "", hint: str | None = None) -> None:
+        place = ": ".join(part for part in (file, where) if part)
+        super().__init__(f"{place}: {message}" if place else message, hint)
+        self.file, self.where = file, where
+
+
+class HostError(LastroError):
+    exit_code = 3
+
+
+class NeedsRoot(HostError):
+    pass
+
+
+class Unavailable(HostError):
+    pass
+
+
+class ImageError(HostError):
+    pass
+
+
+class StoreError(LastroError):
+    exit_code = 5
+
+
+class HostBusy(LastroError):
+    exit_code = 6
+
+
+class TrialError(LastroError):
+    exit_code = 3
+
+
+class CommandFailed(TrialError):
+    """`argv` exited with `returncode`; `stderr` is its last words."""
+
+    def __init__(self, argv: Sequence[str], returncode: int, stderr: str) -> None:
+        last_words = " / ".join(line.strip() for line in stderr.strip().splitlines()[-3:]) or "it printed no reason"
+        super().__init__(f"`{' '.join(argv)[:300]}` exited with {returncode}: {last_words[:600]}")
+        self.argv, self.returncode, self.stderr = tuple(argv), returncode, stderr
+
+
+class CommandTimeout(TrialError):
+    def __init__(self, argv: Sequence[str], timeout_s: float) -> None:
+        super().__init__(f"`{' '.join(argv)[:300]}` did not end within {timeout_s:g} s")
+        self.argv, self.timeout_s = tuple(argv), timeout_s
+
+
+class PlatformError(TrialError):
+    pass
+
+
+class InstrumentError(TrialError):
+    pass
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """The nearest valid name as a question, or the list of valid names when nothing is near."""
+    names = sorted(known)
+    near = difflib.get_close_matches(word, names, n=1, cutoff=0.6)
+    return f"did you mean '{near[0]}'?" if near else f"known here: {', '.join(names) or 'nothing'}"

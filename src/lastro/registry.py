@@ -1,0 +1,130 @@
+"""Parts by name. A part is a class with a `name` in a module of its kind's package; nothing else is edited to add one.
+
+Three places are scanned: the package of the kind (`lastro.platforms`), the folders named by the environment variable
+LASTRO_PARTS (`FOLDER/platforms/*.py`), and the entry points of the group with the package's name. A module that cannot
+be imported is kept with its reason and raises it when its part is asked for."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import os
+import pkgutil
+import sys
+from dataclasses import dataclass
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from lastro.errors import InputError, Unavailable, did_you_mean
+
+KINDS = {
+    "platform": "platforms",
+    "attachment": "attachments",
+    "isolation": "isolation",
+    "function": "functions",
+    "anomaly": "anomalies",
+    "instrument": "instruments",
+    "meter": "meters",
+    "scenario": "scenarios",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PartInfo:
+    """A part, or the reason why its module could not be imported."""
+
+    kind: str
+    name: str
+    summary: str
+    origin: str
+    cls: type[Any] | None = None
+    broken: str | None = None
+
+
+def _modules(package: str) -> list[tuple[str, str, ModuleType | ImportError]]:
+    """(default part name, origin, module or why not) for every module that may hold a part of a package."""
+    found: list[tuple[str, str, ModuleType | ImportError]] = []
+    home = importlib.import_module(f"lastro.{package}")
+    for info in pkgutil.iter_modules(home.__path__):
+        if info.name != "base" and not info.name.startswith("_"):
+            module_name = f"lastro.{package}.{info.name}"
+            found.append((info.name, module_name, _try(lambda n=module_name: importlib.import_module(n))))  # type: ignore[misc]
+    for folder in filter(None, os.environ.get("LASTRO_PARTS", "").split(os.pathsep)):
+        for file in sorted((Path(folder) / package).glob("*.py")):
+            found.append((file.stem, str(file), _try(lambda f=file: _load_file(package, f))))  # type: ignore[misc]
+    for entry in metadata.entry_points(group=f"lastro.{package}"):
+        found.append((entry.name, entry.value, _try(lambda e=entry: importlib.import_module(e.module))))  # type: ignore[misc]
+    return found
+
+
+def _try(load: Any) -> ModuleType | ImportError:
+    try:
+        module: ModuleType = load()
+    except ImportError as error:
+        return error
+    return module
+
+
+def _load_file(package: str, file: Path) -> ModuleType:
+    name = f"lastro_parts_{package}_{file.stem}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{file} is not a Python module")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+@cache
+def parts(kind: str) -> dict[str, PartInfo]:
+    """All parts of a kind, in the order of their names."""
+    found: dict[str, PartInfo] = {}
+    for default_name, origin, module in _modules(KINDS[kind]):
+        if isinstance(module, ImportError):
+            infos = [PartInfo(kind, default_name.replace("_", "-"), "cannot be imported", origin, broken=str(module))]
+        else:
+            infos = [PartInfo(kind, cls.name, cls.summary, origin, cls) for cls in _part_classes(kind, module)]
+        for info in infos:
+            if info.name in found and found[info.name].cls is not info.cls:
+                raise InputError(
+                    f"two parts of kind {kind} are named '{info.name}': {found[info.name].origin} and {origin}",
+                    "rename one of them, or take it out of LASTRO_PARTS",
+                )
+            found[info.name] = info
+    return dict(sorted(found.items()))
+
+
+def _part_classes(kind: str, module: ModuleType) -> list[type[Any]]:
+    return [
+        cls
+        for _, cls in inspect.getmembers(module, inspect.isclass)
+        if cls.__module__ == module.__name__ and getattr(cls, "kind", None) == kind and "name" in vars(cls)
+    ]
+
+
+def get(kind: str, name: str) -> Any:
+    """The class of a part.
+
+    Raises: InputError when no such part is known; Unavailable when its module could not be imported."""
+    known = parts(kind)
+    if name not in known:
+        raise InputError(f"no {kind} is named '{name}'", did_you_mean(name, known))
+    info = known[name]
+    if info.cls is None:
+        raise Unavailable(f"{kind} '{name}' cannot be used: {info.broken}", f"install what {info.origin} imports")
+    return info.cls
+
+
+def names(kind: str) -> frozenset[str]:
+    return frozenset(parts(kind))

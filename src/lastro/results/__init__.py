@@ -1,0 +1,1 @@
+"""What a trial yields, and where a campaign keeps it."""

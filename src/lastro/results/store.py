@@ -1,0 +1,345 @@
+"""The campaign's database: one SQLite file in WAL mode is the truth, and each trial is one durable transaction."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import zlib
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from lastro.errors import InputError, StoreError
+from lastro.results.samples import Outcome, Series
+from lastro.study.design import Treatment, Trial
+from lastro.study.model import Study
+
+FORMAT = 1
+DB_NAME = "campaign.db"
+MAX_ATTEMPTS = 3  # an invalid trial is repeated at most twice
+
+State = Literal["pending", "running", "valid", "invalid", "unavailable"]
+
+_SCHEMA = """
+CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE treatment(idx INTEGER PRIMARY KEY, levels TEXT NOT NULL, unavailable TEXT, remedy TEXT);
+CREATE TABLE trial(number INTEGER PRIMARY KEY, block INTEGER NOT NULL, treatment INTEGER NOT NULL REFERENCES treatment,
+                   state TEXT NOT NULL DEFAULT 'pending');
+CREATE INDEX trial_todo ON trial(number) WHERE state IN ('pending', 'running');
+CREATE INDEX trial_by_treatment ON trial(treatment);
+CREATE TABLE attempt(id INTEGER PRIMARY KEY, trial INTEGER NOT NULL REFERENCES trial, attempt INTEGER NOT NULL,
+                     started_utc TEXT NOT NULL, duration_s REAL NOT NULL, valid INTEGER NOT NULL,
+                     reasons TEXT NOT NULL, notes TEXT NOT NULL, transcript BLOB NOT NULL, UNIQUE(trial, attempt));
+CREATE TABLE measurement(attempt INTEGER NOT NULL REFERENCES attempt, metric TEXT NOT NULL, value REAL,
+                         PRIMARY KEY(attempt, metric)) WITHOUT ROWID;
+CREATE TABLE series(attempt INTEGER NOT NULL REFERENCES attempt, name TEXT NOT NULL, unit TEXT NOT NULL,
+                    samples BLOB NOT NULL, PRIMARY KEY(attempt, name)) WITHOUT ROWID;
+CREATE TABLE calibration(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE event(id INTEGER PRIMARY KEY, at_utc TEXT NOT NULL, kind TEXT NOT NULL, text TEXT NOT NULL);
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class TrialRow:
+    number: int
+    block: int
+    treatment: int
+    state: State
+    attempts: int
+
+
+@dataclass(frozen=True, slots=True)
+class TreatmentRow:
+    treatment: Treatment
+    unavailable: str | None
+    remedy: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One execution of a trial. `measurements` maps metric names to values; invalid attempts have them too."""
+
+    trial: int
+    block: int
+    treatment: int
+    attempt: int
+    started_utc: str
+    duration_s: float
+    valid: bool
+    reasons: tuple[str, ...]
+    notes: dict[str, Any]
+    measurements: dict[str, float]
+
+
+class Store:
+    """A campaign's database. Use as a context manager. Raises StoreError for whatever SQLite cannot do."""
+
+    def __init__(self, connection: sqlite3.Connection, directory: Path) -> None:
+        self._db = connection
+        self.directory = directory
+
+    @classmethod
+    def create(
+        cls,
+        directory: Path,
+        study: Study,
+        treatments: Sequence[Treatment],
+        trials: Iterable[Trial],
+        provenance: dict[str, Any],
+    ) -> Store:
+        """A new campaign in `directory`, which must not hold one already."""
+        if (directory / DB_NAME).exists():
+            raise InputError(
+                f"{directory} already holds a campaign", "continue it with `lastro resume`, or choose another -o DIR"
+            )
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            (directory / "study.toml").write_text(study.source, encoding="utf-8")
+        except OSError as error:
+            raise StoreError(f"{directory}: {error.strerror or error}", "choose another directory with -o DIR") from error
+        # The file gets its final name only when it is whole, so a crash here leaves no half campaign behind.
+        new = directory / f"{DB_NAME}.new"
+        new.unlink(missing_ok=True)
+        with _translated(directory):
+            db = sqlite3.connect(new, isolation_level=None)
+            try:
+                db.execute("PRAGMA journal_mode=OFF")
+                db.execute("BEGIN")
+                for statement in _SCHEMA.split(";"):
+                    db.execute(statement)
+                meta = {"format": FORMAT, "study": study.to_dict(), "provenance": provenance}
+                db.executemany("INSERT INTO meta VALUES (?, ?)", ((key, json.dumps(v)) for key, v in meta.items()))
+                db.executemany(
+                    "INSERT INTO treatment(idx, levels) VALUES (?, ?)",
+                    ((t.index, json.dumps(dict(t.levels))) for t in treatments),
+                )
+                db.executemany(
+                    "INSERT INTO trial(number, block, treatment) VALUES (?, ?, ?)",
+                    ((t.number, t.block, t.treatment) for t in trials),
+                )
+                db.execute("COMMIT")
+            except BaseException:
+                db.close()
+                new.unlink(missing_ok=True)
+                raise
+            db.close()
+            new.rename(directory / DB_NAME)
+        return cls.open(directory)
+
+    @classmethod
+    def open(cls, directory: Path, *, readonly: bool = False) -> Store:
+        """An existing campaign.
+
+        Raises: InputError when there is none in `directory`; StoreError when it is damaged or from a newer version."""
+        file = directory / DB_NAME
+        if not file.is_file():
+            raise InputError(f"{directory} holds no campaign ({DB_NAME} is missing)", "give the directory that `lastro run` named")
+        with _translated(directory):
+            mode = "ro" if readonly else "rw"
+            db = sqlite3.connect(f"{file.resolve().as_uri()}?mode={mode}", uri=True, isolation_level=None, timeout=10)
+            if not readonly:
+                db.execute("PRAGMA journal_mode=WAL")
+                db.execute("PRAGMA synchronous=FULL")
+            store = cls(db, directory)
+            written_by = store._meta("format")
+        if written_by > FORMAT:
+            raise StoreError(
+                f"{file} was written by a newer Lastro (format {written_by}, this one knows {FORMAT})", "update Lastro"
+            )
+        return store
+
+    def close(self) -> None:
+        self._db.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    # What the campaign is
+
+    def _meta(self, key: str) -> Any:
+        with _translated(self.directory):
+            row = self._db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+        if row is None:
+            raise StoreError(f"{self.directory / DB_NAME} has no '{key}'", "the file is damaged: run the study again")
+        return json.loads(row[0])
+
+    @property
+    def study(self) -> Study:
+        return Study.from_dict(self._meta("study"))
+
+    @property
+    def provenance(self) -> dict[str, Any]:
+        return self._meta("provenance")  # type: ignore[no-any-return]
+
+    def treatments(self) -> list[TreatmentRow]:
+        rows = self._query("SELECT idx, levels, unavailable, remedy FROM treatment ORDER BY idx")
+        return [TreatmentRow(Treatment(i, json.loads(levels)), reason, remedy) for i, levels, reason, remedy in rows]
+
+    def events(self) -> list[tuple[str, str, str]]:
+        """(UTC time, kind, text) of what befell the campaign: starts, interruptions, resumptions."""
+        return self._query("SELECT at_utc, kind, text FROM event ORDER BY id")
+
+    def calibrations(self) -> dict[str, Any]:
+        return {key: json.loads(value) for key, value in self._query("SELECT key, value FROM calibration ORDER BY key")}
+
+    # The journal
+
+    def mark_unavailable(self, treatment: int, reason: str, remedy: str | None) -> None:
+        """A treatment that cannot run here keeps its trials, with the reason."""
+        with self._transaction():
+            self._db.execute(
+                "UPDATE treatment SET unavailable = ?, remedy = ? WHERE idx = ?", (reason, remedy, treatment)
+            )
+            self._db.execute(
+                "UPDATE trial SET state = 'unavailable' WHERE treatment = ? AND state IN ('pending', 'running')",
+                (treatment,),
+            )
+
+    def next_trial(self) -> TrialRow | None:
+        """The first trial in running order that has no final verdict: the one in flight at a crash comes first."""
+        rows = self._trial_rows("WHERE state IN ('pending', 'running') ORDER BY number LIMIT 1")
+        return rows[0] if rows else None
+
+    def trial(self, number: int) -> TrialRow:
+        rows = self._trial_rows("WHERE number = ?", number)
+        if not rows:
+            last = self._query("SELECT max(number) FROM trial")[0][0]
+            raise InputError(f"{self.directory} has no trial {number}", f"trials are numbered 1 to {last}")
+        return rows[0]
+
+    def trials(self) -> list[TrialRow]:
+        return self._trial_rows("ORDER BY number")
+
+    def _trial_rows(self, rest: str, *args: int) -> list[TrialRow]:
+        sql = "SELECT number, block, treatment, state, (SELECT count(*) FROM attempt WHERE trial = number) FROM trial "
+        return [TrialRow(*row) for row in self._query(sql + rest, *args)]
+
+    def counts(self) -> dict[State, int]:
+        """Trials by state."""
+        found = dict(self._query("SELECT state, count(*) FROM trial GROUP BY state"))
+        states: tuple[State, ...] = ("pending", "running", "valid", "invalid", "unavailable")
+        return {state: found.get(state, 0) for state in states}
+
+    def begin(self, number: int) -> None:
+        """Mark a trial as in flight, before anything is made for it."""
+        with self._transaction():
+            self._db.execute("UPDATE trial SET state = 'running' WHERE number = ?", (number,))
+
+    def finish(
+        self, number: int, outcome: Outcome, *, started_utc: str, duration_s: float, transcript: list[dict[str, Any]]
+    ) -> State:
+        """Write one attempt whole, in one durable transaction, and return the state of its trial after it."""
+        with self._transaction():
+            attempt = 1 + self._db.execute("SELECT count(*) FROM attempt WHERE trial = ?", (number,)).fetchone()[0]
+            state: State = "valid" if outcome.valid else "invalid" if attempt >= MAX_ATTEMPTS else "pending"
+            row = (
+                number, attempt, started_utc, duration_s, outcome.valid,
+                json.dumps(outcome.invalid_because), json.dumps(outcome.notes), _pack(transcript),
+            )  # fmt: skip
+            attempt_id = self._db.execute(
+                "INSERT INTO attempt(trial, attempt, started_utc, duration_s, valid, reasons, notes, transcript)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                row,
+            ).lastrowid
+            self._db.executemany(
+                "INSERT INTO measurement VALUES (?, ?, ?)",
+                ((attempt_id, metric, value) for metric, value in outcome.measurements.items()),
+            )
+            self._db.executemany(
+                "INSERT INTO series VALUES (?, ?, ?, ?)",
+                ((attempt_id, s.name, s.unit, zlib.compress(array("d", s.values).tobytes())) for s in outcome.series),
+            )
+            self._db.execute("UPDATE trial SET state = ? WHERE number = ?", (state, number))
+        return state
+
+    def save_calibration(self, key: str, value: Any) -> None:
+        with self._transaction():
+            self._db.execute("INSERT OR REPLACE INTO calibration VALUES (?, ?)", (key, json.dumps(value)))
+
+    def log(self, at_utc: str, kind: str, text: str) -> None:
+        with self._transaction():
+            self._db.execute("INSERT INTO event(at_utc, kind, text) VALUES (?, ?, ?)", (at_utc, kind, text))
+
+    # What the trials yielded
+
+    def attempts(self, trial: int | None = None) -> list[Attempt]:
+        """Every attempt with its measurements, in running order; of one trial, when its number is given."""
+        where, args = ("WHERE a.trial = ?", (trial,)) if trial is not None else ("", ())
+        values: dict[int, dict[str, float]] = {}
+        for attempt_id, metric, value in self._query(
+            f"SELECT m.attempt, metric, value FROM measurement m JOIN attempt a ON a.id = m.attempt {where}", *args
+        ):
+            values.setdefault(attempt_id, {})[metric] = float("nan") if value is None else value
+        rows = self._query(
+            "SELECT a.id, a.trial, t.block, t.treatment, attempt, started_utc, duration_s, valid, reasons, notes"
+            f" FROM attempt a JOIN trial t ON t.number = a.trial {where} ORDER BY a.id",
+            *args,
+        )
+        return [
+            Attempt(
+                number, block, treatment, attempt, started, duration_s, bool(valid),
+                tuple(json.loads(reasons)), json.loads(notes), values.get(attempt_id, {}),
+            )
+            for attempt_id, number, block, treatment, attempt, started, duration_s, valid, reasons, notes in rows
+        ]  # fmt: skip
+
+    def series(self, trial: int, attempt: int) -> list[Series]:
+        rows = self._query(
+            "SELECT name, unit, samples FROM series s JOIN attempt a ON a.id = s.attempt"
+            " WHERE a.trial = ? AND a.attempt = ? ORDER BY name",
+            trial,
+            attempt,
+        )
+        return [Series(name, unit, tuple(array("d", zlib.decompress(samples)))) for name, unit, samples in rows]
+
+    def transcript(self, trial: int, attempt: int) -> list[dict[str, Any]]:
+        """Every command of an attempt, as `host.Completed.to_dict` wrote it."""
+        rows = self._query("SELECT transcript FROM attempt WHERE trial = ? AND attempt = ?", trial, attempt)
+        return json.loads(zlib.decompress(rows[0][0])) if rows else []
+
+    # SQLite
+
+    def _query(self, sql: str, *args: int) -> list[Any]:
+        with _translated(self.directory):
+            return self._db.execute(sql, args).fetchall()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        with _translated(self.directory):
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._db.execute("COMMIT")
+            except BaseException:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+                raise
+
+
+def _pack(value: Any) -> bytes:
+    return zlib.compress(json.dumps(value).encode())
+
+
+@contextmanager
+def _translated(directory: Path) -> Iterator[None]:
+    """SQLite's errors as StoreErrors that say what to do."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        hints = {
+            "full": "free some space; the trials written so far are safe, and `lastro resume` continues",
+            "locked": "another Lastro is writing to this campaign: wait for it to end",
+            "readonly": "make the directory writable",
+        }
+        hint = next((text for word, text in hints.items() if word in str(error)), "check the disk and its permissions")
+        raise StoreError(f"{directory / DB_NAME}: {error}", hint) from error
+    except sqlite3.DatabaseError as error:
+        raise StoreError(
+            f"{directory / DB_NAME} is not a readable campaign: {error}", "restore it from a copy, or run the study again"
+        ) from error

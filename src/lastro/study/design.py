@@ -1,0 +1,82 @@
+"""From factors to ordered trials: the full factorial, less exclusions, in randomised complete blocks."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from lastro.study.model import Level, Study
+
+
+@dataclass(frozen=True, slots=True)
+class Treatment:
+    """One level of every factor. `index` counts from 0 in the order of the factors' levels as written."""
+
+    index: int
+    levels: Mapping[str, Level]
+
+    @property
+    def id(self) -> str:
+        return f"t{self.index + 1:03d}"
+
+    @property
+    def label(self) -> str:
+        return " · ".join(str(level) for level in self.levels.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One treatment in one block. `number` counts from 1 in the order in which trials run."""
+
+    number: int
+    block: int
+    treatment: int
+
+
+def factorial_size(study: Study) -> int:
+    """Treatments of the full factorial, before exclusions."""
+    return math.prod(len(factor.levels) for factor in study.factors)
+
+
+def treatments(study: Study) -> list[Treatment]:
+    """Every combination of levels that no exclusion matches, the last factor varying fastest."""
+    names = [factor.name for factor in study.factors]
+    kept: list[Treatment] = []
+    for combination in itertools.product(*(factor.levels for factor in study.factors)):
+        levels = dict(zip(names, combination, strict=True))
+        if not any(rule.matches(levels) for rule in study.exclusions):
+            kept.append(Treatment(len(kept), levels))
+    return kept
+
+
+def trials(study: Study, n_treatments: int) -> Iterator[Trial]:
+    """Every trial in running order. Block b is shuffled by a generator seeded with the study's seed and b alone,
+
+    so the order of a block does not depend on how many blocks there are (Montgomery, Design and Analysis of
+    Experiments, chapter 4: randomise within blocks)."""
+    number = 0
+    for block in range(1, study.design.replicates + 1):
+        order = list(range(n_treatments))
+        random.Random(f"{study.design.seed}:{block}").shuffle(order)
+        for treatment in order:
+            number += 1
+            yield Trial(number, block, treatment)
+
+
+def baseline_indices(study: Study, all_treatments: Sequence[Treatment]) -> dict[int, int]:
+    """For each treatment, the treatment against which its ratio is taken: the same levels but for the factors
+
+    named in the baseline. A treatment whose baseline was excluded has none; without a baseline nobody has."""
+    if not study.design.baseline:
+        return {}
+    by_levels = {tuple(treatment.levels.items()): treatment.index for treatment in all_treatments}
+    found = {}
+    for treatment in all_treatments:
+        levels = {name: study.design.baseline.get(name, level) for name, level in treatment.levels.items()}
+        reference = by_levels.get(tuple(levels.items()))
+        if reference is not None:
+            found[treatment.index] = reference
+    return found

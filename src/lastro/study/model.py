@@ -1,0 +1,122 @@
+"""The study as frozen data: what a study file says, once it has been found to be sound."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from lastro.results.samples import Metric
+
+Level = str | int | float | bool
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A quantity that a scenario lets a study choose: constant in `[settings]`, or a factor. The name carries the unit."""
+
+    name: str
+    default: Level
+    summary: str
+    minimum: float | None = None
+    maximum: float | None = None
+    choices: tuple[str, ...] = ()
+
+    @property
+    def is_duration(self) -> bool:
+        """Durations are what a profile may change, besides the number of replicates."""
+        return self.name.endswith("_s")
+
+
+@dataclass(frozen=True, slots=True)
+class ScenarioSchema:
+    """What a scenario offers to a study. `parts` maps each factor that is a kind of part to its known names."""
+
+    name: str
+    summary: str
+    parts: Mapping[str, frozenset[str]]
+    combinable: frozenset[str]  # part factors whose levels may be joined by "+", such as isolation
+    settings: Mapping[str, Setting]
+    metrics: Mapping[str, Metric]
+
+
+@dataclass(frozen=True, slots=True)
+class Factor:
+    name: str
+    levels: tuple[Level, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Exclusion:
+    """Treatments in which every factor of `when` has one of the levels listed for it are not part of the design."""
+
+    when: Mapping[str, tuple[Level, ...]]
+    reason: str
+
+    def matches(self, levels: Mapping[str, Level]) -> bool:
+        return all(levels.get(factor) in wanted for factor, wanted in self.when.items())
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """Replicated randomised complete blocks; `baseline` holds the levels against which ratios are taken."""
+
+    replicates: int = 5
+    seed: int = 1
+    order: str = "randomised-blocks"
+    confidence: float = 0.95
+    baseline: Mapping[str, Level] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    name: str
+    title: str
+    description: str
+    scenario: str
+    factors: tuple[Factor, ...]
+    settings: Mapping[str, Level]  # constants, defaults filled in; part kinds that are no factor are here too
+    metrics: tuple[Metric, ...]  # those that the study is about, in the order in which they are reported
+    design: Design
+    exclusions: tuple[Exclusion, ...] = ()
+    profiles: Mapping[str, Mapping[str, Level]] = field(default_factory=dict)
+    profile: str | None = None
+    source: str = ""  # the text of the file
+    file: str = ""
+
+    def with_profile(self, name: str) -> Study:
+        """The study under one of its profiles: other durations and replicates, all else the same."""
+        changes = dict(self.profiles[name])
+        replicates = int(changes.pop("replicates", self.design.replicates))
+        return replace(
+            self,
+            settings={**self.settings, **changes},
+            design=replace(self.design, replicates=replicates),
+            profile=name,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON-able data, for the campaign's database; `from_dict` is its inverse."""
+        return {item.name: _plain(getattr(self, item.name)) for item in fields(self)}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Study:
+        values = dict(data)
+        values["factors"] = tuple(Factor(f["name"], tuple(f["levels"])) for f in data["factors"])
+        values["metrics"] = tuple(Metric(**metric) for metric in data["metrics"])
+        values["design"] = Design(**data["design"])
+        values["exclusions"] = tuple(
+            Exclusion({name: tuple(levels) for name, levels in rule["when"].items()}, rule["reason"])
+            for rule in data["exclusions"]
+        )
+        return cls(**values)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Factor | Metric | Design | Exclusion):
+        return {item.name: _plain(getattr(value, item.name)) for item in fields(value)}
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]
+    return value

@@ -1,0 +1,62 @@
+"""Rates, sizes and durations: written by people, printed for people."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from lastro.errors import InputError
+
+_DECIMAL = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
+_BINARY = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+
+
+def parse_rate_bps(text: str) -> float:
+    """'10M' -> 1e7 bit/s, with decimal prefixes as iperf3 and ethtool use them.
+
+    Raises: InputError when it is no rate."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kKmMgGtT]?)(?:bit/s|bps)?", text.strip())
+    if not match:
+        raise InputError(f"'{text}' is not a rate", "write bits per second with a prefix, such as 10M or 1.5G")
+    return float(match[1]) * _DECIMAL[match[2].lower()]
+
+
+def parse_size_bytes(text: str) -> int:
+    """'128M' -> 134217728 bytes, with binary prefixes as cgroups and stress-ng use them.
+
+    Raises: InputError when it is no size."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kKmMgGtT]?)i?[bB]?", text.strip())
+    if not match:
+        raise InputError(f"'{text}' is not a size", "write bytes with a prefix, such as 128M or 2G")
+    return int(float(match[1]) * _BINARY[match[2].lower()])
+
+
+def human_bytes(n_bytes: float) -> str:
+    """1536 -> '1.5 KiB'."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(n_bytes) < 1024:
+            return f"{n_bytes:.0f} {unit}" if unit == "B" else f"{n_bytes:.1f} {unit}"
+        n_bytes /= 1024
+    return f"{n_bytes:.1f} TiB"
+
+
+def human_duration(seconds: float) -> str:
+    """75 -> '1 min 15 s'; 0.25 -> '250 ms'."""
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+
+
+def significant(value: float, digits: int = 4) -> str:
+    """A number with so many significant digits and no exponent where a reader would not want one: 3012, 0.04593."""
+    if value == 0 or not math.isfinite(value):
+        return "0" if value == 0 else str(value)
+    magnitude = math.floor(math.log10(abs(value)))
+    if not -6 < magnitude < 9:
+        return f"{value:.{digits - 1}e}"
+    return f"{value:.{max(0, digits - 1 - magnitude)}f}"
