@@ -1,0 +1,124 @@
+"""A host is a thing that runs argv. Everything done to a machine goes through `run`, `spawn` and `write_text`,
+
+so that every trial has an exact transcript, from which a shell script can repeat it by hand."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+_KEEP_BYTES = 200_000  # of each stream in a transcript: an iperf3 report of a minute has about 40 kB
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """A command that ended. `started_s` and `duration_s` are on the controller's monotonic clock."""
+
+    argv: tuple[str, ...]
+    returncode: int
+    stdout: bytes
+    stderr: bytes
+    started_s: float
+    duration_s: float
+    stdin: bytes | None = None
+
+    @property
+    def text(self) -> str:
+        return self.stdout.decode(errors="replace")
+
+    @property
+    def error_text(self) -> str:
+        return self.stderr.decode(errors="replace")
+
+
+class Transcript:
+    """Every step on a host, in order, as JSON-able records of kind `run`, `spawn` or `write`."""
+
+    def __init__(self) -> None:
+        self.records: list[dict[str, Any]] = []
+
+    def add_run(self, done: Completed) -> None:
+        self.records.append(
+            {
+                "kind": "run", "argv": list(done.argv), "stdin": _text(done.stdin), "returncode": done.returncode,
+                "stdout": _text(done.stdout), "stderr": _text(done.stderr),
+                "started_s": round(done.started_s, 6), "duration_s": round(done.duration_s, 6),
+            }
+        )  # fmt: skip
+
+    def add_spawn(self, argv: Sequence[str], started_s: float) -> None:
+        self.records.append({"kind": "spawn", "argv": list(argv), "started_s": round(started_s, 6)})
+
+    def add_write(self, path: str, text: str) -> None:
+        self.records.append({"kind": "write", "path": path, "text": text})
+
+
+def _text(data: bytes | None) -> str | None:
+    return None if data is None else data[:_KEEP_BYTES].decode(errors="replace")
+
+
+class Process(ABC):
+    """A command that goes on in the background, such as a server. It ends at the latest when its owner does."""
+
+    argv: tuple[str, ...]
+
+    @abstractmethod
+    def wait_line(self, needle: str, timeout_s: float) -> str:
+        """The first line of standard output that holds `needle`.
+
+        Raises: CommandFailed when the process ends before; CommandTimeout."""
+
+    @abstractmethod
+    def alive(self) -> bool: ...
+
+    @abstractmethod
+    def stop(self) -> Completed:
+        """End it by SIGTERM, then SIGKILL, if it has not ended by itself; its output and exit code."""
+
+
+class Host(ABC):
+    """A machine. Local or remote, its commands are argv with optional standard input; no shell in between."""
+
+    name: str
+
+    def __init__(self) -> None:
+        self.transcript = Transcript()
+
+    @abstractmethod
+    def run(
+        self, argv: Sequence[str], *, stdin: str | bytes | None = None, timeout_s: float = 60.0, check: bool = True
+    ) -> Completed:
+        """Run to the end. It returns when the process ends, even if a daemon that it left still holds its output.
+
+        Raises: CommandFailed when `check` and the exit code is not 0; CommandTimeout after `timeout_s`;
+        Unavailable when there is no such program."""
+
+    @abstractmethod
+    def spawn(self, argv: Sequence[str]) -> Process: ...
+
+    @abstractmethod
+    def write_text(self, path: str, text: str) -> None:
+        """Write a file, and make its directory if need be."""
+
+    @abstractmethod
+    def read_text(self, path: str) -> str:
+        """The text of a file, such as one of /proc or of a cgroup. Raises: OSError when it cannot be read."""
+
+    @abstractmethod
+    def which(self, program: str) -> str | None: ...
+
+    def run_json(self, argv: Sequence[str], *, timeout_s: float = 60.0) -> Any:
+        return json.loads(self.run(argv, timeout_s=timeout_s).stdout)
+
+    @contextmanager
+    def recorded(self) -> Iterator[Transcript]:
+        """Everything done inside the block goes to a transcript of its own."""
+        outer, self.transcript = self.transcript, Transcript()
+        try:
+            yield self.transcript
+        finally:
+            self.transcript = outer

@@ -1,0 +1,278 @@
+"""Control groups, version 1 (one tree per controller) and version 2 (one tree), behind one small interface.
+
+Names are paths below the root of every tree, such as `/lastro/1a2b3c/source`. Source: the kernel's
+admin-guide/cgroup-v1 and admin-guide/cgroup-v2."""
+
+from __future__ import annotations
+
+import os
+import time
+from abc import ABC, abstractmethod
+from contextlib import suppress
+from dataclasses import dataclass, fields
+from pathlib import Path
+from signal import SIGKILL
+
+_PERIOD_US = 100_000
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """Limits and reservations of an instance. None means: not set.
+
+    cpus: CPU time per time (a hard quota). cpu_weight: share under contention, 1 to 10000, 100 is usual.
+    memory_bytes: hard limit. memory_reserved_bytes: reclaimed last. Rates are per second, on `block_device`."""
+
+    cpus: float | None = None
+    cpu_weight: int | None = None
+    cpuset: str | None = None
+    memory_bytes: int | None = None
+    memory_reserved_bytes: int | None = None
+    read_bps: int | None = None
+    write_bps: int | None = None
+    read_iops: int | None = None
+    write_iops: int | None = None
+    block_device: str | None = None  # "MAJOR:MINOR"
+
+    def __bool__(self) -> bool:
+        return any(getattr(self, field.name) is not None for field in fields(self))
+
+    @property
+    def cpu_shares(self) -> int | None:
+        """The weight on version 1's scale (2 to 262144, 1024 is usual)."""
+        return None if self.cpu_weight is None else max(2, min(262_144, round(self.cpu_weight * 1024 / 100)))
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a group has used since it was made: CPU seconds, bytes, operations."""
+
+    cpu_s: float = 0.0
+    user_s: float = 0.0
+    memory_bytes: int = 0
+    memory_peak_bytes: int = 0
+    read_bytes: int = 0
+    write_bytes: int = 0
+    read_ops: int = 0
+    write_ops: int = 0
+
+    def since(self, earlier: Usage) -> Usage:
+        """The use between two readings. Memory is not a difference: current and peak as they are now."""
+        kept = {"memory_bytes", "memory_peak_bytes"}
+        return Usage(
+            **{
+                f.name: getattr(self, f.name) - (0 if f.name in kept else getattr(earlier, f.name)) for f in fields(self)
+            }
+        )
+
+
+class Cgroups(ABC):
+    version: int
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    @abstractmethod
+    def directories(self, name: str) -> list[Path]:
+        """Where the group is in every tree."""
+
+    @abstractmethod
+    def usage(self, name: str) -> Usage: ...
+
+    @abstractmethod
+    def settings(self, resources: Resources) -> list[tuple[str, str]]:
+        """(file below the root, with {name} for the group; value) that put limits into force, in order."""
+
+    def make(self, name: str) -> None:
+        for directory in self.directories(name):
+            directory.mkdir(parents=True, exist_ok=True)
+
+    def limit(self, name: str, resources: Resources) -> None:
+        """Put limits into force. Raises: OSError when the kernel refuses one."""
+        for file, value in self.settings(resources):
+            (self.root / file.format(name=name.strip("/"))).write_text(value)
+
+    def pids(self, name: str) -> set[int]:
+        """Processes in the group and below it."""
+        found: set[int] = set()
+        for directory in self.directories(name):
+            for file in directory.rglob("cgroup.procs") if directory.is_dir() else ():
+                with suppress(OSError):
+                    found.update(int(line) for line in file.read_text().split())
+        return found
+
+    def remove(self, name: str, patience_s: float = 5.0) -> None:
+        """End what is in the group and below it, and remove all of it.
+
+        Raises: OSError when the kernel does not let it go in time."""
+        deadline = time.monotonic() + patience_s
+        for pid in self.pids(name):
+            with suppress(ProcessLookupError):
+                os.kill(pid, SIGKILL)
+        for directory in self.directories(name):
+            for path in [*sorted(directory.rglob("*/"), reverse=True), directory] if directory.is_dir() else ():
+                _rmdir_when_empty(path, deadline)
+
+
+def _rmdir_when_empty(path: Path, deadline: float) -> None:
+    """A killed process leaves its group only when it has been torn down: busy for a moment is no error."""
+    while True:
+        try:
+            path.rmdir()
+        except FileNotFoundError:
+            return
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.002)
+        else:
+            return
+
+
+class CgroupsV1(Cgroups):
+    """Also hybrid hosts, whose version 2 tree holds no controller that we need."""
+
+    version = 1
+
+    def directories(self, name: str) -> list[Path]:
+        trees = sorted(tree for tree in self.root.iterdir() if tree.is_dir() and not tree.is_symlink())
+        return [tree / name.strip("/") for tree in trees]
+
+    def make(self, name: str) -> None:
+        super().make(name)
+        # A new cpuset group is empty and takes no process until it has CPUs and memory nodes of its parent.
+        top = self.root / "cpuset"
+        current = top
+        for part in Path(name.strip("/")).parts if top.is_dir() else ():
+            parent, current = current, current / part
+            for file in ("cpuset.cpus", "cpuset.mems"):
+                if not (current / file).read_text().strip():
+                    (current / file).write_text((parent / file).read_text())
+
+    def usage(self, name: str) -> Usage:
+        def read(controller: str, file: str) -> str:
+            return (self.root / controller / name.strip("/") / file).read_text()
+
+        io = {field: _blkio_total(read("blkio", file)) for field, file in _BLKIO_FILES.items()}
+        user_ticks = int(read("cpuacct", "cpuacct.stat").split()[1])
+        return Usage(
+            cpu_s=int(read("cpuacct", "cpuacct.usage")) / 1e9,
+            user_s=user_ticks / _TICKS,
+            memory_bytes=int(read("memory", "memory.usage_in_bytes")),
+            memory_peak_bytes=int(read("memory", "memory.max_usage_in_bytes")),
+            read_bytes=io["bytes"][0],
+            write_bytes=io["bytes"][1],
+            read_ops=io["ops"][0],
+            write_ops=io["ops"][1],
+        )
+
+    def settings(self, resources: Resources) -> list[tuple[str, str]]:
+        r = resources
+        device = r.block_device
+        wanted = [
+            ("cpuset/{name}/cpuset.cpus", r.cpuset),
+            ("cpu/{name}/cpu.cfs_period_us", _PERIOD_US if r.cpus is not None else None),
+            ("cpu/{name}/cpu.cfs_quota_us", round(r.cpus * _PERIOD_US) if r.cpus is not None else None),
+            ("cpu/{name}/cpu.shares", r.cpu_shares),
+            ("memory/{name}/memory.limit_in_bytes", r.memory_bytes),
+            ("memory/{name}/memory.soft_limit_in_bytes", r.memory_reserved_bytes),
+            ("blkio/{name}/blkio.throttle.read_bps_device", _on(device, r.read_bps)),
+            ("blkio/{name}/blkio.throttle.write_bps_device", _on(device, r.write_bps)),
+            ("blkio/{name}/blkio.throttle.read_iops_device", _on(device, r.read_iops)),
+            ("blkio/{name}/blkio.throttle.write_iops_device", _on(device, r.write_iops)),
+        ]
+        return [(file, str(value)) for file, value in wanted if value is not None]
+
+
+_BLKIO_FILES = {"bytes": "blkio.throttle.io_service_bytes", "ops": "blkio.throttle.io_serviced"}
+
+
+def _blkio_total(text: str) -> tuple[int, int]:
+    """(reads, writes) over all devices, from lines such as '254:0 Read 4096'."""
+    totals = {"Read": 0, "Write": 0}
+    for line in text.splitlines():
+        words = line.split()
+        if len(words) == 3 and words[1] in totals:
+            totals[words[1]] += int(words[2])
+    return totals["Read"], totals["Write"]
+
+
+def _on(device: str | None, value: int | None) -> str | None:
+    return f"{device} {value}" if device and value is not None else None
+
+
+class CgroupsV2(Cgroups):
+    version = 2
+    _controllers = ("cpuset", "cpu", "io", "memory", "pids")
+
+    def directories(self, name: str) -> list[Path]:
+        return [self.root / name.strip("/")]
+
+    def make(self, name: str) -> None:
+        super().make(name)
+        # A controller is there only when every group above has it switched on for its children.
+        above = self.root
+        for part in Path(name.strip("/")).parts:
+            for controller in self._controllers:
+                with suppress(OSError):
+                    (above / "cgroup.subtree_control").write_text(f"+{controller}")
+            above /= part
+
+    def usage(self, name: str) -> Usage:
+        directory = self.root / name.strip("/")
+
+        def read(file: str) -> str:
+            try:
+                return (directory / file).read_text()
+            except FileNotFoundError:  # memory.peak is there from kernel 5.19 on
+                return ""
+
+        cpu = {key: int(value) for key, value in (line.split() for line in read("cpu.stat").splitlines())}
+        io = {"rbytes": 0, "wbytes": 0, "rios": 0, "wios": 0}
+        for word in read("io.stat").split():
+            key, _, value = word.partition("=")
+            if key in io:
+                io[key] += int(value)
+        current = int(read("memory.current") or 0)
+        return Usage(
+            cpu_s=cpu.get("usage_usec", 0) / 1e6,
+            user_s=cpu.get("user_usec", 0) / 1e6,
+            memory_bytes=current,
+            memory_peak_bytes=int(read("memory.peak") or current),
+            read_bytes=io["rbytes"],
+            write_bytes=io["wbytes"],
+            read_ops=io["rios"],
+            write_ops=io["wios"],
+        )
+
+    def settings(self, resources: Resources) -> list[tuple[str, str]]:
+        r = resources
+        rates = {"rbps": r.read_bps, "wbps": r.write_bps, "riops": r.read_iops, "wiops": r.write_iops}
+        given = " ".join(f"{key}={value}" for key, value in rates.items() if value is not None)
+        wanted = [
+            ("{name}/cpuset.cpus", r.cpuset),
+            ("{name}/cpu.max", f"{round(r.cpus * _PERIOD_US)} {_PERIOD_US}" if r.cpus is not None else None),
+            ("{name}/cpu.weight", r.cpu_weight),
+            ("{name}/memory.max", r.memory_bytes),
+            ("{name}/memory.low", r.memory_reserved_bytes),
+            ("{name}/io.max", f"{r.block_device} {given}" if r.block_device and given else None),
+        ]
+        return [(file, str(value)) for file, value in wanted if value is not None]
+
+
+def detect(root: Path = Path("/sys/fs/cgroup")) -> Cgroups:
+    """Version 2 when its controllers are at the root of the mount, as systemd hosts have it; else version 1."""
+    return CgroupsV2(root) if (root / "cgroup.controllers").exists() else CgroupsV1(root)
+
+
+def block_device_of(path: Path) -> str | None:
+    """'MAJOR:MINOR' of the block device under a path, or None when a file system without one holds it (tmpfs, overlay)."""
+    device = path.stat().st_dev
+    number = f"{os.major(device)}:{os.minor(device)}"
+    node = Path(f"/sys/dev/block/{number}")
+    if not node.exists():
+        return None
+    # Throttling works on whole disks: for a partition, its parent.
+    whole = node.resolve().parent / "dev" if (node / "partition").exists() else node / "dev"
+    return whole.read_text().strip()

@@ -1,0 +1,269 @@
+"""Own what you make: each kernel object and directory is written down before it is made, and undone from what is written.
+
+The ledger is one SQLite file of the host, not of a campaign: it survives the loss of a campaign's directory and
+also holds what `lastro doctor` makes. A session is one run of one Lastro process; it is dead when that process is."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import shutil
+import signal
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lastro.errors import HostBusy, HostError, StoreError, TrialError
+from lastro.host import cgroups
+from lastro.host.base import Host
+from lastro.host.local import OWNER_VARIABLE, LocalHost
+
+STATE_DIR = Path(os.environ.get("LASTRO_STATE", "/var/lib/lastro"))
+RUN_DIR = Path(os.environ.get("LASTRO_RUN", "/run/lastro"))
+NETNS_DIR = Path("/run/netns")
+_KILL_PATIENCE_S = 5.0
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS session(token TEXT PRIMARY KEY, pid INTEGER, started INTEGER, purpose TEXT);
+CREATE TABLE IF NOT EXISTS object(id INTEGER PRIMARY KEY, session TEXT NOT NULL, kind TEXT NOT NULL, name TEXT NOT NULL);
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Owned:
+    """An object of the ledger."""
+
+    id: int
+    session: str
+    kind: str
+    name: str
+
+
+class Ledger:
+    """The host's list of what Lastro has made and not yet removed."""
+
+    def __init__(self, state: Path = STATE_DIR) -> None:
+        self.state = state
+        try:
+            state.mkdir(parents=True, exist_ok=True)
+            self._db = sqlite3.connect(state / "ledger.db", isolation_level=None, timeout=10)
+            self._db.execute("PRAGMA journal_mode=WAL")
+            # A crash of Lastro loses nothing this way, and a crash of the host takes kernel objects with it.
+            self._db.execute("PRAGMA synchronous=NORMAL")
+            self._db.executescript(_SCHEMA)
+        except (OSError, sqlite3.Error) as error:
+            raise StoreError(f"{state}/ledger.db: {error}", "is the disk full, or the directory not writable?") from error
+
+    def close(self) -> None:
+        self._db.close()
+
+    def add(self, session: str, kind: str, name: str) -> int:
+        try:
+            row = self._db.execute("INSERT INTO object(session, kind, name) VALUES (?, ?, ?)", (session, kind, name))
+        except sqlite3.Error as error:
+            raise StoreError(f"{self.state}/ledger.db: {error}", "free some space on that disk") from error
+        assert row.lastrowid is not None
+        return row.lastrowid
+
+    def drop(self, object_id: int) -> None:
+        self._db.execute("DELETE FROM object WHERE id = ?", (object_id,))
+
+    def open_session(self, token: str, purpose: str) -> None:
+        pid = os.getpid()
+        self._db.execute("INSERT INTO session VALUES (?, ?, ?, ?)", (token, pid, _start_time(pid), purpose))
+
+    def close_session(self, token: str) -> None:
+        """Forget a session that left nothing."""
+        self._db.execute("DELETE FROM session WHERE token = ? AND NOT EXISTS (SELECT 1 FROM object WHERE session = ?)", (token, token))
+
+    def dead_sessions(self) -> list[str]:
+        rows = self._db.execute("SELECT token, pid, started FROM session").fetchall()
+        return [token for token, pid, started in rows if _start_time(pid) != started]
+
+    def objects(self, session: str) -> list[Owned]:
+        """What a session still owns, the newest first: the order in which to undo it."""
+        rows = self._db.execute("SELECT id, session, kind, name FROM object WHERE session = ? ORDER BY id DESC", (session,))
+        return [Owned(*row) for row in rows]
+
+    def clean(self) -> list[Owned]:
+        """Undo what dead sessions left, and return it. Raises: HostError when something could not be removed."""
+        removed, stuck = [], []
+        for token in self.dead_sessions():
+            _end_processes(token)
+            for owned in self.objects(token):
+                try:
+                    UNDO[owned.kind](LocalHost(token), owned.name)
+                except (TrialError, OSError) as error:
+                    stuck.append(f"{owned.kind} {owned.name}: {error}")
+                else:
+                    self.drop(owned.id)
+                    removed.append(owned)
+            self.close_session(token)
+        if stuck:
+            raise HostError("could not remove " + "; ".join(stuck), "see what holds it, then run `lastro clean` again")
+        return removed
+
+
+class Session:
+    """One run of Lastro on this host: its token, its directories, and the objects that it owns."""
+
+    def __init__(self, ledger: Ledger, token: str, host: Host) -> None:
+        self.ledger, self.token, self.host = ledger, token, host
+        self.run_dir = RUN_DIR / token  # small files: bundles, sockets
+        self.scratch_dir = ledger.state / "scratch" / token  # on a real disk: writable layers
+        self.cgroup = f"/lastro/{token}"
+
+    def netns_name(self, role: str) -> str:
+        return f"lastro-{self.token}-{role}"
+
+    @contextmanager
+    def owned(self, kind: str, name: str) -> Iterator[None]:
+        """Write an object down before it is made; on leaving, undo it and forget it.
+
+        What cannot be undone stays in the ledger for `lastro clean`, and raises."""
+        object_id = self.ledger.add(self.token, kind, name)
+        try:
+            yield
+        finally:
+            UNDO[kind](self.host, name)
+            self.ledger.drop(object_id)
+
+    def owned_objects(self) -> list[Owned]:
+        return self.ledger.objects(self.token)
+
+
+@contextmanager
+def session(purpose: str, *, state: Path = STATE_DIR, wait: bool = False) -> Iterator[Session]:
+    """Hold the host, clean what dead sessions left, and own what is made inside the block.
+
+    Raises: HostBusy when another Lastro holds the host and `wait` is false."""
+    ledger = Ledger(state)
+    with ExitStack() as stack:
+        stack.callback(ledger.close)
+        stack.enter_context(_lock(state, purpose, wait))
+        ledger.clean()
+        token = secrets.token_hex(3)
+        ledger.open_session(token, purpose)
+        stack.callback(ledger.close_session, token)
+        held = Session(ledger, token, LocalHost(token))
+        if not _mounts_below(str(NETNS_DIR)):
+            stack.enter_context(held.owned("netns-dir", str(NETNS_DIR)))
+        # These three hold all of an instance but its network: undoing them ends containers and frees their mounts.
+        for kind, name in (("directory", held.run_dir), ("directory", held.scratch_dir), ("cgroup", held.cgroup)):
+            stack.enter_context(held.owned(kind, str(name)))
+        stack.callback(_end_processes, token)
+        held.run_dir.mkdir(parents=True)
+        held.scratch_dir.mkdir(parents=True)
+        yield held
+
+
+@contextmanager
+def _lock(state: Path, purpose: str, wait: bool) -> Iterator[None]:
+    """One Lastro at a time may measure on a host. The kernel frees the lock even after kill -9."""
+    with open(state / "lock", "a+", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            file.seek(0)
+            holder = file.read().strip() or "another Lastro"
+            raise HostBusy(
+                f"this host is in use by {holder}", "two measurements would disturb each other: wait, or use --wait"
+            ) from None
+        file.truncate(0)
+        file.write(f"{purpose} (process {os.getpid()})")
+        file.flush()
+        yield
+        file.truncate(0)
+
+
+def _start_time(pid: int) -> int | None:
+    """When a process started, in clock ticks since boot: with the pid, its identity. None when it is gone."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    state, *rest = stat.rpartition(")")[2].split()
+    return None if state == "Z" else int(rest[18])
+
+
+def _end_processes(token: str) -> None:
+    """Kill every process that carries a session's token in its environment, whoever its parent is now."""
+    deadline = time.monotonic() + _KILL_PATIENCE_S
+    while pids := _owned_pids(token):
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        if time.monotonic() > deadline:
+            raise HostError(f"processes {sorted(pids)} do not end", "see what they wait for in /proc/PID/stack")
+        time.sleep(0.005)
+
+
+def _owned_pids(token: str) -> set[int]:
+    mark = f"{OWNER_VARIABLE}={token}".encode()
+    found = set()
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with suppress(OSError):
+                if mark in (entry / "environ").read_bytes().split(b"\0") and _start_time(int(entry.name)) is not None:
+                    found.add(int(entry.name))
+    return found - {os.getpid()}
+
+
+# How each kind of object is removed. All of it may be gone already, or never have been made.
+
+
+def _undo_netns(host: Host, name: str) -> None:
+    if (NETNS_DIR / name).exists():
+        host.run(["ip", "netns", "del", name])
+
+
+def _undo_cgroup(_host: Host, name: str) -> None:
+    groups = cgroups.detect()
+    groups.remove(name)
+    for directory in groups.directories("/lastro"):
+        with suppress(OSError):  # others may still have groups there
+            directory.rmdir()
+
+
+def _undo_directory(host: Host, name: str) -> None:
+    """Remove a directory that we made. Whatever is still mounted below it is unmounted first, never emptied."""
+    path = Path(name)
+    if RUN_DIR not in path.parents and "lastro" not in path.parts:
+        raise HostError(f"{name} is no directory of Lastro's", "the ledger is damaged: remove the directory by hand")
+    for mount in _mounts_below(name):
+        host.run(["umount", "--lazy", mount])
+    if path.exists():
+        shutil.rmtree(path)
+
+
+def _undo_mount(host: Host, name: str) -> None:
+    if name in _mounts_below(name):
+        host.run(["umount", "--lazy", name])
+
+
+def _undo_netns_dir(host: Host, name: str) -> None:
+    """`ip netns` makes its directory a mount on first use: take that back if nobody else uses it by now."""
+    if name in _mounts_below(name) and not any(Path(name).iterdir()):
+        host.run(["umount", name])
+        with suppress(OSError):
+            Path(name).rmdir()
+
+
+def _mounts_below(directory: str) -> list[str]:
+    """Mount points at or below a directory, the innermost first."""
+    points = [line.split()[4].replace("\\040", " ") for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+    return [point for point in reversed(points) if point == directory or point.startswith(directory.rstrip("/") + "/")]
+
+
+UNDO: dict[str, Callable[[Host, str], Any]] = {
+    "netns": _undo_netns,
+    "netns-dir": _undo_netns_dir,
+    "cgroup": _undo_cgroup,
+    "directory": _undo_directory,
+    "mount": _undo_mount,
+}

@@ -1,0 +1,137 @@
+"""The root filesystem that every platform runs: built once, named by its content, kept as a tar and as a directory.
+
+A recipe (release, packages) has a hash of its own, under which the name of what it built is remembered; so a changed
+recipe builds anew, and the same content from two recipes is stored once."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from lastro.errors import CommandFailed, CommandTimeout, ImageError
+from lastro.host.base import Host
+
+RELEASE = "bookworm"
+PACKAGES = (
+    "iperf3", "iproute2", "iptables", "iputils-ping", "netcat-openbsd", "nftables", "stress", "stress-ng",
+)  # fmt: skip
+_EXCLUDED = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*")
+_BUILD_TIMEOUT_S = 1800.0
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """What goes in. `extra_files` are host programs, such as a `click` that the user built, copied to /usr/local/bin."""
+
+    release: str = RELEASE
+    packages: tuple[str, ...] = PACKAGES
+    extra_files: tuple[str, ...] = ()
+
+    @classmethod
+    def of_this_host(cls, host: Host) -> Recipe:
+        click = host.which("click")
+        return cls(extra_files=(click,) if click else ())
+
+    @property
+    def key(self) -> str:
+        digest = hashlib.sha256(json.dumps(asdict(self)).encode())
+        for file in self.extra_files:
+            digest.update(Path(file).read_bytes())
+        return digest.hexdigest()[:16]
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """A built root filesystem. `digest` is the SHA-256 of its tar; the name is the first part of it."""
+
+    digest: str
+    directory: Path
+
+    @property
+    def name(self) -> str:
+        return self.digest[:12]
+
+    @property
+    def tar(self) -> Path:
+        return self.directory / "rootfs.tar"
+
+    @property
+    def tree(self) -> Path:
+        return self.directory / "rootfs"
+
+    @property
+    def docker_tag(self) -> str:
+        return f"lastro:{self.name}"
+
+
+def find(recipe: Recipe, store: Path) -> Image | None:
+    """The image that a recipe built before, if it is still whole."""
+    pointer = store / "recipes" / recipe.key
+    if not pointer.is_file():
+        return None
+    digest = pointer.read_text().strip()
+    image = Image(digest, store / digest[:12])
+    return image if image.tree.is_dir() and image.tar.is_file() else None
+
+
+def ensure(recipe: Recipe, store: Path, host: Host) -> Image:
+    """The image of a recipe, built if need be (about half a minute, by mmdebstrap from the Debian mirror).
+
+    Raises: ImageError with the last words of the tool that failed."""
+    return find(recipe, store) or _build(recipe, store, host)
+
+
+def _build(recipe: Recipe, store: Path, host: Host) -> Image:
+    if host.which("mmdebstrap") is None:
+        raise ImageError("mmdebstrap is not installed, and builds the root filesystem", "apt-get install mmdebstrap")
+    with _workshop(store) as work:
+        tar, tree = work / "rootfs.tar", work / "rootfs"
+        try:
+            host.run(_mmdebstrap(recipe, tar), timeout_s=_BUILD_TIMEOUT_S)
+            tree.mkdir()
+            host.run(["tar", "--extract", "--numeric-owner", f"--file={tar}", f"--directory={tree}"], timeout_s=600)
+            with open(tar, "rb") as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+            image = Image(digest, store / digest[:12])
+            if not image.directory.exists():
+                work.rename(image.directory)
+        except (CommandFailed, CommandTimeout) as error:
+            raise ImageError(
+                f"the root filesystem could not be built: {error.message}",
+                "is the Debian mirror reachable? LASTRO_MIRROR names another one",
+            ) from error
+        except OSError as error:
+            raise ImageError(f"the root filesystem could not be stored in {store}: {error}", "free some space") from error
+    (store / "recipes").mkdir(exist_ok=True)
+    (store / "recipes" / recipe.key).write_text(digest + "\n")
+    return image
+
+
+def _mmdebstrap(recipe: Recipe, tar: Path) -> list[str]:
+    argv = ["mmdebstrap", "--variant=minbase", f"--include={','.join(recipe.packages)}"]
+    argv += [f"--dpkgopt=path-exclude={pattern}" for pattern in _EXCLUDED]
+    # Static device nodes cannot be made in a user namespace and every platform brings its own.
+    argv += [f"--customize-hook=copy-in {file} /usr/local/bin" for file in recipe.extra_files]
+    argv += [recipe.release, str(tar)]
+    if mirror := os.environ.get("LASTRO_MIRROR"):
+        argv.append(mirror)
+    return argv
+
+
+@contextmanager
+def _workshop(store: Path) -> Iterator[Path]:
+    """A directory on the store's own disk that is renamed when whole, and removed when not."""
+    store.mkdir(parents=True, exist_ok=True)
+    work = Path(tempfile.mkdtemp(prefix="building-", dir=store))
+    work.chmod(0o755)
+    try:
+        yield work
+    finally:
+        shutil.rmtree(work, ignore_errors=True)

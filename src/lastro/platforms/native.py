@@ -1,0 +1,81 @@
+"""The bare host: the root filesystem by chroot, the host's kernel, and one network namespace used only as a cable."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from lastro.errors import Unavailable
+from lastro.host.ledger import NETNS_DIR
+from lastro.platforms.base import Instance, InstanceSpec, Platform, instance_netns
+from lastro.testbed import Testbed, set_sysctls
+
+
+class NativeInstance(Instance):
+    """Processes of the host in a chroot. A cgroup without limits counts what they use."""
+
+    def __init__(self, testbed: Testbed, spec: InstanceSpec, *, netns: str, cgroup: str, home: Path) -> None:
+        super().__init__(testbed, spec, netns=netns, cgroup=cgroup)
+        self._home = home
+        groups = [str(directory) for directory in testbed.cgroups.directories(cgroup)]
+        # A process joins the groups by itself, so that not even its first instruction is counted elsewhere.
+        self._enter = f"for g in {shlex.join(groups)}; do echo 0 > $g/cgroup.procs; done; exec \"$@\""
+
+    def wrap(self, argv: Sequence[str]) -> list[str]:
+        return [
+            "sh", "-c", self._enter, "native",
+            "nsenter", f"--net={NETNS_DIR / self.netns}", f"--mount={self._home / 'mnt'}",
+            "chroot", str(self._home / "root"), *argv,
+        ]  # fmt: skip
+
+
+class Native(Platform):
+    name = "native"
+    summary = "the bare host: chroot into the root filesystem, no container"
+
+    @contextmanager
+    def start(self, testbed: Testbed, spec: InstanceSpec) -> Iterator[Instance]:
+        if spec.security.apparmor or spec.security.seccomp:
+            raise Unavailable(
+                "native runs bare processes, which nothing confines", "compare this isolation on a container platform"
+            )
+        home, scratch = testbed.run_dir / spec.name, testbed.scratch_dir / spec.name
+        cgroup = f"{testbed.session.cgroup}/{spec.name}"
+        with ExitStack() as stack:
+            netns = stack.enter_context(instance_netns(testbed.host, testbed, spec))
+            for kind, name in (("directory", home), ("directory", scratch), ("cgroup", cgroup)):
+                stack.enter_context(testbed.session.owned(kind, str(name)))
+            testbed.host.run(["sh", "-e"], stdin=_setup_script(testbed, netns, home, scratch))
+            testbed.cgroups.make(cgroup)
+            testbed.cgroups.limit(cgroup, spec.resources)
+            if spec.sysctls:
+                set_sysctls(testbed.host, netns, dict(spec.sysctls))
+            yield NativeInstance(testbed, spec, netns=netns, cgroup=cgroup, home=home)
+
+    def residuals(self, testbed: Testbed) -> dict[str, str]:
+        return {"root filesystem": "overlay in a chroot", "instance's disk": str(testbed.scratch_dir.parent)}
+
+
+def _setup_script(testbed: Testbed, netns: str, home: Path, scratch: Path) -> str:
+    """A mount namespace kept alive by a file, so that no process has to hold it: the chroot's own mounts live there."""
+    root = home / "root"
+    inside = [
+        f"mount -t overlay overlay -o lowerdir={testbed.image.tree},upperdir={scratch}/upper,workdir={scratch}/work {root}",
+        f"mount -t proc proc {root}/proc",
+        f"mount -t sysfs sysfs {root}/sys",
+        f"mount --rbind /dev {root}/dev",
+        f"mount -t tmpfs tmpfs {root}/run",
+    ]
+    return "\n".join(
+        [
+            f"mkdir -p {root} {scratch}/upper {scratch}/work",
+            f"mount --bind {home} {home}",  # a namespace file must lie on a mount that is not shared
+            f"mount --make-private {home}",
+            f"touch {home}/mnt",
+            f"unshare --mount={home}/mnt --propagation private nsenter --net={NETNS_DIR / netns} sh -ec '",
+            *inside,
+            "'\n",
+        ]
+    )

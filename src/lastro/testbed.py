@@ -1,0 +1,59 @@
+"""What a trial runs on: a host, the session that owns what is made on it, the image, and the hosts' network namespaces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from lastro.host.base import Host
+from lastro.host.cgroups import Cgroups, detect
+from lastro.host.ledger import NETNS_DIR, Session
+from lastro.image.rootfs import Image
+
+# Inside the DUT: no bridge traffic through iptables (Docker's module switches that on for a whole host), no IPv6
+# neighbour discovery in the background of a measurement.
+_QUIET = {
+    "net.ipv6.conf.all.disable_ipv6": "1",
+    "net.ipv6.conf.default.disable_ipv6": "1",
+    "net.bridge.bridge-nf-call-iptables": "0",
+    "net.bridge.bridge-nf-call-arptables": "0",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Testbed:
+    """`dut` is the name of the network namespace that stands for the device under test."""
+
+    host: Host
+    session: Session
+    image: Image
+    cgroups: Cgroups
+    dut: str
+
+    @property
+    def run_dir(self) -> Path:
+        return self.session.run_dir
+
+    @property
+    def scratch_dir(self) -> Path:
+        return self.session.scratch_dir
+
+
+@contextmanager
+def local_testbed(session: Session, image: Image) -> Iterator[Testbed]:
+    """All roles on this machine; nothing in them has a route out."""
+    host = session.host
+    dut = session.netns_name("dut")
+    with session.owned("netns", dut):
+        host.run(["ip", "netns", "add", dut])
+        host.run(["ip", "-n", dut, "link", "set", "lo", "up"])
+        set_sysctls(host, dut, _QUIET)
+        yield Testbed(host, session, image, detect(), dut)
+
+
+def set_sysctls(host: Host, netns: str, values: dict[str, str]) -> None:
+    """Set network sysctls inside a named namespace; those that this kernel does not have are left out."""
+    lines = [f"[ ! -e {(file := '/proc/sys/' + key.replace('.', '/'))} ] || echo {value} > {file}" for key, value in values.items()]
+    host.run(["nsenter", f"--net={NETNS_DIR / netns}", "sh", "-e"], stdin="\n".join(lines) + "\n")
