@@ -33,6 +33,10 @@ class Testbed:
     dut: str
 
     @property
+    def has_ipv6(self) -> bool:
+        return Path("/proc/sys/net/ipv6").exists()
+
+    @property
     def run_dir(self) -> Path:
         return self.session.run_dir
 
@@ -55,5 +59,8 @@ def local_testbed(session: Session, image: Image) -> Iterator[Testbed]:
 
 def set_sysctls(host: Host, netns: str, values: dict[str, str]) -> None:
     """Set network sysctls inside a named namespace; those that this kernel does not have are left out."""
-    lines = [f"[ ! -e {(file := '/proc/sys/' + key.replace('.', '/'))} ] || echo {value} > {file}" for key, value in values.items()]
+    lines = [
+        f"[ ! -e {(file := '/proc/sys/' + key.replace('.', '/'))} ] || echo {value} > {file}"
+        for key, value in values.items()
+    ]
     host.run(["nsenter", f"--net={NETNS_DIR / netns}", "sh", "-e"], stdin="\n".join(lines) + "\n")

@@ -14,7 +14,11 @@ class MacvlanBridge(Attachment):
     summary = "macvlan interfaces in bridge mode on one parent"
 
     def compile(self, segments: Sequence[Segment]) -> list[str]:
-        parent = ["link add name hub-parent type veth peer name hub-peer", "link set hub-parent up", "link set hub-peer up"]
+        parent = [
+            "link add name hub-parent type veth peer name hub-peer",
+            "link set hub-parent up",
+            "link set hub-peer up",
+        ]
         return parent + [
             f"link add link hub-parent name {port.name} netns {port.netns} type macvlan mode bridge"
             for segment in segments

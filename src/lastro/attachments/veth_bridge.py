@@ -15,7 +15,10 @@ class VethBridge(Attachment):
 
     def compile(self, segments: Sequence[Segment]) -> list[str]:
         # No spanning tree and no multicast snooping: the bridge has no loops, and forwards from the first packet on.
-        lines = [f"link add name {_BRIDGE} type bridge stp_state 0 forward_delay 0 mcast_snooping 0", f"link set {_BRIDGE} up"]
+        lines = [
+            f"link add name {_BRIDGE} type bridge stp_state 0 forward_delay 0 mcast_snooping 0",
+            f"link set {_BRIDGE} up",
+        ]
         for segment in segments:
             for side, port in zip("ab", segment.ports, strict=True):
                 end = f"hub-{segment.name}{side}"

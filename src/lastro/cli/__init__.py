@@ -56,11 +56,20 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _help() -> str:
-    lines = ["usage: lastro COMMAND [OPTION ...]", "", "What virtualization costs a network function, and what isolation saves.", ""]
+    lines = [
+        "usage: lastro COMMAND [OPTION ...]",
+        "",
+        "What virtualization costs a network function, and what isolation saves.",
+        "",
+    ]
     for group, commands in COMMANDS.items():
         lines.append(f"{group}:")
         lines += [f"  {name:<9} {summary}" for name, summary in commands.items()]
-    lines += ["", "`lastro COMMAND --help` tells the options of a command. plan, results and report need no root.", _EXIT_CODES]
+    lines += [
+        "",
+        "`lastro COMMAND --help` tells the options of a command. plan, results and report need no root.",
+        _EXIT_CODES,
+    ]
     return "\n".join(lines)
 
 
@@ -71,7 +80,9 @@ def _run_command(name: str, rest: list[str]) -> int:
 
     module = importlib.import_module(f"lastro.cli.{name}")
     summary = next(group[name] for group in COMMANDS.values() if name in group)
-    parser = argparse.ArgumentParser(prog=f"lastro {name}", description=summary, epilog=module.__doc__, allow_abbrev=False)
+    parser = argparse.ArgumentParser(
+        prog=f"lastro {name}", description=summary, epilog=module.__doc__, allow_abbrev=False
+    )
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     module.configure(parser)
     signal.signal(signal.SIGTERM, _terminated)

@@ -13,6 +13,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from signal import SIGKILL
 
+from lastro.errors import PlatformError
+
 _PERIOD_US = 100_000
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -62,7 +64,8 @@ class Usage:
         kept = {"memory_bytes", "memory_peak_bytes"}
         return Usage(
             **{
-                f.name: getattr(self, f.name) - (0 if f.name in kept else getattr(earlier, f.name)) for f in fields(self)
+                f.name: getattr(self, f.name) - (0 if f.name in kept else getattr(earlier, f.name))
+                for f in fields(self)
             }
         )
 
@@ -102,10 +105,12 @@ class Cgroups(ABC):
                     found.update(int(line) for line in file.read_text().split())
         return found
 
-    def remove(self, name: str, patience_s: float = 5.0) -> None:
+    def remove(self, name: str, patience_s: float = 20.0) -> None:
         """End what is in the group and below it, and remove all of it.
 
-        Raises: OSError when the kernel does not let it go in time."""
+        A process in the middle of a throttled write ends only when the write does.
+
+        Raises: PlatformError when the kernel does not let it go in time."""
         deadline = time.monotonic() + patience_s
         for pid in self.pids(name):
             with suppress(ProcessLookupError):
@@ -122,9 +127,9 @@ def _rmdir_when_empty(path: Path, deadline: float) -> None:
             path.rmdir()
         except FileNotFoundError:
             return
-        except OSError:
+        except OSError as error:
             if time.monotonic() > deadline:
-                raise
+                raise PlatformError(f"cgroup {path} cannot be removed: {error.strerror}") from error
             time.sleep(0.002)
         else:
             return

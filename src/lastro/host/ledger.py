@@ -57,7 +57,9 @@ class Ledger:
             self._db.execute("PRAGMA synchronous=NORMAL")
             self._db.executescript(_SCHEMA)
         except (OSError, sqlite3.Error) as error:
-            raise StoreError(f"{state}/ledger.db: {error}", "is the disk full, or the directory not writable?") from error
+            raise StoreError(
+                f"{state}/ledger.db: {error}", "is the disk full, or the directory not writable?"
+            ) from error
 
     def close(self) -> None:
         self._db.close()
@@ -79,7 +81,10 @@ class Ledger:
 
     def close_session(self, token: str) -> None:
         """Forget a session that left nothing."""
-        self._db.execute("DELETE FROM session WHERE token = ? AND NOT EXISTS (SELECT 1 FROM object WHERE session = ?)", (token, token))
+        self._db.execute(
+            "DELETE FROM session WHERE token = ? AND NOT EXISTS (SELECT 1 FROM object WHERE session = ?)",
+            (token, token),
+        )
 
     def dead_sessions(self) -> list[str]:
         rows = self._db.execute("SELECT token, pid, started FROM session").fetchall()
@@ -87,7 +92,9 @@ class Ledger:
 
     def objects(self, session: str) -> list[Owned]:
         """What a session still owns, the newest first: the order in which to undo it."""
-        rows = self._db.execute("SELECT id, session, kind, name FROM object WHERE session = ? ORDER BY id DESC", (session,))
+        rows = self._db.execute(
+            "SELECT id, session, kind, name FROM object WHERE session = ? ORDER BY id DESC", (session,)
+        )
         return [Owned(*row) for row in rows]
 
     def clean(self) -> list[Owned]:

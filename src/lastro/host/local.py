@@ -74,7 +74,9 @@ class LocalHost(Host):
                 list(argv), stdin=stdin, stdout=stdout, stderr=stderr, env=self._env, cwd="/", start_new_session=True
             )
         except FileNotFoundError as error:
-            raise Unavailable(f"this host has no program '{argv[0]}'", "install it; `lastro doctor` tells what is missing") from error
+            raise Unavailable(
+                f"this host has no program '{argv[0]}'", "install it; `lastro doctor` tells what is missing"
+            ) from error
         except OSError as error:
             raise CommandFailed(argv, 126, str(error)) from error
 

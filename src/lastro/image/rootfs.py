@@ -108,7 +108,9 @@ def _build(recipe: Recipe, store: Path, host: Host) -> Image:
                 "is the Debian mirror reachable? LASTRO_MIRROR names another one",
             ) from error
         except OSError as error:
-            raise ImageError(f"the root filesystem could not be stored in {store}: {error}", "free some space") from error
+            raise ImageError(
+                f"the root filesystem could not be stored in {store}: {error}", "free some space"
+            ) from error
     (store / "recipes").mkdir(exist_ok=True)
     (store / "recipes" / recipe.key).write_text(digest + "\n")
     return image

@@ -1,1 +1,24 @@
+"""Published studies as data: each a folder with its study file. On the command line they are `paper:NAME`."""
 
+from __future__ import annotations
+
+from pathlib import Path
+
+from lastro.errors import InputError, did_you_mean
+
+_HOME = Path(__file__).parent
+
+
+def names() -> list[str]:
+    """The papers whose study is here, in alphabetical order."""
+    return sorted(file.parent.name for file in _HOME.glob("*/study.toml"))
+
+
+def find(name: str) -> Path:
+    """The study file of a paper.
+
+    Raises: InputError when the paper is not known."""
+    known = names()
+    if name not in known:
+        raise InputError(f"no paper is named '{name}'", did_you_mean(name, known))
+    return _HOME / name / "study.toml"

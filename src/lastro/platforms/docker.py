@@ -67,13 +67,17 @@ class Docker(Platform):
         self._wait_until_ready(testbed)
 
     def _wait_until_ready(self, testbed: Testbed) -> None:
-        probe = f"n=0; until {' '.join(self._client)} version >/dev/null 2>&1; do [ $((n += 1)) -lt 300 ]; sleep 0.05; done"
+        probe = (
+            f"n=0; until {' '.join(self._client)} version >/dev/null 2>&1; do [ $((n += 1)) -lt 300 ]; sleep 0.05; done"
+        )
         try:
             testbed.host.run(["sh", "-ec", probe], timeout_s=_DAEMON_START_S)
         except TrialError as error:
             assert self._daemon is not None
             words = self._daemon.stop().error_text.strip().splitlines()[-2:]
-            raise PlatformError(f"dockerd did not answer: {' / '.join(words) or error}", "is docker.io installed?") from error
+            raise PlatformError(
+                f"dockerd did not answer: {' / '.join(words) or error}", "is docker.io installed?"
+            ) from error
         # A killed daemon's containers are still in its data root, dead, and hold their names.
         testbed.host.run([*self._client, "container", "prune", "--force"])
 

@@ -30,10 +30,14 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What one instrument or meter says of one trial: measurements by metric name, and the series under them."""
+    """What one instrument or meter says of one trial: measurements by metric name, and the series under them.
+
+    `payload_bytes` is what an instrument received at the far end: the witnesses of the path must account for it."""
 
     measurements: dict[str, float]
     series: tuple[Series, ...] = ()
+    payload_bytes: int = 0
+    invalid_because: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -52,6 +56,7 @@ class Outcome:
     def add(self, reading: Reading, prefix: str = "") -> None:
         self.measurements.update({prefix + name: value for name, value in reading.measurements.items()})
         self.series.extend(reading.series)
+        self.invalid_because.extend(reading.invalid_because)
 
     def doubt(self, reasons: Iterable[str]) -> None:
         """Add each reason why this trial cannot be used."""

@@ -99,7 +99,9 @@ class Store:
             directory.mkdir(parents=True, exist_ok=True)
             (directory / "study.toml").write_text(study.source, encoding="utf-8")
         except OSError as error:
-            raise StoreError(f"{directory}: {error.strerror or error}", "choose another directory with -o DIR") from error
+            raise StoreError(
+                f"{directory}: {error.strerror or error}", "choose another directory with -o DIR"
+            ) from error
         # The file gets its final name only when it is whole, so a crash here leaves no half campaign behind.
         new = directory / f"{DB_NAME}.new"
         new.unlink(missing_ok=True)
@@ -136,7 +138,9 @@ class Store:
         Raises: InputError when there is none in `directory`; StoreError when it is damaged or from a newer version."""
         file = directory / DB_NAME
         if not file.is_file():
-            raise InputError(f"{directory} holds no campaign ({DB_NAME} is missing)", "give the directory that `lastro run` named")
+            raise InputError(
+                f"{directory} holds no campaign ({DB_NAME} is missing)", "give the directory that `lastro run` named"
+            )
         with _translated(directory):
             mode = "ro" if readonly else "rw"
             db = sqlite3.connect(f"{file.resolve().as_uri()}?mode={mode}", uri=True, isolation_level=None, timeout=10)
@@ -341,5 +345,6 @@ def _translated(directory: Path) -> Iterator[None]:
         raise StoreError(f"{directory / DB_NAME}: {error}", hint) from error
     except sqlite3.DatabaseError as error:
         raise StoreError(
-            f"{directory / DB_NAME} is not a readable campaign: {error}", "restore it from a copy, or run the study again"
+            f"{directory / DB_NAME} is not a readable campaign: {error}",
+            "restore it from a copy, or run the study again",
         ) from error

@@ -3,10 +3,115 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Mapping
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from lastro.results.samples import Metric
-from lastro.study.model import ScenarioSchema, Setting
+from lastro import registry
+from lastro.errors import LastroError
+from lastro.platforms.base import AVAILABLE, Availability, Platform, unavailable
+from lastro.results.samples import Metric, Outcome
+from lastro.study.model import Level, ScenarioSchema, Setting
 
 if TYPE_CHECKING:
-    from lastro.registry import PartInfo
+    from lastro.testbed import Testbed
+
+Config = Mapping[str, Level]  # the study's settings under the treatment's levels: all that a trial needs to know
+
+
+class Scenario(ABC):
+    """One object for a whole session. `parts` are the factors that are kinds of part."""
+
+    kind = "scenario"
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    parts: ClassVar[tuple[str, ...]] = ()
+    combinable: ClassVar[frozenset[str]] = frozenset()
+    settings: ClassVar[tuple[Setting, ...]] = ()
+    metrics: ClassVar[tuple[Metric, ...]] = ()
+    needs_root: ClassVar[bool] = True
+
+    def __init__(self, testbed: Testbed | None) -> None:
+        self._testbed = testbed
+        self._stack = ExitStack()
+
+    @property
+    def testbed(self) -> Testbed:
+        assert self._testbed is not None, f"scenario {self.name} needs a testbed"
+        return self._testbed
+
+    def close(self) -> None:
+        """Withdraw what was prepared for the session, such as daemons."""
+        self._stack.close()
+
+    @classmethod
+    @abstractmethod
+    def duration_s(cls, config: Config) -> float:
+        """How long one trial is expected to take, set-up included."""
+
+    @abstractmethod
+    def availability(self, config: Config) -> Availability:
+        """Can this host run the treatment? Found by doing; the scenario remembers what it has tried."""
+
+    @classmethod
+    def calibrations(cls, config: Config) -> dict[str, Config]:
+        """What must be known before this trial: keys, and for each the configuration of the run that finds it."""
+        return {}
+
+    def calibration_value(self, key: str, outcome: Outcome) -> Any:
+        """What a calibration run has found, as plain data to keep."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def run(self, config: Config, calibrations: Mapping[str, Any]) -> Outcome:
+        """One trial. Raises: TrialError, which makes it invalid."""
+
+    def residuals(self, config: Config) -> dict[str, Any]:
+        """What differs on this treatment's platform although the study holds it equal."""
+        return {}
+
+
+class PlatformPool:
+    """Platforms of a session, each prepared on first use and withdrawn with the session."""
+
+    def __init__(self, testbed: Testbed, stack: ExitStack) -> None:
+        self._testbed, self._stack = testbed, stack
+        self._ready: dict[str, Platform] = {}
+        self._probed: dict[str, Availability] = {}
+
+    def get(self, name: str) -> Platform:
+        """A prepared platform. Raises: whatever its preparation raises."""
+        if name not in self._ready:
+            platform = registry.get("platform", name)()
+            self._stack.enter_context(platform.prepare(self._testbed))
+            self._ready[name] = platform
+        return self._ready[name]
+
+    def availability(self, name: str) -> Availability:
+        if name not in self._probed:
+            try:
+                self._probed[name] = self.get(name).probe(self._testbed)
+            except LastroError as error:
+                self._probed[name] = unavailable(error)
+        return self._probed[name]
+
+
+def first_unavailable(*probes: Availability) -> Availability:
+    return next((found for found in probes if not found), AVAILABLE)
+
+
+def schema(scenario: type[Scenario]) -> ScenarioSchema:
+    return ScenarioSchema(
+        name=scenario.name,
+        summary=scenario.summary,
+        parts={kind: registry.names(kind) for kind in scenario.parts},
+        combinable=scenario.combinable,
+        settings={setting.name: setting for setting in scenario.settings},
+        metrics={metric.name: metric for metric in scenario.metrics},
+    )
+
+
+def schemas() -> dict[str, ScenarioSchema]:
+    """What every known scenario offers to a study."""
+    known = registry.parts("scenario")
+    return {name: schema(info.cls) for name, info in known.items() if info.cls is not None}

@@ -41,15 +41,18 @@ def factorial_size(study: Study) -> int:
     return math.prod(len(factor.levels) for factor in study.factors)
 
 
-def treatments(study: Study) -> list[Treatment]:
+def combinations(study: Study) -> Iterator[dict[str, Level]]:
     """Every combination of levels that no exclusion matches, the last factor varying fastest."""
     names = [factor.name for factor in study.factors]
-    kept: list[Treatment] = []
     for combination in itertools.product(*(factor.levels for factor in study.factors)):
         levels = dict(zip(names, combination, strict=True))
         if not any(rule.matches(levels) for rule in study.exclusions):
-            kept.append(Treatment(len(kept), levels))
-    return kept
+            yield levels
+
+
+def treatments(study: Study) -> list[Treatment]:
+    """Every treatment of the study, numbered in the order of `combinations`."""
+    return [Treatment(index, levels) for index, levels in enumerate(combinations(study))]
 
 
 def trials(study: Study, n_treatments: int) -> Iterator[Trial]:

@@ -10,10 +10,12 @@ from lastro.results.samples import Metric
 
 Level = str | int | float | bool
 
+NAME_PATTERN = r"[a-z0-9][a-z0-9._-]*"  # of a study's name, which names directories too
+
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A quantity that a scenario lets a study choose: constant in `[settings]`, or a factor. The name carries the unit."""
+    """A quantity that a scenario lets a study choose: a constant or a factor. The name carries the unit."""
 
     name: str
     default: Level

@@ -1,0 +1,108 @@
+"""An anomaly is a neighbour's misbehaviour, made by stress-ng or, as in the study of 2017, by stress."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import ClassVar
+
+from lastro.errors import CommandFailed
+from lastro.host.base import Process
+from lastro.host.cgroups import Resources, Usage
+from lastro.platforms.base import Instance
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What the neighbour is told to do: `workers` processes (0: one per CPU), for `timeout_s` at most."""
+
+    tool: str
+    workers: int
+    memory_bytes: int
+    timeout_s: float
+
+    @property
+    def n_workers(self) -> int:
+        return self.workers or os.cpu_count() or 1
+
+
+@dataclass(frozen=True, slots=True)
+class Dose:
+    """What the neighbour really did while the chain was measured."""
+
+    elapsed_s: float
+    cpus: float  # CPU time per time
+    memory_peak_bytes: int
+    written_bytes: int  # handed to the file system, whether or not it reached the disk in time
+    alive: bool
+
+
+class Anomaly(ABC):
+    kind = "anomaly"
+    name: ClassVar[str]
+    summary: ClassVar[str]
+
+    @abstractmethod
+    def argv(self, demand: Demand) -> list[str]:
+        """The command of the neighbour; empty when it does nothing."""
+
+    def unmet(self, dose: Dose, demand: Demand, limits: Resources) -> str | None:
+        """Why the dose was too small to count as this anomaly, given the limits on the neighbour; or None."""
+        if not dose.alive:
+            return "the neighbour's load ended before the measurement did"
+        return self._too_little(dose, demand, limits)
+
+    def _too_little(self, dose: Dose, demand: Demand, limits: Resources) -> str | None:
+        return None
+
+    @contextmanager
+    def at_work(self, neighbour: Instance, demand: Demand) -> Iterator[Neighbour]:
+        """The load in the neighbour for as long as the block lasts, and at most for `demand.timeout_s`."""
+        process = neighbour.spawn(self.argv(demand))
+        try:
+            yield Neighbour(neighbour, process)
+        finally:
+            process.stop()
+
+
+class Neighbour:
+    """A misbehaving instance, with readings of what it does."""
+
+    def __init__(self, instance: Instance, process: Process) -> None:
+        self.instance, self._process = instance, process
+
+    def reading(self) -> tuple[Usage, int]:
+        return self.instance.usage(), self._written_bytes()
+
+    def dose_since(self, earlier: tuple[Usage, int], elapsed_s: float) -> Dose:
+        used = self.instance.usage().since(earlier[0])
+        return Dose(
+            elapsed_s=elapsed_s,
+            cpus=used.cpu_s / elapsed_s,
+            memory_peak_bytes=used.memory_peak_bytes,
+            written_bytes=max(0, self._written_bytes() - earlier[1]),
+            alive=self._process.alive(),
+        )
+
+    def require_alive(self) -> None:
+        """Raises: CommandFailed with the tool's own words, when the load has ended by itself."""
+        if not self._process.alive():
+            done = self._process.stop()
+            raise CommandFailed(done.argv, done.returncode, done.error_text or done.text)
+
+    def _written_bytes(self) -> int:
+        """Bytes that the live processes passed to write(2) and the like: cgroup v1 does not see buffered writes."""
+        total = 0
+        for pid in self.instance.pids():
+            with suppress(OSError, ValueError, StopIteration):
+                text = self.instance.testbed.host.read_text(f"/proc/{pid}/io")
+                total += int(next(line.split()[1] for line in text.splitlines() if line.startswith("wchar:")))
+        return total
+
+
+def allowed_cpus(demand: Demand, limits: Resources) -> float:
+    """CPUs that the demand can use at all on this host under these limits."""
+    return min(demand.n_workers, os.cpu_count() or 1, limits.cpus or float("inf"))

@@ -1,0 +1,27 @@
+"""A neighbour that allocates memory, touches every page and frees it, over and over."""
+
+from __future__ import annotations
+
+from lastro.anomalies.base import Anomaly, Demand, Dose
+from lastro.host.cgroups import Resources
+from lastro.units import human_bytes
+
+_LEAST_SHARE = 0.5
+
+
+class Memory(Anomaly):
+    name = "memory"
+    summary = "allocates, touches and frees memory on every CPU"
+
+    def argv(self, demand: Demand) -> list[str]:
+        # stress-ng shares the size out to its workers, stress gives it to each of them.
+        per_worker = demand.memory_bytes * (demand.n_workers if demand.tool == "stress-ng" else 1)
+        size = ["--vm-bytes", f"{per_worker // 1024}K"]
+        touch = [] if demand.tool == "stress-ng" else ["--vm-stride", "4096"]
+        return [demand.tool, "--vm", str(demand.n_workers), *size, *touch, "--timeout", f"{demand.timeout_s:.0f}"]
+
+    def _too_little(self, dose: Dose, demand: Demand, limits: Resources) -> str | None:
+        wanted = min(demand.memory_bytes * demand.n_workers, limits.memory_bytes or float("inf"))
+        if dose.memory_peak_bytes >= _LEAST_SHARE * wanted:
+            return None
+        return f"the neighbour held {human_bytes(dose.memory_peak_bytes)}, less than half of {human_bytes(wanted)}"

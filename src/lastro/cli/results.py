@@ -1,0 +1,72 @@
+"""The table: mean ± half the width of its interval over the valid trials, and the ratio to the baseline.
+Levels that are unavailable or invalid stay in it, with their reasons below.
+
+  lastro results DIR                        the table
+  lastro results DIR --json                 the same as one JSON document, with every valid value
+  lastro results DIR --csv all.csv          every attempt and metric, one value a row, for R or pandas ("-": stdout)
+  lastro results DIR --parquet all.parquet  the same rows as Parquet
+
+Needs no root, and may be asked while the campaign runs."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from lastro.cli._common import campaign_argument, open_campaign
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    campaign_argument(parser)
+    parser.add_argument("--json", action="store_true", help="print one JSON document instead of the table")
+    parser.add_argument("--csv", metavar="FILE", help="write every attempt and metric as CSV; - for standard output")
+    parser.add_argument("--parquet", metavar="FILE", type=Path, help="write the same rows as Parquet")
+    parser.add_argument(
+        "--all-metrics", action="store_true", help="all that was measured, not the study's metrics only"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    from lastro.report.model import build_report
+    from lastro.results.export import to_csv, to_parquet
+    from lastro.results.read import load_campaign
+
+    with open_campaign(args.dir) as store:
+        data = load_campaign(store)
+    if args.csv == "-":
+        sys.stdout.write(to_csv(data))
+    elif args.csv:
+        _write(Path(args.csv), to_csv(data))
+    if args.parquet:
+        to_parquet(data, args.parquet)
+        print(f"wrote {args.parquet}", file=sys.stderr)
+    if args.json:
+        from lastro.report.document import document_text
+
+        print(document_text(build_report(data, all_metrics=args.all_metrics)))
+    elif not (args.csv or args.parquet):
+        _print_table(build_report(data, all_metrics=args.all_metrics))
+    return 0
+
+
+def _write(file: Path, text: str) -> None:
+    from lastro.results.export import write_atomically
+
+    write_atomically(file, text)
+    print(f"wrote {file}", file=sys.stderr)
+
+
+def _print_table(report: object) -> None:
+    import shutil
+
+    from rich.console import Console
+
+    from lastro.report.model import Report
+    from lastro.report.terminal import render
+
+    assert isinstance(report, Report)
+    width = max(60, shutil.get_terminal_size((100, 24)).columns)
+    console = Console(width=width, highlight=False, markup=False, emoji=False)
+    for line in render(report, width):
+        console.print(line, no_wrap=True, crop=False, overflow="ignore")

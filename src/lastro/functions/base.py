@@ -1,0 +1,105 @@
+"""A network function forwards the flow between two ports of its instance, and does its work on every packet."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import ClassVar
+
+from lastro.errors import PlatformError
+from lastro.platforms.base import Instance
+
+_TABLE = "ip lastro"
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """Where the flow crosses a function: its two interfaces with their addresses, and the ends of the flow."""
+
+    inside: str = "in0"
+    outside: str = "out0"
+    source: str = "198.18.0.10"
+    inside_address: str = "198.18.0.1"
+    outside_address: str = "198.18.1.1"
+    sink: str = "198.18.1.10"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A command to run inside the function's instance."""
+
+    argv: tuple[str, ...]
+    stdin: str | None = None
+
+
+class Function(ABC):
+    """A new function says what its rules are, in the kernel and, where it can, as a Click configuration.
+
+    `rules` are statements of nftables inside the table `ip lastro`; each may count in counters of its own."""
+
+    kind = "function"
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    capabilities: ClassVar[tuple[str, ...]] = ("CAP_NET_ADMIN",)
+
+    def rules(self, path: Path) -> str:
+        """Chains, sets and counters to put in the table. Plain forwarding when there are none."""
+        return ""
+
+    def more_steps(self, path: Path) -> Sequence[Step]:
+        """What else must be done inside, after the table is loaded."""
+        return ()
+
+    def click(self, path: Path) -> str:
+        """The function's elements in Click, from an input to an output, to be put in both directions of the flow.
+
+        Written as a compound element body that refers to `input` and `output`."""
+        return "input -> output;"
+
+    @contextmanager
+    def installed(self, instance: Instance, path: Path, implementation: str = "kernel") -> Iterator[None]:
+        """The function at work for as long as the block lasts."""
+        if implementation == "click":
+            with self._click_running(instance, path):
+                yield
+        else:
+            instance.run(["nft", "-f", "-"], stdin=self.ruleset(path))
+            for step in self.more_steps(path):
+                instance.run(step.argv, stdin=step.stdin)
+            yield
+
+    def ruleset(self, path: Path) -> str:
+        """The whole table. `crossed` witnesses every packet that the kernel forwards from the inside to the outside."""
+        return f"""table {_TABLE} {{
+    counter crossed {{ }}
+    chain witness {{
+        type filter hook forward priority -300; policy accept;
+        iifname "{path.inside}" oifname != "{path.inside}" counter name crossed
+    }}
+{self.rules(path)}}}
+"""
+
+    @contextmanager
+    def _click_running(self, instance: Instance, path: Path) -> Iterator[None]:
+        from lastro.functions._click import configuration
+
+        instance.run(["sh", "-c", "cat > /run/function.click"], stdin=configuration(self.click(path), path))
+        instance.run(["sysctl", "-w", "net.ipv4.ip_forward=0"], check=False)  # Click forwards, the kernel must not
+        process = instance.spawn(["click", "/run/function.click"])
+        try:
+            yield
+            if not process.alive():
+                raise PlatformError(f"click ended during the trial: {process.stop().error_text.strip()[-300:]}")
+        finally:
+            process.stop()
+
+    def counters(self, instance: Instance) -> dict[str, int]:
+        """Packets seen by each named counter of the function."""
+        done = instance.run(["nft", "-j", "list", "counters", "table", *_TABLE.split()], check=False)
+        if done.returncode != 0:
+            return {}
+        items = json.loads(done.text)["nftables"]
+        return {item["counter"]["name"]: item["counter"]["packets"] for item in items if "counter" in item}

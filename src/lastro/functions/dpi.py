@@ -1,0 +1,43 @@
+"""Deep packet inspection: every payload is searched for a signature, and packets that have it take another path.
+
+The other path is a veth pair inside the function's instance: marked packets are routed into one end, come out of the
+other, and only then go on to the sink. Its counters prove what was redirected. The kernel searches by the string match
+of iptables (Boyer-Moore over the whole packet), since nftables itself cannot search at any offset."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lastro.functions.base import Function, Path, Step
+
+SIGNATURE = "X-Lastro-Suspect"
+DETOUR = ("detour0", "detour1")
+_MARK, _TABLE = 1, 100
+_DETOUR_MAC = "02:00:c6:12:02:02"
+
+
+class Dpi(Function):
+    name = "dpi"
+    summary = "searches every payload for a signature, and redirects packets that have it"
+
+    def more_steps(self, path: Path) -> Sequence[Step]:
+        entry, exit_ = DETOUR
+        links = f"""link add name {entry} type veth peer name {exit_} address {_DETOUR_MAC}
+address add 198.18.2.1/24 dev {entry}
+link set {entry} up
+link set {exit_} up
+neigh add 198.18.2.2 lladdr {_DETOUR_MAC} dev {entry} nud permanent
+route add default via 198.18.2.2 dev {entry} table {_TABLE}
+rule add fwmark {_MARK} lookup {_TABLE}
+"""
+        inspection = f"""*mangle
+-A PREROUTING -i {path.inside} -m string --algo bm --string {SIGNATURE} -j MARK --set-mark {_MARK}
+COMMIT
+"""
+        return (Step(("ip", "-batch", "-"), links), Step(("iptables-nft-restore",), inspection))
+
+    def click(self, path: Path) -> str:
+        return (
+            f"input -> inspect :: Search({SIGNATURE}); inspect[0] -> suspects :: Counter -> Queue -> Unqueue -> output; "
+            "inspect[1] -> output;"
+        )

@@ -1,0 +1,32 @@
+"""A firewall: drops packets that match fixed patterns, and passes the rest. It keeps no state of flows."""
+
+from __future__ import annotations
+
+from lastro.functions.base import Function, Path
+
+BLOCKED_PORTS = (7, 9, 13, 19, 23, 135, 137, 138, 139, 445)  # old or dangerous services; 9 is "discard"
+BLOCKED_SOURCES = ("198.18.66.0/24", "198.19.66.0/24")
+
+
+class Firewall(Function):
+    name = "firewall"
+    summary = "drops packets by fixed patterns of address and port, without state"
+
+    def rules(self, path: Path) -> str:
+        ports = ", ".join(map(str, BLOCKED_PORTS))
+        sources = ", ".join(BLOCKED_SOURCES)
+        return f"""    counter blocked {{ }}
+    set ports {{ type inet_service; elements = {{ {ports} }} }}
+    set sources {{ type ipv4_addr; flags interval; elements = {{ {sources} }} }}
+    chain filter {{
+        type filter hook forward priority filter; policy accept;
+        ip saddr @sources counter name blocked drop
+        tcp dport @ports counter name blocked drop
+        udp dport @ports counter name blocked drop
+    }}
+"""
+
+    def click(self, path: Path) -> str:
+        ports = " || ".join(f"dst port {port}" for port in BLOCKED_PORTS)
+        sources = " || ".join(f"src net {source}" for source in BLOCKED_SOURCES)
+        return f"input -> IPFilter(deny {sources}, deny {ports}, allow all) -> output;"

@@ -1,0 +1,10 @@
+"""No function: plain forwarding by the kernel. The ceiling against which a function is judged."""
+
+from __future__ import annotations
+
+from lastro.functions.base import Function
+
+
+class Forwarding(Function):
+    name = "none"
+    summary = "plain forwarding, the ceiling against which a function is judged"

@@ -1,0 +1,64 @@
+"""What the two iperf3 instruments share: one server for one test, one client, its JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from lastro.errors import CommandFailed, InstrumentError
+from lastro.platforms.base import Instance
+
+PORT = 5201
+_PATIENCE_S = 15.0
+
+
+def run(client: Instance, server: Instance, target: str, duration_s: float, options: Sequence[str]) -> dict[str, Any]:
+    """iperf3's report of one test, as the client prints it.
+
+    Raises: InstrumentError when the report is not one, or says that the test failed."""
+    listener = server.spawn(["iperf3", "--server", "--one-off", "--forceflush", "--port", str(PORT)])
+    try:
+        listener.wait_line("Server listening", _PATIENCE_S)
+        argv = ["iperf3", "--client", target, "--port", str(PORT), "--time", f"{duration_s:g}", "--json", *options]
+        done = client.run(argv, timeout_s=duration_s + _PATIENCE_S, check=False)
+    finally:
+        listener.stop()
+    return parse(done.text, done.returncode, done.error_text, argv)
+
+
+def parse(text: str, returncode: int, error_text: str, argv: Sequence[str]) -> dict[str, Any]:
+    try:
+        report = json.loads(text)
+    except ValueError:
+        if returncode != 0:
+            raise CommandFailed(argv, returncode, error_text or text) from None
+        raise InstrumentError(f"iperf3 printed no JSON but {text[:80]!r}") from None
+    if not isinstance(report, dict):
+        raise InstrumentError(f"iperf3 printed {text[:80]!r} instead of a report")
+    if error := report.get("error"):
+        raise InstrumentError(f"iperf3 failed: {error}")
+    if returncode != 0:
+        raise CommandFailed(argv, returncode, error_text)
+    return report
+
+
+def number(report: Any, *path: str | int) -> float:
+    """A finite, non-negative number at a place in a report. Raises: InstrumentError when there is none."""
+    value = report
+    for key in path:
+        try:
+            value = value[key]
+        except (KeyError, IndexError, TypeError):
+            raise InstrumentError(f"iperf3's report has no {'.'.join(map(str, path))}") from None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+        raise InstrumentError(f"iperf3's report has {'.'.join(map(str, path))} = {value!r}")
+    return float(value)
+
+
+def check_duration(measured_s: float, asked_s: float) -> tuple[str, ...]:
+    """A test that was cut short, or a clock that ran away, cannot be compared with the others."""
+    if abs(measured_s - asked_s) <= max(0.2 * asked_s, 0.5):
+        return ()
+    return (f"iperf3 says that it ran for {measured_s:.2f} s instead of {asked_s:g} s",)

@@ -1,0 +1,53 @@
+"""Jitter and loss of a UDP flow of fixed rate by iperf3.
+
+Jitter is what iperf3 reports: the receiver's smoothed difference of transit times, as RTP defines it (RFC 3550,
+section 6.4.1: J += (|D| - J) / 16)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from lastro.instruments import _iperf3
+from lastro.instruments.base import Instrument
+from lastro.platforms.base import Instance
+from lastro.results.samples import Metric, Reading
+from lastro.study.model import Level
+from lastro.units import parse_rate_bps
+
+_LEAST_OFFERED = 0.95
+
+
+class Iperf3Udp(Instrument):
+    name = "iperf3-udp"
+    summary = "jitter and loss of a UDP flow of fixed rate"
+    version_argv = ("iperf3", "--version")
+    metrics = (
+        Metric("jitter", "ms", "lower", "smoothed variation of UDP transit times (RFC 3550), by the receiver"),
+        Metric("udp_loss", "%", "lower", "UDP datagrams that did not arrive"),
+    )
+
+    def measure(self, client: Instance, server: Instance, target: str, settings: Mapping[str, Level]) -> Reading:
+        duration_s = float(settings["udp_s"])
+        rate = str(settings["udp_rate"])
+        report = _iperf3.run(client, server, target, duration_s, ["--udp", "--bitrate", rate])
+        return self.read(report, duration_s, parse_rate_bps(rate))
+
+    def read(self, report: Mapping[str, object], duration_s: float, rate_bps: float) -> Reading:
+        total = ("end", "sum")
+        sent, lost_percent = (_iperf3.number(report, *total, key) for key in ("packets", "lost_percent"))
+        offered_bps = 8 * _iperf3.number(report, *total, "bytes") / _iperf3.number(report, *total, "seconds")
+        reasons = list(_iperf3.check_duration(_iperf3.number(report, *total, "seconds"), duration_s))
+        if not sent or lost_percent >= 100:
+            reasons.append("no UDP traffic reached the sink")
+        # One datagram is the grain of a short test at a low rate.
+        grain_bps = 8 * _iperf3.number(report, "start", "test_start", "blksize") / duration_s
+        if offered_bps < _LEAST_OFFERED * rate_bps - grain_bps:
+            reasons.append(
+                f"the generator was the bottleneck: it offered {offered_bps / 1e6:.2f} of {rate_bps / 1e6:.2f} Mbit/s"
+            )
+        arrived = _iperf3.number(report, *total, "bytes") * (1 - lost_percent / 100)
+        return Reading(
+            {"jitter": _iperf3.number(report, *total, "jitter_ms"), "udp_loss": lost_percent},
+            payload_bytes=int(arrived),
+            invalid_because=tuple(reasons),
+        )

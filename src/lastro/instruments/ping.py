@@ -1,0 +1,62 @@
+"""Round-trip times by ping, every one kept. Percentiles only where the sample is large enough to know them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from statistics import fmean
+
+from lastro.errors import InstrumentError
+from lastro.instruments.base import Instrument
+from lastro.platforms.base import Instance
+from lastro.results.samples import Metric, Reading, Series
+from lastro.stats.quantiles import quantile_if_estimable
+from lastro.study.model import Level
+
+_REPLY = re.compile(r"bytes from .*: icmp_seq=(\d+) .*time=([\d.]+) ms")
+_SENT = re.compile(r"(\d+) packets transmitted")
+_ECHO_BYTES = 84  # an IP packet with ping's usual payload of 56 bytes
+_PATIENCE_S = 10.0
+
+
+class Ping(Instrument):
+    name = "ping"
+    summary = "round-trip times: mean, maximum, percentiles that the sample allows"
+    version_argv = ("ping", "-V")
+    metrics = (
+        Metric("latency_mean", "ms", "lower", "mean round-trip time"),
+        Metric("latency_max", "ms", "lower", "largest round-trip time of the trial: the latency peak"),
+        Metric("latency_p50", "ms", "lower", "median round-trip time"),
+        Metric("latency_p95", "ms", "lower", "95th percentile of round-trip times, from 59 replies on"),
+        Metric("latency_p99", "ms", "lower", "99th percentile of round-trip times, from 299 replies on"),
+        Metric("ping_loss", "%", "lower", "echo requests without a reply"),
+    )
+
+    def measure(self, client: Instance, server: Instance, target: str, settings: Mapping[str, Level]) -> Reading:
+        duration_s, interval_s = float(settings["ping_s"]), float(settings["ping_interval_ms"]) / 1000
+        count = max(1, round(duration_s / interval_s))
+        argv = ["ping", "-n", "-i", f"{interval_s:g}", "-c", str(count), "-W", "1", target]
+        done = client.run(argv, timeout_s=duration_s + _PATIENCE_S, check=False)
+        return self.read(done.text)
+
+    def read(self, text: str) -> Reading:
+        sent_match = _SENT.search(text)
+        if not sent_match:
+            raise InstrumentError(f"ping printed no summary but {text[-80:]!r}")
+        sent = int(sent_match[1])
+        # A duplicate is the same request answered twice: the first answer is the measurement.
+        replies: dict[str, float] = {}
+        for sequence, rtt_ms in _REPLY.findall(text):
+            replies.setdefault(sequence, float(rtt_ms))
+        rtts_ms = list(replies.values())
+        if not rtts_ms:
+            return Reading({"ping_loss": 100.0}, invalid_because=("no echo request was answered",))
+        measurements = {
+            "latency_mean": fmean(rtts_ms),
+            "latency_max": max(rtts_ms),
+            "ping_loss": 100 * (1 - len(rtts_ms) / sent) if sent else 0.0,
+        }
+        for name, q in (("latency_p50", 0.5), ("latency_p95", 0.95), ("latency_p99", 0.99)):
+            if (value := quantile_if_estimable(rtts_ms, q)) is not None:
+                measurements[name] = value
+        return Reading(measurements, (Series("rtt", "ms", tuple(rtts_ms)),), payload_bytes=_ECHO_BYTES * len(rtts_ms))

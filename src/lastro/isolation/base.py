@@ -1,0 +1,77 @@
+"""An isolation is a pure change of an instance's specification; the platform translates it, or says that it cannot."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from lastro.errors import LastroError
+from lastro.host.cgroups import Usage
+from lastro.platforms.base import AVAILABLE, Availability, Instance, InstanceSpec, Platform, unavailable
+from lastro.testbed import Testbed
+
+NEIGHBOUR = "neighbour"
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What one instance used in a calibration run without anomaly, per second where it is a rate."""
+
+    cpus: float
+    memory_bytes: int
+    read_bps: float
+    write_bps: float
+    read_iops: float
+    write_iops: float
+
+    @classmethod
+    def of(cls, usage: Usage, elapsed_s: float) -> Need:
+        rates = (usage.read_bytes, usage.write_bytes, usage.read_ops, usage.write_ops)
+        return cls(usage.cpu_s / elapsed_s, usage.memory_peak_bytes, *(rate / elapsed_s for rate in rates))
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What a calibration run has found: the need of each role, and the disk on which rates are limited."""
+
+    needs: dict[str, Need]
+    block_device: str | None
+
+
+class Isolation(ABC):
+    kind = "isolation"
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    needs_profile: ClassVar[bool] = False
+
+    @abstractmethod
+    def apply(self, spec: InstanceSpec, profile: Profile | None) -> InstanceSpec:
+        """The specification of an isolated instance. `profile` is given when `needs_profile`."""
+
+    def verify(self, instance: Instance) -> str | None:
+        """Seen from inside or from the kernel's own files: why the isolation is not in force, or None."""
+        return None
+
+    def probe(self, testbed: Testbed, platform: Platform) -> Availability:
+        """Start an isolated instance and look whether it is isolated."""
+        profile = Profile({}, None) if self.needs_profile else None
+        spec = InstanceSpec(name=f"probe-{platform.name}-{self.name}", role=NEIGHBOUR)
+        try:
+            with platform.start(testbed, self.apply(spec, profile)) as instance:
+                reason = self.verify(instance)
+        except LastroError as error:
+            return unavailable(error)
+        return Availability(f"{platform.name} started an instance without it: {reason}") if reason else AVAILABLE
+
+
+def parts_of(level: str) -> list[str]:
+    """'cgroups+apparmor' -> its parts, each the name of an isolation."""
+    return level.split("+")
+
+
+def isolate(spec: InstanceSpec, isolations: Iterable[Isolation], profile: Profile | None) -> InstanceSpec:
+    for isolation in isolations:
+        spec = isolation.apply(spec, profile)
+    return spec

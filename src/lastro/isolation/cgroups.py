@@ -1,0 +1,71 @@
+"""Resources reserved for the chain and limited for its neighbour, from the use seen in a run without anomaly.
+
+Kagami and Gaspary (2017) reserve CPU, memory, I/O operations and disk throughput for the chain's containers from the
+use of a previous run, and publish no numbers. Ours: an instance of the chain gets a CPU weight in proportion to its
+need and a memory reservation with headroom, and no quota, which would be what a saturating flow then measures. The
+neighbour stands for a network function that misbehaves, so it may use what the well-behaved function needed, with
+headroom and a floor below which no process gets anything done."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from lastro.host.cgroups import Resources, detect
+from lastro.isolation.base import NEIGHBOUR, Isolation, Need, Profile
+from lastro.platforms.base import Instance, InstanceSpec
+
+HEADROOM = 2.0
+_IDLE = Need(0, 0, 0, 0, 0, 0)
+_FLOOR_CPUS = 0.1
+_FLOOR_MEMORY_BYTES = 64 << 20
+_FLOOR_BPS = 4 << 20
+_FLOOR_IOPS = 100
+
+
+class Cgroups(Isolation):
+    name = "cgroups"
+    summary = "CPU, memory and disk reserved for the chain and limited for its neighbour, from a calibration run"
+    needs_profile = True
+
+    def apply(self, spec: InstanceSpec, profile: Profile | None) -> InstanceSpec:
+        assert profile is not None, "the cgroups isolation is calibrated before it is applied"
+        resources = _limits_of_a_neighbour(profile) if spec.role == NEIGHBOUR else _reservation(spec.role, profile)
+        return replace(spec, resources=resources)
+
+    def verify(self, instance: Instance) -> str | None:
+        groups = detect()
+        for file, wanted in groups.settings(instance.spec.resources):
+            found = instance.testbed.host.read_text(str(groups.root / file.format(name=instance.cgroup.strip("/"))))
+            if wanted.split()[-1] not in found.split():
+                return f"{file} is {found.strip()!r}, not {wanted!r}"
+        return None
+
+
+def _reservation(role: str, profile: Profile) -> Resources:
+    need = profile.needs.get(role, _IDLE)
+    return Resources(
+        cpu_weight=max(100, min(10_000, round(1000 * need.cpus * HEADROOM))),
+        memory_reserved_bytes=max(_FLOOR_MEMORY_BYTES, _whole_pages(need.memory_bytes * HEADROOM)),
+    )
+
+
+def _limits_of_a_neighbour(profile: Profile) -> Resources:
+    need = profile.needs.get("function", _IDLE)
+
+    def rate(used: float, floor: int) -> int | None:
+        return max(floor, round(used * HEADROOM)) if profile.block_device else None
+
+    return Resources(
+        cpus=max(_FLOOR_CPUS, round(need.cpus * HEADROOM, 2)),
+        cpu_weight=10,
+        memory_bytes=max(_FLOOR_MEMORY_BYTES, _whole_pages(need.memory_bytes * HEADROOM)),
+        read_bps=rate(need.read_bps, _FLOOR_BPS),
+        write_bps=rate(need.write_bps, _FLOOR_BPS),
+        read_iops=rate(need.read_iops, _FLOOR_IOPS),
+        write_iops=rate(need.write_iops, _FLOOR_IOPS),
+        block_device=profile.block_device,
+    )
+
+
+def _whole_pages(n_bytes: float) -> int:
+    return round(n_bytes / 4096) * 4096

@@ -1,0 +1,38 @@
+"""A meter watches while instruments load: it reads the kernel's own counters before and after, and nothing in between,
+
+so that watching costs the measurement nothing."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from lastro.platforms.base import Instance
+from lastro.results.samples import Metric
+from lastro.testbed import Testbed
+
+
+class Meter(ABC):
+    kind = "meter"
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    metrics: ClassVar[tuple[Metric, ...]] = ()
+
+    def __init__(self, testbed: Testbed, instances: Mapping[str, Instance]) -> None:
+        """`instances` by role."""
+        self.testbed, self.instances = testbed, instances
+
+    @abstractmethod
+    def start(self) -> None: ...
+
+    @abstractmethod
+    def stop(self) -> None: ...
+
+    @abstractmethod
+    def read(self) -> dict[str, float]:
+        """Measurements by metric name, between start and stop."""
+
+    def notes(self) -> dict[str, Any]:
+        """What else is worth keeping with the trial."""
+        return {}

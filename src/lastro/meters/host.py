@@ -1,0 +1,72 @@
+"""What the whole host did: busy CPUs, steal, pressure, and load that is not ours. Source: proc(5), kernel psi.rst."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+from lastro.meters.base import Meter
+from lastro.results.samples import Metric
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+_FIELDS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
+_RESOURCES = ("cpu", "memory", "io")
+
+
+class HostMeter(Meter):
+    name = "host"
+    summary = "busy CPUs, steal and pressure of the whole host"
+    metrics = (
+        Metric("host_cpus", "CPU", "lower", "CPU time per time of the whole host, interrupts included"),
+        Metric("host_steal", "%", "lower", "CPU time that a hypervisor gave to somebody else"),
+        Metric("psi_cpu", "%", "lower", "time in which some task waited for a CPU"),
+        Metric("psi_memory", "%", "lower", "time in which some task waited for memory"),
+        Metric("psi_io", "%", "lower", "time in which some task waited for a disk"),
+    )
+
+    def start(self) -> None:
+        self._started_s = time.monotonic()
+        self._ticks, self._stalls, self._own = self._cpu_ticks(), self._stall_us(), os.times()
+
+    def stop(self) -> None:
+        self.elapsed_s = time.monotonic() - self._started_s
+        now, stalls, own = self._cpu_ticks(), self._stall_us(), os.times()
+        self.seconds = {field: (now[field] - self._ticks[field]) / _TICKS for field in _FIELDS}
+        self.stalled = {name: stalls[name] - self._stalls[name] for name in stalls if name in self._stalls}
+        self.own_user_s = own.user - self._own.user
+        self.own_cpu_s = self.own_user_s + own.system - self._own.system
+
+    def _cpu_ticks(self) -> dict[str, int]:
+        first = self.testbed.host.read_text("/proc/stat").splitlines()[0].split()[1:]
+        return {field: int(value) for field, value in zip(_FIELDS, first, strict=False)}
+
+    def _stall_us(self) -> dict[str, int]:
+        found = {}
+        for resource in _RESOURCES:
+            try:
+                some = self.testbed.host.read_text(f"/proc/pressure/{resource}").splitlines()[0]
+            except OSError:  # a kernel without PSI
+                continue
+            found[resource] = int(some.rpartition("total=")[2])
+        return found
+
+    def read(self) -> dict[str, float]:
+        busy_s = sum(self.seconds.values()) - self.seconds["idle"] - self.seconds["iowait"] - self.seconds["steal"]
+        pressure = {f"psi_{name}": 100 * us / 1e6 / self.elapsed_s for name, us in self.stalled.items()}
+        return {"host_cpus": busy_s / self.elapsed_s, "host_steal": self.steal_percent, **pressure}
+
+    @property
+    def steal_percent(self) -> float:
+        total_s = sum(self.seconds.values())
+        return 100 * self.seconds["steal"] / total_s if total_s else 0.0
+
+    def foreign_cpus(self, instances_user_s: float) -> float:
+        """CPUs kept busy in user mode by processes that are neither ours nor in our instances.
+
+        User mode only: the kernel's work for our traffic belongs to no cgroup and would look like somebody else's."""
+        user_s = self.seconds["user"] + self.seconds["nice"]
+        return max(0.0, user_s - instances_user_s - self.own_user_s) / self.elapsed_s
+
+    def notes(self) -> dict[str, Any]:
+        return {"lastro_cpu_percent": round(100 * self.own_cpu_s / self.elapsed_s, 3)}

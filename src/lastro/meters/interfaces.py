@@ -1,0 +1,41 @@
+"""Interface counters of every instance: the witness of which way the packets went. Source: ip-link(8), -statistics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lastro.meters.base import Meter
+
+Counters = dict[str, dict[str, int]]  # "role.interface" -> rx_bytes, rx_packets, tx_bytes, tx_packets
+
+
+class InterfaceMeter(Meter):
+    name = "interfaces"
+    summary = "bytes and packets over every interface of every instance"
+
+    def start(self) -> None:
+        self._before = self._readings()
+
+    def stop(self) -> None:
+        after = self._readings()
+        self.moved: Counters = {
+            port: {key: value - self._before[port][key] for key, value in counters.items()}
+            for port, counters in after.items()
+            if port in self._before
+        }
+
+    def _readings(self) -> Counters:
+        found: Counters = {}
+        for role, instance in self.instances.items():
+            for link in self.testbed.host.run_json(["ip", "-n", instance.netns, "-j", "-s", "link", "show"]):
+                stats = link["stats64"]
+                found[f"{role}.{link['ifname']}"] = {
+                    f"{way}_{what}": stats[way][what] for way in ("rx", "tx") for what in ("bytes", "packets")
+                }
+        return found
+
+    def read(self) -> dict[str, float]:
+        return {}
+
+    def notes(self) -> dict[str, Any]:
+        return {"witness": self.moved}

@@ -1,0 +1,50 @@
+"""What each instance used of CPU, memory and disk, from its own cgroup."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict
+from typing import Any
+
+from lastro.host.cgroups import Usage
+from lastro.meters.base import Meter
+from lastro.results.samples import Metric
+
+_NEIGHBOUR = "neighbour"
+
+
+class UsageMeter(Meter):
+    name = "usage"
+    summary = "CPU, memory and disk of each instance, from its own cgroup"
+    metrics = (
+        Metric("chain_cpus", "CPU", "lower", "CPU time per time of the instances under test together"),
+        Metric("function_cpus", "CPU", "lower", "CPU time per time of the function's instance"),
+        Metric("chain_memory", "MiB", "lower", "peak memory of the instances under test together"),
+    )
+
+    def start(self) -> None:
+        self._started_s = time.monotonic()
+        self._before = self._readings()
+
+    def stop(self) -> None:
+        self.elapsed_s = time.monotonic() - self._started_s
+        self.used = {role: now.since(self._before[role]) for role, now in self._readings().items()}
+
+    def _readings(self) -> dict[str, Usage]:
+        return {role: instance.usage() for role, instance in self.instances.items()}
+
+    def read(self) -> dict[str, float]:
+        chain = {role: used for role, used in self.used.items() if role != _NEIGHBOUR}
+        return {
+            "chain_cpus": sum(used.cpu_s for used in chain.values()) / self.elapsed_s,
+            "function_cpus": self.used["function"].cpu_s / self.elapsed_s,
+            "chain_memory": sum(used.memory_peak_bytes for used in chain.values()) / 2**20,
+        }
+
+    def notes(self) -> dict[str, Any]:
+        return {"usage": {role: asdict(used) for role, used in self.used.items()}}
+
+    @property
+    def user_s(self) -> float:
+        """User time of all instances, the neighbour's too."""
+        return sum(used.user_s for used in self.used.values())

@@ -1,0 +1,135 @@
+"""The report as one JSON document, for programs. Its keys are stable: `format` changes when one changes its meaning.
+
+    format       "lastro-results/1"
+    directory    the campaign's directory
+    study        name, title, scenario, profile, factors {name: [level]}, settings, confidence, replicates, seed,
+                 baseline {factor: level}
+    counts       trials by state (pending, running, valid, invalid, unavailable), trials, attempts, invalid_attempts
+    finished     whether no trial is left to run
+    metrics      [{name, unit, better, summary}]
+    treatments   [{id, label, levels, status, reason, remedy, baseline (id or null), trials {state: n}, metrics}]
+                 metrics {name: {n, mean, sd, interval {low, high, confidence}, ratio, generator_limited, values}}
+                 ratio {value, interval, pairing, n [treatment, baseline], unbounded, absent_because, verdict}
+                 values [{block, trial, attempt, value}]
+    unavailable  [{reason, remedy, where, treatments [id], trials}]
+    invalid_attempts [{trial, attempt, block, treatment, reasons, trial_state}]
+
+What does not exist is null, never absent and never NaN."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from lastro.report.model import Cell, Gap, InvalidAttempt, Report, Row
+from lastro.report.numbers import verdict
+from lastro.stats.intervals import Interval
+from lastro.stats.ratios import Ratio
+
+FORMAT = "lastro-results/1"
+_STATES = ("pending", "running", "valid", "invalid", "unavailable")
+
+
+def document_text(report: Report) -> str:
+    return json.dumps(document(report), indent=2, ensure_ascii=False, allow_nan=False)
+
+
+def document(report: Report) -> dict[str, Any]:
+    """The report as plain JSON-able data, with the keys of this module's docstring."""
+    progress = report.progress
+    return {
+        "format": FORMAT,
+        "directory": report.directory,
+        "study": _study(report),
+        "counts": {state: progress.counts.get(state, 0) for state in _STATES}
+        | {
+            "trials": progress.n_trials,
+            "attempts": progress.n_attempts,
+            "invalid_attempts": progress.n_invalid_attempts,
+        },
+        "finished": progress.finished,
+        "metrics": [{"name": m.name, "unit": m.unit, "better": m.better, "summary": m.summary} for m in report.metrics],
+        "treatments": [_treatment(row) for row in report.rows],
+        "unavailable": [_gap(gap) for gap in report.gaps],
+        "invalid_attempts": [_invalid(attempt) for attempt in report.invalid_attempts],
+    }
+
+
+def _study(report: Report) -> dict[str, Any]:
+    study = report.study
+    return {
+        "name": study.name,
+        "title": study.title,
+        "scenario": study.scenario,
+        "profile": study.profile,
+        "factors": {factor.name: list(factor.levels) for factor in study.factors},
+        "settings": dict(study.settings),
+        "confidence": study.design.confidence,
+        "replicates": study.design.replicates,
+        "seed": study.design.seed,
+        "baseline": dict(study.design.baseline),
+    }
+
+
+def _treatment(row: Row) -> dict[str, Any]:
+    return {
+        "id": row.treatment.id,
+        "label": row.treatment.label,
+        "levels": dict(row.treatment.levels),
+        "status": row.status,
+        "reason": row.reason,
+        "remedy": row.remedy,
+        "baseline": row.baseline.id if row.baseline else None,
+        "trials": dict(row.trials),
+        "metrics": {cell.metric.name: _cell(cell) for cell in row.cells},
+    }
+
+
+def _cell(cell: Cell) -> dict[str, Any]:
+    summary = cell.summary
+    return {
+        "n": summary.n if summary else 0,
+        "mean": summary.mean if summary else None,
+        "sd": summary.sd if summary else None,
+        "interval": _interval(summary.interval if summary else None),
+        "ratio": _ratio(cell, cell.ratio) if cell.ratio else None,
+        "generator_limited": cell.limited > 0,
+        "values": [{"block": p.block, "trial": p.trial, "attempt": p.attempt, "value": p.value} for p in cell.points],
+    }
+
+
+def _ratio(cell: Cell, ratio: Ratio) -> dict[str, Any]:
+    return {
+        "value": ratio.value,
+        "interval": _interval(ratio.interval),
+        "pairing": ratio.pairing,
+        "n": list(ratio.n),
+        "unbounded": ratio.unbounded,
+        "absent_because": ratio.absent_because,
+        "verdict": verdict(cell.metric, ratio) or None,
+    }
+
+
+def _interval(interval: Interval | None) -> dict[str, float] | None:
+    return {"low": interval.low, "high": interval.high, "confidence": interval.confidence} if interval else None
+
+
+def _gap(gap: Gap) -> dict[str, Any]:
+    return {
+        "reason": gap.reason,
+        "remedy": gap.remedy,
+        "where": gap.where,
+        "treatments": [treatment.id for treatment in gap.treatments],
+        "trials": gap.n_trials,
+    }
+
+
+def _invalid(attempt: InvalidAttempt) -> dict[str, Any]:
+    return {
+        "trial": attempt.trial,
+        "attempt": attempt.attempt,
+        "block": attempt.block,
+        "treatment": attempt.treatment.id,
+        "reasons": list(attempt.reasons),
+        "trial_state": attempt.trial_state,
+    }

@@ -1,0 +1,244 @@
+"""The report as one HTML page that needs nothing else: no network, no script, no font of its own.
+
+Everything that comes from a study or a trial passes through jinja2's autoescape. Trusted are only the figures that we
+drew ourselves and markup made of numbers alone."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any
+
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+from markupsafe import Markup
+
+from lastro import __version__
+from lastro.report import words
+from lastro.report.figures import metric_svg, timeline_svg
+from lastro.report.ledgers import Ledger
+from lastro.report.model import Cell, Report, Row
+from lastro.report.numbers import (
+    STATUS_WORDS,
+    VERDICT_WORDS,
+    comparison_text,
+    count,
+    direction_text,
+    interval_text,
+    mean_text,
+    verdict,
+)
+from lastro.stats.ratios import Ratio
+from lastro.units import human_duration
+
+_NOTHING = Markup()
+MANY = 40  # above so many treatments the leading factors become headings of groups
+_SPARK_REACH = math.log(1.05), math.log(4)  # least and most that a ratio's little axis shows on either side of 1
+
+
+@dataclass(frozen=True, slots=True)
+class CellView:
+    """A cell of the table as text; `words` instead of numbers where nothing was measured."""
+
+    words: str = ""
+    mean: str = ""
+    interval: str = ""
+    note: str = ""
+    comparison: str = ""
+    verdict: str = ""
+    explanation: str = ""
+    spark: Markup = _NOTHING
+    limited: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RowView:
+    row: Row
+    levels: tuple[str, ...]
+    n: str
+    status: str
+    mark: str
+    cells: tuple[CellView, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupView:
+    """Treatments under one heading (empty: no heading). `absent` says it when all of them are unavailable."""
+
+    heading: str
+    absent: str
+    rows: tuple[RowView, ...]
+
+
+def render_html(report: Report) -> str:
+    """The page, as a string. The same report gives the same bytes."""
+    return _environment().get_template("report.html.j2").render(_context(report))
+
+
+def _environment() -> Environment:
+    folder = resources.files("lastro.report") / "templates"
+    environment = Environment(
+        loader=FunctionLoader(lambda name: (folder / name).read_text(encoding="utf-8")),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.tests["ledger"] = lambda value: isinstance(value, Ledger)
+    return environment
+
+
+def _context(report: Report) -> dict[str, Any]:
+    hoisted = max(0, len(report.varying) - 2) if len(report.rows) > MANY else 0
+    timeline = timeline_svg(report)
+    return {
+        "report": report,
+        "version": __version__,
+        "title": report.study.title or report.study.name,
+        "summary": words.summary(report),
+        "findings": words.findings(report),
+        "limitations": words.limitations(report),
+        "limited_explanation": words.LIMITED_EXPLANATION,
+        "tiles": _tiles(report),
+        "figures": [
+            {
+                "metric": metric,
+                "note": words.metric_note(metric),
+                "svg": inline_svg(metric_svg(report, at), metric.name),
+            }
+            for at, metric in enumerate(report.metrics)
+        ],
+        "timeline": inline_svg(timeline, "time course of the campaign") if timeline else None,
+        "factors": [factor.name for factor in report.varying[hoisted:]] or ["treatment"],
+        "directions": [direction_text(metric) for metric in report.metrics],
+        "groups": list(_groups(report, hoisted)),
+        "commands": _commands(report),
+        "count": count,
+        "duration": human_duration,
+        "when": words.when,
+        "is_mapping": lambda value: isinstance(value, Mapping),
+        "is_list": lambda value: isinstance(value, list | tuple),
+    }
+
+
+def _tiles(report: Report) -> list[tuple[int, str, str]]:
+    """(number, words, CSS class) for the band under the title."""
+    counts = report.progress.counts
+    waiting = counts.get("pending", 0) + counts.get("running", 0)
+    tiles = [
+        (len(report.rows), "treatments", ""),
+        (counts.get("valid", 0), "valid trials", "valid"),
+        (counts.get("invalid", 0), "invalid trials", "invalid"),
+        (counts.get("unavailable", 0), "trials unavailable here", "unavailable"),
+    ]
+    return [*tiles, (waiting, "trials not run yet", "pending")] if waiting else tiles
+
+
+# The table
+
+
+def _groups(report: Report, hoisted: int) -> Iterator[GroupView]:
+    names = [factor.name for factor in report.varying]
+    marks = {t.index: str(number) for number, gap in enumerate(report.gaps, 1) for t in gap.treatments}
+    reaches = [_reach(report, index) for index in range(len(report.metrics))]
+
+    def heading(row: Row) -> str:
+        return " · ".join(str(row.treatment.levels[name]) for name in names[:hoisted])
+
+    for text, rows in itertools.groupby(report.rows, key=heading):
+        views = tuple(_row_view(row, names[hoisted:], marks.get(row.treatment.index, ""), reaches) for row in rows)
+        absent = ""
+        if text and all(view.row.status == "unavailable" for view in views):
+            absent = f"all {len(views)} treatments unavailable here"
+        yield GroupView(text, absent, views)
+
+
+def _row_view(row: Row, names: Sequence[str], mark: str, reaches: Sequence[float]) -> RowView:
+    total = sum(row.trials.values())
+    levels = tuple(str(row.treatment.levels[name]) for name in names) or (row.treatment.label or "the only treatment",)
+    n = str(row.n_valid) if row.n_valid == total else f"{row.n_valid} of {total}"
+    cells = tuple(_cell_view(row, cell, reach) for cell, reach in zip(row.cells, reaches, strict=True))
+    return RowView(row, levels, n, STATUS_WORDS[row.status], mark, cells)
+
+
+def _cell_view(row: Row, cell: Cell, reach: float) -> CellView:
+    if cell.summary is None:
+        return CellView(words="not measured")
+    said = verdict(cell.metric, cell.ratio)
+    explanation = VERDICT_WORDS[said]
+    if cell.ratio is not None:
+        n = cell.ratio.n[0] if cell.ratio.pairing == "paired" else f"{cell.ratio.n[0]} and {cell.ratio.n[1]}"
+        how = f"{'paired within blocks' if cell.ratio.pairing == 'paired' else 'unpaired'}, n = {n}"
+        explanation = "; ".join(part for part in (explanation, cell.ratio.absent_because or "", how) if part)
+    return CellView(
+        mean=mean_text(cell.summary),
+        interval=interval_text(cell.summary),
+        note=f"n = {cell.summary.n}" if cell.missing else "",
+        comparison=comparison_text(row, cell),
+        verdict=said,
+        explanation=explanation,
+        spark=_spark(cell.ratio, reach),
+        limited=cell.limited > 0,
+    )
+
+
+def _reach(report: Report, index: int) -> float:
+    """How far the little axes of one metric reach on either side of ratio 1, as a logarithm; one for its column."""
+    ends = [
+        abs(math.log(end))
+        for row in report.rows
+        if (ratio := row.cells[index].ratio) is not None and ratio.interval is not None
+        for end in (ratio.interval.low, ratio.interval.high)
+        if end > 0
+    ]
+    least, most = _SPARK_REACH
+    return min(most, max([least, *ends]))
+
+
+def _spark(ratio: Ratio | None, reach: float) -> Markup:
+    """The ratio and its interval on a logarithmic axis 64 units wide with 1 in the middle. Numbers only, so trusted."""
+    if ratio is None or ratio.interval is None or ratio.value is None:
+        return _NOTHING
+    low, at, high = (
+        round(32 + 30 * max(-1.0, min(1.0, math.log(value) / reach)), 1) if value > 0 else 2.0
+        for value in (ratio.interval.low, ratio.value, ratio.interval.high)
+    )
+    return Markup(
+        f'<svg class="spark" viewBox="0 0 64 8" aria-hidden="true"><path class="one" d="M32 0V8"/>'
+        f'<path d="M{low} 4H{high}"/><circle cx="{at}" cy="4" r="2.2"/></svg>'
+    )
+
+
+# Figures and commands
+
+
+def inline_svg(document: str, label: str) -> Markup:
+    """A figure of ours as part of the page: no XML prologue, no ids that would clash, as wide as the page allows."""
+    body = document[document.index("<svg") :]
+    body = re.sub(r"<metadata>.*?</metadata>|<style [^>]*>.*?</style>", "", body, flags=re.DOTALL)
+    body = re.sub(r'<g id="[^"]*"', "<g", body)
+    width_pt = re.search(r'<svg[^>]* width="([\d.]+)pt"', body)
+    width = float(width_pt[1]) if width_pt else 600.0
+    head = Markup('<svg role="img" aria-label="{}" style="max-width:{:.0f}px;min-width:{:.0f}px" ').format(
+        label, width * 1.75, min(width, 720) * 0.95
+    )
+    start = re.sub(r'\s(?:width|height)="[\d.]+pt"', "", body[: body.index(">")].removeprefix("<svg"))
+    return head + Markup(start.strip() + body[body.index(">") :])
+
+
+def _commands(report: Report) -> list[tuple[str, str]]:
+    """(what for, command line) to repeat the campaign or look into it."""
+    here = shlex.quote(report.directory)
+    study = shlex.quote(f"{report.directory}/study.toml")
+    profile = f" --profile {shlex.quote(report.study.profile)}" if report.study.profile else ""
+    first = report.timeline[0].trial if report.timeline else 1
+    return [
+        ("What this host can run of it", f"lastro plan {study}{profile}"),
+        ("The whole campaign again, in the same order", f"sudo lastro run {study}{profile} -o again"),
+        ("One trial by hand, as a shell script", f"lastro show {here} {first} --commands"),
+        ("Every value, for R or pandas", f"lastro results {here} --csv values.csv"),
+    ]

@@ -1,0 +1,315 @@
+"""What a report says, before it says it: per treatment and metric the valid trials, their interval, the ratio to the
+
+baseline, and everything that is missing, with its reason. Pure: data in, frozen data out."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from lastro.report.ledgers import Ledger, Ledgers, build_ledgers
+from lastro.results.samples import Metric
+from lastro.stats.intervals import Summary, describe
+from lastro.stats.ratios import Ratio, ratio_to_baseline
+from lastro.study.design import Treatment, baseline_indices
+from lastro.study.model import Factor, Study
+
+if TYPE_CHECKING:
+    from lastro.results.read import CampaignData
+    from lastro.results.store import Attempt, TreatmentRow, TrialRow
+
+Status = Literal["measured", "partly", "invalid", "unavailable", "pending"]
+
+_SUFFIX_UNITS = {"_percent": "%", "_bytes": "B", "_bps": "bit/s", "_ms": "ms", "_us": "µs", "_ns": "ns", "_s": "s"}
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """The value of one metric in one valid trial, in the metric's unit."""
+
+    trial: int
+    attempt: int
+    block: int
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One treatment and one metric. `summary` is None without a valid value; `ratio` is None without a baseline.
+
+    `limited` counts the valid trials in which the generator, not the function, was the bottleneck; `missing` the valid
+    trials that yielded no value of this metric."""
+
+    metric: Metric
+    points: tuple[Point, ...]
+    summary: Summary | None
+    ratio: Ratio | None
+    limited: int = 0
+    missing: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One treatment: what became of its trials, and a cell for each metric of the report, in their order."""
+
+    treatment: Treatment
+    status: Status
+    reason: str | None
+    remedy: str | None
+    trials: Mapping[str, int]
+    baseline: Treatment | None
+    cells: tuple[Cell, ...]
+
+    @property
+    def is_baseline(self) -> bool:
+        return self.baseline is not None and self.baseline.index == self.treatment.index
+
+    @property
+    def n_valid(self) -> int:
+        return self.trials.get("valid", 0)
+
+
+@dataclass(frozen=True, slots=True)
+class InvalidAttempt:
+    """An attempt that was not used, and what became of its trial: its state now."""
+
+    trial: int
+    attempt: int
+    block: int
+    treatment: Treatment
+    reasons: tuple[str, ...]
+    trial_state: str
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Treatments that cannot run here for one reason; `where` names the levels that they have in common."""
+
+    reason: str
+    remedy: str | None
+    where: str
+    treatments: tuple[Treatment, ...]
+    n_trials: int
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Trials by state, attempts made, seconds spent in them, and the UTC times of the first and the last."""
+
+    counts: Mapping[str, int]
+    n_trials: int
+    n_attempts: int
+    n_invalid_attempts: int
+    measured_s: float
+    first_utc: str | None
+    last_utc: str | None
+
+    @property
+    def finished(self) -> bool:
+        return not (self.counts.get("pending", 0) or self.counts.get("running", 0))
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """One attempt on the time axis of the campaign."""
+
+    trial: int
+    block: int
+    started_utc: str
+    duration_s: float
+    valid: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Everything that the table, the figures, the page and the JSON document show."""
+
+    directory: str
+    study: Study
+    varying: tuple[Factor, ...]
+    metrics: tuple[Metric, ...]
+    rows: tuple[Row, ...]
+    progress: Progress
+    invalid_attempts: tuple[InvalidAttempt, ...]
+    gaps: tuple[Gap, ...]
+    ledgers: Ledgers
+    timeline: tuple[Moment, ...]
+    events: tuple[tuple[str, str, str], ...]
+    provenance: Mapping[str, Any]
+    calibrations: Mapping[str, Any]
+
+    @property
+    def residuals(self) -> Ledger:
+        return self.ledgers.residuals
+
+    @property
+    def baselines(self) -> tuple[Row, ...]:
+        return tuple(row for row in self.rows if row.is_baseline)
+
+    @property
+    def n_limited(self) -> int:
+        """Treatments with a metric that the generator limited."""
+        return sum(any(cell.limited for cell in row.cells) for row in self.rows)
+
+
+def build_report(data: CampaignData, *, all_metrics: bool = False) -> Report:
+    """The report of a campaign, finished or not; with `all_metrics`, of whatever its trials measured beside the study's
+    own metrics."""
+    study = data.study
+    metrics = study.metrics + (_other_metrics(study, data.attempts) if all_metrics else ())
+    return Report(
+        directory=data.directory,
+        study=study,
+        varying=tuple(factor for factor in study.factors if len(factor.levels) > 1),
+        metrics=metrics,
+        rows=_rows(data, metrics),
+        progress=_progress(data),
+        invalid_attempts=_invalid_attempts(data),
+        gaps=_gaps(data),
+        ledgers=build_ledgers(study, [row.treatment for row in data.treatments], data.attempts),
+        timeline=tuple(Moment(a.trial, a.block, a.started_utc, a.duration_s, a.valid) for a in data.attempts),
+        events=tuple((at, kind, text) for at, kind, text in data.events),
+        provenance=data.provenance,
+        calibrations=data.calibrations,
+    )
+
+
+def _other_metrics(study: Study, attempts: Iterable[Attempt]) -> tuple[Metric, ...]:
+    """Metrics that were measured though the study is not about them; units as the suffixes of their names tell."""
+    own = {metric.name for metric in study.metrics}
+    names = sorted({name for attempt in attempts for name in attempt.measurements} - own)
+    return tuple(Metric(name, _unit_by_suffix(name), "neither", "") for name in names)
+
+
+def _unit_by_suffix(name: str) -> str:
+    return next((unit for suffix, unit in _SUFFIX_UNITS.items() if name.endswith(suffix)), "")
+
+
+def _rows(data: CampaignData, metrics: Sequence[Metric]) -> tuple[Row, ...]:
+    treatments = [row.treatment for row in data.treatments]
+    references = baseline_indices(data.study, treatments)
+    states: dict[int, Counter[str]] = defaultdict(Counter)
+    for trial in data.trials:
+        states[trial.treatment][trial.state] += 1
+    valid: dict[int, list[Attempt]] = defaultdict(list)
+    for attempt in data.attempts:
+        if attempt.valid:
+            valid[attempt.treatment].append(attempt)
+    confidence = data.study.design.confidence
+    by_index = {treatment.index: treatment for treatment in treatments}
+    columns = [_cells(metric, by_index, valid, references, confidence) for metric in metrics]
+    return tuple(
+        Row(
+            treatment=row.treatment,
+            status=_status(row, states[row.treatment.index]),
+            reason=row.unavailable,
+            remedy=row.remedy,
+            trials=dict(states[row.treatment.index]),
+            baseline=by_index.get(references.get(row.treatment.index, -1)),
+            cells=tuple(column[row.treatment.index] for column in columns),
+        )
+        for row in data.treatments
+    )
+
+
+def _status(row: TreatmentRow, states: Mapping[str, int]) -> Status:
+    if states["valid"]:
+        return "measured" if states["valid"] == sum(states.values()) else "partly"
+    if row.unavailable is not None:
+        return "unavailable"
+    return "pending" if states["pending"] or states["running"] else "invalid"
+
+
+def _cells(
+    metric: Metric,
+    treatments: Iterable[int],
+    valid: Mapping[int, Sequence[Attempt]],
+    references: Mapping[int, int],
+    confidence: float,
+) -> dict[int, Cell]:
+    """{treatment: cell} of one metric."""
+    points = {index: _points(metric.name, valid.get(index, ())) for index in treatments}
+    values = {index: {point.block: point.value for point in found} for index, found in points.items()}
+    cells = {}
+    for index, found in points.items():
+        attempts = valid.get(index, ())
+        reference = references.get(index, index)  # a baseline has no ratio to itself
+        ratio = ratio_to_baseline(values[index], values[reference], confidence) if reference != index else None
+        cells[index] = Cell(
+            metric,
+            found,
+            describe([point.value for point in found], confidence) if found else None,
+            ratio,
+            limited=sum(metric.name in _limited_metrics(attempt.notes) for attempt in attempts),
+            missing=len(attempts) - len(found),
+        )
+    return cells
+
+
+def _points(metric: str, attempts: Iterable[Attempt]) -> tuple[Point, ...]:
+    found = ((attempt, attempt.measurements.get(metric, math.nan)) for attempt in attempts)
+    points = [Point(a.trial, a.attempt, a.block, value) for a, value in found if math.isfinite(value)]
+    return tuple(sorted(points, key=lambda point: point.block))
+
+
+def _limited_metrics(notes: Mapping[str, Any]) -> frozenset[str]:
+    """Metrics that the generator bounded in this trial: those of which a ceiling was known, else throughput."""
+    if not notes.get("generator_limited"):
+        return frozenset()
+    ceiling = notes.get("ceiling")
+    return frozenset(ceiling) if isinstance(ceiling, Mapping) and ceiling else frozenset({"throughput"})
+
+
+def _progress(data: CampaignData) -> Progress:
+    counts: Counter[str] = Counter(trial.state for trial in data.trials)
+    starts = [attempt.started_utc for attempt in data.attempts]
+    return Progress(
+        counts=dict(counts),
+        n_trials=len(data.trials),
+        n_attempts=len(data.attempts),
+        n_invalid_attempts=sum(not attempt.valid for attempt in data.attempts),
+        measured_s=math.fsum(attempt.duration_s for attempt in data.attempts),
+        first_utc=min(starts, default=None),
+        last_utc=max(starts, default=None),
+    )
+
+
+def _invalid_attempts(data: CampaignData) -> tuple[InvalidAttempt, ...]:
+    treatments = {row.treatment.index: row.treatment for row in data.treatments}
+    states = {trial.number: trial.state for trial in data.trials}
+    return tuple(
+        InvalidAttempt(a.trial, a.attempt, a.block, treatments[a.treatment], a.reasons, states[a.trial])
+        for a in data.attempts
+        if not a.valid
+    )
+
+
+def _gaps(data: CampaignData) -> tuple[Gap, ...]:
+    """Unavailable treatments by reason and remedy, the widest gap first."""
+    groups: dict[tuple[str, str | None], list[Treatment]] = defaultdict(list)
+    for row in data.treatments:
+        if row.unavailable is not None:
+            groups[row.unavailable, row.remedy].append(row.treatment)
+    lost = _trials_by_treatment(data.trials, "unavailable")
+    gaps = [
+        Gap(reason, remedy, _common_levels(data.study, found), tuple(found), sum(lost[t.index] for t in found))
+        for (reason, remedy), found in groups.items()
+    ]
+    return tuple(sorted(gaps, key=lambda gap: -len(gap.treatments)))
+
+
+def _trials_by_treatment(trials: Iterable[TrialRow], state: str) -> Counter[int]:
+    return Counter(trial.treatment for trial in trials if trial.state == state)
+
+
+def _common_levels(study: Study, treatments: Sequence[Treatment]) -> str:
+    """The factors of which these treatments hold some levels only: 'isolation = apparmor, cgroups+apparmor'."""
+    parts = []
+    for factor in study.factors:
+        held = {treatment.levels[factor.name] for treatment in treatments}
+        if len(held) < len(factor.levels):
+            parts.append(f"{factor.name} = {', '.join(str(level) for level in factor.levels if level in held)}")
+    return "; ".join(parts)

@@ -1,0 +1,109 @@
+"""How means, intervals and ratios are written, the same in the table of the terminal and on the page."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+from lastro.report.model import Cell, Row
+from lastro.results.samples import Metric
+from lastro.stats.intervals import Summary
+from lastro.stats.ratios import Ratio
+from lastro.units import significant
+
+MINUS = "−"
+Verdict = Literal["better", "worse", "higher", "lower", "same", ""]
+
+STATUS_WORDS = {
+    "measured": "measured",
+    "partly": "partly measured",
+    "invalid": "every attempt invalid",
+    "unavailable": "unavailable here",
+    "pending": "not run yet",
+}
+VERDICT_WORDS: dict[Verdict, str] = {
+    "better": "better than the baseline",
+    "worse": "worse than the baseline",
+    "higher": "higher than the baseline",
+    "lower": "lower than the baseline",
+    "same": "not distinguishable from the baseline",
+    "": "",
+}
+VERDICT_MARKS: dict[Verdict, str] = {"better": "▲", "worse": "▼", "higher": "↑", "lower": "↓", "same": "≈", "": ""}
+
+
+def fixed(value: float, decimals: int) -> str:
+    """A number with so many decimals and a true minus sign."""
+    text = f"{value:.{decimals}f}"
+    return MINUS + text[1:] if text.startswith("-") else text
+
+
+def mean_text(summary: Summary) -> str:
+    """'20735 ± 937', the half width with two significant digits; the mean alone where there is no interval."""
+    if summary.interval is None or summary.interval.half_width == 0:
+        alone = significant(summary.mean, 5).replace("-", MINUS)
+        return alone if summary.interval is None else f"{alone} ± 0"
+    half = summary.interval.half_width
+    magnitude = math.floor(math.log10(half))
+    if max(abs(summary.mean), half) >= 1e9 or magnitude < -6:
+        return f"{summary.mean:.3e} ± {half:.1e}".replace("-", MINUS)
+    decimals = max(0, 1 - magnitude)
+    return f"{fixed(summary.mean, decimals)} ± {fixed(half, decimals)}"
+
+
+def interval_text(summary: Summary) -> str:
+    """'[19798, 21672]', or why there is none."""
+    if summary.interval is None:
+        return f"no interval (n = {summary.n})"
+    return f"[{significant(summary.interval.low, 5)}, {significant(summary.interval.high, 5)}]".replace("-", MINUS)
+
+
+def ratio_text(ratio: Ratio) -> str:
+    """'×0.992 [0.941, 1.046]', or the ratio with the reason why it has no interval."""
+    if ratio.value is None:
+        return "no ratio"
+    if ratio.interval is None:
+        return f"×{significant(ratio.value, 3)} {'unbounded' if ratio.unbounded else 'no interval'}".replace("-", MINUS)
+    decimals = _ratio_decimals(ratio.interval.half_width, ratio.value)
+    low, high = (fixed(end, decimals) for end in (ratio.interval.low, ratio.interval.high))
+    return f"×{fixed(ratio.value, decimals)} [{low}, {high}]"
+
+
+def _ratio_decimals(half_width: float, value: float) -> int:
+    if abs(value) >= 100:
+        return 0
+    return 3 if half_width <= 0 else max(2, min(5, 1 - math.floor(math.log10(half_width))))
+
+
+def verdict(metric: Metric, ratio: Ratio | None) -> Verdict:
+    """What the interval of the ratio says of this one comparison, without correction for their number."""
+    if ratio is None or ratio.interval is None or ratio.value is None:
+        return ""
+    if not ratio.differs:
+        return "same"
+    if metric.better == "neither":
+        return "higher" if ratio.value > 1 else "lower"
+    return "better" if (ratio.value > 1) == (metric.better == "higher") else "worse"
+
+
+def comparison_text(row: Row, cell: Cell) -> str:
+    """The second line of a cell: the ratio, 'baseline', or why there is no ratio; empty without a baseline at all."""
+    if row.is_baseline:
+        return "baseline"
+    if cell.ratio is not None:
+        return f"{VERDICT_MARKS[verdict(cell.metric, cell.ratio)]} {ratio_text(cell.ratio)}".strip()
+    return "no baseline value" if row.baseline is not None and cell.summary is not None else ""
+
+
+def metric_heading(metric: Metric) -> str:
+    """'throughput (Mbit/s)'."""
+    return f"{metric.name} ({metric.unit})" if metric.unit else metric.name
+
+
+def direction_text(metric: Metric) -> str:
+    return "" if metric.better == "neither" else f"{metric.better} is better"
+
+
+def count(n: int, noun: str, plural: str | None = None) -> str:
+    """'1 trial', '2,160 trials'."""
+    return f"{n:,} {noun if n == 1 else plural or noun + 's'}"

@@ -1,0 +1,248 @@
+"""The result table for a terminal: lines of styled text that fit a given width. The caller prints them.
+
+Leading factors become headings, and metrics are dealt out over several tables, until nothing needs to wrap."""
+
+from __future__ import annotations
+
+import itertools
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from rich.cells import cell_len
+from rich.text import Text
+
+from lastro.report.model import Cell, Report, Row
+from lastro.report.numbers import (
+    STATUS_WORDS,
+    comparison_text,
+    count,
+    direction_text,
+    mean_text,
+    verdict,
+)
+from lastro.report.words import LIMITED_EXPLANATION
+
+MANY = 40  # above so many treatments the leading factors are always headings
+_GAP = "  "
+_STYLES = {"better": "green", "worse": "red", "higher": "cyan", "lower": "cyan", "same": "dim", "": "dim"}
+
+Line = tuple[str, str]  # text and style
+Block = tuple[Line, ...]  # what stands in one cell, from top to bottom
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """A column as wide as its widest line; `blocks` has one block for each row of the report."""
+
+    heading: Block
+    blocks: tuple[Block, ...]
+    right: bool = False
+
+    @property
+    def width(self) -> int:
+        return max(cell_len(text) for block in (self.heading, *self.blocks) for text, _ in block or (("", ""),))
+
+
+def render(report: Report, width: int) -> list[Text]:
+    """Title, table or tables, and below them every level that is missing and why; at most `width` cells wide."""
+    lines = [
+        Text(plain(report.study.title or report.study.name), style="bold"),
+        *_wrapped(_tally(report), width),
+        Text(),
+    ]
+    hoisted, tables = _layout(report, width)
+    for number, columns in enumerate(tables):
+        lines += [Text()] if number else []
+        lines += _table(report, hoisted, columns)
+    return [*lines, *_below(report, width)]
+
+
+def plain(text: str) -> str:
+    """Text from outside without control characters, which could otherwise take the terminal over."""
+    return "".join(char if char.isprintable() else " " for char in text)
+
+
+def _tally(report: Report) -> str:
+    counts, progress = report.progress.counts, report.progress
+    states = [f"{counts[s]:,} {s}" for s in ("valid", "invalid", "unavailable", "running", "pending") if counts.get(s)]
+    return f"{count(len(report.rows), 'treatment')}, {count(progress.n_trials, 'trial')}: {', '.join(states)}"
+
+
+# Layout
+
+
+def _layout(report: Report, width: int) -> tuple[int, list[list[_Column]]]:
+    """How many leading factors become headings, and the columns of each table."""
+    factors = [_factor_column(report, factor.name) for factor in report.varying] or [_label_column(report)]
+    metrics = [_metric_column(report, index) for index in range(len(report.metrics))]
+    counted = _Column((("n", "bold"),), tuple(((_n_text(row), ""),) for row in report.rows), right=True)
+    least = max(0, len(factors) - 2) if len(report.rows) > MANY else 0
+    hoisted = least
+    while hoisted < len(factors) - 1 and _total([*factors[hoisted:], counted, *metrics]) > width:
+        hoisted += 1
+    room = width - _total([*factors[hoisted:], counted])
+    if _total(metrics) > room:  # headings alone do not suffice: keep only those that are needed for one metric
+        widest = max((metric.width for metric in metrics), default=0)
+        hoisted = next(
+            (h for h in range(least, len(factors)) if _total([*factors[h:], counted]) + widest + 2 <= width), hoisted
+        )
+        room = width - _total([*factors[hoisted:], counted])
+    return hoisted, [[*factors[hoisted:], counted, *dealt] for dealt in _deal(metrics, room)]
+
+
+def _total(columns: Sequence[_Column]) -> int:
+    return sum(column.width + len(_GAP) for column in columns)
+
+
+def _deal(metrics: Sequence[_Column], room: int) -> list[list[_Column]]:
+    """Metrics over as few tables as fit, in their order, and as evenly as they fit."""
+    tables: list[list[_Column]] = [[]]
+    for metric in metrics:
+        if tables[-1] and _total([*tables[-1], metric]) > room:
+            tables.append([])
+        tables[-1].append(metric)
+    share = -(-len(metrics) // len(tables)) or 1
+    even = [list(metrics[at : at + share]) for at in range(0, len(metrics), share)]
+    return even if even and all(_total(table) <= room for table in even) else tables
+
+
+def _factor_column(report: Report, name: str) -> _Column:
+    return _Column(((name, "bold"),), tuple(((plain(str(row.treatment.levels[name])), ""),) for row in report.rows))
+
+
+def _label_column(report: Report) -> _Column:
+    return _Column((("treatment", "bold"),), tuple(((plain(row.treatment.label), ""),) for row in report.rows))
+
+
+def _n_text(row: Row) -> str:
+    total = sum(row.trials.values())
+    return str(row.n_valid) if row.n_valid == total else f"{row.n_valid}/{total}"
+
+
+def _metric_column(report: Report, index: int) -> _Column:
+    metric = report.metrics[index]
+    marks = _gap_marks(report)
+    heading = ((plain(metric.name), "bold"), (plain(metric.unit), "dim"), (direction_text(metric), "dim"))
+    blocks = tuple(_cell_block(row, row.cells[index], marks.get(row.treatment.index, "")) for row in report.rows)
+    return _Column(heading, blocks)
+
+
+def _cell_block(row: Row, cell: Cell, mark: str) -> Block:
+    if cell.summary is None:
+        words = "not measured" if row.n_valid else STATUS_WORDS[row.status]
+        return ((f"{words} {mark}".strip(), "yellow" if row.status in ("invalid", "partly") else "dim"),)
+    mean = mean_text(cell.summary) + (" †" if cell.limited else "")
+    lines = [(f"{mean} (n = {cell.summary.n})" if cell.missing else mean, "")]
+    if comparison := comparison_text(row, cell):
+        style = "bold blue" if row.is_baseline else _STYLES[verdict(cell.metric, cell.ratio)]
+        lines.append((comparison, style))
+    if cell.summary.interval is None:
+        lines.append((f"no interval (n = {cell.summary.n})", "dim"))
+    return tuple(lines)
+
+
+def _gap_marks(report: Report) -> dict[int, str]:
+    """Footnote marks of the reasons why treatments are unavailable: {treatment: '[1]'}."""
+    return {t.index: f"[{number}]" for number, gap in enumerate(report.gaps, 1) for t in gap.treatments}
+
+
+# The table
+
+
+def _table(report: Report, hoisted: int, columns: Sequence[_Column]) -> list[Text]:
+    height = max(len(column.heading) for column in columns)
+    lines = [_join([_line(column.heading, at) for column in columns], columns) for at in range(height)]
+    lines.append(Text("─" * (_total(columns) - len(_GAP)), style="dim"))
+    names = [factor.name for factor in report.varying[:hoisted]]
+    positions = list(range(len(report.rows)))
+    for levels, group in itertools.groupby(positions, key=lambda at: _levels(report.rows[at], names)):
+        lines += _group(report, levels, list(group), columns)
+    return lines
+
+
+def _levels(row: Row, names: Sequence[str]) -> str:
+    return plain(" · ".join(str(row.treatment.levels[name]) for name in names))
+
+
+def _group(report: Report, levels: str, positions: Sequence[int], columns: Sequence[_Column]) -> list[Text]:
+    if levels and len(positions) > 1 and all(report.rows[at].status == "unavailable" for at in positions):
+        marks = _gap_marks(report)
+        said = " ".join(sorted({marks[report.rows[at].treatment.index] for at in positions}))
+        return [Text.assemble((levels, "bold"), (f": all {len(positions)} treatments unavailable here {said}", "dim"))]
+    lines = [Text(levels, style="bold")] if levels else []
+    for at in positions:
+        height = max(len(column.blocks[at]) for column in columns)
+        lines += [_join([_line(column.blocks[at], line) for column in columns], columns) for line in range(height)]
+    return lines
+
+
+def _line(block: Block, at: int) -> Line:
+    return block[at] if at < len(block) else ("", "")
+
+
+def _join(cells: Sequence[Line], columns: Sequence[_Column]) -> Text:
+    line = Text()
+    for (text, style), column in zip(cells, columns, strict=True):
+        space = " " * (column.width - cell_len(text))
+        line.append(space + text if column.right else text, style)
+        line.append(_GAP if column.right else space + _GAP)
+    line.rstrip()
+    return line
+
+
+# Below the table
+
+
+def _below(report: Report, width: int) -> list[Text]:
+    return [line for paragraph in _paragraphs(report) for line in _wrapped(paragraph, width)]
+
+
+def _paragraphs(report: Report) -> Iterator[str]:
+    confidence = f"{report.study.design.confidence:.0%}"
+    yield ""
+    yield f"± is half the width of the {confidence} interval of the mean over n valid trials." + (
+        f" × is the ratio to the baseline with its {confidence} interval (Fieller); ≈ holds 1."
+        if any(cell.ratio for row in report.rows for cell in row.cells)
+        else ""
+    )
+    if report.n_limited:
+        yield f"† {LIMITED_EXPLANATION}"
+    yield from _reasons_of_ratios(report)
+    for number, gap in enumerate(report.gaps, 1):
+        where = f"{gap.where}: " if gap.where else ""
+        yield f"[{number}] {where}{gap.reason} ({count(len(gap.treatments), 'treatment')})"
+        if gap.remedy:
+            yield f"    remedy: {gap.remedy}"
+    yield from _invalid_groups(report)
+
+
+def _reasons_of_ratios(report: Report) -> Iterator[str]:
+    """Why some ratios have no interval, each reason once; that n = 1 gives none stands in the cells already."""
+    reasons = {
+        f"{cell.metric.name}: {cell.ratio.absent_because}"
+        for row in report.rows
+        for cell in row.cells
+        if cell.ratio is not None and cell.ratio.absent_because and min(cell.ratio.n) > 1
+    }
+    yield from sorted(reasons)
+
+
+def _invalid_groups(report: Report) -> Iterator[str]:
+    groups: dict[str, set[int]] = {}
+    for attempt in report.invalid_attempts:
+        for reason in attempt.reasons:
+            groups.setdefault(reason, set()).add(attempt.trial)
+    for reason, trials in sorted(groups.items(), key=lambda item: -len(item[1])):
+        yield f"✕ invalid: {reason} ({_trial_list(trials)})"
+
+
+def _trial_list(trials: Iterable[int]) -> str:
+    numbers = sorted(trials)
+    shown = ", ".join(str(number) for number in numbers[:6])
+    more = f" and {len(numbers) - 6} more" if len(numbers) > 6 else ""
+    return f"trial{'s' if len(numbers) > 1 else ''} {shown}{more}"
+
+
+def _wrapped(paragraph: str, width: int) -> list[Text]:
+    return [Text(line) for line in textwrap.wrap(plain(paragraph), width, subsequent_indent="    ") or [""]]

@@ -1,0 +1,103 @@
+"""A chain of instances as it stands: source, function, sink, joined by an attachment, with the function at work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+from lastro.attachments.base import Attachment, Port, Segment, batch
+from lastro.errors import PlatformError
+from lastro.functions.base import Function, Path
+from lastro.platforms.base import Instance, InstanceSpec, Platform, Security
+from lastro.testbed import Testbed
+
+ROLES = ("source", "function", "sink")
+# With two ports of one instance on one bridge, each must answer for its own address only (kernel ip-sysctl.rst).
+_PRECISE_ARP = {"net.ipv4.conf.all.arp_ignore": "1", "net.ipv4.conf.all.arp_announce": "2"}
+_NO_IPV6 = {"net.ipv6.conf.all.disable_ipv6": "1", "net.ipv6.conf.default.disable_ipv6": "1"}
+_ROUTER = {
+    "net.ipv4.ip_forward": "1",
+    "net.ipv4.conf.all.rp_filter": "0",
+    "net.ipv4.conf.default.rp_filter": "0",
+    "net.ipv4.conf.all.send_redirects": "0",
+    "net.ipv4.conf.default.send_redirects": "0",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """A deployed chain. `path` tells addresses and interfaces."""
+
+    instances: Mapping[str, Instance]
+    function: Function
+    path: Path
+
+    @property
+    def source(self) -> Instance:
+        return self.instances["source"]
+
+    @property
+    def sink(self) -> Instance:
+        return self.instances["sink"]
+
+    def crossed_packets(self) -> int | None:
+        """Packets that the kernel has forwarded through the function; None where no counter tells (Click)."""
+        return self.function.counters(self.instances["function"]).get("crossed")
+
+
+@contextmanager
+def deployed(
+    testbed: Testbed,
+    platform: Platform,
+    attachment: Attachment,
+    function: Function,
+    *,
+    implementation: str = "kernel",
+    isolate: Callable[[InstanceSpec], InstanceSpec] = lambda spec: spec,
+) -> Iterator[Chain]:
+    """The chain for as long as the block lasts, proven by a ping from end to end.
+
+    Raises: PlatformError when the ends do not reach each other."""
+    path = Path()
+    with ExitStack() as stack:
+        instances = {}
+        for role in ROLES:
+            spec = isolate(instance_spec(testbed, role, function.capabilities if role == "function" else ()))
+            instances[role] = stack.enter_context(platform.start(testbed, spec))
+        stack.enter_context(attachment.connect(testbed, _segments(instances, path)))
+        _add_routes(testbed, instances, path)
+        stack.enter_context(function.installed(instances["function"], path, implementation))
+        chain = Chain(instances, function, path)
+        _prove(chain)
+        yield chain
+
+
+def instance_spec(testbed: Testbed, role: str, capabilities: tuple[str, ...] = ()) -> InstanceSpec:
+    sysctls = {**_PRECISE_ARP, **(_NO_IPV6 if testbed.has_ipv6 else {}), **(_ROUTER if role == "function" else {})}
+    return InstanceSpec(name=role, role=role, security=Security(capabilities=capabilities), sysctls=sysctls)
+
+
+def _segments(instances: Mapping[str, Instance], path: Path) -> list[Segment]:
+    source, function, sink = (instances[role].netns for role in ROLES)
+    first = Segment(
+        "a", (Port(source, "out0", f"{path.source}/24"), Port(function, path.inside, f"{path.inside_address}/24"))
+    )
+    second = Segment(
+        "b", (Port(function, path.outside, f"{path.outside_address}/24"), Port(sink, "in0", f"{path.sink}/24"))
+    )
+    return [first, second]
+
+
+def _add_routes(testbed: Testbed, instances: Mapping[str, Instance], path: Path) -> None:
+    """The only way from one end to the other is through the function."""
+    batch(testbed, instances["source"].netns, [f"route add {path.sink}/32 via {path.inside_address}"])
+    batch(testbed, instances["sink"].netns, [f"route add {path.source}/32 via {path.outside_address}"])
+
+
+def _prove(chain: Chain) -> None:
+    done = chain.source.run(["ping", "-n", "-c", "1", "-W", "2", chain.path.sink], timeout_s=20, check=False)
+    if done.returncode != 0:
+        raise PlatformError(
+            f"the chain does not carry a ping from source to sink: {(done.error_text or done.text).strip()[-200:]}"
+        )

@@ -1,0 +1,282 @@
+"""A service function chain: a flow leaves a source, crosses a function and ends in a sink, while a neighbour may misbehave.
+
+The phases are those of Kagami and Gaspary (2017): the anomaly starts, the system settles, then TCP, UDP and ping are
+measured one after the other with a pause between them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
+from typing import Any
+
+from lastro import registry, validity
+from lastro.anomalies.base import Anomaly, Demand, Neighbour
+from lastro.errors import LastroError
+from lastro.host.cgroups import Usage, block_device_of
+from lastro.instruments.iperf3_tcp import Iperf3Tcp
+from lastro.instruments.iperf3_udp import Iperf3Udp
+from lastro.instruments.ping import Ping
+from lastro.isolation.base import NEIGHBOUR, Isolation, Need, Profile, isolate, parts_of
+from lastro.meters.host import HostMeter
+from lastro.meters.interfaces import InterfaceMeter
+from lastro.meters.usage import UsageMeter
+from lastro.platforms.base import AVAILABLE, Availability, Instance, InstanceSpec, Platform, unavailable
+from lastro.results.samples import Outcome
+from lastro.scenarios._deploy import Chain, deployed, instance_spec
+from lastro.scenarios.base import Config, PlatformPool, Scenario, first_unavailable
+from lastro.study.model import Setting
+from lastro.testbed import Testbed
+from lastro.units import parse_size_bytes
+
+_DAY_S = 86_400
+_SETUP_S = 1.2  # start and end of a trial on a platform with a daemon; shorter without
+_CEILING_SHARE = 0.9  # at this share of plain forwarding, it is not the function that limits
+
+
+class ChainScenario(Scenario):
+    name = "chain"
+    summary = "a flow from a source through a network function to a sink, beside a neighbour that may misbehave"
+    parts = ("platform", "attachment", "isolation", "function", "anomaly")
+    combinable = frozenset({"isolation"})
+    settings = (
+        Setting("settle_s", 2.0, "time between the start of the anomaly and the first measurement", 0, _DAY_S),
+        Setting("tcp_s", 5.0, "length of the TCP measurement", 0.5, _DAY_S),
+        Setting("udp_s", 5.0, "length of the UDP measurement", 0.5, _DAY_S),
+        Setting("ping_s", 5.0, "length of the ping measurement", 0.5, _DAY_S),
+        Setting("gap_s", 1.0, "pause between two measurements", 0, _DAY_S),
+        Setting("ping_interval_ms", 100, "time between two echo requests", 2, 10_000),
+        Setting("udp_rate", "1M", "rate of the UDP flow in bit/s"),
+        Setting("tcp_streams", 1, "parallel TCP connections", 1, 128),
+        Setting("implementation", "kernel", "what the function is made of", choices=("kernel", "click")),
+        Setting("anomaly_workers", 0, "processes of the neighbour's load; 0: one per CPU", 0, 4096),
+        Setting("anomaly_memory", "256M", "memory that each worker of the memory anomaly holds"),
+        Setting("anomaly_tool", "stress-ng", "what makes the anomaly", choices=("stress-ng", "stress")),
+        Setting("max_steal_percent", 5.0, "CPU time stolen from this host above which a trial is invalid", 0, 100),
+        Setting("max_foreign_cpus", 0.5, "CPUs used by other processes above which a trial is invalid", 0, 4096),
+    )
+    metrics = (*Iperf3Tcp.metrics, *Iperf3Udp.metrics, *Ping.metrics, *UsageMeter.metrics, *HostMeter.metrics)
+
+    def __init__(self, testbed: Testbed | None) -> None:
+        super().__init__(testbed)
+        self._pool = PlatformPool(testbed, self._stack) if testbed else None
+        self._probed: dict[tuple[str, ...], Availability] = {}
+
+    @property
+    def pool(self) -> PlatformPool:
+        assert self._pool is not None
+        return self._pool
+
+    @classmethod
+    def duration_s(cls, config: Config) -> float:
+        measured_s = sum(float(config[key]) for key in ("tcp_s", "udp_s", "ping_s"))
+        waits_s = 2 * float(config["gap_s"]) + float(config["settle_s"])
+        return measured_s + waits_s + _SETUP_S
+
+    # What this host can do
+
+    def availability(self, config: Config) -> Availability:
+        platform_name = str(config["platform"])
+        found = self.pool.availability(platform_name)
+        if not found:
+            return found
+        return first_unavailable(
+            self._once(("attachment", str(config["attachment"])), self._probe_attachment),
+            *(
+                self._once(("isolation", part, platform_name), self._probe_isolation)
+                for part in parts_of(str(config["isolation"]))
+            ),
+            self._once(
+                ("function", str(config["function"]), str(config["implementation"]), platform_name),
+                self._probe_function,
+            ),
+            self._once(
+                ("anomaly", str(config["anomaly"]), str(config["anomaly_tool"]), platform_name), self._probe_anomaly
+            ),
+        )
+
+    def _once(self, key: tuple[str, ...], probe: Any) -> Availability:
+        if key not in self._probed:
+            try:
+                self._probed[key] = probe(*key[1:])
+            except LastroError as error:
+                self._probed[key] = unavailable(error)
+        return self._probed[key]
+
+    def _probe_attachment(self, name: str) -> Availability:
+        return registry.get("attachment", name)().probe(self.testbed)  # type: ignore[no-any-return]
+
+    def _probe_isolation(self, name: str, platform: str) -> Availability:
+        return registry.get("isolation", name)().probe(self.testbed, self.pool.get(platform))  # type: ignore[no-any-return]
+
+    def _probe_function(self, name: str, implementation: str, platform: str) -> Availability:
+        """Send a ping through the function, on the shortest of links."""
+        direct, function = registry.get("attachment", "veth-direct")(), registry.get("function", name)()
+        with deployed(self.testbed, self.pool.get(platform), direct, function, implementation=implementation) as chain:
+            if chain.crossed_packets() == 0:
+                return Availability(f"a ping reached the sink without crossing function '{name}'")
+        return AVAILABLE
+
+    def _probe_anomaly(self, name: str, tool: str, platform: str) -> Availability:
+        """Is the tool in the image? Whether it reaches its dose is a question to each trial."""
+        if name != "none":
+            with self.pool.get(platform).start(self.testbed, InstanceSpec("probe-anomaly", "probe")) as instance:
+                instance.run([tool, "--version"])
+        return AVAILABLE
+
+    # What must be known before
+
+    @classmethod
+    def calibrations(cls, config: Config) -> dict[str, Config]:
+        """The ceiling: throughput of plain forwarding here. The profile: what this chain needs when nothing disturbs it."""
+        undisturbed = {**config, "isolation": "none", "anomaly": "none"}
+        where = f"{config['platform']}/{config['attachment']}"
+        wanted: dict[str, Config] = {}
+        if config["function"] != "none":
+            wanted[f"ceiling/{where}"] = {**undisturbed, "function": "none"}
+        if any(registry.get("isolation", part).needs_profile for part in parts_of(str(config["isolation"]))):
+            wanted[f"profile/{where}/{config['function']}/{config['implementation']}"] = undisturbed
+        return wanted
+
+    def calibration_value(self, key: str, outcome: Outcome) -> Any:
+        if key.startswith("ceiling/"):
+            return outcome.measurements["throughput"]
+        elapsed_s = outcome.notes["elapsed_s"]
+        usage = outcome.notes["usage"]
+        assert isinstance(usage, dict) and isinstance(elapsed_s, float)
+        needs = {role: asdict(Need.of(Usage(**used), elapsed_s)) for role, used in usage.items()}
+        return {"needs": needs, "block_device": block_device_of(self.testbed.scratch_dir)}
+
+    # The trial
+
+    def run(self, config: Config, calibrations: Mapping[str, Any]) -> Outcome:
+        outcome = Outcome()
+        platform = self.pool.get(str(config["platform"]))
+        isolations = [registry.get("isolation", part)() for part in parts_of(str(config["isolation"]))]
+        profile = _profile(calibrations)
+
+        def isolated(spec: InstanceSpec) -> InstanceSpec:
+            return isolate(spec, isolations, profile)
+
+        clock = validity.ClockReading.now()
+        with ExitStack() as stack:
+            chain = stack.enter_context(
+                deployed(
+                    self.testbed,
+                    platform,
+                    registry.get("attachment", str(config["attachment"]))(),
+                    registry.get("function", str(config["function"]))(),
+                    implementation=str(config["implementation"]),
+                    isolate=isolated,
+                )
+            )
+            outcome.doubt(_not_in_force(isolations, chain.instances))
+            neighbour = stack.enter_context(self._disturbance(config, platform, isolated))
+            _rest(float(config["settle_s"]))
+            self._measure(config, chain, neighbour, outcome)
+        outcome.doubt(validity.clock_reasons(clock, validity.ClockReading.now()))
+        _judge_ceiling(calibrations, outcome)
+        return outcome
+
+    @contextmanager
+    def _disturbance(
+        self, config: Config, platform: Platform, isolated: Any
+    ) -> Iterator[tuple[Neighbour, Anomaly, Demand] | None]:
+        """A neighbour at its misdeed, on the same platform and under the same isolation."""
+        anomaly: Anomaly = registry.get("anomaly", str(config["anomaly"]))()
+        demand = Demand(
+            tool=str(config["anomaly_tool"]),
+            workers=int(config["anomaly_workers"]),
+            memory_bytes=parse_size_bytes(str(config["anomaly_memory"])),
+            timeout_s=2 * self.duration_s(config) + 60,
+        )
+        if not anomaly.argv(demand):
+            yield None
+            return
+        spec = isolated(instance_spec(self.testbed, NEIGHBOUR))
+        with platform.start(self.testbed, spec) as instance, anomaly.at_work(instance, demand) as neighbour:
+            yield neighbour, anomaly, demand
+
+    def _measure(
+        self, config: Config, chain: Chain, disturbance: tuple[Neighbour, Anomaly, Demand] | None, outcome: Outcome
+    ) -> None:
+        everyone: dict[str, Instance] = dict(chain.instances)
+        if disturbance:
+            disturbance[0].require_alive()
+            everyone[NEIGHBOUR] = disturbance[0].instance
+        host, usage = HostMeter(self.testbed, everyone), UsageMeter(self.testbed, everyone)
+        before = disturbance[0].reading() if disturbance else None
+        usage.start()
+        host.start()
+        self._instruments(config, chain, outcome)
+        host.stop()
+        usage.stop()
+        for meter in (host, usage):
+            outcome.measurements.update(meter.read())
+            outcome.notes.update(meter.notes())
+        outcome.notes["elapsed_s"] = usage.elapsed_s
+        foreign_cpus = host.foreign_cpus(usage.user_s)
+        outcome.notes["foreign_cpus"] = round(foreign_cpus, 3)
+        outcome.doubt(validity.host_reasons(host.steal_percent, foreign_cpus, _limits(config)))
+        if disturbance and before:
+            neighbour, anomaly, demand = disturbance
+            dose = neighbour.dose_since(before, usage.elapsed_s)
+            outcome.notes["doses"] = asdict(dose)
+            unmet = anomaly.unmet(dose, demand, neighbour.instance.spec.resources)
+            outcome.doubt([f"the anomaly missed its dose: {unmet}"] if unmet else [])
+
+    def _instruments(self, config: Config, chain: Chain, outcome: Outcome) -> None:
+        """TCP, UDP, ping; for each, the witnesses of the path must account for what was measured."""
+        witness: dict[str, Any] = {}
+        for position, instrument in enumerate((Iperf3Tcp(), Iperf3Udp(), Ping())):
+            if position:
+                _rest(float(config["gap_s"]))
+            counters = InterfaceMeter(self.testbed, chain.instances)
+            counters.start()
+            crossed = chain.crossed_packets()
+            reading = instrument.measure(chain.source, chain.sink, chain.path.sink, config)
+            counters.stop()
+            outcome.add(reading)
+            outcome.doubt(validity.path_reasons(instrument.name, counters.moved, reading.payload_bytes))
+            if crossed is not None:
+                outcome.doubt(validity.crossing_reasons(instrument.name, (chain.crossed_packets() or 0) - crossed))
+            witness[instrument.name] = counters.moved
+        outcome.notes["witness"] = witness
+
+    def residuals(self, config: Config) -> dict[str, Any]:
+        return self.pool.get(str(config["platform"])).residuals(self.testbed)
+
+
+def _profile(calibrations: Mapping[str, Any]) -> Profile | None:
+    found = next((value for key, value in calibrations.items() if key.startswith("profile/")), None)
+    if found is None:
+        return None
+    return Profile({role: Need(**need) for role, need in found["needs"].items()}, found["block_device"])
+
+
+def _not_in_force(isolations: list[Isolation], instances: Mapping[str, Instance]) -> list[str]:
+    """Isolation that was asked for and is not there would make a trial measure another treatment."""
+    return [
+        f"isolation '{isolation.name}' is not in force on the {role}: {reason}"
+        for isolation in isolations
+        for role, instance in instances.items()
+        if (reason := isolation.verify(instance))
+    ]
+
+
+def _judge_ceiling(calibrations: Mapping[str, Any], outcome: Outcome) -> None:
+    """A mark, not a verdict: a function that forwards as fast as plain forwarding is not what limits the chain."""
+    ceiling = next((value for key, value in calibrations.items() if key.startswith("ceiling/")), None)
+    if ceiling is not None and "throughput" in outcome.measurements:
+        outcome.notes["ceiling"] = {"throughput": ceiling}
+        outcome.notes["generator_limited"] = outcome.measurements["throughput"] >= _CEILING_SHARE * ceiling
+
+
+def _limits(config: Config) -> dict[str, float]:
+    return {key: float(config[key]) for key in ("max_steal_percent", "max_foreign_cpus")}
+
+
+def _rest(seconds: float) -> None:
+    if seconds > 0:
+        time.sleep(seconds)

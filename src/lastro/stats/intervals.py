@@ -1,0 +1,85 @@
+"""Mean, standard deviation and Student's interval of the values of one metric, one value per trial."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A two-sided confidence interval, in the unit of what it brackets; `confidence` is between 0 and 1."""
+
+    low: float
+    high: float
+    confidence: float
+
+    @property
+    def half_width(self) -> float:
+        return (self.high - self.low) / 2
+
+    def holds(self, value: float) -> bool:
+        return self.low <= value <= self.high
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """`n` values: their mean, sample standard deviation (None for n = 1) and interval of the mean (None for n = 1)."""
+
+    n: int
+    mean: float
+    sd: float | None
+    interval: Interval | None
+
+
+@cache
+def t_quantile(confidence: float, df: float) -> float:
+    """The two-sided critical value of Student's t: 2.776 for 0.95 and 4 degrees of freedom.
+
+    `scipy.special` is imported here and not `scipy.stats`, which takes several times as long."""
+    from scipy.special import stdtrit
+
+    return float(stdtrit(df, (1 + confidence) / 2))
+
+
+def sample_mean(values: Sequence[float]) -> float:
+    """The mean, exactly summed.
+
+    Raises: ValueError when there are no values."""
+    if not values:
+        raise ValueError("no values, no mean")
+    return math.fsum(values) / len(values)
+
+
+def sample_covariance(first: Sequence[float], second: Sequence[float]) -> float:
+    """Sum of the products of deviations over n - 1, from centred values so that large means cost no digits.
+
+    With the same sequence twice it is the sample variance. Raises: ValueError for n < 2 or unequal lengths."""
+    if len(first) < 2:
+        raise ValueError("a covariance needs two values or more")
+    mean_1, mean_2 = sample_mean(first), sample_mean(second)
+    products = ((a - mean_1) * (b - mean_2) for a, b in zip(first, second, strict=True))
+    return math.fsum(products) / (len(first) - 1)
+
+
+def t_interval(values: Sequence[float], confidence: float) -> Interval | None:
+    """Student's interval for the mean; None for n < 2, where nothing is known of the spread.
+
+    Source: Jain, The Art of Computer Systems Performance Analysis (1991), section 13.2."""
+    n = len(values)
+    if n < 2:
+        return None
+    mean = sample_mean(values)
+    half = t_quantile(confidence, n - 1) * math.sqrt(sample_covariance(values, values) / n)
+    return Interval(mean - half, mean + half, confidence)
+
+
+def describe(values: Sequence[float], confidence: float) -> Summary:
+    """n, mean, standard deviation and interval of `values`.
+
+    Raises: ValueError when there are no values."""
+    mean = sample_mean(values)
+    sd = math.sqrt(sample_covariance(values, values)) if len(values) > 1 else None
+    return Summary(len(values), mean, sd, t_interval(values, confidence))

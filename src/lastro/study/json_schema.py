@@ -1,0 +1,71 @@
+"""The JSON Schema of study files, with every name that a scenario knows, so that editors complete and check them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from lastro.study.levels import NONE
+from lastro.study.model import ScenarioSchema, Setting
+from lastro.study.schema import StudyFile
+
+_TYPES: dict[type, str] = {bool: "boolean", int: "integer", float: "number", str: "string"}
+
+
+def json_schema(schemas: Mapping[str, ScenarioSchema]) -> dict[str, Any]:
+    """JSON Schema (draft 2020-12) of a study of any of these scenarios.
+
+    What relates one key to another (a baseline to its factor, say) is beyond it, and is left to `parse`."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Lastro study",
+        "anyOf": [{"$ref": f"#/$defs/{name}"} for name in schemas],
+        "$defs": {name: _study_of(schema) for name, schema in schemas.items()},
+    }
+
+
+def _study_of(schema: ScenarioSchema) -> dict[str, Any]:
+    """The models' own schema, its open tables closed over the names that the scenario knows."""
+    study = StudyFile.model_json_schema(ref_template=f"#/$defs/{schema.name}/$defs/{{model}}")
+    tables = {name: table["properties"] for name, table in study["$defs"].items()}
+    values = {kind: _part(schema, kind) for kind in schema.parts}
+    values |= {name: _setting(setting) for name, setting in schema.settings.items()}
+    lists = {name: _list_of(value) for name, value in values.items()}
+    durations = {name: values[name] for name, setting in schema.settings.items() if setting.is_duration}
+
+    tables["StudyTable"]["scenario"] = {"const": schema.name, "description": schema.summary}
+    tables["StudyTable"]["metrics"] |= {"items": {"enum": list(schema.metrics)}, "uniqueItems": True}
+    _close(study["properties"]["factors"], lists)
+    _close(study["properties"]["settings"], values)
+    _close(tables["DesignTable"]["baseline"], values)
+    _close(tables["ExcludeTable"]["when"], {name: {"anyOf": [values[name], lists[name]]} for name in values})
+    profile = study["$defs"]["ProfileTable"]
+    _close(profile, {**profile["properties"], **durations})
+    return study
+
+
+def _close(table: dict[str, Any], properties: dict[str, Any]) -> None:
+    table |= {"properties": properties, "additionalProperties": False}
+
+
+def _list_of(value: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "array", "items": value, "minItems": 1, "uniqueItems": True}
+
+
+def _part(schema: ScenarioSchema, kind: str) -> dict[str, Any]:
+    names = sorted(schema.parts[kind])
+    if kind not in schema.combinable:
+        return {"enum": names}
+    word = "|".join(re.escape(name) for name in names if name != NONE)
+    return {"anyOf": [{"enum": names}, {"type": "string", "pattern": rf"^({word})(\+({word}))+$"}]}
+
+
+def _setting(setting: Setting) -> dict[str, Any]:
+    bounds = {"minimum": setting.minimum, "maximum": setting.maximum, "enum": list(setting.choices) or None}
+    return {
+        "type": _TYPES[type(setting.default)],
+        "default": setting.default,
+        "description": setting.summary,
+        **{word: bound for word, bound in bounds.items() if bound is not None},
+    }

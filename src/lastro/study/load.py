@@ -1,0 +1,105 @@
+"""Study files: TOML text to the Study model. Whatever is wrong with a file becomes one StudyError."""
+
+from __future__ import annotations
+
+import math
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from lastro.errors import StudyError, did_you_mean
+from lastro.study.json_schema import json_schema
+from lastro.study.model import ScenarioSchema, Study
+from lastro.study.problems import Key, Problems, Wrong, shown
+from lastro.study.resolve import resolve
+from lastro.study.schema import MAX_INTEGER, read_shape
+
+__all__ = ["json_schema", "load", "parse"]
+
+MAX_BYTES = 2**20
+MAX_DEPTH = 8  # the deepest value of a sound file is exclude[i].when.factor[j]
+
+
+def load(path: Path, schemas: Mapping[str, ScenarioSchema]) -> Study:
+    """The study in a file. `schemas` says, by scenario, what a study may name.
+
+    Raises: StudyError when the file cannot be read, or is no sound study."""
+    file = str(path)
+    try:
+        with path.open("rb") as stream:
+            data = stream.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        raise StudyError("there is no such file", file=file, hint=_hint_for_missing(path)) from None
+    except IsADirectoryError:
+        raise StudyError("is a directory, not a study file", file=file, hint=_hint_for_missing(path / "?")) from None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise StudyError(f"cannot be read: {reason}", file=file) from error
+    if len(data) > MAX_BYTES:
+        raise StudyError(f"is larger than {MAX_BYTES // 2**20} MiB, and no study is", file=file)
+    try:
+        text = data.decode("utf-8-sig")  # some editors begin a file with a byte order mark
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        message = f"is not UTF-8: byte 0x{data[error.start]:02x} cannot stand there"
+        raise StudyError(message, file=file, where=f"line {line}", hint="save the file as UTF-8") from error
+    return parse(text, file, schemas)
+
+
+def parse(text: str, file: str, schemas: Mapping[str, ScenarioSchema]) -> Study:
+    """The study in a text; `file` is the name that errors give it.
+
+    Raises: StudyError when the text is no sound study."""
+    problems = Problems(file)
+    document = _read_toml(text, file)
+    _check_values(document, problems)
+    problems.tell()
+    shape = read_shape(document, problems)
+    return replace(resolve(shape, schemas, problems), source=text, file=file)
+
+
+def _read_toml(text: str, file: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise StudyError("is nested too deeply", file=file) from None
+    except tomllib.TOMLDecodeError as error:
+        words = str(error)
+    except ValueError:  # from `int`, which refuses to read thousands of digits
+        raise StudyError("holds a number that is too large", file=file) from None
+    found = re.fullmatch(r"(.*) \(at (.*)\)", words, re.DOTALL)
+    message, where = (found[1], found[2]) if found else (words, "")
+    hint = (
+        'strings need quotes, lists need brackets: name = "x", factor = ["a", "b"]'
+        if message == "Invalid value"
+        else None
+    )
+    raise StudyError(f"is not TOML: {message}", file=file, where=where, hint=hint)
+
+
+def _check_values(document: dict[str, Any], problems: Problems) -> None:
+    """Refuse what TOML can write and no study can use: endless nesting, not-a-number, integers beyond 64 bits."""
+    todo: list[tuple[tuple[Key, ...], Any]] = [((), document)]
+    while todo:
+        keys, value = todo.pop()
+        if isinstance(value, dict | list) and len(keys) >= MAX_DEPTH:
+            problems.add(keys, Wrong("is nested too deeply"))
+        elif isinstance(value, dict | list):
+            items = value.items() if isinstance(value, dict) else enumerate(value)
+            todo += reversed([((*keys, key), item) for key, item in items])
+        elif isinstance(value, float) and not math.isfinite(value):
+            problems.add(keys, Wrong(f"must be a finite number, and is {shown(value)}"))
+        elif isinstance(value, int) and abs(value) > MAX_INTEGER:
+            problems.add(keys, Wrong("is too large a number"))
+
+
+def _hint_for_missing(path: Path) -> str:
+    try:
+        near = [file.name for file in path.parent.glob("*.toml")]
+    except OSError:
+        near = []
+    start = "`lastro new` writes a study file to start from"
+    return f"{did_you_mean(path.name, near)} {start}" if near else start

@@ -1,0 +1,88 @@
+"""What is wrong with a study file: found one by one, told as one error."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from lastro.errors import StudyError
+
+Key = str | int
+Hint = str | Callable[[], str]  # a search for the nearest name is put off until the hint is really shown
+
+_KINDS: tuple[tuple[type | tuple[type, ...], str], ...] = (
+    (bool, "true or false"),
+    (int, "a whole number"),
+    (float, "a number"),
+    (str, "a string"),
+    (list, "a list"),
+    (dict, "a table"),
+    ((datetime.date, datetime.time), "a date or a time"),
+)
+
+
+class Wrong(Exception):
+    """One thing that cannot be so. Where it stands in the file is known to whoever catches it, by `Problems.at`."""
+
+    def __init__(self, message: str, hint: Hint = "") -> None:
+        super().__init__(message)
+        self.message, self.hint = message, hint
+
+
+class Problems:
+    """Collects what is wrong with one file, so that its author learns how much there is to mend."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self._found: list[tuple[Sequence[Key], Wrong]] = []
+
+    @contextmanager
+    def at(self, *keys: Key) -> Iterator[None]:
+        """Keep what turns out to be wrong in the body as a problem at this key path, and go on after it."""
+        try:
+            yield
+        except Wrong as wrong:
+            self.add(keys, wrong)
+
+    def add(self, keys: Sequence[Key], wrong: Wrong) -> None:
+        self._found.append((keys, wrong))
+
+    def tell(self) -> None:
+        """Raises: StudyError with the first problem, its hint, and the number of those that follow it."""
+        if not self._found:
+            return
+        keys, wrong = self._found[0]
+        hints = [wrong.hint if isinstance(wrong.hint, str) else wrong.hint()]
+        more = len(self._found) - 1
+        if more:
+            hints.append(f"(and {more} more problem{'s' if more > 1 else ''} in this file)")
+        raise StudyError(
+            wrong.message, file=self.file, where=key_path(keys), hint=" ".join(filter(None, hints)) or None
+        )
+
+
+def key_path(keys: Sequence[Key]) -> str:
+    """('factors', 'platform', 1) -> 'factors.platform[1]'; keys that TOML would quote are quoted."""
+    path = ""
+    for key in keys:
+        if isinstance(key, int):
+            path += f"[{key}]"
+        else:
+            path += ("." if path else "") + (key if re.fullmatch(r"[A-Za-z0-9_-]{1,60}", key) else shown(key))
+    return path
+
+
+def kind_of(value: object) -> str:
+    """What a person calls the type of a TOML value."""
+    return next((name for types, name in _KINDS if isinstance(value, types)), "something else")
+
+
+def shown(value: object) -> str:
+    """A value for a message: on one line, short, and free of control characters."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return repr(value if len(value) <= 60 else value[:57] + "...")
+    return str(value) if isinstance(value, int | float) else kind_of(value)

@@ -1,0 +1,173 @@
+"""A study file of sound shape, checked against its scenario and made into the model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING
+
+from lastro.errors import did_you_mean
+from lastro.results.samples import Metric
+from lastro.study.design import combinations, factorial_size
+from lastro.study.levels import NONE, check_level, identity, listed_level, unknown_name
+from lastro.study.model import Design, Exclusion, Factor, Level, ScenarioSchema, Study
+from lastro.study.problems import Problems, Wrong, shown
+
+if TYPE_CHECKING:
+    from lastro.study.schema import StudyFile
+
+MAX_TRIALS = 1_000_000
+
+Factors = Mapping[str, Mapping[Level, Level]]  # for each factor, its levels: identity -> spelling
+
+
+def resolve(file: StudyFile, schemas: Mapping[str, ScenarioSchema], problems: Problems) -> Study:
+    """The study that the file describes.
+
+    Raises: StudyError when it names what its scenario does not know, or makes no study that could be run."""
+    with problems.at("study", "scenario"):
+        if file.study.scenario not in schemas:
+            hint = partial(did_you_mean, file.study.scenario, schemas)
+            raise Wrong(f"no scenario is named {shown(file.study.scenario)}", hint)
+    problems.tell()
+    schema = schemas[file.study.scenario]
+    factors = _factors(file, schema, problems)
+    settings = _settings(file, schema, problems)
+    metrics = _metrics(file, schema, problems)
+    problems.tell()  # what follows refers to factors, and would only repeat what is wrong with them
+    study = Study(
+        name=file.study.name,
+        title=file.study.title,
+        description=file.study.description,
+        scenario=schema.name,
+        factors=tuple(Factor(name, tuple(levels.values())) for name, levels in factors.items()),
+        settings=settings,
+        metrics=metrics,
+        design=_design(file, schema, factors, problems),
+        exclusions=_exclusions(file, schema, factors, problems),
+        profiles=_profiles(file, schema, factors, problems),
+    )
+    problems.tell()
+    _check_size(study, problems)
+    problems.tell()
+    return study
+
+
+def _factors(file: StudyFile, schema: ScenarioSchema, problems: Problems) -> Factors:
+    factors: dict[str, dict[Level, Level]] = {}
+    for name, raw_levels in file.factors.items():
+        if name not in schema.parts and name not in schema.settings:
+            problems.add(("factors", name), unknown_name(schema, name))
+            continue
+        levels = factors.setdefault(name, {})
+        for index, raw in enumerate(raw_levels):
+            with problems.at("factors", name, index):
+                level = check_level(schema, name, raw)
+                key = identity(schema, name, level)
+                if key in levels:
+                    raise Wrong(f"{shown(raw)} is the same level as {shown(levels[key])}, which is listed already")
+                levels[key] = level
+    return factors
+
+
+def _settings(file: StudyFile, schema: ScenarioSchema, problems: Problems) -> dict[str, Level]:
+    """Every constant of the study: those written, and the defaults of those that are neither written nor factors."""
+    written: dict[str, Level] = {}
+    for name, raw in file.settings.items():
+        with problems.at("settings", name):
+            if name in file.factors:
+                raise Wrong("is a factor of this study too", "keep it in [factors], or in [settings]")
+            written[name] = check_level(schema, name, raw)
+    defaults: dict[str, Level] = {kind: NONE for kind, known in schema.parts.items() if NONE in known}
+    defaults |= {name: setting.default for name, setting in schema.settings.items()}
+    for kind, known in schema.parts.items():
+        if kind not in defaults and kind not in file.settings and kind not in file.factors:
+            hint = f"name one in [settings], or several in [factors]; known here: {', '.join(sorted(known))}"
+            problems.add(("settings", kind), Wrong(f"the {kind} has no default, and this study names none", hint))
+    names = [name for name in (*schema.parts, *schema.settings) if name not in file.factors]
+    return {name: written.get(name, defaults.get(name, "")) for name in names}
+
+
+def _metrics(file: StudyFile, schema: ScenarioSchema, problems: Problems) -> tuple[Metric, ...]:
+    metrics: dict[str, Metric] = {}
+    for index, name in enumerate(file.study.metrics):
+        with problems.at("study", "metrics", index):
+            if name not in schema.metrics:
+                hint = partial(did_you_mean, name, schema.metrics)
+                raise Wrong(f"scenario {schema.name} has no metric {shown(name)}", hint)
+            if name in metrics:
+                raise Wrong(f"{shown(name)} is listed already")
+            metrics[name] = schema.metrics[name]
+    return tuple((metrics or schema.metrics).values())
+
+
+def _known_factor(factors: Factors, name: str) -> Mapping[Level, Level]:
+    if name not in factors:
+        raise Wrong(f"this study has no factor {shown(name)}", partial(did_you_mean, name, factors))
+    return factors[name]
+
+
+def _design(file: StudyFile, schema: ScenarioSchema, factors: Factors, problems: Problems) -> Design:
+    baseline: dict[str, Level] = {}
+    for name, raw in file.design.baseline.items():
+        with problems.at("design", "baseline", name):
+            baseline[name] = listed_level(schema, _known_factor(factors, name), name, raw)
+    design = file.design
+    return Design(design.replicates, design.seed, design.order, float(design.confidence), baseline)
+
+
+def _exclusions(file: StudyFile, schema: ScenarioSchema, factors: Factors, problems: Problems) -> tuple[Exclusion, ...]:
+    exclusions = []
+    for index, rule in enumerate(file.exclude):
+        when: dict[str, tuple[Level, ...]] = {}
+        for name, raw_levels in rule.when.items():
+            levels: list[Level] = []
+            for raw in raw_levels:
+                with problems.at("exclude", index, "when", name):
+                    levels.append(listed_level(schema, _known_factor(factors, name), name, raw))
+            when[name] = tuple(levels)
+        exclusions.append(Exclusion(when, rule.reason))
+    return tuple(exclusions)
+
+
+def _profiles(
+    file: StudyFile, schema: ScenarioSchema, factors: Factors, problems: Problems
+) -> dict[str, dict[str, Level]]:
+    durations = {name for name, setting in schema.settings.items() if setting.is_duration}
+    profiles: dict[str, dict[str, Level]] = {}
+    for profile in type(file.profiles).model_fields:
+        if profile not in file.profiles.model_fields_set:
+            continue
+        table = getattr(file.profiles, profile)
+        changes = profiles.setdefault(profile, {})
+        if table.replicates is not None:
+            changes["replicates"] = table.replicates
+        for name, raw in table.model_extra.items():
+            with problems.at("profiles", profile, name):
+                if name in factors:
+                    raise Wrong("is a factor of this study, and a profile changes no factor")
+                if name not in durations:
+                    hint = partial(did_you_mean, name, {"replicates", *durations})
+                    raise Wrong("a profile changes the number of replicates and durations, and nothing else", hint)
+                changes[name] = check_level(schema, name, raw)
+    return profiles
+
+
+def _check_size(study: Study, problems: Problems) -> None:
+    """The study must have a treatment, and not more trials than anyone could run, under every profile too."""
+    n_treatments = factorial_size(study)
+    if n_treatments > MAX_TRIALS:
+        message = f"the levels make {n_treatments:,} treatments, and a study has at most {MAX_TRIALS:,} trials"
+        problems.add(("factors",), Wrong(message))
+        return
+    if study.exclusions:
+        n_treatments = sum(1 for _ in combinations(study))
+    if not n_treatments:
+        problems.add(("exclude",), Wrong("the exclusions leave no treatment"))
+    blocks: dict[tuple[str, ...], int] = {("design",): study.design.replicates}
+    blocks |= {("profiles", name): int(changes.get("replicates", 0)) for name, changes in study.profiles.items()}
+    for table, n_blocks in blocks.items():
+        n_trials = n_treatments * n_blocks
+        if n_trials > MAX_TRIALS:
+            message = f"{n_treatments:,} treatments make {n_trials:,} trials, and a study has at most {MAX_TRIALS:,}"
+            problems.add((*table, "replicates"), Wrong(message))

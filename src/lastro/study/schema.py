@@ -1,0 +1,179 @@
+"""The shape of a study file as pydantic models: which tables and keys there are, of what types, within what bounds.
+
+What depends on the scenario (names of factors, levels, settings, metrics) is not here but in `resolve`. Importing
+this module imports pydantic; only `load` and the command that prints the JSON Schema do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, ValidationError, WithJsonSchema
+from pydantic_core import ErrorDetails, PydanticCustomError
+
+from lastro.errors import did_you_mean
+from lastro.study.model import NAME_PATTERN, Level
+from lastro.study.problems import Problems, Wrong, kind_of, shown
+
+MAX_LEVEL_CHARS = 100
+MAX_INTEGER = 2**63 - 1  # TOML's integers have 64 bits, and so have SQLite's
+
+
+def _one_line(value: Any) -> Any:
+    if isinstance(value, str) and not value.isprintable():
+        raise PydanticCustomError("text", "holds a line break or a control character")
+    return value
+
+
+def _prose(value: Any) -> Any:
+    if isinstance(value, str) and not value.replace("\n", "").replace("\t", "").isprintable():
+        raise PydanticCustomError("text", "holds a control character")
+    return value
+
+
+def _level(value: Any) -> Level:
+    if not isinstance(value, str | int | float):
+        kind = {"kind": kind_of(value)}
+        raise PydanticCustomError("level", "must be a string, a number, true or false, and is {kind}", kind)
+    if isinstance(value, str):
+        if not value or len(value) > MAX_LEVEL_CHARS:
+            length = {"most": MAX_LEVEL_CHARS, "found": len(value)}
+            raise PydanticCustomError("level", "must have 1 to {most} characters, and has {found}", length)
+        _one_line(value)
+    return value
+
+
+_LEVEL_SCHEMA: dict[str, Any] = {"type": ["string", "number", "boolean"], "minLength": 1, "maxLength": MAX_LEVEL_CHARS}
+_LEVELS_SCHEMA = {"anyOf": [_LEVEL_SCHEMA, {"type": "array", "items": _LEVEL_SCHEMA, "minItems": 1}]}
+
+ALevel = Annotated[Any, PlainValidator(_level), WithJsonSchema(_LEVEL_SCHEMA)]
+Levels = Annotated[list[ALevel], Field(min_length=1)]
+OneOrMoreLevels = Annotated[
+    Levels,
+    BeforeValidator(lambda value: value if isinstance(value, list) else [value]),
+    WithJsonSchema(_LEVELS_SCHEMA),
+]
+OneLine = Annotated[str, BeforeValidator(_one_line), Field(max_length=200)]
+Prose = Annotated[str, BeforeValidator(_prose), Field(max_length=10_000)]
+Replicates = Annotated[int, Field(ge=1, le=10_000, description="Blocks: each holds every treatment once.")]
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class StudyTable(_Table):
+    """What the study is about."""
+
+    name: str = Field(pattern=f"^{NAME_PATTERN}$", max_length=64, description="Names the campaign's directory.")
+    title: OneLine = Field(default="", description="One line, shown above the results.")
+    description: Prose = Field(default="", description="The question that the study answers.")
+    scenario: OneLine = Field(description="The procedure of a trial.")
+    metrics: list[OneLine] = Field(default_factory=list, min_length=1, description="Default: all of the scenario's.")
+
+
+class DesignTable(_Table):
+    """How often, in what order, and against what the treatments are compared."""
+
+    replicates: Replicates = 5
+    seed: int = Field(
+        default=1, ge=0, le=MAX_INTEGER, description="From it comes the order of the treatments in each block."
+    )
+    order: Literal["randomised-blocks"] = "randomised-blocks"
+    confidence: float = Field(default=0.95, ge=0.5, le=0.9999, description="Of every interval in the results.")
+    baseline: dict[str, ALevel] = Field(default_factory=dict, description="Levels against which ratios are taken.")
+
+
+class ExcludeTable(_Table):
+    """Treatments that match every entry of `when` are not part of the study."""
+
+    when: dict[str, OneOrMoreLevels] = Field(min_length=1, description="Factor = level, or a list of levels.")
+    reason: OneLine = Field(min_length=1, description="Shown wherever the gap is.")
+
+
+class ProfileTable(_Table):
+    """Other replicates and durations for the same study."""
+
+    model_config = ConfigDict(extra="allow", strict=True)
+    __pydantic_extra__: dict[str, ALevel] = Field(init=False)
+
+    replicates: Replicates | None = None
+
+
+class ProfilesTable(_Table):
+    """Profiles of the study: from a first look to the published effort."""
+
+    quick: ProfileTable = Field(default_factory=ProfileTable)
+    standard: ProfileTable = Field(default_factory=ProfileTable)
+    paper: ProfileTable = Field(default_factory=ProfileTable)
+
+
+class StudyFile(_Table):
+    """A study: one scenario, its factors and levels, its metrics, its design."""
+
+    study: StudyTable
+    factors: dict[str, Levels] = Field(min_length=1, description="What varies: name = [levels].")
+    settings: dict[str, ALevel] = Field(default_factory=dict, description="What is held constant: name = value.")
+    design: DesignTable = DesignTable()
+    exclude: list[ExcludeTable] = Field(default_factory=list, max_length=1000)
+    profiles: ProfilesTable = Field(default_factory=ProfilesTable)
+
+
+_TABLES: Mapping[str, type[_Table]] = {
+    "study": StudyTable,
+    "design": DesignTable,
+    "exclude": ExcludeTable,
+    "profiles": ProfilesTable,
+}
+_WANTED = {
+    "string_type": "a string",
+    "int_type": "a whole number",
+    "float_type": "a number",
+    "list_type": "a list",
+    "dict_type": "a table",
+    "model_type": "a table",
+}
+_MESSAGES: dict[str, Callable[[dict[str, Any]], str]] = {
+    "missing": lambda _: "is missing",
+    "extra_forbidden": lambda _: "no such key is known here",
+    "greater_than_equal": lambda ctx: f"must be at least {ctx['ge']}",
+    "less_than_equal": lambda ctx: f"must be at most {ctx['le']}",
+    "literal_error": lambda ctx: f"must be {ctx['expected']}",
+    "string_pattern_mismatch": lambda _: "must be made of a-z, 0-9, '.', '_' and '-', and begin with a letter or digit",
+    "string_too_short": lambda _: "is empty",
+    "string_too_long": lambda ctx: f"must have at most {ctx['max_length']} characters",
+    "too_short": lambda _: "is empty",
+    "too_long": lambda ctx: f"must have at most {ctx['max_length']} entries",
+}
+
+
+def read_shape(document: dict[str, Any], problems: Problems) -> StudyFile:
+    """The document as a StudyFile.
+
+    Raises: StudyError when tables, keys, types or bounds are not as the models want them."""
+    try:
+        return StudyFile.model_validate(document)
+    except ValidationError as error:
+        details = error.errors(include_url=False)
+    # A misspelt key often makes another one missing: name the cause before its consequence.
+    for detail in sorted(details, key=lambda detail: detail["type"] != "extra_forbidden"):
+        problems.add(detail["loc"], Wrong(_message(detail), _hint(detail)))
+    problems.tell()
+    raise AssertionError("pydantic refused the document and named no error")
+
+
+def _message(detail: ErrorDetails) -> str:
+    if detail["type"] in _WANTED:
+        return f"must be {_WANTED[detail['type']]}, and is {shown(detail['input'])}"
+    if detail["type"] not in _MESSAGES:
+        return detail["msg"]
+    message = _MESSAGES[detail["type"]](detail.get("ctx", {}))
+    return f"{message}, and is {shown(detail['input'])}" if message.startswith("must") else message
+
+
+def _hint(detail: ErrorDetails) -> str | Callable[[], str]:
+    if detail["type"] != "extra_forbidden":
+        return ""
+    table = _TABLES[str(detail["loc"][0])] if len(detail["loc"]) > 1 else StudyFile
+    return partial(did_you_mean, str(detail["loc"][-1]), table.model_fields)

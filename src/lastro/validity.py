@@ -1,0 +1,75 @@
+"""Reasons why a trial cannot be used, from what its witnesses saw. Pure functions; an empty list means: nothing found.
+
+Validity is not value: no check here looks at whether a number is good, only at whether it measures what it says."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+_TOLERANCE = 0.05  # of bytes: headers count on some interfaces and retransmissions on others
+_SLACK_BYTES = 64 * 1024  # ARP, a handshake, the report at the end of a test
+_CLOCK_STEP_S = 0.25
+
+
+def path_reasons(phase: str, moved: Mapping[str, Mapping[str, int]], payload_bytes: int) -> list[str]:
+    """Did the flow go source -> function -> sink, and was it all of the flow?
+
+    `moved` holds bytes by port: source.out0, function.in0, function.out0, sink.in0. Each hop must have carried the
+    payload, and what one port sent must be what the next one received: less means a shortcut past the function."""
+    hops = [
+        ("source.out0", "tx_bytes"), ("function.in0", "rx_bytes"),
+        ("function.out0", "tx_bytes"), ("sink.in0", "rx_bytes"),
+    ]  # fmt: skip
+    missing = [port for port, _ in hops if port not in moved]
+    if missing:
+        return [f"{phase}: no counters of {', '.join(missing)}"]
+    carried = {port: moved[port][key] for port, key in hops}
+    reasons = [
+        f"{phase}: {port} carried {n_bytes} bytes of a flow of {payload_bytes}: the flow took another way"
+        for port, n_bytes in carried.items()
+        if n_bytes < payload_bytes * (1 - _TOLERANCE)
+    ]
+    most, least = max(carried.values()), min(carried.values())
+    if not reasons and most - least > most * _TOLERANCE + _SLACK_BYTES:
+        reasons.append(f"{phase}: the hops disagree, from {least} to {most} bytes: {carried}")
+    return reasons
+
+
+def crossing_reasons(phase: str, crossed_packets: int) -> list[str]:
+    """The function's own counter must have seen the flow."""
+    return [] if crossed_packets > 0 else [f"{phase}: the function's own counter saw no packet"]
+
+
+def host_reasons(steal_percent: float, foreign_cpus: float, limits: Mapping[str, float]) -> list[str]:
+    """Was the host ours while we measured?"""
+    reasons = []
+    if steal_percent > limits["max_steal_percent"]:
+        reasons.append(
+            f"the host was disturbed: {steal_percent:.1f} % of CPU time stolen by its hypervisor"
+            f" (limit {limits['max_steal_percent']:g} %)"
+        )
+    if foreign_cpus > limits["max_foreign_cpus"]:
+        reasons.append(
+            f"the host was disturbed: other processes used {foreign_cpus:.2f} CPUs (limit {limits['max_foreign_cpus']:g})"
+        )
+    return reasons
+
+
+@dataclass(frozen=True, slots=True)
+class ClockReading:
+    """Two clocks at one moment: one that only runs, one that people set."""
+
+    monotonic_s: float
+    realtime_s: float
+
+    @classmethod
+    def now(cls) -> ClockReading:
+        return cls(time.monotonic(), time.time())
+
+
+def clock_reasons(before: ClockReading, after: ClockReading) -> list[str]:
+    """Was the clock set during the trial? Tools that time by it then report nonsense that looks fine."""
+    step_s = (after.realtime_s - before.realtime_s) - (after.monotonic_s - before.monotonic_s)
+    return [f"the host's clock jumped by {step_s:+.2f} s"] if abs(step_s) > _CLOCK_STEP_S else []

@@ -1,0 +1,91 @@
+"""`lastro new` and `lastro schema`, and what every command that reads a study does with its arguments."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tomllib
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from lastro import papers
+from lastro.cli import main
+from lastro.cli._study import load_study, study_arguments
+from lastro.errors import InputError
+from lastro.scenarios.base import schemas
+from lastro.study.load import load
+from lastro.study.model import Study
+
+
+def loaded(*words: str) -> Study:
+    parser = argparse.ArgumentParser()
+    study_arguments(parser)
+    return load_study(parser.parse_args(words))
+
+
+def test_new_writes_a_study_that_loads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["new"]) == 0
+    assert "lastro plan study.toml" in capsys.readouterr().out
+    assert load(Path("study.toml"), schemas()).name == "my-study"
+    assert loaded("study.toml", "--profile", "quick").design.replicates == 2
+
+
+def test_new_never_overwrites_unless_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "edge-box.toml"
+    file.write_text("precious")
+    assert main(["new", str(file)]) == 2
+    assert file.read_text() == "precious"
+    assert "--force" in capsys.readouterr().err
+    assert main(["new", str(file), "--force"]) == 0
+    assert load(file, schemas()).name == "edge-box"
+
+
+def test_new_writes_to_standard_output_under_a_name(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["new", "-", "--name", "edge-2"]) == 0
+    assert tomllib.loads(capsys.readouterr().out)["study"]["name"] == "edge-2"
+
+
+@pytest.mark.parametrize("name", ["Edge", "a b", '"', "../x"])
+def test_new_refuses_what_cannot_name_a_study(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["new", "-", "--name", name]) == 2
+    assert "cannot name a study" in capsys.readouterr().err
+
+
+def test_new_says_where_it_cannot_write(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["new", str(tmp_path / "nowhere" / "study.toml")]) == 2
+    assert "cannot be written: No such file or directory" in capsys.readouterr().err
+    assert main(["new", str(tmp_path), "--force"]) == 2
+    assert "cannot be written: Is a directory" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [[], ["chain"]])
+def test_schema_prints_what_editors_complete_from(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["schema", *words]) == 0
+    validator = jsonschema.Draft202012Validator(json.loads(capsys.readouterr().out))
+    study = papers.find("kagami2017").read_text(encoding="utf-8")
+    assert validator.is_valid(tomllib.loads(study))
+    assert not validator.is_valid(tomllib.loads(study.replace("replicates = 12", "replicate = 12", 1)))
+
+
+def test_schema_knows_its_scenarios(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["schema", "chian"]) == 2
+    assert "did you mean 'chain'?" in capsys.readouterr().err
+
+
+def test_a_paper_is_a_study() -> None:
+    study = loaded("paper:kagami2017", "--profile", "quick")
+    assert (study.name, study.profile, study.design.replicates) == ("kagami2017", "quick", 1)
+    with pytest.raises(InputError) as caught:
+        loaded("paper:kagami2071")
+    assert caught.value.hint == "did you mean 'kagami2017'?"
+
+
+def test_an_unknown_profile_is_refused() -> None:
+    with pytest.raises(InputError, match="has no profile 'quik'") as caught:
+        loaded("paper:kagami2017", "--profile", "quik")
+    assert (caught.value.hint, caught.value.exit_code) == ("did you mean 'quick'?", 2)
