@@ -13,7 +13,7 @@ import os
 import pkgutil
 import sys
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib import metadata
 from pathlib import Path
 from types import ModuleType
@@ -52,12 +52,12 @@ def _modules(package: str) -> list[tuple[str, str, ModuleType | ImportError]]:
     for info in pkgutil.iter_modules(home.__path__):
         if info.name != "base" and not info.name.startswith("_"):
             module_name = f"lastro.{package}.{info.name}"
-            found.append((info.name, module_name, _try(lambda n=module_name: importlib.import_module(n))))  # type: ignore[misc]
+            found.append((info.name, module_name, _try(partial(importlib.import_module, module_name))))
     for folder in filter(None, os.environ.get("LASTRO_PARTS", "").split(os.pathsep)):
         for file in sorted((Path(folder) / package).glob("*.py")):
-            found.append((file.stem, str(file), _try(lambda f=file: _load_file(package, f))))  # type: ignore[misc]
+            found.append((file.stem, str(file), _try(partial(_load_file, package, file))))
     for entry in metadata.entry_points(group=f"lastro.{package}"):
-        found.append((entry.name, entry.value, _try(lambda e=entry: importlib.import_module(e.module))))  # type: ignore[misc]
+        found.append((entry.name, entry.value, _try(partial(importlib.import_module, entry.module))))
     return found
 
 

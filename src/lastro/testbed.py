@@ -1,4 +1,4 @@
-"""What a trial runs on: a host, the session that owns what is made on it, the image, and the hosts' network namespaces."""
+"""What a trial runs on: a host, the session that owns what is made on it, the image, and the roles' namespaces."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from lastro.host.base import Host
 from lastro.host.cgroups import Cgroups, detect
@@ -24,13 +25,16 @@ _QUIET = {
 
 @dataclass(frozen=True, slots=True)
 class Testbed:
-    """`dut` is the name of the network namespace that stands for the device under test."""
+    """`dut` is the name of the network namespace that stands for the device under test.
+
+    `preparation` is the transcript of how the testbed was made."""
 
     host: Host
     session: Session
     image: Image
     cgroups: Cgroups
     dut: str
+    preparation: tuple[dict[str, Any], ...] = ()
 
     @property
     def has_ipv6(self) -> bool:
@@ -54,7 +58,7 @@ def local_testbed(session: Session, image: Image) -> Iterator[Testbed]:
         host.run(["ip", "netns", "add", dut])
         host.run(["ip", "-n", dut, "link", "set", "lo", "up"])
         set_sysctls(host, dut, _QUIET)
-        yield Testbed(host, session, image, detect(), dut)
+        yield Testbed(host, session, image, detect(), dut, tuple(host.transcript.records))
 
 
 def set_sysctls(host: Host, netns: str, values: dict[str, str]) -> None:

@@ -52,7 +52,8 @@ def host_reasons(steal_percent: float, foreign_cpus: float, limits: Mapping[str,
         )
     if foreign_cpus > limits["max_foreign_cpus"]:
         reasons.append(
-            f"the host was disturbed: other processes used {foreign_cpus:.2f} CPUs (limit {limits['max_foreign_cpus']:g})"
+            f"the host was disturbed: other processes used {foreign_cpus:.2f} CPUs"
+            f" (limit {limits['max_foreign_cpus']:g})"
         )
     return reasons
 

@@ -36,7 +36,7 @@ class Completed:
 
 
 class Transcript:
-    """Every step on a host, in order, as JSON-able records of kind `run`, `spawn` or `write`."""
+    """Every step on a host, in order, as JSON-able records: `run`, `spawn`, `stop`, `write`, `rmdir`."""
 
     def __init__(self) -> None:
         self.records: list[dict[str, Any]] = []
@@ -53,8 +53,15 @@ class Transcript:
     def add_spawn(self, argv: Sequence[str], started_s: float) -> None:
         self.records.append({"kind": "spawn", "argv": list(argv), "started_s": round(started_s, 6)})
 
+    def add_stop(self, argv: Sequence[str], started_s: float) -> None:
+        """The end of what was spawned by the same argv."""
+        self.records.append({"kind": "stop", "argv": list(argv), "started_s": round(started_s, 6)})
+
     def add_write(self, path: str, text: str) -> None:
         self.records.append({"kind": "write", "path": path, "text": text})
+
+    def add_rmdir(self, paths: Sequence[str]) -> None:
+        self.records.append({"kind": "rmdir", "paths": list(paths)})
 
 
 def _text(data: bytes | None) -> str | None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from signal import SIGKILL
 
 from lastro.errors import PlatformError
+from lastro.host.base import Host
 
 _PERIOD_US = 100_000
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -87,14 +88,23 @@ class Cgroups(ABC):
     def settings(self, resources: Resources) -> list[tuple[str, str]]:
         """(file below the root, with {name} for the group; value) that put limits into force, in order."""
 
-    def make(self, name: str) -> None:
-        for directory in self.directories(name):
-            directory.mkdir(parents=True, exist_ok=True)
+    @abstractmethod
+    def inherited(self, name: str) -> list[tuple[str, str]]:
+        """(file, text) to write, in order, so that a new group can hold processes and be limited."""
 
-    def limit(self, name: str, resources: Resources) -> None:
-        """Put limits into force. Raises: OSError when the kernel refuses one."""
-        for file, value in self.settings(resources):
-            (self.root / file.format(name=name.strip("/"))).write_text(value)
+    def make(self, host: Host, name: str, resources: Resources | None = None) -> None:
+        """A group with limits. Raises: PlatformError when the kernel refuses one."""
+        host.run(["mkdir", "-p", *map(str, self.directories(name))])
+        limits = self.settings(resources or Resources())
+        files = [
+            *self.inherited(name),
+            *((str(self.root / file.format(name=name.strip("/"))), text) for file, text in limits),
+        ]
+        for file, text in files:
+            try:
+                host.write_text(file, text)
+            except OSError as error:
+                raise PlatformError(f"the kernel refuses {text!r} in {file}: {error.strerror}") from error
 
     def pids(self, name: str) -> set[int]:
         """Processes in the group and below it."""
@@ -144,16 +154,21 @@ class CgroupsV1(Cgroups):
         trees = sorted(tree for tree in self.root.iterdir() if tree.is_dir() and not tree.is_symlink())
         return [tree / name.strip("/") for tree in trees]
 
-    def make(self, name: str) -> None:
-        super().make(name)
-        # A new cpuset group is empty and takes no process until it has CPUs and memory nodes of its parent.
-        top = self.root / "cpuset"
-        current = top
-        for part in Path(name.strip("/")).parts if top.is_dir() else ():
-            parent, current = current, current / part
-            for file in ("cpuset.cpus", "cpuset.mems"):
-                if not (current / file).read_text().strip():
-                    (current / file).write_text((parent / file).read_text())
+    def inherited(self, name: str) -> list[tuple[str, str]]:
+        """A new cpuset group is empty, and takes no process until it has CPUs and memory nodes of its parent."""
+        current = self.root / "cpuset"
+        if not current.is_dir():
+            return []
+        values = {file: (current / file).read_text().strip() for file in ("cpuset.cpus", "cpuset.mems")}
+        missing = []
+        for part in Path(name.strip("/")).parts:
+            current /= part
+            for file in values:
+                found = (current / file).read_text().strip() if (current / file).exists() else ""
+                values[file] = found or values[file]
+                if not found:
+                    missing.append((str(current / file), values[file]))
+        return missing
 
     def usage(self, name: str) -> Usage:
         def read(controller: str, file: str) -> str:
@@ -214,15 +229,15 @@ class CgroupsV2(Cgroups):
     def directories(self, name: str) -> list[Path]:
         return [self.root / name.strip("/")]
 
-    def make(self, name: str) -> None:
-        super().make(name)
-        # A controller is there only when every group above has it switched on for its children.
-        above = self.root
-        for part in Path(name.strip("/")).parts:
-            for controller in self._controllers:
-                with suppress(OSError):
-                    (above / "cgroup.subtree_control").write_text(f"+{controller}")
-            above /= part
+    def inherited(self, name: str) -> list[tuple[str, str]]:
+        """A controller is there only when every group above has switched it on for its children."""
+        available = set((self.root / "cgroup.controllers").read_text().split())
+        wanted = " ".join(f"+{controller}" for controller in self._controllers if controller in available)
+        above = [
+            self.root,
+            *reversed(list((self.root / name.strip("/")).parents)[: len(Path(name.strip("/")).parts) - 1]),
+        ]
+        return [(str(group / "cgroup.subtree_control"), wanted) for group in above if wanted]
 
     def usage(self, name: str) -> Usage:
         directory = self.root / name.strip("/")

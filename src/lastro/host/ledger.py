@@ -8,7 +8,6 @@ from __future__ import annotations
 import fcntl
 import os
 import secrets
-import shutil
 import signal
 import sqlite3
 import time
@@ -164,8 +163,7 @@ def session(purpose: str, *, state: Path = STATE_DIR, wait: bool = False) -> Ite
         for kind, name in (("directory", held.run_dir), ("directory", held.scratch_dir), ("cgroup", held.cgroup)):
             stack.enter_context(held.owned(kind, str(name)))
         stack.callback(_end_processes, token)
-        held.run_dir.mkdir(parents=True)
-        held.scratch_dir.mkdir(parents=True)
+        held.host.run(["mkdir", "-p", str(held.run_dir), str(held.scratch_dir)])
         yield held
 
 
@@ -229,9 +227,12 @@ def _undo_netns(host: Host, name: str) -> None:
         host.run(["ip", "netns", "del", name])
 
 
-def _undo_cgroup(_host: Host, name: str) -> None:
+def _undo_cgroup(host: Host, name: str) -> None:
     groups = cgroups.detect()
+    left = [str(directory) for directory in groups.directories(name) if directory.is_dir()]
     groups.remove(name)
+    if left:
+        host.transcript.add_rmdir(left)
     for directory in groups.directories("/lastro"):
         with suppress(OSError):  # others may still have groups there
             directory.rmdir()
@@ -245,7 +246,7 @@ def _undo_directory(host: Host, name: str) -> None:
     for mount in _mounts_below(name):
         host.run(["umount", "--lazy", mount])
     if path.exists():
-        shutil.rmtree(path)
+        host.run(["rm", "-rf", "--one-file-system", name])
 
 
 def _undo_mount(host: Host, name: str) -> None:

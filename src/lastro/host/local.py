@@ -43,7 +43,9 @@ class LocalHost(Host):
         # them cannot keep us waiting after the command itself has ended.
         with _memory_file(data) as source, _memory_file() as out, _memory_file() as err:
             started_s = time.monotonic()
-            process = self._popen(argv, source if data is not None else subprocess.DEVNULL, out, err)
+            process = self._popen(
+                argv, source.fileno() if data is not None else subprocess.DEVNULL, out.fileno(), err.fileno()
+            )
             try:
                 ended = _wait(process, timeout_s)
             except BaseException:
@@ -63,11 +65,11 @@ class LocalHost(Host):
     def spawn(self, argv: Sequence[str]) -> Process:
         self.transcript.add_spawn(argv, time.monotonic())
         err = _memory_file()
-        return _LocalProcess(tuple(argv), self._popen(argv, subprocess.DEVNULL, subprocess.PIPE, err), err)
+        return _LocalProcess(
+            self, tuple(argv), self._popen(argv, subprocess.DEVNULL, subprocess.PIPE, err.fileno()), err
+        )
 
-    def _popen(
-        self, argv: Sequence[str], stdin: int | _memory_file, stdout: int | _memory_file, stderr: _memory_file
-    ) -> subprocess.Popen[bytes]:
+    def _popen(self, argv: Sequence[str], stdin: int, stdout: int, stderr: int) -> subprocess.Popen[bytes]:
         try:
             # Its own session: Ctrl-C in a terminal reaches Lastro alone, which then ends things in order.
             return subprocess.Popen(
@@ -137,8 +139,9 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 
 class _LocalProcess(Process):
-    def __init__(self, argv: tuple[str, ...], process: subprocess.Popen[bytes], err: _memory_file) -> None:
+    def __init__(self, host: Host, argv: tuple[str, ...], process: subprocess.Popen[bytes], err: _memory_file) -> None:
         self.argv = argv
+        self._host = host
         self._process = process
         self._err = err
         self._started_s = time.monotonic()
@@ -179,6 +182,7 @@ class _LocalProcess(Process):
 
     def stop(self) -> Completed:
         if self._completed is None:
+            self._host.transcript.add_stop(self.argv, time.monotonic())
             if self.alive():
                 with suppress(ProcessLookupError):
                     os.killpg(self._process.pid, signal.SIGTERM)

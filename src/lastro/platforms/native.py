@@ -48,8 +48,7 @@ class Native(Platform):
             for kind, name in (("directory", home), ("directory", scratch), ("cgroup", cgroup)):
                 stack.enter_context(testbed.session.owned(kind, str(name)))
             testbed.host.run(["sh", "-e"], stdin=_setup_script(testbed, netns, home, scratch))
-            testbed.cgroups.make(cgroup)
-            testbed.cgroups.limit(cgroup, spec.resources)
+            testbed.cgroups.make(testbed.host, cgroup, spec.resources)
             if spec.sysctls:
                 set_sysctls(testbed.host, netns, dict(spec.sysctls))
             yield NativeInstance(testbed, spec, netns=netns, cgroup=cgroup, home=home)

@@ -99,7 +99,7 @@ def oci_config(spec: InstanceSpec, netns: str, cgroup: str) -> dict[str, Any]:
         "args": ["sleep", "infinity"],
         "env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C.UTF-8"],
         "cwd": "/",
-        "capabilities": {name: capabilities for name in sets},
+        "capabilities": dict.fromkeys(sets, capabilities),
     }
     if spec.security.apparmor:
         process["apparmorProfile"] = spec.security.apparmor

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7A7A7A")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "h")
 _GREY, _FAINT = "#555555", "#B8B8B8"
+_DASHED: Any = {"color": "black", "linewidth": 0.8, "linestyle": (0, (2, 1.5))}
 _SLOT_IN = 0.16  # height of one treatment
 _GAP_SLOTS = 0.8  # between two levels of the factor on the axis
 _STYLE: dict[Any, Any] = {
@@ -141,10 +142,10 @@ def _metric_figure(report: Report, index: int) -> Figure:
     size = (max(7.0, 1.3 + 3.1 * len(grid.across)), len(grid.down) * (panel_in + 0.3) + 1.1)
     figure = Figure(figsize=size, layout="constrained")
     panels = figure.subplots(len(grid.down), len(grid.across), sharex=True, sharey=True, squeeze=False)
-    usual_n = _usual_n(report, index)
+    usual_n, baselines = _usual_n(report, index), _baseline_means(report, index)
     for (down, below), (across, beside) in itertools.product(enumerate(grid.down), enumerate(grid.across)):
         axes = panels[down][across]
-        _panel(axes, index, grid, (beside, below), usual_n)
+        _panel(axes, index, grid, (beside, below), usual_n, baselines)
         axes.set_title(_safe(" · ".join(part for part in (beside, below) if part)), fontsize=8.5, loc="left")
     _scale(panels[0][0], report, index)
     for axes in panels[-1]:
@@ -201,7 +202,9 @@ def _usual_n(report: Report, index: int) -> int | None:
     return found.most_common(1)[0][0] if found else None
 
 
-def _panel(axes: Axes, index: int, grid: _Grid, facet: tuple[str, str], usual_n: int | None) -> None:
+def _panel(
+    axes: Axes, index: int, grid: _Grid, facet: tuple[str, str], usual_n: int | None, baselines: Mapping[int, float]
+) -> None:
     for row_at, level in enumerate(grid.rows):
         top = grid.top(row_at)
         for slot, colour in enumerate(grid.present):
@@ -210,12 +213,13 @@ def _panel(axes: Axes, index: int, grid: _Grid, facet: tuple[str, str], usual_n:
                 _missing(axes, top + slot, _why_missing(row))
             else:
                 _treatment(axes, row.cells[index], top + slot, grid.colours.index(colour), usual_n)
+            if row is not None and (mean := baselines.get(row.treatment.index)) is not None:
+                axes.plot([mean, mean], [top + slot - 0.5, top + slot + 0.5], zorder=1.5, **_DASHED)
         if grid.absent:
             rows = [grid.at.get((level, colour, *facet)) for colour in grid.absent]
             why = ", ".join(sorted({_why_missing(row) for row in rows}))
             _missing(axes, top + len(grid.present), f"{', '.join(grid.absent)}: {why}")
-        _baseline(axes, index, grid, (level, *facet), top)
-    labels = [_safe(level) or "all" for level in grid.rows]
+    labels = [_safe(level, 40) or "all" for level in grid.rows]
     axes.set_yticks([grid.top(at) + (grid.group - 1) / 2 for at in range(len(grid.rows))], labels)
     axes.set_ylim(grid.slots - _GAP_SLOTS - 0.3, -0.7)
     axes.tick_params(axis="y", length=0)
@@ -256,19 +260,14 @@ def _treatment(axes: Axes, cell: Cell, y: float, colour_at: int, usual_n: int | 
         axes.annotate(text, (1.01, y), xycoords=place, va="center", fontsize=5.5, color=_GREY, annotation_clip=False)
 
 
-def _baseline(axes: Axes, index: int, grid: _Grid, place: tuple[str, str, str], top: float) -> None:
-    """A dashed line at the mean of the baseline through one level's treatments, where all have the same baseline."""
-    level, across, down = place
-    rows = [grid.at.get((level, colour, across, down)) for colour in grid.colours]
-    references = {row.baseline.index for row in rows if row is not None and row.baseline is not None}
-    means = [
-        row.cells[index].summary
-        for row in grid.at.values()
-        if len(references) == 1 and row.treatment.index in references
-    ]
-    if means and means[0] is not None:
-        span = [top - 0.5 - _GAP_SLOTS / 2, top + grid.group - 0.5 + _GAP_SLOTS / 2]
-        axes.plot([means[0].mean] * 2, span, color="black", linewidth=0.8, linestyle=(0, (2, 2)), zorder=1.5)
+def _baseline_means(report: Report, index: int) -> dict[int, float]:
+    """The mean of each treatment's baseline: {treatment: mean}, for those whose baseline has one."""
+    means = {row.treatment.index: cell.summary.mean for row in report.rows if (cell := row.cells[index]).summary}
+    return {
+        row.treatment.index: means[row.baseline.index]
+        for row in report.rows
+        if row.baseline is not None and row.baseline.index in means
+    }
 
 
 def _spread(y: float, n: int) -> list[float]:
@@ -298,10 +297,8 @@ def _legend(figure: Figure, report: Report, index: int, grid: _Grid) -> None:
         for at, level in enumerate(grid.colours)
         if grid.roles.colours and level not in grid.absent
     ]
-    if report.baselines:
-        handles.append(
-            Line2D([], [], color="black", linewidth=0.8, linestyle=(0, (2, 2)), label="mean of the baseline")
-        )
+    if _baseline_means(report, index):
+        handles.append(Line2D([], [], label="mean of its baseline", **_DASHED))
     missing = sorted({_why_missing(row) for row in report.rows if row.cells[index].summary is None})
     if missing:
         label = f"✕ {', '.join(missing)}"

@@ -135,7 +135,8 @@ def _tiles(report: Report) -> list[tuple[int, str, str]]:
         (counts.get("invalid", 0), "invalid trials", "invalid"),
         (counts.get("unavailable", 0), "trials unavailable here", "unavailable"),
     ]
-    return [*tiles, (waiting, "trials not run yet", "pending")] if waiting else tiles
+    tiles += [(waiting, "trials not run yet", "pending")] if waiting else []
+    return [(number, words, kind if number else "") for number, words, kind in tiles]
 
 
 # The table

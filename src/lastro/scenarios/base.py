@@ -66,6 +66,14 @@ class Scenario(ABC):
     def run(self, config: Config, calibrations: Mapping[str, Any]) -> Outcome:
         """One trial. Raises: TrialError, which makes it invalid."""
 
+    def facts(self) -> dict[str, Any]:
+        """Provenance that only the scenario can tell, such as versions of the tools in the image."""
+        return {}
+
+    def preparation(self, config: Config) -> list[dict[str, Any]]:
+        """The transcript of what was made before the trial and is shared with others, such as a daemon."""
+        return []
+
     def residuals(self, config: Config) -> dict[str, Any]:
         """What differs on this treatment's platform although the study holds it equal."""
         return {}
@@ -78,13 +86,16 @@ class PlatformPool:
         self._testbed, self._stack = testbed, stack
         self._ready: dict[str, Platform] = {}
         self._probed: dict[str, Availability] = {}
+        self.preparations: dict[str, list[dict[str, Any]]] = {}  # transcripts, by platform
 
     def get(self, name: str) -> Platform:
         """A prepared platform. Raises: whatever its preparation raises."""
         if name not in self._ready:
             platform = registry.get("platform", name)()
-            self._stack.enter_context(platform.prepare(self._testbed))
+            with self._testbed.host.recorded() as transcript:
+                self._stack.enter_context(platform.prepare(self._testbed))
             self._ready[name] = platform
+            self.preparations[name] = transcript.records
         return self._ready[name]
 
     def availability(self, name: str) -> Availability:
@@ -113,5 +124,4 @@ def schema(scenario: type[Scenario]) -> ScenarioSchema:
 
 def schemas() -> dict[str, ScenarioSchema]:
     """What every known scenario offers to a study."""
-    known = registry.parts("scenario")
-    return {name: schema(info.cls) for name, info in known.items() if info.cls is not None}
+    return {name: schema(registry.get("scenario", name)) for name in registry.parts("scenario")}

@@ -14,6 +14,7 @@ from typing import Any
 from lastro import registry, validity
 from lastro.anomalies.base import Anomaly, Demand, Neighbour
 from lastro.errors import LastroError
+from lastro.host import facts
 from lastro.host.cgroups import Usage, block_device_of
 from lastro.instruments.iperf3_tcp import Iperf3Tcp
 from lastro.instruments.iperf3_udp import Iperf3Udp
@@ -129,7 +130,7 @@ class ChainScenario(Scenario):
 
     @classmethod
     def calibrations(cls, config: Config) -> dict[str, Config]:
-        """The ceiling: throughput of plain forwarding here. The profile: what this chain needs when nothing disturbs it."""
+        """The ceiling: throughput of plain forwarding here. The profile: what this chain needs when undisturbed."""
         undisturbed = {**config, "isolation": "none", "anomaly": "none"}
         where = f"{config['platform']}/{config['attachment']}"
         wanted: dict[str, Config] = {}
@@ -243,6 +244,27 @@ class ChainScenario(Scenario):
                 outcome.doubt(validity.crossing_reasons(instrument.name, (chain.crossed_packets() or 0) - crossed))
             witness[instrument.name] = counters.moved
         outcome.notes["witness"] = witness
+
+    def facts(self) -> dict[str, Any]:
+        """Tools of the image, and the offloads that each attachment's links have."""
+        image_tools, links = {}, {}
+        direct, forwarding = registry.get("attachment", "veth-direct")(), registry.get("function", "none")()
+        with deployed(self.testbed, self.pool.get("native"), direct, forwarding) as chain:
+            for instrument in (Iperf3Tcp, Ping):
+                lines = chain.source.run(instrument.version_argv, check=False).text.splitlines()
+                image_tools[instrument.version_argv[0]] = lines[0] if lines else ""
+            for tool in ("stress-ng", "stress"):
+                image_tools[tool] = chain.source.run([tool, "--version"], check=False).text.strip()
+        for name in registry.names("attachment"):
+            if self._once(("attachment", name), self._probe_attachment):
+                with deployed(
+                    self.testbed, self.pool.get("native"), registry.get("attachment", name)(), forwarding
+                ) as chain:
+                    links[name] = facts.offloads(self.testbed.host, chain.source.netns, ["out0"])["out0"]
+        return {"image_tools": image_tools, "offloads": links}
+
+    def preparation(self, config: Config) -> list[dict[str, Any]]:
+        return [*self.testbed.preparation, *self.pool.preparations.get(str(config["platform"]), ())]
 
     def residuals(self, config: Config) -> dict[str, Any]:
         return self.pool.get(str(config["platform"])).residuals(self.testbed)

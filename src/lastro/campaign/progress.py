@@ -1,0 +1,106 @@
+"""How a campaign is going, for a person: a bar with the time to the end on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from lastro.results.samples import Outcome
+from lastro.results.store import State, TrialRow
+from lastro.study.design import Treatment
+from lastro.units import human_duration, significant
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+_HEADLINES = 2  # measurements shown with each finished trial
+
+
+class Plain:
+    """One line for each trial: for a log, a pipe, a CI job."""
+
+    def __init__(self, total: int, done: int, headline: tuple[tuple[str, str], ...]) -> None:
+        self.total, self.done, self._headline = total, done, headline[:_HEADLINES]
+        self._trial = ""
+        self._probed = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        return None
+
+    def probing(self, treatment: Treatment) -> None:
+        if not self._probed:
+            self._say("probing what this host can run …")
+            self._probed = True
+
+    def calibrating(self, key: str) -> None:
+        self._say(f"calibrating {key} …")
+
+    def started(self, trial: TrialRow, treatment: Treatment, remaining_s: float) -> None:
+        again = f" (attempt {trial.attempts + 1})" if trial.attempts else ""
+        self._trial = f"block {trial.block}  {treatment.label}{again}"
+        self._remaining = f"{human_duration(remaining_s)} left"
+
+    def finished(self, trial: TrialRow, outcome: Outcome, state: State, duration_s: float) -> None:
+        if state != "pending":
+            self.done += 1
+        self._say(f"[{self.done}/{self.total}] {self._trial}  {self._result(outcome, state)}  {self._remaining}")
+
+    def _result(self, outcome: Outcome, state: State) -> str:
+        if not outcome.valid:
+            again = "repeated" if state == "pending" else "given up"
+            return f"invalid, {again}: {outcome.invalid_because[0]}"
+        values = ((name, unit, outcome.measurements.get(name)) for name, unit in self._headline)
+        return "  ".join(f"{name} {significant(value)} {unit}" for name, unit, value in values if value is not None)
+
+    def _say(self, line: str) -> None:
+        print(line, file=sys.stderr, flush=True)
+
+
+class Bar(Plain):
+    """The same on a terminal: finished trials scroll by above one live line."""
+
+    def __enter__(self) -> Self:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+        self._progress: Progress = Progress(
+            SpinnerColumn(),
+            MofNCompleteColumn(),
+            BarColumn(bar_width=24),
+            TextColumn("{task.fields[left]}"),
+            TimeElapsedColumn(),
+            TextColumn("{task.description}"),
+            console=Console(stderr=True),
+            refresh_per_second=1,  # watching must not disturb what is watched
+        )
+        self._task: TaskID = self._progress.add_task("starting", total=self.total, completed=self.done, left="")
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._progress.stop()
+
+    def calibrating(self, key: str) -> None:
+        self._progress.update(self._task, description=f"calibrating {key}")
+
+    def probing(self, treatment: Treatment) -> None:
+        self._progress.update(self._task, description=f"probing {treatment.label}")
+
+    def started(self, trial: TrialRow, treatment: Treatment, remaining_s: float) -> None:
+        super().started(trial, treatment, remaining_s)
+        self._progress.update(self._task, description=self._trial, left=self._remaining)
+
+    def finished(self, trial: TrialRow, outcome: Outcome, state: State, duration_s: float) -> None:
+        super().finished(trial, outcome, state, duration_s)
+        self._progress.update(self._task, completed=self.done)
+
+    def _say(self, line: str) -> None:
+        self._progress.console.print(line, highlight=False, markup=False, soft_wrap=True)

@@ -1,0 +1,161 @@
+"""The loop: probe, then one trial after the other, each written whole before the next begins."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+from lastro.errors import HostError, TrialError
+from lastro.host.base import Transcript
+from lastro.platforms.base import Availability
+from lastro.results.samples import Outcome
+from lastro.results.store import MAX_ATTEMPTS, State, Store, TrialRow
+from lastro.scenarios.base import Config, Scenario
+from lastro.study.design import Treatment
+from lastro.study.model import Study
+
+
+class Observer(Protocol):
+    """Who is told how the campaign goes: a progress bar, plain lines, a test."""
+
+    def probing(self, treatment: Treatment) -> None: ...
+    def calibrating(self, key: str) -> None: ...
+    def started(self, trial: TrialRow, treatment: Treatment, remaining_s: float) -> None: ...
+    def finished(self, trial: TrialRow, outcome: Outcome, state: State, duration_s: float) -> None: ...
+
+
+def run(store: Store, scenario: Scenario, observer: Observer) -> None:
+    """Run what remains of a campaign. Whatever ends it early, all finished trials are safe and the rest can be resumed.
+
+    Raises: HostError when no treatment can run here; StoreError when a result cannot be written."""
+    campaign = _Campaign(store, scenario, observer)
+    campaign.probe()
+    while (trial := store.next_trial()) is not None:
+        campaign.run_trial(trial)
+
+
+def utc_now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def configuration(study: Study, treatment: Treatment) -> Config:
+    return {**study.settings, **treatment.levels}
+
+
+class _Campaign:
+    def __init__(self, store: Store, scenario: Scenario, observer: Observer) -> None:
+        self.store, self.scenario, self.observer = store, scenario, observer
+        self.study = store.study
+        self.treatments = [row.treatment for row in store.treatments()]
+        self.calibrations: dict[str, Any] = store.calibrations()
+        self.pace = Pace(sum(store.counts()[state] for state in ("pending", "running")))
+
+    def probe(self) -> None:
+        """Find out what this host can run. Levels that it cannot stay in the plan, with the reason."""
+        found: dict[int, Availability] = {}
+        for treatment in self.treatments:
+            self.observer.probing(treatment)
+            found[treatment.index] = self.scenario.availability(configuration(self.study, treatment))
+        for index, availability in found.items():
+            if not availability:
+                self.store.mark_unavailable(index, str(availability.reason), availability.remedy)
+        self.pace.remaining = sum(self.store.counts()[state] for state in ("pending", "running"))
+        if not any(found.values()):
+            reasons = "; ".join(sorted({str(availability.reason) for availability in found.values()}))
+            raise HostError(f"no treatment of this study can run here: {reasons}", "`lastro doctor` tells what can")
+
+    def run_trial(self, trial: TrialRow) -> None:
+        """One attempt at one trial, from its mark in the journal to its transaction."""
+        treatment = self.treatments[trial.treatment]
+        config = configuration(self.study, treatment)
+        self.store.begin(trial.number)
+        problem = self._calibrate(config)
+        self.observer.started(trial, treatment, self.pace.remaining_s(self.scenario.duration_s(config)))
+        started_utc, started_s = utc_now(), time.monotonic()
+        if problem:
+            outcome, records = Outcome(invalid_because=[problem]), list[dict[str, Any]]()
+        else:
+            outcome, records = self._attempt(config)
+        duration_s = time.monotonic() - started_s
+        state = self.store.finish(
+            trial.number, outcome, started_utc=started_utc, duration_s=duration_s, transcript=records
+        )
+        self.pace.note(duration_s, final=state != "pending")
+        self.observer.finished(trial, outcome, state, duration_s)
+
+    def _attempt(self, config: Config) -> tuple[Outcome, list[dict[str, Any]]]:
+        with recorded(self.scenario) as transcript:
+            try:
+                needed = {key: self.calibrations[key] for key in self.scenario.calibrations(config)}
+                outcome = self.scenario.run(config, needed)
+                outcome.notes["residuals"] = self.scenario.residuals(config)
+            except TrialError as error:
+                outcome = Outcome(invalid_because=[error.message])
+        before = [{**record, "prepares": True} for record in self.scenario.preparation(config)]
+        return outcome, before + transcript.records
+
+    def _calibrate(self, config: Config) -> str | None:
+        """Find what the trial must know and does not yet; why it cannot be found, or None."""
+        for key, calibration_config in self.scenario.calibrations(config).items():
+            if key in self.calibrations:
+                continue
+            self.observer.calibrating(key)
+            outcome = Outcome()
+            for _ in range(MAX_ATTEMPTS):
+                outcome = self._attempt_calibration(calibration_config)
+                if outcome.valid:
+                    break
+            else:
+                return f"no valid calibration run ({key}): {'; '.join(outcome.invalid_because)}"
+            self.calibrations[key] = self.scenario.calibration_value(key, outcome)
+            self.store.save_calibration(key, self.calibrations[key])
+        return None
+
+    def _attempt_calibration(self, config: Config) -> Outcome:
+        with recorded(self.scenario):
+            try:
+                return self.scenario.run(config, {})
+            except TrialError as error:
+                return Outcome(invalid_because=[error.message])
+
+
+class recorded:  # noqa: N801 - used like open()
+    """The transcript of what a scenario does inside the block; empty for one without a testbed."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self._context = scenario.testbed.host.recorded() if scenario.needs_root else None
+
+    def __enter__(self) -> Transcript:
+        return self._context.__enter__() if self._context else Transcript()
+
+    def __exit__(self, *exc: Any) -> None:
+        if self._context:
+            self._context.__exit__(*exc)
+
+
+class Pace:
+    """Time to the end: what trials have taken so far, or the scenario's own guess before any has."""
+
+    def __init__(self, remaining: int) -> None:
+        self.remaining = remaining
+        self._mean_s: float | None = None
+
+    def note(self, duration_s: float, *, final: bool) -> None:
+        # An exponential mean follows a host that gets slower without jumping at every outlier.
+        self._mean_s = duration_s if self._mean_s is None else 0.9 * self._mean_s + 0.1 * duration_s
+        self.remaining -= final
+
+    def remaining_s(self, guess_s: float) -> float:
+        return self.remaining * (guess_s if self._mean_s is None else self._mean_s)
+
+
+def expected_duration_s(study: Study, scenario: type[Scenario], treatments: list[Treatment]) -> float:
+    """Of a whole campaign of these treatments, calibration runs included."""
+    per_block_s, calibrations = 0.0, dict[str, Mapping[str, Any]]()
+    for treatment in treatments:
+        config = configuration(study, treatment)
+        per_block_s += scenario.duration_s(config)
+        calibrations.update(scenario.calibrations(config))
+    return study.design.replicates * per_block_s + sum(scenario.duration_s(config) for config in calibrations.values())

@@ -1,0 +1,94 @@
+"""A transcript as a shell script that repeats a trial by hand. Pure text."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+_PAUSE_S = 0.1  # shorter pauses between two commands are Lastro's own work, not part of the procedure
+_PREAMBLE = """#!/bin/sh
+# {title}
+# Every command that Lastro ran for this trial, in order. Run it as root on the host that measured, or on one like it.
+export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8
+"""
+
+
+def shell_script(records: Sequence[dict[str, Any]], title: str, *, undo: Iterable[dict[str, Any]] = ()) -> str:
+    """Commands with their standard input, in order; `undo` are records that take back what prepared the trial."""
+    writer = _Writer()
+    for record in [*records, *undo]:
+        writer.add(record)
+    return _PREAMBLE.format(title=title.replace("\n", " ")) + "\n".join(writer.lines) + "\n"
+
+
+class _Writer:
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self._background: dict[tuple[str, ...], str] = {}
+        self._last_end_s: float | None = None
+        self._prepares = True
+
+    def add(self, record: dict[str, Any]) -> None:
+        if self._prepares and not record.get("prepares"):
+            self.lines += ["", "# The trial itself"]
+            self._prepares, self._last_end_s = False, None
+        self._pause(record)
+        getattr(self, f"_{record['kind']}")(record)
+        if "started_s" in record:
+            self._last_end_s = record["started_s"] + record.get("duration_s", 0.0)
+
+    def _pause(self, record: dict[str, Any]) -> None:
+        if self._last_end_s is not None and "started_s" in record and not record.get("prepares"):
+            pause_s = record["started_s"] - self._last_end_s
+            if pause_s > _PAUSE_S:
+                self.lines.append(f"sleep {pause_s:.1f}")
+
+    def _run(self, record: dict[str, Any]) -> None:
+        command = shlex.join(record["argv"])
+        if record["stdin"] is not None:
+            command += _here_document(record["stdin"])
+        comment = f"  # exited with {record['returncode']}" if record["returncode"] and record["stdin"] is None else ""
+        self.lines.append(command + comment)
+
+    def _spawn(self, record: dict[str, Any]) -> None:
+        name = f"background_{len(self._background) + 1}"
+        self._background[tuple(record["argv"])] = name
+        self.lines += [f"{shlex.join(record['argv'])} & {name}=$!", "sleep 0.5"]
+
+    def _stop(self, record: dict[str, Any]) -> None:
+        name = self._background.get(tuple(record["argv"]))
+        if name:
+            self.lines.append(f"kill ${name} 2>/dev/null; wait ${name}")
+
+    def _write(self, record: dict[str, Any]) -> None:
+        path = shlex.quote(record["path"])
+        self.lines.append(f'mkdir -p "$(dirname {path})"; cat > {path}{_here_document(record["text"])}')
+
+    def _rmdir(self, record: dict[str, Any]) -> None:
+        self.lines.append(f"rmdir {shlex.join(record['paths'])} 2>/dev/null")
+
+
+def _here_document(text: str) -> str:
+    mark = "END"
+    while mark in text.splitlines():
+        mark += "_"
+    end = "" if text.endswith("\n") else "\n"
+    return f" <<'{mark}'\n{text}{end}{mark}"
+
+
+def undoing(records: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What takes back the preparation: background processes, namespaces and directories, the last made first."""
+    undo: list[dict[str, Any]] = []
+    for record in records:
+        if record["kind"] == "spawn":
+            undo.append({"kind": "stop", "argv": record["argv"]})
+        elif record["kind"] == "run" and record["argv"][:3] == ["ip", "netns", "add"]:
+            undo.append(_run_record(["ip", "netns", "del", *record["argv"][3:]]))
+        elif record["kind"] == "run" and record["argv"][:2] == ["mkdir", "-p"]:
+            undo.append(_run_record(["rm", "-rf", "--one-file-system", *record["argv"][2:]]))
+    return undo[::-1]
+
+
+def _run_record(argv: list[str]) -> dict[str, Any]:
+    return {"kind": "run", "argv": argv, "stdin": None, "returncode": 0}

@@ -1,0 +1,117 @@
+"""Provenance: what a reader must know of a host to judge its numbers, and what a later run is compared with."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from lastro import __version__
+from lastro.errors import LastroError
+from lastro.host import cgroups
+from lastro.host.base import Host
+
+_VULNERABILITIES = Path("/sys/devices/system/cpu/vulnerabilities")
+_TOOLS = {
+    "ip": ("ip", "-V"),
+    "nft": ("nft", "--version"),
+    "unshare": ("unshare", "--version"),
+    "runc": ("runc", "--version"),
+    "dockerd": ("dockerd", "--version"),
+    "containerd": ("containerd", "--version"),
+    "mmdebstrap": ("mmdebstrap", "--version"),
+}
+
+
+def collect(host: Host) -> dict[str, Any]:
+    """Nested, JSON-able facts by chapter. What this host does not tell is left out rather than guessed."""
+    return {
+        "lastro": {"version": __version__, "python": platform.python_version()},
+        "kernel": _kernel(host),
+        "cpu": _cpu(host),
+        "memory": {"total_bytes": _meminfo(host).get("MemTotal", 0), "swap_bytes": _meminfo(host).get("SwapTotal", 0)},
+        "isolation": _isolation(host),
+        "tools": tools(host, _TOOLS),
+    }
+
+
+def tools(host: Host, commands: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
+    """Version and SHA-256 of each program that is installed."""
+    found: dict[str, Any] = {}
+    for name, argv in commands.items():
+        path = host.which(argv[0])
+        if path is None:
+            continue
+        with suppress(LastroError):
+            words = host.run(argv, timeout_s=20, check=False)
+            lines = (words.text or words.error_text).strip().splitlines()
+            with open(path, "rb") as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+            found[name] = {"version": lines[0] if lines else "", "path": path, "sha256": digest}
+    return found
+
+
+def _kernel(host: Host) -> dict[str, Any]:
+    release = platform.freedesktop_os_release() if hasattr(platform, "freedesktop_os_release") else {}
+    return {
+        "release": platform.release(),
+        "version": platform.version(),
+        "distribution": release.get("PRETTY_NAME", ""),
+        "command_line": _read(host, "/proc/cmdline"),
+        "clock_source": _read(host, "/sys/devices/system/clocksource/clocksource0/current_clocksource"),
+    }
+
+
+def _cpu(host: Host) -> dict[str, Any]:
+    info = _read(host, "/proc/cpuinfo")
+    pairs = (line.partition(":") for line in info.split("\n\n")[0].splitlines())
+    first = {key.strip(): value.strip() for key, _, value in pairs}
+    cpufreq = "/sys/devices/system/cpu/cpu0/cpufreq"
+    mitigations = {
+        file.name: _read(host, str(file)) for file in sorted(_VULNERABILITIES.glob("*")) if _VULNERABILITIES.is_dir()
+    }
+    return {
+        "model": first.get("model name", platform.machine()),
+        "count": os.cpu_count(),
+        "microcode": first.get("microcode", ""),
+        "hypervisor": "hypervisor" in first.get("flags", "").split(),
+        "governor": _read(host, f"{cpufreq}/scaling_governor") or "not told (no cpufreq)",
+        "mitigations": mitigations,
+    }
+
+
+def _isolation(host: Host) -> dict[str, Any]:
+    return {
+        "cgroup_version": cgroups.detect().version,
+        "security_modules": _read(host, "/sys/kernel/security/lsm") or "not told",
+        "apparmor": _read(host, "/sys/module/apparmor/parameters/enabled") or "absent",
+        "seccomp_actions": _read(host, "/proc/sys/kernel/seccomp/actions_avail"),
+    }
+
+
+def _meminfo(host: Host) -> dict[str, int]:
+    lines = (line.split() for line in _read(host, "/proc/meminfo").splitlines())
+    return {words[0].rstrip(":"): int(words[1]) * 1024 for words in lines if len(words) == 3}
+
+
+def _read(host: Host, path: str) -> str:
+    try:
+        return host.read_text(path).strip()
+    except OSError:
+        return ""
+
+
+def offloads(host: Host, netns: str, links: Iterable[str]) -> dict[str, dict[str, str]]:
+    """Offloads of each link, as ethtool names them: they decide comparisons between attachments."""
+    wanted = ("tx-checksumming", "scatter-gather", "tcp-segmentation-offload", "generic-segmentation-offload",
+              "generic-receive-offload", "tx-udp-segmentation")  # fmt: skip
+    found = {}
+    for link in links:
+        text = host.run(["ip", "netns", "exec", netns, "ethtool", "-k", link], check=False).text
+        features = dict(line.strip().split(": ", 1) for line in text.splitlines() if ": " in line)
+        found[link] = {name: features[name].split()[0] for name in wanted if name in features}
+    return found

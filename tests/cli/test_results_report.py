@@ -1,0 +1,242 @@
+"""`lastro results`, `report` and `status` on synthetic campaigns of every fate, as a user sees them."""
+
+from __future__ import annotations
+
+import html.parser
+import json
+import re
+import time
+from pathlib import Path
+
+import pytest
+
+from lastro.cli import main
+
+from ..campaigns import KAGAMI, make_campaign, make_study
+
+HOSTILE = "<script>alert(1)</script>\x1b[31m $x^2$ {{ 7*7 }} \"'&"
+NO_APPARMOR = ("AppArmor is not in this kernel", "boot another kernel")
+
+
+def _hostile(directory: Path) -> Path:
+    return make_campaign(
+        directory,
+        make_study(
+            {"isolation": (HOSTILE, "none")}, title=HOSTILE, baseline={"isolation": "none"}, description=HOSTILE
+        ),
+        doubts=lambda levels, block, attempt: [HOSTILE] if block == 1 and attempt == 1 else [],
+        unavailable=lambda levels: (HOSTILE, HOSTILE) if levels["isolation"] == HOSTILE else None,
+        notes=lambda levels, block: {name: {HOSTILE: HOSTILE} for name in ("residuals", "usage", "doses", "host")},
+        provenance={HOSTILE: {HOSTILE: [HOSTILE, None, True]}},
+    )
+
+
+CAMPAIGNS = {
+    "normal": lambda d: make_campaign(d),
+    "one-replicate": lambda d: make_campaign(d, make_study(replicates=1, baseline={"isolation": "none"})),
+    "everything-invalid": lambda d: make_campaign(d, doubts=lambda levels, block, attempt: ["no traffic"]),
+    "unfinished": lambda d: make_campaign(d, stop_after=7),
+    "not-begun": lambda d: make_campaign(d, stop_after=0),
+    "one-level-unavailable": lambda d: make_campaign(
+        d, unavailable=lambda levels: NO_APPARMOR if levels["isolation"] == "apparmor" else None
+    ),
+    "everything-unavailable": lambda d: make_campaign(d, unavailable=lambda levels: NO_APPARMOR),
+    "constant": lambda d: make_campaign(d, value=lambda levels, block, metric: 3.0),
+    "zero": lambda d: make_campaign(d, value=lambda levels, block, metric: 0.0),
+    "wild": lambda d: make_campaign(d, value=lambda levels, block, metric: (-1) ** block * 10.0 ** (5 * block)),
+    "no-baseline": lambda d: make_campaign(d, make_study()),
+    "one-treatment": lambda d: make_campaign(d, make_study({"platform": ("runc",)})),
+    "no-factor": lambda d: make_campaign(d, make_study({})),
+    "no-metric": lambda d: make_campaign(d, make_study(metrics=())),
+    "one-block-baseline-lost": lambda d: make_campaign(
+        d, doubts=lambda levels, block, attempt: ["x"] if levels["isolation"] == "none" and block < 5 else []
+    ),
+    "five-factors": lambda d: make_campaign(
+        d, make_study({name: ("a", "b", "c") if name == "p" else ("a", "b") for name in "pqrst"}, replicates=2)
+    ),
+    "hostile": _hostile,
+}
+
+
+@pytest.fixture(params=CAMPAIGNS, scope="module")
+def campaign(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return CAMPAIGNS[request.param](tmp_path_factory.mktemp("campaigns") / request.param)
+
+
+@pytest.mark.parametrize("width", ["60", "80", "100", "200"])
+def test_the_table_fits_any_terminal(campaign: Path, width: str, capsys, monkeypatch) -> None:
+    monkeypatch.setenv("COLUMNS", width)
+    assert main(["results", str(campaign)]) == 0
+    out = capsys.readouterr().out
+    assert "\x1b" not in out
+    if campaign.name != "hostile":  # whose one level alone is wider than a narrow terminal
+        assert max(len(line) for line in out.splitlines()) <= int(width)
+
+
+def test_json_is_json(campaign: Path, capsys) -> None:
+    assert main(["results", str(campaign), "--json", "--all-metrics"]) == 0
+    document = json.loads(capsys.readouterr().out, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+    assert document["format"] == "lastro-results/1"
+    assert (
+        sum(document["counts"][s] for s in ("valid", "invalid", "unavailable", "pending", "running"))
+        == (document["counts"]["trials"])
+    )
+    assert len(document["treatments"]) == len({treatment["id"] for treatment in document["treatments"]})
+
+
+class _Tags(html.parser.HTMLParser):
+    """What a browser would be asked to load or run, and whether tags close."""
+
+    void = {"meta", "br", "link", "img", "hr", "input"}
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.names: set[str] = set()
+        self.outside: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.names.add(tag)
+        for name, value in attrs:
+            if name.startswith("on") or (name in ("src", "href", "xlink:href") and not (value or "").startswith("#")):
+                self.outside.append(f"{tag} {name}={value}")
+        if tag not in self.void:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.names.add(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_the_report_is_self_contained(campaign: Path, capsys) -> None:
+    assert main(["report", str(campaign)]) == 0
+    page = Path(capsys.readouterr().out.strip())
+    assert page == campaign / "report.html"
+    text = page.read_text(encoding="utf-8")
+    tags = _Tags()
+    tags.feed(text)
+    assert tags.open == [] and tags.outside == []
+    assert not tags.names & {"script", "link", "iframe", "img", "object", "embed"}
+    assert "<script>alert" not in text and "url(http" not in text
+
+
+def test_status_says_what_next(campaign: Path, capsys) -> None:
+    assert main(["status", str(campaign)]) == 0
+    text = capsys.readouterr().out
+    assert main(["status", str(campaign), "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    wanted = "resume" if campaign.name in ("unfinished", "not-begun") else "report"
+    assert facts["next"] == f"lastro {wanted} {campaign}" and facts["next"] in text
+    assert facts["finished"] == (wanted == "report")
+    assert "\x1b" not in text
+
+
+@pytest.fixture
+def partial(tmp_path: Path) -> Path:
+    """AppArmor cannot run, and one trial stayed invalid."""
+    return make_campaign(
+        tmp_path / "partial",
+        unavailable=lambda levels: NO_APPARMOR if levels["isolation"] == "apparmor" else None,
+        doubts=lambda levels, block, attempt: ["no traffic"] if (levels["isolation"], block) == ("cgroups", 3) else [],
+    )
+
+
+def test_the_report_is_the_same_twice(partial: Path, tmp_path: Path, capsys) -> None:
+    for name in ("a.html", "b.html"):
+        assert main(["report", str(partial), "-o", str(tmp_path / name)]) == 0
+    assert (tmp_path / "a.html").read_bytes() == (tmp_path / "b.html").read_bytes()
+
+
+def test_what_is_missing_is_said(partial: Path, capsys) -> None:
+    assert main(["results", str(partial)]) == 0
+    table = capsys.readouterr().out
+    assert "unavailable here [1]" in table and "4/5" in table
+    assert "[1] isolation = apparmor: AppArmor is not in this kernel (2 treatments)" in table
+    assert "remedy: boot another kernel" in table and "✕ invalid: no traffic" in table
+    assert main(["report", str(partial)]) == 0
+    page = (partial / "report.html").read_text()
+    for text in ("AppArmor is not in this kernel", "Remedy: boot another kernel", "no traffic", "4 of 5"):
+        assert text in page
+    assert "✕ unavailable" in page, "figures mark the levels that are missing"
+
+
+def test_one_trial_is_said_to_have_no_interval(tmp_path: Path, capsys) -> None:
+    directory = make_campaign(tmp_path / "one", make_study(replicates=1))
+    assert main(["results", str(directory)]) == 0
+    assert "no interval (n = 1)" in capsys.readouterr().out
+    assert main(["report", str(directory)]) == 0
+    assert "no interval (n = 1)" in (directory / "report.html").read_text()
+
+
+def test_generator_limited_is_marked_and_explained(tmp_path: Path, capsys) -> None:
+    directory = make_campaign(tmp_path / "limited", notes=lambda levels, block: {"generator_limited": True})
+    assert main(["results", str(directory)]) == 0
+    table = capsys.readouterr().out
+    assert "†" in table and re.search(r"lower\s+bound", table)
+    assert main(["report", str(directory)]) == 0
+    assert "generator-limited" in (directory / "report.html").read_text()
+
+
+def test_exports(partial: Path, tmp_path: Path, capsys) -> None:
+    files = [tmp_path / "all.csv", tmp_path / "all.parquet"]
+    assert main(["results", str(partial), "--csv", str(files[0]), "--parquet", str(files[1])]) == 0
+    assert all(file.stat().st_size for file in files)
+    assert capsys.readouterr().out == ""
+    assert main(["results", str(partial), "--csv", "-"]) == 0
+    assert capsys.readouterr().out == files[0].read_text()
+
+
+def test_figures_as_files(partial: Path, capsys) -> None:
+    assert main(["report", str(partial), "--figures"]) == 0
+    written = [Path(line) for line in capsys.readouterr().out.splitlines()]
+    assert {path.name for path in (partial / "figures").iterdir()} == {path.name for path in written[1:]}
+    assert len(written) == 1 + 2 * 4
+    assert "n = 5 where none is written" in (partial / "figures" / "throughput.svg").read_text()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["report", "DIR", "-o", "FILE/x.html"],
+        ["results", "DIR", "--csv", "FILE/x"],
+        ["results", "DIR", "--parquet", "FILE/x"],
+    ],
+)
+def test_an_unwritable_output_is_one_clear_error(partial: Path, tmp_path: Path, capsys, words: list[str]) -> None:
+    (tmp_path / "file").write_text("")
+    places = {"DIR": str(partial)}
+    argv = [places.get(word, word).replace("FILE", str(tmp_path / "file")) for word in words]
+    assert main(argv) == 5
+    error = capsys.readouterr().err
+    assert "cannot be written" in error and "Traceback" not in error and len(error.splitlines()) == 2
+
+
+@pytest.mark.parametrize("command", ["results", "report", "status"])
+def test_no_campaign_and_a_damaged_one(tmp_path: Path, capsys, command: str) -> None:
+    assert main([command, str(tmp_path)]) == 2
+    assert "holds no campaign" in capsys.readouterr().err
+    (tmp_path / "campaign.db").write_bytes(b"not a database at all, and long enough to be looked at" * 40)
+    assert main([command, str(tmp_path)]) == 5
+    assert "not a readable campaign" in capsys.readouterr().err
+
+
+@pytest.fixture(scope="module")
+def kagami(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The whole of kagami2017: 180 treatments, 12 blocks, 4 metrics, half of it unavailable or not."""
+    study = make_study(KAGAMI, replicates=12, baseline={"isolation": "none", "anomaly": "none"})
+    return make_campaign(tmp_path_factory.mktemp("big") / "kagami", study)
+
+
+def test_a_report_of_2160_trials(kagami: Path, capsys) -> None:
+    began = time.monotonic()
+    assert main(["report", str(kagami)]) == 0
+    took_s = time.monotonic() - began
+    size = (kagami / "report.html").stat().st_size
+    print(f"report of 2,160 trials: {took_s:.1f} s, {size / 1e6:.2f} MB")
+    assert size < 5_000_000
+    assert took_s < 60
+    capsys.readouterr()
+    assert main(["results", str(kagami)]) == 0
+    assert "macvlan-bridge · cgroups+apparmor" in capsys.readouterr().out
