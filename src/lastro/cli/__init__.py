@@ -6,6 +6,7 @@ Python, and `lastro --help` must stay under three."""
 from __future__ import annotations
 
 import importlib
+import io
 import signal
 import sys
 from types import FrameType
@@ -31,12 +32,14 @@ COMMANDS = {
         "clean": "remove what a crash left, exactly as the ledger lists it (root)",
     },
 }
-_EXIT_CODES = "Exit codes: 0 done; 1 unexpected; 2 bad input; 3 this host cannot; 5 campaign database; 6 host busy; 130 interrupted."
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run one command and return its exit code. The only place where errors become messages."""
     words = sys.argv[1:] if argv is None else argv
+    for stream in (sys.stdout, sys.stderr):  # a terminal that lacks × or ± gets a question mark, not a crash
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     if not words or words[0] in ("-h", "--help", "help"):
         print(_help())
         return 0 if words else 2
@@ -68,7 +71,8 @@ def _help() -> str:
     lines += [
         "",
         "`lastro COMMAND --help` tells the options of a command. plan, results and report need no root.",
-        _EXIT_CODES,
+        "Exit codes: 0 done; 1 unexpected; 2 bad input; 3 this host cannot; 5 campaign database; 6 host busy;",
+        "130 interrupted by Ctrl-C, 143 by SIGTERM, both after a clean end.",
     ]
     return "\n".join(lines)
 

@@ -37,9 +37,11 @@ def run(args: argparse.Namespace) -> int:
             f"{directory} already holds a campaign",
             f"continue it with `lastro resume {directory}`, or choose another -o DIR",
         )
-    with scenario_on_host(study.scenario, f"campaign {directory.resolve()}", wait=args.wait) as scenario:
-        with Store.create(directory, study, *_schedule(study), _provenance(scenario)) as store:
-            run_here(store, scenario, "started")
+    with (
+        scenario_on_host(study.scenario, f"campaign {directory.resolve()}", wait=args.wait) as scenario,
+        Store.create(directory, study, *_schedule(study), _provenance(scenario)) as store,
+    ):
+        run_here(store, scenario, "started")
     return conclude(directory, report=not args.no_report)
 
 

@@ -63,17 +63,27 @@ def _script(store: Store, trial: TrialRow, attempt: Attempt | None) -> str:
 
 def _document(store: Store, trial: TrialRow, attempts: list[Attempt]) -> dict[str, Any]:
     return {
-        "trial": trial.number, "block": trial.block, "state": trial.state, "levels": _levels(store, trial),
-        "attempts": [
-            {
-                "attempt": a.attempt, "started_utc": a.started_utc, "duration_s": a.duration_s, "valid": a.valid,
-                "reasons": list(a.reasons), "measurements": a.measurements, "notes": a.notes,
-                "series": {s.name: {"unit": s.unit, "values": list(s.values)} for s in store.series(trial.number, a.attempt)},
-                "transcript": store.transcript(trial.number, a.attempt),
-            }
-            for a in attempts
-        ],
-    }  # fmt: skip
+        "trial": trial.number,
+        "block": trial.block,
+        "state": trial.state,
+        "levels": _levels(store, trial),
+        "attempts": [_attempt_document(store, attempt) for attempt in attempts],
+    }
+
+
+def _attempt_document(store: Store, attempt: Attempt) -> dict[str, Any]:
+    series = store.series(attempt.trial, attempt.attempt)
+    return {
+        "attempt": attempt.attempt,
+        "started_utc": attempt.started_utc,
+        "duration_s": attempt.duration_s,
+        "valid": attempt.valid,
+        "reasons": list(attempt.reasons),
+        "measurements": attempt.measurements,
+        "notes": attempt.notes,
+        "series": {each.name: {"unit": each.unit, "values": list(each.values)} for each in series},
+        "transcript": store.transcript(attempt.trial, attempt.attempt),
+    }
 
 
 def _lines(store: Store, trial: TrialRow, attempts: list[Attempt], chosen: Attempt | None) -> list[str]:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar
 
-from lastro.errors import PlatformError
+from lastro.errors import PlatformError, Unavailable
 from lastro.platforms.base import Instance
 
 _TABLE = "ip lastro"
@@ -86,6 +86,11 @@ class Function(ABC):
     def _click_running(self, instance: Instance, path: Path) -> Iterator[None]:
         from lastro.functions._click import configuration
 
+        if instance.run(["sh", "-c", "command -v click"], check=False).returncode != 0:
+            raise Unavailable(
+                "the root filesystem has no `click`, and no distribution packages it",
+                "build Click Modular Router, put a static `click` in this host's PATH, and Lastro copies it in",
+            )
         instance.run(["sh", "-c", "cat > /run/function.click"], stdin=configuration(self.click(path), path))
         instance.run(["sysctl", "-w", "net.ipv4.ip_forward=0"], check=False)  # Click forwards, the kernel must not
         process = instance.spawn(["click", "/run/function.click"])

@@ -38,6 +38,6 @@ COMMIT
 
     def click(self, path: Path) -> str:
         return (
-            f"input -> inspect :: Search({SIGNATURE}); inspect[0] -> suspects :: Counter -> Queue -> Unqueue -> output; "
-            "inspect[1] -> output;"
+            f"input -> inspect :: Search({SIGNATURE}); inspect[1] -> output; "
+            "inspect[0] -> suspects :: Counter -> Queue -> Unqueue -> output;"
         )

@@ -287,7 +287,7 @@ def detect(root: Path = Path("/sys/fs/cgroup")) -> Cgroups:
 
 
 def block_device_of(path: Path) -> str | None:
-    """'MAJOR:MINOR' of the block device under a path, or None when a file system without one holds it (tmpfs, overlay)."""
+    """'MAJOR:MINOR' of the whole disk under a path, or None where there is none (tmpfs, overlay)."""
     device = path.stat().st_dev
     number = f"{os.major(device)}:{os.minor(device)}"
     node = Path(f"/sys/dev/block/{number}")

@@ -29,14 +29,33 @@ _TOOLS = {
 
 def collect(host: Host) -> dict[str, Any]:
     """Nested, JSON-able facts by chapter. What this host does not tell is left out rather than guessed."""
+    memory = _meminfo(host)
     return {
         "lastro": {"version": __version__, "python": platform.python_version()},
-        "kernel": _kernel(host),
-        "cpu": _cpu(host),
-        "memory": {"total_bytes": _meminfo(host).get("MemTotal", 0), "swap_bytes": _meminfo(host).get("SwapTotal", 0)},
+        "host": {
+            "hostname": platform.node(),
+            "kernel": platform.release(),
+            "distribution": _distribution(),
+            **_cpu(host),
+            "memory_bytes": memory.get("MemTotal", 0),
+            "swap_bytes": memory.get("SwapTotal", 0),
+        },
+        "kernel": {
+            "version": platform.version(),
+            "command_line": _read(host, "/proc/cmdline"),
+            "clock_source": _read(host, "/sys/devices/system/clocksource/clocksource0/current_clocksource"),
+            "mitigations": {file.name: _read(host, str(file)) for file in sorted(_VULNERABILITIES.glob("*"))},
+        },
         "isolation": _isolation(host),
         "tools": tools(host, _TOOLS),
     }
+
+
+def _distribution() -> str:
+    try:
+        return platform.freedesktop_os_release().get("PRETTY_NAME", "")
+    except OSError:
+        return ""
 
 
 def tools(host: Host, commands: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
@@ -55,32 +74,16 @@ def tools(host: Host, commands: Mapping[str, tuple[str, ...]]) -> dict[str, Any]
     return found
 
 
-def _kernel(host: Host) -> dict[str, Any]:
-    release = platform.freedesktop_os_release() if hasattr(platform, "freedesktop_os_release") else {}
-    return {
-        "release": platform.release(),
-        "version": platform.version(),
-        "distribution": release.get("PRETTY_NAME", ""),
-        "command_line": _read(host, "/proc/cmdline"),
-        "clock_source": _read(host, "/sys/devices/system/clocksource/clocksource0/current_clocksource"),
-    }
-
-
 def _cpu(host: Host) -> dict[str, Any]:
-    info = _read(host, "/proc/cpuinfo")
-    pairs = (line.partition(":") for line in info.split("\n\n")[0].splitlines())
+    pairs = (line.partition(":") for line in _read(host, "/proc/cpuinfo").split("\n\n")[0].splitlines())
     first = {key.strip(): value.strip() for key, _, value in pairs}
-    cpufreq = "/sys/devices/system/cpu/cpu0/cpufreq"
-    mitigations = {
-        file.name: _read(host, str(file)) for file in sorted(_VULNERABILITIES.glob("*")) if _VULNERABILITIES.is_dir()
-    }
+    governor = _read(host, "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
     return {
-        "model": first.get("model name", platform.machine()),
-        "count": os.cpu_count(),
+        "cpu_model": first.get("model name", platform.machine()),
+        "cpus": os.cpu_count(),
         "microcode": first.get("microcode", ""),
-        "hypervisor": "hypervisor" in first.get("flags", "").split(),
-        "governor": _read(host, f"{cpufreq}/scaling_governor") or "not told (no cpufreq)",
-        "mitigations": mitigations,
+        "virtual_machine": "hypervisor" in first.get("flags", "").split(),
+        "governor": governor or "not told (no cpufreq)",
     }
 
 

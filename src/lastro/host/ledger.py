@@ -1,4 +1,4 @@
-"""Own what you make: each kernel object and directory is written down before it is made, and undone from what is written.
+"""Own what you make: each object is written down before it is made, and undone from what is written.
 
 The ledger is one SQLite file of the host, not of a campaign: it survives the loss of a campaign's directory and
 also holds what `lastro doctor` makes. A session is one run of one Lastro process; it is dead when that process is."""
@@ -29,7 +29,8 @@ _KILL_PATIENCE_S = 5.0
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS session(token TEXT PRIMARY KEY, pid INTEGER, started INTEGER, purpose TEXT);
-CREATE TABLE IF NOT EXISTS object(id INTEGER PRIMARY KEY, session TEXT NOT NULL, kind TEXT NOT NULL, name TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS object(
+    id INTEGER PRIMARY KEY, session TEXT NOT NULL, kind TEXT NOT NULL, name TEXT NOT NULL);
 """
 
 

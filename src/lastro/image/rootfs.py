@@ -28,7 +28,7 @@ _BUILD_TIMEOUT_S = 1800.0
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What goes in. `extra_files` are host programs, such as a `click` that the user built, copied to /usr/local/bin."""
+    """What goes in. `extra_files` are the user's own programs, such as a static `click`, copied to /usr/local/bin."""
 
     release: str = RELEASE
     packages: tuple[str, ...] = PACKAGES

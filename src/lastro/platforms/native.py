@@ -60,8 +60,9 @@ class Native(Platform):
 def _setup_script(testbed: Testbed, netns: str, home: Path, scratch: Path) -> str:
     """A mount namespace kept alive by a file, so that no process has to hold it: the chroot's own mounts live there."""
     root = home / "root"
+    layers = f"lowerdir={testbed.image.tree},upperdir={scratch}/upper,workdir={scratch}/work"
     inside = [
-        f"mount -t overlay overlay -o lowerdir={testbed.image.tree},upperdir={scratch}/upper,workdir={scratch}/work {root}",
+        f"mount -t overlay overlay -o {layers} {root}",
         f"mount -t proc proc {root}/proc",
         f"mount -t sysfs sysfs {root}/sys",
         f"mount --rbind /dev {root}/dev",

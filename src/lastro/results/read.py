@@ -27,13 +27,14 @@ class CampaignData:
 
 def load_campaign(store: Store) -> CampaignData:
     """Everything at once. Raises: StoreError when the database is damaged."""
-    return CampaignData(
-        directory=str(store.directory),
-        study=store.study,
-        treatments=store.treatments(),
-        trials=store.trials(),
-        attempts=store.attempts(),
-        provenance=store.provenance,
-        calibrations=store.calibrations(),
-        events=store.events(),
-    )
+    with store.snapshot():
+        return CampaignData(
+            directory=str(store.directory),
+            study=store.study,
+            treatments=store.treatments(),
+            trials=store.trials(),
+            attempts=store.attempts(),
+            provenance=store.provenance,
+            calibrations=store.calibrations(),
+            events=store.events(),
+        )

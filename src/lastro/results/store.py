@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 import zlib
 from array import array
@@ -142,8 +143,8 @@ class Store:
                 f"{directory} holds no campaign ({DB_NAME} is missing)", "give the directory that `lastro run` named"
             )
         with _translated(directory):
-            mode = "ro" if readonly else "rw"
-            db = sqlite3.connect(f"{file.resolve().as_uri()}?mode={mode}", uri=True, isolation_level=None, timeout=10)
+            mode = _read_mode(file) if readonly else "mode=rw"
+            db = sqlite3.connect(f"{file.resolve().as_uri()}?{mode}", uri=True, isolation_level=None, timeout=10)
             if not readonly:
                 db.execute("PRAGMA journal_mode=WAL")
                 db.execute("PRAGMA synchronous=FULL")
@@ -163,6 +164,16 @@ class Store:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Everything read inside the block is of one moment, even while a campaign writes."""
+        with _translated(self.directory):
+            self._db.execute("BEGIN")
+            try:
+                yield
+            finally:
+                self._db.execute("COMMIT")
 
     # What the campaign is
 
@@ -324,6 +335,14 @@ class Store:
                 if self._db.in_transaction:
                     self._db.execute("ROLLBACK")
                 raise
+
+
+def _read_mode(file: Path) -> str:
+    """A reader of a WAL database needs its index file beside it. Where a reader may not make one, and no writer left
+
+    a log, the file alone is the whole truth."""
+    log = file.with_name(file.name + "-wal")
+    return "mode=ro" if os.access(file.parent, os.W_OK) or log.exists() else "mode=ro&immutable=1"
 
 
 def _pack(value: Any) -> bytes:

@@ -1,0 +1,42 @@
+# make demo   install what is missing, run a small study on real containers, write its HTML report
+# make test   install what tests need, and pass them all
+SHELL := /bin/sh
+.ONESHELL:
+.SHELLFLAGS := -ec
+.DEFAULT_GOAL := help
+
+PACKAGES := docker.io ethtool iperf3 iproute2 iptables iputils-ping make mmdebstrap nftables python3-venv runc stress-ng
+VENV := .venv
+DEMO := campaigns/demo-$(shell date +%Y%m%d-%H%M%S)
+
+.PHONY: help install demo test test-fast lint bench clean
+
+help:  ## Show what can be made
+	@sed -n 's/^\([a-z-]*\):.*##/\1\t/p' $(MAKEFILE_LIST) | expand -t 14
+
+install: $(VENV)/.installed  ## Install Debian packages and the virtual environment with lastro
+
+$(VENV)/.installed: pyproject.toml constraints.txt tools/install-packages
+	tools/install-packages $(PACKAGES)
+	tools/make-venv $(VENV)
+	touch $@
+
+demo: install  ## Run a small chain study on real containers (root; about four minutes)
+	$(VENV)/bin/lastro run examples/demo.toml --output $(DEMO)
+
+test: install lint  ## Run every test (root; about twenty minutes)
+	$(VENV)/bin/python -m pytest
+
+test-fast: install  ## Run the tests that need neither root nor minutes
+	$(VENV)/bin/python -m pytest -m "not root and not slow"
+
+lint: install  ## Check format, style, types
+	$(VENV)/bin/ruff format --check src tests benches
+	$(VENV)/bin/ruff check src tests benches
+	$(VENV)/bin/mypy
+
+bench: install  ## How fast Lastro itself is, as ratios against the raw tools (root)
+	$(VENV)/bin/python benches/run.py
+
+clean: install  ## Remove what a crash of lastro left on this host (root)
+	$(VENV)/bin/lastro clean
