@@ -38,6 +38,13 @@ class Plain:
             self._say("probing what this host can run …")
             self._probed = True
 
+    def probed(self, runnable_trials: int) -> None:
+        if runnable_trials < self.total:
+            self._say(
+                f"{self.total - runnable_trials} of {self.total} trials are unavailable here; `lastro plan` says why"
+            )
+        self.total = runnable_trials
+
     def calibrating(self, key: str) -> None:
         self._say(f"calibrating {key} …")
 
@@ -93,6 +100,10 @@ class Bar(Plain):
 
     def probing(self, treatment: Treatment) -> None:
         self._progress.update(self._task, description=f"probing {treatment.label}")
+
+    def probed(self, runnable_trials: int) -> None:
+        super().probed(runnable_trials)
+        self._progress.update(self._task, total=runnable_trials)
 
     def started(self, trial: TrialRow, treatment: Treatment, remaining_s: float) -> None:
         super().started(trial, treatment, remaining_s)

@@ -21,6 +21,7 @@ class Observer(Protocol):
     """Who is told how the campaign goes: a progress bar, plain lines, a test."""
 
     def probing(self, treatment: Treatment) -> None: ...
+    def probed(self, runnable_trials: int) -> None: ...
     def calibrating(self, key: str) -> None: ...
     def started(self, trial: TrialRow, treatment: Treatment, remaining_s: float) -> None: ...
     def finished(self, trial: TrialRow, outcome: Outcome, state: State, duration_s: float) -> None: ...
@@ -48,9 +49,11 @@ class _Campaign:
     def __init__(self, store: Store, scenario: Scenario, observer: Observer) -> None:
         self.store, self.scenario, self.observer = store, scenario, observer
         self.study = store.study
-        self.treatments = [row.treatment for row in store.treatments()]
+        rows = store.treatments()
+        self.treatments = [row.treatment for row in rows]
+        self._was_unavailable = {row.treatment.index for row in rows if row.unavailable}
         self.calibrations: dict[str, Any] = store.calibrations()
-        self.pace = Pace(sum(store.counts()[state] for state in ("pending", "running")))
+        self.pace = Pace(0)  # until the probes have told what can run
 
     def probe(self) -> None:
         """Find out what this host can run. Levels that it cannot stay in the plan, with the reason."""
@@ -61,7 +64,11 @@ class _Campaign:
         for index, availability in found.items():
             if not availability:
                 self.store.mark_unavailable(index, str(availability.reason), availability.remedy)
-        self.pace.remaining = sum(self.store.counts()[state] for state in ("pending", "running"))
+            elif index in self._was_unavailable:
+                self.store.mark_available(index)
+        counts = self.store.counts()
+        self.pace.remaining = counts["pending"] + counts["running"]
+        self.observer.probed(sum(counts.values()) - counts["unavailable"])
         if not any(found.values()):
             reasons = "; ".join(sorted({str(availability.reason) for availability in found.values()}))
             raise HostError(f"no treatment of this study can run here: {reasons}", "`lastro doctor` tells what can")

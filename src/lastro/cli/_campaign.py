@@ -5,29 +5,20 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 
 from lastro.campaign import progress, runner
-from lastro.cli._host import scenario_on_host
 from lastro.errors import LastroError
 from lastro.results.store import Store
 from lastro.scenarios.base import Scenario
 
 
-def carry_on(store: Store, event: str, *, wait: bool = False) -> int:
-    """Run the rest of a campaign with progress, then say what came of it."""
-    study = store.study
-    with scenario_on_host(study.scenario, f"campaign {store.directory.resolve()}", wait=wait) as scenario:
-        run_here(store, scenario, event)
-    return 0
-
-
 def run_here(store: Store, scenario: Scenario, event: str) -> None:
-    """The same, on a scenario that is ready."""
+    """Run the rest of a campaign with progress; its log tells how it went."""
     study = store.study
     counts = store.counts()
-    total = sum(counts.values()) - counts["unavailable"]
+    total = sum(counts.values())
     headline = tuple((metric.name, metric.unit) for metric in study.metrics)
     observer = (progress.Bar if sys.stderr.isatty() else progress.Plain)(
         total, counts["valid"] + counts["invalid"], headline
@@ -37,13 +28,19 @@ def run_here(store: Store, scenario: Scenario, event: str) -> None:
         with _one_interrupt(), observer:
             runner.run(store, scenario, observer)
     except KeyboardInterrupt as interrupt:
-        store.log(runner.utc_now(), "interrupted", type(interrupt).__name__)
+        _log(store, "interrupted", type(interrupt).__name__)
         interrupt.args = (f"{_done(store)}; continue with `lastro resume {store.directory}`",)
         raise
     except LastroError as error:
-        store.log(runner.utc_now(), "stopped", error.message)
+        _log(store, "stopped", error.message)
         raise
     store.log(runner.utc_now(), "finished", _done(store))
+
+
+def _log(store: Store, event: str, text: str) -> None:
+    """What ended the campaign may be the database itself: then that is the error to tell."""
+    with suppress(LastroError):
+        store.log(runner.utc_now(), event, text)
 
 
 def _done(store: Store) -> str:

@@ -1,18 +1,35 @@
-"""The schedule is the one that was drawn at the start; the trial in flight when it stopped runs again, whole."""
+"""The schedule is the one that was drawn at the start; the trial in flight when it stopped runs again, whole.
+
+Trials of one campaign are compared with each other, so it goes on only on the host and the root filesystem with which
+it began; --changed-host goes on all the same, and says so in the report."""
 
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
 from lastro import registry
-from lastro.cli._campaign import carry_on
+from lastro.campaign.runner import utc_now
+from lastro.cli._campaign import run_here
 from lastro.cli._common import campaign_argument, open_campaign, require_root
-from lastro.cli.run import conclude
+from lastro.cli._host import scenario_on_host
+from lastro.cli.run import conclude, provenance
+from lastro.errors import InputError
+from lastro.results.store import Store
+
+_IDENTITY = (
+    ("host", "hostname"),
+    ("host", "kernel"),
+    ("host", "cpu_model"),
+    ("host", "cpus"),
+    ("root_filesystem", "sha256"),
+)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     campaign_argument(parser)
     parser.add_argument("--wait", action="store_true", help="wait for another campaign on this host to end")
+    parser.add_argument("--changed-host", action="store_true", help="go on although the host or the image has changed")
     parser.add_argument("--no-report", action="store_true", help="do not write the HTML report at the end")
 
 
@@ -23,5 +40,28 @@ def run(args: argparse.Namespace) -> int:
         if store.next_trial() is None:
             print(f"{args.dir}: nothing is left to run")
         else:
-            carry_on(store, "resumed", wait=args.wait)
+            _carry_on(store, wait=args.wait, changed_host=args.changed_host)
     return conclude(args.dir, report=not args.no_report)
+
+
+def _carry_on(store: Store, *, wait: bool, changed_host: bool) -> None:
+    study = store.study
+    with scenario_on_host(study.scenario, f"campaign {store.directory.resolve()}", wait=wait) as scenario:
+        if changes := _changes(store.provenance, provenance(scenario)):
+            if not changed_host:
+                raise InputError(
+                    f"{store.directory} was begun under other conditions: {'; '.join(changes)}",
+                    "run the study anew here, or mix the two knowingly with --changed-host",
+                )
+            store.log(utc_now(), "changed host", "; ".join(changes))
+        run_here(store, scenario, "resumed")
+
+
+def _changes(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    """What would make trials of the two sessions incomparable."""
+    found = []
+    for chapter, key in _IDENTITY:
+        was, is_ = (facts.get(chapter, {}).get(key) for facts in (before, now))
+        if was != is_:
+            found.append(f"{key.replace('_', ' ')} was {was}, is {is_}")
+    return found

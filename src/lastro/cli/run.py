@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
         )
     with (
         scenario_on_host(study.scenario, f"campaign {directory.resolve()}", wait=args.wait) as scenario,
-        Store.create(directory, study, *_schedule(study), _provenance(scenario)) as store,
+        Store.create(directory, study, *_schedule(study), provenance(scenario)) as store,
     ):
         run_here(store, scenario, "started")
     return conclude(directory, report=not args.no_report)
@@ -50,7 +50,7 @@ def _schedule(study: Study) -> tuple[list[design.Treatment], Any]:
     return treatments, design.trials(study, len(treatments))
 
 
-def _provenance(scenario: Scenario) -> dict[str, Any]:
+def provenance(scenario: Scenario) -> dict[str, Any]:
     """The host as it is when the campaign starts, and the tools inside the image."""
     from lastro.host import facts
     from lastro.host.local import LocalHost

@@ -11,6 +11,7 @@ from typing import ClassVar
 
 from lastro.errors import PlatformError, Unavailable
 from lastro.platforms.base import Instance
+from lastro.testbed import set_sysctls
 
 _TABLE = "ip lastro"
 
@@ -54,10 +55,10 @@ class Function(ABC):
         return ()
 
     def click(self, path: Path) -> str:
-        """The function's elements in Click, from an input to an output, to be put in both directions of the flow.
+        """The function's elements in Click: the body of a compound element with two inputs and two outputs.
 
-        Written as a compound element body that refers to `input` and `output`."""
-        return "input -> output;"
+        Ports 0 are the way from the inside to the outside, ports 1 the way back."""
+        return "input[0] -> [0]output; input[1] -> [1]output;"
 
     @contextmanager
     def installed(self, instance: Instance, path: Path, implementation: str = "kernel") -> Iterator[None]:
@@ -92,7 +93,8 @@ class Function(ABC):
                 "build Click Modular Router, put a static `click` in this host's PATH, and Lastro copies it in",
             )
         instance.run(["sh", "-c", "cat > /run/function.click"], stdin=configuration(self.click(path), path))
-        instance.run(["sysctl", "-w", "net.ipv4.ip_forward=0"], check=False)  # Click forwards, the kernel must not
+        # Click forwards, the kernel must not. From outside: /proc/sys is read-only in a container.
+        set_sysctls(instance.testbed.host, instance.netns, {"net.ipv4.ip_forward": "0"})
         process = instance.spawn(["click", "/run/function.click"])
         try:
             yield

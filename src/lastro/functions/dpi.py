@@ -38,6 +38,8 @@ COMMIT
 
     def click(self, path: Path) -> str:
         return (
-            f"input -> inspect :: Search({SIGNATURE}); inspect[1] -> output; "
-            "inspect[0] -> suspects :: Counter -> Queue -> Unqueue -> output;"
+            # Search is an element of FastClick; it leaves the packet's data at the match, which must be taken back.
+            f"input[0] -> inspect :: Search({SIGNATURE}); inspect[1] -> [0]output; "
+            "inspect[0] -> StripToNetworkHeader -> suspects :: Counter -> Queue -> Unqueue -> [0]output; "
+            "input[1] -> [1]output;"
         )

@@ -29,4 +29,4 @@ class Firewall(Function):
     def click(self, path: Path) -> str:
         ports = " || ".join(f"dst port {port}" for port in BLOCKED_PORTS)
         sources = " || ".join(f"src net {source}" for source in BLOCKED_SOURCES)
-        return f"input -> IPFilter(deny {sources}, deny {ports}, allow all) -> output;"
+        return f"input[0] -> IPFilter(deny {sources}, deny {ports}, allow all) -> [0]output; input[1] -> [1]output;"

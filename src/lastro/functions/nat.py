@@ -19,7 +19,12 @@ class Nat(Function):
 """
 
     def click(self, path: Path) -> str:
+        pattern = f"pattern {path.outside_address} 1024-65535 - - 0 1, drop"
         return (
-            "input -> rewriter :: IPRewriter("
-            f"pattern {path.outside_address} 1024-65535 - - 0 1, pass 1) -> output; rewriter[1] -> Discard;"
+            f"flows :: IPRewriter({pattern}); pings :: ICMPPingRewriter({pattern}); "
+            "there :: IPClassifier(tcp or udp, icmp type echo); "
+            "back :: IPClassifier(tcp or udp, icmp type echo-reply); "
+            "input[0] -> there; there[0] -> [0]flows; there[1] -> [0]pings; "
+            "input[1] -> back; back[0] -> [1]flows; back[1] -> [1]pings; "
+            "flows[0] -> [0]output; pings[0] -> [0]output; flows[1] -> [1]output; pings[1] -> [1]output;"
         )

@@ -122,27 +122,31 @@ class Cgroups(ABC):
 
         Raises: PlatformError when the kernel does not let it go in time."""
         deadline = time.monotonic() + patience_s
-        for pid in self.pids(name):
-            with suppress(ProcessLookupError):
-                os.kill(pid, SIGKILL)
+        _kill(self.pids(name))
         for directory in self.directories(name):
             for path in [*sorted(directory.rglob("*/"), reverse=True), directory] if directory.is_dir() else ():
-                _rmdir_when_empty(path, deadline)
+                self._rmdir_when_empty(name, path, deadline)
+
+    def _rmdir_when_empty(self, name: str, path: Path, deadline: float) -> None:
+        """A killed process leaves its group only when it has been torn down: busy for a moment is no error."""
+        while True:
+            try:
+                path.rmdir()
+            except FileNotFoundError:
+                return
+            except OSError as error:
+                if time.monotonic() > deadline:
+                    raise PlatformError(f"cgroup {path} cannot be removed: {error.strerror}") from error
+                _kill(self.pids(name))  # again: a fork may have got away between our look and our signal
+                time.sleep(0.002)
+            else:
+                return
 
 
-def _rmdir_when_empty(path: Path, deadline: float) -> None:
-    """A killed process leaves its group only when it has been torn down: busy for a moment is no error."""
-    while True:
-        try:
-            path.rmdir()
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            if time.monotonic() > deadline:
-                raise PlatformError(f"cgroup {path} cannot be removed: {error.strerror}") from error
-            time.sleep(0.002)
-        else:
-            return
+def _kill(pids: set[int]) -> None:
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, SIGKILL)
 
 
 class CgroupsV1(Cgroups):

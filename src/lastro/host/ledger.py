@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import secrets
 import signal
 import sqlite3
@@ -17,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lastro.errors import HostBusy, HostError, StoreError, TrialError
+from lastro.errors import HostBusy, HostError, LastroError, StoreError
 from lastro.host import cgroups
 from lastro.host.base import Host
 from lastro.host.local import OWNER_VARIABLE, LocalHost
@@ -104,8 +105,8 @@ class Ledger:
             _end_processes(token)
             for owned in self.objects(token):
                 try:
-                    UNDO[owned.kind](LocalHost(token), owned.name)
-                except (TrialError, OSError) as error:
+                    _undo(LocalHost(token), owned.kind, owned.name)
+                except (LastroError, OSError) as error:
                     stuck.append(f"{owned.kind} {owned.name}: {error}")
                 else:
                     self.drop(owned.id)
@@ -137,7 +138,7 @@ class Session:
         try:
             yield
         finally:
-            UNDO[kind](self.host, name)
+            _undo(self.host, kind, name)
             self.ledger.drop(object_id)
 
     def owned_objects(self) -> list[Owned]:
@@ -220,6 +221,12 @@ def _owned_pids(token: str) -> set[int]:
     return found - {os.getpid()}
 
 
+def _undo(host: Host, kind: str, name: str) -> None:
+    if kind not in UNDO:
+        raise HostError(f"this Lastro knows no objects of kind '{kind}'", "was the ledger written by a newer one?")
+    UNDO[kind](host, name)
+
+
 # How each kind of object is removed. All of it may be gone already, or never have been made.
 
 
@@ -242,12 +249,22 @@ def _undo_cgroup(host: Host, name: str) -> None:
 def _undo_directory(host: Host, name: str) -> None:
     """Remove a directory that we made. Whatever is still mounted below it is unmounted first, never emptied."""
     path = Path(name)
-    if RUN_DIR not in path.parents and "lastro" not in path.parts:
+    if not _is_of_a_session(path):
         raise HostError(f"{name} is no directory of Lastro's", "the ledger is damaged: remove the directory by hand")
     for mount in _mounts_below(name):
         host.run(["umount", "--lazy", mount])
     if path.exists():
         host.run(["rm", "-rf", "--one-file-system", name])
+
+
+def _is_of_a_session(path: Path) -> bool:
+    """At or below RUN_DIR/TOKEN or STATE/scratch/TOKEN: whatever a damaged ledger says, nothing else is removed."""
+    if not path.is_absolute() or ".." in path.parts:
+        return False
+    return any(
+        re.fullmatch(r"[0-9a-f]{6}", place.name) and (place.parent == RUN_DIR or place.parent.name == "scratch")
+        for place in (path, *path.parents)
+    )
 
 
 def _undo_mount(host: Host, name: str) -> None:

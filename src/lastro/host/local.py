@@ -54,7 +54,8 @@ class LocalHost(Host):
             duration_s = time.monotonic() - started_s
             if not ended:
                 _kill(process)
-            done = Completed(tuple(argv), process.wait(), out.content(), err.content(), started_s, duration_s, data)
+            code = _exit_code(process.wait())
+            done = Completed(tuple(argv), code, out.content(), err.content(), started_s, duration_s, data)
         self.transcript.add_run(done)
         if not ended:
             raise CommandTimeout(argv, timeout_s)
@@ -133,6 +134,11 @@ def _wait(process: subprocess.Popen[bytes], timeout_s: float) -> bool:
         os.close(pidfd)
 
 
+def _exit_code(returncode: int) -> int:
+    """128 + N for a death by signal N, as shells and container runtimes count: the same on every platform."""
+    return returncode if returncode >= 0 else 128 - returncode
+
+
 def _kill(process: subprocess.Popen[bytes]) -> None:
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
@@ -188,7 +194,7 @@ class _LocalProcess(Process):
                     os.killpg(self._process.pid, signal.SIGTERM)
                 if not _wait(self._process, _GRACE_S):
                     _kill(self._process)
-            code = self._process.wait()
+            code = _exit_code(self._process.wait())
             self._reader.join(timeout=1.0)
             out = "".join(self._lines).encode()
             duration_s = time.monotonic() - self._started_s

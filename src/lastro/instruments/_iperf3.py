@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lastro.errors import CommandFailed, InstrumentError
@@ -31,7 +31,7 @@ def run(client: Instance, server: Instance, target: str, duration_s: float, opti
 def parse(text: str, returncode: int, error_text: str, argv: Sequence[str]) -> dict[str, Any]:
     try:
         report = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         if returncode != 0:
             raise CommandFailed(argv, returncode, error_text or text) from None
         raise InstrumentError(f"iperf3 printed no JSON but {text[:80]!r}") from None
@@ -52,9 +52,17 @@ def number(report: Any, *path: str | int) -> float:
             value = value[key]
         except (KeyError, IndexError, TypeError):
             raise InstrumentError(f"iperf3's report has no {'.'.join(map(str, path))}") from None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
-        raise InstrumentError(f"iperf3's report has {'.'.join(map(str, path))} = {value!r}")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= sys.float_info.max:
+        raise InstrumentError(f"iperf3's report has {'.'.join(map(str, path))} = {str(value)[:80]}")
     return float(value)
+
+
+def intervals(report: Mapping[str, Any]) -> Sequence[Any]:
+    """The report's intervals. Raises: InstrumentError when they are no list."""
+    found = report.get("intervals", [])
+    if not isinstance(found, list):
+        raise InstrumentError(f"iperf3's report has intervals = {str(found)[:80]}")
+    return found
 
 
 def check_duration(measured_s: float, asked_s: float) -> tuple[str, ...]:

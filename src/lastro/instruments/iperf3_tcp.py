@@ -29,9 +29,7 @@ class Iperf3Tcp(Instrument):
     def read(self, report: Mapping[str, object], duration_s: float) -> Reading:
         received_bytes = _iperf3.number(report, "end", "sum_received", "bytes")
         throughput = _iperf3.number(report, "end", "sum_received", "bits_per_second") / 1e6
-        intervals = report.get("intervals") or ()
-        assert isinstance(intervals, list | tuple)
-        per_second = tuple(_iperf3.number(item, "sum", "bits_per_second") / 1e6 for item in intervals)
+        per_second = tuple(_iperf3.number(item, "sum", "bits_per_second") / 1e6 for item in _iperf3.intervals(report))
         reasons = list(_iperf3.check_duration(_iperf3.number(report, "end", "sum_received", "seconds"), duration_s))
         if not received_bytes:
             reasons.append("no TCP traffic reached the sink")

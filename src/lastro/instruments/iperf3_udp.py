@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from lastro.errors import InstrumentError
 from lastro.instruments import _iperf3
 from lastro.instruments.base import Instrument
 from lastro.platforms.base import Instance
@@ -35,8 +36,11 @@ class Iperf3Udp(Instrument):
     def read(self, report: Mapping[str, object], duration_s: float, rate_bps: float) -> Reading:
         total = ("end", "sum")
         sent, lost_percent = (_iperf3.number(report, *total, key) for key in ("packets", "lost_percent"))
-        offered_bps = 8 * _iperf3.number(report, *total, "bytes") / _iperf3.number(report, *total, "seconds")
-        reasons = list(_iperf3.check_duration(_iperf3.number(report, *total, "seconds"), duration_s))
+        measured_s = _iperf3.number(report, *total, "seconds")
+        if not measured_s or lost_percent > 100:
+            raise InstrumentError(f"iperf3 reports {measured_s:g} s and {lost_percent:g} % of loss")
+        offered_bps = 8 * _iperf3.number(report, *total, "bytes") / measured_s
+        reasons = list(_iperf3.check_duration(measured_s, duration_s))
         if not sent or lost_percent >= 100:
             reasons.append("no UDP traffic reached the sink")
         # One datagram is the grain of a short test at a low rate.

@@ -13,8 +13,8 @@ from lastro.results.samples import Metric, Reading, Series
 from lastro.stats.quantiles import quantile_if_estimable
 from lastro.study.model import Level
 
-_REPLY = re.compile(r"bytes from .*: icmp_seq=(\d+) .*time=([\d.]+) ms")
-_SENT = re.compile(r"(\d+) packets transmitted")
+_REPLY = re.compile(r"bytes from .*: icmp_seq=(\d+) .*time=(\d{1,9}(?:\.\d{1,9})?) ms")
+_SENT = re.compile(r"\b(\d{1,12}) packets transmitted")
 _ECHO_BYTES = 84  # an IP packet with ping's usual payload of 56 bytes
 _PATIENCE_S = 10.0
 
@@ -49,6 +49,8 @@ class Ping(Instrument):
         for sequence, rtt_ms in _REPLY.findall(text):
             replies.setdefault(sequence, float(rtt_ms))
         rtts_ms = list(replies.values())
+        if len(rtts_ms) > sent:
+            raise InstrumentError(f"ping counts {sent} requests and prints replies to {len(rtts_ms)}")
         if not rtts_ms:
             return Reading({"ping_loss": 100.0}, invalid_because=("no echo request was answered",))
         measurements = {

@@ -36,7 +36,7 @@ class Cgroups(Isolation):
         groups = detect()
         for file, wanted in groups.settings(instance.spec.resources):
             found = instance.testbed.host.read_text(str(groups.root / file.format(name=instance.cgroup.strip("/"))))
-            if wanted.split()[-1] not in found.split():
+            if not set(wanted.split()) <= set(found.split()):
                 return f"{file} is {found.strip()!r}, not {wanted!r}"
         return None
 

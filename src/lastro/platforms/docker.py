@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from lastro.errors import CommandFailed, PlatformError, TrialError
+from lastro.errors import CommandFailed, PlatformError, TrialError, Unavailable
 from lastro.host.base import Process
 from lastro.host.cgroups import Resources
 from lastro.host.ledger import NETNS_DIR
@@ -49,6 +49,9 @@ class Docker(Platform):
             self._stop_daemon()
 
     def _start_daemon(self, testbed: Testbed) -> None:
+        for program in ("dockerd", "docker"):
+            if testbed.host.which(program) is None:
+                raise Unavailable(f"this host has no program '{program}'", "apt-get install docker.io")
         run_dir = testbed.run_dir / "docker"
         socket = f"unix://{run_dir}/socket"
         self._client = ("docker", "--config", str(run_dir / "client"), "--host", socket)

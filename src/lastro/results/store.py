@@ -216,6 +216,14 @@ class Store:
                 (treatment,),
             )
 
+    def mark_available(self, treatment: int) -> None:
+        """A treatment that could not run when the campaign was interrupted, and now can, takes its trials up again."""
+        with self._transaction():
+            self._db.execute("UPDATE treatment SET unavailable = NULL, remedy = NULL WHERE idx = ?", (treatment,))
+            self._db.execute(
+                "UPDATE trial SET state = 'pending' WHERE treatment = ? AND state = 'unavailable'", (treatment,)
+            )
+
     def next_trial(self) -> TrialRow | None:
         """The first trial in running order that has no final verdict: the one in flight at a crash comes first."""
         rows = self._trial_rows("WHERE state IN ('pending', 'running') ORDER BY number LIMIT 1")
