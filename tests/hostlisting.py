@@ -113,7 +113,8 @@ def _cgroups() -> frozenset[str]:
     """Every group, but for what lies below the units of a service manager, which come and go by themselves.
 
     Such units are the ones of systemd, and the group in which whoever started this test has put it."""
-    others = {line.rpartition(":")[2].strip("/").split("/")[0] for line in Path("/proc/self/cgroup").open()} - {""}
+    lines = Path("/proc/self/cgroup").read_text().splitlines()
+    others = {line.rpartition(":")[2].strip("/").split("/")[0] for line in lines} - {""}
     found = set()
     for place, directories, _ in os.walk(_CGROUPS):
         found.add(place)

@@ -4,7 +4,7 @@ Not run on the development host, where no `click` is packaged; written from the 
 
 from __future__ import annotations
 
-from lastro.functions.base import Path
+from lastro.functions._path import Path
 
 _SIDE = """
 // The {side} side: {interface}, {address}

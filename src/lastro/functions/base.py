@@ -10,22 +10,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from lastro.errors import PlatformError, Unavailable
+from lastro.functions import _click
+from lastro.functions._path import Path
 from lastro.platforms.base import Instance
 from lastro.testbed import set_sysctls
 
 _TABLE = "ip lastro"
-
-
-@dataclass(frozen=True, slots=True)
-class Path:
-    """Where the flow crosses a function: its two interfaces with their addresses, and the ends of the flow."""
-
-    inside: str = "in0"
-    outside: str = "out0"
-    source: str = "198.18.0.10"
-    inside_address: str = "198.18.0.1"
-    outside_address: str = "198.18.1.1"
-    sink: str = "198.18.1.10"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,14 +75,12 @@ class Function(ABC):
 
     @contextmanager
     def _click_running(self, instance: Instance, path: Path) -> Iterator[None]:
-        from lastro.functions._click import configuration
-
         if instance.run(["sh", "-c", "command -v click"], check=False).returncode != 0:
             raise Unavailable(
                 "the root filesystem has no `click`, and no distribution packages it",
                 "build Click Modular Router, put a static `click` in this host's PATH, and Lastro copies it in",
             )
-        instance.run(["sh", "-c", "cat > /run/function.click"], stdin=configuration(self.click(path), path))
+        instance.run(["sh", "-c", "cat > /run/function.click"], stdin=_click.configuration(self.click(path), path))
         # Click forwards, the kernel must not. From outside: /proc/sys is read-only in a container.
         set_sysctls(instance.testbed.host, instance.netns, {"net.ipv4.ip_forward": "0"})
         process = instance.spawn(["click", "/run/function.click"])
@@ -110,3 +98,6 @@ class Function(ABC):
             return {}
         items = json.loads(done.text)["nftables"]
         return {item["counter"]["name"]: item["counter"]["packets"] for item in items if "counter" in item}
+
+
+__all__ = ["Function", "Path", "Step"]

@@ -8,7 +8,7 @@ import sqlite3
 import zlib
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -106,29 +106,13 @@ class Store:
         # The file gets its final name only when it is whole, so a crash here leaves no half campaign behind.
         new = directory / f"{DB_NAME}.new"
         new.unlink(missing_ok=True)
+        meta = {"format": FORMAT, "study": study.to_dict(), "provenance": provenance}
         with _translated(directory):
-            db = sqlite3.connect(new, isolation_level=None)
             try:
-                db.execute("PRAGMA journal_mode=OFF")
-                db.execute("BEGIN")
-                for statement in _SCHEMA.split(";"):
-                    db.execute(statement)
-                meta = {"format": FORMAT, "study": study.to_dict(), "provenance": provenance}
-                db.executemany("INSERT INTO meta VALUES (?, ?)", ((key, json.dumps(v)) for key, v in meta.items()))
-                db.executemany(
-                    "INSERT INTO treatment(idx, levels) VALUES (?, ?)",
-                    ((t.index, json.dumps(dict(t.levels))) for t in treatments),
-                )
-                db.executemany(
-                    "INSERT INTO trial(number, block, treatment) VALUES (?, ?, ?)",
-                    ((t.number, t.block, t.treatment) for t in trials),
-                )
-                db.execute("COMMIT")
+                _write_new(new, meta, treatments, trials)
             except BaseException:
-                db.close()
                 new.unlink(missing_ok=True)
                 raise
-            db.close()
             new.rename(directory / DB_NAME)
         return cls.open(directory)
 
@@ -343,6 +327,25 @@ class Store:
                 if self._db.in_transaction:
                     self._db.execute("ROLLBACK")
                 raise
+
+
+def _write_new(file: Path, meta: dict[str, Any], treatments: Iterable[Treatment], trials: Iterable[Trial]) -> None:
+    """A whole campaign in one transaction; trials are written as they are drawn, never held all at once."""
+    with closing(sqlite3.connect(file, isolation_level=None)) as db:
+        db.execute("PRAGMA journal_mode=OFF")  # a file that is thrown away when anything fails needs no journal
+        db.execute("BEGIN")
+        for statement in _SCHEMA.split(";"):
+            db.execute(statement)
+        db.executemany("INSERT INTO meta VALUES (?, ?)", ((key, json.dumps(value)) for key, value in meta.items()))
+        db.executemany(
+            "INSERT INTO treatment(idx, levels) VALUES (?, ?)",
+            ((treatment.index, json.dumps(dict(treatment.levels))) for treatment in treatments),
+        )
+        db.executemany(
+            "INSERT INTO trial(number, block, treatment) VALUES (?, ?, ?)",
+            ((trial.number, trial.block, trial.treatment) for trial in trials),
+        )
+        db.execute("COMMIT")
 
 
 def _read_mode(file: Path) -> str:

@@ -13,7 +13,6 @@ from typing import Any
 
 from lastro import registry, validity
 from lastro.anomalies.base import Anomaly, Demand, Neighbour
-from lastro.errors import LastroError
 from lastro.host import facts
 from lastro.host.cgroups import Usage, block_device_of
 from lastro.instruments.iperf3_tcp import Iperf3Tcp
@@ -23,13 +22,14 @@ from lastro.isolation.base import NEIGHBOUR, Isolation, Need, Profile, isolate, 
 from lastro.meters.host import HostMeter
 from lastro.meters.interfaces import InterfaceMeter
 from lastro.meters.usage import UsageMeter
-from lastro.platforms.base import AVAILABLE, Availability, Instance, InstanceSpec, Platform, unavailable
+from lastro.platforms.base import Availability, Instance, InstanceSpec, Platform
 from lastro.results.samples import Outcome
 from lastro.scenarios._deploy import Chain, deployed, instance_spec
-from lastro.scenarios.base import Config, PlatformPool, Scenario, first_unavailable
+from lastro.scenarios._probes import ChainProbes
+from lastro.scenarios.base import Config, PlatformPool, Scenario
 from lastro.study.model import Setting
 from lastro.testbed import Testbed
-from lastro.units import parse_size_bytes
+from lastro.units import parse_rate_bps, parse_size_bytes
 
 _DAY_S = 86_400
 _SETUP_S = 1.2  # start and end of a trial on a platform with a daemon; shorter without
@@ -43,16 +43,18 @@ class ChainScenario(Scenario):
     combinable = frozenset({"isolation"})
     settings = (
         Setting("settle_s", 2.0, "time between the start of the anomaly and the first measurement", 0, _DAY_S),
-        Setting("tcp_s", 5.0, "length of the TCP measurement", 0.5, _DAY_S),
-        Setting("udp_s", 5.0, "length of the UDP measurement", 0.5, _DAY_S),
+        Setting("tcp_s", 5, "length of the TCP measurement, in whole seconds as iperf3 takes them", 1, _DAY_S),
+        Setting("udp_s", 5, "length of the UDP measurement, in whole seconds as iperf3 takes them", 1, _DAY_S),
         Setting("ping_s", 5.0, "length of the ping measurement", 0.5, _DAY_S),
         Setting("gap_s", 1.0, "pause between two measurements", 0, _DAY_S),
         Setting("ping_interval_ms", 100, "time between two echo requests", 2, 10_000),
-        Setting("udp_rate", "1M", "rate of the UDP flow in bit/s"),
+        Setting("udp_rate", "1M", "rate of the UDP flow in bit/s", check=parse_rate_bps),
         Setting("tcp_streams", 1, "parallel TCP connections", 1, 128),
         Setting("implementation", "kernel", "what the function is made of", choices=("kernel", "click")),
         Setting("anomaly_workers", 0, "processes of the neighbour's load; 0: one per CPU", 0, 4096),
-        Setting("anomaly_memory", "256M", "memory that each worker of the memory anomaly holds"),
+        Setting(
+            "anomaly_memory", "256M", "memory that each worker of the memory anomaly holds", check=parse_size_bytes
+        ),
         Setting("anomaly_tool", "stress-ng", "what makes the anomaly", choices=("stress-ng", "stress")),
         Setting("max_steal_percent", 5.0, "CPU time stolen from this host above which a trial is invalid", 0, 100),
         Setting("max_foreign_cpus", 0.5, "CPUs used by other processes above which a trial is invalid", 0, 4096),
@@ -61,13 +63,8 @@ class ChainScenario(Scenario):
 
     def __init__(self, testbed: Testbed | None) -> None:
         super().__init__(testbed)
-        self._pool = PlatformPool(testbed, self._stack) if testbed else None
-        self._probed: dict[tuple[str, ...], Availability] = {}
-
-    @property
-    def pool(self) -> PlatformPool:
-        assert self._pool is not None
-        return self._pool
+        self.pool = PlatformPool(self.testbed, self._stack)
+        self._probes = ChainProbes(self.testbed, self.pool)
 
     @classmethod
     def duration_s(cls, config: Config) -> float:
@@ -75,56 +72,8 @@ class ChainScenario(Scenario):
         waits_s = 2 * float(config["gap_s"]) + float(config["settle_s"])
         return measured_s + waits_s + _SETUP_S
 
-    # What this host can do
-
     def availability(self, config: Config) -> Availability:
-        platform_name = str(config["platform"])
-        found = self.pool.availability(platform_name)
-        if not found:
-            return found
-        return first_unavailable(
-            self._once(("attachment", str(config["attachment"])), self._probe_attachment),
-            *(
-                self._once(("isolation", part, platform_name), self._probe_isolation)
-                for part in parts_of(str(config["isolation"]))
-            ),
-            self._once(
-                ("function", str(config["function"]), str(config["implementation"]), platform_name),
-                self._probe_function,
-            ),
-            self._once(
-                ("anomaly", str(config["anomaly"]), str(config["anomaly_tool"]), platform_name), self._probe_anomaly
-            ),
-        )
-
-    def _once(self, key: tuple[str, ...], probe: Any) -> Availability:
-        if key not in self._probed:
-            try:
-                self._probed[key] = probe(*key[1:])
-            except LastroError as error:
-                self._probed[key] = unavailable(error)
-        return self._probed[key]
-
-    def _probe_attachment(self, name: str) -> Availability:
-        return registry.get("attachment", name)().probe(self.testbed)  # type: ignore[no-any-return]
-
-    def _probe_isolation(self, name: str, platform: str) -> Availability:
-        return registry.get("isolation", name)().probe(self.testbed, self.pool.get(platform))  # type: ignore[no-any-return]
-
-    def _probe_function(self, name: str, implementation: str, platform: str) -> Availability:
-        """Send a ping through the function, on the shortest of links."""
-        direct, function = registry.get("attachment", "veth-direct")(), registry.get("function", name)()
-        with deployed(self.testbed, self.pool.get(platform), direct, function, implementation=implementation) as chain:
-            if chain.crossed_packets() == 0:
-                return Availability(f"a ping reached the sink without crossing function '{name}'")
-        return AVAILABLE
-
-    def _probe_anomaly(self, name: str, tool: str, platform: str) -> Availability:
-        """Is the tool in the image? Whether it reaches its dose is a question to each trial."""
-        if name != "none":
-            with self.pool.get(platform).start(self.testbed, InstanceSpec("probe-anomaly", "probe")) as instance:
-                instance.run([tool, "--version"])
-        return AVAILABLE
+        return self._probes.availability(config)
 
     # What must be known before
 
@@ -256,7 +205,7 @@ class ChainScenario(Scenario):
             for tool in ("stress-ng", "stress"):
                 image_tools[tool] = chain.source.run([tool, "--version"], check=False).text.strip()
         for name in registry.names("attachment"):
-            if self._once(("attachment", name), self._probe_attachment):
+            if self._probes.attachment(name):
                 with deployed(
                     self.testbed, self.pool.get("native"), registry.get("attachment", name)(), forwarding
                 ) as chain:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 
-from lastro.errors import did_you_mean
+from lastro.errors import InputError, did_you_mean
 from lastro.study.model import Level, ScenarioSchema, Setting
 from lastro.study.problems import Wrong, kind_of, shown
 
@@ -73,9 +73,18 @@ def _setting(setting: Setting, raw: Level) -> Level:
     if isinstance(value, str):
         if setting.choices and value not in setting.choices:
             raise Wrong(f"{shown(raw)} is no choice for {setting.name}", partial(did_you_mean, value, setting.choices))
+        if setting.check:
+            _try_text(setting.check, value)
         return value
     if setting.minimum is not None and value < setting.minimum:
         raise Wrong(f"must be at least {setting.minimum:g}, and is {shown(raw)}")
     if setting.maximum is not None and value > setting.maximum:
         raise Wrong(f"must be at most {setting.maximum:g}, and is {shown(raw)}")
     return value
+
+
+def _try_text(check: Callable[[str], object], value: str) -> None:
+    try:
+        check(value)
+    except InputError as error:
+        raise Wrong(error.message, error.hint or "") from None

@@ -1,0 +1,17 @@
+"""Where a flow crosses a network function."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """Where the flow crosses a function: its two interfaces with their addresses, and the ends of the flow."""
+
+    inside: str = "in0"
+    outside: str = "out0"
+    source: str = "198.18.0.10"
+    inside_address: str = "198.18.0.1"
+    outside_address: str = "198.18.1.1"
+    sink: str = "198.18.1.10"

@@ -1,0 +1,98 @@
+"""A scenario without a host: plain settings as factors, values from a hash, faults on demand.
+
+It is a part like any other, found through LASTRO_PARTS=tests/parts, so that the whole campaign machinery can be tested
+through the real command line, without root and in milliseconds."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping
+from random import Random
+from typing import Any
+
+from lastro import validity
+from lastro.errors import InstrumentError
+from lastro.platforms.base import AVAILABLE, Availability
+from lastro.results.samples import Metric, Outcome, Series
+from lastro.scenarios.base import Config, Scenario
+from lastro.study.model import Setting
+
+FAULTS = (
+    "none", "invalid-once", "always-invalid", "trial-error", "unavailable", "slow", "defect", "nonsense", "clock-jump",
+)  # fmt: skip
+SLOW_S = 0.5
+
+
+class SyntheticScenario(Scenario):
+    name = "synthetic"
+    summary = "for tests: values from a hash, faults on demand"
+    needs_root = False
+    settings = (
+        Setting("level", "a", "moves the mean", choices=("a", "b", "c")),
+        Setting("step", 0, "moves the mean a little", 0, 1000),
+        Setting("fault", "none", "what goes wrong", choices=FAULTS),
+        Setting("calibration", "none", "a run that every trial needs first", choices=("none", "good", "bad")),
+        Setting("trial_s", 0.0, "length of a trial", 0, 60),
+        Setting("samples", 10, "length of the series that each trial yields", 0, 10_000_000),
+    )
+    metrics = (
+        Metric("speed", "Mbit/s", "higher", "how fast"),
+        Metric("delay", "ms", "lower", "how late"),
+    )
+
+    def __init__(self, testbed: Any) -> None:
+        super().__init__(testbed)
+        self._runs: Counter[str] = Counter()
+
+    @classmethod
+    def duration_s(cls, config: Config) -> float:
+        return float(config["trial_s"]) + (SLOW_S if config["fault"] == "slow" else 0.001)
+
+    def availability(self, config: Config) -> Availability:
+        if config["fault"] == "unavailable":
+            return Availability("this fault cannot be had here", "choose another fault")
+        return AVAILABLE
+
+    @classmethod
+    def calibrations(cls, config: Config) -> dict[str, Config]:
+        if config["calibration"] == "none":
+            return {}
+        fault = "none" if config["calibration"] == "good" else "always-invalid"
+        return {f"ceiling/{config['level']}": {**config, "fault": fault, "calibration": "none"}}
+
+    def calibration_value(self, key: str, outcome: Outcome) -> Any:
+        return outcome.measurements["speed"]
+
+    def run(self, config: Config, calibrations: Mapping[str, Any]) -> Outcome:
+        identity = str(sorted(config.items()))
+        self._runs[identity] += 1
+        clock = validity.ClockReading.now()
+        time.sleep(self.duration_s(config) - 0.001 if config["fault"] != "slow" else SLOW_S)
+        outcome = _values(config, Random(f"{identity}{self._runs[identity]}"))
+        outcome.notes["calibrations"] = dict(calibrations)
+        outcome.doubt(self._fault(str(config["fault"]), self._runs[identity]))
+        after = validity.ClockReading.now()
+        if config["fault"] == "clock-jump" and self._runs[identity] == 1:
+            after = validity.ClockReading(after.monotonic_s, after.realtime_s + 3600)
+        outcome.doubt(validity.clock_reasons(clock, after))
+        return outcome
+
+    def _fault(self, fault: str, run: int) -> list[str]:
+        if fault == "trial-error":
+            raise InstrumentError("the instrument printed 'gibberish'")
+        if fault == "defect":
+            raise ZeroDivisionError("a defect on purpose")
+        if fault == "always-invalid" or (fault == "invalid-once" and run == 1):
+            return [f"the host was disturbed (run {run})"]
+        return []
+
+
+def _values(config: Config, random: Random) -> Outcome:
+    if config["fault"] == "nonsense":
+        return Outcome({"speed": float("nan"), "delay": float("inf")}, [Series("speed", "Mbit/s", (float("nan"),))])
+    mean = {"a": 100.0, "b": 200.0, "c": 300.0}[str(config["level"])] + int(config["step"])
+    samples = tuple(random.gauss(mean, 5) for _ in range(int(config["samples"])))
+    outcome = Outcome({"speed": random.gauss(mean, 5), "delay": 1000 / random.gauss(mean, 5)})
+    outcome.series.append(Series("speed", "Mbit/s", samples))
+    return outcome
