@@ -78,20 +78,11 @@ def _help() -> str:
 
 
 def _run_command(name: str, rest: list[str]) -> int:
-    import argparse
-
     from lastro.errors import LastroError
 
-    module = importlib.import_module(f"lastro.cli.{name}")
-    summary = next(group[name] for group in COMMANDS.values() if name in group)
-    parser = argparse.ArgumentParser(
-        prog=f"lastro {name}", description=summary, epilog=module.__doc__, allow_abbrev=False
-    )
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    module.configure(parser)
-    signal.signal(signal.SIGTERM, _terminated)
     try:
-        return int(module.run(parser.parse_args(rest)))
+        signal.signal(signal.SIGTERM, _terminated)
+        return _parse_and_run(name, rest)
     except SystemExit as exit_:  # argparse: 0 after --help, 2 after a bad argument
         return exit_.code if isinstance(exit_.code, int) else 1
     except LastroError as error:
@@ -110,6 +101,19 @@ def _run_command(name: str, rest: list[str]) -> int:
         return 1
     except Exception as error:
         return _unexpected(error)
+
+
+def _parse_and_run(name: str, rest: list[str]) -> int:
+    import argparse
+
+    module = importlib.import_module(f"lastro.cli.{name}")
+    summary = next(group[name] for group in COMMANDS.values() if name in group)
+    parser = argparse.ArgumentParser(
+        prog=f"lastro {name}", description=summary, epilog=module.__doc__, allow_abbrev=False
+    )
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    module.configure(parser)
+    return int(module.run(parser.parse_args(rest)))
 
 
 class Terminated(KeyboardInterrupt):

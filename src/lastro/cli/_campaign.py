@@ -40,6 +40,7 @@ def run_here(store: Store, scenario: Scenario, event: str) -> None:
 def _log(store: Store, event: str, text: str) -> None:
     """What ended the campaign may be the database itself: then that is the error to tell."""
     with suppress(LastroError):
+        store.withdraw_running()
         store.log(runner.utc_now(), event, text)
 
 

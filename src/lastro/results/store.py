@@ -214,7 +214,7 @@ class Store:
         return rows[0] if rows else None
 
     def trial(self, number: int) -> TrialRow:
-        rows = self._trial_rows("WHERE number = ?", number)
+        rows = self._trial_rows("WHERE number = ?", number) if 0 < number < 2**63 else []
         if not rows:
             last = self._query("SELECT max(number) FROM trial")[0][0]
             raise InputError(f"{self.directory} has no trial {number}", f"trials are numbered 1 to {last}")
@@ -237,6 +237,11 @@ class Store:
         """Mark a trial as in flight, before anything is made for it."""
         with self._transaction():
             self._db.execute("UPDATE trial SET state = 'running' WHERE number = ?", (number,))
+
+    def withdraw_running(self) -> None:
+        """No trial is in flight any more: the one that was starts anew when the campaign goes on."""
+        with self._transaction():
+            self._db.execute("UPDATE trial SET state = 'pending' WHERE state = 'running'")
 
     def finish(
         self, number: int, outcome: Outcome, *, started_utc: str, duration_s: float, transcript: list[dict[str, Any]]

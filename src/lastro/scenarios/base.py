@@ -9,12 +9,24 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from lastro import registry
 from lastro.errors import LastroError
-from lastro.platforms.base import AVAILABLE, Availability, Platform, unavailable
+from lastro.platforms.base import AVAILABLE, Availability, Instance, InstanceSpec, Platform, unavailable
 from lastro.results.samples import Metric, Outcome
 from lastro.study.model import Level, ScenarioSchema, Setting
 
 if TYPE_CHECKING:
     from lastro.testbed import Testbed
+
+# Differences that remain between platforms although the study holds them equal: what to look at, and how.
+_SEEN_INSIDE = {
+    "kernel": "uname -sr",
+    "CPUs": "nproc",
+    "clock source": "cat /sys/devices/system/clocksource/clocksource0/current_clocksource",
+    "open files": "ulimit -n",
+    "capabilities": "sed -n 's/^CapEff:\\t//p' /proc/self/status",
+    "seccomp mode": "sed -n 's/^Seccomp:\\t//p' /proc/self/status",
+    "file system of /": "stat --file-system --format=%T /",
+    "file system of /tmp": "stat --file-system --format=%T /tmp",
+}
 
 Config = Mapping[str, Level]  # the study's settings under the treatment's levels: all that a trial needs to know
 
@@ -86,6 +98,7 @@ class PlatformPool:
         self._testbed, self._stack = testbed, stack
         self._ready: dict[str, Platform] = {}
         self._probed: dict[str, Availability] = {}
+        self._residuals: dict[str, dict[str, str]] = {}
         self.preparations: dict[str, list[dict[str, Any]]] = {}  # transcripts, by platform
 
     def get(self, name: str) -> Platform:
@@ -105,6 +118,22 @@ class PlatformPool:
             except LastroError as error:
                 self._probed[name] = unavailable(error)
         return self._probed[name]
+
+    def residuals(self, name: str) -> dict[str, str]:
+        """What an undisturbed instance of a platform sees, and where the platform keeps its files; found once."""
+        if name not in self._residuals:
+            platform = self.get(name)
+            spec = InstanceSpec("residuals", "probe")
+            with self._testbed.host.recorded(), platform.start(self._testbed, spec) as instance:
+                self._residuals[name] = {**_seen_inside(instance), **platform.residuals(self._testbed)}
+        return self._residuals[name]
+
+
+def _seen_inside(instance: Instance) -> dict[str, str]:
+    """What an instance sees of its surroundings. A line that cannot be read is empty, and left out."""
+    script = "\n".join(f"echo $({command} 2>/dev/null)" for command in _SEEN_INSIDE.values())
+    lines = instance.run(["sh"], stdin=script + "\n").text.splitlines()
+    return {name: line for name, line in zip(_SEEN_INSIDE, lines, strict=False) if line}
 
 
 def first_unavailable(*probes: Availability) -> Availability:

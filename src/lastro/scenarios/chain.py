@@ -216,7 +216,7 @@ class ChainScenario(Scenario):
         return [*self.testbed.preparation, *self.pool.preparations.get(str(config["platform"]), ())]
 
     def residuals(self, config: Config) -> dict[str, Any]:
-        return self.pool.get(str(config["platform"])).residuals(self.testbed)
+        return self.pool.residuals(str(config["platform"]))
 
 
 def _profile(calibrations: Mapping[str, Any]) -> Profile | None:
