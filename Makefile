@@ -22,7 +22,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt tools/install-packages
 	touch $@
 
 demo: install  ## Run a small chain study on real containers (root; about four minutes)
-	$(VENV)/bin/lastro run examples/demo.toml --output $(DEMO)
+	$(VENV)/bin/lastro run examples/demo.toml --wait --output $(DEMO)
 
 test: install lint  ## Run every test (root; about twenty minutes)
 	$(VENV)/bin/python -m pytest

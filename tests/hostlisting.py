@@ -76,6 +76,11 @@ def owned_processes(token: str = "") -> set[int]:
     return {pid for pid in _pids() if any(word.startswith(mark) for word in _read(f"/proc/{pid}/environ").split(b"\0"))}
 
 
+def live(pids: set[int]) -> set[int]:
+    """Those that still run: the dead whom nobody has buried yet do not count."""
+    return pids & set(_pids())
+
+
 def _lines_in_order(*argv: str) -> list[str]:
     if shutil.which(argv[0]) is None:
         return []

@@ -24,7 +24,7 @@ from lastro.platforms.base import Instance, InstanceSpec, Platform, Security
 from lastro.scenarios.base import PlatformPool
 from lastro.testbed import Testbed
 
-from ..hostlisting import owned_processes
+from ..hostlisting import live, owned_processes
 
 pytestmark = pytest.mark.root
 
@@ -75,10 +75,6 @@ def instance(subject: Subject) -> Iterator[Instance]:
     """One that tests share which do not change it."""
     with subject.start("shared") as started:
         yield started
-
-
-def alive(pids: set[int]) -> set[int]:
-    return {pid for pid in pids if Path(f"/proc/{pid}").exists()}
 
 
 def inside(instance: Instance, file: str) -> str:
@@ -154,7 +150,7 @@ def test_a_command_that_takes_too_long_is_given_up_and_gone_with_the_instance(su
         assert time.monotonic() - started_s < 5
         assert instance.run(["echo", "still here"]).text == "still here\n"
         pids = instance.pids()
-    assert not alive(pids)
+    assert not live(pids)
 
 
 def test_a_background_command_is_read_line_by_line_and_ends_with_the_instance(subject: Subject) -> None:
@@ -169,7 +165,7 @@ def test_a_background_command_is_read_line_by_line_and_ends_with_the_instance(su
         assert (done.text, done.error_text) == ("first\nready now\n", "words\n")
         assert process.stop() is done
         pids = instance.pids()
-    assert not alive(pids)
+    assert not live(pids)
 
 
 def test_waiting_for_a_line_of_a_command_that_has_failed_raises(instance: Instance) -> None:
@@ -299,13 +295,17 @@ def test_stopping_leaves_nothing(subject: Subject) -> None:
     with subject.start() as instance:
         instance.spawn(["sleep", "86395"])
         instance.run(
-            ["sh", "-c", "sleep 86394 & echo; mount -t tmpfs tmpfs /mnt 2>/dev/null; head -c 9000000 /dev/zero > /big"]
+            [
+                "sh",
+                "-c",
+                "sleep 86394 >/dev/null 2>&1 & echo; mount -t tmpfs tmpfs /mnt 2>/dev/null; head -c 9000000 /dev/zero > /big",
+            ]
         )
         pids, marked = instance.pids(), owned_processes(subject.testbed.session.token)
         assert len(pids) >= 2
         assert len(subject.leftovers()) > len(before)
     assert subject.leftovers() == before
-    assert not alive(pids)
+    assert not live(pids)
     assert len(owned_processes(subject.testbed.session.token)) < len(marked)
 
 
@@ -317,7 +317,7 @@ def test_even_processes_that_keep_forking_are_ended(subject: Subject) -> None:
             instance.run(["sh", "-c", hop, hop, "300" if subject.is_container else "3000"])
         pids = instance.pids()
         group = instance.cgroup
-    assert not alive(pids)
+    assert not live(pids)
     assert not any(directory.exists() for directory in subject.testbed.cgroups.directories(group))
 
 
@@ -412,5 +412,5 @@ def test_a_killed_daemon_costs_one_trial_and_no_more(docker: Subject) -> None:
     for name in ("lost", "next"):
         with docker.start(name) as instance:
             assert instance.run(["echo", "fine"]).text == "fine\n"
-    assert not alive(pids)
+    assert not live(pids)
     assert docker.leftovers() == before

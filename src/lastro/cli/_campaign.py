@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from types import FrameType
+from contextlib import suppress
 
 from lastro.campaign import progress, runner
 from lastro.errors import LastroError
@@ -25,7 +22,7 @@ def run_here(store: Store, scenario: Scenario, event: str) -> None:
     )
     store.log(runner.utc_now(), event, f"{counts['pending'] + counts['running']} trials to run")
     try:
-        with _one_interrupt(), observer:
+        with observer:
             runner.run(store, scenario, observer)
     except KeyboardInterrupt as interrupt:
         _log(store, "interrupted", type(interrupt).__name__)
@@ -47,27 +44,3 @@ def _log(store: Store, event: str, text: str) -> None:
 def _done(store: Store) -> str:
     counts = store.counts()
     return f"{counts['valid']} valid, {counts['invalid']} invalid, {counts['pending'] + counts['running']} to go"
-
-
-@contextmanager
-def _one_interrupt() -> Iterator[None]:
-    """The first Ctrl-C or SIGTERM ends the campaign; further ones must not cut the clean-up short."""
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-
-    def first(number: int, frame: FrameType | None) -> None:
-        for each in handlers:
-            signal.signal(each, signal.SIG_IGN)
-        print("\ncleaning up …", file=sys.stderr, flush=True)
-        handler = handlers[signal.Signals(number)]
-        if callable(handler):
-            handler(number, frame)
-        raise KeyboardInterrupt
-
-    for number in handlers:
-        signal.signal(number, first)
-    try:
-        yield
-    finally:
-        if all(signal.getsignal(number) is first for number in handlers):
-            for number, handler in handlers.items():
-                signal.signal(number, handler)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from lastro import registry
+from lastro.cli._interrupts import one_interrupt
 from lastro.host.ledger import STATE_DIR, Session, session
 from lastro.image import rootfs
 from lastro.scenarios.base import Scenario
@@ -16,8 +17,11 @@ from lastro.testbed import Testbed, local_testbed
 @contextmanager
 def testbed(purpose: str, *, wait: bool = False) -> Iterator[Testbed]:
     """This host, held for one purpose, with the root filesystem built."""
-    with session(purpose, wait=wait) as held, local_testbed(held, image_of(held)) as bed:
-        yield bed
+    with one_interrupt() as ignore, session(purpose, wait=wait) as held, local_testbed(held, image_of(held)) as bed:
+        try:
+            yield bed
+        finally:
+            ignore()
 
 
 def image_of(held: Session) -> rootfs.Image:
@@ -36,7 +40,8 @@ def scenario_on_host(name: str, purpose: str, *, wait: bool = False) -> Iterator
     """A scenario ready to run; with a testbed when it needs one."""
     kind: type[Scenario] = registry.get("scenario", name)
     if not kind.needs_root:
-        yield kind(None)
+        with one_interrupt():
+            yield kind(None)
         return
     with testbed(purpose, wait=wait) as bed:
         scenario = kind(bed)

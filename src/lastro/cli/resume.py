@@ -6,6 +6,7 @@ it began; --changed-host goes on all the same, and says so in the report."""
 from __future__ import annotations
 
 import argparse
+from contextlib import closing
 from typing import Any
 
 from lastro import registry
@@ -15,6 +16,7 @@ from lastro.cli._common import campaign_argument, open_campaign, require_root
 from lastro.cli._host import scenario_on_host
 from lastro.cli.run import conclude, provenance
 from lastro.errors import InputError
+from lastro.host.ledger import Ledger
 from lastro.results.store import Store
 
 _IDENTITY = (
@@ -39,9 +41,17 @@ def run(args: argparse.Namespace) -> int:
             require_root("resume")
         if store.next_trial() is None:
             print(f"{args.dir}: nothing is left to run")
+            _tidy(store)
         else:
             _carry_on(store, wait=args.wait, changed_host=args.changed_host)
     return conclude(args.dir, report=not args.no_report)
+
+
+def _tidy(store: Store) -> None:
+    """The last trial may be safe, and the process have been killed before it had withdrawn everything."""
+    if registry.get("scenario", store.study.scenario).needs_root:
+        with closing(Ledger()) as ledger:
+            ledger.clean()
 
 
 def _carry_on(store: Store, *, wait: bool, changed_host: bool) -> None:

@@ -138,7 +138,12 @@ class Session:
         try:
             yield
         finally:
-            _undo(self.host, kind, name)
+            try:
+                _undo(self.host, kind, name)
+            except KeyboardInterrupt:  # it cut the removal short; the next one does not come before we are done
+                _undo(self.host, kind, name)
+                self.ledger.drop(object_id)
+                raise
             self.ledger.drop(object_id)
 
     def owned_objects(self) -> list[Owned]:

@@ -94,10 +94,21 @@ class Docker(Platform):
             self._daemon.stop()
             self._daemon = None
 
+    def _forget_containerd(self, testbed: Testbed) -> None:
+        """A killed dockerd takes containerd with it; as long as nobody has reaped that, the next would wait for it."""
+        file = testbed.run_dir / "docker" / "exec" / "containerd" / "containerd.pid"
+        testbed.host.run(["rm", "-f", str(file)])
+
+    def _end_orphan(self, testbed: Testbed, cgroup: str) -> None:
+        """A container outlives a killed daemon, and would disturb the trials after it."""
+        if self._daemon is None or not self._daemon.alive():
+            testbed.cgroups.remove(cgroup)
+
     @contextmanager
     def start(self, testbed: Testbed, spec: InstanceSpec) -> Iterator[Instance]:
         if self._daemon is None or not self._daemon.alive():
             self._stop_daemon()
+            self._forget_containerd(testbed)
             self._start_daemon(testbed)  # it was killed: the trial in flight is lost, the next one is not
         netns = testbed.session.netns_name(spec.name)
         with ExitStack() as stack:
@@ -106,10 +117,11 @@ class Docker(Platform):
                 container = testbed.host.run(self._run_argv(testbed, spec)).text.strip()
             except CommandFailed as error:
                 raise PlatformError(f"docker did not start instance {spec.name}: {error.message}") from error
+            cgroup = f"{testbed.session.cgroup}/{container}"
+            stack.callback(self._end_orphan, testbed, cgroup)
             stack.enter_context(testbed.session.owned("netns", netns))
             pid = f"$({' '.join(self._client)} inspect --format '{{{{.State.Pid}}}}' {spec.name})"
             testbed.host.run(["sh", "-ec", f"ip netns attach {netns} {pid}"])
-            cgroup = f"{testbed.session.cgroup}/{container}"
             yield DockerInstance(testbed, spec, self._client, netns=netns, cgroup=cgroup)
 
     def _run_argv(self, testbed: Testbed, spec: InstanceSpec) -> list[str]:
