@@ -1,0 +1,62 @@
+"""Ctrl-C and SIGTERM while the host is held: the first ends the work, and nothing cuts the clean-up short."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_AGAIN_S = 0.002
+
+
+@contextmanager
+def one_interrupt() -> Iterator[Callable[[], None]]:
+    """The first signal raises KeyboardInterrupt, the later ones do nothing. What the block gets is to be called when
+    only the clean-up is left: from then on not even the first one raises."""
+    # Who started us may have them ignored already, as a shell does for what it runs in the background.
+    handlers = {number: handler for number in _SIGNALS if (handler := signal.getsignal(number)) != signal.SIG_IGN}
+
+    def first(number: int, frame: FrameType | None) -> None:
+        if _is_starting_a_process(frame):
+            signal.signal(signal.SIGALRM, lambda _number, later: first(number, later))
+            signal.setitimer(signal.ITIMER_REAL, _AGAIN_S)
+            return
+        ignore()
+        os.write(2, "\ncleaning up …\n".encode())  # not print, which may be what was interrupted
+        handler = handlers[signal.Signals(number)]
+        if callable(handler):
+            handler(number, frame)
+        raise KeyboardInterrupt
+
+    def ignore() -> None:
+        for number in handlers:
+            signal.signal(number, signal.SIG_IGN)
+
+    for number in handlers:
+        signal.signal(number, first)
+    try:
+        yield ignore
+    except KeyboardInterrupt:
+        raise  # and keep on ignoring: the process is about to end
+    except BaseException:
+        _restore(handlers)
+        raise
+    else:
+        _restore(handlers)
+
+
+def _restore(handlers: dict[signal.Signals, signal._HANDLER]) -> None:
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+
+
+def _is_starting_a_process(frame: FrameType | None) -> bool:
+    """Between fork and the moment when Python knows of it, a child would go on unseen, and make what is being undone."""
+    while frame is not None:
+        if frame.f_globals.get("__name__") == "subprocess":
+            return True
+        frame = frame.f_back
+    return False
