@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from lastro.host.base import Host
 from lastro.host.cgroups import Cgroups, detect
@@ -28,6 +28,8 @@ class Testbed:
     """`dut` is the name of the network namespace that stands for the device under test.
 
     `preparation` is the transcript of how the testbed was made."""
+
+    __test__: ClassVar[bool] = False  # its name looks like a test's to pytest
 
     host: Host
     session: Session

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -294,13 +295,8 @@ def test_stopping_leaves_nothing(subject: Subject) -> None:
     before = subject.leftovers()
     with subject.start() as instance:
         instance.spawn(["sleep", "86395"])
-        instance.run(
-            [
-                "sh",
-                "-c",
-                "sleep 86394 >/dev/null 2>&1 & echo; mount -t tmpfs tmpfs /mnt 2>/dev/null; head -c 9000000 /dev/zero > /big",
-            ]
-        )
+        script = "sleep 86394 >/dev/null 2>&1 & mount -t tmpfs tmpfs /mnt 2>/dev/null; head -c 9000000 /dev/zero > /big"
+        instance.run(["sh", "-c", script])
         pids, marked = instance.pids(), owned_processes(subject.testbed.session.token)
         assert len(pids) >= 2
         assert len(subject.leftovers()) > len(before)
@@ -414,3 +410,26 @@ def test_a_killed_daemon_costs_one_trial_and_no_more(docker: Subject) -> None:
             assert instance.run(["echo", "fine"]).text == "fine\n"
     assert not live(pids)
     assert docker.leftovers() == before
+
+
+def test_the_users_containerd_is_never_spoken_to(testbed: Testbed) -> None:
+    """dockerd takes the host's containerd where its socket answers: a listener there must see no one come."""
+    place = Path("/run/containerd")
+    existed = place.exists()
+    place.mkdir(mode=0o700, exist_ok=True)
+    address = place / "containerd.sock"
+    assert not address.exists(), "a containerd of this host is running: this test needs its place"
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(address))
+        listener.listen()
+        listener.settimeout(0)
+        try:
+            platform = registry.get("platform", "docker")()
+            with platform.prepare(testbed), platform.start(testbed, InstanceSpec("alone", "probe")) as instance:
+                assert instance.run(["echo", "here"]).text == "here\n"
+            with pytest.raises(BlockingIOError):
+                listener.accept()
+        finally:
+            address.unlink()
+            if not existed:
+                place.rmdir()

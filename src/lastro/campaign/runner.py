@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -98,6 +99,7 @@ class _Campaign:
                 needed = {key: self.calibrations[key] for key in self.scenario.calibrations(config)}
                 outcome = self.scenario.run(config, needed)
                 outcome.notes["residuals"] = self.scenario.residuals(config)
+                outcome.doubt(_not_numbers(outcome))
             except TrialError as error:
                 outcome = Outcome(invalid_because=[error.message])
         before = [{**record, "prepares": True} for record in self.scenario.preparation(config)]
@@ -123,9 +125,16 @@ class _Campaign:
     def _attempt_calibration(self, config: Config) -> Outcome:
         with recorded(self.scenario):
             try:
-                return self.scenario.run(config, {})
+                outcome = self.scenario.run(config, {})
+                outcome.doubt(_not_numbers(outcome))
+                return outcome
             except TrialError as error:
                 return Outcome(invalid_because=[error.message])
+
+
+def _not_numbers(outcome: Outcome) -> list[str]:
+    """What a tool that prints nonsense may leave: no mean survives it."""
+    return [f"{name} is {value}" for name, value in outcome.measurements.items() if not math.isfinite(value)]
 
 
 class recorded:  # noqa: N801 - used like open()

@@ -54,7 +54,7 @@ def _restore(handlers: dict[signal.Signals, signal._HANDLER]) -> None:
 
 
 def _is_starting_a_process(frame: FrameType | None) -> bool:
-    """Between fork and the moment when Python knows of it, a child would go on unseen, and make what is being undone."""
+    """From fork until Python knows of it, a child would go on unseen, and make what is being undone."""
     while frame is not None:
         if frame.f_globals.get("__name__") == "subprocess":
             return True

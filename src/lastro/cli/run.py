@@ -4,6 +4,7 @@ safe at once: after Ctrl-C, a crash or kill -9, `lastro resume DIR` goes on with
 from __future__ import annotations
 
 import argparse
+import os
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -32,17 +33,31 @@ def run(args: argparse.Namespace) -> int:
     if registry.get("scenario", study.scenario).needs_root:
         require_root("run")
     directory = args.output or Path("campaigns") / f"{study.name}-{datetime.now():%Y%m%d-%H%M%S}"
-    if (directory / DB_NAME).exists():
-        raise InputError(
-            f"{directory} already holds a campaign",
-            f"continue it with `lastro resume {directory}`, or choose another -o DIR",
-        )
+    _check_place(directory)
     with (
         scenario_on_host(study.scenario, f"campaign {directory.resolve()}", wait=args.wait) as scenario,
         Store.create(directory, study, *_schedule(study), provenance(scenario)) as store,
     ):
         run_here(store, scenario, "started")
     return conclude(directory, report=not args.no_report)
+
+
+def _check_place(directory: Path) -> None:
+    """Before the host is taken: can a campaign be there?"""
+    try:
+        holds_one = (directory / DB_NAME).exists()
+        nearest = next(place for place in (directory, *directory.absolute().parents) if place.exists())
+    except OSError as error:
+        raise InputError(f"{directory} cannot be used: {error.strerror}", "choose another -o DIR") from error
+    if holds_one:
+        raise InputError(
+            f"{directory} already holds a campaign",
+            f"continue it with `lastro resume {directory}`, or choose another -o DIR",
+        )
+    if not nearest.is_dir():
+        raise InputError(f"{nearest} is not a directory, and a campaign needs one", "choose another -o DIR")
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        raise InputError(f"{nearest} cannot be written to", "choose another -o DIR")
 
 
 def _schedule(study: Study) -> tuple[list[design.Treatment], Any]:

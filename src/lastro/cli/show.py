@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 from typing import Any
 
 from lastro.campaign.script import shell_script, undoing
@@ -33,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
         if args.commands:
             print(_script(store, trial, chosen), end="")
         elif args.json:
-            print(json.dumps(_document(store, trial, attempts), indent=2))
+            print(json.dumps(_finite(_document(store, trial, attempts)), indent=2, allow_nan=False))
         else:
             print("\n".join(_lines(store, trial, attempts, chosen)))
     return 0
@@ -69,6 +70,15 @@ def _document(store: Store, trial: TrialRow, attempts: list[Attempt]) -> dict[st
         "levels": _levels(store, trial),
         "attempts": [_attempt_document(store, attempt) for attempt in attempts],
     }
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no word for what is not a finite number: null."""
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _attempt_document(store: Store, attempt: Attempt) -> dict[str, Any]:

@@ -19,6 +19,10 @@ from lastro.testbed import Testbed
 _DAEMON_START_S = 30.0
 _IMPORT_TIMEOUT_S = 600.0
 
+# dockerd uses the host's containerd wherever it finds its socket, and the user's containers with it. In a mount
+# namespace of its own the place is empty, so dockerd starts a containerd of its own, whose files go with it.
+_HIDE_CONTAINERD = 'mkdir -p /run/containerd; mount -t tmpfs tmpfs /run/containerd; exec "$0" "$@"'
+
 
 class DockerInstance(Instance):
     def __init__(self, testbed: Testbed, spec: InstanceSpec, client: Sequence[str], *, netns: str, cgroup: str) -> None:
@@ -60,7 +64,7 @@ class Docker(Platform):
         self._daemon = testbed.host.spawn(
             [
                 "nsenter", f"--net={NETNS_DIR / testbed.dut}", "unshare", "--mount", "--propagation", "slave",
-                "dockerd", "--config-file", str(run_dir / "daemon.json"), "--host", socket,
+                "sh", "-ec", _HIDE_CONTAINERD, "dockerd", "--config-file", str(run_dir / "daemon.json"), "--host", socket,
                 "--data-root", str(testbed.session.ledger.state / "docker"), "--exec-root", str(run_dir / "exec"),
                 "--pidfile", str(run_dir / "pid"), "--exec-opt", "native.cgroupdriver=cgroupfs",
                 "--bridge=none", "--iptables=false", "--ip6tables=false", "--ip-forward=false", "--ip-masq=false",

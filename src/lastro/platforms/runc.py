@@ -84,7 +84,8 @@ def _stop_script(runtime: Sequence[str], name: str, bundle: Path) -> str:
     """Faster than `delete --force`, which looks only every 100 ms whether the container has ended."""
     delete = f"{' '.join(runtime)} delete {name}"
     return (
-        f"[ -s {bundle}/pid ] && kill -KILL $(cat {bundle}/pid); n=0; until {delete} 2>/dev/null; do "
+        f"[ -s {bundle}/pid ] || exec {delete} --force; kill -KILL $(cat {bundle}/pid); "  # without a pid, it never ran
+        f"n=0; until {delete} 2>/dev/null; do "
         f"[ $((n += 1)) -lt {_STOP_TRIES} ] || exec {delete} --force; sleep 0.005; done"
     )
 

@@ -122,7 +122,11 @@ class Store:
 
         Raises: InputError when there is none in `directory`; StoreError when it is damaged or from a newer version."""
         file = directory / DB_NAME
-        if not file.is_file():
+        try:
+            found = file.is_file()
+        except OSError as error:
+            raise InputError(f"{file} cannot be read: {error.strerror}", "check its name and permissions") from error
+        if not found:
             raise InputError(
                 f"{directory} holds no campaign ({DB_NAME} is missing)", "give the directory that `lastro run` named"
             )
@@ -166,11 +170,13 @@ class Store:
             row = self._db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
         if row is None:
             raise StoreError(f"{self.directory / DB_NAME} has no '{key}'", "the file is damaged: run the study again")
-        return json.loads(row[0])
+        with _decoded(self.directory):
+            return json.loads(row[0])
 
     @property
     def study(self) -> Study:
-        return Study.from_dict(self._meta("study"))
+        with _decoded(self.directory):
+            return Study.from_dict(self._meta("study"))
 
     @property
     def provenance(self) -> dict[str, Any]:
@@ -178,14 +184,20 @@ class Store:
 
     def treatments(self) -> list[TreatmentRow]:
         rows = self._query("SELECT idx, levels, unavailable, remedy FROM treatment ORDER BY idx")
-        return [TreatmentRow(Treatment(i, json.loads(levels)), reason, remedy) for i, levels, reason, remedy in rows]
+        with _decoded(self.directory):
+            return [
+                TreatmentRow(Treatment(index, json.loads(levels)), reason, remedy)
+                for index, levels, reason, remedy in rows
+            ]
 
     def events(self) -> list[tuple[str, str, str]]:
         """(UTC time, kind, text) of what befell the campaign: starts, interruptions, resumptions."""
         return self._query("SELECT at_utc, kind, text FROM event ORDER BY id")
 
     def calibrations(self) -> dict[str, Any]:
-        return {key: json.loads(value) for key, value in self._query("SELECT key, value FROM calibration ORDER BY key")}
+        rows = self._query("SELECT key, value FROM calibration ORDER BY key")
+        with _decoded(self.directory):
+            return {key: json.loads(value) for key, value in rows}
 
     # The journal
 
@@ -293,13 +305,14 @@ class Store:
             f" FROM attempt a JOIN trial t ON t.number = a.trial {where} ORDER BY a.id",
             *args,
         )
-        return [
-            Attempt(
-                number, block, treatment, attempt, started, duration_s, bool(valid),
-                tuple(json.loads(reasons)), json.loads(notes), values.get(attempt_id, {}),
-            )
-            for attempt_id, number, block, treatment, attempt, started, duration_s, valid, reasons, notes in rows
-        ]  # fmt: skip
+        with _decoded(self.directory):
+            return [
+                Attempt(
+                    number, block, treatment, attempt, started, duration_s, bool(valid),
+                    tuple(json.loads(reasons)), json.loads(notes), values.get(attempt_id, {}),
+                )
+                for attempt_id, number, block, treatment, attempt, started, duration_s, valid, reasons, notes in rows
+            ]  # fmt: skip
 
     def series(self, trial: int, attempt: int) -> list[Series]:
         rows = self._query(
@@ -308,12 +321,14 @@ class Store:
             trial,
             attempt,
         )
-        return [Series(name, unit, tuple(array("d", zlib.decompress(samples)))) for name, unit, samples in rows]
+        with _decoded(self.directory):
+            return [Series(name, unit, tuple(array("d", zlib.decompress(samples)))) for name, unit, samples in rows]
 
     def transcript(self, trial: int, attempt: int) -> list[dict[str, Any]]:
         """Every command of an attempt, as `host.Completed.to_dict` wrote it."""
         rows = self._query("SELECT transcript FROM attempt WHERE trial = ? AND attempt = ?", trial, attempt)
-        return json.loads(zlib.decompress(rows[0][0])) if rows else []
+        with _decoded(self.directory):
+            return json.loads(zlib.decompress(rows[0][0])) if rows else []
 
     # SQLite
 
@@ -366,11 +381,28 @@ def _pack(value: Any) -> bytes:
 
 
 @contextmanager
+def _decoded(directory: Path) -> Iterator[None]:
+    """What SQLite reads without complaint may still not be what we wrote."""
+    try:
+        yield
+    except (ValueError, TypeError, KeyError, AttributeError, zlib.error) as error:
+        raise _damaged(directory, f"{type(error).__name__}: {error}") from error
+
+
+def _damaged(directory: Path, reason: object) -> StoreError:
+    return StoreError(
+        f"{directory / DB_NAME} is not a readable campaign: {reason}", "restore it from a copy, or run the study again"
+    )
+
+
+@contextmanager
 def _translated(directory: Path) -> Iterator[None]:
     """SQLite's errors as StoreErrors that say what to do."""
     try:
         yield
     except sqlite3.OperationalError as error:
+        if "no such" in str(error):  # a table or a column: a database, and not a campaign's
+            raise _damaged(directory, error) from error
         hints = {
             "full": "free some space; the trials written so far are safe, and `lastro resume` continues",
             "locked": "another Lastro is writing to this campaign: wait for it to end",
@@ -379,7 +411,4 @@ def _translated(directory: Path) -> Iterator[None]:
         hint = next((text for word, text in hints.items() if word in str(error)), "check the disk and its permissions")
         raise StoreError(f"{directory / DB_NAME}: {error}", hint) from error
     except sqlite3.DatabaseError as error:
-        raise StoreError(
-            f"{directory / DB_NAME} is not a readable campaign: {error}",
-            "restore it from a copy, or run the study again",
-        ) from error
+        raise _damaged(directory, error) from error

@@ -1,0 +1,374 @@
+"""Campaigns through the real command line, on a scenario without a host: run, status, results, show, report, resume."""
+
+from __future__ import annotations
+
+import os
+import pty
+import random
+import select
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from .conftest import (
+    ENVIRONMENT,
+    Bench,
+    command,
+    finish,
+    interrupt,
+    is_error,
+    lastro,
+    n_done,
+    rows,
+    schedule,
+    start,
+    study_text,
+    until,
+)
+
+FAULTS = ["none", "invalid-once", "always-invalid", "trial-error", "unavailable"]
+
+
+@pytest.fixture(scope="module")
+def campaign(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A whole campaign in which everything that can befall a trial has done so: 2 levels, 5 faults, 2 blocks."""
+    place = Bench(tmp_path_factory.mktemp("whole"))
+    done = place.run({"level": ["a", "b"], "fault": FAULTS}, calibration="good", baseline={"level": "a"})
+    assert done.code == 0, done
+    return place.directory
+
+
+def test_run_tells_each_trial_on_plain_lines(bench: Bench) -> None:
+    done = bench.run({"level": ["a", "b"], "fault": FAULTS}, calibration="good")
+    assert done.code == 0
+    lines = done.err.splitlines()
+    assert lines[0].startswith("probing")
+    assert "4 of 20 trials are unavailable here" in lines[1]
+    assert sum(line.startswith("calibrating ceiling/") for line in lines) == 2
+    trials = [line for line in lines if line.startswith("[")]
+    attempts = 4 * 1 + (4 + 2) + 4 * 3 + 4 * 3  # none, invalid-once (once a session), the two hopeless ones
+    assert len(trials) == attempts
+    assert trials[-1].startswith("[16/16]") and "left" in trials[-1]
+    assert any("(attempt 3)  invalid, given up: the instrument printed 'gibberish'" in line for line in trials)
+    assert any("invalid, repeated: the host was disturbed (run 1)" in line for line in trials)
+    assert any("speed " in line and "Mbit/s" in line for line in trials)
+    assert "\x1b" not in done.err + done.out
+    assert "every attempt invalid" in done.out and "unavailable here" in done.out
+
+
+def test_invalid_trials_are_repeated_twice_at_most(campaign: Path) -> None:
+    treatments = lastro("results", campaign, "--json").json["treatments"]
+    faults = {index: treatment["levels"]["fault"] for index, treatment in enumerate(treatments)}
+    seen = {(faults[treatment], block): (state, attempts) for _, block, treatment, state, attempts in rows(campaign)}
+    for block in (1, 2):
+        assert seen["none", block] == ("valid", 1)
+        assert seen["invalid-once", block] == ("valid", 2 if block == 1 else 1)
+        assert seen["always-invalid", block] == seen["trial-error", block] == ("invalid", 3)
+        assert seen["unavailable", block] == ("unavailable", 0)
+    assert [number for number, *_ in rows(campaign)] == list(range(1, 21))
+
+
+def test_the_schedule_is_the_planned_one(campaign: Path) -> None:
+    plan = lastro("plan", campaign / "study.toml", "--schedule", "--json").json
+    ids = {treatment["id"]: index for index, treatment in enumerate(plan["treatments"])}
+    planned = [(each["trial"], each["block"], ids[each["treatment"]]) for each in plan["schedule"]]
+    assert planned == schedule(campaign)
+    unavailable = [treatment for treatment in plan["treatments"] if treatment["unavailable"]]
+    assert len(unavailable) == 2 and {treatment["remedy"] for treatment in unavailable} == {"choose another fault"}
+
+
+def test_status(campaign: Path) -> None:
+    facts = lastro("status", campaign, "--json").json
+    assert set(facts) == {
+        "study", "title", "profile", "counts", "trials", "attempts", "invalid_attempts", "finished", "remaining_s",
+        "last_event", "next",
+    }  # fmt: skip
+    assert facts["counts"] == {"valid": 8, "invalid": 8, "unavailable": 4, "running": 0, "pending": 0}
+    assert (facts["trials"], facts["attempts"], facts["invalid_attempts"]) == (20, 34, 26)
+    assert facts["finished"] and facts["last_event"]["kind"] == "finished"
+    text = lastro("status", campaign)
+    assert text.code == 0 and "20 of 20 trials" in text.out and "8 valid, 8 invalid, 4 unavailable" in text.out
+
+
+def test_results(campaign: Path) -> None:
+    document = lastro("results", campaign, "--json").json
+    assert document["format"] == "lastro-results/1"
+    assert {"counts", "treatments"} <= set(document)
+    table = lastro("results", campaign)
+    assert table.code == 0
+    for words in ("0/2", "every attempt invalid", "unavailable here [1]", "this fault cannot be had here"):
+        assert words in table.out
+    csv = lastro("results", campaign, "--csv", "-")
+    lines = csv.out.splitlines()
+    assert csv.code == 0 and len(lines) > 2 * 12 and "speed" in csv.out and "gibberish" in csv.out
+
+
+def test_show_tells_everything_of_a_trial(campaign: Path) -> None:
+    given_up = next(row[0] for row in rows(campaign) if row[3] == "invalid")
+    text = lastro("show", campaign, given_up)
+    assert text.code == 0 and text.out.count("attempt ") >= 3 and "invalid: " in text.out
+    document = lastro("show", campaign, given_up, "--json").json
+    assert set(document) == {"trial", "block", "state", "levels", "attempts"}
+    assert len(document["attempts"]) == 3
+    assert set(document["attempts"][0]) == {
+        "attempt", "started_utc", "duration_s", "valid", "reasons", "measurements", "notes", "series", "transcript",
+    }  # fmt: skip
+    valid = next(row[0] for row in rows(campaign) if row[3] == "valid")
+    attempt = lastro("show", campaign, valid, "--json").json["attempts"][-1]
+    assert attempt["valid"] and attempt["series"]["speed"]["unit"] == "Mbit/s"
+    assert len(attempt["series"]["speed"]["values"]) == 10
+    assert attempt["notes"]["calibrations"], "the trial was told what the calibration run had found"
+    unavailable = next(row[0] for row in rows(campaign) if row[3] == "unavailable")
+    assert "this fault cannot be had here" in lastro("show", campaign, unavailable).out
+    is_error(lastro("show", campaign, unavailable, "--commands"), 2, "has not run")
+
+
+def test_report_and_a_resume_with_nothing_left(campaign: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    written = lastro("report", campaign, "-o", page)
+    assert (written.code, written.out.strip()) == (0, str(page))
+    assert "gibberish" in page.read_text()
+    before = rows(campaign)
+    again = lastro("resume", campaign)
+    assert again.code == 0 and "nothing is left to run" in again.out
+    assert str(campaign / "report.html") in again.out
+    assert rows(campaign) == before
+
+
+def test_run_into_a_campaign_is_refused(campaign: Path) -> None:
+    before = rows(campaign)
+    is_error(
+        lastro("run", campaign / "study.toml", "-o", campaign),
+        2,
+        "already holds a campaign",
+        f"lastro resume {campaign}",
+    )
+    assert rows(campaign) == before
+
+
+def test_run_names_a_directory_by_itself(tmp_path: Path) -> None:
+    (tmp_path / "study.toml").write_text(study_text(replicates=1))
+    done = lastro("run", "study.toml", cwd=tmp_path)
+    assert done.code == 0
+    (made,) = (tmp_path / "campaigns").iterdir()
+    assert made.name.startswith("synthetic-") and (made / "report.html").is_file()
+    assert (made / "study.toml").read_text() == (tmp_path / "study.toml").read_text()
+
+
+def test_numbers_that_are_none_make_a_trial_invalid(bench: Bench) -> None:
+    assert bench.run({"fault": ["nonsense", "clock-jump"]}, replicates=1).code == 0
+    found = {row[2]: row[3:] for row in rows(bench.directory)}
+    assert found == {0: ("invalid", 3), 1: ("valid", 2)}
+    reasons = [lastro("show", bench.directory, n, "--json").json["attempts"][0]["reasons"][0] for n in (1, 2)]
+    assert sorted(reasons) == ["speed is nan", "the host's clock jumped by +3600.00 s"]
+
+
+def test_a_calibration_that_fails_makes_its_trials_invalid(bench: Bench) -> None:
+    assert bench.run({"level": ["a"]}, replicates=1, calibration="bad").code == 0
+    assert [row[3:] for row in rows(bench.directory)] == [("invalid", 3)]
+    attempt = lastro("show", bench.directory, 1, "--json").json["attempts"][0]
+    assert attempt["reasons"][0].startswith("no valid calibration run (ceiling/a): the host was disturbed")
+
+
+def test_nothing_can_run(bench: Bench) -> None:
+    done = bench.run({"fault": ["unavailable"]})
+    assert done.code == 3 and "no treatment of this study can run here" in done.err
+    facts = lastro("status", bench.directory, "--json").json
+    assert facts["counts"]["unavailable"] == facts["trials"] == 2
+
+
+def test_a_defect_of_a_part_is_one_line_and_loses_nothing(bench: Bench) -> None:
+    """Not a TrialError: a part's own bug ends the campaign, and resume goes on from there."""
+    done = bench.run({"fault": ["defect"], "level": ["a"]}, replicates=1)
+    assert done.code == 1
+    error, hint = done.err.splitlines()[-2:]
+    assert error == "lastro: a defect of Lastro itself: ZeroDivisionError: a defect on purpose"
+    file = Path(hint.split()[-1])
+    assert "Traceback" in file.read_text()
+    file.unlink()
+    assert [row[3:] for row in rows(bench.directory)] in ([("running", 0)], [("pending", 0)])
+
+
+# Interruptions
+
+
+def _slow(bench: Bench, **options: object) -> subprocess.Popen[str]:
+    return bench.begin({"level": ["a", "b", "c"], "step": [0, 1]}, trial_s=0.15, replicates=2, **options)  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[int, int, int]]:
+    """The schedule of the same study, run in one go."""
+    place = Bench(tmp_path_factory.mktemp("whole"))
+    assert place.run({"level": ["a", "b", "c"], "step": [0, 1]}, replicates=2).code == 0
+    return schedule(place.directory)
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interruption_ends_cleanly_and_says_how_to_resume(
+    bench: Bench, uninterrupted: list[tuple[int, int, int]], number: signal.Signals, code: int
+) -> None:
+    process = _slow(bench)
+    bench.wait_until_done(2)
+    interrupt(process, number)
+    done = finish(process)
+    assert done.code == code, done
+    assert done.err.splitlines()[-1].startswith("lastro: interrupted: ")
+    assert f"continue with `lastro resume {bench.directory}`" in done.err
+    before = rows(bench.directory)
+    n_before = sum(row[3] == "valid" for row in before)
+    assert 2 <= n_before < 12 and schedule(bench.directory) == uninterrupted
+    assert all(row[3] == "pending" for row in before[n_before:]), "nothing is left as running"
+    status = lastro("status", bench.directory, "--json").json
+    assert status["next"] == f"lastro resume {bench.directory}" and status["last_event"]["kind"] == "interrupted"
+
+    resumed = lastro("resume", bench.directory, "--no-report")
+    assert resumed.code == 0
+    assert f"[{n_before + 1}/12]" in resumed.err and f"[{n_before}/12]" not in resumed.err
+    after = rows(bench.directory)
+    assert [row[:3] for row in after] == uninterrupted
+    assert all(row[3:] == ("valid", 1) for row in after), "each trial ran exactly once"
+
+
+def test_further_signals_do_no_harm(bench: Bench) -> None:
+    process = _slow(bench)
+    bench.wait_until_done(1)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGINT, signal.SIGINT):
+        if process.poll() is None:
+            interrupt(process, number)
+        time.sleep(0.002)
+    done = finish(process)
+    assert done.code == 130 and done.err.count("lastro: ") == 1
+    assert lastro("resume", bench.directory, "--no-report").code == 0
+    assert all(row[3:] == ("valid", 1) for row in rows(bench.directory))
+
+
+def test_what_is_ignored_stays_ignored(bench: Bench) -> None:
+    """A shell starts background jobs with SIGINT ignored: Ctrl-C for another job must not end this one."""
+    file = bench.write({"level": ["a"]}, trial_s=0.2, replicates=2)
+    argv = ["sh", "-c", 'trap "" INT; exec "$@"', "sh", *command("run", file, "-o", bench.directory, "--no-report")]
+    process = subprocess.Popen(argv, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    bench.wait_until_done(1)
+    interrupt(process)
+    assert finish(process).code == 0
+
+
+def test_an_early_interrupt_is_no_traceback(bench: Bench) -> None:
+    """At any moment of the first half second, imports included."""
+    file = bench.write({"level": ["a"]}, trial_s=1.0, replicates=1)
+    moments = random.Random(11)
+    for attempt in range(12):
+        process = start("run", file, "-o", bench.home / str(attempt), "--no-report")
+        time.sleep(moments.uniform(0.08, 0.5))  # before that, Python itself has not yet begun to read our code
+        interrupt(process)
+        out, err = process.communicate(timeout=60)
+        if "Traceback" in err:
+            assert "lastro/cli" not in err, err  # Python's own start-up, before the first line of ours
+        else:
+            assert process.returncode in (130, -signal.SIGINT), (out, err)
+
+
+def test_killed_at_random_moments_it_resumes_to_the_same_end(
+    bench: Bench, uninterrupted: list[tuple[int, int, int]]
+) -> None:
+    """kill -9, thirty times: no trial twice, none lost, the same order."""
+    seed = random.SystemRandom().randrange(10**6)
+    print(f"seed {seed}")
+    moments = random.Random(seed)
+    factors = {"level": ["a", "b", "c"], "step": [0, 1]}
+    file = bench.write(factors, trial_s=0.03, replicates=2)
+    kills = campaigns = 0
+    while kills < 30:
+        campaigns += 1
+        assert campaigns < 60
+        directory = bench.home / f"campaign-{campaigns}"
+        words: tuple[object, ...] = ("run", file, "-o", directory, "--no-report")
+        for _ in range(60):
+            process = start(*words)
+            try:
+                process.wait(timeout=moments.uniform(0.15, 0.75))
+            except subprocess.TimeoutExpired:
+                kills += 1
+            process.kill()
+            _, err = process.communicate(timeout=60)
+            assert "Traceback" not in err and "lastro: " not in err, err
+            if process.returncode == 0:
+                break
+            if (directory / "campaign.db").exists():
+                words = ("resume", directory, "--no-report")
+                assert schedule(directory) == uninterrupted
+        else:
+            pytest.fail("the campaign came to no end")
+        assert schedule(directory) == uninterrupted
+        assert all(row[3:] == ("valid", 1) for row in rows(directory))
+    print(f"{kills} kills in {campaigns} campaigns")
+
+
+def test_killed_between_attempts_it_keeps_what_was_tried(bench: Bench) -> None:
+    """Attempts written before a kill count: an invalid trial is not repeated more often for having been killed."""
+    process = bench.begin({"fault": ["always-invalid"]}, trial_s=0.3, replicates=1)
+    until(lambda: (bench.directory / "campaign.db").exists() and rows(bench.directory)[0][4] >= 1, "an attempt")
+    process.kill()
+    process.communicate()
+    assert lastro("resume", bench.directory, "--no-report").code == 0
+    assert [row[3:] for row in rows(bench.directory)] == [("invalid", 3)]
+
+
+def test_status_and_results_while_it_runs(bench: Bench) -> None:
+    process = _slow(bench)
+    bench.wait_until_done(2)
+    facts = lastro("status", bench.directory, "--json").json
+    assert facts["counts"]["running"] <= 1 and facts["counts"]["valid"] >= 2 and not facts["finished"]
+    assert lastro("results", bench.directory).code == 0
+    assert lastro("report", bench.directory, "-o", bench.home / "early.html").code == 0
+    assert process.poll() is None or n_done(bench.directory) == 12
+    assert finish(process).code == 0
+
+
+# The bar
+
+
+def _on_a_terminal(argv: list[str], until_text: str | None, key: bytes | None) -> tuple[int, str]:
+    """Run on a pseudo-terminal, type a key once a text was seen, and return exit code and all that was shown."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execve(argv[0], argv, {**ENVIRONMENT, "TERM": "xterm-256color"})
+    shown, deadline = b"", time.monotonic() + 60
+    while time.monotonic() < deadline:
+        ready, _, _ = select.select([terminal], [], [], 0.2)
+        try:
+            data = os.read(terminal, 65536) if ready else None
+        except OSError:  # the other end was closed
+            break
+        if data == b"":
+            break
+        shown += data or b""
+        if key and until_text and until_text.encode() in shown:
+            os.write(terminal, key)
+            key = None
+    else:
+        os.kill(pid, signal.SIGKILL)
+    os.close(terminal)
+    _, status = os.waitpid(pid, 0)
+    return os.waitstatus_to_exitcode(status), shown.decode(errors="replace")
+
+
+def test_a_terminal_gets_a_bar(bench: Bench) -> None:
+    file = bench.write({"level": ["a", "b"]}, trial_s=0.3, replicates=2)
+    code, shown = _on_a_terminal(command("run", file, "-o", bench.directory, "--no-report"), None, None)
+    assert code == 0, shown
+    assert "\x1b[" in shown and "━" in shown, "a live line"
+    assert "[4/4]" in shown and "left" in shown and "4/4" in shown
+    assert "\x1b[?25h" in shown, "the cursor is back"
+
+
+def test_ctrl_c_on_a_terminal(bench: Bench) -> None:
+    file = bench.write({"level": ["a", "b", "c"]}, trial_s=0.3, replicates=4)
+    code, shown = _on_a_terminal(command("run", file, "-o", bench.directory, "--no-report"), "[2/12]", b"\x03")
+    assert code == 130, shown
+    assert "cleaning up" in shown and "lastro resume" in shown and "Traceback" not in shown
+    assert shown.rindex("\x1b[?25h") < shown.rindex("lastro: interrupted"), "the cursor is back before the last word"
+    assert 2 <= n_done(bench.directory) < 12

@@ -1,0 +1,449 @@
+"""Every bad input through the real command line: one error that says what and where, and never a traceback."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from lastro.cli import main
+
+from .conftest import ENVIRONMENT, PARTS, Bench, Finished, finish, is_error, lastro, rows, start, study_text, until
+
+CHAIN = {"platform": ["native"], "attachment": ["veth-direct"]}
+
+
+def chain(factors: dict[str, list[object]] | None = None, more: str = "", **settings: object) -> str:
+    return study_text({**CHAIN, **(factors or {})}, scenario="chain", **settings) + more  # type: ignore[arg-type]
+
+
+BAD_STUDIES: dict[str, tuple[str | bytes, tuple[str, ...]]] = {
+    "not TOML": ("[study\n", ("is not TOML", "line 1")),
+    "an unquoted string": ("[study]\nname = kagami\n", ("is not TOML", "strings need quotes")),
+    "empty": ("", ("study", "is missing")),
+    "binary": (bytes(range(256)), ("is not",)),
+    "not UTF-8": (b'[study]\nname = "caf\xe9"\n', ("is not UTF-8", "line 2", "save the file as UTF-8")),
+    "an unknown table": (chain(more="[wat]\nx = 1\n"), ("wat",)),
+    "an unknown key": (chain(tcp_sec=3), ("settings.tcp_sec", "did you mean 'tcp_s'?")),
+    "an unknown factor": (chain({"platfrom": ["runc"]}), ("factors.platfrom", "did you mean 'platform'?")),
+    "an unknown scenario": (study_text(scenario="chian"), ("study.scenario", "did you mean 'chain'?")),
+    "an unknown metric": (
+        chain().replace("[factors]", 'metrics = ["thruput"]\n[factors]'),
+        ("study.metrics[0]", "did you mean 'throughput'?"),
+    ),
+    "a misspelt level": (chain({"platform": ["dockre"]}), ("factors.platform[0]", "did you mean 'docker'?")),
+    "an empty factor": (chain({"function": []}), ("factors.function",)),
+    "a duplicate level": (chain({"function": ["nat", "nat"]}), ("factors.function[1]", "listed already")),
+    "the same isolation twice": (
+        chain({"isolation": ["cgroups+apparmor", "apparmor+cgroups"]}),
+        ("factors.isolation[1]", "the same level"),
+    ),
+    "a wrong type": (chain(tcp_s="five"), ("settings.tcp_s", "must be")),
+    "a number for a name": (chain({"function": [3]}), ("factors.function[0]", "string")),
+    "no replicate": (chain(replicates=0), ("design.replicates",)),
+    "absurdly many replicates": (chain(replicates=10**12), ("design.replicates",)),
+    "a number beyond 64 bits": (chain(replicates=10**30), ("design.replicates", "too large")),
+    "a number of ten thousand digits": (chain() + f"# \n[x]\ny = 1{'0' * 10_000}\n", ("too large",)),
+    "a negative duration": (chain(tcp_s=-1), ("settings.tcp_s", "at least")),
+    "an endless duration": (chain(tcp_s=10**9), ("settings.tcp_s", "at most")),
+    "not a number": (chain(more="", ping_s=1).replace("ping_s = 1", "ping_s = nan"), ("settings.ping_s", "finite")),
+    "a bad rate": (chain(udp_rate="fast"), ("settings.udp_rate",)),
+    "a factor that is a setting too": (
+        chain({"tcp_streams": [1, 2]}, tcp_streams=1),
+        ("settings.tcp_streams", "factor"),
+    ),
+    "a baseline of no level": (chain(baseline={"platform": "runc"}), ("design.baseline.platform",)),
+    "a baseline of no factor": (chain(baseline={"function": "nat"}), ("design.baseline.function",)),
+    "a profile that changes more": (chain(more='[profiles.quick]\nudp_rate = "1M"\n'), ("profiles.quick.udp_rate",)),
+    "a profile of an unknown name": (chain(more="[profiles.quik]\ntcp_s = 1\n"), ("profiles.quik", "quick")),
+    "exclusions that leave nothing": (
+        chain(more='[[exclude]]\nwhen = { platform = "native" }\nreason = "x"\n'),
+        ("exclude", "no treatment"),
+    ),
+    "endless nesting": ("x = " + "[" * 5_000 + "]" * 5_000, ("nested too deeply",)),
+    "more than a MiB": (f"# {'x' * 2**20}\n", ("larger than 1 MiB",)),
+}
+
+
+@pytest.mark.parametrize("case", BAD_STUDIES)
+def test_a_bad_study(tmp_path: Path, case: str) -> None:
+    text, words = BAD_STUDIES[case]
+    file = tmp_path / "study.toml"
+    file.write_bytes(text if isinstance(text, bytes) else text.encode())
+    is_error(lastro("plan", file, "--no-probe"), 2, str(file), *words)
+
+
+@pytest.mark.parametrize("command", ["plan", "run"])
+def test_a_study_that_cannot_be_read(tmp_path: Path, command: str) -> None:
+    (tmp_path / "stduy.toml").write_text("")
+    is_error(lastro(command, tmp_path / "study.toml"), 2, "no such file", "did you mean 'stduy.toml'?")
+    is_error(lastro(command, tmp_path), 2, "is a directory")
+    is_error(lastro(command, "/dev/null/x"), 2, "/dev/null/x")
+    is_error(lastro(command, "x" * 5_000), 2, "name too long")
+    (tmp_path / "loop").symlink_to("loop")
+    is_error(lastro(command, tmp_path / "loop"), 2, "loop")
+
+
+def test_unknown_papers_and_profiles(tmp_path: Path) -> None:
+    is_error(lastro("plan", "paper:kagami2071"), 2, "no paper is named 'kagami2071'", "did you mean 'kagami2017'?")
+    is_error(lastro("plan", "paper:../../../etc/passwd"), 2, "no paper is named")
+    is_error(lastro("plan", "paper:"), 2, "no paper is named ''")
+    is_error(lastro("plan", "paper:kagami2017", "--profile", "quik"), 2, "did you mean 'quick'?")
+    (tmp_path / "study.toml").write_text(study_text())
+    is_error(lastro("plan", tmp_path / "study.toml", "--profile", "quick"), 2, "this study has no profiles")
+
+
+def test_bad_arguments() -> None:
+    done = lastro("parts", "platfrom")
+    assert done.code == 2 and "invalid choice: 'platfrom'" in done.err
+    done = lastro("show", ".", "first")
+    assert done.code == 2 and "invalid int value: 'first'" in done.err
+    assert lastro("plan").code == 2
+
+
+# Campaigns that are none, or no longer
+
+READERS = (
+    ["status"],
+    ["results"],
+    ["results", "--json"],
+    ["report"],
+    ["resume"],
+    ["show", "1"],
+    ["show", "1", "--json"],
+)
+
+
+def words(reader: list[str], directory: object) -> list[object]:
+    return [reader[0], directory, *reader[1:]]
+
+
+@pytest.fixture(scope="module")
+def campaign(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = Bench(tmp_path_factory.mktemp("whole"))
+    assert place.run({"level": ["a", "b"], "fault": ["none", "always-invalid"]}, calibration="good").code == 0
+    return place.directory
+
+
+@pytest.fixture
+def copy(campaign: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(campaign, tmp_path / "copy")
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_no_campaign_there(tmp_path: Path, reader: list[str]) -> None:
+    is_error(lastro(*words(reader, tmp_path)), 2, "holds no campaign", "the directory that `lastro run` named")
+    is_error(lastro(*words(reader, tmp_path / "nowhere")), 2, "holds no campaign")
+    is_error(lastro(*words(reader, "/etc/passwd")), 2, "holds no campaign")
+    is_error(lastro(*words(reader, "x" * 5_000)), 2, "cannot be read: File name too long")
+
+
+@pytest.mark.parametrize("number", ["0", "-1", "9", "99999999999999999999999999"])
+def test_no_such_trial(campaign: Path, number: str) -> None:
+    is_error(lastro("show", campaign, "--", number), 2, f"has no trial {number}", "numbered 1 to 8")
+    is_error(lastro("show", campaign, 1, "--attempt", 10**30), 2, "trial 1 has no attempt")
+
+
+def _random_bytes(file: Path) -> None:
+    file.write_bytes(random.Random(1).randbytes(40_000))
+
+
+def _text(file: Path) -> None:
+    file.write_text("not a database at all, but long enough to be looked at\n" * 300)
+
+
+def _empty(file: Path) -> None:
+    file.write_bytes(b"")
+
+
+def _truncate(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 3])
+
+
+def _another_database(file: Path) -> None:
+    file.unlink()
+    with closing(sqlite3.connect(file)) as db:
+        db.execute("CREATE TABLE cats(name)")
+
+
+def _lose(sql: str) -> Callable[[Path], None]:
+    def damage(file: Path) -> None:
+        with closing(sqlite3.connect(file, isolation_level=None)) as db:
+            db.execute(sql)
+
+    return damage
+
+
+DAMAGES = {
+    "random bytes": _random_bytes,
+    "text": _text,
+    "empty": _empty,
+    "truncated": _truncate,
+    "another database": _another_database,
+    "no study": _lose("DELETE FROM meta WHERE key = 'study'"),
+    "a study that is no JSON": _lose("UPDATE meta SET value = '{' WHERE key = 'study'"),
+    "a study of other keys": _lose("""UPDATE meta SET value = '{"x": 1}' WHERE key = 'study'"""),
+    "a format that is no number": _lose("""UPDATE meta SET value = '"one"' WHERE key = 'format'"""),
+    "levels that are no JSON": _lose("UPDATE treatment SET levels = 'a'"),
+    "no trials": _lose("DROP TABLE trial"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_campaign(copy: Path, damage: str) -> None:
+    DAMAGES[damage](copy / "campaign.db")
+    for reader in READERS:
+        error = is_error(lastro(*words(reader, copy)), 5, str(copy / "campaign.db"))
+        assert damage not in ("random bytes", "another database") or "not a readable campaign" in error
+
+
+def test_any_damage_is_told(campaign: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Sixty campaigns with a few bytes flipped anywhere: the old results, or one error."""
+    original = (campaign / "campaign.db").read_bytes()
+    seed = random.SystemRandom().randrange(10**6)
+    chance = random.Random(seed)
+    codes = set()
+    for _ in range(60):
+        data = bytearray(original)
+        for _ in range(chance.choice((1, 5, 50, 500))):
+            data[chance.randrange(len(data))] = chance.randrange(256)
+        directory = tmp_path / "flipped"
+        shutil.rmtree(directory, ignore_errors=True)
+        directory.mkdir()
+        (directory / "campaign.db").write_bytes(data)
+        for argv in (["results", directory, "--json"], ["status", directory], ["show", directory, 1, "--json"]):
+            code = main([str(word) for word in argv])
+            err = capsys.readouterr().err
+            codes.add(code)
+            assert code in (0, 2, 5) and "defect" not in err, (seed, argv, err)
+    assert codes >= {0, 5}
+
+
+def test_a_campaign_of_a_newer_lastro(copy: Path) -> None:
+    _lose("UPDATE meta SET value = '2' WHERE key = 'format'")(copy / "campaign.db")
+    for reader in READERS:
+        is_error(lastro(*words(reader, copy)), 5, "written by a newer Lastro (format 2", "update Lastro")
+
+
+def test_a_campaign_of_a_scenario_that_is_not_here(campaign: Path) -> None:
+    """Its results need no scenario; to go on, one needs it."""
+    nobodys = {"LASTRO_PARTS": ""}
+    assert lastro("results", campaign, env=nobodys).code == 0
+    assert lastro("status", campaign, env=nobodys).code == 0
+    is_error(lastro("resume", campaign, env=nobodys), 2, "no scenario is named 'synthetic'")
+
+
+def test_parts_that_cannot_be_loaded(tmp_path: Path) -> None:
+    folder = tmp_path / "parts" / "anomalies"
+    folder.mkdir(parents=True)
+    (folder / "needy.py").write_text("import a_module_that_nobody_has\n")
+    listed = lastro("parts", "anomaly", env={"LASTRO_PARTS": str(tmp_path / "parts")})
+    assert listed.code == 0 and "No module named 'a_module_that_nobody_has'" in listed.out
+    assert lastro("parts", env={"LASTRO_PARTS": "/nowhere"}).code == 0
+
+
+# Places that cannot be written to
+
+
+def test_an_output_that_cannot_be_a_directory(bench: Bench) -> None:
+    study, file = bench.write(), bench.home / "file"
+    file.write_text("precious")
+    is_error(lastro("run", study, "-o", file), 2, f"{file} is not a directory")
+    is_error(lastro("run", study, "-o", file / "below"), 2, f"{file} is not a directory")
+    is_error(lastro("run", study, "-o", "/proc/here"), 2, "/proc")
+    is_error(lastro("run", study, "-o", "x" * 5_000), 2, "File name too long")
+    assert file.read_text() == "precious"
+
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become somebody else or to mount")
+
+
+def as_nobody(*argv: object, cwd: str = "/") -> Finished:
+    """As a user without any rights. The interpreter of a development checkout may lie in root's home, and is then lent
+    to nobody by the one capability of reading everything."""
+    lent = [] if _readable_by_nobody() else ["--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"]
+    nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *lent]
+    done = subprocess.run(
+        [*nobody, sys.executable, "-B", "-m", "lastro", *map(str, argv)],
+        capture_output=True, text=True, timeout=60, cwd=cwd, env={**ENVIRONMENT, "HOME": "/nonexistent"},
+    )  # fmt: skip
+    assert "Traceback" not in done.stderr, done.stderr
+    return Finished(done.returncode, done.stdout, done.stderr)
+
+
+def _readable_by_nobody() -> bool:
+    needed = [Path(sys.executable).resolve(), Path(os.__file__), PARTS, Path(main.__code__.co_filename)]
+    return all(place.stat().st_mode & 0o005 for file in needed for place in (file, *file.parents))
+
+
+@pytest.fixture
+def public(copy: Path) -> Iterator[Path]:
+    """A campaign that anybody may read and root alone may write; its directory's parents too."""
+    for place in copy.parents:
+        if place.owner() == "root" and place.is_relative_to("/tmp") and place != Path("/tmp"):
+            place.chmod(0o755)
+    copy.chmod(0o755)
+    for file in copy.iterdir():
+        file.chmod(0o644)
+    yield copy
+
+
+@needs_root
+def test_without_root_it_says_what_needs_root(public: Path, tmp_path: Path) -> None:
+    study = public.parent / "chain.toml"
+    study.write_text(chain())
+    real = public.parent / "real"
+    real.mkdir(0o777)
+    real.chmod(0o777)
+    for argv in (["run", study], ["doctor"], ["clean"], ["image"]):
+        error = is_error(as_nobody(*argv), 3, f"`lastro {argv[0]}`", "needs root", "need no root")
+        assert "plan" in as_nobody(*argv).err and "report" in as_nobody(*argv).err, error
+
+
+@needs_root
+def test_resuming_a_real_campaign_needs_root(public: Path) -> None:
+    """The synthetic one does not: so make it look like a chain's."""
+    db = public / "campaign.db"
+    _lose("""UPDATE meta SET value = replace(value, '"scenario": "synthetic"', '"scenario": "chain"')""")(db)
+    public.chmod(0o777)
+    for file in public.iterdir():
+        file.chmod(0o666)
+    is_error(as_nobody("resume", public), 3, "`lastro resume`", "needs root")
+
+
+@needs_root
+def test_what_needs_no_root(public: Path) -> None:
+    place = public.parent / "nobodys"
+    place.mkdir()
+    os.chown(place, 65534, 65534)
+    study = public.parent / "chain.toml"
+    study.write_text(chain())
+    plan = as_nobody("plan", study)
+    assert plan.code == 0 and "availability was not probed" in plan.out
+    for argv in (
+        ["results", public], ["results", public, "--json"], ["results", public, "--csv", place / "all.csv"],
+        ["report", public, "-o", place / "page.html"], ["status", public], ["show", public, 1], ["parts"], ["schema"],
+        ["plan", "paper:kagami2017"], ["--help"],
+    ):  # fmt: skip
+        done = as_nobody(*argv)
+        assert done.code == 0, (argv, done)
+    assert as_nobody("new", "study.toml", cwd=str(place)).code == 0
+    assert {file.name for file in place.iterdir()} == {"all.csv", "page.html", "study.toml"}
+    (place / "mine.toml").write_text(study_text(replicates=1))
+    assert as_nobody("run", "mine.toml", "-o", "mine", cwd=str(place)).code == 0, "a scenario without a host"
+
+
+@needs_root
+def test_places_that_nobody_may_write_to(public: Path) -> None:
+    study = public.parent / "mine.toml"
+    study.write_text(study_text(replicates=1))
+    is_error(as_nobody("run", study, "-o", public.parent / "campaign-2"), 2, "cannot be written to")
+    is_error(as_nobody("report", public), 5, "cannot be written")
+    is_error(as_nobody("results", public, "--csv", public / "x.csv"), 5, "cannot be written")
+    is_error(as_nobody("new", public / "x.toml"), 2, "cannot be written")
+    is_error(as_nobody("resume", public), 5, str(public / "campaign.db"))
+
+
+@needs_root
+@pytest.mark.skipif(not _readable_by_nobody(), reason="nobody reads everything here, by the capability lent to it")
+def test_a_campaign_that_nobody_may_read(public: Path) -> None:
+    (public / "campaign.db").chmod(0o600)
+    is_error(as_nobody("results", public), 5, "campaign.db")
+    public.chmod(0o700)
+    is_error(as_nobody("status", public), 2, "Permission denied")
+
+
+# A disk that is full
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "lastro-test", disk], check=True, timeout=20)
+    try:
+        yield disk
+    finally:
+        subprocess.run(["umount", "--lazy", disk], check=True, timeout=20)
+
+
+@pytest.mark.root
+@needs_root
+def test_a_full_disk_in_mid_campaign(bench: Bench, small_disk: Path) -> None:
+    """One error, nothing lost; with space again it goes on to the same end."""
+    study = bench.write({"level": ["a", "b"]}, replicates=20, samples=4_000)  # a trial takes some 30 kB
+    full = lastro("run", study, "-o", small_disk / "campaign", "--no-report")
+    error = full.err.splitlines()[-2:]
+    assert full.code == 5 and error[0].startswith("lastro: ") and full.err.count("lastro: ") == 1, full
+    assert "free some space" in error[1] and "lastro resume" in error[1]
+    before = rows(small_disk / "campaign")
+    n_before = sum(row[3] == "valid" for row in before)
+    assert 3 < n_before < 40
+    assert lastro("status", small_disk / "campaign").code == 0
+    assert lastro("results", small_disk / "campaign").code == 0
+    again = lastro("resume", small_disk / "campaign", "--no-report")
+    assert again.code == 5 and again.err.count("lastro: ") == 1, again
+
+    subprocess.run(["mount", "-o", "remount,size=32m", small_disk], check=True, timeout=20)
+    assert lastro("resume", small_disk / "campaign", "--no-report").code == 0
+    after = rows(small_disk / "campaign")
+    assert after[:n_before] == before[:n_before]
+    assert all(row[3:] == ("valid", 1) for row in after) and len(after) == 40
+    assert lastro("show", small_disk / "campaign", n_before, "--json").json["attempts"][0]["valid"]
+
+
+@pytest.mark.root
+@needs_root
+@pytest.mark.parametrize("free_kib", [0, 4, 16, 40, 60, 100])
+def test_a_disk_that_is_full_from_the_start(bench: Bench, small_disk: Path, free_kib: int) -> None:
+    """However little is left, it is one error, and a whole campaign or none."""
+    ballast = small_disk / "ballast"
+    ballast.write_bytes(bytes(2**20 - 2**10 * (free_kib + 8)))
+    with open(ballast, "ab", buffering=0) as file:  # what the file system itself took is not known before
+        while True:
+            free = os.statvfs(small_disk).f_bavail * os.statvfs(small_disk).f_frsize
+            if free <= free_kib * 1024:
+                break
+            file.write(bytes(min(free - free_kib * 1024, 4096)))
+    study = bench.write({"level": ["a", "b"]}, replicates=2, samples=10_000)
+    directory = small_disk / "campaign"
+    full = lastro("run", study, "-o", directory, "--no-report")
+    assert full.code == 5 and full.err.count("lastro: ") == 1, full
+    ballast.unlink()
+    if (directory / "campaign.db").exists():
+        assert lastro("resume", directory, "--no-report").code == 0
+    else:
+        assert lastro("run", study, "-o", directory, "--no-report").code == 0
+    assert [row[3:] for row in rows(directory)] == [("valid", 1)] * 4
+
+
+# Two at once
+
+
+def test_two_resumes_of_one_campaign(bench: Bench) -> None:
+    """Without a host there is no lock on it; the database still gives each trial one final state."""
+    process = bench.begin({"level": ["a", "b"]}, trial_s=0.2, replicates=3)
+    bench.wait_until_done(1)
+    second = start("resume", bench.directory, "--no-report")
+    assert finish(process).code == 0
+    assert finish(second).code == 0
+    assert all(row[3] == "valid" for row in rows(bench.directory))
+
+
+def test_a_reader_that_stops_reading(campaign: Path) -> None:
+    """`lastro show … | head -1`"""
+    argv = [sys.executable, "-m", "lastro", "results", str(campaign), "--csv", "-"]
+    process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENVIRONMENT)
+    assert process.stdout is not None and process.stderr is not None
+    process.stdout.close()
+    until(lambda: process.poll() is not None, "its end")
+    assert process.stderr.read() == b""
+    process.stderr.close()

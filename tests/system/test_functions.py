@@ -1,0 +1,344 @@
+"""Functions at work between a real source and a real sink: what must pass passes, what must not does not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from lastro import registry
+from lastro.errors import CommandTimeout, LastroError
+from lastro.functions._click import configuration
+from lastro.functions.base import Function, Path
+from lastro.functions.dpi import SIGNATURE
+from lastro.functions.firewall import BLOCKED_PORTS, BLOCKED_SOURCES
+from lastro.host.base import Process
+from lastro.platforms.base import InstanceSpec
+from lastro.scenarios._deploy import Chain, deployed
+from lastro.scenarios.base import PlatformPool
+from lastro.scenarios.chain import ChainScenario
+from lastro.testbed import Testbed
+
+pytestmark = pytest.mark.root
+
+SINK, SOURCE = Path().sink, Path().source
+OUTSIDE = Path().outside_address
+PATIENCE_S = 3.0
+SILENCE_S = 0.5
+
+
+@contextmanager
+def chain_of(testbed: Testbed, pool: PlatformPool, function: str, where: tuple[str, str]) -> Iterator[Chain]:
+    platform, attachment = where
+    part = registry.get("attachment", attachment)()
+    with deployed(testbed, pool.get(platform), part, registry.get("function", function)()) as chain:
+        yield chain
+
+
+EVERYWHERE = [("runc", "veth-direct"), ("docker", "veth-bridge"), ("native", "macvlan-bridge")]
+
+
+@pytest.fixture(scope="module", params=EVERYWHERE, ids="+".join)
+def firewall(request: pytest.FixtureRequest, testbed: Testbed, pool: PlatformPool) -> Iterator[Chain]:
+    with chain_of(testbed, pool, "firewall", request.param) as chain:
+        yield chain
+
+
+@pytest.fixture(scope="module", params=EVERYWHERE[:2], ids="+".join)
+def dpi(request: pytest.FixtureRequest, testbed: Testbed, pool: PlatformPool) -> Iterator[Chain]:
+    with chain_of(testbed, pool, "dpi", request.param) as chain:
+        yield chain
+
+
+@pytest.fixture(scope="module", params=EVERYWHERE[:2], ids="+".join)
+def nat(request: pytest.FixtureRequest, testbed: Testbed, pool: PlatformPool) -> Iterator[Chain]:
+    with chain_of(testbed, pool, "nat", request.param) as chain:
+        yield chain
+
+
+@pytest.fixture(scope="module")
+def forwarding(testbed: Testbed, pool: PlatformPool) -> Iterator[Chain]:
+    with chain_of(testbed, pool, "none", EVERYWHERE[0]) as chain:
+        yield chain
+
+
+@contextmanager
+def listening(chain: Chain, protocol: str, port: int, answer: str = "") -> Iterator[Process]:
+    """A sink that prints what it gets, and says on standard error who sent it. It ends by itself in any case."""
+    flag = "-u" if protocol == "udp" else "-N"
+    listener = chain.sink.spawn(
+        ["sh", "-c", f'(printf "%s" "{answer}"; sleep 2) | timeout 15 nc -n -v -l {flag} {port}']
+    )  # fmt: skip
+    try:
+        wanted = f"for n in $(seq 100); do ss -Hln --{protocol} sport = :{port} | grep -q . && exit; sleep 0.02; done; exit 1"
+        chain.sink.run(["sh", "-c", wanted])
+        yield listener
+    finally:
+        listener.stop()
+        chain.sink.run(["sh", "-c", "for p in $(ss -Hlnptu | grep -o 'pid=[0-9]*' | cut -d= -f2); do kill $p; done"])
+
+
+def send(chain: Chain, protocol: str, port: int, text: str) -> str:
+    """What comes back. The sender gives up soon, whether or not anybody listens."""
+    flags = ["-u", "-w", "1"] if protocol == "udp" else ["-N", "-w", "1"]
+    done = chain.source.run(["timeout", "4", "nc", "-n", *flags, SINK, str(port)], stdin=f"{text}\n", check=False)
+    return done.text
+
+
+def passes(chain: Chain, protocol: str, port: int, text: str = "hello") -> bool:
+    with listening(chain, protocol, port) as listener:
+        send(chain, protocol, port, text)
+        try:
+            return listener.wait_line(text, SILENCE_S) == f"{text}\n"
+        except CommandTimeout:
+            return False
+
+
+def counters(chain: Chain) -> dict[str, int]:
+    return chain.function.counters(chain.instances["function"])
+
+
+def detoured(chain: Chain) -> int:
+    netns = chain.instances["function"].netns
+    links = chain.instances["function"].testbed.host.run_json(
+        ["ip", "-n", netns, "-j", "-s", "link", "show", "detour1"]
+    )
+    packets: int = links[0]["stats64"]["rx"]["packets"]
+    return packets
+
+
+# No function
+
+
+@pytest.mark.parametrize("protocol", ["tcp", "udp"])
+@pytest.mark.parametrize("port", [9, 5000])
+def test_plain_forwarding_passes_everything_and_counts_it(forwarding: Chain, protocol: str, port: int) -> None:
+    before = counters(forwarding)["crossed"]
+    assert passes(forwarding, protocol, port)
+    assert counters(forwarding)["crossed"] > before
+    assert counters(forwarding).keys() == {"crossed"}
+
+
+def test_without_forwarding_nothing_gets_through(testbed: Testbed, forwarding: Chain) -> None:
+    """There is one way, and it leads through the function."""
+    netns = forwarding.instances["function"].netns
+    switch = "/proc/sys/net/ipv4/ip_forward"
+    ping = ["ping", "-n", "-c", "1", "-W", "1", SINK]
+    assert forwarding.source.run(ping, check=False).returncode == 0
+    testbed.host.run(["nsenter", f"--net=/run/netns/{netns}", "sh", "-c", f"echo 0 > {switch}"])
+    assert forwarding.source.run(ping, check=False).returncode != 0
+    testbed.host.run(["nsenter", f"--net=/run/netns/{netns}", "sh", "-c", f"echo 1 > {switch}"])
+    assert forwarding.source.run(ping, check=False).returncode == 0
+
+
+# Firewall
+
+
+@pytest.mark.parametrize("protocol", ["tcp", "udp"])
+@pytest.mark.parametrize("port", [BLOCKED_PORTS[1], 445])
+def test_the_firewall_stops_blocked_ports(firewall: Chain, protocol: str, port: int) -> None:
+    before = counters(firewall)
+    assert not passes(firewall, protocol, port)
+    assert counters(firewall)["blocked"] > before["blocked"]
+    assert counters(firewall)["crossed"] > before["crossed"]  # they were seen, then dropped
+
+
+@pytest.mark.parametrize("protocol", ["tcp", "udp"])
+@pytest.mark.parametrize("port", [10, 446, 5201])
+def test_the_firewall_passes_all_other_ports(firewall: Chain, protocol: str, port: int) -> None:
+    before = counters(firewall)["blocked"]
+    assert passes(firewall, protocol, port)
+    assert counters(firewall)["blocked"] == before
+
+
+@pytest.mark.parametrize("network", BLOCKED_SOURCES)
+def test_the_firewall_stops_blocked_sources(testbed: Testbed, firewall: Chain, network: str) -> None:
+    address = network.replace(".0/24", ".5")
+    source = firewall.source.netns
+    testbed.host.run(["ip", "-n", source, "address", "add", f"{address}/32", "dev", "out0"])
+    before = counters(firewall)["blocked"]
+    firewall.source.run(["ping", "-n", "-c", "2", "-i", "0.1", "-W", "1", "-I", address, SINK], check=False)
+    assert counters(firewall)["blocked"] == before + 2
+    testbed.host.run(["ip", "-n", source, "address", "del", f"{address}/32", "dev", "out0"])
+
+
+def test_the_firewall_passes_pings(firewall: Chain) -> None:
+    before = counters(firewall)["blocked"]
+    firewall.source.run(["ping", "-n", "-c", "2", "-i", "0.1", "-W", "1", SINK])
+    assert counters(firewall)["blocked"] == before
+
+
+# Deep packet inspection
+
+
+@pytest.mark.parametrize("protocol", ["tcp", "udp"])
+@pytest.mark.parametrize("payload", [f"GET / {SIGNATURE}: 1", SIGNATURE, "x" * 700 + SIGNATURE])
+def test_a_payload_with_the_signature_takes_the_detour_and_arrives(dpi: Chain, protocol: str, payload: str) -> None:
+    before = detoured(dpi)
+    assert passes(dpi, protocol, 5000, payload)
+    assert detoured(dpi) == before + 1
+
+
+@pytest.mark.parametrize("protocol", ["tcp", "udp"])
+@pytest.mark.parametrize("payload", ["GET / HTTP/1.1", SIGNATURE[:-1], SIGNATURE.lower()])
+def test_a_payload_without_it_does_not(dpi: Chain, protocol: str, payload: str) -> None:
+    before, crossed = detoured(dpi), counters(dpi)["crossed"]
+    assert passes(dpi, protocol, 5000, payload)
+    assert detoured(dpi) == before
+    assert counters(dpi)["crossed"] > crossed
+
+
+# Network address translation
+
+
+@pytest.mark.parametrize("protocol", ["tcp", "udp"])
+def test_the_sink_sees_the_functions_address(nat: Chain, protocol: str) -> None:
+    before = counters(nat)
+    with listening(nat, protocol, 5000) as listener:
+        send(nat, protocol, 5000, "who am I")
+        assert listener.wait_line("who am I", PATIENCE_S)
+        words = listener.stop().error_text
+    assert re.search(rf"Connection received on {re.escape(OUTSIDE)} \d+", words), words
+    after = counters(nat)
+    assert after["translated"] == before["translated"] + 1  # a flow, not its packets
+    assert after["crossed"] > before["crossed"]
+
+
+def test_without_translation_it_sees_the_source(forwarding: Chain) -> None:
+    with listening(forwarding, "tcp", 5000) as listener:
+        send(forwarding, "tcp", 5000, "who am I")
+        assert listener.wait_line("who am I", PATIENCE_S)
+        assert f"Connection received on {SOURCE} " in listener.stop().error_text
+
+
+@pytest.mark.parametrize("protocol", ["tcp", "udp"])
+def test_answers_find_their_way_back(nat: Chain, protocol: str) -> None:
+    with listening(nat, protocol, 5000, answer="an answer") as listener:
+        back = send(nat, protocol, 5000, "a question")
+        assert listener.wait_line("a question", PATIENCE_S)
+    assert back == "an answer"
+    nat.source.run(["ping", "-n", "-c", "1", "-W", "1", SINK])
+
+
+# Counters of functions that are not there
+
+
+def test_an_instance_without_a_function_counts_nothing(testbed: Testbed, pool: PlatformPool) -> None:
+    with pool.get("runc").start(testbed, InstanceSpec("plain", "plain")) as instance:
+        assert registry.get("function", "nat")().counters(instance) == {}
+
+
+# Click. No host of ours has one (Debian packages none): what follows looks at the text of the configurations, which
+# were written from the documentation of Click's elements and have not been run for real.
+
+FUNCTIONS = sorted(registry.names("function"))
+EXPECTED_BODIES = {
+    "none": "input[0] -> [0]output; input[1] -> [1]output;",
+    "firewall": (
+        "input[0] -> IPFilter(deny src net 198.18.66.0/24 || src net 198.19.66.0/24, deny dst port 7 || dst port 9 || "
+        "dst port 13 || dst port 19 || dst port 23 || dst port 135 || dst port 137 || dst port 138 || dst port 139 || "
+        "dst port 445, allow all) -> [0]output; input[1] -> [1]output;"
+    ),
+    "dpi": (
+        "input[0] -> inspect :: Search(X-Lastro-Suspect); inspect[1] -> [0]output; inspect[0] -> StripToNetworkHeader -> "
+        "suspects :: Counter -> Queue -> Unqueue -> [0]output; input[1] -> [1]output;"
+    ),
+    "nat": (
+        "flows :: IPRewriter(pattern 198.18.1.1 1024-65535 - - 0 1, drop); "
+        "pings :: ICMPPingRewriter(pattern 198.18.1.1 1024-65535 - - 0 1, drop); "
+        "there :: IPClassifier(tcp or udp, icmp type echo); back :: IPClassifier(tcp or udp, icmp type echo-reply); "
+        "input[0] -> there; there[0] -> [0]flows; there[1] -> [0]pings; "
+        "input[1] -> back; back[0] -> [1]flows; back[1] -> [1]pings; "
+        "flows[0] -> [0]output; pings[0] -> [0]output; flows[1] -> [1]output; pings[1] -> [1]output;"
+    ),
+}
+
+
+def function(name: str) -> Function:
+    made: Function = registry.get("function", name)()
+    return made
+
+
+def statements(text: str) -> list[str]:
+    """Those of a Click configuration at its top level, without comments and compound elements."""
+    text = re.sub(r"//.*", "", text)
+    text = re.sub(r"elementclass \w+ \{.*?\}", "", text, flags=re.DOTALL)
+    return [" ".join(statement.split()) for statement in text.split(";") if statement.strip()]
+
+
+def bare(statement: str) -> str:
+    """Without arguments, which hold arrows and names of their own."""
+    while (shorter := re.sub(r"\([^()]*\)", "", statement)) != statement:
+        statement = shorter
+    return statement
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_the_click_body_of_each_function(name: str) -> None:
+    """Not run for real: there is no Click here."""
+    assert function(name).click(Path()) == EXPECTED_BODIES[name]
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_every_element_of_a_click_configuration_is_named_and_joined(name: str) -> None:
+    """Not run for real: there is no Click here."""
+    text = configuration(function(name).click(Path()), Path())
+    declared = set(re.findall(r"(\w+) :: ", " ; ".join(bare(each) for each in statements(text))))
+    joined = [bare(each) for each in statements(text) if "->" in each]
+    used = {word.strip() for each in joined for word in re.split(r"->|\[\d\]|::", each)} - {""}
+    classes = {word for word in used if word[0].isupper()}
+    assert used - classes <= declared
+    assert {re.sub(r"_(inside|outside)$", "", each) for each in declared} == {"from", "to", "kind", "arp", "function"}
+    assert text.count("{") == text.count("}") == 1
+    assert text.count("(") == text.count(")")
+    for statement in joined:
+        assert len(statement.split("->")) >= 2
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_click_configuration_serves_both_directions_and_arp(name: str) -> None:
+    """Not run for real: there is no Click here."""
+    found = statements(configuration(function(name).click(Path()), Path()))
+    for side, interface, address in (("inside", "in0", "198.18.0.1"), ("outside", "out0", OUTSIDE)):
+        assert f"from_{side} :: FromDevice({interface}, SNIFFER false, PROMISC false)" in found
+        assert f"to_{side} :: Queue(4096) -> ToDevice({interface})" in found
+        assert f"arp_{side} :: ARPQuerier({address}, {interface}:eth)" in found
+        assert f"kind_{side}[0] -> ARPResponder({address} {interface}:eth) -> to_{side}" in found
+        assert f"kind_{side}[1] -> [1]arp_{side}" in found
+        assert f"arp_{side} -> to_{side}" in found
+    assert "kind_inside[2] -> Strip(14) -> CheckIPHeader -> DecIPTTL -> [0]function" in found
+    assert f"function[0] -> SetIPAddress({SINK}) -> [0]arp_outside" in found
+    assert "kind_outside[2] -> Strip(14) -> CheckIPHeader -> DecIPTTL -> [1]function" in found
+    assert f"function[1] -> SetIPAddress({SOURCE}) -> [0]arp_inside" in found
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_click_without_click_is_honestly_unavailable(testbed: Testbed, scenario: ChainScenario, name: str) -> None:
+    if (testbed.image.tree / "usr/local/bin/click").exists():
+        pytest.fail("this host has a Click: run the configurations for real, and test that")
+    config = {setting.name: setting.default for setting in scenario.settings} | {
+        "platform": "runc", "attachment": "veth-direct", "isolation": "none", "function": name, "anomaly": "none",
+    }  # fmt: skip
+    assert scenario.availability(config)
+    found = scenario.availability(config | {"implementation": "click"})
+    assert not found
+    assert "click" in str(found.reason)
+    assert "build Click" in str(found.remedy)
+
+
+@pytest.fixture(scope="module")
+def scenario(testbed: Testbed) -> Iterator[ChainScenario]:
+    made = ChainScenario(testbed)
+    yield made
+    made.close()
+
+
+def test_click_is_never_silently_replaced_by_the_kernel(testbed: Testbed, pool: PlatformPool) -> None:
+    direct = registry.get("attachment", "veth-direct")()
+    with (
+        pytest.raises(LastroError, match="click"),
+        deployed(testbed, pool.get("runc"), direct, function("nat"), implementation="click"),
+    ):
+        pytest.fail("a chain without its function was deployed")

@@ -1,0 +1,139 @@
+"""Dependencies point downwards only, and what is pure imports nothing that does I/O: DESIGN.md, "Layout"."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import lastro
+
+SOURCE = Path(lastro.__file__).parent
+
+# From the bottom to the top. A module may import what is on a lower line, and what is in its own package.
+# Packages on one line do not know each other.
+LAYERS = (
+    ("errors", "results.samples"),
+    ("units", "registry", "stats", "papers", "host.base"),
+    ("study", "validity"),
+    ("results",),
+    ("host",),
+    ("image",),
+    ("testbed",),
+    ("platforms",),
+    ("attachments", "isolation", "functions", "anomalies", "instruments", "meters"),
+    ("scenarios",),
+    ("campaign", "report"),
+    ("cli",),
+    ("__main__",),
+)
+RANKS = {package: rank for rank, packages in enumerate(LAYERS) for package in packages}
+
+PURE = ("study", "stats", "report.model", "report.ledgers", "results.samples", "validity", "units", "errors")
+IO = {
+    "asyncio", "duckdb", "fcntl", "http", "importlib.metadata", "io", "multiprocessing", "os", "select", "shutil",
+    "socket", "sqlite3", "subprocess", "tempfile", "threading", "urllib",
+}  # fmt: skip
+# `study.load` reads the one file that it is given, and nothing else.
+PURE_BUT_FOR = {"study.load": {"pathlib"}}
+
+
+def modules() -> dict[str, Path]:
+    """Modules by their name below `lastro`."""
+    files = {file: file.relative_to(SOURCE).with_suffix("").parts for file in SOURCE.rglob("*.py")}
+    return {".".join(part for part in parts if part != "__init__"): file for file, parts in files.items() if parts}
+
+
+def imports(file: Path, *, at_run_time_only: bool = False) -> Iterator[str]:
+    """Full names of what a file imports, wherever in it; with `from M import N`, both M and M.N."""
+    tree = ast.parse(file.read_text())
+    skipped = {
+        id(inner)
+        for node in ast.walk(tree)
+        if at_run_time_only and isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        for child in node.body
+        for inner in ast.walk(child)
+    }
+    for node in ast.walk(tree):
+        if id(node) in skipped:
+            continue
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{file}: relative import"
+            yield str(node.module)
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def layer(module: str) -> str:
+    """The longest entry of the table that a module belongs to."""
+    fitting = [package for package in RANKS if module == package or module.startswith(package + ".")]
+    assert fitting, f"lastro.{module} belongs to no layer: give it one in this table"
+    return max(fitting, key=len)
+
+
+def inner_imports(module: str, file: Path) -> set[str]:
+    """Modules of Lastro that a file imports, below `lastro`."""
+    known = modules()
+    found = {name.removeprefix("lastro.") for name in imports(file) if name.startswith("lastro.")}
+    return {name for name in found if name in known} - {module, ""}
+
+
+@pytest.mark.parametrize("module", sorted(set(modules()) - {""}))
+def test_dependencies_point_downwards_only(module: str) -> None:
+    own = layer(module)
+    for imported in sorted(inner_imports(module, modules()[module])):
+        other = layer(imported)
+        same_package = own.split(".")[0] == other.split(".")[0] and RANKS[own] >= RANKS[other]
+        if not same_package:
+            assert RANKS[other] < RANKS[own], f"lastro.{module} ({own}) imports lastro.{imported} ({other})"
+
+
+def test_no_module_imports_itself_in_a_circle() -> None:
+    graph = {module: inner_imports(module, file) for module, file in modules().items() if module}
+    done: set[str] = set()
+
+    def visit(module: str, way: tuple[str, ...]) -> None:
+        assert module not in way, " -> ".join([*way, module])
+        if module not in done:
+            for imported in sorted(graph.get(module, ())):
+                if (imported, module) not in LATE:
+                    visit(imported, (*way, module))
+            done.add(module)
+
+    for module in graph:
+        visit(module, ())
+
+
+# (imported, importer): inside a function, because each needs the other only when it runs.
+LATE = {("functions._click", "functions.base")}
+
+
+def pure_modules() -> list[str]:
+    return sorted(
+        module for module in modules() if any(module == pure or module.startswith(pure + ".") for pure in PURE)
+    )
+
+
+@pytest.mark.parametrize("module", pure_modules())
+def test_pure_modules_do_no_io(module: str) -> None:
+    used = set(imports(modules()[module], at_run_time_only=True))
+    forbidden = {name for name in used if name in IO or name.split(".")[0] in IO or name.startswith("lastro.host")}
+    assert forbidden - PURE_BUT_FOR.get(module, set()) == set()
+    assert "pathlib" not in used - PURE_BUT_FOR.get(module, set())
+    for imported in used & {f"lastro.{name}" for name in modules()}:
+        name = imported.removeprefix("lastro.")
+        assert name in pure_modules() or name in {"", "stats", "study"}, f"lastro.{module} imports {imported}"
+
+
+def test_the_table_names_what_exists() -> None:
+    known = modules()
+    assert set(RANKS) <= set(known), "a layer that is gone"
+    assert set(PURE) <= set(known)
+
+
+def test_io_is_what_the_standard_library_calls_it() -> None:
+    assert {name.split(".")[0] for name in IO} - {"duckdb"} <= sys.stdlib_module_names
