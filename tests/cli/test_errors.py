@@ -201,6 +201,8 @@ DAMAGES = {
 def test_a_damaged_campaign(copy: Path, damage: str) -> None:
     DAMAGES[damage](copy / "campaign.db")
     for reader in READERS:
+        if reader[0] == "show" and damage in ("no study", "a study that is no JSON", "a study of other keys"):
+            continue  # a trial shown alone does not ask for all of the study
         error = is_error(lastro(*words(reader, copy)), 5, str(copy / "campaign.db"))
         assert damage not in ("random bytes", "another database") or "not a readable campaign" in error
 
@@ -258,7 +260,7 @@ def test_an_output_that_cannot_be_a_directory(bench: Bench) -> None:
     file.write_text("precious")
     is_error(lastro("run", study, "-o", file), 2, f"{file} is not a directory")
     is_error(lastro("run", study, "-o", file / "below"), 2, f"{file} is not a directory")
-    is_error(lastro("run", study, "-o", "/proc/here"), 2, "/proc")
+    is_error(lastro("run", study, "-o", "/proc/here"), 5, "/proc/here")
     is_error(lastro("run", study, "-o", "x" * 5_000), 2, "File name too long")
     assert file.read_text() == "precious"
 
@@ -273,7 +275,7 @@ def as_nobody(*argv: object, cwd: str = "/") -> Finished:
     nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *lent]
     done = subprocess.run(
         [*nobody, sys.executable, "-B", "-m", "lastro", *map(str, argv)],
-        capture_output=True, text=True, timeout=60, cwd=cwd, env={**ENVIRONMENT, "HOME": "/nonexistent"},
+        capture_output=True, text=True, timeout=60, cwd=cwd, env={**ENVIRONMENT, "MPLCONFIGDIR": "/tmp"},
     )  # fmt: skip
     assert "Traceback" not in done.stderr, done.stderr
     return Finished(done.returncode, done.stdout, done.stderr)

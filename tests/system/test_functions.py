@@ -26,54 +26,40 @@ pytestmark = pytest.mark.root
 SINK, SOURCE = Path().sink, Path().source
 OUTSIDE = Path().outside_address
 PATIENCE_S = 3.0
-SILENCE_S = 0.5
+SILENCE_S = 0.3
 
-
-@contextmanager
-def chain_of(testbed: Testbed, pool: PlatformPool, function: str, where: tuple[str, str]) -> Iterator[Chain]:
-    platform, attachment = where
-    part = registry.get("attachment", attachment)()
-    with deployed(testbed, pool.get(platform), part, registry.get("function", function)()) as chain:
-        yield chain
-
-
-EVERYWHERE = [("runc", "veth-direct"), ("docker", "veth-bridge"), ("native", "macvlan-bridge")]
-
-
-@pytest.fixture(scope="module", params=EVERYWHERE, ids="+".join)
-def firewall(request: pytest.FixtureRequest, testbed: Testbed, pool: PlatformPool) -> Iterator[Chain]:
-    with chain_of(testbed, pool, "firewall", request.param) as chain:
-        yield chain
-
-
-@pytest.fixture(scope="module", params=EVERYWHERE[:2], ids="+".join)
-def dpi(request: pytest.FixtureRequest, testbed: Testbed, pool: PlatformPool) -> Iterator[Chain]:
-    with chain_of(testbed, pool, "dpi", request.param) as chain:
-        yield chain
-
-
-@pytest.fixture(scope="module", params=EVERYWHERE[:2], ids="+".join)
-def nat(request: pytest.FixtureRequest, testbed: Testbed, pool: PlatformPool) -> Iterator[Chain]:
-    with chain_of(testbed, pool, "nat", request.param) as chain:
-        yield chain
+RUNC, DOCKER, NATIVE = ("runc", "veth-direct"), ("docker", "veth-bridge"), ("native", "macvlan-bridge")
 
 
 @pytest.fixture(scope="module")
-def forwarding(testbed: Testbed, pool: PlatformPool) -> Iterator[Chain]:
-    with chain_of(testbed, pool, "none", EVERYWHERE[0]) as chain:
-        yield chain
+def chain(request: pytest.FixtureRequest, testbed: Testbed, pool: PlatformPool) -> Iterator[Chain | None]:
+    """One at a time, as the parameter says: function, platform, attachment. Or none at all."""
+    if request.param is None:
+        yield None
+        return
+    function, platform, attachment = request.param
+    link = registry.get("attachment", attachment)()
+    with deployed(testbed, pool.get(platform), link, registry.get("function", function)()) as made:
+        yield made
+
+
+def on(function: str, *places: tuple[str, str]) -> pytest.MarkDecorator:
+    """Run a test with a chain of this function in each of these places."""
+    return pytest.mark.parametrize("chain", [(function, *place) for place in places], indirect=True, ids="+".join)
+
+
+no_chain = pytest.mark.parametrize("chain", [None], indirect=True, ids=["no chain"])
 
 
 @contextmanager
 def listening(chain: Chain, protocol: str, port: int, answer: str = "") -> Iterator[Process]:
     """A sink that prints what it gets, and says on standard error who sent it. It ends by itself in any case."""
     flag = "-u" if protocol == "udp" else "-N"
-    listener = chain.sink.spawn(
-        ["sh", "-c", f'(printf "%s" "{answer}"; sleep 2) | timeout 15 nc -n -v -l {flag} {port}']
-    )  # fmt: skip
+    script = f'printf "%s" "{answer}" | nc -n -v -l {flag} {port}'
+    listener = chain.sink.spawn(["timeout", "15", "sh", "-c", script])
     try:
-        wanted = f"for n in $(seq 100); do ss -Hln --{protocol} sport = :{port} | grep -q . && exit; sleep 0.02; done; exit 1"
-        chain.sink.run(["sh", "-c", wanted])
+        there = f"ss -Hln --{protocol} sport = :{port} | grep -q ."
+        chain.sink.run(["sh", "-c", f"for n in $(seq 100); do {there} && exit; sleep 0.02; done; exit 1"])
         yield listener
     finally:
         listener.stop()
@@ -82,8 +68,8 @@ def listening(chain: Chain, protocol: str, port: int, answer: str = "") -> Itera
 
 def send(chain: Chain, protocol: str, port: int, text: str) -> str:
     """What comes back. The sender gives up soon, whether or not anybody listens."""
-    flags = ["-u", "-w", "1"] if protocol == "udp" else ["-N", "-w", "1"]
-    done = chain.source.run(["timeout", "4", "nc", "-n", *flags, SINK, str(port)], stdin=f"{text}\n", check=False)
+    flags = ["0.4", "nc", "-u"] if protocol == "udp" else ["4", "nc", "-N", "-w", "1"]
+    done = chain.source.run(["timeout", *flags, "-n", SINK, str(port)], stdin=f"{text}\n", check=False)
     return done.text
 
 
@@ -112,114 +98,125 @@ def detoured(chain: Chain) -> int:
 # No function
 
 
+@on("none", RUNC)
 @pytest.mark.parametrize("protocol", ["tcp", "udp"])
 @pytest.mark.parametrize("port", [9, 5000])
-def test_plain_forwarding_passes_everything_and_counts_it(forwarding: Chain, protocol: str, port: int) -> None:
-    before = counters(forwarding)["crossed"]
-    assert passes(forwarding, protocol, port)
-    assert counters(forwarding)["crossed"] > before
-    assert counters(forwarding).keys() == {"crossed"}
+def test_plain_forwarding_passes_everything_and_counts_it(chain: Chain, protocol: str, port: int) -> None:
+    before = counters(chain)["crossed"]
+    assert passes(chain, protocol, port)
+    assert counters(chain)["crossed"] > before
+    assert counters(chain).keys() == {"crossed"}
 
 
-def test_without_forwarding_nothing_gets_through(testbed: Testbed, forwarding: Chain) -> None:
+@on("none", RUNC)
+def test_without_forwarding_nothing_gets_through(testbed: Testbed, chain: Chain) -> None:
     """There is one way, and it leads through the function."""
-    netns = forwarding.instances["function"].netns
+    netns = chain.instances["function"].netns
     switch = "/proc/sys/net/ipv4/ip_forward"
     ping = ["ping", "-n", "-c", "1", "-W", "1", SINK]
-    assert forwarding.source.run(ping, check=False).returncode == 0
+    assert chain.source.run(ping, check=False).returncode == 0
     testbed.host.run(["nsenter", f"--net=/run/netns/{netns}", "sh", "-c", f"echo 0 > {switch}"])
-    assert forwarding.source.run(ping, check=False).returncode != 0
+    assert chain.source.run(ping, check=False).returncode != 0
     testbed.host.run(["nsenter", f"--net=/run/netns/{netns}", "sh", "-c", f"echo 1 > {switch}"])
-    assert forwarding.source.run(ping, check=False).returncode == 0
+    assert chain.source.run(ping, check=False).returncode == 0
 
 
 # Firewall
 
 
+@on("firewall", RUNC, DOCKER, NATIVE)
 @pytest.mark.parametrize("protocol", ["tcp", "udp"])
 @pytest.mark.parametrize("port", [BLOCKED_PORTS[1], 445])
-def test_the_firewall_stops_blocked_ports(firewall: Chain, protocol: str, port: int) -> None:
-    before = counters(firewall)
-    assert not passes(firewall, protocol, port)
-    assert counters(firewall)["blocked"] > before["blocked"]
-    assert counters(firewall)["crossed"] > before["crossed"]  # they were seen, then dropped
+def test_the_firewall_stops_blocked_ports(chain: Chain, protocol: str, port: int) -> None:
+    before = counters(chain)
+    assert not passes(chain, protocol, port)
+    assert counters(chain)["blocked"] > before["blocked"]
+    assert counters(chain)["crossed"] > before["crossed"]  # they were seen, then dropped
 
 
+@on("firewall", RUNC, DOCKER, NATIVE)
 @pytest.mark.parametrize("protocol", ["tcp", "udp"])
 @pytest.mark.parametrize("port", [10, 446, 5201])
-def test_the_firewall_passes_all_other_ports(firewall: Chain, protocol: str, port: int) -> None:
-    before = counters(firewall)["blocked"]
-    assert passes(firewall, protocol, port)
-    assert counters(firewall)["blocked"] == before
+def test_the_firewall_passes_all_other_ports(chain: Chain, protocol: str, port: int) -> None:
+    before = counters(chain)["blocked"]
+    assert passes(chain, protocol, port)
+    assert counters(chain)["blocked"] == before
 
 
+@on("firewall", RUNC, DOCKER, NATIVE)
 @pytest.mark.parametrize("network", BLOCKED_SOURCES)
-def test_the_firewall_stops_blocked_sources(testbed: Testbed, firewall: Chain, network: str) -> None:
+def test_the_firewall_stops_blocked_sources(testbed: Testbed, chain: Chain, network: str) -> None:
     address = network.replace(".0/24", ".5")
-    source = firewall.source.netns
+    source = chain.source.netns
     testbed.host.run(["ip", "-n", source, "address", "add", f"{address}/32", "dev", "out0"])
-    before = counters(firewall)["blocked"]
-    firewall.source.run(["ping", "-n", "-c", "2", "-i", "0.1", "-W", "1", "-I", address, SINK], check=False)
-    assert counters(firewall)["blocked"] == before + 2
+    before = counters(chain)["blocked"]
+    chain.source.run(["ping", "-n", "-c", "2", "-i", "0.1", "-W", "1", "-I", address, SINK], check=False)
+    assert counters(chain)["blocked"] == before + 2
     testbed.host.run(["ip", "-n", source, "address", "del", f"{address}/32", "dev", "out0"])
 
 
-def test_the_firewall_passes_pings(firewall: Chain) -> None:
-    before = counters(firewall)["blocked"]
-    firewall.source.run(["ping", "-n", "-c", "2", "-i", "0.1", "-W", "1", SINK])
-    assert counters(firewall)["blocked"] == before
+@on("firewall", RUNC, DOCKER, NATIVE)
+def test_the_firewall_passes_pings(chain: Chain) -> None:
+    before = counters(chain)["blocked"]
+    chain.source.run(["ping", "-n", "-c", "2", "-i", "0.1", "-W", "1", SINK])
+    assert counters(chain)["blocked"] == before
 
 
 # Deep packet inspection
 
 
+@on("dpi", RUNC, DOCKER)
 @pytest.mark.parametrize("protocol", ["tcp", "udp"])
 @pytest.mark.parametrize("payload", [f"GET / {SIGNATURE}: 1", SIGNATURE, "x" * 700 + SIGNATURE])
-def test_a_payload_with_the_signature_takes_the_detour_and_arrives(dpi: Chain, protocol: str, payload: str) -> None:
-    before = detoured(dpi)
-    assert passes(dpi, protocol, 5000, payload)
-    assert detoured(dpi) == before + 1
+def test_a_payload_with_the_signature_takes_the_detour_and_arrives(chain: Chain, protocol: str, payload: str) -> None:
+    before = detoured(chain)
+    assert passes(chain, protocol, 5000, payload)
+    assert detoured(chain) == before + 1
 
 
+@on("dpi", RUNC, DOCKER)
 @pytest.mark.parametrize("protocol", ["tcp", "udp"])
 @pytest.mark.parametrize("payload", ["GET / HTTP/1.1", SIGNATURE[:-1], SIGNATURE.lower()])
-def test_a_payload_without_it_does_not(dpi: Chain, protocol: str, payload: str) -> None:
-    before, crossed = detoured(dpi), counters(dpi)["crossed"]
-    assert passes(dpi, protocol, 5000, payload)
-    assert detoured(dpi) == before
-    assert counters(dpi)["crossed"] > crossed
+def test_a_payload_without_it_does_not(chain: Chain, protocol: str, payload: str) -> None:
+    before, crossed = detoured(chain), counters(chain)["crossed"]
+    assert passes(chain, protocol, 5000, payload)
+    assert detoured(chain) == before
+    assert counters(chain)["crossed"] > crossed
 
 
 # Network address translation
 
 
+@on("nat", RUNC, DOCKER)
 @pytest.mark.parametrize("protocol", ["tcp", "udp"])
-def test_the_sink_sees_the_functions_address(nat: Chain, protocol: str) -> None:
-    before = counters(nat)
-    with listening(nat, protocol, 5000) as listener:
-        send(nat, protocol, 5000, "who am I")
+def test_the_sink_sees_the_functions_address(chain: Chain, protocol: str) -> None:
+    before = counters(chain)
+    with listening(chain, protocol, 5000) as listener:
+        send(chain, protocol, 5000, "who am I")
         assert listener.wait_line("who am I", PATIENCE_S)
         words = listener.stop().error_text
     assert re.search(rf"Connection received on {re.escape(OUTSIDE)} \d+", words), words
-    after = counters(nat)
+    after = counters(chain)
     assert after["translated"] == before["translated"] + 1  # a flow, not its packets
     assert after["crossed"] > before["crossed"]
 
 
-def test_without_translation_it_sees_the_source(forwarding: Chain) -> None:
-    with listening(forwarding, "tcp", 5000) as listener:
-        send(forwarding, "tcp", 5000, "who am I")
+@on("none", RUNC)
+def test_without_translation_it_sees_the_source(chain: Chain) -> None:
+    with listening(chain, "tcp", 5000) as listener:
+        send(chain, "tcp", 5000, "who am I")
         assert listener.wait_line("who am I", PATIENCE_S)
         assert f"Connection received on {SOURCE} " in listener.stop().error_text
 
 
+@on("nat", RUNC, DOCKER)
 @pytest.mark.parametrize("protocol", ["tcp", "udp"])
-def test_answers_find_their_way_back(nat: Chain, protocol: str) -> None:
-    with listening(nat, protocol, 5000, answer="an answer") as listener:
-        back = send(nat, protocol, 5000, "a question")
+def test_answers_find_their_way_back(chain: Chain, protocol: str) -> None:
+    with listening(chain, protocol, 5000, answer="an answer") as listener:
+        back = send(chain, protocol, 5000, "a question")
         assert listener.wait_line("a question", PATIENCE_S)
     assert back == "an answer"
-    nat.source.run(["ping", "-n", "-c", "1", "-W", "1", SINK])
+    chain.source.run(["ping", "-n", "-c", "1", "-W", "1", SINK])
 
 
 # Counters of functions that are not there
@@ -242,8 +239,9 @@ EXPECTED_BODIES = {
         "dst port 445, allow all) -> [0]output; input[1] -> [1]output;"
     ),
     "dpi": (
-        "input[0] -> inspect :: Search(X-Lastro-Suspect); inspect[1] -> [0]output; inspect[0] -> StripToNetworkHeader -> "
-        "suspects :: Counter -> Queue -> Unqueue -> [0]output; input[1] -> [1]output;"
+        "input[0] -> inspect :: Search(X-Lastro-Suspect); inspect[1] -> [0]output; "
+        "inspect[0] -> StripToNetworkHeader -> suspects :: Counter -> Queue -> Unqueue -> [0]output; "
+        "input[1] -> [1]output;"
     ),
     "nat": (
         "flows :: IPRewriter(pattern 198.18.1.1 1024-65535 - - 0 1, drop); "
@@ -314,8 +312,11 @@ def test_a_click_configuration_serves_both_directions_and_arp(name: str) -> None
     assert f"function[1] -> SetIPAddress({SOURCE}) -> [0]arp_inside" in found
 
 
+@no_chain
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_click_without_click_is_honestly_unavailable(testbed: Testbed, scenario: ChainScenario, name: str) -> None:
+def test_click_without_click_is_honestly_unavailable(
+    testbed: Testbed, scenario: ChainScenario, chain: None, name: str
+) -> None:
     if (testbed.image.tree / "usr/local/bin/click").exists():
         pytest.fail("this host has a Click: run the configurations for real, and test that")
     config = {setting.name: setting.default for setting in scenario.settings} | {
@@ -335,7 +336,8 @@ def scenario(testbed: Testbed) -> Iterator[ChainScenario]:
     made.close()
 
 
-def test_click_is_never_silently_replaced_by_the_kernel(testbed: Testbed, pool: PlatformPool) -> None:
+@no_chain
+def test_click_is_never_silently_replaced_by_the_kernel(testbed: Testbed, pool: PlatformPool, chain: None) -> None:
     direct = registry.get("attachment", "veth-direct")()
     with (
         pytest.raises(LastroError, match="click"),

@@ -55,10 +55,7 @@ class Attachment(ABC):
                 batch(testbed, netns, [line for port in ports if port.netns == netns for line in _configure(port)])
             yield
         finally:
-            # What lies in instances goes with them; what lies in the DUT's own namespace stays there until removed.
-            made = [match[1] for line in lines if (match := re.match(r"link add name (hub-\S+)", line))]
-            removal = "".join(f"link del dev {name}\n" for name in made)
-            testbed.host.run(["ip", "-force", "-n", testbed.dut, "-batch", "-"], stdin=removal, check=False)
+            _remove(testbed, lines)
 
     def probe(self, testbed: Testbed) -> Availability:
         """Join two namespaces and send a ping across."""
@@ -74,6 +71,14 @@ class Attachment(ABC):
         except LastroError as error:
             return unavailable(error)
         return AVAILABLE
+
+
+def _remove(testbed: Testbed, lines: Sequence[str]) -> None:
+    """Undo a batch: each link that it has named first, in the namespace where that lies; others go with those."""
+    made = [match for line in lines if (match := re.match(r"link add name (\S+)(?: netns (\S+))?", line))]
+    for netns in dict.fromkeys(match[2] for match in made):
+        removal = "".join(f"link del dev {match[1]}\n" for match in made if match[2] == netns)
+        testbed.host.run(["ip", "-force", "-n", netns or testbed.dut, "-batch", "-"], stdin=removal, check=False)
 
 
 def batch(testbed: Testbed, netns: str, lines: Sequence[str]) -> None:

@@ -2,7 +2,8 @@
 
 The other path is a veth pair inside the function's instance: marked packets are routed into one end, come out of the
 other, and only then go on to the sink. Its counters prove what was redirected. The kernel searches by the string match
-of iptables (Boyer-Moore over the whole packet), since nftables itself cannot search at any offset."""
+of iptables (Boyer-Moore over the whole packet), since nftables itself cannot search at any offset. A packet keeps its
+mark on a veth pair inside one namespace, so the mark leads to the detour only where the flow comes in."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ link set {entry} up
 link set {exit_} up
 neigh add 198.18.2.2 lladdr {_DETOUR_MAC} dev {entry} nud permanent
 route add default via 198.18.2.2 dev {entry} table {_TABLE}
-rule add fwmark {_MARK} lookup {_TABLE}
+rule add iif {path.inside} fwmark {_MARK} lookup {_TABLE}
 """
         inspection = f"""*mangle
 -A PREROUTING -i {path.inside} -m string --algo bm --string {SIGNATURE} -j MARK --set-mark {_MARK}

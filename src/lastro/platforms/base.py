@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
-from lastro.errors import LastroError, TrialError
+from lastro.errors import LastroError, PlatformError
 from lastro.host.base import Completed, Host, Process
 from lastro.host.cgroups import Resources, Usage
 from lastro.testbed import Testbed
@@ -78,8 +78,13 @@ class Instance(ABC):
         return self.testbed.host.spawn(self.wrap(argv))
 
     def usage(self) -> Usage:
-        """CPU time, memory and disk traffic since the start, from the instance's own cgroup."""
-        return self.testbed.cgroups.usage(self.cgroup)
+        """CPU time, memory and disk traffic since the start, from the instance's own cgroup.
+
+        Raises: PlatformError when the instance has ended."""
+        try:
+            return self.testbed.cgroups.usage(self.cgroup)
+        except OSError as error:
+            raise PlatformError(f"instance {self.spec.name} is gone: {error}") from error
 
     def pids(self) -> set[int]:
         """The instance's processes, as the host numbers them."""
@@ -130,9 +135,3 @@ def _netns(host: Host, testbed: Testbed, name: str) -> Iterator[str]:
     with testbed.session.owned("netns", name):
         host.run(["sh", "-ec", f"ip netns add {name}; exec ip -n {name} link set lo up"])
         yield name
-
-
-__all__ = [
-    "AVAILABLE", "Availability", "Instance", "InstanceSpec", "Platform", "Security", "TrialError", "instance_netns",
-    "unavailable",
-]  # fmt: skip

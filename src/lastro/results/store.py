@@ -138,6 +138,8 @@ class Store:
                 db.execute("PRAGMA synchronous=FULL")
             store = cls(db, directory)
             written_by = store._meta("format")
+        if not isinstance(written_by, int):
+            raise _damaged(directory, f"its format is {written_by!r}")
         if written_by > FORMAT:
             raise StoreError(
                 f"{file} was written by a newer Lastro (format {written_by}, this one knows {FORMAT})", "update Lastro"
@@ -410,5 +412,5 @@ def _translated(directory: Path) -> Iterator[None]:
         }
         hint = next((text for word, text in hints.items() if word in str(error)), "check the disk and its permissions")
         raise StoreError(f"{directory / DB_NAME}: {error}", hint) from error
-    except sqlite3.DatabaseError as error:
+    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # the second: SQLite's message quotes what is no text
         raise _damaged(directory, error) from error

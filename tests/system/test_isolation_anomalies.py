@@ -1,0 +1,341 @@
+"""Isolation that is in force, seen by what it does; anomalies that reach their dose; both honest where they do not."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from lastro import registry
+from lastro.anomalies.base import Anomaly, Demand, Dose
+from lastro.errors import CommandFailed, Unavailable
+from lastro.host.cgroups import CgroupsV2, Resources, Usage, block_device_of
+from lastro.isolation import cgroups as cgroups_part
+from lastro.isolation.apparmor import AppArmor
+from lastro.isolation.base import NEIGHBOUR, Isolation, Need, Profile, isolate, parts_of
+from lastro.isolation.cgroups import Cgroups
+from lastro.isolation.none import NoIsolation
+from lastro.isolation.seccomp import DENIED, Seccomp, filter_profile
+from lastro.platforms.base import InstanceSpec, Platform
+from lastro.platforms.docker import Docker
+from lastro.platforms.runc import oci_config
+from lastro.scenarios.base import PlatformPool
+from lastro.testbed import Testbed
+
+pytestmark = pytest.mark.root
+
+MIB = 1 << 20
+PLATFORMS = sorted(registry.names("platform"))
+CONTAINERS = [name for name in PLATFORMS if name != "native"]
+HAS_APPARMOR = Path("/sys/module/apparmor/parameters/enabled").exists()
+
+
+@pytest.fixture(params=PLATFORMS)
+def platform(request: pytest.FixtureRequest, pool: PlatformPool) -> Platform:
+    return pool.get(request.param)
+
+
+@pytest.fixture
+def profile(testbed: Testbed) -> Profile:
+    """What a small function may have needed: little enough that every floor of the neighbour's limits is in force."""
+    need = Need(cpus=0.04, memory_bytes=8 * MIB, read_bps=0, write_bps=1000, read_iops=0, write_iops=1)
+    return Profile(dict.fromkeys(("source", "function", "sink"), need), block_device_of(testbed.scratch_dir))
+
+
+def neighbour(*isolations: Isolation, profile: Profile | None = None) -> InstanceSpec:
+    return isolate(InstanceSpec("neighbour", NEIGHBOUR), isolations, profile)
+
+
+# cgroups
+
+
+def test_limits_follow_from_the_profile(profile: Profile) -> None:
+    busy = Need(cpus=0.8, memory_bytes=100 * MIB, read_bps=0, write_bps=5e6, read_iops=0, write_iops=300)
+    chain = Profile({"function": busy, "source": profile.needs["source"]}, "254:0")
+    assert neighbour(Cgroups(), profile=chain).resources == Resources(
+        cpus=1.6, cpu_weight=10, memory_bytes=200 * MIB, read_bps=4 * MIB, write_bps=10_000_000, read_iops=100,
+        write_iops=600, block_device="254:0",
+    )  # fmt: skip
+    assert isolate(InstanceSpec("function", "function"), [Cgroups()], chain).resources == Resources(
+        cpu_weight=1600, memory_reserved_bytes=200 * MIB
+    )
+    assert isolate(InstanceSpec("source", "source"), [Cgroups()], chain).resources == Resources(
+        cpu_weight=100, memory_reserved_bytes=64 * MIB
+    )
+
+
+def test_without_a_disk_no_rates_are_limited(profile: Profile) -> None:
+    resources = neighbour(Cgroups(), profile=Profile(profile.needs, None)).resources
+    assert (resources.write_bps, resources.read_iops, resources.block_device) == (None, None, None)
+    assert resources.cpus == 0.1
+
+
+@pytest.mark.parametrize("role", [NEIGHBOUR, "function", "source"])
+def test_reservations_and_limits_are_in_force(
+    testbed: Testbed, platform: Platform, profile: Profile, role: str
+) -> None:
+    spec = isolate(InstanceSpec("isolated", role), [Cgroups()], profile)
+    with platform.start(testbed, spec) as instance:
+        assert Cgroups().verify(instance) is None
+
+
+def test_the_neighbour_is_held_to_its_limits(testbed: Testbed, platform: Platform, profile: Profile) -> None:
+    """CPU 0.1, memory 64 MiB, and 4 MiB/s written: the floors."""
+    with platform.start(testbed, neighbour(Cgroups(), profile=profile)) as instance:
+        before = instance.usage()
+        spun = instance.run(["timeout", "1.5", "sh", "-c", "while :; do :; done"], check=False)
+        assert instance.usage().since(before).cpu_s / spun.duration_s < 0.17
+        written = instance.run(["dd", "if=/dev/zero", "of=/var/tmp/file", "bs=512K", "count=16", "oflag=direct"])
+        if profile.block_device:
+            assert 8 * MIB / written.duration_s < 1.3 * 4 * MIB
+        eaten = instance.run(["tail", "/dev/zero"], check=False, timeout_s=60)
+        assert eaten.returncode == 137
+        assert instance.usage().memory_peak_bytes <= 64 * MIB
+
+
+@pytest.mark.parametrize(
+    "resources",
+    [
+        Resources(cpus=0.3),
+        Resources(cpu_weight=10),
+        Resources(memory_bytes=64 * MIB),
+        Resources(memory_reserved_bytes=64 * MIB),
+    ],
+)
+def test_limits_that_are_not_there_are_missed(testbed: Testbed, pool: PlatformPool, resources: Resources) -> None:
+    with pool.get("runc").start(testbed, InstanceSpec("free", NEIGHBOUR)) as instance:
+        instance.spec = InstanceSpec("free", NEIGHBOUR, resources=resources)
+        reason = Cgroups().verify(instance)
+    assert reason is not None
+    assert " is " in reason
+
+
+def test_a_missing_quota_is_missed_on_version_2_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The period stands in cpu.max with and without a quota."""
+    (tmp_path / "group").mkdir()
+    monkeypatch.setattr(cgroups_part, "detect", lambda: CgroupsV2(tmp_path))
+    instance: Any = SimpleNamespace(
+        cgroup="/group",
+        spec=InstanceSpec("n", NEIGHBOUR, resources=Resources(cpus=0.5, read_bps=7, write_iops=9, block_device="8:0")),
+        testbed=SimpleNamespace(host=SimpleNamespace(read_text=lambda path: Path(path).read_text())),
+    )
+    (tmp_path / "group/io.max").write_text("8:0 rbps=7 wbps=max riops=max wiops=9\n")
+    (tmp_path / "group/cpu.max").write_text("50000 100000\n")
+    assert Cgroups().verify(instance) is None
+    (tmp_path / "group/cpu.max").write_text("max 100000\n")
+    assert "cpu.max is 'max 100000', not '50000 100000'" in str(Cgroups().verify(instance))
+    (tmp_path / "group/cpu.max").write_text("50000 100000\n")
+    (tmp_path / "group/io.max").write_text("8:0 rbps=max wbps=max riops=max wiops=9\n")
+    assert "io.max" in str(Cgroups().verify(instance))
+
+
+# Other isolations
+
+
+@pytest.mark.parametrize("name", ["none", "cgroups"])
+def test_what_every_platform_can_do_is_available(testbed: Testbed, platform: Platform, name: str) -> None:
+    assert registry.get("isolation", name)().probe(testbed, platform)
+
+
+def test_seccomp_is_in_force_in_containers_and_honest_without(testbed: Testbed, platform: Platform) -> None:
+    found = Seccomp().probe(testbed, platform)
+    assert bool(found) is (platform.name in CONTAINERS)
+    if not found:
+        assert "native" in str(found.reason)
+        return
+    with platform.start(testbed, neighbour(Seccomp())) as instance:
+        assert Seccomp().verify(instance) is None
+    with platform.start(testbed, neighbour()) as instance:
+        assert "mode" in str(Seccomp().verify(instance))
+
+
+def test_the_filter_denies_by_name_and_allows_the_rest() -> None:
+    profile = filter_profile()
+    assert profile["defaultAction"] == "SCMP_ACT_ALLOW"
+    assert profile["syscalls"] == [{"names": list(DENIED), "action": "SCMP_ACT_ERRNO", "errnoRet": 1}]
+    assert {"mount", "bpf", "ptrace", "setns", "unshare", "kexec_load"} <= set(DENIED)
+    assert list(DENIED) == sorted(set(DENIED))
+    assert not {"socket", "sendto", "clone", "execve", "openat"} & set(DENIED)
+
+
+@pytest.mark.skipif(HAS_APPARMOR, reason="this host's kernel has AppArmor: the next test is for it")
+def test_apparmor_is_honestly_unavailable_without_it(testbed: Testbed, platform: Platform) -> None:
+    found = AppArmor().probe(testbed, platform)
+    assert not found
+    assert found.reason == "this host's kernel runs without AppArmor"
+    assert "security=apparmor" in str(found.remedy)
+
+
+@pytest.mark.skipif(not HAS_APPARMOR, reason="this host's kernel has no AppArmor: the test before is for it")
+def test_apparmor_confines_where_it_is_there(testbed: Testbed, pool: PlatformPool) -> None:
+    with pool.get("docker").start(testbed, neighbour(AppArmor())) as instance:
+        assert AppArmor().verify(instance) is None
+
+
+def test_the_profile_of_apparmor_is_handed_to_each_runtime(testbed: Testbed) -> None:
+    spec = neighbour(AppArmor())
+    assert oci_config(spec, "netns", "/lastro/group")["process"]["apparmorProfile"] == "docker-default"
+    argv = Docker()._run_argv(testbed, spec)
+    assert "--security-opt=apparmor=docker-default" in argv
+    assert "--security-opt=seccomp=unconfined" in argv
+    with pytest.raises(Unavailable, match="native"), registry.get("platform", "native")().start(testbed, spec):
+        pass
+
+
+def test_a_runtime_is_told_nothing_that_was_not_asked_for(testbed: Testbed) -> None:
+    config = oci_config(neighbour(NoIsolation()), "netns", "/lastro/group")
+    assert "apparmorProfile" not in config["process"]
+    assert "seccomp" not in config["linux"]
+    assert config["linux"]["resources"].keys() == {"devices"}
+    argv = Docker()._run_argv(testbed, neighbour(NoIsolation()))
+    assert "--security-opt=apparmor=unconfined" in argv
+    assert not [word for word in argv if word.startswith(("--cpu", "--memory", "--device", "--cap"))]
+
+
+def test_a_combination_is_the_sum_of_its_parts(testbed: Testbed, profile: Profile) -> None:
+    assert parts_of("cgroups+apparmor+seccomp") == ["cgroups", "apparmor", "seccomp"]
+    parts = [registry.get("isolation", name)() for name in parts_of("cgroups+apparmor+seccomp")]
+    spec = neighbour(*parts, profile=profile)
+    config = oci_config(spec, "netns", "/lastro/group")
+    assert config["process"]["apparmorProfile"] == "docker-default"
+    assert config["linux"]["seccomp"] == filter_profile()
+    assert config["linux"]["resources"]["cpu"] == {"quota": 10_000, "period": 100_000, "shares": 102}
+    assert config["linux"]["resources"]["memory"] == {"limit": 64 * MIB}
+    major, minor = map(int, str(profile.block_device or "0:0").split(":"))
+    if profile.block_device:
+        assert config["linux"]["resources"]["blockIO"]["throttleWriteBpsDevice"] == [
+            {"major": major, "minor": minor, "rate": 4 * MIB}
+        ]
+    argv = Docker()._run_argv(testbed, spec)
+    assert {"--cpus=0.100", "--cpu-shares=102", f"--memory={64 * MIB}"} <= set(argv)
+    assert f"--security-opt=seccomp={testbed.run_dir}/seccomp-neighbour.json" in argv
+    assert isolate(InstanceSpec("n", NEIGHBOUR), reversed(parts), profile) == isolate(
+        InstanceSpec("n", NEIGHBOUR), parts, profile
+    )
+
+
+@pytest.mark.parametrize("name", CONTAINERS)
+def test_a_combination_is_in_force(testbed: Testbed, pool: PlatformPool, profile: Profile, name: str) -> None:
+    with pool.get(name).start(testbed, neighbour(Cgroups(), Seccomp(), profile=profile)) as instance:
+        assert Cgroups().verify(instance) is None
+        assert Seccomp().verify(instance) is None
+
+
+# Anomalies
+
+
+ANOMALIES = ["cpu", "memory", "disk", "io"]
+
+
+def demand_of(tool: str, **changes: Any) -> Demand:
+    values: dict[str, Any] = {"tool": tool, "workers": 2, "memory_bytes": 32 * MIB, "timeout_s": 20.0}
+    return Demand(**values | changes)
+
+
+def anomaly(name: str) -> Anomaly:
+    made: Anomaly = registry.get("anomaly", name)()
+    return made
+
+
+@pytest.mark.parametrize("tool", ["stress-ng", "stress"])
+@pytest.mark.parametrize("name", ANOMALIES)
+def test_an_anomaly_reaches_its_dose_and_ends(testbed: Testbed, pool: PlatformPool, name: str, tool: str) -> None:
+    part, demand = anomaly(name), demand_of(tool)
+    with pool.get("runc").start(testbed, neighbour()) as instance:
+        with part.at_work(instance, demand) as load:
+            time.sleep(0.5)
+            load.require_alive()
+            before, started_s = load.reading(), time.monotonic()
+            time.sleep(1.0)
+            dose = load.dose_since(before, time.monotonic() - started_s)
+        assert part.unmet(dose, demand, instance.spec.resources) is None
+        assert dose.alive
+        assert 0 < dose.cpus < 8
+        if name == "memory":
+            assert dose.memory_peak_bytes > 32 * MIB
+        if name == "disk":
+            assert dose.written_bytes > 4 * MIB
+        deadline = time.monotonic() + 5
+        while len(instance.pids()) > 1 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert len(instance.pids()) == 1  # the instance's own first process
+
+
+def test_a_load_that_cannot_start_is_told_in_its_own_words(testbed: Testbed, pool: PlatformPool) -> None:
+    with pool.get("runc").start(testbed, neighbour()) as instance:
+        instance.run(["rm", "/usr/bin/stress-ng"])
+        with anomaly("cpu").at_work(instance, demand_of("stress-ng")) as load:
+            time.sleep(0.5)
+            with pytest.raises(CommandFailed, match="stress-ng"):
+                load.require_alive()
+
+
+def test_a_neighbour_under_limits_still_reaches_what_these_allow(
+    testbed: Testbed, pool: PlatformPool, profile: Profile
+) -> None:
+    part, demand = anomaly("cpu"), demand_of("stress-ng")
+    with pool.get("runc").start(testbed, neighbour(Cgroups(), profile=profile)) as instance:
+        with part.at_work(instance, demand) as load:
+            time.sleep(0.8)
+            before, started_s = load.reading(), time.monotonic()
+            time.sleep(1.0)
+            dose = load.dose_since(before, time.monotonic() - started_s)
+        assert dose.cpus < 0.2
+        assert part.unmet(dose, demand, instance.spec.resources) is None
+        assert part.unmet(dose, demand, Resources()) is not None
+
+
+def test_no_anomaly_has_nothing_to_run() -> None:
+    assert anomaly("none").argv(demand_of("stress-ng")) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "tool", "argv"),
+    [
+        ("cpu", "stress-ng", "stress-ng --cpu 2 --cpu-method sqrt --timeout 20"),
+        ("cpu", "stress", "stress --cpu 2 --timeout 20"),
+        ("memory", "stress-ng", "stress-ng --vm 2 --vm-bytes 65536K --timeout 20"),
+        ("memory", "stress", "stress --vm 2 --vm-bytes 32768K --vm-stride 4096 --timeout 20"),
+        ("disk", "stress-ng", "stress-ng --hdd 2 --hdd-bytes 128M --temp-path /var/tmp --timeout 20"),
+        ("disk", "stress", "stress --hdd 2 --hdd-bytes 128M --timeout 20"),
+        ("io", "stress-ng", "stress-ng --io 2 --timeout 20"),
+        ("io", "stress", "stress --io 2 --timeout 20"),
+    ],
+)
+def test_each_tool_is_told_the_same_in_its_own_options(name: str, tool: str, argv: str) -> None:
+    assert anomaly(name).argv(demand_of(tool)) == argv.split()
+
+
+DONE = Dose(elapsed_s=10.0, cpus=1.9, memory_peak_bytes=64 * MIB, written_bytes=900 * MIB, alive=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "limits", "words"),
+    [
+        ("cpu", {}, {}, None),
+        ("cpu", {"cpus": 0.01}, {}, "used 0.01 CPUs"),
+        ("cpu", {"cpus": 0.03}, {"cpus": 0.1}, None),
+        ("cpu", {"cpus": 0.02}, {"cpus": 0.1}, "less than 0.03"),
+        ("memory", {}, {}, None),
+        ("memory", {"memory_peak_bytes": 20 * MIB}, {}, "held 20.0 MiB, less than half of 64.0 MiB"),
+        ("memory", {"memory_peak_bytes": 20 * MIB}, {"memory_bytes": 32 * MIB}, None),
+        ("disk", {}, {}, None),
+        ("disk", {"written_bytes": 5 * MIB}, {}, "wrote 5.0 MiB, less than 10.0 MiB"),
+        ("io", {"cpus": 0.001}, {}, None),
+        ("io", {"cpus": 0.0}, {}, "hardly called sync()"),
+        ("cpu", {"alive": False}, {}, "ended before the measurement did"),
+        ("disk", {"alive": False}, {}, "ended before the measurement did"),
+    ],
+)
+def test_a_missed_dose_is_told(name: str, changes: dict[str, Any], limits: dict[str, Any], words: str | None) -> None:
+    dose = Dose(**{field: getattr(DONE, field) for field in Dose.__slots__} | changes)
+    reason = anomaly(name).unmet(dose, demand_of("stress-ng"), Resources(**limits))
+    assert (reason is None) if words is None else (words in str(reason))
+
+
+def test_a_need_is_a_use_per_second() -> None:
+    used = Usage(cpu_s=5.0, memory_peak_bytes=7, read_bytes=100, write_bytes=200, read_ops=10, write_ops=20)
+    assert Need.of(used, 10.0) == Need(0.5, 7, 10, 20, 1, 2)

@@ -1,0 +1,301 @@
+"""Own what you make: written down before, undone after, by whoever comes next when the owner is dead."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lastro.errors import HostBusy, HostError, PlatformError, StoreError
+from lastro.host import ledger as ledgers
+from lastro.host.base import Host
+from lastro.host.ledger import RUN_DIR, Ledger, session
+
+from ..hostlisting import idle_host, listing, live, owned_processes, settled_differences
+
+pytestmark = pytest.mark.root
+
+DEAD = "dead00"
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    """A host's state of its own, so that these tests neither wait for nor disturb anybody's measurement."""
+    return tmp_path / "state"
+
+
+@pytest.fixture
+def undone(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Objects of kind `note` are only noted when they are undone; one called `stuck` cannot be."""
+    names: list[str] = []
+
+    def undo(host: Host, name: str) -> None:
+        if name == "stuck":
+            raise PlatformError("it is stuck")
+        names.append(name)
+
+    monkeypatch.setitem(ledgers.UNDO, "note", undo)
+    return names
+
+
+@pytest.fixture
+def ledger(state: Path) -> Iterator[Ledger]:
+    made = Ledger(state)
+    yield made
+    made.close()
+
+
+def leave(ledger: Ledger, *objects: tuple[str, str]) -> None:
+    """As a session that is dead by now."""
+    pid = 2**22 + 1  # above what Linux ever gives out
+    ledger._db.execute("INSERT INTO session VALUES (?, ?, ?, ?)", (DEAD, pid, 1, "test"))
+    for kind, name in objects:
+        ledger.add(DEAD, kind, name)
+
+
+# A session
+
+
+def test_objects_are_written_down_before_and_undone_in_reverse_order(state: Path, undone: list[str]) -> None:
+    with session("test", state=state) as held:
+        base = len(held.owned_objects())
+        with held.owned("note", "first"), held.owned("note", "second"):
+            assert [each.name for each in held.owned_objects()][: -base or None] == ["second", "first"]
+            assert undone == []
+        assert undone == ["second", "first"]
+        assert len(held.owned_objects()) == base
+
+
+def test_an_error_undoes_everything(state: Path, undone: list[str]) -> None:
+    with (
+        pytest.raises(ZeroDivisionError),
+        session("test", state=state) as held,
+        held.owned("note", "first"),
+        held.owned("note", "second"),
+    ):
+        raise ZeroDivisionError
+    assert undone == ["second", "first"]
+    assert not held.run_dir.exists()
+    assert not held.scratch_dir.exists()
+    assert Ledger(state).dead_sessions() == []
+
+
+def test_a_session_takes_its_directories_and_processes_with_it(state: Path) -> None:
+    with session("test", state=state) as held:
+        held.host.run(["sh", "-c", "setsid sleep 86390 >/dev/null 2>&1 & exit 0"])
+        (held.run_dir / "sub").mkdir()
+        (held.scratch_dir / "file").write_text("x")
+        pids = owned_processes(held.token)
+        assert pids
+    assert not live(pids)
+    assert not held.run_dir.exists()
+    assert not held.scratch_dir.exists()
+
+
+def test_what_cannot_be_undone_raises_and_stays_in_the_ledger(state: Path, undone: list[str]) -> None:
+    with pytest.raises(PlatformError, match="stuck"), session("test", state=state) as held, held.owned("note", "stuck"):
+        pass
+    found = Ledger(state)
+    assert [each.name for each in found.objects(held.token)] == ["stuck"]
+    found.close()
+
+
+# Cleaning up after the dead
+
+
+def test_the_dead_are_cleaned_up_after_newest_first(ledger: Ledger, undone: list[str]) -> None:
+    leave(ledger, ("note", "first"), ("note", "second"))
+    assert [each.name for each in ledger.clean()] == ["second", "first"]
+    assert undone == ["second", "first"]
+    assert ledger.clean() == []
+    assert ledger.dead_sessions() == []
+
+
+def test_the_next_session_cleans_up(ledger: Ledger, state: Path, undone: list[str]) -> None:
+    leave(ledger, ("note", "left"))
+    with session("next", state=state):
+        assert undone == ["left"]
+
+
+def test_the_living_are_left_alone(state: Path, undone: list[str]) -> None:
+    with session("test", state=state) as held, held.owned("note", "mine"):
+        other = Ledger(state)
+        assert other.clean() == []
+        other.close()
+        assert undone == []
+
+
+def test_a_process_id_that_was_given_to_somebody_else_is_no_life(ledger: Ledger, undone: list[str]) -> None:
+    """A session is its process id and the time when that process started."""
+    ledger._db.execute("INSERT INTO session VALUES (?, ?, ?, ?)", (DEAD, os.getpid(), 1, "test"))
+    ledger.add(DEAD, "note", "left")
+    assert ledger.dead_sessions() == [DEAD]
+    ledger.clean()
+    assert undone == ["left"]
+
+
+def test_one_object_that_is_stuck_does_not_keep_the_others(ledger: Ledger, undone: list[str]) -> None:
+    leave(ledger, ("note", "first"), ("note", "stuck"), ("note", "last"))
+    for _ in range(2):
+        with pytest.raises(HostError, match="could not remove note stuck: it is stuck") as caught:
+            ledger.clean()
+        assert "lastro clean" in str(caught.value.hint)
+    assert undone == ["last", "first"]
+    assert [each.name for each in ledger.objects(DEAD)] == ["stuck"]
+
+
+def test_a_kind_of_a_newer_version_is_told_and_kept(ledger: Ledger, undone: list[str]) -> None:
+    leave(ledger, ("note", "first"), ("hologram", "h0"))
+    with pytest.raises(HostError, match="no objects of kind 'hologram'"):
+        ledger.clean()
+    assert undone == ["first"]
+    assert [each.kind for each in ledger.objects(DEAD)] == ["hologram"]
+
+
+@pytest.mark.parametrize("kind", ["netns", "cgroup", "directory", "mount", "netns-dir"])
+def test_what_was_never_made_or_is_gone_already_is_no_error(ledger: Ledger, state: Path, kind: str) -> None:
+    names = {
+        "netns": f"lastro-{DEAD}-gone", "cgroup": f"/lastro/{DEAD}/gone", "directory": f"{state}/scratch/{DEAD}",
+        "mount": f"{state}/gone", "netns-dir": f"{state}/gone",
+    }  # fmt: skip
+    leave(ledger, (kind, names[kind]))
+    assert [each.kind for each in ledger.clean()] == [kind]
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "precious", "lastro/precious", "lastro", "scratch/precious", "scratch", f"{DEAD}/precious",
+        f"scratch/{DEAD}/../../precious",
+    ],
+)  # fmt: skip
+def test_a_damaged_ledger_removes_no_foreign_directory(ledger: Ledger, tmp_path: Path, place: str) -> None:
+    (tmp_path / place).mkdir(parents=True, exist_ok=True)
+    (tmp_path / place / "file").write_text("precious")
+    leave(ledger, ("directory", str(tmp_path / place)))
+    with pytest.raises(HostError, match="no directory of Lastro's"):
+        ledger.clean()
+    assert (tmp_path / place / "file").read_text() == "precious"
+
+
+@pytest.mark.parametrize(
+    "name", ["/", "/etc", "", ".", str(RUN_DIR), f"{RUN_DIR}/..", "scratch/dead00", "/root/lastro"]
+)
+def test_a_damaged_ledger_removes_nothing_of_the_systems(ledger: Ledger, name: str) -> None:
+    leave(ledger, ("directory", name))
+    with pytest.raises(HostError, match="no directory of Lastro's"):
+        ledger.clean()
+    assert Path("/etc/passwd").exists()
+
+
+def test_what_is_mounted_in_a_directory_is_unmounted_and_never_emptied(ledger: Ledger, tmp_path: Path) -> None:
+    precious, place = tmp_path / "precious", tmp_path / "scratch" / DEAD / "a b"
+    for path in (precious, place):
+        path.mkdir(parents=True)
+    (precious / "file").write_text("x")
+    subprocess.run(["mount", "--bind", str(precious), str(place)], check=True)
+    leave(ledger, ("directory", str(place.parent)))
+    ledger.clean()
+    assert (precious / "file").read_text() == "x"
+    assert not place.parent.exists()
+    assert str(tmp_path) not in Path("/proc/self/mountinfo").read_text()
+
+
+# The ledger's file
+
+
+def test_a_ledger_that_is_no_database_is_named(state: Path) -> None:
+    state.mkdir()
+    (state / "ledger.db").write_text("not a database, " * 100)
+    with pytest.raises(StoreError, match=r"ledger\.db: file is not a database"):
+        Ledger(state)
+
+
+def test_a_state_that_cannot_be_a_directory_is_named(state: Path) -> None:
+    state.write_text("a file")
+    with pytest.raises(StoreError, match=str(state)):
+        Ledger(state)
+
+
+# One at a time
+
+
+def test_a_second_session_is_told_who_holds_the_host(state: Path) -> None:
+    with session("lastro run edge.toml", state=state):
+        with pytest.raises(HostBusy) as caught, session("second", state=state):
+            pass
+        assert caught.value.message == f"this host is in use by lastro run edge.toml (process {os.getpid()})"
+        assert "wait" in str(caught.value.hint)
+    with session("second", state=state):
+        pass
+
+
+def test_who_waits_gets_its_turn(state: Path) -> None:
+    script = "import sys, pathlib; from lastro.host.ledger import session\n"
+    script += "with session('waiter', state=pathlib.Path(sys.argv[1]), wait=True): print('my turn')"
+    with session("first", state=state):
+        waiter = subprocess.Popen([sys.executable, "-c", script, str(state)], stdout=subprocess.PIPE, text=True)
+        with pytest.raises(subprocess.TimeoutExpired):
+            waiter.wait(0.7)
+    assert waiter.communicate(timeout=20) == ("my turn\n", None)
+
+
+# A real crash
+
+VICTIM = """
+from contextlib import ExitStack
+from lastro import registry
+from lastro.attachments.base import Port, Segment
+from lastro.host.ledger import session
+from lastro.image import rootfs
+from lastro.platforms.base import InstanceSpec
+from lastro.testbed import local_testbed
+import time
+
+with ExitStack() as stack:
+    held = stack.enter_context(session("victim", wait=True))
+    store = held.ledger.state / "rootfs"
+    image = rootfs.ensure(rootfs.Recipe.of_this_host(held.host), store, held.host)
+    testbed = stack.enter_context(local_testbed(held, image))
+    instances = []
+    for name in ("native", "runc", "docker"):
+        platform = registry.get("platform", name)()
+        stack.enter_context(platform.prepare(testbed))
+        instances.append(stack.enter_context(platform.start(testbed, InstanceSpec(f"on-{name}", "role"))))
+        instances[-1].spawn(["sleep", "86389"])
+    ends = (Port(instances[0].netns, "eth0", "198.18.9.1/24"), Port(instances[1].netns, "eth0", "198.18.9.2/24"))
+    stack.enter_context(registry.get("attachment", "veth-bridge")().connect(testbed, [Segment("s", ends)]))
+    instances[0].run(["ping", "-c", "1", "-W", "2", "198.18.9.2"])
+    time.sleep(0.3)
+    print(held.token, flush=True)
+    time.sleep(60)
+"""
+
+
+def test_a_session_killed_by_kill_9_is_removed_without_a_trace() -> None:
+    with idle_host():
+        before = listing()
+    victim = subprocess.Popen([sys.executable, "-c", VICTIM], stdout=subprocess.PIPE, text=True)
+    assert victim.stdout is not None
+    token = victim.stdout.readline().strip()
+    assert token, "the victim ended before its time"
+    ledger = Ledger()
+    try:
+        assert {each.kind for each in ledger.objects(token)} >= {"netns", "cgroup", "directory"}
+        orphans = owned_processes(token)
+        victim.send_signal(signal.SIGKILL)
+        victim.wait(10)
+        victim.stdout.close()
+        with idle_host():
+            ledger.clean()  # or whoever held the host in between has done so
+            assert ledger.objects(token) == []
+            assert not live(orphans) - {victim.pid}
+            assert not owned_processes(token)
+            assert settled_differences(before) == []
+    finally:
+        ledger.close()

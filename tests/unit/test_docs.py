@@ -1,0 +1,321 @@
+"""What the documentation says is so: its commands parse, its studies load, its tables are those of the code.
+
+`python tests/unit/test_docs.py` writes the generated tables anew."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import re
+import shlex
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lastro import cli, errors, registry, validity
+from lastro.anomalies import cpu, disk, io, memory
+from lastro.instruments import iperf3_udp
+from lastro.results.store import MAX_ATTEMPTS
+from lastro.scenarios import chain
+from lastro.scenarios.base import schemas
+from lastro.study.json_schema import json_schema
+from lastro.study.load import load, parse
+from lastro.study.model import Setting
+
+ROOT = Path(__file__).parents[2]
+READMES = (ROOT / "README.md", ROOT / "README.pt-BR.md")
+PAGES = (*READMES, *sorted((ROOT / "docs").glob("*.md")))
+PART = ROOT / "examples" / "parts" / "functions" / "shaper.py"
+COMMANDS = {name for group in cli.COMMANDS.values() for name in group}
+
+_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_GENERATED = re.compile(r"(<!-- generated: (\w+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
+_LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
+
+
+def blocks(page: Path) -> list[tuple[str, str]]:
+    """(language, text) of each code block of a page."""
+    return _BLOCK.findall(page.read_text(encoding="utf-8"))
+
+
+def prose(page: Path) -> str:
+    return _BLOCK.sub("", page.read_text(encoding="utf-8"))
+
+
+# Commands
+
+
+def command_lines(page: Path) -> list[list[str]]:
+    """The words after `lastro` of every command line that a page shows, in a block or within a sentence."""
+    lines = [line for language, text in blocks(page) if language == "sh" for line in text.splitlines()]
+    lines += [code for code in re.findall(r"`([^`\n]+)`", prose(page)) if re.match(r"(\w+=\S+ )*lastro ", code)]
+    found = []
+    for line in lines:
+        words = shlex.split(re.split(r"[|>;&]", line)[0], comments=True)
+        while words and re.fullmatch(r"\w+=.*", words[0]):
+            del words[0]
+        if words and words[0] == "lastro":
+            found.append(words[1:])
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_command_line_is_one_that_lastro_takes(page: Path) -> None:
+    for words in command_lines(page):
+        assert words[0] in COMMANDS | {"COMMAND"}, words
+        if len(words) == 1 or words[0] == "COMMAND":  # the name of a command in a sentence
+            continue
+        module = importlib.import_module(f"lastro.cli.{words[0]}")
+        parser = argparse.ArgumentParser(allow_abbrev=False)
+        module.configure(parser)
+        try:
+            parser.parse_args(words[1:])
+        except SystemExit:
+            pytest.fail(f"{page.name}: lastro {shlex.join(words)}")
+
+
+def test_the_search_for_command_lines_finds_them() -> None:
+    found = [words for page in PAGES for words in command_lines(page)]
+    assert len(found) > 40
+    assert {words[0] for words in found} >= COMMANDS
+
+
+@pytest.mark.parametrize("page", READMES, ids=lambda page: page.name)
+def test_the_readme_lists_every_command_part_exit_code_and_paper(page: Path) -> None:
+    from lastro import papers
+
+    text = page.read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `lastro (\w+)` \|", text, re.MULTILINE)
+    assert rows == [name for group in cli.COMMANDS.values() for name in group]
+    for kind in registry.KINDS:
+        for info in own_parts(kind):
+            assert f"`{info.name}`" in text, (kind, info.name)
+    codes = {int(code) for code in re.findall(r"^\| (\d+) \|", text, re.MULTILINE)}
+    assert codes == {0, 130, 143} | {error.exit_code for error in all_errors(errors.LastroError)}
+    assert all(f"`paper:{name}`" in text for name in papers.names())
+
+
+def all_errors(kind: type[errors.LastroError]) -> Iterator[type[errors.LastroError]]:
+    yield kind
+    for sub in kind.__subclasses__():
+        yield from all_errors(sub)
+
+
+# Studies and the example part
+
+
+@pytest.fixture
+def example_parts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("LASTRO_PARTS", str(ROOT / "examples" / "parts"))
+    registry.parts.cache_clear()
+    yield
+    registry.parts.cache_clear()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_study_in_a_block_loads(page: Path, example_parts: None) -> None:
+    for language, text in blocks(page):
+        if language == "toml" and "study" in tomllib.loads(text):
+            assert parse(text, page.name, schemas()).factors
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "examples").glob("*.toml")), ids=lambda file: file.name)
+def test_every_example_loads(file: Path, example_parts: None) -> None:
+    assert load(file, schemas()).factors
+
+
+def test_the_example_part_is_the_one_that_is_shown() -> None:
+    shown = [text for page in PAGES for language, text in blocks(page) if language == "python"]
+    assert len(shown) == 3  # both READMEs and the tutorial
+    assert set(shown) == {PART.read_text(encoding="utf-8")}
+
+
+def test_the_example_part_is_found_without_an_edit(example_parts: None) -> None:
+    info = registry.parts("function")["shaper"]
+    assert info.cls is not None and Path(info.origin) == PART
+
+
+def test_the_tutorials_study_is_the_file() -> None:
+    study = (ROOT / "examples" / "shaper.toml").read_text(encoding="utf-8")
+    assert ("toml", study[study.index("[study]") :]) in blocks(ROOT / "docs" / "tutorial.md")
+
+
+# Links, images, the two languages
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_relative_link_leads_somewhere(page: Path) -> None:
+    for target in _LINK.findall(prose(page)):
+        if re.match(r"\w+:", target):
+            continue
+        name, _, anchor = target.partition("#")
+        file = (page.parent / name).resolve() if name else page
+        assert file.exists(), target
+        assert not anchor or anchor in anchors(file), target
+
+
+def anchors(page: Path) -> set[str]:
+    titles = re.findall(r"^#+ (.*)$", prose(page), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def test_every_page_and_image_of_docs_is_linked() -> None:
+    linked = {
+        (page.parent / target.partition("#")[0]).resolve() for page in PAGES for target in _LINK.findall(prose(page))
+    }
+    files = [file for file in (ROOT / "docs").rglob("*") if file.is_file()]
+    assert [file for file in files if file.resolve() not in linked] == []
+
+
+def test_the_two_readmes_are_twins() -> None:
+    english, portuguese = READMES
+    shapes = [re.findall(r"^(#+) ", prose(page), re.MULTILINE) for page in READMES]
+    assert shapes[0] == shapes[1]
+    assert [_without_comments(block) for block in blocks(english)] == [
+        _without_comments(block) for block in blocks(portuguese)
+    ]
+    rows = [len(re.findall(r"^\|", prose(page), re.MULTILINE)) for page in READMES]
+    assert rows[0] == rows[1]
+    links = [sorted(set(_LINK.findall(prose(page))) - {file.name for file in READMES}) for page in READMES]
+    assert links[0] == links[1]
+
+
+def _without_comments(block: tuple[str, str]) -> tuple[str, str]:
+    language, text = block
+    if language in ("sh", "toml"):
+        text = re.sub(r"\s*#.*", "", text)
+    return language, text
+
+
+# Tables made from the code
+
+
+def own_parts(kind: str) -> list[registry.PartInfo]:
+    return [info for info in registry.parts(kind).values() if info.origin.startswith("lastro.")]
+
+
+def table(heads: tuple[str, ...], rows: list[tuple[object, ...]]) -> str:
+    lines = [heads, ("---",) * len(heads), *rows]
+    return "".join(f"| {' | '.join(str(cell).replace('|', chr(92) + '|') for cell in line)} |\n" for line in lines)
+
+
+def toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f'"{value}"' if isinstance(value, str) else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def unit(setting: Setting) -> str:
+    by_check = {"parse_rate_bps": "bit/s, with prefix", "parse_size_bytes": "byte, with prefix"}
+    if setting.check is not None:
+        return by_check[setting.check.__name__]  # type: ignore[attr-defined]
+    by_ending = {"_s": "s", "_ms": "ms", "_percent": "%", "_cpus": "CPU"}
+    return next((name for ending, name in by_ending.items() if setting.name.endswith(ending)), "")
+
+
+def bounds(setting: Setting) -> str:
+    if setting.choices:
+        return ", ".join(f'`"{choice}"`' for choice in setting.choices)
+    return " to ".join(f"{bound:,g}" for bound in (setting.minimum, setting.maximum) if bound is not None)
+
+
+def settings_table() -> str:
+    rows = [
+        (f"`{s.name}`", f"`{toml(s.default)}`", unit(s), bounds(s), s.summary) for s in chain.ChainScenario.settings
+    ]
+    return table(("setting", "default", "unit", "bounds", "meaning"), rows)
+
+
+def metrics_table() -> str:
+    rows = [(f"`{m.name}`", m.unit, m.better, m.summary) for m in chain.ChainScenario.metrics]
+    return table(("metric", "unit", "better", "meaning"), rows)
+
+
+def parts_table() -> str:
+    kinds = chain.ChainScenario.parts
+    return table(("kind", "level", "what it is"), [(k, f"`{i.name}`", i.summary) for k in kinds for i in own_parts(k)])
+
+
+def keys_table() -> str:
+    tables = json_schema(schemas())["$defs"]["chain"]["$defs"]
+    names = {"StudyTable": "study", "DesignTable": "design", "ExcludeTable": "exclude"}
+    rows = []
+    for model, name in names.items():
+        required = tables[model].get("required", [])
+        for key, schema in tables[model]["properties"].items():
+            if key == "scenario":
+                schema = {**schema, "type": "string", "description": "The procedure of a trial: `chain`."}
+            default = "required" if key in required else f"`{toml(schema['default'])}`" if schema.get("default") else ""
+            low, high = schema.get("minimum"), schema.get("maximum")
+            limits = f"{low:,g} to {high:,g}" if low is not None and key != "seed" else ""
+            limits = f"only `{toml(schema['const'])}`" if "const" in schema and key != "scenario" else limits
+            rows.append((f"`{name}.{key}`", kind_word(schema), default, limits, schema.get("description", "")))
+    return table(("key", "type", "default", "bounds", "meaning"), rows)
+
+
+def kind_word(schema: dict[str, Any]) -> str:
+    words = {"object": "table", "array": "list", "integer": "whole number"}
+    found = schema.get("type") or ("table" if "properties" in schema else "string")
+    return words.get(found, found)
+
+
+def limits_table() -> str:
+    settings = {setting.name: setting for setting in chain.ChainScenario.settings}
+    tolerance, slack = f"{validity._TOLERANCE:.0%}".replace("%", " %"), validity._SLACK_BYTES // 1024
+    rows: list[tuple[object, ...]] = [
+        ("traffic", "none reached the sink, by TCP, UDP or ping"),
+        ("path", f"a hop carried less than the received bytes by more than {tolerance}"),
+        ("path", f"two hops disagree by more than {tolerance} and {slack} KiB"),
+        ("path", "the function's own counter saw no packet (functions in the kernel)"),
+        ("generator", f"it offered less than {iperf3_udp._LEAST_OFFERED:.0%} of the UDP rate".replace("%", " %")),
+        ("generator", "iperf3 ran for a time that is off by more than 20 %, and by more than 0.5 s"),
+        ("dose", "the neighbour's load ended before the measurement did"),
+        ("dose of `cpu`", f"less than {cpu._LEAST_SHARE:g} of the CPU time that it could have had"),
+        ("dose of `memory`", f"less than {memory._LEAST_SHARE:g} of the memory that it wanted, or of its limit"),
+        ("dose of `disk`", f"less than {disk._LEAST_BPS // 2**20} MiB written in a second"),
+        ("dose of `io`", f"less than {io._LEAST_CPUS:g} CPUs used: it hardly called sync()"),
+        ("host", f"steal above `max_steal_percent`, by default {settings['max_steal_percent'].default:g} %"),
+        ("host", f"foreign load above `max_foreign_cpus`, by default {settings['max_foreign_cpus'].default:g} CPUs"),
+        ("clock", f"it was set by more than {validity._CLOCK_STEP_S:g} s during the trial"),
+        ("isolation", "one that was asked for is not in force on an instance"),
+        ("tools", "a command failed, did not end in time, or printed what cannot be a measurement"),
+        ("calibration", f"no calibration run was valid in {MAX_ATTEMPTS} attempts"),
+    ]
+    near = f"(mark only: throughput of {chain._CEILING_SHARE:.0%} of plain forwarding or more)".replace("%", " %")
+    return table(("witness", "the trial is invalid when"), [*rows, ("ceiling", near)])
+
+
+TABLES = {
+    "settings": settings_table,
+    "metrics": metrics_table,
+    "parts": parts_table,
+    "keys": keys_table,
+    "limits": limits_table,
+}
+
+
+def with_tables(page: Path) -> str:
+    text = page.read_text(encoding="utf-8")
+    return _GENERATED.sub(lambda match: f"{match[1]}{TABLES[match[2]]()}{match[4]}", text)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_generated_tables_are_those_of_the_code(page: Path) -> None:
+    assert page.read_text(encoding="utf-8") == with_tables(page), "run `python tests/unit/test_docs.py`"
+
+
+def test_every_generated_table_has_its_place() -> None:
+    names = [match[1] for page in PAGES for match in _GENERATED.findall(page.read_text(encoding="utf-8"))]
+    assert sorted(names) == sorted(TABLES)
+
+
+if __name__ == "__main__":
+    os.environ.pop("LASTRO_PARTS", None)
+    for written in PAGES:
+        written.write_text(with_tables(written), encoding="utf-8")
+    sys.exit(0)
