@@ -5,7 +5,7 @@ SHELL := /bin/sh
 .SHELLFLAGS := -ec
 .DEFAULT_GOAL := help
 
-PACKAGES := docker.io ethtool iperf3 iproute2 iptables iputils-ping make mmdebstrap nftables python3-venv runc stress-ng
+PACKAGES := apparmor ca-certificates debian-archive-keyring docker.io ethtool gpg iperf3 iproute2 iptables iputils-ping make mmdebstrap nftables python3-venv runc stress-ng
 VENV := .venv
 DEMO := campaigns/demo-$(shell date +%Y%m%d-%H%M%S)
 

@@ -152,6 +152,5 @@ def _processes() -> frozenset[str]:
 
 
 def _directories(*paths: str) -> frozenset[str]:
-    return frozenset(
-        str(entry) for path in paths if Path(path).is_dir() for entry in [Path(path), *Path(path).iterdir()]
-    )
+    """What lies in them. An empty directory is as good as none."""
+    return frozenset(str(entry) for path in paths if Path(path).is_dir() for entry in Path(path).iterdir())

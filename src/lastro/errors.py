@@ -12,6 +12,7 @@
     └── TrialError                   -   ends the trial as invalid, never the campaign
         ├── CommandFailed            -   an argv exited with a code that was not expected
         ├── CommandTimeout           -   an argv did not end in time
+        ├── WriteFailed              -   a file of the host, such as a limit, could not be written
         ├── PlatformError            -   an instance could not be started, reached or stopped
         └── InstrumentError          -   a tool printed what cannot be a measurement
 
@@ -90,6 +91,15 @@ class CommandTimeout(TrialError):
     def __init__(self, argv: Sequence[str], timeout_s: float) -> None:
         super().__init__(f"`{' '.join(argv)[:300]}` did not end within {timeout_s:g} s")
         self.argv, self.timeout_s = tuple(argv), timeout_s
+
+
+class WriteFailed(TrialError):
+    """`path` could not be written: a full disk, or a kernel that refuses the value."""
+
+    def __init__(self, path: str, text: str, reason: str) -> None:
+        shown = f" {text.strip()!r} to" if len(text) < 80 else ""
+        super().__init__(f"could not write{shown} {path}: {reason}")
+        self.path = path
 
 
 class PlatformError(TrialError):

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,13 @@ import pytest
 
 from lastro import validity
 from lastro.campaign import runner
+from lastro.cli import _host
 from lastro.host.ledger import RUN_DIR, STATE_DIR
 from lastro.results.store import Store
 from lastro.scenarios.base import schemas
 from lastro.scenarios.chain import ChainScenario
 from lastro.study import design
 from lastro.study.load import load
-from lastro.testbed import Testbed
 
 from ..cli.conftest import finish, is_error, lastro, rows, start, study_text, until
 from ..hostlisting import idle_host, listing, settled_differences
@@ -216,7 +217,7 @@ def _daemon_in_trial(directory: Path) -> int | None:
     return None
 
 
-def test_the_clock_is_set_in_mid_trial(testbed: Testbed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_clock_is_set_in_mid_trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On the first attempt the wall clock, as Lastro reads it, goes ahead by an hour; the second attempt is sound."""
     real, readings = validity.ClockReading.now, []
 
@@ -227,12 +228,14 @@ def test_the_clock_is_set_in_mid_trial(testbed: Testbed, tmp_path: Path, monkeyp
 
     monkeypatch.setattr(validity.ClockReading, "now", staticmethod(reading))
     study = load(write(tmp_path, chain_text(["native"])), schemas())
-    scenario = ChainScenario(testbed)
     treatments = design.treatments(study)
-    with Store.create(tmp_path / "campaign", study, treatments, design.trials(study, 1), {}) as store:
+    with (
+        _host.testbed("tests", wait=True) as bed,
+        closing(ChainScenario(bed)) as scenario,
+        Store.create(tmp_path / "campaign", study, treatments, design.trials(study, 1), {}) as store,
+    ):
         runner.run(store, scenario, _Silent())
         attempts = store.attempts()
-    scenario.close()
     assert [attempt.valid for attempt in attempts] == [False, True]
     assert attempts[0].reasons == ("the host's clock jumped by +3600.00 s",)
 

@@ -171,7 +171,7 @@ def test_the_firewall_passes_pings(chain: Chain) -> None:
 def test_a_payload_with_the_signature_takes_the_detour_and_arrives(chain: Chain, protocol: str, payload: str) -> None:
     before = detoured(chain)
     assert passes(chain, protocol, 5000, payload)
-    assert detoured(chain) == before + 1
+    assert 1 <= detoured(chain) - before <= 3  # once, but for a retransmission: no loop
 
 
 @on("dpi", RUNC, DOCKER)

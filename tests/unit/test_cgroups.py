@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lastro.errors import PlatformError
+from lastro.errors import PlatformError, WriteFailed
 from lastro.host.cgroups import Cgroups, CgroupsV1, CgroupsV2, Resources, Usage, block_device_of, detect
 from lastro.host.local import LocalHost
 
@@ -184,9 +184,48 @@ def test_a_host_without_some_controllers_is_asked_for_the_others_only(v2: Cgroup
     assert v2.inherited(NAME) == []
 
 
+def test_a_weight_is_corrected_where_runtimes_compute_it_from_shares(v1: CgroupsV1, v2: CgroupsV2) -> None:
+    """runc makes a weight of 4 of the 102 shares that stand for a weight of 10."""
+    weight = v2.root / NAME.strip("/") / "cpu.weight"
+    weight.parent.mkdir(parents=True)
+    weight.write_text("4\n")
+    v2.complete(LocalHost(), NAME, Resources(cpus=1.0))
+    v1.complete(LocalHost(), NAME, ALL)
+    assert weight.read_text() == "4\n"
+    v2.complete(LocalHost(), NAME, ALL)
+    assert weight.read_text() == "10"
+
+
+def test_a_reservation_is_made_in_every_group_above_too(v2: CgroupsV2) -> None:
+    """The kernel grants a group no more of memory.low than its parent has; siblings' shares add up."""
+    own = v2.root / NAME.strip("/")
+    sibling = own.with_name("sibling")
+    own.mkdir(parents=True)
+    sibling.mkdir()
+    (sibling / "memory.low").write_text("1000\n")
+    v2.complete(LocalHost(), NAME, Resources(memory_reserved_bytes=500))
+    assert (own.parent / "memory.low").read_text() == "1500"
+    assert (own.parent.parent / "memory.low").read_text() == "1500"
+    assert not (v2.root / "memory.low").exists()
+
+
+def test_a_memory_limit_allows_no_swap_on_top(v1: CgroupsV1, v2: CgroupsV2) -> None:
+    files = (
+        v1.root / "memory" / NAME.strip("/") / "memory.memsw.limit_in_bytes",
+        v2.root / NAME.strip("/") / "memory.swap.max",
+    )
+    limit = Resources(memory_bytes=4096)
+    for groups, file in zip((v1, v2), files, strict=True):
+        assert groups.completion(NAME, limit) == []  # a kernel that does not count swap
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("max\n")
+        groups.complete(LocalHost(), NAME, limit)
+    assert [file.read_text() for file in files] == ["4096", "0"]
+
+
 def test_what_the_kernel_refuses_is_named(v2: CgroupsV2) -> None:
     (v2.root / NAME.strip("/") / "cpu.max").mkdir(parents=True)  # cannot be written, whoever we are
-    with pytest.raises(PlatformError, match=r"refuses '50000 100000' in .*/cpu\.max"):
+    with pytest.raises(WriteFailed, match=r"could not write '50000 100000' to .*/cpu\.max"):
         v2.make(LocalHost(), NAME, Resources(cpus=0.5))
 
 

@@ -269,9 +269,9 @@ def limits_table() -> str:
     tolerance, slack = f"{validity._TOLERANCE:.0%}".replace("%", " %"), validity._SLACK_BYTES // 1024
     rows: list[tuple[object, ...]] = [
         ("traffic", "none reached the sink, by TCP, UDP or ping"),
-        ("path", f"a hop carried less than the received bytes by more than {tolerance}"),
-        ("path", f"two hops disagree by more than {tolerance} and {slack} KiB"),
-        ("path", "the function's own counter saw no packet (functions in the kernel)"),
+        ("path", f"a hop carried less than arrived at the sink, by more than {tolerance}: another way"),
+        ("path", f"a hop received more than was sent to it, by more than {tolerance} and {slack} KiB: foreign traffic"),
+        ("path", f"the function's own counter saw less than arrived, by more than {tolerance} (in the kernel)"),
         ("generator", f"it offered less than {iperf3_udp._LEAST_OFFERED:.0%} of the UDP rate".replace("%", " %")),
         ("generator", "iperf3 ran for a time that is off by more than 20 %, and by more than 0.5 s"),
         ("dose", "the neighbour's load ended before the measurement did"),

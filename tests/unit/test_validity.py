@@ -42,10 +42,15 @@ def test_a_function_that_passes_part_of_the_flow_is_seen() -> None:
     assert "function.out0" in reason
 
 
-def test_hops_that_disagree_are_seen() -> None:
-    """All have carried the payload, and one of them far more: somebody else's traffic is on the path."""
+def test_foreign_traffic_on_the_path_is_seen() -> None:
+    """All have carried the payload, and one received far more than was sent to it: somebody else is on the path."""
     (reason,) = path_reasons("udp", moved(10 * MB, 20 * MB, 10 * MB, 10 * MB), 10 * MB)
-    assert "disagree, from 10000000 to 20000000 bytes" in reason
+    assert "function.in0 carried 20000000 bytes, more than the 10000000 of source.out0: foreign traffic" in reason
+
+
+def test_loss_on_the_way_is_a_result_and_no_reason() -> None:
+    """Of what was sent, a half was lost in the function and a part behind it; what arrived went the whole way."""
+    assert path_reasons("udp", moved(100 * MB, 100 * MB, 50 * MB, 40 * MB), 40 * MB) == []
 
 
 def test_a_missing_counter_is_no_proof() -> None:
@@ -58,9 +63,15 @@ def test_no_traffic_needs_no_path() -> None:
     assert path_reasons("ping", moved(0, 0, 0, 0), 0) == []
 
 
-@pytest.mark.parametrize(("packets", "accepted"), [(1, True), (10**9, True), (0, False), (-3, False)])
-def test_the_functions_own_counter_must_move(packets: int, accepted: bool) -> None:
-    assert (crossing_reasons("tcp", packets) == []) is accepted
+@pytest.mark.parametrize(
+    ("crossed_bytes", "accepted"), [(MB, True), (10**9, True), (MB // 2, False), (0, False), (None, False)]
+)
+def test_the_functions_own_counter_must_account_for_the_flow(crossed_bytes: int | None, accepted: bool) -> None:
+    assert (crossing_reasons("tcp", crossed_bytes, MB) == []) is accepted
+
+
+def test_a_counter_that_stood_still_is_no_proof_of_an_empty_flow() -> None:
+    assert crossing_reasons("tcp", 0, 0) == ["tcp: the function's own counter saw 0 bytes of a flow of 0"]
 
 
 @pytest.mark.parametrize(

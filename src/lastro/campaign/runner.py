@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from lastro.errors import HostError, TrialError
-from lastro.host.base import Transcript
 from lastro.platforms.base import Availability
 from lastro.results.samples import Outcome
 from lastro.results.store import MAX_ATTEMPTS, State, Store, TrialRow
@@ -54,6 +53,7 @@ class _Campaign:
         self.treatments = [row.treatment for row in rows]
         self._was_unavailable = {row.treatment.index for row in rows if row.unavailable}
         self.calibrations: dict[str, Any] = store.calibrations()
+        self._not_found: dict[str, str] = {}  # calibrations that failed in this session, and why
         self.pace = Pace(0)  # until the probes have told what can run
 
     def probe(self) -> None:
@@ -94,61 +94,54 @@ class _Campaign:
         self.observer.finished(trial, outcome, state, duration_s)
 
     def _attempt(self, config: Config) -> tuple[Outcome, list[dict[str, Any]]]:
-        with recorded(self.scenario) as transcript:
-            try:
-                needed = {key: self.calibrations[key] for key in self.scenario.calibrations(config)}
-                outcome = self.scenario.run(config, needed)
-                outcome.notes["residuals"] = self.scenario.residuals(config)
-                outcome.doubt(_not_numbers(outcome))
-            except TrialError as error:
-                outcome = Outcome(invalid_because=[error.message])
+        with self.scenario.attempt() as transcript:
+            outcome = _outcome(lambda: self.scenario.run(config, self._known(config)))
+        outcome.notes["residuals"] = self.scenario.residuals(config)
         before = [{**record, "prepares": True} for record in self.scenario.preparation(config)]
         return outcome, before + transcript.records
+
+    def _known(self, config: Config) -> dict[str, Any]:
+        return {key: self.calibrations[key] for key in self.scenario.calibrations(config) if key in self.calibrations}
 
     def _calibrate(self, config: Config) -> str | None:
         """Find what the trial must know and does not yet; why it cannot be found, or None."""
         for key, calibration_config in self.scenario.calibrations(config).items():
-            if key in self.calibrations:
-                continue
-            self.observer.calibrating(key)
-            outcome = Outcome()
-            for _ in range(MAX_ATTEMPTS):
-                outcome = self._attempt_calibration(calibration_config)
-                if outcome.valid:
-                    break
-            else:
-                return f"no valid calibration run ({key}): {'; '.join(outcome.invalid_because)}"
-            self.calibrations[key] = self.scenario.calibration_value(key, outcome)
-            self.store.save_calibration(key, self.calibrations[key])
+            if key not in self.calibrations and key not in self._not_found:
+                self.observer.calibrating(key)
+                self._find(key, calibration_config)
+            if key in self._not_found and not self.scenario.can_do_without(key):
+                return f"no valid calibration run ({key}): {self._not_found[key]}"
         return None
 
-    def _attempt_calibration(self, config: Config) -> Outcome:
-        with recorded(self.scenario):
-            try:
-                outcome = self.scenario.run(config, {})
-                outcome.doubt(_not_numbers(outcome))
-                return outcome
-            except TrialError as error:
-                return Outcome(invalid_because=[error.message])
+    def _find(self, key: str, config: Config) -> None:
+        outcome = Outcome()
+        for _ in range(MAX_ATTEMPTS):
+            with self.scenario.attempt():
+                outcome = _outcome(lambda: self.scenario.run(config, {}))
+            if outcome.valid:
+                self.calibrations[key] = self.scenario.calibration_value(key, outcome)
+                self.store.save_calibration(key, self.calibrations[key])
+                return
+        self._not_found[key] = "; ".join(outcome.invalid_because)
+        self.store.log(utc_now(), "not calibrated", f"{key}: {self._not_found[key]}")
+
+
+def _outcome(run_trial: Callable[[], Outcome]) -> Outcome:
+    """What a trial yields, or why it yields nothing that can be used: a part that fails does not end the campaign."""
+    try:
+        outcome = run_trial()
+    except (TrialError, HostError, OSError) as error:
+        reasons = [str(error)]
+        if isinstance(error.__context__, TrialError) and error.__context__ is not error.__cause__:
+            reasons.append(f"after: {error.__context__}")  # what went wrong first, when the clean-up failed too
+        return Outcome(invalid_because=reasons)
+    outcome.doubt(_not_numbers(outcome))
+    return outcome
 
 
 def _not_numbers(outcome: Outcome) -> list[str]:
     """What a tool that prints nonsense may leave: no mean survives it."""
     return [f"{name} is {value}" for name, value in outcome.measurements.items() if not math.isfinite(value)]
-
-
-class recorded:  # noqa: N801 - used like open()
-    """The transcript of what a scenario does inside the block; empty for one without a testbed."""
-
-    def __init__(self, scenario: Scenario) -> None:
-        self._context = scenario.testbed.host.recorded() if scenario.needs_root else None
-
-    def __enter__(self) -> Transcript:
-        return self._context.__enter__() if self._context else Transcript()
-
-    def __exit__(self, *exc: Any) -> None:
-        if self._context:
-            self._context.__exit__(*exc)
 
 
 class Pace:

@@ -10,17 +10,19 @@ from lastro.cli._common import require_root
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="only list what would be removed")
+    parser.add_argument("--wait", action="store_true", help="wait for a campaign on this host to end")
 
 
 def run(args: argparse.Namespace) -> int:
-    from lastro.host.ledger import Ledger
+    from lastro.host.ledger import Ledger, lock
 
     require_root("clean")
     ledger = Ledger()
     if args.dry_run:
         objects = [owned for token in ledger.dead_sessions() for owned in ledger.objects(token)]
     else:
-        objects = ledger.clean()
+        with lock(ledger.state, "lastro clean", wait=args.wait):
+            objects = ledger.clean()
     for owned in objects:
         print(f"{'would remove' if args.dry_run else 'removed'} {owned.kind} {owned.name}")
     if not objects:

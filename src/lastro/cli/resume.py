@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
     with open_campaign(args.dir, readonly=False) as store:
         if registry.get("scenario", store.study.scenario).needs_root:
             require_root("resume")
-        if store.next_trial() is None:
+        if store.next_trial() is None and not store.counts()["unavailable"]:
             print(f"{args.dir}: nothing is left to run")
             _tidy(store)
         else:

@@ -7,7 +7,7 @@ from abc import ABC
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from lastro.errors import PlatformError, Unavailable
 from lastro.functions import _click
@@ -26,6 +26,11 @@ class Step:
     stdin: str | None = None
 
 
+class Counted(NamedTuple):
+    packets: int
+    bytes: int
+
+
 class Function(ABC):
     """A new function says what its rules are, in the kernel and, where it can, as a Click configuration.
 
@@ -35,6 +40,7 @@ class Function(ABC):
     name: ClassVar[str]
     summary: ClassVar[str]
     capabilities: ClassVar[tuple[str, ...]] = ("CAP_NET_ADMIN",)
+    witnesses: ClassVar[tuple[str, ...]] = ()  # counters of its own that every new flow must move
 
     def rules(self, path: Path) -> str:
         """Chains, sets and counters to put in the table. Plain forwarding when there are none."""
@@ -91,13 +97,15 @@ class Function(ABC):
         finally:
             process.stop()
 
-    def counters(self, instance: Instance) -> dict[str, int]:
-        """Packets seen by each named counter of the function."""
+    def counters(self, instance: Instance) -> dict[str, Counted]:
+        """What each named counter of the function has seen; empty where none can be read (Click, a dead instance)."""
         done = instance.run(["nft", "-j", "list", "counters", "table", *_TABLE.split()], check=False)
-        if done.returncode != 0:
+        try:
+            items = json.loads(done.text)["nftables"]
+            found = (item["counter"] for item in items if "counter" in item)
+            return {counter["name"]: Counted(counter["packets"], counter["bytes"]) for counter in found}
+        except (ValueError, KeyError, TypeError):
             return {}
-        items = json.loads(done.text)["nftables"]
-        return {item["counter"]["name"]: item["counter"]["packets"] for item in items if "counter" in item}
 
 
-__all__ = ["Function", "Path", "Step"]
+__all__ = ["Counted", "Function", "Path", "Step"]

@@ -2,8 +2,9 @@
 
 The other path is a veth pair inside the function's instance: marked packets are routed into one end, come out of the
 other, and only then go on to the sink. Its counters prove what was redirected. The kernel searches by the string match
-of iptables (Boyer-Moore over the whole packet), since nftables itself cannot search at any offset. A packet keeps its
-mark on a veth pair inside one namespace, so the mark leads to the detour only where the flow comes in."""
+of iptables (Knuth-Morris-Pratt, which unlike Boyer-Moore also finds what spans two fragments of a large packet), since
+nftables itself cannot search at any offset. A packet keeps its mark on a veth pair inside one namespace, so the mark
+leads to the detour only where the flow comes in."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ route add default via 198.18.2.2 dev {entry} table {_TABLE}
 rule add iif {path.inside} fwmark {_MARK} lookup {_TABLE}
 """
         inspection = f"""*mangle
--A PREROUTING -i {path.inside} -m string --algo bm --string {SIGNATURE} -j MARK --set-mark {_MARK}
+-A PREROUTING -i {path.inside} -m string --algo kmp --string {SIGNATURE} -j MARK --set-mark {_MARK}
 COMMIT
 """
         return (Step(("ip", "-batch", "-"), links), Step(("iptables-nft-restore",), inspection))

@@ -8,6 +8,7 @@ from lastro.functions.base import Function, Path
 class Nat(Function):
     name = "nat"
     summary = "rewrites the source address of every packet, and back"
+    witnesses = ("translated",)
 
     def rules(self, path: Path) -> str:
         # The chain sees the first packet of a flow; conntrack rewrites the header of each one after it.

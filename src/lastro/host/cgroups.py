@@ -101,10 +101,17 @@ class Cgroups(ABC):
             *((str(self.root / file.format(name=name.strip("/"))), text) for file, text in limits),
         ]
         for file, text in files:
-            try:
-                host.write_text(file, text)
-            except OSError as error:
-                raise PlatformError(f"the kernel refuses {text!r} in {file}: {error.strerror}") from error
+            host.write_text(file, text)
+        self.complete(host, name, resources or Resources())
+
+    def complete(self, host: Host, name: str, resources: Resources) -> None:
+        """Put into force what a container runtime leaves out or rounds, so that a limit means the same everywhere."""
+        for file, text in self.completion(name, resources):
+            host.write_text(file, text)
+
+    @abstractmethod
+    def completion(self, name: str, resources: Resources) -> list[tuple[str, str]]:
+        """(file, text) for `complete`."""
 
     def pids(self, name: str) -> set[int]:
         """Processes in the group and below it."""
@@ -173,6 +180,11 @@ class CgroupsV1(Cgroups):
                 if not found:
                     missing.append((str(current / file), values[file]))
         return missing
+
+    def completion(self, name: str, resources: Resources) -> list[tuple[str, str]]:
+        """No swap beyond the memory limit, where the kernel counts swap at all: Docker allows as much again."""
+        file = self.root / "memory" / name.strip("/") / "memory.memsw.limit_in_bytes"
+        return [(str(file), str(resources.memory_bytes))] if resources.memory_bytes and file.exists() else []
 
     def usage(self, name: str) -> Usage:
         def read(controller: str, file: str) -> str:
@@ -247,12 +259,11 @@ class CgroupsV2(Cgroups):
         directory = self.root / name.strip("/")
 
         def read(file: str) -> str:
-            try:
-                return (directory / file).read_text()
-            except FileNotFoundError:  # memory.peak is there from kernel 5.19 on
-                return ""
+            """A file of a controller that may be missing: memory.peak, say, came with kernel 5.19."""
+            return (directory / file).read_text() if (directory / file).exists() else ""
 
-        cpu = {key: int(value) for key, value in (line.split() for line in read("cpu.stat").splitlines())}
+        lines = (directory / "cpu.stat").read_text().splitlines()  # in every group: without it the group is gone
+        cpu = {key: int(value) for key, value in (line.split() for line in lines)}
         io = {"rbytes": 0, "wbytes": 0, "rios": 0, "wios": 0}
         for word in read("io.stat").split():
             key, _, value = word.partition("=")
@@ -270,6 +281,26 @@ class CgroupsV2(Cgroups):
             write_ops=io["wios"],
         )
 
+    def completion(self, name: str, resources: Resources) -> list[tuple[str, str]]:
+        """The weight itself, which runtimes compute from version 1's shares, each by a formula of its own; no swap;
+
+        and the reservation in every group above too, since the kernel grants a group no more than its parent has."""
+        group = self.root / name.strip("/")
+        found = []
+        if resources.cpu_weight is not None:
+            found.append((str(group / "cpu.weight"), str(resources.cpu_weight)))
+        if resources.memory_bytes is not None and (group / "memory.swap.max").exists():
+            found.append((str(group / "memory.swap.max"), "0"))
+        reserved = resources.memory_reserved_bytes
+        for parent in group.parents if reserved is not None else ():
+            if parent == self.root:
+                break
+            siblings = (child for child in parent.iterdir() if child.is_dir() and child != group)
+            reserved = (reserved or 0) + sum(_low_bytes(child) for child in siblings)
+            found.append((str(parent / "memory.low"), str(reserved)))
+            group = parent
+        return found
+
     def settings(self, resources: Resources) -> list[tuple[str, str]]:
         r = resources
         rates = {"rbps": r.read_bps, "wbps": r.write_bps, "riops": r.read_iops, "wiops": r.write_iops}
@@ -283,6 +314,12 @@ class CgroupsV2(Cgroups):
             ("{name}/io.max", f"{r.block_device} {given}" if r.block_device and given else None),
         ]
         return [(file, str(value)) for file, value in wanted if value is not None]
+
+
+def _low_bytes(group: Path) -> int:
+    file = group / "memory.low"
+    text = file.read_text().strip() if file.exists() else "0"
+    return int(text) if text.isdigit() else 0
 
 
 def detect(root: Path = Path("/sys/fs/cgroup")) -> Cgroups:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -16,10 +16,17 @@ from lastro.host import cgroups
 from lastro.host.base import Host
 
 _VULNERABILITIES = Path("/sys/devices/system/cpu/vulnerabilities")
+_NETWORK = (
+    "ipv4.tcp_congestion_control", "ipv4.tcp_rmem", "ipv4.tcp_wmem", "core.rmem_max", "core.wmem_max",
+    "core.default_qdisc", "core.netdev_max_backlog", "netfilter.nf_conntrack_max",
+)  # fmt: skip
 _TOOLS = {
     "ip": ("ip", "-V"),
     "nft": ("nft", "--version"),
     "unshare": ("unshare", "--version"),
+    "nsenter": ("nsenter", "--version"),
+    "ethtool": ("ethtool", "--version"),
+    "docker": ("docker", "--version"),
     "runc": ("runc", "--version"),
     "dockerd": ("dockerd", "--version"),
     "containerd": ("containerd", "--version"),
@@ -46,6 +53,7 @@ def collect(host: Host) -> dict[str, Any]:
             "clock_source": _read(host, "/sys/devices/system/clocksource/clocksource0/current_clocksource"),
             "mitigations": {file.name: _read(host, str(file)) for file in sorted(_VULNERABILITIES.glob("*"))},
         },
+        "network": {name: _read(host, f"/proc/sys/net/{name.replace('.', '/')}") for name in _NETWORK},
         "isolation": _isolation(host),
         "tools": tools(host, _TOOLS),
     }
@@ -108,13 +116,10 @@ def _read(host: Host, path: str) -> str:
         return ""
 
 
-def offloads(host: Host, netns: str, links: Iterable[str]) -> dict[str, dict[str, str]]:
-    """Offloads of each link, as ethtool names them: they decide comparisons between attachments."""
+def offloads(host: Host, netns: str, link: str) -> dict[str, str]:
+    """Offloads of a link, as ethtool names them: they decide comparisons between attachments."""
     wanted = ("tx-checksumming", "scatter-gather", "tcp-segmentation-offload", "generic-segmentation-offload",
               "generic-receive-offload", "tx-udp-segmentation")  # fmt: skip
-    found = {}
-    for link in links:
-        text = host.run(["ip", "netns", "exec", netns, "ethtool", "-k", link], check=False).text
-        features = dict(line.strip().split(": ", 1) for line in text.splitlines() if ": " in line)
-        found[link] = {name: features[name].split()[0] for name in wanted if name in features}
-    return found
+    text = host.run(["ip", "netns", "exec", netns, "ethtool", "-k", link], check=False).text
+    features = dict(line.strip().split(": ", 1) for line in text.splitlines() if ": " in line)
+    return {name: features[name].split()[0] for name in wanted if name in features}

@@ -6,6 +6,7 @@ also holds what `lastro doctor` makes. A session is one run of one Lastro proces
 from __future__ import annotations
 
 import fcntl
+import itertools
 import os
 import re
 import secrets
@@ -18,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lastro.errors import HostBusy, HostError, LastroError, StoreError
+from lastro.errors import HostBusy, HostError, LastroError, StoreError, TrialError
 from lastro.host import cgroups
 from lastro.host.base import Host
 from lastro.host.local import OWNER_VARIABLE, LocalHost
@@ -125,6 +126,11 @@ class Session:
         self.run_dir = RUN_DIR / token  # small files: bundles, sockets
         self.scratch_dir = ledger.state / "scratch" / token  # on a real disk: writable layers
         self.cgroup = f"/lastro/{token}"
+        self._numbers = itertools.count(1)
+
+    def unique(self, name: str) -> str:
+        """A name that no other instance of the session has had: what a stuck one holds is in nobody's way."""
+        return f"{name}-{next(self._numbers)}"
 
     def netns_name(self, role: str) -> str:
         return f"lastro-{self.token}-{role}"
@@ -146,6 +152,25 @@ class Session:
                 raise
             self.ledger.drop(object_id)
 
+    def mark(self) -> int:
+        """A moment: what is owned later has a greater number."""
+        return max((owned.id for owned in self.owned_objects()), default=0)
+
+    def undo_since(self, mark: int) -> None:
+        """Try once more to remove what should be gone by now.
+
+        Raises: HostError when something cannot be removed: it would disturb whatever is measured next."""
+        for owned in self.owned_objects():
+            if owned.id > mark:
+                try:
+                    _undo(self.host, owned.kind, owned.name)
+                except (TrialError, OSError) as error:
+                    raise HostError(
+                        f"{owned.kind} {owned.name} cannot be removed: {error}",
+                        "see what holds it, then `lastro resume`",
+                    ) from error
+                self.ledger.drop(owned.id)
+
     def owned_objects(self) -> list[Owned]:
         return self.ledger.objects(self.token)
 
@@ -158,7 +183,7 @@ def session(purpose: str, *, state: Path = STATE_DIR, wait: bool = False) -> Ite
     ledger = Ledger(state)
     with ExitStack() as stack:
         stack.callback(ledger.close)
-        stack.enter_context(_lock(state, purpose, wait))
+        stack.enter_context(lock(state, purpose, wait))
         ledger.clean()
         token = secrets.token_hex(3)
         ledger.open_session(token, purpose)
@@ -175,7 +200,7 @@ def session(purpose: str, *, state: Path = STATE_DIR, wait: bool = False) -> Ite
 
 
 @contextmanager
-def _lock(state: Path, purpose: str, wait: bool) -> Iterator[None]:
+def lock(state: Path, purpose: str, wait: bool) -> Iterator[None]:
     """One Lastro at a time may measure on a host. The kernel frees the lock even after kill -9."""
     with open(state / "lock", "a+", encoding="utf-8") as file:
         try:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from lastro.errors import CommandFailed, CommandTimeout, Unavailable
+from lastro.errors import CommandFailed, CommandTimeout, Unavailable, WriteFailed
 from lastro.host.base import Completed, Host, Process
 
 OWNER_VARIABLE = "LASTRO_OWNER"  # in the environment of every process that we start: how a crash's orphans are found
@@ -85,8 +85,11 @@ class LocalHost(Host):
 
     def write_text(self, path: str, text: str) -> None:
         self.transcript.add_write(path, text)
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        Path(path).write_text(text, encoding="utf-8")
+        try:
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+            Path(path).write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise WriteFailed(path, text, error.strerror or str(error)) from error
 
     def read_text(self, path: str) -> str:
         return Path(path).read_text(encoding="utf-8", errors="replace")

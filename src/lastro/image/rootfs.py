@@ -117,7 +117,16 @@ def _build(recipe: Recipe, store: Path, host: Host) -> Image:
 
 
 def _mmdebstrap(recipe: Recipe, tar: Path) -> list[str]:
-    argv = ["mmdebstrap", "--variant=minbase", f"--include={','.join(recipe.packages)}"]
+    # Same packages, same tar: times are clamped. Of the user's environment, only a proxy may reach the mirror.
+    proxies = [f"{name}={value}" for name in ("http_proxy", "https_proxy") if (value := os.environ.get(name))]
+    argv = [
+        "env",
+        "SOURCE_DATE_EPOCH=1700000000",
+        *proxies,
+        "mmdebstrap",
+        "--variant=minbase",
+        f"--include={','.join(recipe.packages)}",
+    ]
     argv += [f"--dpkgopt=path-exclude={pattern}" for pattern in _EXCLUDED]
     # Static device nodes cannot be made in a user namespace and every platform brings its own.
     argv += [f"--customize-hook=copy-in {file} /usr/local/bin" for file in recipe.extra_files]

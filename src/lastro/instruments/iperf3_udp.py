@@ -34,24 +34,26 @@ class Iperf3Udp(Instrument):
         return self.read(report, duration_s, parse_rate_bps(rate))
 
     def read(self, report: Mapping[str, object], duration_s: float, rate_bps: float) -> Reading:
-        total = ("end", "sum")
-        sent, lost_percent = (_iperf3.number(report, *total, key) for key in ("packets", "lost_percent"))
-        measured_s = _iperf3.number(report, *total, "seconds")
-        if not measured_s or lost_percent > 100:
-            raise InstrumentError(f"iperf3 reports {measured_s:g} s and {lost_percent:g} % of loss")
-        offered_bps = 8 * _iperf3.number(report, *total, "bytes") / measured_s
-        reasons = list(_iperf3.check_duration(measured_s, duration_s))
-        if not sent or lost_percent >= 100:
+        sent, received = ("end", "sum_sent"), ("end", "sum_received")
+        sent_bytes, received_bytes = (_iperf3.number(report, *side, "bytes") for side in (sent, received))
+        seconds = _iperf3.number(report, *sent, "seconds")
+        if not sent_bytes or not seconds or received_bytes > sent_bytes:
+            told = f"{sent_bytes:g} bytes sent in {seconds:g} seconds, {received_bytes:g} received"
+            raise InstrumentError(f"iperf3 reports what cannot be: {told}")
+        # By bytes at both ends: iperf3 itself counts gaps in the sequence, and so misses the loss of the last ones.
+        loss_percent = 100 * (1 - received_bytes / sent_bytes)
+        reasons = list(_iperf3.check_duration(seconds, duration_s))
+        if not received_bytes:
             reasons.append("no UDP traffic reached the sink")
         # One datagram is the grain of a short test at a low rate.
         grain_bps = 8 * _iperf3.number(report, "start", "test_start", "blksize") / duration_s
+        offered_bps = 8 * sent_bytes / seconds
         if offered_bps < _LEAST_OFFERED * rate_bps - grain_bps:
             reasons.append(
                 f"the generator was the bottleneck: it offered {offered_bps / 1e6:.2f} of {rate_bps / 1e6:.2f} Mbit/s"
             )
-        arrived = _iperf3.number(report, *total, "bytes") * (1 - lost_percent / 100)
         return Reading(
-            {"jitter": _iperf3.number(report, *total, "jitter_ms"), "udp_loss": lost_percent},
-            payload_bytes=int(arrived),
+            {"jitter": _iperf3.number(report, *received, "jitter_ms"), "udp_loss": loss_percent},
+            payload_bytes=int(received_bytes),
             invalid_because=tuple(reasons),
         )

@@ -13,7 +13,7 @@ from lastro.results.samples import Metric, Reading, Series
 from lastro.stats.quantiles import quantile_if_estimable
 from lastro.study.model import Level
 
-_REPLY = re.compile(r"bytes from .*: icmp_seq=(\d+) .*time=(\d{1,9}(?:\.\d{1,9})?) ms")
+_REPLY = re.compile(r"bytes from .*: icmp_seq=\d+ .*time=(\d{1,9}(?:\.\d{1,9})?) ms(?! \(DUP!\))")
 _SENT = re.compile(r"\b(\d{1,12}) packets transmitted")
 _ECHO_BYTES = 84  # an IP packet with ping's usual payload of 56 bytes
 _PATIENCE_S = 10.0
@@ -44,11 +44,8 @@ class Ping(Instrument):
         if not sent_match:
             raise InstrumentError(f"ping printed no summary but {text[-80:]!r}")
         sent = int(sent_match[1])
-        # A duplicate is the same request answered twice: the first answer is the measurement.
-        replies: dict[str, float] = {}
-        for sequence, rtt_ms in _REPLY.findall(text):
-            replies.setdefault(sequence, float(rtt_ms))
-        rtts_ms = list(replies.values())
+        # By line, not by sequence number, which starts over after 65,536 requests. A duplicate is no reply of its own.
+        rtts_ms = [float(rtt_ms) for rtt_ms in _REPLY.findall(text)]
         if len(rtts_ms) > sent:
             raise InstrumentError(f"ping counts {sent} requests and prints replies to {len(rtts_ms)}")
         if not rtts_ms:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from lastro.errors import LastroError
-from lastro.host.cgroups import Usage
+from lastro.host.cgroups import Usage, block_device_of
 from lastro.platforms.base import AVAILABLE, Availability, Instance, InstanceSpec, Platform, unavailable
 from lastro.testbed import Testbed
 
@@ -34,9 +34,13 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What a calibration run has found: the need of each role, and the disk on which rates are limited."""
+    """What a calibration run has found.
+
+    needs: of each role. chain_cpus: CPUs that the host was busy with while the chain carried TCP, the kernel's packet
+    work included, which no cgroup counts. block_device: where rates are limited; None where there is no such disk."""
 
     needs: dict[str, Need]
+    chain_cpus: float
     block_device: str | None
 
 
@@ -56,7 +60,7 @@ class Isolation(ABC):
 
     def probe(self, testbed: Testbed, platform: Platform) -> Availability:
         """Start an isolated instance and look whether it is isolated."""
-        profile = Profile({}, None) if self.needs_profile else None
+        profile = Profile({}, 1.0, block_device_of(testbed.scratch_dir)) if self.needs_profile else None
         spec = InstanceSpec(name=f"probe-{platform.name}-{self.name}", role=NEIGHBOUR)
         try:
             with platform.start(testbed, self.apply(spec, profile)) as instance:

@@ -1,16 +1,20 @@
 """Resources reserved for the chain and limited for its neighbour, from the use seen in a run without anomaly.
 
 Kagami and Gaspary (2017) reserve CPU, memory, I/O operations and disk throughput for the chain's containers from the
-use of a previous run, and publish no numbers. Ours: an instance of the chain gets a CPU weight in proportion to its
-need and a memory reservation with headroom, and no quota, which would be what a saturating flow then measures. The
-neighbour stands for a network function that misbehaves, so it may use what the well-behaved function needed, with
-headroom and a floor below which no process gets anything done."""
+use of a previous run, and publish no numbers. Ours: an instance of the chain gets a CPU weight in proportion to the
+chain's need and a memory reservation with headroom, and no quota, which would be what a saturating flow then measures.
+The neighbour gets the CPUs that the chain leaves free at its busiest. It stands for a network function that
+misbehaves, so of memory and disk it may use what the well-behaved function needed, with headroom and a floor below
+which no process gets anything done. Each trial notes the limits that were in force.
+
+On cgroup v1 the kernel does not throttle buffered writes, only direct and synchronous ones."""
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 
-from lastro.host.cgroups import Resources, detect
+from lastro.host.cgroups import Resources
 from lastro.isolation.base import NEIGHBOUR, Isolation, Need, Profile
 from lastro.platforms.base import Instance, InstanceSpec
 
@@ -33,7 +37,7 @@ class Cgroups(Isolation):
         return replace(spec, resources=resources)
 
     def verify(self, instance: Instance) -> str | None:
-        groups = detect()
+        groups = instance.testbed.cgroups
         for file, wanted in groups.settings(instance.spec.resources):
             found = instance.testbed.host.read_text(str(groups.root / file.format(name=instance.cgroup.strip("/"))))
             if not set(wanted.split()) <= set(found.split()):
@@ -44,7 +48,7 @@ class Cgroups(Isolation):
 def _reservation(role: str, profile: Profile) -> Resources:
     need = profile.needs.get(role, _IDLE)
     return Resources(
-        cpu_weight=max(100, min(10_000, round(1000 * need.cpus * HEADROOM))),
+        cpu_weight=max(100, min(10_000, round(1000 * profile.chain_cpus))),
         memory_reserved_bytes=max(_FLOOR_MEMORY_BYTES, _whole_pages(need.memory_bytes * HEADROOM)),
     )
 
@@ -56,7 +60,7 @@ def _limits_of_a_neighbour(profile: Profile) -> Resources:
         return max(floor, round(used * HEADROOM)) if profile.block_device else None
 
     return Resources(
-        cpus=max(_FLOOR_CPUS, round(need.cpus * HEADROOM, 2)),
+        cpus=max(_FLOOR_CPUS, round((os.cpu_count() or 1) - profile.chain_cpus, 2)),
         cpu_weight=10,
         memory_bytes=max(_FLOOR_MEMORY_BYTES, _whole_pages(need.memory_bytes * HEADROOM)),
         read_bps=rate(need.read_bps, _FLOOR_BPS),

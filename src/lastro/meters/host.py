@@ -53,8 +53,11 @@ class HostMeter(Meter):
 
     def read(self) -> dict[str, float]:
         busy_s = sum(self.seconds.values()) - self.seconds["idle"] - self.seconds["iowait"] - self.seconds["steal"]
-        pressure = {f"psi_{name}": 100 * us / 1e6 / self.elapsed_s for name, us in self.stalled.items()}
-        return {"host_cpus": busy_s / self.elapsed_s, "host_steal": self.steal_percent, **pressure}
+        return {"host_cpus": busy_s / self.elapsed_s, "host_steal": self.steal_percent, **self.pressure()}
+
+    def pressure(self) -> dict[str, float]:
+        """Percentage of time in which some task waited, by resource; empty on a kernel without PSI."""
+        return {f"psi_{name}": 100 * us / 1e6 / self.elapsed_s for name, us in self.stalled.items()}
 
     @property
     def steal_percent(self) -> float:
@@ -69,4 +72,7 @@ class HostMeter(Meter):
         return max(0.0, user_s - instances_user_s - self.own_user_s) / self.elapsed_s
 
     def notes(self) -> dict[str, Any]:
-        return {"lastro_cpu_percent": round(100 * self.own_cpu_s / self.elapsed_s, 3)}
+        return {
+            "steal_percent": round(self.steal_percent, 3),
+            "lastro_cpu_percent": round(100 * self.own_cpu_s / self.elapsed_s, 3),
+        }

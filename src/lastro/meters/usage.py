@@ -18,8 +18,13 @@ class UsageMeter(Meter):
     summary = "CPU, memory and disk of each instance, from its own cgroup"
     metrics = (
         Metric("chain_cpus", "CPU", "lower", "CPU time per time of the instances under test together"),
-        Metric("function_cpus", "CPU", "lower", "CPU time per time of the function's instance"),
-        Metric("chain_memory", "MiB", "lower", "peak memory of the instances under test together"),
+        Metric(
+            "function_cpus",
+            "CPU",
+            "lower",
+            "CPU time per time of the function's processes; the kernel's packet work is not in it",
+        ),
+        Metric("chain_memory", "MiB", "lower", "sum of the peaks of memory of the instances under test"),
     )
 
     def start(self) -> None:

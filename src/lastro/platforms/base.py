@@ -115,10 +115,10 @@ class Platform(ABC):
         return {}
 
     def probe(self, testbed: Testbed) -> Availability:
-        """Start an instance, run something in it, and reach it over its own loopback."""
+        """Start an instance, run something in it, and reach it over its own loopback. The platform is prepared."""
         spec = InstanceSpec(name=f"probe-{self.name}", role="probe")
         try:
-            with self.prepare(testbed), self.start(testbed, spec) as instance:
+            with self.start(testbed, spec) as instance:
                 instance.run(["ping", "-c", "1", "-W", "2", "127.0.0.1"], timeout_s=20)
         except LastroError as error:
             return unavailable(error)

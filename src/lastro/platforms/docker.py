@@ -45,6 +45,7 @@ class Docker(Platform):
     @contextmanager
     def prepare(self, testbed: Testbed) -> Iterator[None]:
         """The daemon and the image: started and imported once. The data root is kept between campaigns, as a cache."""
+        assert self._daemon is None, "one daemon for one object: prepare it once"
         try:
             self._start_daemon(testbed)
             self._import_image(testbed)
@@ -64,7 +65,8 @@ class Docker(Platform):
         self._daemon = testbed.host.spawn(
             [
                 "nsenter", f"--net={NETNS_DIR / testbed.dut}", "unshare", "--mount", "--propagation", "slave",
-                "sh", "-ec", _HIDE_CONTAINERD, "dockerd", "--config-file", str(run_dir / "daemon.json"), "--host", socket,
+                "sh", "-ec", _HIDE_CONTAINERD,
+                "dockerd", "--config-file", str(run_dir / "daemon.json"), "--host", socket,
                 "--data-root", str(testbed.session.ledger.state / "docker"), "--exec-root", str(run_dir / "exec"),
                 "--pidfile", str(run_dir / "pid"), "--exec-opt", "native.cgroupdriver=cgroupfs",
                 "--bridge=none", "--iptables=false", "--ip6tables=false", "--ip-forward=false", "--ip-masq=false",
@@ -126,6 +128,7 @@ class Docker(Platform):
             stack.enter_context(testbed.session.owned("netns", netns))
             pid = f"$({' '.join(self._client)} inspect --format '{{{{.State.Pid}}}}' {spec.name})"
             testbed.host.run(["sh", "-ec", f"ip netns attach {netns} {pid}"])
+            testbed.cgroups.complete(testbed.host, cgroup, spec.resources)
             yield DockerInstance(testbed, spec, self._client, netns=netns, cgroup=cgroup)
 
     def _run_argv(self, testbed: Testbed, spec: InstanceSpec) -> list[str]:

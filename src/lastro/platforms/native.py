@@ -21,7 +21,7 @@ class NativeInstance(Instance):
         self._home = home
         groups = [str(directory) for directory in testbed.cgroups.directories(cgroup)]
         # A process joins the groups by itself, so that not even its first instruction is counted elsewhere.
-        self._enter = f'for g in {shlex.join(groups)}; do echo 0 > $g/cgroup.procs; done; exec "$@"'
+        self._enter = f'for g in {shlex.join(groups)}; do echo 0 > $g/cgroup.procs || exit 125; done; exec "$@"'
 
     def wrap(self, argv: Sequence[str]) -> list[str]:
         return [

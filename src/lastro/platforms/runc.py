@@ -63,6 +63,7 @@ class Runc(Platform):
                 testbed.host.run(["sh", "-ec", _start_script(runtime, spec.name, testbed.image.tree, bundle, scratch)])
             except CommandFailed as error:
                 raise PlatformError(f"{self.binary} did not start instance {spec.name}: {error.message}") from error
+            testbed.cgroups.complete(testbed.host, cgroup, spec.resources)
             yield RuncInstance(testbed, spec, runtime, netns=netns, cgroup=cgroup)
 
     def residuals(self, testbed: Testbed) -> dict[str, str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from lastro.attachments.base import Attachment, Port, Segment, batch
 from lastro.errors import PlatformError
-from lastro.functions.base import Function, Path
+from lastro.functions.base import Counted, Function, Path
 from lastro.platforms.base import Instance, InstanceSpec, Platform, Security
 from lastro.testbed import Testbed
 
@@ -41,9 +41,9 @@ class Chain:
     def sink(self) -> Instance:
         return self.instances["sink"]
 
-    def crossed_packets(self) -> int | None:
-        """Packets that the kernel has forwarded through the function; None where no counter tells (Click)."""
-        return self.function.counters(self.instances["function"]).get("crossed")
+    def counted(self) -> dict[str, Counted]:
+        """What the function's own counters have seen."""
+        return self.function.counters(self.instances["function"])
 
 
 @contextmanager
@@ -75,7 +75,9 @@ def deployed(
 
 def instance_spec(testbed: Testbed, role: str, capabilities: tuple[str, ...] = ()) -> InstanceSpec:
     sysctls = {**_PRECISE_ARP, **(_NO_IPV6 if testbed.has_ipv6 else {}), **(_ROUTER if role == "function" else {})}
-    return InstanceSpec(name=role, role=role, security=Security(capabilities=capabilities), sysctls=sysctls)
+    return InstanceSpec(
+        name=testbed.session.unique(role), role=role, security=Security(capabilities=capabilities), sysctls=sysctls
+    )
 
 
 def _segments(instances: Mapping[str, Instance], path: Path) -> list[Segment]:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from lastro import registry
 from lastro.errors import LastroError
+from lastro.functions.base import Counted
 from lastro.isolation.base import parts_of
 from lastro.platforms.base import AVAILABLE, Availability, InstanceSpec, unavailable
 from lastro.scenarios._deploy import deployed
@@ -61,7 +62,7 @@ class ChainProbes:
         with deployed(
             self._testbed, self._pool.get(platform), direct, function, implementation=implementation
         ) as chain:
-            if chain.crossed_packets() == 0:
+            if not chain.counted().get("crossed", Counted(1, 0)).packets:
                 return Availability(f"a ping reached the sink without crossing function '{name}'")
         return AVAILABLE
 

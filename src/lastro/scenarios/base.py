@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from lastro import registry
 from lastro.errors import LastroError
+from lastro.host.base import Transcript
 from lastro.platforms.base import AVAILABLE, Availability, Instance, InstanceSpec, Platform, unavailable
 from lastro.results.samples import Metric, Outcome
 from lastro.study.model import Level, ScenarioSchema, Setting
@@ -70,9 +71,29 @@ class Scenario(ABC):
         """What must be known before this trial: keys, and for each the configuration of the run that finds it."""
         return {}
 
+    def can_do_without(self, key: str) -> bool:
+        """Can a trial be valid although this calibration failed?"""
+        return False
+
     def calibration_value(self, key: str, outcome: Outcome) -> Any:
         """What a calibration run has found, as plain data to keep."""
         raise NotImplementedError
+
+    @contextmanager
+    def attempt(self) -> Iterator[Transcript]:
+        """The transcript of what is done inside the block; nothing of it is left on the host afterwards.
+
+        Raises: HostError when something is left that cannot be removed."""
+        if self._testbed is None:
+            yield Transcript()
+            return
+        session = self._testbed.session
+        mark = session.mark()
+        with self._testbed.host.recorded() as transcript:
+            try:
+                yield transcript
+            finally:
+                session.undo_since(mark)
 
     @abstractmethod
     def run(self, config: Config, calibrations: Mapping[str, Any]) -> Outcome:
@@ -122,10 +143,13 @@ class PlatformPool:
     def residuals(self, name: str) -> dict[str, str]:
         """What an undisturbed instance of a platform sees, and where the platform keeps its files; found once."""
         if name not in self._residuals:
-            platform = self.get(name)
-            spec = InstanceSpec("residuals", "probe")
-            with self._testbed.host.recorded(), platform.start(self._testbed, spec) as instance:
-                self._residuals[name] = {**_seen_inside(instance), **platform.residuals(self._testbed)}
+            try:
+                platform = self.get(name)
+                spec = InstanceSpec("residuals", "probe")
+                with self._testbed.host.recorded(), platform.start(self._testbed, spec) as instance:
+                    self._residuals[name] = {**_seen_inside(instance), **platform.residuals(self._testbed)}
+            except LastroError:  # what only describes a trial must not spoil it; the next one asks again
+                return {}
         return self._residuals[name]
 
 

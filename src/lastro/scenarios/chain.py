@@ -5,14 +5,16 @@ measured one after the other with a pause between them."""
 
 from __future__ import annotations
 
-import time
+import hashlib
+import json
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from typing import Any
 
 from lastro import registry, validity
-from lastro.anomalies.base import Anomaly, Demand, Neighbour
+from lastro.anomalies.base import Anomaly, Demand
+from lastro.errors import LastroError
 from lastro.host import facts
 from lastro.host.cgroups import Usage, block_device_of
 from lastro.instruments.iperf3_tcp import Iperf3Tcp
@@ -20,11 +22,11 @@ from lastro.instruments.iperf3_udp import Iperf3Udp
 from lastro.instruments.ping import Ping
 from lastro.isolation.base import NEIGHBOUR, Isolation, Need, Profile, isolate, parts_of
 from lastro.meters.host import HostMeter
-from lastro.meters.interfaces import InterfaceMeter
 from lastro.meters.usage import UsageMeter
 from lastro.platforms.base import Availability, Instance, InstanceSpec, Platform
 from lastro.results.samples import Outcome
-from lastro.scenarios._deploy import Chain, deployed, instance_spec
+from lastro.scenarios._deploy import deployed, instance_spec
+from lastro.scenarios._measure import Disturbance, measure, rest
 from lastro.scenarios._probes import ChainProbes
 from lastro.scenarios.base import Config, PlatformPool, Scenario
 from lastro.study.model import Setting
@@ -81,22 +83,29 @@ class ChainScenario(Scenario):
     def calibrations(cls, config: Config) -> dict[str, Config]:
         """The ceiling: throughput of plain forwarding here. The profile: what this chain needs when undisturbed."""
         undisturbed = {**config, "isolation": "none", "anomaly": "none"}
-        where = f"{config['platform']}/{config['attachment']}"
         wanted: dict[str, Config] = {}
         if config["function"] != "none":
-            wanted[f"ceiling/{where}"] = {**undisturbed, "function": "none"}
+            ceiling = {**undisturbed, "function": "none", "implementation": "kernel"}
+            wanted[_calibration_key("ceiling", ceiling)] = ceiling
         if any(registry.get("isolation", part).needs_profile for part in parts_of(str(config["isolation"]))):
-            wanted[f"profile/{where}/{config['function']}/{config['implementation']}"] = undisturbed
+            wanted[_calibration_key("profile", undisturbed)] = undisturbed
         return wanted
+
+    def can_do_without(self, key: str) -> bool:
+        """A missing ceiling takes a mark from the report, a missing profile takes the meaning from the isolation."""
+        return key.startswith("ceiling/")
 
     def calibration_value(self, key: str, outcome: Outcome) -> Any:
         if key.startswith("ceiling/"):
             return outcome.measurements["throughput"]
-        elapsed_s = outcome.notes["elapsed_s"]
-        usage = outcome.notes["usage"]
-        assert isinstance(usage, dict) and isinstance(elapsed_s, float)
+        elapsed_s, usage, phases = (outcome.notes[name] for name in ("elapsed_s", "usage", "phases"))
+        assert isinstance(usage, dict) and isinstance(elapsed_s, float) and isinstance(phases, dict)
         needs = {role: asdict(Need.of(Usage(**used), elapsed_s)) for role, used in usage.items()}
-        return {"needs": needs, "block_device": block_device_of(self.testbed.scratch_dir)}
+        return {
+            "needs": needs,
+            "chain_cpus": phases[Iperf3Tcp.name]["host_cpus"],
+            "block_device": block_device_of(self.testbed.scratch_dir),
+        }
 
     # The trial
 
@@ -121,18 +130,20 @@ class ChainScenario(Scenario):
                     isolate=isolated,
                 )
             )
-            outcome.doubt(_not_in_force(isolations, chain.instances))
             neighbour = stack.enter_context(self._disturbance(config, platform, isolated))
-            _rest(float(config["settle_s"]))
-            self._measure(config, chain, neighbour, outcome)
+            everyone = dict(chain.instances)
+            if neighbour:
+                everyone[NEIGHBOUR] = neighbour[0].instance
+            outcome.doubt(_not_in_force(isolations, everyone))
+            outcome.notes["limits"] = {role: _limits_of(instance) for role, instance in everyone.items()}
+            rest(float(config["settle_s"]))
+            measure(self.testbed, config, chain, everyone, neighbour, outcome)
         outcome.doubt(validity.clock_reasons(clock, validity.ClockReading.now()))
         _judge_ceiling(calibrations, outcome)
         return outcome
 
     @contextmanager
-    def _disturbance(
-        self, config: Config, platform: Platform, isolated: Any
-    ) -> Iterator[tuple[Neighbour, Anomaly, Demand] | None]:
+    def _disturbance(self, config: Config, platform: Platform, isolated: Any) -> Iterator[Disturbance | None]:
         """A neighbour at its misdeed, on the same platform and under the same isolation."""
         anomaly: Anomaly = registry.get("anomaly", str(config["anomaly"]))()
         demand = Demand(
@@ -148,69 +159,24 @@ class ChainScenario(Scenario):
         with platform.start(self.testbed, spec) as instance, anomaly.at_work(instance, demand) as neighbour:
             yield neighbour, anomaly, demand
 
-    def _measure(
-        self, config: Config, chain: Chain, disturbance: tuple[Neighbour, Anomaly, Demand] | None, outcome: Outcome
-    ) -> None:
-        everyone: dict[str, Instance] = dict(chain.instances)
-        if disturbance:
-            disturbance[0].require_alive()
-            everyone[NEIGHBOUR] = disturbance[0].instance
-        host, usage = HostMeter(self.testbed, everyone), UsageMeter(self.testbed, everyone)
-        before = disturbance[0].reading() if disturbance else None
-        usage.start()
-        host.start()
-        self._instruments(config, chain, outcome)
-        host.stop()
-        usage.stop()
-        for meter in (host, usage):
-            outcome.measurements.update(meter.read())
-            outcome.notes.update(meter.notes())
-        outcome.notes["elapsed_s"] = usage.elapsed_s
-        foreign_cpus = host.foreign_cpus(usage.user_s)
-        outcome.notes["foreign_cpus"] = round(foreign_cpus, 3)
-        outcome.doubt(validity.host_reasons(host.steal_percent, foreign_cpus, _limits(config)))
-        if disturbance and before:
-            neighbour, anomaly, demand = disturbance
-            dose = neighbour.dose_since(before, usage.elapsed_s)
-            outcome.notes["doses"] = asdict(dose)
-            unmet = anomaly.unmet(dose, demand, neighbour.instance.spec.resources)
-            outcome.doubt([f"the anomaly missed its dose: {unmet}"] if unmet else [])
-
-    def _instruments(self, config: Config, chain: Chain, outcome: Outcome) -> None:
-        """TCP, UDP, ping; for each, the witnesses of the path must account for what was measured."""
-        witness: dict[str, Any] = {}
-        for position, instrument in enumerate((Iperf3Tcp(), Iperf3Udp(), Ping())):
-            if position:
-                _rest(float(config["gap_s"]))
-            counters = InterfaceMeter(self.testbed, chain.instances)
-            counters.start()
-            crossed = chain.crossed_packets()
-            reading = instrument.measure(chain.source, chain.sink, chain.path.sink, config)
-            counters.stop()
-            outcome.add(reading)
-            outcome.doubt(validity.path_reasons(instrument.name, counters.moved, reading.payload_bytes))
-            if crossed is not None:
-                outcome.doubt(validity.crossing_reasons(instrument.name, (chain.crossed_packets() or 0) - crossed))
-            witness[instrument.name] = counters.moved
-        outcome.notes["witness"] = witness
-
     def facts(self) -> dict[str, Any]:
-        """Tools of the image, and the offloads that each attachment's links have."""
-        image_tools, links = {}, {}
-        direct, forwarding = registry.get("attachment", "veth-direct")(), registry.get("function", "none")()
-        with deployed(self.testbed, self.pool.get("native"), direct, forwarding) as chain:
-            for instrument in (Iperf3Tcp, Ping):
-                lines = chain.source.run(instrument.version_argv, check=False).text.splitlines()
-                image_tools[instrument.version_argv[0]] = lines[0] if lines else ""
-            for tool in ("stress-ng", "stress"):
-                image_tools[tool] = chain.source.run([tool, "--version"], check=False).text.strip()
-        for name in registry.names("attachment"):
-            if self._probes.attachment(name):
-                with deployed(
-                    self.testbed, self.pool.get("native"), registry.get("attachment", name)(), forwarding
-                ) as chain:
-                    links[name] = facts.offloads(self.testbed.host, chain.source.netns, ["out0"])["out0"]
-        return {"image_tools": image_tools, "offloads": links}
+        """Tools of the image, and the offloads that each attachment's links have, as far as native can show them."""
+        found: dict[str, Any] = {"image_tools": {}, "offloads": {}}
+        try:
+            for name in registry.names("attachment"):
+                if self._probes.attachment(name):
+                    found["offloads"][name], found["image_tools"] = self._facts_over(name)
+        except LastroError as error:
+            found["not_told"] = error.message
+        return found
+
+    def _facts_over(self, attachment: str) -> tuple[dict[str, str], dict[str, str]]:
+        links, forwarding = registry.get("attachment", attachment)(), registry.get("function", "none")()
+        with deployed(self.testbed, self.pool.get("native"), links, forwarding) as chain:
+            offloads = facts.offloads(self.testbed.host, chain.source.netns, "out0")
+            commands = (Iperf3Tcp.version_argv, Ping.version_argv, ("stress-ng", "--version"), ("stress", "--version"))
+            lines = {argv[0]: chain.source.run(argv, check=False).text.splitlines() for argv in commands}
+        return offloads, {tool: words[0] for tool, words in lines.items() if words}
 
     def preparation(self, config: Config) -> list[dict[str, Any]]:
         return [*self.testbed.preparation, *self.pool.preparations.get(str(config["platform"]), ())]
@@ -223,7 +189,8 @@ def _profile(calibrations: Mapping[str, Any]) -> Profile | None:
     found = next((value for key, value in calibrations.items() if key.startswith("profile/")), None)
     if found is None:
         return None
-    return Profile({role: Need(**need) for role, need in found["needs"].items()}, found["block_device"])
+    needs = {role: Need(**need) for role, need in found["needs"].items()}
+    return Profile(needs, found["chain_cpus"], found["block_device"])
 
 
 def _not_in_force(isolations: list[Isolation], instances: Mapping[str, Instance]) -> list[str]:
@@ -244,10 +211,12 @@ def _judge_ceiling(calibrations: Mapping[str, Any], outcome: Outcome) -> None:
         outcome.notes["generator_limited"] = outcome.measurements["throughput"] >= _CEILING_SHARE * ceiling
 
 
-def _limits(config: Config) -> dict[str, float]:
-    return {key: float(config[key]) for key in ("max_steal_percent", "max_foreign_cpus")}
+def _calibration_key(kind: str, config: Config) -> str:
+    """Readable, and different for whatever makes a difference to a calibration run."""
+    apart = {key: value for key, value in config.items() if not key.startswith(("anomaly", "max_", "settle"))}
+    digest = hashlib.sha256(json.dumps(apart, sort_keys=True).encode()).hexdigest()[:6]
+    return f"{kind}/{config['platform']}/{config['attachment']}/{config['function']}/{digest}"
 
 
-def _rest(seconds: float) -> None:
-    if seconds > 0:
-        time.sleep(seconds)
+def _limits_of(instance: Instance) -> dict[str, Any]:
+    return {name: value for name, value in asdict(instance.spec.resources).items() if value is not None}

@@ -48,9 +48,11 @@ class Garbage(_Broken):
 class HalfJson(_Broken):
     name = "runc-half-json"
     summary = "for tests: an iperf3 whose report is sound JSON, and no report"
-    script = (
-        f"""rm {_IPERF3}; printf '#!/bin/sh\\necho "{{\\\\"end\\\\": [1, 2]}}"\\n' > {_IPERF3}; chmod 755 {_IPERF3}"""
-    )
+    script = f"""rm {_IPERF3}; cat > {_IPERF3} <<'END'
+#!/bin/sh
+echo '{{"end": [1, 2]}}'
+END
+chmod 755 {_IPERF3}"""
 
 
 class Liar(_Broken):

@@ -1,0 +1,108 @@
+"""The measuring part of a chain's trial: instruments one after the other, with meters and witnesses around them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from lastro import validity
+from lastro.anomalies.base import Anomaly, Demand, Neighbour
+from lastro.functions.base import Counted
+from lastro.instruments.iperf3_tcp import Iperf3Tcp
+from lastro.instruments.iperf3_udp import Iperf3Udp
+from lastro.instruments.ping import Ping
+from lastro.meters.host import HostMeter
+from lastro.meters.interfaces import InterfaceMeter
+from lastro.meters.usage import UsageMeter
+from lastro.platforms.base import Instance
+from lastro.results.samples import Outcome
+from lastro.scenarios._deploy import Chain
+from lastro.scenarios.base import Config
+from lastro.testbed import Testbed
+
+Disturbance = tuple[Neighbour, Anomaly, Demand]
+
+
+def measure(
+    testbed: Testbed,
+    config: Config,
+    chain: Chain,
+    everyone: Mapping[str, Instance],
+    disturbance: Disturbance | None,
+    outcome: Outcome,
+) -> None:
+    """Everything that a trial measures, and every reason against it, into `outcome`."""
+    host, usage = HostMeter(testbed, everyone), UsageMeter(testbed, everyone)
+    if disturbance:
+        disturbance[0].require_alive()
+    before = disturbance[0].reading() if disturbance else None
+    usage.start()
+    host.start()
+    _instruments(testbed, config, chain, outcome)
+    host.stop()
+    usage.stop()
+    outcome.measurements.update({**host.read(), **usage.read()})
+    outcome.notes.update(usage.notes())
+    outcome.notes["elapsed_s"] = usage.elapsed_s
+    foreign_cpus = host.foreign_cpus(usage.user_s)
+    outcome.notes["host"] = {"foreign_cpus": round(foreign_cpus, 3), **host.notes()}
+    outcome.doubt(validity.host_reasons(host.steal_percent, foreign_cpus, _thresholds(config)))
+    if disturbance and before:
+        neighbour, anomaly, demand = disturbance
+        dose = neighbour.dose_since(before, usage.elapsed_s)
+        outcome.notes["doses"] = {**asdict(dose), **host.pressure()}
+        unmet = anomaly.unmet(dose, demand, neighbour.instance.spec.resources)
+        outcome.doubt([f"the anomaly missed its dose: {unmet}"] if unmet else [])
+
+
+def _instruments(testbed: Testbed, config: Config, chain: Chain, outcome: Outcome) -> None:
+    """TCP, UDP, ping; for each, the witnesses of the path must account for what was measured."""
+    witness: dict[str, Any] = {}
+    phases: dict[str, Any] = {}
+    for position, instrument in enumerate((Iperf3Tcp(), Iperf3Udp(), Ping())):
+        if position:
+            rest(float(config["gap_s"]))
+        counters, host = InterfaceMeter(testbed, chain.instances), HostMeter(testbed, {})
+        counters.start()
+        counted = chain.counted()
+        host.start()
+        reading = instrument.measure(chain.source, chain.sink, chain.path.sink, config)
+        host.stop()
+        counters.stop()
+        outcome.add(reading)
+        outcome.doubt(validity.path_reasons(instrument.name, counters.moved, reading.payload_bytes))
+        if config["implementation"] == "kernel":
+            seen = _difference(counted, chain.counted())
+            outcome.doubt(_crossings(instrument.name, chain, seen, reading.payload_bytes))
+        witness[instrument.name] = counters.moved
+        phases[instrument.name] = {"host_cpus": host.read()["host_cpus"], **host.pressure()}
+    outcome.notes["witness"] = witness
+    outcome.notes["phases"] = phases
+
+
+def _difference(before: Mapping[str, Counted], after: Mapping[str, Counted]) -> dict[str, Counted]:
+    return {
+        name: Counted(now.packets - before[name].packets, now.bytes - before[name].bytes)
+        for name, now in after.items()
+        if name in before
+    }
+
+
+def _crossings(phase: str, chain: Chain, seen: Mapping[str, Counted], payload_bytes: int) -> list[str]:
+    crossed = seen.get("crossed")
+    reasons = validity.crossing_reasons(phase, crossed.bytes if crossed else None, payload_bytes)
+    idle = [name for name in chain.function.witnesses if not seen.get(name, Counted(0, 0)).packets]
+    return reasons + [
+        f"{phase}: the function did not act on the flow: its counter '{name}' stood still" for name in idle
+    ]
+
+
+def _thresholds(config: Config) -> dict[str, float]:
+    return {key: float(config[key]) for key in ("max_steal_percent", "max_foreign_cpus")}
+
+
+def rest(seconds: float) -> None:
+    if seconds > 0:
+        time.sleep(seconds)

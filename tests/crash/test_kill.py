@@ -1,0 +1,190 @@
+"""Lastro is killed at random moments of real campaigns, again and again. In the end every trial is there once, and the
+host is what it was before the first.
+
+The moments are drawn from a seed that the test prints; LASTRO_CRASH_SEED repeats a run as far as timing can be."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lastro.host.ledger import STATE_DIR
+
+from ..cli.conftest import lastro, rows, schedule, start, study_text, until
+from ..hostlisting import Listing, differences, idle_host, listing, settled_differences
+
+pytestmark = [pytest.mark.root, pytest.mark.slow]
+
+WAIT_FOR_THE_HOST_S = 300
+CLEAN_EVERY = 8  # kills, after which `lastro clean` alone must make the host what it was
+
+
+def study(platforms: list[str], replicates: int, seed: int) -> str:
+    settings: dict[str, Any] = {
+        "attachment": "veth-bridge", "function": "none", "settle_s": 0, "tcp_s": 1, "udp_s": 1, "ping_s": 0.5,
+        "gap_s": 0, "ping_interval_ms": 20, "max_foreign_cpus": 4096, "max_steal_percent": 100,
+    }  # fmt: skip
+    factors = {"platform": platforms, "anomaly": ["none", "cpu"]}
+    return study_text(factors, scenario="chain", replicates=replicates, seed=seed, **settings)
+
+
+@dataclass
+class Crasher:
+    """Runs one campaign to its end through kills. `before` is the host as it was."""
+
+    home: Path
+    text: str
+    chance: random.Random
+    before: Listing
+    longest_s: float  # a process is killed at the latest this long after it has got hold of the host
+    kills: int = 0
+    phases: Counter[str] = field(default_factory=Counter)
+    trials_at_kill: list[int] = field(default_factory=list)
+
+    @property
+    def directory(self) -> Path:
+        return self.home / "campaign"
+
+    @property
+    def planned(self) -> list[tuple[int, int, int]]:
+        plan = lastro("plan", self.home / "study.toml", "--no-probe", "--schedule", "--json").json
+        index = {treatment["id"]: position for position, treatment in enumerate(plan["treatments"])}
+        return [(trial["trial"], trial["block"], index[trial["treatment"]]) for trial in plan["schedule"]]
+
+    def run(self, at_least: int) -> None:
+        """Kill until there have been enough kills, or the campaign has come to its end."""
+        (self.home / "study.toml").write_text(self.text)
+        planned = self.planned
+        while self.kills < at_least:
+            if self.once() == 0:
+                break
+            if (self.directory / "campaign.db").exists():
+                assert schedule(self.directory) == planned
+            if self.kills % CLEAN_EVERY == CLEAN_EVERY - 1:
+                self.clean()
+        self.to_the_end()
+        assert schedule(self.directory) == planned
+        for number, _, _, state, attempts in rows(self.directory):
+            assert state in ("valid", "invalid") and 1 <= attempts <= 3, number
+
+    def words(self) -> tuple[object, ...]:
+        common = ("--wait", "--no-report")
+        if (self.directory / "campaign.db").exists():
+            return ("resume", self.directory, *common)
+        return ("run", self.home / "study.toml", "-o", self.directory, *common)
+
+    def once(self) -> int:
+        """One process and its end; 0 when it had come to it by itself."""
+        process = start(*self.words())
+        if self.chance.random() < 0.9:  # the others may die before they hold the host
+            self.wait_for_the_host(process)
+        number = signal.SIGINT if self.chance.random() < 0.2 else signal.SIGKILL
+        try:
+            process.wait(self.chance.uniform(0, self.longest_s))
+        except subprocess.TimeoutExpired:
+            self.note(process)
+            process.send_signal(number)
+        _, err = process.communicate(timeout=90)
+        assert "Traceback" not in err and "defect" not in err, err
+        if process.returncode not in (0, -signal.SIGKILL):
+            assert number == signal.SIGINT and process.returncode == 130, err
+            self.must_be_clean("after SIGINT")
+        return process.returncode
+
+    def wait_for_the_host(self, process: subprocess.Popen[str]) -> None:
+        mark = f"(process {process.pid})"
+        until(
+            lambda: mark in (STATE_DIR / "lock").read_text() or process.poll() is not None,
+            "its turn on the host",
+            WAIT_FOR_THE_HOST_S,
+        )
+
+    def note(self, process: subprocess.Popen[str]) -> None:
+        """What is cut: for the summary that shows how much of a campaign's life was hit."""
+        self.kills += 1
+        if not (self.directory / "campaign.db").exists():
+            self.phases["before the campaign is written"] += 1
+        elif not any(row[3] == "running" for row in rows(self.directory)):
+            self.phases["between trials, probing or withdrawing"] += 1
+        else:
+            self.phases["in a trial"] += 1
+
+    def clean(self) -> None:
+        """A kill, and then `lastro clean` rather than another run."""
+        process = start(*self.words())
+        self.wait_for_the_host(process)
+        time.sleep(self.chance.uniform(0, self.longest_s))
+        if process.poll() is None:
+            self.note(process)
+        process.kill()
+        process.communicate(timeout=60)
+        with idle_host():  # which nobody else may take before the look at it
+            done = lastro("clean")
+            assert done.code == 0, done
+            assert settled_differences(self.before) == []
+        assert "nothing was left" in lastro("clean").out
+
+    def must_be_clean(self, when: str) -> None:
+        with idle_host():
+            assert settled_differences(self.before) == [], when
+
+    def to_the_end(self) -> None:
+        for _ in range(3):
+            process = start(*self.words())
+            _, err = process.communicate(timeout=WAIT_FOR_THE_HOST_S)
+            assert process.returncode == 0, err
+            self.must_be_clean("after the end")
+            if not any(row[3] in ("pending", "running") for row in rows(self.directory)):
+                return
+        pytest.fail("a campaign that was left alone came to no end")
+
+
+@pytest.fixture(scope="module")
+def seed() -> int:
+    chosen = int(os.environ.get("LASTRO_CRASH_SEED") or random.SystemRandom().randrange(10**6))
+    print(f"LASTRO_CRASH_SEED={chosen}")
+    return chosen
+
+
+@pytest.fixture
+def before() -> Listing:
+    with idle_host():
+        lastro("clean")
+        first = listing()
+        time.sleep(0.2)
+        assert differences(first, listing()) == [], "the host changes by itself"
+        return first
+
+
+def crash(tmp_path: Path, before: Listing, seed: int, platforms: list[str], kills: int, longest_s: float) -> None:
+    """As many campaigns as it takes to be killed that often."""
+    done, began, phases = 0, time.monotonic(), Counter[str]()
+    for number in range(1, 20):
+        home = tmp_path / str(number)
+        home.mkdir()
+        crasher = Crasher(home, study(platforms, 2, seed), random.Random(seed + number), before, longest_s)
+        crasher.run(kills - done)
+        done += crasher.kills
+        phases += crasher.phases
+        if done >= kills:
+            break
+    print(f"{done} kills in {number} campaigns on {', '.join(platforms)}, {time.monotonic() - began:.0f} s: {phases}")
+    assert done >= kills
+    assert len(phases) == 3, "all phases were hit"
+
+
+def test_killed_forty_times_on_native_and_runc(tmp_path: Path, before: Listing, seed: int) -> None:
+    crash(tmp_path, before, seed, ["native", "runc"], kills=40, longest_s=7.0)
+
+
+def test_killed_on_docker(tmp_path: Path, before: Listing, seed: int) -> None:
+    crash(tmp_path, before, seed, ["docker"], kills=8, longest_s=9.0)
