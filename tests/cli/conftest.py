@@ -9,7 +9,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,9 +49,29 @@ def lastro(*words: object, cwd: Path | None = None, env: Mapping[str, str] | Non
 
 def start(*words: object, cwd: Path | None = None, **options: Any) -> subprocess.Popen[str]:
     """A command that goes on while the test looks at it."""
-    return subprocess.Popen(
+    process = subprocess.Popen(
         command(*words), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=cwd, env=ENVIRONMENT, **options
     )
+    _started.append(process)
+    return process
+
+
+_started: list[subprocess.Popen[str]] = []
+
+
+@pytest.fixture(autouse=True)
+def no_stragglers() -> Iterator[None]:
+    """A test that fails leaves no command running."""
+    yield
+    while _started:
+        process = _started.pop()
+        if process.poll() is None:
+            process.send_signal(signal.SIGINT)
+            try:
+                process.communicate(timeout=30)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.communicate(timeout=30)
 
 
 def finish(process: subprocess.Popen[str], timeout_s: float = TIMEOUT_S) -> Finished:

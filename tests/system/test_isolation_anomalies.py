@@ -14,7 +14,7 @@ from lastro import registry
 from lastro.anomalies.base import Anomaly, Demand, Dose
 from lastro.errors import CommandFailed, Unavailable
 from lastro.host.cgroups import CgroupsV2, Resources, Usage, block_device_of
-from lastro.isolation import cgroups as cgroups_part
+from lastro.host.local import LocalHost
 from lastro.isolation.apparmor import AppArmor
 from lastro.isolation.base import NEIGHBOUR, Isolation, Need, Profile, isolate, parts_of
 from lastro.isolation.cgroups import Cgroups
@@ -116,14 +116,13 @@ def test_limits_that_are_not_there_are_missed(testbed: Testbed, pool: PlatformPo
     assert " is " in reason
 
 
-def test_a_missing_quota_is_missed_on_version_2_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_quota_is_missed_on_version_2_too(tmp_path: Path) -> None:
     """The period stands in cpu.max with and without a quota."""
     (tmp_path / "group").mkdir()
-    monkeypatch.setattr(cgroups_part, "detect", lambda: CgroupsV2(tmp_path))
     instance: Any = SimpleNamespace(
         cgroup="/group",
         spec=InstanceSpec("n", NEIGHBOUR, resources=Resources(cpus=0.5, read_bps=7, write_iops=9, block_device="8:0")),
-        testbed=SimpleNamespace(host=SimpleNamespace(read_text=lambda path: Path(path).read_text())),
+        testbed=SimpleNamespace(cgroups=CgroupsV2(tmp_path), host=LocalHost()),
     )
     (tmp_path / "group/io.max").write_text("8:0 rbps=7 wbps=max riops=max wiops=9\n")
     (tmp_path / "group/cpu.max").write_text("50000 100000\n")

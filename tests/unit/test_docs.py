@@ -272,6 +272,7 @@ def limits_table() -> str:
         ("path", f"a hop carried less than arrived at the sink, by more than {tolerance}: another way"),
         ("path", f"a hop received more than was sent to it, by more than {tolerance} and {slack} KiB: foreign traffic"),
         ("path", f"the function's own counter saw less than arrived, by more than {tolerance} (in the kernel)"),
+        ("path", "a counter that the function says every new flow must move stood still"),
         ("generator", f"it offered less than {iperf3_udp._LEAST_OFFERED:.0%} of the UDP rate".replace("%", " %")),
         ("generator", "iperf3 ran for a time that is off by more than 20 %, and by more than 0.5 s"),
         ("dose", "the neighbour's load ended before the measurement did"),
@@ -284,7 +285,7 @@ def limits_table() -> str:
         ("clock", f"it was set by more than {validity._CLOCK_STEP_S:g} s during the trial"),
         ("isolation", "one that was asked for is not in force on an instance"),
         ("tools", "a command failed, did not end in time, or printed what cannot be a measurement"),
-        ("calibration", f"no calibration run was valid in {MAX_ATTEMPTS} attempts"),
+        ("calibration", f"of {MAX_ATTEMPTS} runs that should find the profile for `cgroups`, none was valid"),
     ]
     near = f"(mark only: throughput of {chain._CEILING_SHARE:.0%} of plain forwarding or more)".replace("%", " %")
     return table(("witness", "the trial is invalid when"), [*rows, ("ceiling", near)])

@@ -143,9 +143,12 @@ def test_notes_of_any_shape_do_no_harm(tmp_path: Path, notes: dict[str, object])
 
 
 def test_other_metrics_on_request(tmp_path: Path) -> None:
-    directory = make_campaign(tmp_path, extra={"loss_percent": 0.5})
+    """As the scenario declared them; one that it did not declare has no unit to show."""
+    loss = Metric("loss", "%", "lower", "what did not arrive")
+    study = make_study(all_metrics=(*METRICS, loss))
+    directory = make_campaign(tmp_path, study, extra={"loss": 0.5, "unheard_of": 1.0})
     assert report_of(directory).metrics == METRICS
-    assert report_of(directory, all_metrics=True).metrics[-1] == Metric("loss_percent", "%", "neither", "")
+    assert report_of(directory, all_metrics=True).metrics[-2:] == (loss, Metric("unheard_of", "", "neither", ""))
 
 
 def test_doses_by_anomaly(tmp_path: Path) -> None:

@@ -114,9 +114,7 @@ def _lines(store: Store, trial: TrialRow, attempts: list[Attempt], chosen: Attem
 
 
 def _measurements(store: Store, trial: TrialRow, attempt: Attempt) -> list[str]:
-    from lastro import registry
-
-    units = {metric.name: metric.unit for metric in registry.get("scenario", store.study.scenario).metrics}
+    units = {metric.name: metric.unit for metric in store.study.all_metrics}
     lines = ["", "measurements"]
     lines += [
         f"  {name:<16} {significant(value):>10} {units.get(name, '')}" for name, value in attempt.measurements.items()

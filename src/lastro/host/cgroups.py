@@ -6,6 +6,7 @@ admin-guide/cgroup-v1 and admin-guide/cgroup-v2."""
 from __future__ import annotations
 
 import os
+import shlex
 import time
 from abc import ABC, abstractmethod
 from contextlib import suppress
@@ -103,6 +104,13 @@ class Cgroups(ABC):
         for file, text in files:
             host.write_text(file, text)
         self.complete(host, name, resources or Resources())
+
+    def entering(self, name: str) -> list[str]:
+        """The beginning of an argv whose process joins the group before it becomes the rest of the argv.
+
+        By itself, so that not even its first instruction is counted elsewhere."""
+        groups = shlex.join(map(str, self.directories(name)))
+        return ["sh", "-c", f'for g in {groups}; do echo 0 > $g/cgroup.procs || exit 125; done; exec "$@"', "join"]
 
     def complete(self, host: Host, name: str, resources: Resources) -> None:
         """Put into force what a container runtime leaves out or rounds, so that a limit means the same everywhere."""

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lastro.meters.base import Meter
+from lastro.platforms.base import Instance
 from lastro.results.samples import Metric
+from lastro.testbed import Testbed
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _FIELDS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
@@ -25,17 +28,27 @@ class HostMeter(Meter):
         Metric("psi_io", "%", "lower", "time in which some task waited for a disk"),
     )
 
+    def __init__(self, testbed: Testbed, instances: Mapping[str, Instance], own_cgroups: Sequence[str] = ()) -> None:
+        """`own_cgroups` are those of the platform's daemons."""
+        super().__init__(testbed, instances)
+        self._own_cgroups = own_cgroups
+
     def start(self) -> None:
         self._started_s = time.monotonic()
         self._ticks, self._stalls, self._own = self._cpu_ticks(), self._stall_us(), os.times()
+        self._daemons_user_s = self._read_daemons_user_s()
 
     def stop(self) -> None:
         self.elapsed_s = time.monotonic() - self._started_s
         now, stalls, own = self._cpu_ticks(), self._stall_us(), os.times()
+        self.daemons_user_s = self._read_daemons_user_s() - self._daemons_user_s
         self.seconds = {field: (now[field] - self._ticks[field]) / _TICKS for field in _FIELDS}
         self.stalled = {name: stalls[name] - self._stalls[name] for name in stalls if name in self._stalls}
         self.own_user_s = own.user - self._own.user
         self.own_cpu_s = self.own_user_s + own.system - self._own.system
+
+    def _read_daemons_user_s(self) -> float:
+        return sum(self.testbed.cgroups.usage(name).user_s for name in self._own_cgroups)
 
     def _cpu_ticks(self) -> dict[str, int]:
         first = self.testbed.host.read_text("/proc/stat").splitlines()[0].split()[1:]
@@ -69,7 +82,7 @@ class HostMeter(Meter):
 
         User mode only: the kernel's work for our traffic belongs to no cgroup and would look like somebody else's."""
         user_s = self.seconds["user"] + self.seconds["nice"]
-        return max(0.0, user_s - instances_user_s - self.own_user_s) / self.elapsed_s
+        return max(0.0, user_s - instances_user_s - self.own_user_s - self.daemons_user_s) / self.elapsed_s
 
     def notes(self) -> dict[str, Any]:
         return {

@@ -98,6 +98,7 @@ class Platform(ABC):
     name: ClassVar[str]
     summary: ClassVar[str]
     version_argv: ClassVar[tuple[str, ...]] = ()
+    own_cgroups: tuple[str, ...] = ()  # of daemons: what they use is the platform's cost, not foreign load
 
     @abstractmethod
     def start(self, testbed: Testbed, spec: InstanceSpec) -> AbstractContextManager[Instance]:

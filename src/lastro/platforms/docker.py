@@ -62,8 +62,11 @@ class Docker(Platform):
         self._client = ("docker", "--config", str(run_dir / "client"), "--host", socket)
         testbed.host.write_text(str(run_dir / "client" / "config.json"), "{}")
         testbed.host.write_text(str(run_dir / "daemon.json"), "{}")  # not the user's /etc/docker/daemon.json
+        self.own_cgroups = (f"{testbed.session.cgroup}/docker-daemon",)
+        testbed.cgroups.make(testbed.host, self.own_cgroups[0])
         self._daemon = testbed.host.spawn(
             [
+                *testbed.cgroups.entering(self.own_cgroups[0]),
                 "nsenter", f"--net={NETNS_DIR / testbed.dut}", "unshare", "--mount", "--propagation", "slave",
                 "sh", "-ec", _HIDE_CONTAINERD,
                 "dockerd", "--config-file", str(run_dir / "daemon.json"), "--host", socket,

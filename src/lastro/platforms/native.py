@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -19,13 +18,11 @@ class NativeInstance(Instance):
     def __init__(self, testbed: Testbed, spec: InstanceSpec, *, netns: str, cgroup: str, home: Path) -> None:
         super().__init__(testbed, spec, netns=netns, cgroup=cgroup)
         self._home = home
-        groups = [str(directory) for directory in testbed.cgroups.directories(cgroup)]
-        # A process joins the groups by itself, so that not even its first instruction is counted elsewhere.
-        self._enter = f'for g in {shlex.join(groups)}; do echo 0 > $g/cgroup.procs || exit 125; done; exec "$@"'
+        self._enter = testbed.cgroups.entering(cgroup)
 
     def wrap(self, argv: Sequence[str]) -> list[str]:
         return [
-            "sh", "-c", self._enter, "native",
+            *self._enter,
             "nsenter", f"--net={NETNS_DIR / self.netns}", f"--mount={self._home / 'mnt'}",
             "chroot", str(self._home / "root"), *argv,
         ]  # fmt: skip

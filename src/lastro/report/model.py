@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 Status = Literal["measured", "partly", "invalid", "unavailable", "pending"]
 
-_SUFFIX_UNITS = {"_percent": "%", "_bytes": "B", "_bps": "bit/s", "_ms": "ms", "_us": "µs", "_ns": "ns", "_s": "s"}
-
 
 @dataclass(frozen=True, slots=True)
 class Point:
@@ -178,14 +176,11 @@ def build_report(data: CampaignData, *, all_metrics: bool = False) -> Report:
 
 
 def _other_metrics(study: Study, attempts: Iterable[Attempt]) -> tuple[Metric, ...]:
-    """Metrics that were measured though the study is not about them; units as the suffixes of their names tell."""
+    """Metrics that were measured though the study is not about them, as the scenario declared them."""
     own = {metric.name for metric in study.metrics}
+    declared = {metric.name: metric for metric in study.all_metrics}
     names = sorted({name for attempt in attempts for name in attempt.measurements} - own)
-    return tuple(Metric(name, _unit_by_suffix(name), "neither", "") for name in names)
-
-
-def _unit_by_suffix(name: str) -> str:
-    return next((unit for suffix, unit in _SUFFIX_UNITS.items() if name.endswith(suffix)), "")
+    return tuple(declared.get(name, Metric(name, "", "neither", "")) for name in names)
 
 
 def _rows(data: CampaignData, metrics: Sequence[Metric]) -> tuple[Row, ...]:

@@ -59,7 +59,7 @@ def _sql_type(factor: Factor) -> str:
 
 def rows(data: CampaignData) -> Iterator[tuple[Value, ...]]:
     """The rows in running order, as `columns` names them."""
-    units = {metric.name: metric.unit for metric in data.study.metrics}
+    units = {metric.name: metric.unit for metric in (*data.study.all_metrics, *data.study.metrics)}
     treatments = {row.treatment.index: row for row in data.treatments}
     attempts: dict[int, list[Attempt]] = defaultdict(list)
     for attempt in data.attempts:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -32,9 +32,11 @@ def measure(
     everyone: Mapping[str, Instance],
     disturbance: Disturbance | None,
     outcome: Outcome,
+    *,
+    own_cgroups: Sequence[str] = (),
 ) -> None:
     """Everything that a trial measures, and every reason against it, into `outcome`."""
-    host, usage = HostMeter(testbed, everyone), UsageMeter(testbed, everyone)
+    host, usage = HostMeter(testbed, everyone, own_cgroups), UsageMeter(testbed, everyone)
     if disturbance:
         disturbance[0].require_alive()
     before = disturbance[0].reading() if disturbance else None

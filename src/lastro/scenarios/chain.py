@@ -137,7 +137,7 @@ class ChainScenario(Scenario):
             outcome.doubt(_not_in_force(isolations, everyone))
             outcome.notes["limits"] = {role: _limits_of(instance) for role, instance in everyone.items()}
             rest(float(config["settle_s"]))
-            measure(self.testbed, config, chain, everyone, neighbour, outcome)
+            measure(self.testbed, config, chain, everyone, neighbour, outcome, own_cgroups=platform.own_cgroups)
         outcome.doubt(validity.clock_reasons(clock, validity.ClockReading.now()))
         _judge_ceiling(calibrations, outcome)
         return outcome

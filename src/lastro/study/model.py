@@ -81,6 +81,7 @@ class Study:
     settings: Mapping[str, Level]  # constants, defaults filled in; part kinds that are no factor are here too
     metrics: tuple[Metric, ...]  # those that the study is about, in the order in which they are reported
     design: Design
+    all_metrics: tuple[Metric, ...] = ()  # everything that the scenario measures
     exclusions: tuple[Exclusion, ...] = ()
     profiles: Mapping[str, Mapping[str, Level]] = field(default_factory=dict)
     profile: str | None = None
@@ -106,7 +107,8 @@ class Study:
     def from_dict(cls, data: Mapping[str, Any]) -> Study:
         values = dict(data)
         values["factors"] = tuple(Factor(f["name"], tuple(f["levels"])) for f in data["factors"])
-        values["metrics"] = tuple(Metric(**metric) for metric in data["metrics"])
+        for name in ("metrics", "all_metrics"):
+            values[name] = tuple(Metric(**metric) for metric in data[name])
         values["design"] = Design(**data["design"])
         values["exclusions"] = tuple(
             Exclusion({name: tuple(levels) for name, levels in rule["when"].items()}, rule["reason"])

@@ -43,6 +43,7 @@ def resolve(file: StudyFile, schemas: Mapping[str, ScenarioSchema], problems: Pr
         factors=tuple(Factor(name, tuple(levels.values())) for name, levels in factors.items()),
         settings=settings,
         metrics=metrics,
+        all_metrics=tuple(schema.metrics.values()),
         design=_design(file, schema, factors, problems),
         exclusions=_exclusions(file, schema, factors, problems),
         profiles=_profiles(file, schema, factors, problems),
