@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from lastro.errors import Unavailable
 from lastro.functions.base import Function, Path, Step
 
 RATE_MBIT_S = 100
@@ -15,6 +14,3 @@ class Shaper(Function):
     def more_steps(self, path: Path) -> tuple[Step, ...]:
         bucket = f"tbf rate {RATE_MBIT_S}mbit burst 128kb latency 50ms"
         return (Step(("tc", "qdisc", "add", "dev", path.outside, "root", *bucket.split())),)
-
-    def click(self, path: Path) -> str:
-        raise Unavailable("the shaper has no Click configuration", 'use implementation = "kernel"')

@@ -41,22 +41,23 @@ class Plain:
     def probed(self, runnable_trials: int) -> None:
         if runnable_trials < self.total:
             self._say(
-                f"{self.total - runnable_trials} of {self.total} trials are unavailable here; `lastro plan` says why"
+                f"{self.total - runnable_trials} of {self.total} trials are unavailable here; `lastro results` says why"
             )
         self.total = runnable_trials
 
     def calibrating(self, key: str) -> None:
-        self._say(f"calibrating {key} …")
+        self._say(f"calibrating {_plain_key(key)} …")
 
     def started(self, trial: TrialRow, treatment: Treatment, remaining_s: float) -> None:
         again = f" (attempt {trial.attempts + 1})" if trial.attempts else ""
         self._trial = f"block {trial.block}  {treatment.label}{again}"
         self._remaining = f"{human_duration(remaining_s)} left"
 
-    def finished(self, trial: TrialRow, outcome: Outcome, state: State, duration_s: float) -> None:
+    def finished(self, trial: TrialRow, outcome: Outcome, state: State, remaining_s: float) -> None:
         if state != "pending":
             self.done += 1
-        self._say(f"[{self.done}/{self.total}] {self._trial}  {self._result(outcome, state)}  {self._remaining}")
+        left = f"{human_duration(remaining_s)} left" if remaining_s else "done"
+        self._say(f"[{self.done}/{self.total}] {self._trial}  {self._result(outcome, state)}  {left}")
 
     def _result(self, outcome: Outcome, state: State) -> str:
         if not outcome.valid:
@@ -96,7 +97,7 @@ class Bar(Plain):
         self._progress.stop()
 
     def calibrating(self, key: str) -> None:
-        self._progress.update(self._task, description=f"calibrating {key}")
+        self._progress.update(self._task, description=f"calibrating {_plain_key(key)}")
 
     def probing(self, treatment: Treatment) -> None:
         self._progress.update(self._task, description=f"probing {treatment.label}")
@@ -109,9 +110,14 @@ class Bar(Plain):
         super().started(trial, treatment, remaining_s)
         self._progress.update(self._task, description=self._trial, left=self._remaining)
 
-    def finished(self, trial: TrialRow, outcome: Outcome, state: State, duration_s: float) -> None:
-        super().finished(trial, outcome, state, duration_s)
+    def finished(self, trial: TrialRow, outcome: Outcome, state: State, remaining_s: float) -> None:
+        super().finished(trial, outcome, state, remaining_s)
         self._progress.update(self._task, completed=self.done)
 
     def _say(self, line: str) -> None:
         self._progress.console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def _plain_key(key: str) -> str:
+    """A calibration's key without the digest at its end, which only tells it from others."""
+    return key.rpartition("/")[0] or key

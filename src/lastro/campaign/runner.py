@@ -24,7 +24,7 @@ class Observer(Protocol):
     def probed(self, runnable_trials: int) -> None: ...
     def calibrating(self, key: str) -> None: ...
     def started(self, trial: TrialRow, treatment: Treatment, remaining_s: float) -> None: ...
-    def finished(self, trial: TrialRow, outcome: Outcome, state: State, duration_s: float) -> None: ...
+    def finished(self, trial: TrialRow, outcome: Outcome, state: State, remaining_s: float) -> None: ...
 
 
 def run(store: Store, scenario: Scenario, observer: Observer) -> None:
@@ -91,7 +91,7 @@ class _Campaign:
             trial.number, outcome, started_utc=started_utc, duration_s=duration_s, transcript=records
         )
         self.pace.note(duration_s, final=state != "pending")
-        self.observer.finished(trial, outcome, state, duration_s)
+        self.observer.finished(trial, outcome, state, self.pace.remaining_s(duration_s))
 
     def _attempt(self, config: Config) -> tuple[Outcome, list[dict[str, Any]]]:
         with self.scenario.attempt() as transcript:

@@ -28,7 +28,7 @@ COMMANDS = {
     "host": {
         "doctor": "what this host can do, proven by doing (root)",
         "parts": "every platform, attachment, isolation, function … with a line on each",
-        "image": "build or list the root filesystem that every platform runs (root)",
+        "image": "show the root filesystem that every platform runs, built if need be (root)",
         "clean": "remove what a crash left, exactly as the ledger lists it (root)",
     },
 }
@@ -70,7 +70,7 @@ def _help() -> str:
         lines += [f"  {name:<9} {summary}" for name, summary in commands.items()]
     lines += [
         "",
-        "`lastro COMMAND --help` tells the options of a command. plan, results and report need no root.",
+        "`lastro COMMAND --help` tells the options of a command. Only those marked (root) need root.",
         "Exit codes: 0 done; 1 unexpected; 2 bad input; 3 this host cannot; 5 campaign database; 6 host busy;",
         "130 interrupted by Ctrl-C, 143 by SIGTERM, both after a clean end.",
     ]

@@ -70,7 +70,8 @@ def _lines(
     lines += ["", f"treatments  {len(treatments)}", f"blocks      {replicates} (randomised, seed {study.design.seed})"]
     lines += [f"trials      {len(treatments) * replicates}"]
     if not probed:
-        lines += ["", "availability was not probed: run as root to see what this host cannot do"]
+        how = "" if os.geteuid() == 0 else "as root and "
+        lines += ["", f"availability was not probed: run {how}without --no-probe to see what this host cannot do"]
     elif runnable < len(treatments):
         lines += [
             f"runnable    {runnable * replicates} trials of {runnable} treatments on this host",

@@ -39,11 +39,13 @@ def run(args: argparse.Namespace) -> int:
     with open_campaign(args.dir, readonly=False) as store:
         if registry.get("scenario", store.study.scenario).needs_root:
             require_root("resume")
-        if store.next_trial() is None and not store.counts()["unavailable"]:
-            print(f"{args.dir}: nothing is left to run")
+        before = store.counts()
+        if store.next_trial() is None and not before["unavailable"]:
             _tidy(store)
-        else:
+        else:  # what was unavailable may be available by now: a remedy was applied
             _carry_on(store, wait=args.wait, changed_host=args.changed_host)
+        if store.counts() == before:
+            print(f"{args.dir}: nothing is left to run")
     return conclude(args.dir, report=not args.no_report)
 
 

@@ -51,10 +51,10 @@ class Function(ABC):
         return ()
 
     def click(self, path: Path) -> str:
-        """The function's elements in Click: the body of a compound element with two inputs and two outputs.
+        """The function's elements in Click, to be put from the inside to the outside of the flow.
 
-        Ports 0 are the way from the inside to the outside, ports 1 the way back."""
-        return "input[0] -> [0]output; input[1] -> [1]output;"
+        Written as the body of a compound element, with `input` and `output`. Raises: Unavailable when it has none."""
+        raise Unavailable(f"function '{self.name}' has no Click configuration", 'use implementation = "kernel"')
 
     @contextmanager
     def installed(self, instance: Instance, path: Path, implementation: str = "kernel") -> Iterator[None]:

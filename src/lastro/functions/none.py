@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from lastro.functions.base import Function
+from lastro.functions.base import Function, Path
 
 
 class Forwarding(Function):
     name = "none"
     summary = "plain forwarding, the ceiling against which a function is judged"
+
+    def click(self, path: Path) -> str:
+        return "input -> output;"
