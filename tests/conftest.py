@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 
 import pytest
 
@@ -29,14 +29,21 @@ def untouched_host(request: pytest.FixtureRequest) -> Iterator[None]:
     if request.node.get_closest_marker("root") is None or os.geteuid() != 0:
         yield
         return
-    with idle_host():
-        ledger = Ledger()
-        ledger.clean()  # what an earlier crash left is not this module's doing
-        ledger.close()
+    with _nothing_left_by_others():
         before = listing()
     yield
-    with idle_host():
+    with _nothing_left_by_others():
         assert settled_differences(before) == []
+
+
+@contextmanager
+def _nothing_left_by_others() -> Iterator[None]:
+    """What a crash of another process has left is not this module's doing; what this process leaves is not dead."""
+    with idle_host():
+        ledger = Ledger()
+        ledger.clean()
+        ledger.close()
+        yield
 
 
 @pytest.fixture(scope="module")

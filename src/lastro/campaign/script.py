@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterable, Sequence
+from pathlib import PurePosixPath
 from typing import Any
 
+_CGROUPS = "/sys/fs/cgroup/"
+_CONTROLLER_DEPTH = 4  # of /sys/fs/cgroup/CONTROLLER/… among the parts of a path
 _PAUSE_S = 0.1  # shorter pauses between two commands are Lastro's own work, not part of the procedure
 _PREAMBLE = """#!/bin/sh
 # {title}
@@ -50,6 +54,8 @@ class _Writer:
             command += _here_document(record["stdin"])
         comment = f"  # exited with {record['returncode']}" if record["returncode"] and record["stdin"] is None else ""
         self.lines.append(command + comment)
+        if record["argv"][:2] == ["mkdir", "-p"]:
+            self.lines += _with_cpus(record["argv"][2:])
 
     def _spawn(self, record: dict[str, Any]) -> None:
         name = f"background_{len(self._background) + 1}"
@@ -77,6 +83,22 @@ def _here_document(text: str) -> str:
     return f" <<'{mark}'\n{text}{end}{mark}"
 
 
+def _with_cpus(directories: Iterable[str]) -> list[str]:
+    """In cgroup v1 a group has no CPU until it is told (cpuset(7)). Those above a trial's own were told before it."""
+    above = [
+        str(place)
+        for directory in directories
+        for place in reversed(PurePosixPath(directory).parents)
+        if len(place.parts) > _CONTROLLER_DEPTH + 1 and "cpuset" in place.parts[_CONTROLLER_DEPTH].split(",")
+    ]
+    inherit = '[ -n "$(cat $d/$f)" ] || cat $d/../$f > $d/$f'
+    return (
+        [f"for d in {shlex.join(above)}; do for f in cpuset.cpus cpuset.mems; do {inherit}; done; done"]
+        if above
+        else []
+    )
+
+
 def undoing(records: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """What takes back the preparation: background processes, namespaces and directories, the last made first."""
     undo: list[dict[str, Any]] = []
@@ -86,8 +108,20 @@ def undoing(records: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
         elif record["kind"] == "run" and record["argv"][:3] == ["ip", "netns", "add"]:
             undo.append(_run_record(["ip", "netns", "del", *record["argv"][3:]]))
         elif record["kind"] == "run" and record["argv"][:2] == ["mkdir", "-p"]:
-            undo.append(_run_record(["rm", "-rf", "--one-file-system", *record["argv"][2:]]))
+            undo += _removals(record["argv"][2:])
     return undo[::-1]
+
+
+def _removals(paths: list[str]) -> list[dict[str, Any]]:
+    groups = [path for path in paths if path.startswith(_CGROUPS)]
+    found: list[dict[str, Any]] = [{"kind": "rmdir", "paths": groups}] if groups else []
+    if others := [path for path in paths if not path.startswith(_CGROUPS)]:
+        found.append(_run_record(["rm", "-rf", "--one-file-system", *others]))
+        for session in {match[1] for path in others if (match := re.fullmatch(r".*/lastro/([0-9a-f]{6})", path))}:
+            # Runtimes make the groups above their containers', and leave them.
+            above = " ".join(f"{_CGROUPS}{x}lastro{y}" for y in (f"/{session}", "") for x in ("", "*/"))
+            found.insert(0, _run_record(["sh", "-c", f"rmdir {above} 2>/dev/null || true"]))
+    return found
 
 
 def _run_record(argv: list[str]) -> dict[str, Any]:

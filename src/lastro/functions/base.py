@@ -51,9 +51,9 @@ class Function(ABC):
         return ()
 
     def click(self, path: Path) -> str:
-        """The function's elements in Click, to be put from the inside to the outside of the flow.
+        """The function's elements in Click: the body of a compound element with two inputs and two outputs.
 
-        Written as the body of a compound element, with `input` and `output`. Raises: Unavailable when it has none."""
+        Ports 0 are the way from the inside to the outside, ports 1 the way back. Raises: Unavailable without any."""
         raise Unavailable(f"function '{self.name}' has no Click configuration", 'use implementation = "kernel"')
 
     @contextmanager

@@ -10,4 +10,4 @@ class Forwarding(Function):
     summary = "plain forwarding, the ceiling against which a function is judged"
 
     def click(self, path: Path) -> str:
-        return "input -> output;"
+        return "input[0] -> [0]output; input[1] -> [1]output;"
