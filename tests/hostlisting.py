@@ -71,9 +71,16 @@ def idle_host(state: Path = STATE_DIR) -> Iterator[None]:
 
 
 def owned_processes(token: str = "") -> set[int]:
-    """Live processes that carry Lastro's mark in their environment: of one session, or of any."""
+    """Live processes that carry a session's mark in their environment: of one session, or of any.
+
+    A mark without a token is of a command that belongs to no session, such as one that asks a tool for its version."""
     mark = f"{OWNER_VARIABLE}={token}".encode()
-    return {pid for pid in _pids() if any(word.startswith(mark) for word in _read(f"/proc/{pid}/environ").split(b"\0"))}
+    return {
+        pid
+        for pid in _pids()
+        for word in _read(f"/proc/{pid}/environ").split(b"\0")
+        if (word == mark if token else word.startswith(mark) and word != mark)
+    }
 
 
 def live(pids: set[int]) -> set[int]:

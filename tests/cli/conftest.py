@@ -50,10 +50,16 @@ def lastro(*words: object, cwd: Path | None = None, env: Mapping[str, str] | Non
 def start(*words: object, cwd: Path | None = None, **options: Any) -> subprocess.Popen[str]:
     """A command that goes on while the test looks at it."""
     process = subprocess.Popen(
-        command(*words), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=cwd, env=ENVIRONMENT, **options
-    )
+        command(*words), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=cwd, env=ENVIRONMENT,
+        preexec_fn=_deaf_to_nothing, **options,
+    )  # fmt: skip
     _started.append(process)
     return process
+
+
+def _deaf_to_nothing() -> None:
+    """Tests that run in the background of a shell inherit SIGINT as ignored."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 _started: list[subprocess.Popen[str]] = []

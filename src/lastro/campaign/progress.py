@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -120,4 +121,4 @@ class Bar(Plain):
 
 def _plain_key(key: str) -> str:
     """A calibration's key without the digest at its end, which only tells it from others."""
-    return key.rpartition("/")[0] or key
+    return re.sub(r"/[0-9a-f]{6}$", "", key)

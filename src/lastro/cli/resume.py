@@ -14,7 +14,7 @@ from lastro.campaign.runner import utc_now
 from lastro.cli._campaign import run_here
 from lastro.cli._common import campaign_argument, open_campaign, require_root
 from lastro.cli._host import scenario_on_host
-from lastro.cli.run import conclude, provenance
+from lastro.cli.run import conclude, identity
 from lastro.errors import InputError
 from lastro.host.ledger import Ledger
 from lastro.results.store import Store
@@ -59,7 +59,7 @@ def _tidy(store: Store) -> None:
 def _carry_on(store: Store, *, wait: bool, changed_host: bool) -> None:
     study = store.study
     with scenario_on_host(study.scenario, f"campaign {store.directory.resolve()}", wait=wait) as scenario:
-        if changes := _changes(store.provenance, provenance(scenario)):
+        if changes := _changes(store.provenance, identity(scenario)):
             if not changed_host:
                 raise InputError(
                     f"{store.directory} was begun under other conditions: {'; '.join(changes)}",

@@ -73,9 +73,17 @@ def provenance(scenario: Scenario) -> dict[str, Any]:
     if not scenario.needs_root:
         return facts.collect(LocalHost())
     with scenario.testbed.host.recorded():
-        found = facts.collect(scenario.testbed.host)
+        return {**facts.collect(scenario.testbed.host), **identity(scenario), **scenario.facts()}
+
+
+def identity(scenario: Scenario) -> dict[str, Any]:
+    """What must be the same for trials to be comparable: the part of the provenance that is found at once."""
+    from lastro.host import facts
+    from lastro.host.local import LocalHost
+
+    found = facts.machine(LocalHost())
+    if scenario.needs_root:
         found["root_filesystem"] = {"sha256": scenario.testbed.image.digest}
-        found.update(scenario.facts())
     return found
 
 

@@ -36,17 +36,9 @@ _TOOLS = {
 
 def collect(host: Host) -> dict[str, Any]:
     """Nested, JSON-able facts by chapter. What this host does not tell is left out rather than guessed."""
-    memory = _meminfo(host)
     return {
+        **machine(host),
         "lastro": {"version": __version__, "python": platform.python_version()},
-        "host": {
-            "hostname": platform.node(),
-            "kernel": platform.release(),
-            "distribution": _distribution(),
-            **_cpu(host),
-            "memory_bytes": memory.get("MemTotal", 0),
-            "swap_bytes": memory.get("SwapTotal", 0),
-        },
         "kernel": {
             "version": platform.version(),
             "command_line": _read(host, "/proc/cmdline"),
@@ -56,6 +48,21 @@ def collect(host: Host) -> dict[str, Any]:
         "network": {name: _read(host, f"/proc/sys/net/{name.replace('.', '/')}") for name in _NETWORK},
         "isolation": _isolation(host),
         "tools": tools(host, _TOOLS),
+    }
+
+
+def machine(host: Host) -> dict[str, Any]:
+    """The chapter that tells one host from another, found without running anything."""
+    memory = _meminfo(host)
+    return {
+        "host": {
+            "hostname": platform.node(),
+            "kernel": platform.release(),
+            "distribution": _distribution(),
+            **_cpu(host),
+            "memory_bytes": memory.get("MemTotal", 0),
+            "swap_bytes": memory.get("SwapTotal", 0),
+        }
     }
 
 
