@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 
 import pytest
 
-from lastro.host.ledger import Ledger, session
+from lastro.host.ledger import session
 from lastro.image import rootfs
 from lastro.scenarios.base import PlatformPool
 from lastro.testbed import Testbed, local_testbed
 
-from .hostlisting import idle_host, listing, settled_differences
+from .hostlisting import clean_host, listing, settled_differences
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -29,21 +29,11 @@ def untouched_host(request: pytest.FixtureRequest) -> Iterator[None]:
     if request.node.get_closest_marker("root") is None or os.geteuid() != 0:
         yield
         return
-    with _nothing_left_by_others():
+    with clean_host():
         before = listing()
     yield
-    with _nothing_left_by_others():
+    with clean_host():
         assert settled_differences(before) == []
-
-
-@contextmanager
-def _nothing_left_by_others() -> Iterator[None]:
-    """What a crash of another process has left is not this module's doing; what this process leaves is not dead."""
-    with idle_host():
-        ledger = Ledger()
-        ledger.clean()
-        ledger.close()
-        yield
 
 
 @pytest.fixture(scope="module")

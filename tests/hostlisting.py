@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from lastro.host.ledger import RUN_DIR, STATE_DIR
+from lastro.host.ledger import RUN_DIR, STATE_DIR, Ledger
 from lastro.host.local import OWNER_VARIABLE
 
 Listing = dict[str, frozenset[str]]
@@ -67,6 +67,16 @@ def idle_host(state: Path = STATE_DIR) -> Iterator[None]:
     state.mkdir(parents=True, exist_ok=True)
     with open(state / "lock", "a", encoding="utf-8") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+@contextmanager
+def clean_host() -> Iterator[None]:
+    """An idle host, without what a crash of another process has left. What this process leaves is not dead."""
+    with idle_host():
+        ledger = Ledger()
+        ledger.clean()
+        ledger.close()
         yield
 
 

@@ -47,7 +47,7 @@ def test_run_tells_each_trial_on_plain_lines(bench: Bench) -> None:
     lines = done.err.splitlines()
     assert lines[0].startswith("probing")
     assert "4 of 20 trials are unavailable here" in lines[1]
-    assert sum(line.startswith("calibrating ceiling/") for line in lines) == 2
+    assert sum(line.startswith("calibrating ") for line in lines) == 2
     trials = [line for line in lines if line.startswith("[")]
     attempts = 4 * 1 + (4 + 2) + 4 * 3 + 4 * 3  # none, invalid-once (once a session), the two hopeless ones
     assert len(trials) == attempts

@@ -412,8 +412,12 @@ def test_a_killed_daemon_costs_one_trial_and_no_more(docker: Subject) -> None:
     assert docker.leftovers() == before
 
 
-def test_the_users_containerd_is_never_spoken_to(testbed: Testbed) -> None:
-    """dockerd takes the host's containerd where its socket answers: a listener there must see no one come."""
+def test_the_users_containerd_is_never_spoken_to(docker: Subject) -> None:
+    """dockerd takes the host's containerd where its socket answers: a listener there must see no one come.
+
+    The daemon is killed first, so that a new one has to start while the listener is there."""
+    os.kill(int((docker.testbed.run_dir / "docker" / "pid").read_text()), signal.SIGKILL)
+    time.sleep(0.3)
     place = Path("/run/containerd")
     existed = place.exists()
     place.mkdir(mode=0o700, exist_ok=True)
@@ -424,8 +428,7 @@ def test_the_users_containerd_is_never_spoken_to(testbed: Testbed) -> None:
         listener.listen()
         listener.settimeout(0)
         try:
-            platform = registry.get("platform", "docker")()
-            with platform.prepare(testbed), platform.start(testbed, InstanceSpec("alone", "probe")) as instance:
+            with docker.start("alone") as instance:
                 assert instance.run(["echo", "here"]).text == "here\n"
             with pytest.raises(BlockingIOError):
                 listener.accept()

@@ -16,7 +16,7 @@ from lastro.host import ledger as ledgers
 from lastro.host.base import Host
 from lastro.host.ledger import RUN_DIR, Ledger, session
 
-from ..hostlisting import idle_host, listing, live, owned_processes, settled_differences
+from ..hostlisting import clean_host, listing, live, owned_processes, settled_differences
 
 pytestmark = pytest.mark.root
 
@@ -278,7 +278,7 @@ with ExitStack() as stack:
 
 
 def test_a_session_killed_by_kill_9_is_removed_without_a_trace() -> None:
-    with idle_host():
+    with clean_host():
         before = listing()
     victim = subprocess.Popen([sys.executable, "-c", VICTIM], stdout=subprocess.PIPE, text=True)
     assert victim.stdout is not None
@@ -291,8 +291,7 @@ def test_a_session_killed_by_kill_9_is_removed_without_a_trace() -> None:
         victim.send_signal(signal.SIGKILL)
         victim.wait(10)
         victim.stdout.close()
-        with idle_host():
-            ledger.clean()  # or whoever held the host in between has done so
+        with clean_host():  # or whoever held the host in between has cleaned it
             assert ledger.objects(token) == []
             assert not live(orphans) - {victim.pid}
             assert not owned_processes(token)

@@ -33,7 +33,8 @@ def one_interrupt() -> Iterator[Callable[[], None]]:
 
     def ignore() -> None:
         for number in handlers:
-            signal.signal(number, signal.SIG_IGN)
+            # Not SIG_IGN: Python complains of a signal that was already on its way when it came to be ignored.
+            signal.signal(number, _nothing)
 
     for number in handlers:
         signal.signal(number, first)
@@ -46,6 +47,10 @@ def one_interrupt() -> Iterator[Callable[[], None]]:
         raise
     else:
         _restore(handlers)
+
+
+def _nothing(_number: int, _frame: FrameType | None) -> None:
+    """What a further signal does."""
 
 
 def _restore(handlers: dict[signal.Signals, signal._HANDLER]) -> None:

@@ -124,10 +124,10 @@ class Cgroups(ABC):
     def pids(self, name: str) -> set[int]:
         """Processes in the group and below it."""
         found: set[int] = set()
-        for directory in self.directories(name):
-            for file in directory.rglob("cgroup.procs") if directory.is_dir() else ():
+        for top in self.directories(name):
+            for directory, _, _ in os.walk(top):  # unlike a glob, at ease with groups that vanish meanwhile
                 with suppress(OSError):
-                    found.update(int(line) for line in file.read_text().split())
+                    found.update(int(line) for line in (Path(directory) / "cgroup.procs").read_text().split())
         return found
 
     def remove(self, name: str, patience_s: float = 20.0) -> None:
@@ -139,8 +139,8 @@ class Cgroups(ABC):
         deadline = time.monotonic() + patience_s
         _kill(self.pids(name))
         for directory in self.directories(name):
-            for path in [*sorted(directory.rglob("*/"), reverse=True), directory] if directory.is_dir() else ():
-                self._rmdir_when_empty(name, path, deadline)
+            for path, _, _ in os.walk(directory, topdown=False):
+                self._rmdir_when_empty(name, Path(path), deadline)
 
     def _rmdir_when_empty(self, name: str, path: Path, deadline: float) -> None:
         """A killed process leaves its group only when it has been torn down: busy for a moment is no error."""
