@@ -169,8 +169,8 @@ def seed() -> int:
 
 @pytest.fixture
 def before() -> Listing:
-    lastro("clean", "--wait")
-    with idle_host():
+    with idle_host(), closing(Ledger()) as ledger:
+        ledger.clean()  # what an earlier crash left is none of ours
         return listing()
 
 
@@ -188,12 +188,11 @@ def crash(tmp_path: Path, before: Listing, seed: int, platforms: list[str], kill
         if done >= kills:
             break
     took_s = time.monotonic() - began_s
-    print(
-        f"{done} kills in {number} campaigns on {', '.join(platforms)}: {took_s:.0f} s, {waited_s:.0f} s of them waiting"
-    )
+    print(f"{done} kills in {number} campaigns on {', '.join(platforms)}")
+    print(f"{took_s:.0f} s, {waited_s:.0f} s of them waiting for the host")
     print(f"killed in: {dict(phases)}")
     assert done >= kills
-    assert len(phases) == 3, "a campaign's whole life was hit"
+    assert len(phases) == 3 or done < 20, "a campaign's whole life was hit"
 
 
 def test_killed_forty_times_on_native_and_runc(tmp_path: Path, before: Listing, seed: int) -> None:
