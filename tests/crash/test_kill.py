@@ -101,7 +101,8 @@ class Crasher:
     def end(self, process: subprocess.Popen[str], number: signal.Signals) -> bool:
         """Let it live for a random time and send a signal; whether it was still alive."""
         try:
-            process.wait(self.chance.uniform(0, self.longest_s))
+            early = self.chance.random() < 0.3  # so much happens in the first second
+            process.wait(self.chance.uniform(0, 1.0 if early else self.longest_s))
         except subprocess.TimeoutExpired:
             process.send_signal(number)
         _, err = process.communicate(timeout=90)

@@ -33,8 +33,13 @@ def one_interrupt() -> Iterator[Callable[[], None]]:
 
     def ignore() -> None:
         for number in handlers:
-            # Not SIG_IGN: Python complains of a signal that was already on its way when it came to be ignored.
             signal.signal(number, _nothing)
+        # Python complains of a signal that it has already noticed when it comes to be ignored. Blocking notices what
+        # is on its way, and what comes later waits in the kernel, which drops it when it comes to be ignored.
+        signal.pthread_sigmask(signal.SIG_BLOCK, handlers)
+        for number in handlers:
+            signal.signal(number, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, handlers)
 
     for number in handlers:
         signal.signal(number, first)
