@@ -38,6 +38,7 @@ class Dose:
     memory_peak_bytes: int
     written_bytes: int  # handed to the file system, whether or not it reached the disk in time
     alive: bool
+    written_in_all_bytes: int = 0  # the same since the load began, the time to settle included
 
 
 class Anomaly(ABC):
@@ -79,12 +80,14 @@ class Neighbour:
 
     def dose_since(self, earlier: tuple[Usage, int], elapsed_s: float) -> Dose:
         used = self.instance.usage().since(earlier[0])
+        written_bytes = self._written_bytes()
         return Dose(
             elapsed_s=elapsed_s,
             cpus=used.cpu_s / elapsed_s,
             memory_peak_bytes=used.memory_peak_bytes,
-            written_bytes=max(0, self._written_bytes() - earlier[1]),
+            written_bytes=max(0, written_bytes - earlier[1]),
             alive=self._process.alive(),
+            written_in_all_bytes=written_bytes,
         )
 
     def require_alive(self) -> None:
