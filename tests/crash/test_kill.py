@@ -87,9 +87,10 @@ class Crasher:
     def once(self) -> int:
         """One process and its end; 0 when it had come to it by itself."""
         process = start(*self.words())
-        if self.chance.random() < 0.9:  # the others may die before they hold the host
-            self.wait_for_the_host(process)
         number = signal.SIGINT if self.chance.random() < 0.2 else signal.SIGKILL
+        # A few may be killed before they hold the host; for Ctrl-C that would be Python's own start, and not ours.
+        if number == signal.SIGINT or self.chance.random() < 0.9:
+            self.wait_for_the_host(process)
         killed = self.end(process, number)
         if not killed or number == signal.SIGKILL:
             assert process.returncode == (-signal.SIGKILL if killed else 0)
