@@ -16,7 +16,7 @@ def rows(seconds: float = 5.0) -> list[str]:
             outcome = scenario.run(config, {})
         finally:
             scenario.close()
-    percent, elapsed_s = outcome.notes["lastro_cpu_percent"], outcome.notes["elapsed_s"]
+    percent, elapsed_s = outcome.notes["host"]["lastro_cpu_percent"], outcome.notes["elapsed_s"]
     return [f"| Lastro's own CPU time during {elapsed_s:.0f} s of measuring | {percent:.2f} % of one CPU | < 1 % |"]
 
 
