@@ -122,6 +122,34 @@ def test_the_next_session_cleans_up(ledger: Ledger, state: Path, undone: list[st
         assert undone == ["left"]
 
 
+def test_an_interrupt_while_the_dead_are_cleaned_up_after_waits_for_its_end(
+    ledger: Ledger, state: Path, undone: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leave(ledger, ("note", "first"), ("note", "second"))
+    interrupts = [KeyboardInterrupt()]
+
+    def undo(host: Host, name: str) -> None:
+        if interrupts:
+            raise interrupts.pop()
+        undone.append(name)
+
+    monkeypatch.setitem(ledgers.UNDO, "note", undo)
+    with pytest.raises(KeyboardInterrupt), session("test", state=state):
+        pytest.fail("it went on after the interrupt")
+    assert undone == ["second", "first"]
+    assert ledger.dead_sessions() == []
+
+
+def test_what_an_interrupt_kept_its_owner_from_undoing_is_undone_by_the_session(
+    ledger: Ledger, state: Path, undone: list[str]
+) -> None:
+    with pytest.raises(KeyboardInterrupt), session("test", state=state) as held:
+        ledger.add(held.token, "note", "between two instructions")
+        raise KeyboardInterrupt
+    assert undone == ["between two instructions"]
+    assert ledger.objects(held.token) == []
+
+
 def test_the_living_are_left_alone(state: Path, undone: list[str]) -> None:
     with session("test", state=state) as held, held.owned("note", "mine"):
         other = Ledger(state)

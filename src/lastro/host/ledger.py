@@ -174,6 +174,19 @@ class Session:
     def owned_objects(self) -> list[Owned]:
         return self.ledger.objects(self.token)
 
+    def end(self) -> None:
+        """Undo what an interrupt kept its owner from undoing, and forget the session if that left nothing.
+
+        What cannot be undone has raised already where it was owned, and stays in the ledger for `lastro clean`."""
+        left = self.owned_objects()
+        if left:
+            _end_processes(self.token)
+        for owned in left:
+            with suppress(LastroError, OSError):
+                _undo(self.host, owned.kind, owned.name)
+                self.ledger.drop(owned.id)
+        self.ledger.close_session(self.token)
+
 
 @contextmanager
 def session(purpose: str, *, state: Path = STATE_DIR, wait: bool = False) -> Iterator[Session]:
@@ -184,11 +197,11 @@ def session(purpose: str, *, state: Path = STATE_DIR, wait: bool = False) -> Ite
     with ExitStack() as stack:
         stack.callback(ledger.close)
         stack.enter_context(lock(state, purpose, wait))
-        ledger.clean()
+        _whole(ledger.clean)
         token = secrets.token_hex(3)
-        ledger.open_session(token, purpose)
-        stack.callback(ledger.close_session, token)
         held = Session(ledger, token, LocalHost(token))
+        stack.callback(_whole, held.end)
+        ledger.open_session(token, purpose)
         if not _mounts_below(str(NETNS_DIR)):
             stack.enter_context(held.owned("netns-dir", str(NETNS_DIR)))
         # These three hold all of an instance but its network: undoing them ends containers and frees their mounts.
@@ -197,6 +210,15 @@ def session(purpose: str, *, state: Path = STATE_DIR, wait: bool = False) -> Ite
         stack.callback(_end_processes, token)
         held.host.run(["mkdir", "-p", str(held.run_dir), str(held.scratch_dir)])
         yield held
+
+
+def _whole(clean_up: Callable[[], object]) -> None:
+    """Ctrl-C may come in the middle: done again from the start then, which nothing interrupts, before it counts."""
+    try:
+        clean_up()
+    except KeyboardInterrupt:
+        clean_up()
+        raise
 
 
 @contextmanager
@@ -231,11 +253,14 @@ def _start_time(pid: int) -> int | None:
 def _end_processes(token: str) -> None:
     """Kill every process that carries a session's token in its environment, whoever its parent is now."""
     deadline = time.monotonic() + _KILL_PATIENCE_S
-    while pids := _owned_pids(token):
+    looks_without_any = 0
+    while looks_without_any < 2:  # once is not enough: in the middle of exec, a process shows no environment
+        pids = _owned_pids(token)
+        looks_without_any = 0 if pids else looks_without_any + 1
         for pid in pids:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        if time.monotonic() > deadline:
+        if pids and time.monotonic() > deadline:
             raise HostError(f"processes {sorted(pids)} do not end", "see what they wait for in /proc/PID/stack")
         time.sleep(0.005)
 
