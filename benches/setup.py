@@ -15,7 +15,7 @@ from _harness import interleaved
 from lastro import registry
 from lastro.cli._host import testbed
 from lastro.functions.base import Path as FlowPath
-from lastro.platforms.runc import oci_config
+from lastro.platforms._oci import oci_config
 from lastro.scenarios._deploy import ROLES, deployed, instance_spec
 from lastro.testbed import Testbed
 

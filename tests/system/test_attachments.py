@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import ExitStack
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from lastro import registry
-from lastro.attachments.base import Attachment, Port, Segment
+from lastro.attachments.base import Attachment, Segment
 from lastro.errors import CommandFailed
-from lastro.platforms.base import Instance, InstanceSpec
+from lastro.platforms.base import Instance, InstanceSpec, Port
 from lastro.scenarios.base import PlatformPool
 from lastro.testbed import Testbed
 
@@ -20,10 +22,18 @@ pytestmark = pytest.mark.root
 ATTACHMENTS = sorted(registry.names("attachment"))
 LEFT, RIGHT, OTHER = "198.18.200.1", "198.18.200.2", "198.18.200.3"
 
+
+def unstarted(netns: str, *, takes_taps: bool = False) -> Any:
+    """What a topology needs to know of an instance."""
+    return SimpleNamespace(netns=netns, takes_taps=takes_taps)
+
+
+N1, N2, N3 = (unstarted(name) for name in ("N1", "N2", "N3"))
+
 # Two segments as in a chain: a from N1 to N2, b from N2 to N3.
 SEGMENTS = [
-    Segment("a", (Port("N1", "out0", "198.18.0.10/24"), Port("N2", "in0", "198.18.0.1/24"))),
-    Segment("b", (Port("N2", "out0", "198.18.1.1/24"), Port("N3", "in0", "198.18.1.10/24"))),
+    Segment("a", (Port(N1, "out0", "198.18.0.10/24"), Port(N2, "in0", "198.18.0.1/24"))),
+    Segment("b", (Port(N2, "out0", "198.18.1.1/24"), Port(N3, "in0", "198.18.1.10/24"))),
 ]
 TRANSCRIPTS = {
     "veth-direct": [
@@ -68,7 +78,7 @@ def attachment(name: str) -> Attachment:
 
 
 def segment(a: Instance, b: Instance) -> Segment:
-    return Segment("s", (Port(a.netns, "eth0", f"{LEFT}/24"), Port(b.netns, "eth0", f"{RIGHT}/24")))
+    return Segment("s", (Port(a, "eth0", f"{LEFT}/24"), Port(b, "eth0", f"{RIGHT}/24")))
 
 
 def links(testbed: Testbed, netns: str) -> list[str]:
@@ -108,7 +118,7 @@ def test_the_same_links_can_be_made_again_at_once(testbed: Testbed, trio: list[I
 @pytest.mark.parametrize("name", ATTACHMENTS)
 def test_links_that_cannot_be_made_leave_no_others(testbed: Testbed, trio: list[Instance], name: str) -> None:
     broken = Segment(
-        "x", (Port(trio[2].netns, "eth0", "198.18.201.1/24"), Port("no-such-netns", "eth0", "198.18.201.2/24"))
+        "x", (Port(trio[2], "eth0", "198.18.201.1/24"), Port(unstarted("no-such-netns"), "eth0", "198.18.201.2/24"))
     )
     with pytest.raises(CommandFailed), attachment(name).connect(testbed, [segment(trio[0], trio[1]), broken]):
         pytest.fail("it connected to a namespace that is not there")
@@ -137,15 +147,15 @@ def test_connecting_is_one_command_for_each_namespace_and_one_to_undo(
 
 
 @pytest.mark.parametrize("name", ATTACHMENTS)
-def test_probing_finds_it_available(testbed: Testbed, name: str) -> None:
-    assert attachment(name).probe(testbed)
+def test_probing_finds_it_available(testbed: Testbed, pool: PlatformPool, name: str) -> None:
+    assert attachment(name).probe(testbed, pool.get("native"))
     assert links(testbed, testbed.dut) == ["lo"]
 
 
-def test_a_probe_tells_why_not(testbed: Testbed, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_probe_tells_why_not(testbed: Testbed, pool: PlatformPool, monkeypatch: pytest.MonkeyPatch) -> None:
     part = attachment("veth-direct")
     monkeypatch.setattr(type(part), "compile", lambda self, segments: ["link add name p0 type no-such-kind"])
-    found = part.probe(testbed)
+    found = part.probe(testbed, pool.get("native"))
     assert not found
     assert "exited with" in str(found.reason)
 

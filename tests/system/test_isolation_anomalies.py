@@ -20,9 +20,9 @@ from lastro.isolation.base import NEIGHBOUR, Isolation, Need, Profile, isolate, 
 from lastro.isolation.cgroups import Cgroups
 from lastro.isolation.none import NoIsolation
 from lastro.isolation.seccomp import DENIED, Seccomp, filter_profile
+from lastro.platforms._oci import oci_config
 from lastro.platforms.base import InstanceSpec, Platform
 from lastro.platforms.docker import Docker
-from lastro.platforms.runc import oci_config
 from lastro.scenarios.base import PlatformPool
 from lastro.testbed import Testbed
 

@@ -278,7 +278,8 @@ def test_who_waits_gets_its_turn(state: Path) -> None:
 VICTIM = """
 from contextlib import ExitStack
 from lastro import registry
-from lastro.attachments.base import Port, Segment
+from lastro.attachments.base import Segment
+from lastro.platforms.base import Port
 from lastro.host.ledger import session
 from lastro.image import rootfs
 from lastro.platforms.base import InstanceSpec
@@ -296,7 +297,7 @@ with ExitStack() as stack:
         stack.enter_context(platform.prepare(testbed))
         instances.append(stack.enter_context(platform.start(testbed, InstanceSpec(f"on-{name}", "role"))))
         instances[-1].spawn(["sleep", "86389"])
-    ends = (Port(instances[0].netns, "eth0", "198.18.9.1/24"), Port(instances[1].netns, "eth0", "198.18.9.2/24"))
+    ends = (Port(instances[0], "eth0", "198.18.9.1/24"), Port(instances[1], "eth0", "198.18.9.2/24"))
     stack.enter_context(registry.get("attachment", "veth-bridge")().connect(testbed, [Segment("s", ends)]))
     instances[0].run(["ping", "-c", "1", "-W", "2", "198.18.9.2"])
     time.sleep(0.3)

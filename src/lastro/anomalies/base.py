@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -76,11 +76,11 @@ class Neighbour:
         self.instance, self._process = instance, process
 
     def reading(self) -> tuple[Usage, int]:
-        return self.instance.usage(), self._written_bytes()
+        return self.instance.usage(), self.instance.written_bytes()
 
     def dose_since(self, earlier: tuple[Usage, int], elapsed_s: float) -> Dose:
         used = self.instance.usage().since(earlier[0])
-        written_bytes = self._written_bytes()
+        written_bytes = self.instance.written_bytes()
         return Dose(
             elapsed_s=elapsed_s,
             cpus=used.cpu_s / elapsed_s,
@@ -95,15 +95,6 @@ class Neighbour:
         if not self._process.alive():
             done = self._process.stop()
             raise CommandFailed(done.argv, done.returncode, done.error_text or done.text)
-
-    def _written_bytes(self) -> int:
-        """Bytes that the live processes passed to write(2) and the like: cgroup v1 does not see buffered writes."""
-        total = 0
-        for pid in self.instance.pids():
-            with suppress(OSError, ValueError, StopIteration):
-                text = self.instance.testbed.host.read_text(f"/proc/{pid}/io")
-                total += int(next(line.split()[1] for line in text.splitlines() if line.startswith("wchar:")))
-        return total
 
 
 def allowed_cpus(demand: Demand, limits: Resources) -> float:

@@ -7,11 +7,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lastro.attachments.base import Attachment, Segment
+from lastro.platforms.base import Port
 
 
 class MacvlanBridge(Attachment):
     name = "macvlan-bridge"
-    summary = "macvlan interfaces in bridge mode on one parent"
+    summary = "macvlan interfaces (macvtap, for a virtual machine) in bridge mode on one parent"
+    tap_kind = "macvtap"
 
     def compile(self, segments: Sequence[Segment]) -> list[str]:
         parent = [
@@ -19,8 +21,10 @@ class MacvlanBridge(Attachment):
             "link set hub-parent up",
             "link set hub-peer up",
         ]
-        return parent + [
-            f"link add link hub-parent name {port.name} netns {port.netns} type macvlan mode bridge"
-            for segment in segments
-            for port in segment.ports
-        ]
+        return parent + [line for segment in segments for end, port in segment.ends() for line in _port(end, port)]
+
+
+def _port(end: str, port: Port) -> list[str]:
+    if port.instance.takes_taps:
+        return [f"link add link hub-parent name {end} type macvtap mode bridge", f"link set {end} up"]
+    return [f"link add link hub-parent name {port.name} netns {port.netns} type macvlan mode bridge"]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lastro.attachments.base import Attachment, Segment
+from lastro.attachments.base import Attachment, Segment, far_end
 
 _BRIDGE = "hub-br"
 
 
 class VethBridge(Attachment):
     name = "veth-bridge"
-    summary = "a veth pair for each port, joined by one Linux bridge"
+    summary = "a veth pair (a tap, for a virtual machine) for each port, joined by one Linux bridge"
 
     def compile(self, segments: Sequence[Segment]) -> list[str]:
         # No spanning tree and no multicast snooping: the bridge has no loops, and forwards from the first packet on.
@@ -20,10 +20,6 @@ class VethBridge(Attachment):
             f"link set {_BRIDGE} up",
         ]
         for segment in segments:
-            for side, port in zip("ab", segment.ports, strict=True):
-                end = f"hub-{segment.name}{side}"
-                lines += [
-                    f"link add name {end} type veth peer name {port.name} netns {port.netns}",
-                    f"link set {end} master {_BRIDGE} up",
-                ]
+            for end, port in segment.ends():
+                lines += [far_end(end, port), f"link set {end} master {_BRIDGE} up"]
         return lines

@@ -13,7 +13,6 @@ from lastro.errors import PlatformError, Unavailable
 from lastro.functions import _click
 from lastro.functions._path import Path
 from lastro.platforms.base import Instance
-from lastro.testbed import set_sysctls
 
 _TABLE = "ip lastro"
 
@@ -88,7 +87,7 @@ class Function(ABC):
             )
         instance.run(["sh", "-c", "cat > /run/function.click"], stdin=_click.configuration(self.click(path), path))
         # Click forwards, the kernel must not. From outside: /proc/sys is read-only in a container.
-        set_sysctls(instance.testbed.host, instance.netns, {"net.ipv4.ip_forward": "0"})
+        instance.set_sysctls({"net.ipv4.ip_forward": "0"})
         process = instance.spawn(["click", "/run/function.click"])
         try:
             yield

@@ -12,6 +12,7 @@ import re
 import secrets
 import signal
 import sqlite3
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -51,9 +52,10 @@ class Ledger:
 
     def __init__(self, state: Path = STATE_DIR) -> None:
         self.state = state
+        self._turn = threading.Lock()  # instances may start in parallel
         try:
             state.mkdir(parents=True, exist_ok=True)
-            self._db = sqlite3.connect(state / "ledger.db", isolation_level=None, timeout=10)
+            self._db = sqlite3.connect(state / "ledger.db", isolation_level=None, timeout=10, check_same_thread=False)
             self._db.execute("PRAGMA journal_mode=WAL")
             # A crash of Lastro loses nothing this way, and a crash of the host takes kernel objects with it.
             self._db.execute("PRAGMA synchronous=NORMAL")
@@ -67,15 +69,18 @@ class Ledger:
         self._db.close()
 
     def add(self, session: str, kind: str, name: str) -> int:
+        row = (session, kind, name)
         try:
-            row = self._db.execute("INSERT INTO object(session, kind, name) VALUES (?, ?, ?)", (session, kind, name))
+            with self._turn:
+                cursor = self._db.execute("INSERT INTO object(session, kind, name) VALUES (?, ?, ?)", row)
         except sqlite3.Error as error:
             raise StoreError(f"{self.state}/ledger.db: {error}", "free some space on that disk") from error
-        assert row.lastrowid is not None
-        return row.lastrowid
+        assert cursor.lastrowid is not None
+        return cursor.lastrowid
 
     def drop(self, object_id: int) -> None:
-        self._db.execute("DELETE FROM object WHERE id = ?", (object_id,))
+        with self._turn:
+            self._db.execute("DELETE FROM object WHERE id = ?", (object_id,))
 
     def open_session(self, token: str, purpose: str) -> None:
         pid = os.getpid()

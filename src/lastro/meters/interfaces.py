@@ -27,7 +27,7 @@ class InterfaceMeter(Meter):
     def _readings(self) -> Counters:
         found: Counters = {}
         for role, instance in self.instances.items():
-            for link in self.testbed.host.run_json(["ip", "-n", instance.netns, "-j", "-s", "link", "show"]):
+            for link in instance.links():
                 stats = link["stats64"]
                 found[f"{role}.{link['ifname']}"] = {
                     f"{way}_{what}": stats[way][what] for way in ("rx", "tx") for what in ("bytes", "packets")

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field, replace
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar
 
-from lastro.errors import LastroError, PlatformError
+from lastro.errors import LastroError, PlatformError, Unavailable
 from lastro.host.base import Completed, Host, Process
 from lastro.host.cgroups import Resources, Usage
-from lastro.testbed import Testbed
+from lastro.study.model import Level, Setting
+from lastro.testbed import Testbed, set_sysctls
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,39}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,31 +40,81 @@ def unavailable(error: LastroError) -> Availability:
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """What an instance may not do. None: not confined by that mechanism."""
+    """What an instance may not do. None and False: not confined by that mechanism.
+
+    `capabilities` are added to a container's usual ones, such as CAP_NET_ADMIN; with `drop_capabilities` they are all
+    that it has. `prefix` is put before every command: what confines itself and then becomes the command."""
 
     apparmor: str | None = None  # name of a profile that the kernel has loaded
+    selinux: str | None = None  # type of the process's label
     seccomp: Mapping[str, Any] | None = None  # a filter in the form of the OCI runtime specification
-    capabilities: tuple[str, ...] = ()  # added to a container's usual ones, such as CAP_NET_ADMIN
+    capabilities: tuple[str, ...] = ()
+    drop_capabilities: bool = False
+    user_namespace: bool = False
+    read_only_root: bool = False
+    prefix: tuple[str, ...] = ()
+
+    @property
+    def mechanisms(self) -> frozenset[str]:
+        """Those in use that a platform must know how to apply."""
+        apart = ("capabilities", "prefix")
+        return frozenset(f.name for f in fields(self) if f.name not in apart and getattr(self, f.name))
 
 
 @dataclass(frozen=True, slots=True)
 class InstanceSpec:
-    """What to start. `name` is unique in the testbed; `role` says what the instance does in the scenario."""
+    """What to start. `name` is unique in the testbed; `role` says what the instance does in the scenario.
+
+    `ports` are the interfaces that it will be given. What cannot take them later waits for them with its start."""
 
     name: str
     role: str
     resources: Resources = field(default_factory=Resources)
     security: Security = field(default_factory=Security)
     sysctls: Mapping[str, str] = field(default_factory=dict)
+    ports: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise PlatformError(
+                f"{self.name!r} cannot name an instance", "take up to 40 letters, digits, '-', '_' and '.'"
+            )
 
     def with_security(self, **changes: Any) -> InstanceSpec:
         return replace(self, security=replace(self.security, **changes))
 
 
+@dataclass(frozen=True, slots=True)
+class Port:
+    """An interface `name` of an instance, with an address in CIDR form and routes such as 'DESTINATION via GATEWAY'."""
+
+    instance: Instance
+    name: str
+    address: str
+    routes: tuple[str, ...] = ()
+
+    @property
+    def netns(self) -> str:
+        return self.instance.netns
+
+
+@dataclass(frozen=True, slots=True)
+class Tap:
+    """The end of a link that a virtual machine opens: the device `link` in the DUT's namespace."""
+
+    link: str
+    kind: str = "tap"  # or "macvtap"
+
+
 class Instance(ABC):
     """A running instance. `netns` names the network namespace (in /run/netns) to plug links into;
 
-    `cgroup` is the group that holds all of it, so that its use can be read from outside."""
+    `cgroup` is the group that holds all of it, so that its use can be read from outside.
+    `takes_taps`: its links end in a tap in the DUT's namespace rather than in an interface of its own namespace.
+    `shares_kernel`: it runs on the host's kernel, so nftables, clocks and processes are the host's."""
+
+    takes_taps: ClassVar[bool] = False
+    shares_kernel: ClassVar[bool] = True
 
     def __init__(self, testbed: Testbed, spec: InstanceSpec, *, netns: str, cgroup: str) -> None:
         self.testbed, self.spec, self.netns, self.cgroup = testbed, spec, netns, cgroup
@@ -72,10 +127,13 @@ class Instance(ABC):
         self, argv: Sequence[str], *, stdin: str | bytes | None = None, timeout_s: float = 60.0, check: bool = True
     ) -> Completed:
         """As `Host.run`, inside the instance."""
-        return self.testbed.host.run(self.wrap(argv), stdin=stdin, timeout_s=timeout_s, check=check)
+        return self.testbed.host.run(self._inside(argv), stdin=stdin, timeout_s=timeout_s, check=check)
 
     def spawn(self, argv: Sequence[str]) -> Process:
-        return self.testbed.host.spawn(self.wrap(argv))
+        return self.testbed.host.spawn(self._inside(argv))
+
+    def _inside(self, argv: Sequence[str]) -> list[str]:
+        return self.wrap([*self.spec.security.prefix, *argv])
 
     def usage(self) -> Usage:
         """CPU time, memory and disk traffic since the start, from the instance's own cgroup.
@@ -90,15 +148,58 @@ class Instance(ABC):
         """The instance's processes, as the host numbers them."""
         return self.testbed.cgroups.pids(self.cgroup)
 
+    def written_bytes(self) -> int:
+        """Bytes that its live processes passed to write(2) and the like: cgroup v1 does not see buffered writes."""
+        total = 0
+        for pid in self.pids():
+            with suppress(OSError, ValueError, StopIteration):
+                text = self.testbed.host.read_text(f"/proc/{pid}/io")
+                total += int(next(line.split()[1] for line in text.splitlines() if line.startswith("wchar:")))
+        return total
+
+    # Its network
+
+    def plug(self, ports: Sequence[Port], taps: Mapping[str, Tap]) -> None:
+        """Take links that have been made: addresses, state and routes. `taps` are by the names of ports.
+
+        What starts only now returns at once; `ready` waits for it."""
+        lines = [line for port in ports for line in configuration(port)]
+        self.testbed.host.run(["ip", "-n", self.netns, "-batch", "-"], stdin="\n".join(lines) + "\n")
+
+    def ready(self) -> None:  # noqa: B027 - most run as soon as they have started
+        """Wait until it runs and its links are up. Raises: PlatformError when it does not."""
+
+    def links(self) -> list[dict[str, Any]]:
+        """Its interfaces with their counters, as `ip -json -statistics link` tells them."""
+        return self.testbed.host.run_json(["ip", "-n", self.netns, "-j", "-s", "link", "show"])  # type: ignore[no-any-return]
+
+    def set_sysctls(self, values: Mapping[str, str]) -> None:
+        """Network settings of its kernel; those that the kernel does not have are left out."""
+        set_sysctls(self.testbed.host, self.netns, dict(values))
+
+
+def configuration(port: Port) -> list[str]:
+    """Lines for `ip -batch` in the port's own namespace."""
+    routes = [f"route add {route} dev {port.name}" for route in port.routes]
+    return [f"address add {port.address} dev {port.name}", f"link set {port.name} up", *routes]
+
 
 class Platform(ABC):
-    """`version_argv` prints the version of the tool that makes the platform, for provenance."""
+    """`version_argv` prints the version of the tool that makes the platform, for provenance.
+
+    `options` are what a study may choose of it, by a level such as `docker:storage=vfs` or a factor such as
+    `platform.storage`. `confines` are the mechanisms of `Security` that it can apply."""
 
     kind = "platform"
     name: ClassVar[str]
     summary: ClassVar[str]
     version_argv: ClassVar[tuple[str, ...]] = ()
+    options: ClassVar[tuple[Setting, ...]] = ()
+    confines: ClassVar[frozenset[str]] = frozenset()
     own_cgroups: tuple[str, ...] = ()  # of daemons: what they use is the platform's cost, not foreign load
+
+    def __init__(self, **chosen: Level) -> None:
+        self.chosen: dict[str, Level] = {option.name: option.default for option in self.options} | chosen
 
     @abstractmethod
     def start(self, testbed: Testbed, spec: InstanceSpec) -> AbstractContextManager[Instance]:
@@ -124,6 +225,34 @@ class Platform(ABC):
         except LastroError as error:
             return unavailable(error)
         return AVAILABLE
+
+    def require_confinement(self, spec: InstanceSpec) -> None:
+        """Raises: Unavailable when the specification asks for what this platform cannot apply."""
+        for mechanism in sorted(spec.security.mechanisms - self.confines):
+            raise Unavailable(
+                f"{self.name} cannot confine an instance by {mechanism.replace('_', ' ')}",
+                "compare this isolation on a platform that has it: `lastro doctor` shows which",
+            )
+
+
+def start_all(
+    stack: ExitStack, platform: Platform, testbed: Testbed, specs: Sequence[InstanceSpec], *, at_once: int = 20
+) -> list[Instance]:
+    """Instances started in parallel, in the order of `specs`; they end with the stack, the last one first.
+
+    Raises: the first error, after the others have come to an end; what has started then ends with the stack."""
+    managers = [platform.start(testbed, spec) for spec in specs]
+    with ThreadPoolExecutor(max(1, min(at_once, len(specs)))) as pool:
+        futures = [pool.submit(manager.__enter__) for manager in managers]
+        try:
+            for future in futures:
+                future.exception()  # wait
+        finally:
+            for manager, future in zip(managers, futures, strict=True):
+                if future.cancel() or future.exception() is not None:
+                    continue
+                stack.push(manager)
+    return [future.result() for future in futures]
 
 
 def instance_netns(host: Host, testbed: Testbed, spec: InstanceSpec) -> AbstractContextManager[str]:

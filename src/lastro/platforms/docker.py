@@ -14,6 +14,7 @@ from lastro.host.base import Process
 from lastro.host.cgroups import Resources
 from lastro.host.ledger import NETNS_DIR
 from lastro.platforms.base import Instance, InstanceSpec, Platform
+from lastro.study.model import Level
 from lastro.testbed import Testbed
 
 _DAEMON_START_S = 30.0
@@ -37,8 +38,10 @@ class Docker(Platform):
     name = "docker"
     summary = "Docker containers, by a private daemon that leaves the user's own alone"
     version_argv = ("dockerd", "--version")
+    confines = frozenset({"apparmor", "seccomp"})
 
-    def __init__(self) -> None:
+    def __init__(self, **chosen: Level) -> None:
+        super().__init__(**chosen)
         self._daemon: Process | None = None
         self._client: tuple[str, ...] = ()
 
@@ -115,6 +118,7 @@ class Docker(Platform):
 
     @contextmanager
     def start(self, testbed: Testbed, spec: InstanceSpec) -> Iterator[Instance]:
+        self.require_confinement(spec)
         if self._daemon is None or not self._daemon.alive():
             self._stop_daemon()
             self._forget_containerd(testbed)

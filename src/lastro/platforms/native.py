@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from lastro.errors import Unavailable
 from lastro.host.ledger import NETNS_DIR
 from lastro.platforms.base import Instance, InstanceSpec, Platform, instance_netns
 from lastro.testbed import Testbed, set_sysctls
@@ -34,10 +33,7 @@ class Native(Platform):
 
     @contextmanager
     def start(self, testbed: Testbed, spec: InstanceSpec) -> Iterator[Instance]:
-        if spec.security.apparmor or spec.security.seccomp:
-            raise Unavailable(
-                "native runs bare processes, which nothing confines", "compare this isolation on a container platform"
-            )
+        self.require_confinement(spec)
         home, scratch = testbed.run_dir / spec.name, testbed.scratch_dir / spec.name
         cgroup = f"{testbed.session.cgroup}/{spec.name}"
         with ExitStack() as stack:

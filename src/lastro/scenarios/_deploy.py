@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
-from lastro.attachments.base import Attachment, Port, Segment, batch
+from lastro.attachments.base import Attachment, Segment
 from lastro.errors import PlatformError
 from lastro.functions.base import Counted, Function, Path
-from lastro.platforms.base import Instance, InstanceSpec, Platform, Security
+from lastro.platforms.base import Instance, InstanceSpec, Platform, Port, Security, start_all
 from lastro.testbed import Testbed
 
 ROLES = ("source", "function", "sink")
+SOURCE_PORT, SINK_PORT = "out0", "in0"
 # With two ports of one instance on one bridge, each must answer for its own address only (kernel ip-sysctl.rst).
 _PRECISE_ARP = {"net.ipv4.conf.all.arp_ignore": "1", "net.ipv4.conf.all.arp_announce": "2"}
 _NO_IPV6 = {"net.ipv6.conf.all.disable_ipv6": "1", "net.ipv6.conf.default.disable_ipv6": "1"}
@@ -60,41 +61,52 @@ def deployed(
 
     Raises: PlatformError when the ends do not reach each other."""
     path = Path()
+    names = {"source": (SOURCE_PORT,), "function": (path.inside, path.outside), "sink": (SINK_PORT,)}
+    specs = [
+        isolate(instance_spec(testbed, role, function.capabilities if role == "function" else (), names[role]))
+        for role in ROLES
+    ]
     with ExitStack() as stack:
-        instances = {}
-        for role in ROLES:
-            spec = isolate(instance_spec(testbed, role, function.capabilities if role == "function" else ()))
-            instances[role] = stack.enter_context(platform.start(testbed, spec))
+        instances = dict(zip(ROLES, start_all(stack, platform, testbed, specs), strict=True))
         stack.enter_context(attachment.connect(testbed, _segments(instances, path)))
-        _add_routes(testbed, instances, path)
         stack.enter_context(function.installed(instances["function"], path, implementation))
         chain = Chain(instances, function, path)
         _prove(chain)
         yield chain
 
 
-def instance_spec(testbed: Testbed, role: str, capabilities: tuple[str, ...] = ()) -> InstanceSpec:
+def instance_spec(
+    testbed: Testbed, role: str, capabilities: tuple[str, ...] = (), ports: tuple[str, ...] = ()
+) -> InstanceSpec:
     sysctls = {**_PRECISE_ARP, **(_NO_IPV6 if testbed.has_ipv6 else {}), **(_ROUTER if role == "function" else {})}
     return InstanceSpec(
-        name=testbed.session.unique(role), role=role, security=Security(capabilities=capabilities), sysctls=sysctls
+        name=testbed.session.unique(role),
+        role=role,
+        security=Security(capabilities=capabilities),
+        sysctls=sysctls,
+        ports=ports,
     )
 
 
 def _segments(instances: Mapping[str, Instance], path: Path) -> list[Segment]:
-    source, function, sink = (instances[role].netns for role in ROLES)
-    first = Segment(
-        "a", (Port(source, "out0", f"{path.source}/24"), Port(function, path.inside, f"{path.inside_address}/24"))
-    )
-    second = Segment(
-        "b", (Port(function, path.outside, f"{path.outside_address}/24"), Port(sink, "in0", f"{path.sink}/24"))
-    )
-    return [first, second]
-
-
-def _add_routes(testbed: Testbed, instances: Mapping[str, Instance], path: Path) -> None:
     """The only way from one end to the other is through the function."""
-    batch(testbed, instances["source"].netns, [f"route add {path.sink}/32 via {path.inside_address}"])
-    batch(testbed, instances["sink"].netns, [f"route add {path.source}/32 via {path.outside_address}"])
+    source, function, sink = (instances[role] for role in ROLES)
+    return [
+        Segment(
+            "a",
+            (
+                Port(source, SOURCE_PORT, f"{path.source}/24", (f"{path.sink}/32 via {path.inside_address}",)),
+                Port(function, path.inside, f"{path.inside_address}/24"),
+            ),
+        ),
+        Segment(
+            "b",
+            (
+                Port(function, path.outside, f"{path.outside_address}/24"),
+                Port(sink, SINK_PORT, f"{path.sink}/24", (f"{path.source}/32 via {path.outside_address}",)),
+            ),
+        ),
+    ]
 
 
 def _prove(chain: Chain) -> None:

@@ -10,7 +10,7 @@ from lastro.functions.base import Counted
 from lastro.isolation.base import parts_of
 from lastro.platforms.base import AVAILABLE, Availability, InstanceSpec, unavailable
 from lastro.scenarios._deploy import deployed
-from lastro.scenarios.base import Config, PlatformPool, first_unavailable
+from lastro.scenarios.base import Config, PlatformPool, first_unavailable, platform_level
 from lastro.testbed import Testbed
 
 
@@ -20,12 +20,12 @@ class ChainProbes:
         self._probed: dict[tuple[str, ...], Availability] = {}
 
     def availability(self, config: Config) -> Availability:
-        platform_name = str(config["platform"])
+        platform_name = platform_level(config)
         found = self._pool.availability(platform_name)
         if not found:
             return found
         return first_unavailable(
-            self.attachment(str(config["attachment"])),
+            self.attachment(str(config["attachment"]), platform_name),
             *(
                 self._once(("isolation", part, platform_name), self._probe_isolation)
                 for part in parts_of(str(config["isolation"]))
@@ -39,8 +39,8 @@ class ChainProbes:
             ),
         )
 
-    def attachment(self, name: str) -> Availability:
-        return self._once(("attachment", name), self._probe_attachment)
+    def attachment(self, name: str, platform: str) -> Availability:
+        return self._once(("attachment", name, platform), self._probe_attachment)
 
     def _once(self, key: tuple[str, ...], probe: Callable[..., Availability]) -> Availability:
         if key not in self._probed:
@@ -50,8 +50,8 @@ class ChainProbes:
                 self._probed[key] = unavailable(error)
         return self._probed[key]
 
-    def _probe_attachment(self, name: str) -> Availability:
-        return registry.get("attachment", name)().probe(self._testbed)  # type: ignore[no-any-return]
+    def _probe_attachment(self, name: str, platform: str) -> Availability:
+        return registry.get("attachment", name)().probe(self._testbed, self._pool.get(platform))  # type: ignore[no-any-return]
 
     def _probe_isolation(self, name: str, platform: str) -> Availability:
         return registry.get("isolation", name)().probe(self._testbed, self._pool.get(platform))  # type: ignore[no-any-return]

@@ -8,10 +8,11 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from lastro import registry
-from lastro.errors import LastroError
+from lastro.errors import LastroError, Unavailable
 from lastro.host.base import Transcript
 from lastro.platforms.base import AVAILABLE, Availability, Instance, InstanceSpec, Platform, unavailable
 from lastro.results.samples import Metric, Outcome
+from lastro.study.levels import join_options, option_value, split_options
 from lastro.study.model import Level, ScenarioSchema, Setting
 
 if TYPE_CHECKING:
@@ -112,8 +113,33 @@ class Scenario(ABC):
         return {}
 
 
+def platform_level(config: Config) -> str:
+    """The platform of a treatment with all that was chosen of it, such as `docker:storage=vfs`.
+
+    Options are part of the level, or constants and factors of their own, named `platform.OPTION`."""
+    chosen = [f"{key.partition('.')[2]}={config[key]}" for key in sorted(config) if key.startswith("platform.")]
+    level = str(config["platform"])
+    return join_options(level, chosen)
+
+
+def _platform(level: str) -> Platform:
+    """Raises: Unavailable when the platform has no option of a name; InputError when it may not have the value."""
+    name, texts = split_options(level)
+    kind: type[Platform] = registry.get("platform", name)
+    known = {option.name: option for option in kind.options}
+    for option in texts:
+        if option not in known:
+            raise Unavailable(
+                f"platform {name} has no option '{option}'",
+                f"exclude this treatment, or write the option into a level, such as 'NAME:{option}={texts[option]}'",
+            )
+    return kind(**{option: option_value(known[option], text) for option, text in texts.items()})
+
+
 class PlatformPool:
-    """Platforms of a session, each prepared on first use and withdrawn with the session."""
+    """Platforms of a session, each prepared on first use and withdrawn with the session.
+
+    They go by their levels: `docker` and `docker:storage=vfs` are two."""
 
     def __init__(self, testbed: Testbed, stack: ExitStack) -> None:
         self._testbed, self._stack = testbed, stack
@@ -125,7 +151,7 @@ class PlatformPool:
     def get(self, name: str) -> Platform:
         """A prepared platform. Raises: whatever its preparation raises."""
         if name not in self._ready:
-            platform = registry.get("platform", name)()
+            platform = _platform(name)
             with self._testbed.host.recorded() as transcript:
                 self._stack.enter_context(platform.prepare(self._testbed))
             self._ready[name] = platform
@@ -169,10 +195,18 @@ def schema(scenario: type[Scenario]) -> ScenarioSchema:
         name=scenario.name,
         summary=scenario.summary,
         parts={kind: registry.names(kind) for kind in scenario.parts},
+        options={kind: _options(kind) for kind in scenario.parts},
         combinable=scenario.combinable,
         settings={setting.name: setting for setting in scenario.settings},
         metrics={metric.name: metric for metric in scenario.metrics},
     )
+
+
+def _options(kind: str) -> dict[str, dict[str, Setting]]:
+    """What can be chosen of each part of a kind that can be imported."""
+    infos = registry.parts(kind).values()
+    offered = {info.name: getattr(info.cls, "options", ()) for info in infos}
+    return {name: {option.name: option for option in options} for name, options in offered.items() if options}
 
 
 def schemas() -> dict[str, ScenarioSchema]:

@@ -25,10 +25,10 @@ from lastro.meters.host import HostMeter
 from lastro.meters.usage import UsageMeter
 from lastro.platforms.base import Availability, Instance, InstanceSpec, Platform
 from lastro.results.samples import Outcome
-from lastro.scenarios._deploy import deployed, instance_spec
+from lastro.scenarios._deploy import SOURCE_PORT, deployed, instance_spec
 from lastro.scenarios._measure import Disturbance, measure, rest
 from lastro.scenarios._probes import ChainProbes
-from lastro.scenarios.base import Config, PlatformPool, Scenario
+from lastro.scenarios.base import Config, PlatformPool, Scenario, platform_level
 from lastro.study.model import Setting
 from lastro.testbed import Testbed
 from lastro.units import parse_rate_bps, parse_size_bytes
@@ -111,7 +111,7 @@ class ChainScenario(Scenario):
 
     def run(self, config: Config, calibrations: Mapping[str, Any]) -> Outcome:
         outcome = Outcome()
-        platform = self.pool.get(str(config["platform"]))
+        platform = self.pool.get(platform_level(config))
         isolations = [registry.get("isolation", part)() for part in parts_of(str(config["isolation"]))]
         profile = _profile(calibrations)
 
@@ -164,7 +164,7 @@ class ChainScenario(Scenario):
         found: dict[str, Any] = {"image_tools": {}, "offloads": {}}
         try:
             for name in registry.names("attachment"):
-                if self._probes.attachment(name):
+                if self._probes.attachment(name, "native"):
                     found["offloads"][name], found["image_tools"] = self._facts_over(name)
         except LastroError as error:
             found["not_told"] = error.message
@@ -173,16 +173,16 @@ class ChainScenario(Scenario):
     def _facts_over(self, attachment: str) -> tuple[dict[str, str], dict[str, str]]:
         links, forwarding = registry.get("attachment", attachment)(), registry.get("function", "none")()
         with deployed(self.testbed, self.pool.get("native"), links, forwarding) as chain:
-            offloads = facts.offloads(self.testbed.host, chain.source.netns, "out0")
+            offloads = facts.offloads(self.testbed.host, chain.source.netns, SOURCE_PORT)
             commands = (Iperf3Tcp.version_argv, Ping.version_argv, ("stress-ng", "--version"), ("stress", "--version"))
             lines = {argv[0]: chain.source.run(argv, check=False).text.splitlines() for argv in commands}
         return offloads, {tool: words[0] for tool, words in lines.items() if words}
 
     def preparation(self, config: Config) -> list[dict[str, Any]]:
-        return [*self.testbed.preparation, *self.pool.preparations.get(str(config["platform"]), ())]
+        return [*self.testbed.preparation, *self.pool.preparations.get(platform_level(config), ())]
 
     def residuals(self, config: Config) -> dict[str, Any]:
-        return self.pool.residuals(str(config["platform"]))
+        return self.pool.residuals(platform_level(config))
 
 
 def _profile(calibrations: Mapping[str, Any]) -> Profile | None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from lastro.study.levels import NONE
+from lastro.study.levels import NONE, options_named
 from lastro.study.model import ScenarioSchema, Setting
 from lastro.study.schema import StudyFile
 
@@ -31,6 +31,7 @@ def _study_of(schema: ScenarioSchema) -> dict[str, Any]:
     tables = {name: table["properties"] for name, table in study["$defs"].items()}
     values = {kind: _part(schema, kind) for kind in schema.parts}
     values |= {name: _setting(setting) for name, setting in schema.settings.items()}
+    values |= {name: _setting(options[0]) for name, options in options_named(schema).items()}
     lists = {name: _list_of(value) for name, value in values.items()}
     durations = {name: values[name] for name, setting in schema.settings.items() if setting.is_duration}
 
@@ -56,7 +57,9 @@ def _list_of(value: dict[str, Any]) -> dict[str, Any]:
 def _part(schema: ScenarioSchema, kind: str) -> dict[str, Any]:
     names = sorted(schema.parts[kind])
     if kind not in schema.combinable:
-        return {"enum": names}
+        optional = "|".join(re.escape(name) for name in schema.options.get(kind, {}))
+        pattern = {"type": "string", "pattern": rf"^({optional}):[a-z_]+=[^,=]+(,[a-z_]+=[^,=]+)*$"}
+        return {"anyOf": [{"enum": names}, pattern]} if optional else {"enum": names}
     word = "|".join(re.escape(name) for name in names if name != NONE)
     return {"anyOf": [{"enum": names}, {"type": "string", "pattern": rf"^({word})(\+({word}))+$"}]}
 

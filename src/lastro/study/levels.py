@@ -1,8 +1,11 @@
-"""One level or setting, checked against what its scenario knows."""
+"""One level or setting, checked against what its scenario knows.
+
+A part may have options. They are written into its level, `docker:storage=vfs`, or are factors and constants of their
+own, named after the kind: `"platform.storage" = ["overlay2", "vfs"]`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from lastro.errors import InputError, did_you_mean
@@ -20,11 +23,62 @@ def check_level(schema: ScenarioSchema, name: str, raw: Level) -> Level:
         return _part(schema, name, raw)
     if name in schema.settings:
         return _setting(schema.settings[name], raw)
+    if offered := options_named(schema).get(name):
+        return _option_of_any(offered, raw)
     raise unknown_name(schema, name)
 
 
+def options_named(schema: ScenarioSchema) -> dict[str, list[Setting]]:
+    """`platform.nic` and the like, each with that option of every part that has it."""
+    found: dict[str, list[Setting]] = {}
+    for kind, parts in schema.options.items():
+        for options in parts.values():
+            for option in options.values():
+                found.setdefault(f"{kind}.{option.name}", []).append(option)
+    return found
+
+
+def split_options(level: str) -> tuple[str, dict[str, str]]:
+    """'docker:storage=vfs,runtime=crun' -> ('docker', {'storage': 'vfs', 'runtime': 'crun'})."""
+    name, _, rest = level.partition(":")
+    pairs = (word.partition("=") for word in rest.split(",") if word)
+    return name, {option: value for option, _, value in pairs}
+
+
+def join_options(level: str, chosen: Sequence[str]) -> str:
+    """A level with further options, each as 'NAME=VALUE'."""
+    return level + "".join(("," if ":" in level or place else ":") + word for place, word in enumerate(chosen))
+
+
+def option_value(option: Setting, text: str) -> Level:
+    """The text of an option as a value of its type. Raises: InputError."""
+    try:
+        return _setting(option, _typed(option, text))
+    except Wrong as wrong:
+        raise InputError(f"option {option.name}: {wrong}") from None
+
+
+def _typed(option: Setting, text: str) -> Level:
+    try:
+        return type(option.default)(text) if isinstance(option.default, int | float) else text
+    except ValueError:
+        raise Wrong(f"{shown(text)} is not {kind_of(option.default)}") from None
+
+
+def _option_of_any(offered: Sequence[Setting], raw: Level) -> Level:
+    """What is a value for one part may be none for another: that treatment is then unavailable."""
+    problem: Wrong | None = None
+    for option in offered:
+        try:
+            return _setting(option, raw)
+        except Wrong as wrong:
+            problem = problem or wrong
+    assert problem is not None
+    raise problem
+
+
 def unknown_name(schema: ScenarioSchema, name: str) -> Wrong:
-    known = [*schema.parts, *schema.settings]
+    known = [*schema.parts, *schema.settings, *options_named(schema)]
     return Wrong(
         f"scenario {schema.name} has no part factor and no setting of this name", partial(did_you_mean, name, known)
     )
@@ -52,6 +106,8 @@ def _part(schema: ScenarioSchema, kind: str, raw: Level) -> str:
     known = schema.parts[kind]
     if raw in known:
         return raw
+    if ":" in raw:
+        return _part_with_options(schema, kind, raw)
     words = raw.split("+")
     if len(words) > 1 and kind not in schema.combinable:
         raise Wrong(f"levels of factor {kind} cannot be combined by '+'")
@@ -63,6 +119,21 @@ def _part(schema: ScenarioSchema, kind: str, raw: Level) -> str:
         if words.count(word) > 1:
             raise Wrong(f"{shown(raw)} names '{word}' more than once")
     return raw
+
+
+def _part_with_options(schema: ScenarioSchema, kind: str, raw: str) -> str:
+    """The level with its options in the order of their names, so that two spellings are one level."""
+    name, texts = split_options(raw)
+    if name not in schema.parts[kind]:
+        raise Wrong(f"no {kind} is named {shown(name)}", partial(did_you_mean, name, schema.parts[kind]))
+    known = schema.options.get(kind, {}).get(name, {})
+    if not texts or "" in texts.values():
+        raise Wrong(f"{shown(raw)} must go on with OPTION=VALUE after the colon", ", ".join(known))
+    for option, text in texts.items():
+        if option not in known:
+            raise Wrong(f"{kind} {name} has no option {shown(option)}", partial(did_you_mean, option, known))
+        _setting(known[option], _typed(known[option], text))
+    return join_options(name, [f"{option}={texts[option]}" for option in sorted(texts)])
 
 
 def _setting(setting: Setting, raw: Level) -> Level:

@@ -33,7 +33,9 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class ScenarioSchema:
-    """What a scenario offers to a study. `parts` maps each factor that is a kind of part to its known names."""
+    """What a scenario offers to a study. `parts` maps each factor that is a kind of part to its known names.
+
+    `options` holds, by kind and part, what can be chosen of that part."""
 
     name: str
     summary: str
@@ -41,6 +43,7 @@ class ScenarioSchema:
     combinable: frozenset[str]  # part factors whose levels may be joined by "+", such as isolation
     settings: Mapping[str, Setting]
     metrics: Mapping[str, Metric]
+    options: Mapping[str, Mapping[str, Mapping[str, Setting]]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from lastro.errors import did_you_mean
 from lastro.results.samples import Metric
 from lastro.study.design import combinations, factorial_size
-from lastro.study.levels import NONE, check_level, identity, listed_level, unknown_name
+from lastro.study.levels import NONE, check_level, identity, listed_level, options_named, unknown_name
 from lastro.study.model import Design, Exclusion, Factor, Level, ScenarioSchema, Study
 from lastro.study.problems import Problems, Wrong, shown
 
@@ -57,7 +57,7 @@ def resolve(file: StudyFile, schemas: Mapping[str, ScenarioSchema], problems: Pr
 def _factors(file: StudyFile, schema: ScenarioSchema, problems: Problems) -> Factors:
     factors: dict[str, dict[Level, Level]] = {}
     for name, raw_levels in file.factors.items():
-        if name not in schema.parts and name not in schema.settings:
+        if name not in schema.parts and name not in schema.settings and name not in options_named(schema):
             problems.add(("factors", name), unknown_name(schema, name))
             continue
         levels = factors.setdefault(name, {})
@@ -85,7 +85,8 @@ def _settings(file: StudyFile, schema: ScenarioSchema, problems: Problems) -> di
         if kind not in defaults and kind not in file.settings and kind not in file.factors:
             hint = f"name one in [settings], or several in [factors]; known here: {', '.join(sorted(known))}"
             problems.add(("settings", kind), Wrong(f"the {kind} has no default, and this study names none", hint))
-    names = [name for name in (*schema.parts, *schema.settings) if name not in file.factors]
+    chosen = [name for name in file.settings if name in options_named(schema)]
+    names = [name for name in (*schema.parts, *schema.settings, *chosen) if name not in file.factors]
     return {name: written.get(name, defaults.get(name, "")) for name in names}
 
 
