@@ -5,6 +5,7 @@ Source: OCI runtime specification 1.0.2."""
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -79,19 +80,19 @@ class OciPlatform(Platform):
 
 
 def _start_script(runtime: Sequence[str], name: str, tree: Path, bundle: Path, scratch: Path) -> str:
-    """The writable layer is mounted in a mount namespace of runc's own, so it goes with the container."""
+    """The writable layer is mounted in a mount namespace of the runtime's own, so it goes with the container."""
     root = bundle / "rootfs"
     options = f"lowerdir={tree},upperdir={scratch}/upper,workdir={scratch}/work"
-    run = f"{' '.join(runtime)} run --detach --pid-file {bundle}/pid --bundle {bundle} {name}"
+    run = [*runtime, "run", "--detach", "--pid-file", f"{bundle}/pid", "--bundle", f"{bundle}", name]
     return (
         f"mkdir -p {root} {scratch}/upper {scratch}/work; exec unshare --mount --propagation private sh -ec '"
-        f"mount -t overlay overlay -o {options} {root}; exec {run}' </dev/null"
+        f'mount -t overlay overlay -o {options} {root}; exec "$0" "$@"\' {shlex.join(run)} </dev/null'
     )
 
 
 def _stop_script(runtime: Sequence[str], name: str, bundle: Path) -> str:
     """Faster than `delete --force`, which looks only every 100 ms whether the container has ended."""
-    delete = f"{' '.join(runtime)} delete {name}"
+    delete = shlex.join([*runtime, "delete", name])
     return (
         f"[ -s {bundle}/pid ] || exec {delete} --force; kill -KILL $(cat {bundle}/pid); "  # without a pid, it never ran
         f"n=0; until {delete} 2>/dev/null; do "

@@ -1,0 +1,33 @@
+"""OCI containers by crun alone: a runtime written in C, without a daemon.
+
+On a host with both versions of cgroups, crun takes version 2 for empty, and refuses a tree that still has a controller.
+There it runs in a mount namespace of its own that has version 1 alone; so must every later command of crun's, since it
+looks anew each time. Run for real: crun 1.8.1 on such a host."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from lastro.platforms._oci import OciPlatform
+from lastro.testbed import Testbed
+
+
+class Crun(OciPlatform):
+    name = "crun"
+    summary = "OCI containers by crun, a runtime written in C, without a daemon"
+    version_argv = ("crun", "--version")
+    binary = "crun"
+
+    def runtime_argv(self, testbed: Testbed) -> tuple[str, ...]:
+        return (*_without_version_2(testbed), *super().runtime_argv(testbed))
+
+
+def _without_version_2(testbed: Testbed) -> tuple[str, ...]:
+    """The beginning of an argv that hides the tree of version 2 beside those of version 1, where it has controllers."""
+    tree = testbed.cgroups.root / "unified"
+    controllers = ""
+    with suppress(OSError):  # most hosts have one version
+        controllers = testbed.host.read_text(str(tree / "cgroup.controllers")).strip()
+    if not controllers:
+        return ()
+    return ("unshare", "--mount", "--propagation", "private", "sh", "-ec", f'umount {tree}; exec "$0" "$@"')

@@ -1,0 +1,86 @@
+"""A host that only writes down what is asked of it, for tests that assert exact commands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from lastro.errors import CommandFailed, Unavailable
+from lastro.host.base import Completed, Host, Process
+from lastro.host.cgroups import CgroupsV1
+from lastro.host.ledger import Ledger, Session
+from lastro.image.rootfs import Image
+from lastro.testbed import Testbed
+
+Answer = Callable[[Sequence[str]], "Completed | None"]
+
+
+def answer(text: str = "", *, code: int = 0, error: str = "") -> Completed:
+    return Completed((), code, text.encode(), error.encode(), 0.0, 0.0)
+
+
+class RecordingHost(Host):
+    """Every command succeeds without a word, but for what `answers` says of it. Nothing is run, nothing written."""
+
+    name = "recording"
+
+    def __init__(self, answers: Answer = lambda argv: None, *, programs: Sequence[str] = ()) -> None:
+        super().__init__()
+        self._answers, self._programs = answers, programs
+        self.commands: list[list[str]] = []
+        self.files: dict[str, str] = {}
+
+    def run(
+        self, argv: Sequence[str], *, stdin: str | bytes | None = None, timeout_s: float = 60.0, check: bool = True
+    ) -> Completed:
+        self.commands.append(list(argv))
+        done = self._answers(argv) or answer()
+        if check and done.returncode != 0:
+            raise CommandFailed(argv, done.returncode, done.error_text or done.text)
+        return done
+
+    def spawn(self, argv: Sequence[str]) -> Process:
+        self.commands.append(list(argv))
+        return _Idle(tuple(argv), self._answers(argv))
+
+    def write_text(self, path: str, text: str) -> None:
+        self.files[path] = text
+
+    def read_text(self, path: str) -> str:
+        if path not in self.files:
+            raise FileNotFoundError(path)
+        return self.files[path]
+
+    def which(self, program: str) -> str | None:
+        return f"/usr/bin/{program}" if program in self._programs else None
+
+    def command(self, needle: str) -> list[str]:
+        """The one command that has `needle` in a word."""
+        (found,) = (argv for argv in self.commands if any(needle in word for word in argv))
+        return found
+
+
+class _Idle(Process):
+    """Alive until it is stopped; dead from the start when there is an answer to its command."""
+
+    def __init__(self, argv: tuple[str, ...], ended: Completed | None) -> None:
+        self.argv, self._ended = argv, ended
+
+    def wait_line(self, needle: str, timeout_s: float) -> str:
+        raise Unavailable("nothing is printed by what does not run")
+
+    def alive(self) -> bool:
+        return self._ended is None
+
+    def stop(self) -> Completed:
+        self._ended = self._ended or answer()
+        return self._ended
+
+
+def recording_testbed(host: RecordingHost, directory: Path) -> Testbed:
+    """A testbed of session `0a1b2c` whose state lies in `directory`."""
+    session = Session(Ledger(directory), "0a1b2c", host)
+    trees = directory / "cgroup"
+    (trees / "memory").mkdir(parents=True)
+    image = Image("f00d" * 16, directory / "rootfs" / "f00d")
+    return Testbed(host, session, image, CgroupsV1(trees), session.netns_name("dut"))

@@ -1,0 +1,78 @@
+"""The exact commands of container platforms, and what they say when a tool fails, on a host that only records."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+
+from lastro.errors import PlatformError
+from lastro.platforms.base import InstanceSpec
+from lastro.platforms.crun import Crun
+from lastro.platforms.runc import Runc
+
+from .recording import RecordingHost, answer, recording_testbed
+
+SPEC = InstanceSpec("one", "probe")
+
+
+def after_mount(script: str) -> str:
+    """What a start script runs once the root filesystem is mounted."""
+    words = shlex.split(script.replace("</dev/null", ""))
+    return shlex.join(words[words.index("-ec") + 2 :])
+
+
+# Runtimes of the OCI
+
+
+@pytest.mark.parametrize("kind", [Runc, Crun])
+def test_a_runtime_is_its_own_command_where_the_host_has_one_version_of_cgroups(
+    tmp_path: Path, kind: type[Runc] | type[Crun]
+) -> None:
+    host = RecordingHost()
+    testbed = recording_testbed(host, tmp_path)
+    runtime, bundle = f"{kind.binary} --root {testbed.run_dir}/{kind.binary}", testbed.run_dir / "one"
+    with kind().start(testbed, SPEC) as instance:
+        assert instance.wrap(["ip", "link"]) == [*runtime.split(), "exec", "one", "ip", "link"]
+    start = host.command("run --detach")
+    assert after_mount(start[-1]) == f"{runtime} run --detach --pid-file {bundle}/pid --bundle {bundle} one"
+    assert f"{runtime} delete one" in host.command(" delete ")[-1]
+    config = json.loads(host.files[f"{bundle}/config.json"])
+    assert config["linux"]["cgroupsPath"] == "/lastro/0a1b2c/one"
+    assert {"type": "network", "path": "/run/netns/lastro-0a1b2c-one"} in config["linux"]["namespaces"]
+
+
+def test_every_command_of_crun_is_hidden_from_controllers_of_version_2(tmp_path: Path) -> None:
+    host = RecordingHost()
+    testbed = recording_testbed(host, tmp_path)
+    tree = testbed.cgroups.root / "unified"
+    host.files[f"{tree}/cgroup.controllers"] = "hugetlb\n"
+    hidden = [
+        "unshare", "--mount", "--propagation", "private", "sh", "-ec", f'umount {tree}; exec "$0" "$@"',
+        "crun", "--root", f"{testbed.run_dir}/crun",
+    ]  # fmt: skip
+    with Crun().start(testbed, SPEC) as instance:
+        assert instance.wrap(["true"]) == [*hidden, "exec", "one", "true"]
+    assert after_mount(host.command("run --detach")[-1]).startswith(shlex.join([*hidden, "run"]))
+    assert shlex.join([*hidden, "delete", "one"]) in host.command(" delete ")[-1]
+
+
+def test_a_tree_of_version_2_without_controllers_is_let_be(tmp_path: Path) -> None:
+    host = RecordingHost()
+    testbed = recording_testbed(host, tmp_path)
+    host.files[f"{testbed.cgroups.root}/unified/cgroup.controllers"] = "\n"
+    assert Crun().runtime_argv(testbed)[0] == "crun"
+
+
+def test_a_runtime_that_fails_is_quoted(tmp_path: Path) -> None:
+    host = RecordingHost(lambda argv: answer(code=1, error="crun: no room\n") if "--detach" in argv[-1] else None)
+    testbed = recording_testbed(host, tmp_path)
+    with (
+        pytest.raises(PlatformError, match=r"crun did not start instance one: .*crun: no room"),
+        Crun().start(testbed, SPEC),
+    ):
+        pass
+    found = Crun().probe(testbed)
+    assert not found and found.reason and "crun: no room" in found.reason
