@@ -14,14 +14,10 @@ from typing import Any, ClassVar
 from lastro.errors import CommandFailed, PlatformError
 from lastro.host.cgroups import Resources
 from lastro.host.ledger import NETNS_DIR
+from lastro.platforms._container import ENVIRONMENT, INIT, MASKED, READ_ONLY, capabilities
 from lastro.platforms.base import Instance, InstanceSpec, Platform, instance_netns
 from lastro.testbed import Testbed
 
-# What Docker gives a container by default, so that the two differ in the platform alone.
-_CAPABILITIES = (
-    "CAP_AUDIT_WRITE", "CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID", "CAP_KILL", "CAP_MKNOD",
-    "CAP_NET_BIND_SERVICE", "CAP_NET_RAW", "CAP_SETFCAP", "CAP_SETGID", "CAP_SETPCAP", "CAP_SETUID", "CAP_SYS_CHROOT",
-)  # fmt: skip
 _MOUNTS: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
     ("/proc", "proc", "proc", ("nosuid", "noexec", "nodev")),
     ("/dev", "tmpfs", "tmpfs", ("nosuid", "strictatime", "mode=755", "size=65536k")),
@@ -29,8 +25,6 @@ _MOUNTS: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
     ("/dev/shm", "tmpfs", "shm", ("nosuid", "noexec", "nodev", "mode=1777", "size=65536k")),
     ("/sys", "sysfs", "sysfs", ("nosuid", "noexec", "nodev", "ro")),
 )
-_MASKED = ("/proc/kcore", "/proc/keys", "/proc/timer_list", "/sys/firmware")
-_READ_ONLY = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
 _STOP_TRIES = 200
 
 
@@ -102,15 +96,14 @@ def _stop_script(runtime: Sequence[str], name: str, bundle: Path) -> str:
 
 def oci_config(spec: InstanceSpec, netns: str, cgroup: str) -> dict[str, Any]:
     """The configuration of a bundle, by the OCI runtime specification 1.0.2."""
-    capabilities = sorted({*_CAPABILITIES, *spec.security.capabilities})
     sets = ("bounding", "effective", "permitted")
     process: dict[str, Any] = {
         "terminal": False,
         "user": {"uid": 0, "gid": 0},
-        "args": ["sleep", "infinity"],
-        "env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C.UTF-8"],
+        "args": list(INIT),
+        "env": [f"{name}={value}" for name, value in ENVIRONMENT.items()],
         "cwd": "/",
-        "capabilities": dict.fromkeys(sets, capabilities),
+        "capabilities": dict.fromkeys(sets, capabilities(spec.security)),
     }
     if spec.security.apparmor:
         process["apparmorProfile"] = spec.security.apparmor
@@ -121,8 +114,8 @@ def oci_config(spec: InstanceSpec, netns: str, cgroup: str) -> dict[str, Any]:
             *({"type": kind} for kind in ("pid", "ipc", "uts", "mount")),
             {"type": "network", "path": str(NETNS_DIR / netns)},
         ],
-        "maskedPaths": list(_MASKED),
-        "readonlyPaths": list(_READ_ONLY),
+        "maskedPaths": list(MASKED),
+        "readonlyPaths": list(READ_ONLY),
         "sysctl": dict(spec.sysctls),
     }
     if spec.security.seccomp:
