@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import ExitStack
 
 import pytest
 
-from lastro.host.ledger import session
-from lastro.image import rootfs
-from lastro.scenarios.base import PlatformPool
-from lastro.testbed import Testbed, local_testbed
+from lastro.testbed import Testbed
+from lastro.testing import fixtures as shipped
+from lastro.testing.fixtures import pool
 
 from .hostlisting import clean_host, listing, settled_differences
+
+__all__ = ["pool", "testbed", "untouched_host"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -38,15 +38,5 @@ def untouched_host(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def testbed(untouched_host: None) -> Iterator[Testbed]:
-    """The real image on this machine. Waits for whoever else holds the host."""
-    with session("tests", wait=True) as held:
-        image = rootfs.ensure(rootfs.Recipe.of_this_host(held.host), held.ledger.state / "rootfs", held.host)
-        with local_testbed(held, image) as made:
-            yield made
-
-
-@pytest.fixture(scope="module")
-def pool(testbed: Testbed) -> Iterator[PlatformPool]:
-    """Prepared platforms, each withdrawn with the module."""
-    with ExitStack() as stack:
-        yield PlatformPool(testbed, stack)
+    """As shipped, and inside the comparison of the whole host."""
+    yield from shipped.testbed.__wrapped__()

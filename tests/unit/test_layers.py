@@ -26,7 +26,7 @@ LAYERS = (
     ("platforms",),
     ("attachments", "isolation", "functions", "anomalies", "instruments", "meters"),
     ("scenarios",),
-    ("campaign", "report"),
+    ("campaign", "report", "testing"),
     ("cli",),
     ("__main__",),
 )

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lastro.errors import HostBusy, HostError, LastroError, StoreError, TrialError
+from lastro.errors import HostBusy, HostError, LastroError, PlatformError, StoreError, TrialError
 from lastro.host import cgroups
 from lastro.host.base import Host
 from lastro.host.local import OWNER_VARIABLE, LocalHost
@@ -145,6 +145,8 @@ class Session:
         """Write an object down before it is made; on leaving, undo it and forget it.
 
         What cannot be undone stays in the ledger for `lastro clean`, and raises."""
+        if any((owned.kind, owned.name) == (kind, name) for owned in self.owned_objects()):
+            raise PlatformError(f"{kind} {name} is in use already", "give every instance a name of its own")
         object_id = self.ledger.add(self.token, kind, name)
         try:
             yield

@@ -16,7 +16,7 @@ from lastro.host.cgroups import Resources, Usage
 from lastro.study.model import Level, Setting
 from lastro.testbed import Testbed, set_sysctls
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,39}")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{1,39}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class InstanceSpec:
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
             raise PlatformError(
-                f"{self.name!r} cannot name an instance", "take up to 40 letters, digits, '-', '_' and '.'"
+                f"{self.name!r} cannot name an instance", "take 2 to 40 letters, digits, '-', '_' and '.'"
             )
 
     def with_security(self, **changes: Any) -> InstanceSpec:

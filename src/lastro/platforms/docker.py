@@ -125,6 +125,7 @@ class Docker(Platform):
             self._start_daemon(testbed)  # it was killed: the trial in flight is lost, the next one is not
         netns = testbed.session.netns_name(spec.name)
         with ExitStack() as stack:
+            stack.enter_context(testbed.session.owned("netns", netns))  # first: it refuses a name that is in use
             stack.callback(self._remove, testbed, spec.name)
             try:
                 container = testbed.host.run(self._run_argv(testbed, spec)).text.strip()
@@ -132,7 +133,6 @@ class Docker(Platform):
                 raise PlatformError(f"docker did not start instance {spec.name}: {error.message}") from error
             cgroup = f"{testbed.session.cgroup}/{container}"
             stack.callback(self._end_orphan, testbed, cgroup)
-            stack.enter_context(testbed.session.owned("netns", netns))
             pid = f"$({' '.join(self._client)} inspect --format '{{{{.State.Pid}}}}' {spec.name})"
             testbed.host.run(["sh", "-ec", f"ip netns attach {netns} {pid}"])
             testbed.cgroups.complete(testbed.host, cgroup, spec.resources)

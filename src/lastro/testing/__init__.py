@@ -1,0 +1,24 @@
+"""The contract that every platform passes, as tests that a plug-in's author runs too (root, pytest).
+
+In a test module of the plug-in:
+
+    from lastro.testing import PlatformContract, pool, testbed
+
+    class TestMine(PlatformContract):
+        platform = "mine"
+
+Each check is a real run on real instances. What is a machine's nature rather than a fault (a guest has its own kernel,
+a bare process has no capabilities taken away) is said by the attributes of the class."""
+
+from __future__ import annotations
+
+import pytest
+
+# Before they are imported: a failed assertion then tells its values, as in any test module.
+pytest.register_assert_rewrite(*(f"{__name__}.{part}" for part in ("commands", "ending", "limits", "network", "world")))
+
+from lastro.testing.fixtures import pool, testbed  # noqa: E402
+from lastro.testing.platforms import PlatformContract  # noqa: E402
+from lastro.testing.subject import Subject  # noqa: E402
+
+__all__ = ["PlatformContract", "Subject", "pool", "testbed"]

@@ -1,0 +1,100 @@
+"""Commands inside an instance: what goes in and what comes back."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import pytest
+
+from lastro.errors import CommandFailed, CommandTimeout
+from lastro.platforms.base import Instance
+from lastro.testing.subject import MIB, Subject, live
+
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+class Commands:
+    @pytest.mark.parametrize("code", [0, 1, 42, 255])
+    def test_exit_codes_come_back(self, instance: Instance, code: int) -> None:
+        assert instance.run(["sh", "-c", f"exit {code}"], check=False).returncode == code
+
+    def test_a_failed_command_raises_with_its_last_words(self, instance: Instance) -> None:
+        with pytest.raises(CommandFailed) as caught:
+            instance.run(["sh", "-c", "echo the reason >&2; exit 3"])
+        assert caught.value.returncode == 3
+        assert "the reason" in caught.value.message
+
+    def test_a_program_that_is_not_there_is_a_failed_command(self, instance: Instance) -> None:
+        with pytest.raises(CommandFailed, match="no-such-program"):
+            instance.run(["no-such-program"])
+
+    @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+    def test_death_by_a_signal_counts_alike_everywhere(self, instance: Instance, number: signal.Signals) -> None:
+        done = instance.run(["sh", "-c", f"kill -{number.value} $$"], check=False)
+        assert done.returncode == 128 + number
+
+    def test_output_and_errors_stay_apart(self, instance: Instance) -> None:
+        done = instance.run(["sh", "-c", "echo out; echo err >&2; echo more"])
+        assert (done.text, done.error_text) == ("out\nmore\n", "err\n")
+
+    def test_a_megabyte_of_output_on_both_streams(self, instance: Instance) -> None:
+        done = instance.run(["sh", "-c", f"head -c {MIB} /dev/zero; head -c {MIB} /dev/zero | tr '\\0' e >&2"])
+        assert done.stdout == bytes(MIB)
+        assert done.stderr == b"e" * MIB
+
+    @pytest.mark.parametrize("size", [0, 1, MIB + 7])
+    def test_binary_input_comes_back_unchanged(self, instance: Instance, size: int) -> None:
+        data = os.urandom(size)
+        assert instance.run(["cat"], stdin=data).stdout == data
+
+    def test_files_go_in_and_come_out_unchanged(self, instance: Instance) -> None:
+        data = bytes(range(256)) * 1000
+        instance.run(["sh", "-c", "cat > /tmp/file"], stdin=data)
+        assert instance.run(["cat", "/tmp/file"]).stdout == data
+
+    def test_without_input_a_reader_sees_the_end_at_once(self, instance: Instance) -> None:
+        assert instance.run(["cat"], timeout_s=10).stdout == b""
+
+    def test_arguments_arrive_as_they_are(self, instance: Instance) -> None:
+        words = ["a b", "", "'", '"', "$HOME", "*", "\\", "ü\n-", "--", "-c", ";false"]
+        done = instance.run(["printf", "%s\\0", *words])
+        assert done.stdout.decode().split("\0")[:-1] == words
+
+    def test_environment_and_directory_are_fixed(self, instance: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("LASTRO_TEST_LEAK", "1")
+        variables = dict(line.partition("=")[::2] for line in instance.run(["env"]).text.splitlines())
+        assert variables["PATH"] == PATH
+        assert "LASTRO_TEST_LEAK" not in variables
+        assert instance.run(["pwd"]).text == "/\n"
+        assert instance.run(["id", "-u"]).text == "0\n"
+
+    def test_a_command_that_takes_too_long_is_given_up_and_gone_with_the_instance(self, subject: Subject) -> None:
+        with subject.start() as instance:
+            started_s = time.monotonic()
+            with pytest.raises(CommandTimeout):
+                instance.run(["sleep", "86399"], timeout_s=0.5)
+            assert time.monotonic() - started_s < 5
+            assert instance.run(["echo", "still here"]).text == "still here\n"
+            pids = instance.pids()
+        assert not live(pids)
+
+    def test_a_background_command_is_read_line_by_line_and_ends_with_the_instance(self, subject: Subject) -> None:
+        with subject.start() as instance:
+            process = instance.spawn(["sh", "-c", "echo first; echo ready now; echo words >&2; exec sleep 86398"])
+            assert process.wait_line("ready", 10) == "ready now\n"
+            assert process.alive()
+            with pytest.raises(CommandTimeout):
+                process.wait_line("never", 0.2)
+            assert instance.run(["echo", "meanwhile"]).text == "meanwhile\n"
+            done = process.stop()
+            assert not process.alive()
+            assert (done.text, done.error_text) == ("first\nready now\n", "words\n")
+            assert process.stop() is done
+            pids = instance.pids()
+        assert not live(pids)
+
+    def test_waiting_for_a_line_of_a_command_that_has_failed_raises(self, instance: Instance) -> None:
+        with pytest.raises(CommandFailed, match="broken"):
+            instance.spawn(["sh", "-c", "echo broken >&2; exit 5"]).wait_line("ready", 10)

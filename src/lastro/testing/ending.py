@@ -1,0 +1,141 @@
+"""The end: whatever happens, nothing is left."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from lastro.errors import LastroError, TrialError
+from lastro.host.cgroups import Resources, detect
+from lastro.host.ledger import NETNS_DIR, RUN_DIR, Ledger
+from lastro.testing.subject import Subject, live, owned_processes
+
+# A Lastro that has started an instance with work in it, and then hangs until it is killed.
+_VICTIM = """
+import sys, time
+from pathlib import Path
+from lastro.host.ledger import session
+from lastro.image import rootfs
+from lastro.platforms.base import InstanceSpec
+from lastro.scenarios.base import PlatformPool
+from lastro.testbed import local_testbed
+from contextlib import ExitStack
+state, level = Path(sys.argv[1]), sys.argv[2]
+with session("a victim", state=state) as held, ExitStack() as stack:
+    image = rootfs.ensure(rootfs.Recipe.of_this_host(held.host), state / "rootfs", held.host)
+    bed = stack.enter_context(local_testbed(held, image))
+    platform = PlatformPool(bed, stack).get(level)
+    instance = stack.enter_context(platform.start(bed, InstanceSpec("victim", "victim")))
+    instance.spawn(["sleep", "86390"])
+    print("started", held.token, flush=True)
+    time.sleep(120)
+"""
+
+
+class Ending:
+    contained: bool
+    shares_kernel: bool
+
+    def test_stopping_leaves_nothing(self, subject: Subject) -> None:
+        before = subject.leftovers()
+        with subject.start() as instance:
+            instance.spawn(["sleep", "86395"])
+            script = (
+                "sleep 86394 >/dev/null 2>&1 & mount -t tmpfs tmpfs /mnt 2>/dev/null; head -c 9000000 /dev/zero > /big"
+            )
+            instance.run(["sh", "-c", script])
+            pids, marked = instance.pids(), owned_processes(subject.testbed.session.token)
+            assert pids
+            assert len(subject.leftovers()) > len(before)
+        assert subject.leftovers() == before
+        assert not live(pids)
+        assert len(owned_processes(subject.testbed.session.token)) < len(marked)
+
+    def test_even_processes_that_keep_forking_are_ended(self, subject: Subject) -> None:
+        """Each lives for a moment and leaves a child: whoever looks, then signals, comes too late for some."""
+        hop = 'n=$1; [ "$n" -gt 0 ] || exit 0; sh -c "$0" "$0" $((n - 1)) & exit 0'
+        with subject.start() as instance:
+            for _ in range(4):  # in a container, nobody may reap them: not too many
+                instance.run(["sh", "-c", hop, hop, "300" if self.contained else "3000"])
+            pids = instance.pids()
+            group = instance.cgroup
+        assert not live(pids)
+        assert not any(directory.exists() for directory in subject.testbed.cgroups.directories(group))
+
+    def test_a_name_can_be_used_again_at_once(self, subject: Subject) -> None:
+        for _ in range(3):
+            with subject.start("again") as instance:
+                assert instance.run(["true"]).returncode == 0
+
+    def test_a_name_in_use_is_refused_and_its_owner_unharmed(self, subject: Subject) -> None:
+        with subject.start("taken") as first:
+            with pytest.raises(TrialError, match="taken"), subject.start("taken"):
+                pytest.fail("two instances of one name")
+            assert first.run(["echo", "unharmed"]).text == "unharmed\n"
+
+    @pytest.mark.parametrize("name", ["", "a", "a b", "ü", "x'y", "../x", "a/b", "$x", "-x", "x" * 41])
+    def test_odd_names_are_refused(self, subject: Subject, name: str) -> None:
+        with pytest.raises(TrialError, match="cannot name an instance"):
+            subject.spec(name)
+
+    @pytest.mark.parametrize("name", ["ab", "A.b_c-1", "x" * 40])
+    def test_names_of_every_allowed_form_work(self, subject: Subject, name: str) -> None:
+        with subject.start(name) as instance:
+            assert instance.run(["true"]).returncode == 0
+
+    def test_an_instance_that_cannot_start_raises_and_leaves_nothing(self, subject: Subject) -> None:
+        before = subject.leftovers()
+        with pytest.raises(TrialError), subject.start("broken", resources=Resources(cpuset="4095")):
+            pass
+        assert subject.leftovers() == before
+        with subject.start("broken") as instance:
+            assert instance.run(["true"]).returncode == 0
+
+    def test_an_error_inside_the_block_still_withdraws_the_instance(self, subject: Subject) -> None:
+        before = subject.leftovers()
+        with pytest.raises(ZeroDivisionError), subject.start():
+            raise ZeroDivisionError
+        assert subject.leftovers() == before
+
+    def test_probing_finds_it_available_and_leaves_nothing(self, subject: Subject) -> None:
+        before = subject.leftovers()
+        found = subject.platform.probe(subject.testbed)
+        assert found, found.reason
+        assert subject.leftovers() == before
+        assert subject.platform.residuals(subject.testbed)["root filesystem"]
+
+    def test_killed_and_cleaned_up_after_it_leaves_nothing(self, subject: Subject, level: str, tmp_path: Path) -> None:
+        """kill -9 of Lastro with an instance at work; the next one that cleans knows from the ledger what to remove."""
+        (tmp_path / "rootfs").symlink_to(subject.testbed.session.ledger.state / "rootfs")
+        victim = subprocess.Popen(
+            [sys.executable, "-c", _VICTIM, str(tmp_path), level], stdout=subprocess.PIPE, text=True
+        )
+        try:
+            assert victim.stdout is not None
+            words = victim.stdout.readline().split()
+            assert words[:1] == ["started"], "the victim did not start an instance"
+            marked = owned_processes(words[1])
+        finally:
+            victim.kill()
+            victim.wait(timeout=20)
+        ledger = Ledger(tmp_path)
+        try:
+            ledger.clean()
+            assert ledger.dead_sessions() == []
+        except LastroError as error:
+            pytest.fail(f"could not be cleaned: {error}")
+        finally:
+            ledger.close()
+        time.sleep(0.2)
+        token = words[1]
+        assert not live(marked)
+        assert not owned_processes(token)
+        assert not [group for group in detect().directories(f"/lastro/{token}") if group.exists()]
+        assert not list(NETNS_DIR.glob(f"*{token}*"))
+        assert token not in Path("/proc/self/mountinfo").read_text()
+        assert str(tmp_path) not in Path("/proc/self/mountinfo").read_text()
+        assert not (RUN_DIR / token).exists()

@@ -1,0 +1,29 @@
+"""Fixtures of the contract: this host held by one session for a module, and platforms prepared once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from lastro.host.ledger import session
+from lastro.image import rootfs
+from lastro.scenarios.base import PlatformPool
+from lastro.testbed import Testbed, local_testbed
+
+
+@pytest.fixture(scope="module")
+def testbed() -> Iterator[Testbed]:
+    """The real image on this machine. Waits for whoever else holds the host."""
+    with session("tests", wait=True) as held:
+        image = rootfs.ensure(rootfs.Recipe.of_this_host(held.host), held.ledger.state / "rootfs", held.host)
+        with local_testbed(held, image) as made:
+            yield made
+
+
+@pytest.fixture(scope="module")
+def pool(testbed: Testbed) -> Iterator[PlatformPool]:
+    """Prepared platforms, each withdrawn with the module."""
+    with ExitStack() as stack:
+        yield PlatformPool(testbed, stack)

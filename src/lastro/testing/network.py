@@ -1,0 +1,94 @@
+"""Networks: none of its own, and the links that an attachment gives."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from lastro import registry
+from lastro.attachments.base import Segment
+from lastro.platforms.base import Instance, Port, start_all
+from lastro.testing.subject import Subject
+
+LEFT, RIGHT = "198.18.200.1", "198.18.200.2"
+
+
+@contextmanager
+def joined(subject: Subject, attachment: str) -> Iterator[tuple[Instance, Instance]]:
+    """Two instances with a link between them."""
+    with ExitStack() as stack:
+        specs = [subject.spec(name, ports=("eth0",)) for name in ("left", "right")]
+        left, right = start_all(stack, subject.platform, subject.testbed, specs)
+        ends = (Port(left, "eth0", f"{LEFT}/24"), Port(right, "eth0", f"{RIGHT}/24"))
+        stack.enter_context(registry.get("attachment", attachment)().connect(subject.testbed, [Segment("s", ends)]))
+        yield left, right
+
+
+def reaches(instance: Instance, address: str) -> bool:
+    return instance.run(["ping", "-n", "-c", "1", "-W", "2", address], check=False).returncode == 0
+
+
+class Network:
+    shares_kernel: bool
+    many: int
+
+    def test_there_is_no_network_before_links_are_attached(self, instance: Instance) -> None:
+        links = json.loads(instance.run(["ip", "-j", "link"]).text)
+        assert [link["ifname"] for link in links] == ["lo"]
+        assert "UP" in links[0]["flags"]
+        assert instance.run(["ip", "route"]).text == ""
+        assert not reaches(instance, "198.18.0.1")
+
+    @pytest.mark.parametrize("attachment", ["veth-bridge", "veth-direct", "macvlan-bridge"])
+    def test_two_reach_each_other_over_the_link_and_nothing_else(self, subject: Subject, attachment: str) -> None:
+        before = subject.leftovers()
+        with joined(subject, attachment) as (left, right):
+            assert reaches(left, RIGHT)
+            assert reaches(right, LEFT)
+            assert not reaches(left, "198.18.200.3")
+            assert "default" not in left.run(["ip", "route"]).text
+            assert sorted(link["ifname"] for link in left.links()) == ["eth0", "lo"]
+        assert subject.leftovers() == before
+
+    def test_counters_of_a_link_witness_its_traffic(self, subject: Subject) -> None:
+        with joined(subject, "veth-bridge") as (left, right):
+            before = _counters(left), _counters(right)
+            left.run(["ping", "-n", "-c", "20", "-i", "0.02", "-s", "1000", "-W", "2", RIGHT])
+            time.sleep(0.1)
+            after = _counters(left), _counters(right)
+        assert 20 * 1000 < after[0]["tx"] - before[0]["tx"] < 40 * 1000
+        assert 20 * 1000 < after[1]["rx"] - before[1]["rx"] < 40 * 1000
+
+    def test_instances_do_not_see_each_other(self, subject: Subject) -> None:
+        with subject.start("one") as one, subject.start("two") as two:
+            one.run(["sh", "-c", "echo mine > /root/file"])
+            assert two.run(["cat", "/root/file"], check=False).returncode != 0
+            for each in (one, two):
+                each.spawn(["sleep", "86396"])
+            time.sleep(0.2)
+            assert one.pids() and two.pids() and not one.pids() & two.pids()
+            if self.shares_kernel:
+                namespaces = {each.run(["readlink", "/proc/self/ns/net"]).text.strip() for each in (one, two)}
+                assert len(namespaces | {str(Path("/proc/self/ns/net").readlink())}) == 3
+
+    def test_many_start_in_parallel(self, subject: Subject) -> None:
+        specs = [subject.spec(f"many-{number}") for number in range(self.many)]
+        before = subject.leftovers()
+        with ExitStack() as stack:
+            instances = start_all(stack, subject.platform, subject.testbed, specs)
+            assert [instance.spec.name for instance in instances] == [spec.name for spec in specs]
+            for instance in instances:
+                assert instance.run(["echo", instance.spec.name]).text == f"{instance.spec.name}\n"
+            groups = {instance.cgroup for instance in instances}
+            assert len(groups) == self.many
+        assert subject.leftovers() == before
+
+
+def _counters(instance: Instance) -> dict[str, int]:
+    (stats,) = [link["stats64"] for link in instance.links() if link["ifname"] == "eth0"]
+    return {way: stats[way]["bytes"] for way in ("rx", "tx")}

@@ -1,0 +1,52 @@
+"""The contract of a platform, as one class of tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+import pytest
+
+from lastro.platforms.base import Instance
+from lastro.scenarios.base import PlatformPool
+from lastro.testbed import Testbed
+from lastro.testing.commands import Commands
+from lastro.testing.ending import Ending
+from lastro.testing.limits import Limits
+from lastro.testing.network import Network
+from lastro.testing.subject import MIB, Subject
+from lastro.testing.world import World
+
+
+class PlatformContract(Commands, Limits, World, Network, Ending):
+    """Subclass it as `TestNAME`.
+
+    platform: the level, options included. contained: an instance has a system of its own (processes, host name).
+    shares_kernel: it runs on the host's kernel. own_nftables: its kernel's packet filter is the usual one.
+    small_memory_bytes: a limit under which it still works. many: how many start in parallel."""
+
+    platform: ClassVar[str]
+    contained: bool = True
+    shares_kernel: bool = True
+    own_nftables: bool = True
+    small_memory_bytes: int = 64 * MIB
+    many: int = 20
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def level(cls) -> str:
+        return cls.platform
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def subject(cls, level: str, testbed: Testbed, pool: PlatformPool) -> Subject:
+        found = pool.availability(level)
+        assert found, f"this host cannot run {level}: {found.reason}"
+        return Subject(testbed, pool.get(level))
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def instance(cls, subject: Subject) -> Iterator[Instance]:
+        """One that tests share which do not change it."""
+        with subject.start("shared") as started:
+            yield started

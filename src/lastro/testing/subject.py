@@ -1,0 +1,77 @@
+"""A platform under test, and ways to look at what it left."""
+
+from __future__ import annotations
+
+import os
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lastro.host.ledger import NETNS_DIR
+from lastro.host.local import OWNER_VARIABLE
+from lastro.platforms.base import Instance, InstanceSpec, Platform
+from lastro.testbed import Testbed
+
+MIB = 1 << 20
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A prepared platform on a testbed."""
+
+    testbed: Testbed
+    platform: Platform
+
+    def spec(self, name: str = "subject", **more: Any) -> InstanceSpec:
+        return InstanceSpec(name=name, role="subject", **more)
+
+    def start(self, name: str = "subject", **more: Any) -> AbstractContextManager[Instance]:
+        return self.platform.start(self.testbed, self.spec(name, **more))
+
+    def leftovers(self) -> list[str]:
+        """Everything of instances that the session still has; of daemons, too, which are the same before and after."""
+        session = self.testbed.session
+        groups = [
+            str(group)
+            for directory in self.testbed.cgroups.directories(session.cgroup)
+            for group in directory.glob("*/")
+        ]
+        files = [str(path) for place in (session.run_dir, session.scratch_dir) for path in place.iterdir()]
+        namespaces = [str(path) for path in NETNS_DIR.glob(f"*{session.token}*") if path.name != self.testbed.dut]
+        owned = [f"{each.kind} {each.name}" for each in session.owned_objects()]
+        return sorted([*groups, *files, *namespaces, *owned])
+
+
+def inside(instance: Instance, file: str) -> str:
+    return instance.run(["cat", file]).text.strip()
+
+
+def status(instance: Instance) -> dict[str, str]:
+    """/proc/self/status of a process inside."""
+    lines = inside(instance, "/proc/self/status").splitlines()
+    return {key: value.strip() for key, _, value in (line.partition(":") for line in lines)}
+
+
+def live(pids: set[int]) -> set[int]:
+    """Those that still run: the dead whom nobody has buried yet do not count."""
+    return {pid for pid in pids if not _is_zombie(pid)}
+
+
+def owned_processes(token: str) -> set[int]:
+    """Live processes that carry a session's mark in their environment."""
+    mark = f"{OWNER_VARIABLE}={token}".encode()
+    found = set()
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with suppress(OSError):
+                if mark in (entry / "environ").read_bytes().split(b"\0") and not _is_zombie(int(entry.name)):
+                    found.add(int(entry.name))
+    return found - {os.getpid()}
+
+
+def _is_zombie(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except (OSError, IndexError):
+        return True

@@ -1,0 +1,78 @@
+"""The world inside: its own system, the same root filesystem, and confinement that is real."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lastro.errors import Unavailable
+from lastro.isolation.seccomp import filter_profile
+from lastro.platforms.base import Instance, Security
+from lastro.testing.subject import Subject, inside, status
+
+DOCKERS_CAPABILITIES = 0x00000000A80425FB
+# Hash over names and contents of what no platform has a reason to touch.
+_DIGEST = "cd {root} && find usr/bin usr/sbin etc/apt -type f | LC_ALL=C sort | xargs sha256sum | sha256sum"
+
+
+class World:
+    shares_kernel: bool
+    contained: bool
+    own_nftables: bool
+
+    def test_settings_of_the_kernel_are_seen_inside_and_only_there(self, subject: Subject) -> None:
+        outside = Path("/proc/sys/net/ipv4/ip_forward").read_text()
+        with subject.start("router", sysctls={"net.ipv4.ip_forward": "1"}) as router, subject.start("plain") as plain:
+            assert inside(router, "/proc/sys/net/ipv4/ip_forward") == "1"
+            assert inside(plain, "/proc/sys/net/ipv4/ip_forward") == "0"
+        assert Path("/proc/sys/net/ipv4/ip_forward").read_text() == outside
+
+    def test_the_root_filesystem_is_the_same(self, subject: Subject, instance: Instance) -> None:
+        wanted = subject.testbed.host.run(["sh", "-ec", _DIGEST.format(root=subject.testbed.image.tree)]).text
+        assert instance.run(["sh", "-ec", _DIGEST.format(root="/")], timeout_s=120).text == wanted
+
+    def test_the_root_filesystem_is_writable_and_fresh_every_time(self, subject: Subject) -> None:
+        with subject.start() as first:
+            first.run(["sh", "-c", "echo dirt > /usr/bin/dirt; rm /usr/bin/stress; echo dirt > /etc/hostname"])
+            assert inside(first, "/usr/bin/dirt") == "dirt"
+        with subject.start() as second:
+            assert second.run(["ls", "/usr/bin/dirt"], check=False).returncode != 0
+            assert second.run(["ls", "/usr/bin/stress"]).returncode == 0
+        tree = subject.testbed.image.tree
+        assert not (tree / "usr/bin/dirt").exists()
+        assert (tree / "usr/bin/stress").exists()
+
+    def test_it_is_called_by_its_role(self, instance: Instance) -> None:
+        assert (instance.run(["hostname"]).text == "subject\n") is self.contained
+
+    def test_it_sees_no_process_of_the_host(self, instance: Instance) -> None:
+        """Each names its own: the first process inside is not the host's first."""
+        host_first = Path("/proc/1/cmdline").read_bytes()
+        assert (instance.run(["cat", "/proc/1/cmdline"]).stdout != host_first) is self.contained
+
+    def test_a_filter_of_system_calls_is_in_force(self, subject: Subject) -> None:
+        """A user namespace is what a container may make without any capability, and a filter can forbid."""
+        security = Security(seccomp=filter_profile())
+        if "seccomp" not in subject.platform.confines:
+            with pytest.raises(Unavailable, match=subject.platform.name), subject.start(security=security):
+                pass
+            return
+        with subject.start("free") as free:
+            assert free.run(["unshare", "--user", "true"], check=False).returncode == 0
+        with subject.start("filtered", security=security) as filtered:
+            done = filtered.run(["unshare", "--user", "true"], check=False)
+            assert done.returncode != 0
+            assert "not permitted" in done.error_text
+            assert status(filtered)["Seccomp"] == "2"
+
+    def test_a_container_has_dockers_usual_capabilities_and_no_more(self, instance: Instance) -> None:
+        effective = int(status(instance)["CapEff"], 16)
+        assert (effective == DOCKERS_CAPABILITIES) is (self.contained and self.shares_kernel)
+
+    def test_a_capability_is_there_for_who_asks(self, subject: Subject) -> None:
+        with subject.start("admin", security=Security(capabilities=("CAP_NET_ADMIN",))) as admin:
+            assert int(status(admin)["CapEff"], 16) & 1 << 12
+            if self.own_nftables:
+                admin.run(["nft", "add", "table", "ip", "mine"])
+                assert "table ip mine" in admin.run(["nft", "list", "tables"]).text
