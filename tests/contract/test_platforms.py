@@ -30,6 +30,10 @@ class TestRunc(PlatformContract):
     platform = "runc"
 
 
+class TestCrun(PlatformContract):
+    platform = "crun"
+
+
 class TestDocker(PlatformContract):
     platform = "docker"
 

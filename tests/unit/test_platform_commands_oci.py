@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from lastro.errors import PlatformError
+from lastro.errors import PlatformError, Unavailable
+from lastro.host.base import Completed
 from lastro.platforms.base import InstanceSpec
 from lastro.platforms.crun import Crun
+from lastro.platforms.docker import Docker
 from lastro.platforms.runc import Runc
 
 from .recording import RecordingHost, answer, recording_testbed
@@ -76,3 +79,61 @@ def test_a_runtime_that_fails_is_quoted(tmp_path: Path) -> None:
         pass
     found = Crun().probe(testbed)
     assert not found and found.reason and "crun: no room" in found.reason
+
+
+# Docker
+
+
+def docker_answers(argv: Sequence[str]) -> Completed | None:
+    return answer("c0ffee\n") if "run" in argv else None
+
+
+def test_each_set_of_docker_options_has_a_daemon_with_places_of_its_own(tmp_path: Path) -> None:
+    host = RecordingHost(docker_answers, programs=("dockerd", "docker", "crun"))
+    testbed = recording_testbed(host, tmp_path)
+    platform = Docker(storage="vfs", runtime="crun")
+    with platform.prepare(testbed), platform.start(testbed, SPEC) as instance:
+        assert instance.cgroup == "/lastro/0a1b2c/c0ffee"
+        client = ["docker", "--config", f"{testbed.run_dir}/docker-vfs-crun/client", "--host"]
+        assert instance.wrap(["true"])[:4] == client
+        assert instance.wrap(["true"])[5:] == ["exec", "--interactive", "one", "true"]
+    daemon, home = host.command("dockerd"), testbed.run_dir / "docker-vfs-crun"
+    assert daemon[daemon.index("dockerd") :] == [
+        "dockerd", "--config-file", f"{home}/daemon.json", "--host", f"unix://{home}/socket",
+        "--data-root", f"{tmp_path}/docker-vfs-crun", "--exec-root", f"{home}/exec", "--pidfile", f"{home}/pid",
+        "--exec-opt", "native.cgroupdriver=cgroupfs", "--storage-driver", "vfs", "--bridge=none", "--iptables=false",
+        "--ip6tables=false", "--ip-forward=false", "--ip-masq=false", "--log-level", "warn",
+    ]  # fmt: skip
+    assert platform.own_cgroups == ("/lastro/0a1b2c/docker-vfs-crun-daemon",)
+    assert json.loads(host.files[f"{home}/daemon.json"])["runtimes"] == {"crun": {"path": "/usr/bin/crun"}}
+    run = host.command("--detach")
+    assert run[run.index("--runtime") + 1] == "crun"
+
+
+def test_default_options_keep_dockers_usual_place(tmp_path: Path) -> None:
+    host = RecordingHost(docker_answers, programs=("dockerd", "docker"))
+    testbed = recording_testbed(host, tmp_path)
+    platform = Docker()
+    with platform.prepare(testbed):
+        disk = platform.residuals(testbed)["instance's disk"]
+    assert disk == f"{tmp_path}/docker/overlay2"
+
+
+def test_a_daemon_that_ends_at_once_is_quoted_by_its_last_line(tmp_path: Path) -> None:
+    words = "level=warning msg=other\nfailed to start daemon: driver not supported\n"
+
+    def answers(argv: Sequence[str]) -> Completed | None:
+        return answer(code=1, error=words) if "dockerd" in argv or "version" in argv[-1] else None
+
+    testbed = recording_testbed(RecordingHost(answers, programs=("dockerd", "docker")), tmp_path)
+    refused = pytest.raises(PlatformError, match="btrfs: failed to start daemon: driver not supported")
+    with refused as caught, Docker(storage="btrfs").prepare(testbed):
+        pass
+    assert caught.value.hint and "docker:storage=vfs" in caught.value.hint
+
+
+def test_a_runtime_that_is_not_installed_is_unavailable_with_its_remedy(tmp_path: Path) -> None:
+    testbed = recording_testbed(RecordingHost(programs=("dockerd", "docker")), tmp_path)
+    with pytest.raises(Unavailable, match="no program 'crun'") as caught, Docker(runtime="crun").prepare(testbed):
+        pass
+    assert caught.value.hint == "apt-get install crun"

@@ -155,3 +155,13 @@ def oci_resources(resources: Resources) -> dict[str, Any]:
 
 def _set(group: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in group.items() if value is not None}
+
+
+def second_tree(testbed: Testbed) -> str | None:
+    """Where cgroups of version 2 lie beside those of version 1 and have a controller, which crun refuses."""
+    tree = testbed.cgroups.root / "unified"
+    try:
+        controllers = testbed.host.read_text(str(tree / "cgroup.controllers")).strip()
+    except OSError:  # most hosts have one version
+        return None
+    return str(tree) if controllers else None

@@ -6,9 +6,7 @@ looks anew each time. Run for real: crun 1.8.1 on such a host."""
 
 from __future__ import annotations
 
-from contextlib import suppress
-
-from lastro.platforms._oci import OciPlatform
+from lastro.platforms._oci import OciPlatform, second_tree
 from lastro.testbed import Testbed
 
 
@@ -19,15 +17,17 @@ class Crun(OciPlatform):
     binary = "crun"
 
     def runtime_argv(self, testbed: Testbed) -> tuple[str, ...]:
-        return (*_without_version_2(testbed), *super().runtime_argv(testbed))
-
-
-def _without_version_2(testbed: Testbed) -> tuple[str, ...]:
-    """The beginning of an argv that hides the tree of version 2 beside those of version 1, where it has controllers."""
-    tree = testbed.cgroups.root / "unified"
-    controllers = ""
-    with suppress(OSError):  # most hosts have one version
-        controllers = testbed.host.read_text(str(tree / "cgroup.controllers")).strip()
-    if not controllers:
-        return ()
-    return ("unshare", "--mount", "--propagation", "private", "sh", "-ec", f'umount {tree}; exec "$0" "$@"')
+        runtime = super().runtime_argv(testbed)
+        tree = second_tree(testbed)
+        if tree is None:
+            return runtime
+        return (
+            "unshare",
+            "--mount",
+            "--propagation",
+            "private",
+            "sh",
+            "-ec",
+            f'umount {tree}; exec "$0" "$@"',
+            *runtime,
+        )

@@ -1,0 +1,107 @@
+"""A private Docker daemon inside the DUT's network namespace: own data root, own socket, own containerd.
+
+Several may be alive at once: `name` tells the directories, sockets and cgroups of one from those of another."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from lastro.errors import PlatformError, Unavailable
+from lastro.host.base import Process
+from lastro.host.ledger import NETNS_DIR
+from lastro.testbed import Testbed
+
+_START_TRIES = 30  # of about a second each
+_IMPORT_TIMEOUT_S = 600.0
+
+# dockerd uses the host's containerd wherever it finds its socket, and the user's containers with it. In a mount
+# namespace of its own the place is empty, so dockerd starts a containerd of its own, whose files go with it.
+_HIDE_CONTAINERD = "mkdir -p /run/containerd; mount -t tmpfs tmpfs /run/containerd; "
+
+
+class Daemon:
+    """Not running until `start`. `hide` is a mount that neither the daemon nor its runtimes shall see."""
+
+    def __init__(
+        self, testbed: Testbed, name: str, *, storage: str, runtimes: Mapping[str, Any], hide: str | None = None
+    ) -> None:
+        self.data_root = testbed.session.ledger.state / name
+        self.cgroup = f"{testbed.session.cgroup}/{name}-daemon"
+        self.storage = storage
+        self._testbed, self._runtimes, self._hide = testbed, runtimes, hide
+        self._run_dir = testbed.run_dir / name
+        self._socket = f"unix://{self._run_dir}/socket"
+        self.client = ("docker", "--config", str(self._run_dir / "client"), "--host", self._socket)
+        self._process: Process | None = None
+
+    def alive(self) -> bool:
+        return self._process is not None and self._process.alive()
+
+    def start(self) -> None:
+        """Raises: Unavailable without Docker; PlatformError with the daemon's last words."""
+        host, groups = self._testbed.host, self._testbed.cgroups
+        for program in ("dockerd", "docker"):
+            if host.which(program) is None:
+                raise Unavailable(f"this host has no program '{program}'", "apt-get install docker.io")
+        host.write_text(str(self._run_dir / "client" / "config.json"), "{}")
+        # Not the user's /etc/docker/daemon.json. Newer versions keep images in containerd unless told otherwise, and
+        # have no storage drivers then.
+        settings = {"features": {"containerd-snapshotter": False}, "runtimes": dict(self._runtimes)}
+        host.write_text(str(self._run_dir / "daemon.json"), json.dumps(settings, indent=1))
+        groups.make(host, self.cgroup)
+        script = _HIDE_CONTAINERD + (f"umount {self._hide}; " if self._hide else "") + 'exec "$0" "$@"'
+        self._process = host.spawn(
+            [
+                *groups.entering(self.cgroup),
+                "nsenter", f"--net={NETNS_DIR / self._testbed.dut}", "unshare", "--mount", "--propagation", "slave",
+                "sh", "-ec", script,
+                "dockerd", "--config-file", str(self._run_dir / "daemon.json"), "--host", self._socket,
+                "--data-root", str(self.data_root), "--exec-root", str(self._run_dir / "exec"),
+                "--pidfile", str(self._run_dir / "pid"), "--exec-opt", "native.cgroupdriver=cgroupfs",
+                "--storage-driver", self.storage,
+                "--bridge=none", "--iptables=false", "--ip6tables=false", "--ip-forward=false", "--ip-masq=false",
+                "--log-level", "warn",
+            ]
+        )  # fmt: skip
+        self._wait()
+
+    def _wait(self) -> None:
+        assert self._process is not None
+        ask = f"n=0; until {' '.join(self.client)} version >/dev/null 2>&1; do [ $((n += 1)) -lt 20 ]; sleep 0.05; done"
+        for _ in range(_START_TRIES):
+            if self._testbed.host.run(["sh", "-ec", ask], check=False).returncode == 0:
+                break
+            if not self._process.alive():
+                self._raise_last_words()
+        else:
+            self._raise_last_words()
+        # A killed daemon's containers are still in its data root, dead, and hold their names.
+        self._testbed.host.run([*self.client, "container", "prune", "--force"])
+
+    def _raise_last_words(self) -> None:
+        assert self._process is not None
+        words = self._process.stop().error_text.strip().splitlines() or ["it gave no reason"]
+        raise PlatformError(
+            f"dockerd did not start with storage driver {self.storage}: {words[-1]}",
+            f"does the file system of {self.data_root} support that driver? `docker:storage=vfs` works on any",
+        )
+
+    def import_image(self) -> None:
+        """Once: the data root is kept between campaigns, as a cache."""
+        tag, tar = self._testbed.image.docker_tag, str(self._testbed.image.tar)
+        if self._testbed.host.run([*self.client, "image", "inspect", tag], check=False).returncode != 0:
+            self._testbed.host.run([*self.client, "import", tar, tag], timeout_s=_IMPORT_TIMEOUT_S)
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.stop()
+            self._process = None
+
+    def restart(self) -> None:
+        """It was killed: the trial in flight is lost, the next one is not."""
+        self.stop()
+        # A killed dockerd takes containerd with it; as long as nobody has reaped that, the next would wait for it.
+        self._testbed.host.run(["rm", "-f", str(self._run_dir / "exec" / "containerd" / "containerd.pid")])
+        self.start()
