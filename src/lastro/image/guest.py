@@ -1,0 +1,278 @@
+"""What a virtual machine boots: a kernel, an initramfs with the control agent, and the root filesystem as a disk.
+
+All of it is made from Debian's packages and from the tree that every platform runs, and nothing is installed on the
+host: mmdebstrap extracts the kernel into a scratch directory. The kernel is the generic one, because the cloud one
+lacks e1000 and AHCI. It is kept as an ELF file too, which hypervisors with PVH start without the guest having to
+decompress it first: that is a second of boot on an emulated processor.
+
+The agent serves serial ports. SSH would need a network card inside the guest and cryptography on its processor, and
+both would be part of what is measured; vsock would need vhost-vsock in the host's kernel, which many lack. A serial
+port costs nothing while nothing is asked, and every hypervisor has some."""
+
+from __future__ import annotations
+
+import hashlib
+import lzma
+import os
+import shutil
+import stat
+import struct
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from lastro.errors import CommandFailed, CommandTimeout, ImageError
+from lastro.host.base import Host
+from lastro.image.rootfs import RELEASE, Image, _workshop
+
+PACKAGES = ("linux-image-amd64", "busybox-static", "kmod")
+DISK_BYTES = 4 << 30
+_EXTRACT_TIMEOUT_S = 900.0
+_SOURCES = Path(__file__).parent
+_INSIDE = {"init": "guest_init.sh", "agent": "guest_agent_start.sh", "agent.pl": "guest_agent.pl"}
+_INITTAB = "::respawn:/agent\n::ctrlaltdel:/bin/poweroff -f\n"
+# What a network function or a virtual device may need, by paths below lib/modules/RELEASE/kernel, and what that needs.
+MODULES = (
+    "drivers/virtio/*", "drivers/block/virtio_blk.ko", "drivers/net/virtio_net.ko", "drivers/char/virtio_console.ko",
+    "drivers/char/hw_random/virtio-rng.ko", "drivers/block/xen-blk*", "drivers/net/xen-net*", "drivers/xen/*",
+    "drivers/net/ethernet/intel/e1000/*", "drivers/net/ethernet/intel/e1000e/*", "drivers/ata/ahci.ko",
+    "drivers/scsi/sd_mod.ko", "drivers/ptp/ptp_kvm.ko", "fs/ext4/*", "fs/overlayfs/*", "crypto/crc32c_generic.ko",
+    "arch/x86/crypto/crc32c-intel.ko", "drivers/net/tun.ko", "drivers/net/tap.ko", "drivers/net/veth.ko",
+    "drivers/net/dummy.ko", "drivers/net/ifb.ko", "drivers/net/macvlan.ko", "drivers/net/vxlan/*", "drivers/net/vrf.ko",
+    "net/bridge/*", "net/8021q/*", "net/netfilter/nf_*", "net/netfilter/nft_*", "net/netfilter/nfnetlink*",
+    "net/netfilter/x_tables.ko", "net/netfilter/xt_*", "net/ipv4/netfilter/*", "net/ipv4/ip_gre.ko", "net/ipv4/ipip.ko",
+    "net/sched/*", "lib/ts_*", "net/vmw_vsock/vsock.ko", "net/vmw_vsock/vmw_vsock_virtio_transport.ko",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A kernel with some of its modules. `elf` starts faster, by PVH; None when it could not be unpacked."""
+
+    directory: Path
+
+    @property
+    def release(self) -> str:
+        return (self.directory / "release").read_text().strip()
+
+    @property
+    def image(self) -> Path:
+        return self.directory / "vmlinuz"
+
+    @property
+    def elf(self) -> Path | None:
+        path = self.directory / "vmlinux"
+        return path if path.is_file() else None
+
+    @property
+    def config(self) -> Path:
+        return self.directory / "config"
+
+
+@dataclass(frozen=True, slots=True)
+class Guest:
+    """What to boot. `disk` is a raw ext4 file system, sparse: attach it with `snapshot=on`, or copy it."""
+
+    kernel: Kernel
+    initramfs: Path
+    disk: Path
+
+
+def command_line(hostname: str, ports: int | Iterable[str] = 1, *words: str) -> str:
+    """The kernel's command line. `ports` is the number of virtio-serial ports named `lastro.*`, or tty names.
+
+    `words` are added as they are, such as `console=ttyS0`; `lastro.modules=a,b` loads modules at boot."""
+    wanted = str(ports) if isinstance(ports, int) else ",".join(ports)
+    return " ".join([f"lastro.hostname={hostname}", f"lastro.ports={wanted}", *words])
+
+
+def ensure(image: Image, store: Path, host: Host, *, release: str = RELEASE) -> Guest:
+    """Kernel, initramfs and disk below `store`, made if need be (half a minute in all).
+
+    Raises: ImageError with the last words of the tool that failed."""
+    try:
+        kernel = _ensure_kernel(store, host, release)
+        return Guest(kernel, _ensure_initramfs(kernel, store), _ensure_disk(image, store, host))
+    except (CommandFailed, CommandTimeout) as error:
+        raise ImageError(
+            f"what a virtual machine boots could not be made: {error.message}",
+            "is the Debian mirror reachable? LASTRO_MIRROR names another one",
+        ) from error
+    except OSError as error:
+        raise ImageError(
+            f"what a virtual machine boots could not be stored in {store}: {error}", "free some space"
+        ) from error
+
+
+def _ensure_kernel(store: Path, host: Host, release: str) -> Kernel:
+    kernel = Kernel(store / f"kernel-{_key(release, *PACKAGES, *MODULES)}")
+    if kernel.directory.is_dir():
+        return kernel
+    if host.which("mmdebstrap") is None:
+        raise ImageError("mmdebstrap is not installed, and fetches a kernel for guests", "apt-get install mmdebstrap")
+    with _workshop(store) as work:
+        extract, kept = work / "extract", work / "kept"
+        host.run(_mmdebstrap(release, extract), timeout_s=_EXTRACT_TIMEOUT_S)
+        kept.mkdir()
+        version = _keep_kernel(extract, kept)
+        host.run(["chroot", str(extract), "/sbin/depmod", version], timeout_s=120)
+        _keep_modules(extract / "lib/modules" / version, kept / "modules")
+        shutil.copy(extract / "bin/busybox", kept / "busybox")
+        _put(kept, kernel.directory)
+    return kernel
+
+
+def _mmdebstrap(release: str, target: Path) -> list[str]:
+    # Of the user's environment, only a proxy may reach the mirror.
+    proxies = [f"{name}={value}" for name in ("http_proxy", "https_proxy") if (value := os.environ.get(name))]
+    argv = ["env", *proxies, "mmdebstrap", "--variant=extract", f"--include={','.join(PACKAGES)}", release, str(target)]
+    if mirror := os.environ.get("LASTRO_MIRROR"):
+        argv.append(mirror)
+    return argv
+
+
+def _keep_kernel(extract: Path, kept: Path) -> str:
+    """Copy the kernel and unpack it. Its release, such as `6.1.0-31-amd64`."""
+    [image] = (extract / "boot").glob("vmlinuz-*")
+    version = image.name.removeprefix("vmlinuz-")
+    shutil.copy(image, kept / "vmlinuz")
+    shutil.copy(extract / "boot" / f"config-{version}", kept / "config")
+    (kept / "release").write_text(version + "\n")
+    elf = unpacked(image.read_bytes())
+    if elf is not None:
+        (kept / "vmlinux").write_bytes(elf)
+    return version
+
+
+def unpacked(image: bytes) -> bytes | None:
+    """The ELF file inside a bzImage, by the fields of Linux' x86 boot protocol 2.08; None when packed otherwise."""
+    if image[0x202:0x206] != b"HdrS":
+        return None
+    setup_sectors = image[0x1F1] or 4
+    offset, length = struct.unpack_from("<II", image, 0x248)
+    start = (setup_sectors + 1) * 512 + offset
+    payload = image[start : start + length]
+    try:
+        if payload.startswith(b"\xfd7zXZ"):
+            elf = lzma.LZMADecompressor(lzma.FORMAT_XZ).decompress(payload)
+        elif payload.startswith(b"\x1f\x8b"):
+            elf = zlib.decompressobj(31).decompress(payload)
+        else:
+            return None
+    except (lzma.LZMAError, zlib.error):
+        return None
+    return elf if elf.startswith(b"\x7fELF") else None
+
+
+def _keep_modules(source: Path, kept: Path) -> None:
+    """The modules of the list and those that they need, with what modprobe must know about them."""
+    needs = {
+        path: others.split()
+        for path, _, others in (line.partition(":") for line in (source / "modules.dep").read_text().splitlines())
+    }
+    wanted = {path for path in needs if any(fnmatchcase(path, f"kernel/{pattern}") for pattern in MODULES)}
+    wanted |= {other for path in wanted for other in needs[path]}
+    for path in sorted(wanted):
+        (kept / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(source / path, kept / path)
+    names = {_module_name(path) for path in wanted}
+    dependencies = [f"{path}: {' '.join(needs[path])}".rstrip() for path in sorted(wanted)]
+    (kept / "modules.dep").write_text("\n".join(dependencies) + "\n")
+    aliases = (source / "modules.alias").read_text().splitlines()
+    (kept / "modules.alias").write_text("".join(f"{line}\n" for line in aliases if line.split()[-1] in names))
+    for extra in ("modules.builtin", "modules.order"):
+        shutil.copy(source / extra, kept / extra)
+
+
+def _module_name(path: str) -> str:
+    return path.rpartition("/")[2].partition(".ko")[0].replace("-", "_")
+
+
+def _ensure_initramfs(kernel: Kernel, store: Path) -> Path:
+    sources = [(_SOURCES / file).read_bytes() for file in _INSIDE.values()]
+    path = store / f"initramfs-{_key(kernel.directory.name, _INITTAB, *sources)}.cpio"
+    if not path.is_file():
+        files = {name: (0o755, (_SOURCES / file).read_bytes()) for name, file in _INSIDE.items()}
+        files["bin/busybox"] = (0o755, (kernel.directory / "busybox").read_bytes())
+        files["etc/inittab"] = (0o644, _INITTAB.encode())
+        modules = kernel.directory / "modules"
+        for file in sorted(modules.rglob("*")):
+            if file.is_file():
+                files[f"lib/modules/{kernel.release}/{file.relative_to(modules)}"] = (0o644, file.read_bytes())
+        applets = (
+            "cat chroot init ip ls mkdir modprobe mount poweroff reboot sh sleep sort tr unshare"
+        ).split()  # fmt: skip
+        links = {f"bin/{applet}": "busybox" for applet in applets} | {"sbin/modprobe": "../bin/busybox"}
+        with _workshop(store) as work:
+            # Not compressed: an emulated processor would take longer to unpack it than the host takes to load it.
+            (work / path.name).write_bytes(newc(files, links, ("proc", "sys", "dev", "root")))
+            _put(work / path.name, path)
+    return path
+
+
+def newc(files: Mapping[str, tuple[int, bytes]], links: Mapping[str, str], directories: Iterable[str]) -> bytes:
+    """A cpio archive as the kernel wants it (Documentation/driver-api/early-userspace/buffer-format.rst).
+
+    `files` are (mode, content) by path; directories above a file are made."""
+    above = {str(parent) for path in (*files, *links) for parent in Path(path).parents} - {"."}
+    entries = [(name, stat.S_IFDIR | 0o755, b"") for name in sorted(above | set(directories))]
+    entries += [(name, stat.S_IFREG | mode, content) for name, (mode, content) in sorted(files.items())]
+    entries += [(name, stat.S_IFLNK | 0o777, target.encode()) for name, target in sorted(links.items())]
+    archive = bytearray()
+    for number, (name, mode, content) in enumerate([*entries, ("TRAILER!!!", 0, b"")], start=1):
+        path = name.encode() + b"\0"
+        fields = (number, mode, 0, 0, 1, 0, len(content), 0, 0, 0, 0, len(path), 0)
+        archive += b"070701" + b"".join(b"%08X" % field for field in fields) + path
+        archive += bytes(-len(archive) % 4) + content
+        archive += bytes(-len(archive) % 4)
+    return bytes(archive)
+
+
+def _ensure_disk(image: Image, store: Path, host: Host) -> Path:
+    path = store / f"disk-{image.name}-{DISK_BYTES >> 30}g.img"
+    if not path.is_file():
+        if host.which("mke2fs") is None:
+            raise ImageError("mke2fs is not installed, and makes disks for guests", "apt-get install e2fsprogs")
+        with _workshop(store) as work:
+            _put_disk(image, work / path.name, host)
+            _put(work / path.name, path)
+    return path
+
+
+def _put_disk(image: Image, disk: Path, host: Host) -> None:
+    """The tree as an ext4 file system. Its inode tables are whole, or the guest's kernel would write them meanwhile."""
+    with disk.open("wb") as file:
+        file.truncate(DISK_BYTES)
+    uuid = (
+        f"{image.digest[:8]}-{image.digest[8:12]}-4{image.digest[13:16]}-8{image.digest[17:20]}-{image.digest[20:32]}"
+    )
+    options = f"lazy_itable_init=0,lazy_journal_init=0,hash_seed={uuid}"
+    argv = ["mke2fs", "-q", "-F", "-t", "ext4", "-L", "lastro", "-U", uuid, "-m", "0", "-E", options]
+    host.run(
+        [
+            "env",
+            "SOURCE_DATE_EPOCH=1700000000",
+            "E2FSPROGS_FAKE_TIME=1700000000",
+            *argv,
+            "-d",
+            str(image.tree),
+            str(disk),
+        ],
+        timeout_s=600,
+    )
+
+
+def _put(made: Path, place: Path) -> None:
+    """Another Lastro may have put the same there meanwhile: then that one is kept."""
+    if not place.exists():
+        made.rename(place)
+
+
+def _key(*parts: str | bytes) -> str:
+    digest = hashlib.sha256()
+    for part in parts:
+        data = part.encode() if isinstance(part, str) else part
+        digest.update(len(data).to_bytes(8, "big") + data)
+    return digest.hexdigest()[:16]

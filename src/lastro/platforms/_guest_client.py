@@ -1,0 +1,238 @@
+"""Run a command in a guest over one of its serial ports: the other end of `lastro/image/guest_agent.pl`.
+
+    python3 -I -S _guest_client.py SOCKETS -- ARGV...          run ARGV: its streams, its exit code
+    python3 -I -S _guest_client.py SOCKETS --wait-ready S      wait up to S seconds until the agent answers
+    python3 -I -S _guest_client.py SOCKETS --clocks N          N lines: host before, after, guest monotonic, realtime (ns)
+
+SOCKETS is a directory of sockets `*.sock`, one for each port; a command takes one that no other client holds.
+SIGTERM and SIGINT are passed on to the command. When the client goes, its command is killed.
+Exit codes: the command's; 124 when the agent does not answer in time; 125 when the guest is gone.
+
+This is a script, not a part of the package at run time: only cheap modules of the standard library, because it is
+started for each command. `socket` and `signal` would double its start-up."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import select
+import sys
+import time
+from _signal import set_wakeup_fd  # type: ignore[import-not-found]
+from _signal import signal as on_signal
+from _socket import AF_UNIX, MSG_DONTWAIT, SOCK_STREAM  # type: ignore[import-not-found]
+from _socket import socket as Socket  # noqa: N812
+
+PREFIX = b"\xf5\x9a\x5c"
+SYNC = PREFIX + b"\x01"
+HEADER = 29
+CHUNK = 32768
+WINDOW = 262144  # bytes of input on their way that the command has not taken yet
+ASK_AGAIN_S = 2.0  # a request that a line lost
+LAST_WORDS_S = 2.0  # between a signal that was passed on and the end of patience
+BUSY_S = 0.01
+NO_ANSWER, GONE = 124, 125
+SIGINT, SIGTERM = 2, 15
+
+
+class GuestGone(Exception):
+    pass
+
+
+def frame(nonce: bytes, kind: bytes, body: bytes = b"") -> bytes:
+    body = body.replace(PREFIX, PREFIX + b"\x00")
+    return SYNC + nonce + kind + b"%08x" % len(body) + body
+
+
+def free_port(directory: str) -> tuple[Socket, int]:
+    """A connected port that is ours until we end, and the lock that says so."""
+    while True:
+        names = sorted(name for name in os.listdir(directory) if name.endswith(".sock"))  # noqa: PTH208
+        if not names:
+            raise GuestGone(f"{directory} has no sockets")
+        for name in names:
+            path = f"{directory}/{name}"
+            lock = os.open(path + ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                os.close(lock)
+                continue
+            line = Socket(AF_UNIX, SOCK_STREAM)
+            line.connect(path)
+            return line, lock
+        time.sleep(BUSY_S)
+
+
+class Channel:
+    """Frames to and from the agent, for one client."""
+
+    def __init__(self, directory: str) -> None:
+        self.line, self.lock = free_port(directory)
+        self.fd = self.line.fileno()
+        self.nonce = os.urandom(8).hex().encode()
+        self.unsent = bytearray()
+        self.received = bytearray()
+
+    def send(self, kind: bytes, body: bytes = b"") -> None:
+        self.unsent += frame(self.nonce, kind, body)
+
+    def flush(self) -> None:
+        """Send what the line takes now."""
+        try:
+            while self.unsent:
+                del self.unsent[: self.line.send(self.unsent, MSG_DONTWAIT)]
+        except BlockingIOError:
+            pass
+        except OSError as error:
+            raise GuestGone(error) from error
+
+    def receive(self) -> list[tuple[bytes, bytes]]:
+        """Whole frames that are meant for us, in order."""
+        got = self.line.recv(1 << 18)
+        if not got:
+            raise GuestGone("its monitor closed the line")
+        self.received += got
+        return list(self._frames())
+
+    def _frames(self):  # type: ignore[no-untyped-def]
+        data = self.received
+        ours = SYNC + self.nonce
+        at = 0
+        while (at := data.find(ours, at)) >= 0 and len(data) >= at + HEADER:
+            end = at + HEADER + int(data[at + 21 : at + HEADER], 16)
+            if len(data) < end:
+                break
+            yield bytes(data[at + 20 : at + 21]), bytes(data[at + HEADER : end]).replace(PREFIX + b"\x00", PREFIX)
+            at = end
+        del data[: at if at >= 0 else max(0, len(data) - len(ours) + 1)]
+
+    def exchange(self, kind: bytes, timeout_s: float) -> bytes | None:
+        """One question and its answer; None when there was none in time."""
+        deadline_s = time.monotonic() + timeout_s
+        while (left_s := deadline_s - time.monotonic()) > 0:
+            self.send(kind)
+            self.flush()
+            if select.select([self.fd], [], [], min(left_s, ASK_AGAIN_S))[0]:
+                for _, body in self.receive():
+                    return body
+        return None
+
+
+class Command:
+    """A command in the guest: our standard input to it, its output to ours."""
+
+    def __init__(self, channel: Channel, argv: list[bytes]) -> None:
+        self.channel, self.argv = channel, argv
+        self.accepted = False
+        self.stdin_open = True
+        self.in_flight = 0
+        self.exit_code: int | None = None
+        self.signalled: int | None = None
+        self.deadline_s: float | None = None
+        self.bell, ringer = os.pipe()
+        os.set_blocking(ringer, False)
+        set_wakeup_fd(ringer)
+        for number in (SIGINT, SIGTERM):
+            on_signal(number, lambda *_: None)
+
+    def run(self) -> int:
+        self._ask()
+        while self.exit_code is None:
+            self.channel.flush()
+            readable, _, _ = select.select(*self._wanted())
+            if self.deadline_s is not None and time.monotonic() > self.deadline_s:
+                return 128 + (self.signalled or SIGTERM)
+            if not readable and not self.accepted:
+                self._ask()
+            if self.bell in readable:
+                self._pass_on()
+            if self.channel.fd in readable:
+                for kind, body in self.channel.receive():
+                    self._take(kind, body)
+            if 0 in readable and self.exit_code is None:
+                self._read_stdin()
+        return self.exit_code
+
+    def _ask(self) -> None:
+        self.channel.send(b"S", b"\0".join(self.argv))
+
+    def _wanted(self) -> tuple[list[int], list[int], list[int], float | None]:
+        fds = [self.channel.fd, self.bell]
+        if self.accepted and self.stdin_open and self.in_flight < WINDOW:
+            fds.append(0)
+        patience = None if self.accepted else ASK_AGAIN_S
+        if self.deadline_s is not None:
+            patience = max(0.0, self.deadline_s - time.monotonic())
+        return fds, [self.channel.fd] if self.channel.unsent else [], [], patience
+
+    def _pass_on(self) -> None:
+        """A signal of ours becomes the command's; then it has some time for its last words."""
+        self.signalled = os.read(self.bell, 1)[0]
+        self.channel.send(b"T", b"%d" % self.signalled)
+        self.deadline_s = time.monotonic() + LAST_WORDS_S
+
+    def _take(self, kind: bytes, body: bytes) -> None:
+        if kind == b"O":
+            write_all(1, body)
+        elif kind == b"E":
+            write_all(2, body)
+        elif kind == b"A":
+            self.accepted = True
+        elif kind == b"W":
+            self.in_flight -= int(body)
+        elif kind == b"X":
+            self.exit_code = int(body)
+
+    def _read_stdin(self) -> None:
+        data = os.read(0, CHUNK)
+        if data:
+            self.in_flight += len(data)
+            self.channel.send(b"I", data)
+        else:
+            self.stdin_open = False
+            self.channel.send(b"Z")
+
+
+def write_all(fd: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def wait_ready(channel: Channel, timeout_s: float) -> int:
+    if channel.exchange(b"P", timeout_s) is not None:
+        return 0
+    write_all(2, b"lastro: the guest's agent did not answer within %g s\n" % timeout_s)
+    return NO_ANSWER
+
+
+def print_clocks(channel: Channel, count: int) -> int:
+    for _ in range(count):
+        before = time.monotonic_ns()
+        answer = channel.exchange(b"C", ASK_AGAIN_S)
+        after = time.monotonic_ns()
+        if answer is None:
+            return NO_ANSWER
+        write_all(1, b"%d %d %s\n" % (before, after, answer))
+    return 0
+
+
+def main() -> int:
+    directory, mode, *rest = sys.argv[1:]
+    try:
+        channel = Channel(directory)
+        if mode == "--wait-ready":
+            return wait_ready(channel, float(rest[0]))
+        if mode == "--clocks":
+            return print_clocks(channel, int(rest[0]))
+        return Command(channel, [os.fsencode(word) for word in rest]).run()
+    except BrokenPipeError:
+        return 141
+    except (GuestGone, OSError) as error:
+        write_all(2, f"lastro: the guest is gone: {error}\n".encode())
+        return GONE
+
+
+if __name__ == "__main__":
+    os._exit(main())
