@@ -30,7 +30,8 @@ class VethDirect(Attachment):
             for come, go in ((a, b), (b, a)):
                 lines += [
                     f"qdisc add dev {come} clsact",
-                    f"filter add dev {come} ingress matchall action mirred egress redirect dev {go}",
+                    # u32 rather than matchall, which small kernels lack
+                    f"filter add dev {come} ingress protocol all u32 match u32 0 0 action mirred egress redirect dev {go}",
                 ]
         return lines
 
