@@ -38,6 +38,10 @@ class TestDocker(PlatformContract):
     platform = "docker"
 
 
+class TestLxc(PlatformContract):
+    platform = "lxc"
+
+
 def _tested() -> set[str]:
     return {cls.platform.partition(":")[0] for cls in PlatformContract.__subclasses__()}
 

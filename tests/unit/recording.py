@@ -28,12 +28,14 @@ class RecordingHost(Host):
         super().__init__()
         self._answers, self._programs = answers, programs
         self.commands: list[list[str]] = []
+        self.stdins: list[str | bytes | None] = []  # of each command
         self.files: dict[str, str] = {}
 
     def run(
         self, argv: Sequence[str], *, stdin: str | bytes | None = None, timeout_s: float = 60.0, check: bool = True
     ) -> Completed:
         self.commands.append(list(argv))
+        self.stdins.append(stdin)
         done = self._answers(argv) or answer()
         if check and done.returncode != 0:
             raise CommandFailed(argv, done.returncode, done.error_text or done.text)
@@ -41,6 +43,7 @@ class RecordingHost(Host):
 
     def spawn(self, argv: Sequence[str]) -> Process:
         self.commands.append(list(argv))
+        self.stdins.append(None)
         return _Idle(tuple(argv), self._answers(argv))
 
     def write_text(self, path: str, text: str) -> None:

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+
+from lastro.errors import Unavailable
+from lastro.host.ledger import NETNS_DIR
 from lastro.platforms.base import Security
+from lastro.testbed import Testbed
 
 # What Docker gives a container by default.
 _USUAL_CAPABILITIES = (
@@ -19,3 +26,35 @@ def capabilities(security: Security) -> list[str]:
     """All that an instance has, sorted."""
     usual = () if security.drop_capabilities else _USUAL_CAPABILITIES
     return sorted({*usual, *security.capabilities})
+
+
+def set_own_sysctls(testbed: Testbed, netns: str, sysctls: Mapping[str, str]) -> None:
+    """Settings of a network namespace, for tools that do not make them themselves.
+
+    Raises: Unavailable for a setting of the host's, which would change for all; CommandFailed for an unknown one."""
+    for key in sysctls:
+        if not key.startswith("net."):
+            raise Unavailable(f"sysctl {key} is not an instance's own", "only those of the network (net.*) are")
+    lines = [f"echo {shlex.quote(value)} > /proc/sys/{key.replace('.', '/')}" for key, value in sysctls.items()]
+    if lines:
+        testbed.host.run(["nsenter", f"--net={NETNS_DIR / netns}", "sh", "-e"], stdin="\n".join(lines) + "\n")
+
+
+def mounted(home: Path, scratch: Path, tree: Path, *commands: str) -> str:
+    """A script that mounts a fresh root filesystem at `home`/rootfs in a mount namespace kept as `home`/mnt,
+
+    and runs commands there. The namespace goes with its file, and the mounts with the namespace."""
+    root = home / "rootfs"
+    layers = f"lowerdir={tree},upperdir={scratch}/upper,workdir={scratch}/work"
+    return "\n".join(
+        [
+            f"mkdir -p {root} {scratch}/upper {scratch}/work",
+            f"mount --bind {home} {home}",  # a namespace file must lie on a mount that is not shared
+            f"mount --make-private {home}",
+            f"touch {home}/mnt",
+            f"unshare --mount={home}/mnt --propagation private sh -e <<'INSIDE'",
+            f"mount -t overlay overlay -o {layers} {root}",
+            *commands,
+            "INSIDE\n",
+        ]
+    )

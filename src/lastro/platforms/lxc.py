@@ -1,0 +1,179 @@
+"""Containers by classic LXC: `lxc-start` and `lxc-attach`, without a daemon and without a store of images.
+
+The configuration is all our own: neither the host's defaults nor its lxcfs reach an instance. An instance sees its
+own control group as the root of all (LXC makes a cgroup namespace whatever it is told).
+Source: lxc.container.conf(5). Run for real: LXC 5.0.2 on cgroup version 1."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from lastro.errors import CommandFailed, PlatformError, Unavailable
+from lastro.host.ledger import NETNS_DIR
+from lastro.platforms._container import (
+    ENVIRONMENT,
+    INIT,
+    MASKED,
+    READ_ONLY,
+    capabilities,
+    mounted,
+    set_own_sysctls,
+)
+from lastro.platforms.base import Instance, InstanceSpec, Platform, instance_netns
+from lastro.testbed import Testbed
+
+_DEVICES = (
+    "c *:* m", "b *:* m", "c 1:3 rwm", "c 1:5 rwm", "c 1:7 rwm", "c 1:8 rwm", "c 1:9 rwm", "c 5:0 rwm", "c 5:2 rwm",
+    "c 136:* rwm",
+)  # fmt: skip
+_MOUNTS = (
+    "proc proc proc nosuid,noexec,nodev 0 0",
+    "sysfs sys sysfs nosuid,noexec,nodev,ro 0 0",
+    "shm dev/shm tmpfs nosuid,noexec,nodev,mode=1777,size=65536k,create=dir 0 0",
+)
+_SECCOMP_ACTIONS = {
+    "SCMP_ACT_ALLOW": "allow", "SCMP_ACT_ERRNO": "errno", "SCMP_ACT_KILL": "kill", "SCMP_ACT_KILL_THREAD": "kill",
+    "SCMP_ACT_TRAP": "trap",
+}  # fmt: skip
+
+
+class LxcInstance(Instance):
+    def wrap(self, argv: Sequence[str]) -> list[str]:
+        fixed = [f"--set-var={name}={value}" for name, value in ENVIRONMENT.items()]
+        return [*_tool(self.testbed, "lxc-attach", self.spec.name), "--clear-env", *fixed, "--", *argv]
+
+
+class Lxc(Platform):
+    name = "lxc"
+    summary = "containers by classic LXC, without a daemon"
+    version_argv = ("lxc-start", "--version")
+    confines = frozenset({"apparmor", "seccomp", "drop_capabilities"})
+
+    @contextmanager
+    def start(self, testbed: Testbed, spec: InstanceSpec) -> Iterator[Instance]:
+        self.require_confinement(spec)
+        if testbed.host.which("lxc-start") is None:
+            raise Unavailable("this host has no program 'lxc-start'", "apt-get install lxc")
+        home, scratch = testbed.run_dir / spec.name, testbed.scratch_dir / spec.name
+        cgroup = f"{testbed.session.cgroup}/{spec.name}"
+        with ExitStack() as stack:
+            netns = stack.enter_context(instance_netns(testbed.host, testbed, spec))
+            for kind, name in (
+                ("directory", home),
+                ("directory", scratch),
+                ("cgroup", cgroup),
+                ("cgroup", f"{cgroup}.monitor"),  # of the process that LXC leaves to watch the instance
+            ):
+                stack.enter_context(testbed.session.owned(kind, str(name)))
+            set_own_sysctls(testbed, netns, spec.sysctls)
+            self._write_configuration(testbed, spec, netns, cgroup)
+            stop = [*_tool(testbed, "lxc-stop", spec.name), "--kill"]
+            stack.callback(testbed.host.run, stop, check=False)
+            self._launch(testbed, spec, home, scratch)
+            testbed.cgroups.complete(testbed.host, cgroup, spec.resources)
+            yield LxcInstance(testbed, spec, netns=netns, cgroup=cgroup)
+
+    def _write_configuration(self, testbed: Testbed, spec: InstanceSpec, netns: str, cgroup: str) -> None:
+        home = testbed.run_dir / spec.name
+        lines = lxc_config(spec, home, netns, cgroup)
+        prefix = "lxc.cgroup" if testbed.cgroups.version == 1 else "lxc.cgroup2"
+        lines += [f"{prefix}.devices.deny = a", *(f"{prefix}.devices.allow = {device}" for device in _DEVICES)]
+        lines += [f"{prefix}.{Path(file).name} = {value}" for file, value in testbed.cgroups.settings(spec.resources)]
+        if spec.security.seccomp:
+            testbed.host.write_text(str(home / "seccomp"), seccomp_policy(spec.security.seccomp))
+        testbed.host.write_text(str(home / "config"), "\n".join(lines) + "\n")
+
+    def _launch(self, testbed: Testbed, spec: InstanceSpec, home: Path, scratch: Path) -> None:
+        log = home / "log"
+        # LXC keeps lock files in /run/lxc, wherever everything else is: there, it has one of its own.
+        start = f"exec lxc-start -P {testbed.run_dir} -n {spec.name} --daemon --logfile {log} --logpriority ERROR"
+        script = mounted(home, scratch, testbed.image.tree, "mkdir -p /run/lxc", "mount -t tmpfs tmpfs /run/lxc", start)
+        try:
+            testbed.host.run(["sh", "-e"], stdin=script)
+        except CommandFailed as error:
+            reason = error.message
+            with suppress(OSError):
+                reason = first_error(testbed.host.read_text(str(log))) or reason
+            raise PlatformError(f"lxc-start did not start instance {spec.name}: {reason}") from error
+
+    def residuals(self, testbed: Testbed) -> dict[str, str]:
+        return {
+            "root filesystem": "overlay",
+            "instance's disk": str(testbed.scratch_dir.parent),
+            "control groups": "a namespace of its own",
+        }
+
+
+def _tool(testbed: Testbed, program: str, name: str) -> list[str]:
+    """The beginning of a command on an instance, where LXC has its locks."""
+    return ["nsenter", f"--mount={testbed.run_dir / name / 'mnt'}", program, "-P", str(testbed.run_dir), "-n", name]
+
+
+def lxc_config(spec: InstanceSpec, home: Path, netns: str, cgroup: str) -> list[str]:
+    """Lines for an instance's configuration, but for its control groups' settings."""
+    kept = [capability.removeprefix("CAP_").lower() for capability in capabilities(spec.security)]
+    confined = [f"lxc.seccomp.profile = {home}/seccomp"] if spec.security.seccomp else []
+    return [
+        f"lxc.rootfs.path = dir:{home}/rootfs",
+        f"lxc.uts.name = {spec.role}",
+        "lxc.namespace.clone = mnt pid uts ipc",
+        f"lxc.namespace.share.net = {NETNS_DIR / netns}",
+        f"lxc.init.cmd = {' '.join(INIT)}",
+        *(f"lxc.environment = {name}={value}" for name, value in ENVIRONMENT.items()),
+        "lxc.tty.max = 0",
+        "lxc.pty.max = 1024",
+        "lxc.console.path = none",
+        "lxc.signal.stop = SIGKILL",
+        f"lxc.cgroup.dir.container = {cgroup.strip('/')}",
+        f"lxc.cgroup.dir.monitor = {cgroup.strip('/')}.monitor",
+        *(f"lxc.mount.entry = {mount}" for mount in (*_MOUNTS, *_covers())),
+        f"lxc.cap.keep = {' '.join(kept) or 'none'}",
+        f"lxc.apparmor.profile = {spec.security.apparmor or 'unconfined'}",
+        *confined,
+    ]
+
+
+def _covers() -> list[str]:
+    """Mounts over what an instance must not write, or not see."""
+    kept_safe = "bind,ro,nosuid,noexec,nodev,optional"
+    shown = [f"{place} {place.strip('/')} none {kept_safe} 0 0" for place in READ_ONLY]
+    files = [f"/dev/null {place.strip('/')} none bind,optional 0 0" for place in MASKED if place.startswith("/proc")]
+    hidden = [f"tmpfs {place.strip('/')} tmpfs ro,optional 0 0" for place in MASKED if place.startswith("/sys")]
+    return [*shown, *files, *hidden]
+
+
+def seccomp_policy(profile: Mapping[str, Any]) -> str:
+    """A filter of the OCI's form in LXC's (version 2), for all of the host's architectures.
+
+    Raises: Unavailable when LXC has no word for something in it."""
+    default = _action(profile["defaultAction"], profile.get("defaultErrnoRet"))
+    lines = ["2", f"{'denylist' if default == 'allow' else 'allowlist'} {default}", "[all]"]
+    for rule in profile.get("syscalls", ()):
+        action = _action(rule["action"], rule.get("errnoRet"))
+        conditions = "".join(_condition(argument) for argument in rule.get("args") or ())
+        lines += [f"{name} {action} {conditions}".rstrip() for name in rule["names"]]
+    return "\n".join(lines) + "\n"
+
+
+def _action(action: str, errno: int | None) -> str:
+    if action not in _SECCOMP_ACTIONS:
+        raise Unavailable(f"LXC's filters of system calls know no action {action}", "take another profile")
+    word = _SECCOMP_ACTIONS[action]
+    return f"errno {1 if errno is None else errno}" if word == "errno" else word
+
+
+def _condition(argument: Mapping[str, Any]) -> str:
+    index, value, operator = argument["index"], argument["value"], argument["op"]
+    if operator == "SCMP_CMP_MASKED_EQ":  # LXC puts the mask last
+        return f"[{index},{argument.get('valueTwo', 0)},{operator},{value}]"
+    return f"[{index},{value},{operator}]"
+
+
+def first_error(log: str) -> str | None:
+    """What went wrong first, of a log of LXC's: what follows is its echo."""
+    found = re.search(r" ERROR .*? - \S+:\w+:\d+ - (.*)", log)
+    return found[1] if found else None
