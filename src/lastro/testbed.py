@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -55,12 +55,25 @@ class Testbed:
 def local_testbed(session: Session, image: Image) -> Iterator[Testbed]:
     """All roles on this machine; nothing in them has a route out."""
     host = session.host
-    dut = session.netns_name("dut")
-    with session.owned("netns", dut):
-        host.run(["ip", "netns", "add", dut])
-        host.run(["ip", "-n", dut, "link", "set", "lo", "up"])
-        set_sysctls(host, dut, _QUIET)
+    with _dut(session, "dut") as dut:
         yield Testbed(host, session, image, detect(), dut, tuple(host.transcript.records))
+
+
+@contextmanager
+def beside(testbed: Testbed, role: str) -> Iterator[Testbed]:
+    """The same testbed with a device under test of its own, in which the names of links are free."""
+    with _dut(testbed.session, role) as dut:
+        yield replace(testbed, dut=dut)
+
+
+@contextmanager
+def _dut(session: Session, role: str) -> Iterator[str]:
+    netns = session.netns_name(role)
+    with session.owned("netns", netns):
+        session.host.run(["ip", "netns", "add", netns])
+        session.host.run(["ip", "-n", netns, "link", "set", "lo", "up"])
+        set_sysctls(session.host, netns, _QUIET)
+        yield netns
 
 
 def set_sysctls(host: Host, netns: str, values: dict[str, str]) -> None:

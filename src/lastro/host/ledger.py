@@ -181,6 +181,10 @@ class Session:
     def owned_objects(self) -> list[Owned]:
         return self.ledger.objects(self.token)
 
+    def pids(self) -> set[int]:
+        """Every process of the session's, Lastro itself aside: by the owner in its environment, or by its cgroup."""
+        return _owned_pids(self.token) | cgroups.detect().pids(self.cgroup)
+
     def end(self) -> None:
         """Undo what an interrupt kept its owner from undoing, and forget the session if that left nothing.
 

@@ -27,7 +27,7 @@ from lastro.platforms.base import Availability, Instance, InstanceSpec, Platform
 from lastro.results.samples import Outcome
 from lastro.scenarios._deploy import SOURCE_PORT, deployed, instance_spec
 from lastro.scenarios._measure import Disturbance, measure, rest
-from lastro.scenarios._probes import ChainProbes
+from lastro.scenarios._probes import Probes
 from lastro.scenarios.base import Config, PlatformPool, Scenario, platform_level
 from lastro.study.model import Setting
 from lastro.testbed import Testbed
@@ -66,7 +66,7 @@ class ChainScenario(Scenario):
     def __init__(self, testbed: Testbed | None) -> None:
         super().__init__(testbed)
         self.pool = PlatformPool(self.testbed, self._stack)
-        self._probes = ChainProbes(self.testbed, self.pool)
+        self._probes = Probes(self.testbed, self.pool)
 
     @classmethod
     def duration_s(cls, config: Config) -> float:
