@@ -1,0 +1,82 @@
+"""What instances take of a host: readings without them and with them, and the difference for each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+from lastro.errors import PlatformError
+from lastro.host.base import Host
+from lastro.testbed import Testbed
+
+MIB = 1 << 20
+_LEAST_AVAILABLE = 0.1  # of the host's memory: below it, no further instance is started
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """One reading. Bytes, but for `processes`.
+
+    taken: of the host's memory, total less available. daemons: memory of the platform's own cgroups. disk: what lies
+    in the session's directories and in the platforms' stores. disk_used: of the whole file system below them."""
+
+    taken_bytes: int
+    daemons_bytes: int
+    disk_bytes: int
+    disk_used_bytes: int
+    processes: int
+
+    def since(self, earlier: Footprint) -> Footprint:
+        return Footprint(*(getattr(self, f.name) - getattr(earlier, f.name) for f in fields(self)))
+
+    @classmethod
+    def of(cls, testbed: Testbed, own_cgroups: Sequence[str]) -> Footprint:
+        disk_bytes, disk_used_bytes = _disk(testbed)
+        return cls(
+            taken_bytes=memory_taken(testbed.host),
+            daemons_bytes=sum(testbed.cgroups.usage(name).memory_bytes for name in own_cgroups),
+            disk_bytes=disk_bytes,
+            disk_used_bytes=disk_used_bytes,
+            processes=len(testbed.session.pids()),
+        )
+
+    def per_instance(self, n: int, memory_bytes: int) -> dict[str, float]:
+        """Measurements out of the difference that `n` instances made; `memory_bytes` is what their cgroups hold."""
+        return {
+            "memory": (memory_bytes + self.daemons_bytes) / n / MIB,
+            "memory_host": self.taken_bytes / n / MIB,
+            "memory_total": self.taken_bytes / MIB,
+            "disk": self.disk_bytes / n / MIB,
+            "disk_host": self.disk_used_bytes / n / MIB,
+            "processes": self.processes / n,
+        }
+
+
+def require_room(host: Host) -> None:
+    """Raises: PlatformError when the host runs short of memory, before others on it have to pay for that."""
+    total_bytes, available_bytes = _memory(host)
+    if available_bytes < _LEAST_AVAILABLE * total_bytes:
+        raise PlatformError(
+            f"the host has {available_bytes / MIB:.0f} MiB of memory left, under {_LEAST_AVAILABLE:.0%} of what it has"
+        )
+
+
+def memory_taken(host: Host) -> int:
+    total_bytes, available_bytes = _memory(host)
+    return total_bytes - available_bytes
+
+
+def _memory(host: Host) -> tuple[int, int]:
+    """Total and available bytes of the host. Source: proc(5), /proc/meminfo."""
+    lines = (line.split() for line in host.read_text("/proc/meminfo").splitlines())
+    found = {words[0]: int(words[1]) * 1024 for words in lines if len(words) > 1}
+    return found["MemTotal:"], found["MemAvailable:"]
+
+
+def _disk(testbed: Testbed) -> tuple[int, int]:
+    """Bytes in our own directories, but for the image; bytes used of the file system on which instances write."""
+    state = testbed.session.ledger.state
+    count = ["du", "-cskx", f"--exclude={state}/rootfs", str(state), str(testbed.run_dir)]
+    total_kib = testbed.host.run(count, check=False).text.splitlines()[-1].split()[0]  # files may vanish under it
+    used_kib = testbed.host.run(["df", "-k", "--output=used", str(testbed.scratch_dir)]).text.split()[-1]
+    return int(total_kib) * 1024, int(used_kib) * 1024

@@ -1,0 +1,153 @@
+"""The lives of instances on a stopwatch: what each took to start, to answer, to be reached, and to stop.
+
+Each instance is joined to a port of one peer, so that a packet can tell that it is there."""
+
+from __future__ import annotations
+
+import ipaddress
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from lastro import registry
+from lastro.attachments.base import Attachment, Segment
+from lastro.errors import PlatformError
+from lastro.host.base import Completed
+from lastro.platforms.base import Instance, InstanceSpec, Platform, Port, start_all
+from lastro.scenarios._deploy import instance_spec
+from lastro.scenarios._footprint import require_room
+from lastro.testbed import Testbed, beside
+
+MOST = 4096  # instances: each link has four addresses, and names of links have 15 letters
+_NETWORK = ipaddress.ip_network("198.18.0.0/15")
+_PORT = "eth0"
+_ANSWER_S = 60.0
+_REACH_S = 10
+
+
+@dataclass(slots=True)
+class Life:
+    """Seconds on the host's monotonic clock.
+
+    began: when its start was called for. create: until `start` has returned. port: what the instance itself did to
+    take its port; a virtual machine boots here. The making of links, the attachment's work, is in neither."""
+
+    began_s: float
+    create_s: float = 0.0
+    port_s: float = 0.0
+    command_s: float = 0.0
+    packet_s: float = 0.0
+    stop_s: float = 0.0
+
+    @property
+    def start_s(self) -> float:
+        return self.create_s + self.port_s
+
+    @property
+    def first_command_s(self) -> float:
+        return self.start_s + self.command_s
+
+    @property
+    def first_packet_s(self) -> float:
+        return self.start_s + self.packet_s
+
+
+class Clocked(Platform):
+    """A platform whose instances' lives are clocked; `lives` by the names of instances."""
+
+    def __init__(self, platform: Platform) -> None:
+        super().__init__()
+        self._platform = platform
+        self.lives: dict[str, Life] = {}
+
+    @contextmanager
+    def start(self, testbed: Testbed, spec: InstanceSpec) -> Iterator[Instance]:
+        life = self.lives[spec.name] = Life(time.monotonic())
+        with ExitStack() as stack:
+            instance = stack.enter_context(self._platform.start(testbed, spec))
+            life.create_s = time.monotonic() - life.began_s
+            _clock_port(instance, life)
+            try:
+                yield instance
+            finally:
+                began_s = time.monotonic()
+                stack.close()
+                life.stop_s = time.monotonic() - began_s
+
+
+def _clock_port(instance: Instance, life: Life) -> None:
+    """From the call of `plug` to the return of `ready`, whoever makes the links and calls them."""
+    plug, ready = instance.plug, instance.ready
+    began_s = time.monotonic()
+
+    def clocked_plug(*links: Any) -> None:
+        nonlocal began_s
+        began_s = time.monotonic()
+        plug(*links)
+
+    def clocked_ready() -> None:
+        ready()
+        life.port_s = time.monotonic() - began_s
+
+    vars(instance).update(plug=clocked_plug, ready=clocked_ready)
+
+
+class MeetingPlace:
+    """One peer, and room for the links of `n` instances to it, made before any clock runs.
+
+    Instances that start one after the other are joined one after the other too: in a place of its own each, since an
+    attachment makes its bridge, say, once in a place. Those that start together share one."""
+
+    def __init__(self, peer: Instance, places: Sequence[Testbed], n: int) -> None:
+        self._peer, self._places, self._n = peer, places, n
+
+    def fill(self, stack: ExitStack, platform: Clocked, attachment: str) -> list[Instance]:
+        """Instances that have answered and been reached; they end with the stack.
+
+        Raises: whatever a start raises; PlatformError when an instance does not answer or is not reached."""
+        links: type[Attachment] = registry.get("attachment", attachment)
+        session = self._places[0].session
+        specs = [InstanceSpec(session.unique("life"), "instance", ports=(_PORT,)) for _ in range(self._n)]
+        instances: list[Instance] = []
+        for at, place in enumerate(self._places):
+            require_room(place.host)
+            new = start_all(stack, platform, place, specs if len(self._places) == 1 else [specs[at]])
+            segments = [self._segment(len(instances) + at, instance) for at, instance in enumerate(new)]
+            stack.enter_context(links().connect(place, segments))
+            for segment in segments:
+                self._try_out(platform, segment)
+            instances += new
+        return instances
+
+    def _segment(self, at: int, instance: Instance) -> Segment:
+        """The peer's port comes first: it is there when the instance takes its own."""
+        near, far = (f"{_NETWORK[4 * at + side]}/30" for side in (1, 2))
+        return Segment(str(at), (Port(self._peer, f"to{at}", near), Port(instance, _PORT, far)))
+
+    def _try_out(self, platform: Clocked, segment: Segment) -> None:
+        """The first packet, which the peer asks for so that no command inside delays it; then the first command."""
+        port = segment.ports[1]
+        name, life = port.instance.spec.name, platform.lives[port.instance.spec.name]
+        ping = ["ping", "-n", "-q", "-c", "1", "-i", "0.002", "-w", str(_REACH_S), port.address.partition("/")[0]]
+        packet = self._peer.run(ping, timeout_s=_REACH_S + 20, check=False)
+        if packet.returncode != 0:
+            raise PlatformError(f"no packet of instance {name} reached its peer within {_REACH_S} s")
+        command = port.instance.run(["true"], timeout_s=_ANSWER_S, check=False)
+        if command.returncode != 0:
+            raise PlatformError(f"instance {name} did not answer: {_last_words(command)}")
+        life.packet_s, life.command_s = packet.duration_s, command.duration_s
+
+
+@contextmanager
+def meeting_place(testbed: Testbed, native: Platform, n: int, *, together: bool) -> Iterator[MeetingPlace]:
+    """`native` hosts the peer."""
+    with ExitStack() as stack:
+        hubs = [testbed.session.unique("hub") for _ in range(1 if together else n)]
+        places = [stack.enter_context(beside(testbed, hub)) for hub in hubs]
+        yield MeetingPlace(stack.enter_context(native.start(testbed, instance_spec(testbed, "peer"))), places, n)
+
+
+def _last_words(done: Completed) -> str:
+    return (done.error_text or done.text).strip()[-200:] or f"`true` exited with {done.returncode}"

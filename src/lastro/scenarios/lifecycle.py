@@ -1,0 +1,168 @@
+"""The life of instances: how long they take to start, to answer and to stop, and what each takes while it idles.
+
+Every instance is joined to a port of one peer by the attachment, so that a packet can prove that it is there."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+from lastro import validity
+from lastro.errors import LastroError, PlatformError
+from lastro.host.cgroups import Usage
+from lastro.meters.host import HostMeter
+from lastro.platforms.base import Availability, Instance, InstanceSpec, Platform
+from lastro.results.samples import Metric, Outcome, Series
+from lastro.scenarios._footprint import MIB, Footprint, memory_taken, require_room
+from lastro.scenarios._lives import MOST, Clocked, Life, meeting_place
+from lastro.scenarios._measure import rest
+from lastro.scenarios._probes import Probes
+from lastro.scenarios.base import Config, PlatformPool, Scenario, first_unavailable, platform_level
+from lastro.study.model import Setting
+from lastro.testbed import Testbed
+
+_DAY_S = 86_400
+_EACH_S, _SETUP_S = 0.3, 1.0  # a guess, until trials have shown
+
+
+class LifecycleScenario(Scenario):
+    name = "lifecycle"
+    summary = "how long instances take to start, answer and stop, and what each takes of the host while it idles"
+    parts = ("platform", "attachment")
+    settings = (
+        Setting("instances", 4, "instances that run at once", 1, MOST),
+        Setting("parallel", False, "start them together rather than one after the other"),
+        Setting("settle_s", 1.0, "pause before the host is read, without instances and with them", 0, _DAY_S),
+        Setting("max_instances", 0, "then double their number up to this, until the host refuses; 0: do not", 0, MOST),
+        Setting("capacity_s", 120.0, "time after which the doubling ends", 1, _DAY_S),
+        Setting("max_steal_percent", 5.0, "CPU time stolen from this host above which a trial is invalid", 0, 100),
+        Setting("max_foreign_cpus", 0.3, "CPUs used by other processes above which a trial is invalid", 0, 4096),
+    )
+    metrics = (
+        Metric(
+            "start", "ms", "lower", "create and start, until it runs with its port configured; mean of the instances"
+        ),
+        Metric("first_command", "ms", "lower", "the same until its first command has exited"),
+        Metric("first_packet", "ms", "lower", "the same until a packet of it has reached its peer"),
+        Metric("stop", "ms", "lower", "until nothing is left of it but its links, which are gone before; mean"),
+        Metric("start_all", "ms", "lower", "create and start of all instances of the trial, links not counted"),
+        Metric("memory", "MiB", "lower", "of its cgroup and its share of the platform's daemons, idle; mean"),
+        Metric("memory_host", "MiB", "lower", "by which the host's available memory shrank, for each instance"),
+        Metric("memory_total", "MiB", "lower", "by which the host's available memory shrank, for all of them"),
+        Metric("disk", "MiB", "lower", "in Lastro's and the platform's directories, for each idle instance"),
+        Metric("disk_host", "MiB", "lower", "by which the file system below them filled, for each instance"),
+        Metric("processes", "1", "lower", "on the host, for each idle instance"),
+        Metric("capacity", "1", "higher", "instances that ran at once when the host, or the study, said no"),
+    )
+
+    def __init__(self, testbed: Testbed | None) -> None:
+        super().__init__(testbed)
+        self.pool = PlatformPool(self.testbed, self._stack)
+        self._probes = Probes(self.testbed, self.pool)
+
+    @classmethod
+    def duration_s(cls, config: Config) -> float:
+        more_s = float(config["capacity_s"]) if config["max_instances"] else 0.0
+        return _SETUP_S + 2 * float(config["settle_s"]) + _EACH_S * int(config["instances"]) + more_s
+
+    def availability(self, config: Config) -> Availability:
+        platform = platform_level(config)
+        return first_unavailable(
+            self._probes.platform(platform), self._probes.attachment(str(config["attachment"]), platform)
+        )
+
+    def run(self, config: Config, calibrations: Mapping[str, Any]) -> Outcome:
+        outcome = Outcome()
+        platform = self.pool.get(platform_level(config))
+        clocked, n = Clocked(platform), int(config["instances"])
+        clock = validity.ClockReading.now()
+        with meeting_place(self.testbed, self.pool.get("native"), n, together=bool(config["parallel"])) as place:
+            rest(float(config["settle_s"]))  # what an earlier trial left to the kernel is freed meanwhile
+            host = HostMeter(self.testbed, {}, platform.own_cgroups)
+            before = Footprint.of(self.testbed, platform.own_cgroups)
+            host.start()
+            children_s = os.times().children_user
+            with ExitStack() as stack:
+                instances = place.fill(stack, clocked, str(config["attachment"]))
+                rest(float(config["settle_s"]))
+                usage = [instance.usage() for instance in instances]
+                host.stop()
+                children_s = os.times().children_user - children_s
+                taken = Footprint.of(self.testbed, platform.own_cgroups).since(before)
+                _tell_footprint(outcome, taken, usage)
+                _judge_host(outcome, host, sum(used.user_s for used in usage) + children_s, config)
+                if config["max_instances"]:
+                    self._fill_up(config, platform, n, before, outcome)
+        _tell_lives(outcome, list(clocked.lives.values()), together=bool(config["parallel"]))
+        outcome.doubt(validity.clock_reasons(clock, validity.ClockReading.now()))
+        return outcome
+
+    def _fill_up(self, config: Config, platform: Platform, n: int, empty: Footprint, outcome: Outcome) -> None:
+        """Double the number of instances until one does not start, memory runs short, or the study says enough."""
+        deadline_s = time.monotonic() + float(config["capacity_s"])
+        most, goal = int(config["max_instances"]), 2 * n
+        more: list[tuple[Instance, bool]] = []  # with whether it had processes
+        steps = []
+        stopped_by = f"enough for this study: max_instances = {most}"
+        with ExitStack() as stack:
+            while n + len(more) < most:
+                try:
+                    while n + len(more) < min(goal, most):
+                        require_room(self.testbed.host)
+                        if time.monotonic() > deadline_s:
+                            raise PlatformError(f"enough for this study: capacity_s = {config['capacity_s']:g}")
+                        spec = InstanceSpec(self.testbed.session.unique("more"), "instance")
+                        instance = stack.enter_context(platform.start(self.testbed, spec))
+                        more.append((instance, bool(instance.pids())))
+                except LastroError as error:
+                    stopped_by = error.message
+                    break
+                finally:
+                    taken_bytes = memory_taken(self.testbed.host) - empty.taken_bytes
+                    steps.append({"instances": n + len(more), "memory_total": round(taken_bytes / MIB, 1)})
+                goal *= 2
+            running = n + sum(bool(instance.pids()) or not had for instance, had in more)
+        outcome.measurements["capacity"] = running
+        outcome.notes["capacity"] = {"instances": running, "stopped_by": stopped_by, "steps": steps}
+
+    def preparation(self, config: Config) -> list[dict[str, Any]]:
+        return [*self.testbed.preparation, *self.pool.preparations.get(platform_level(config), ())]
+
+    def residuals(self, config: Config) -> dict[str, Any]:
+        return self.pool.residuals(platform_level(config))
+
+
+def _tell_lives(outcome: Outcome, lives: Sequence[Life], *, together: bool) -> None:
+    """Means over the instances, and the instances themselves as series."""
+    for name in ("start", "first_command", "first_packet", "stop"):
+        values = tuple(1000 * float(getattr(life, f"{name}_s")) for life in lives)
+        outcome.measurements[name] = math.fsum(values) / len(values)
+        outcome.series.append(Series(name, "ms", values))
+    for name in ("create", "port", "command", "packet"):
+        outcome.series.append(Series(name, "ms", tuple(1000 * float(getattr(life, f"{name}_s")) for life in lives)))
+    if together:
+        created_s = max(life.began_s + life.create_s for life in lives) - min(life.began_s for life in lives)
+        outcome.measurements["start_all"] = 1000 * (created_s + max(life.port_s for life in lives))
+    else:
+        outcome.measurements["start_all"] = 1000 * math.fsum(life.start_s for life in lives)
+
+
+def _tell_footprint(outcome: Outcome, taken: Footprint, usage: Sequence[Usage]) -> None:
+    memory_bytes = [used.memory_bytes for used in usage]
+    outcome.measurements.update(taken.per_instance(len(usage), sum(memory_bytes)))
+    outcome.series.append(Series("memory", "MiB", tuple(used / MIB for used in memory_bytes)))
+    outcome.notes["usage"] = {
+        "instances": {"cpu_s": math.fsum(used.cpu_s for used in usage), "memory_bytes": sum(memory_bytes)},
+        "daemons": {"memory_bytes": taken.daemons_bytes},
+    }
+
+
+def _judge_host(outcome: Outcome, host: HostMeter, own_user_s: float, config: Config) -> None:
+    foreign_cpus = host.foreign_cpus(own_user_s)
+    outcome.notes["host"] = {"foreign_cpus": round(foreign_cpus, 3), **host.notes()}
+    limits = {key: float(config[key]) for key in ("max_steal_percent", "max_foreign_cpus")}
+    outcome.doubt(validity.host_reasons(host.steal_percent, foreign_cpus, limits))
