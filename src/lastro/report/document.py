@@ -13,6 +13,8 @@
                  values [{block, trial, attempt, value}]
     unavailable  [{reason, remedy, where, treatments [id], trials}]
     invalid_attempts [{trial, attempt, block, treatment, reasons, trial_state}]
+    scaling      [{factor, levels (of the other factors), metrics {name: line}}], for factors of three numbers or more
+                 line {slope, slope_interval, intercept, intercept_interval, r2, n}
 
 What does not exist is null, never absent and never NaN."""
 
@@ -23,8 +25,10 @@ from typing import Any
 
 from lastro.report.model import Cell, Gap, InvalidAttempt, Report, Row
 from lastro.report.numbers import verdict
+from lastro.report.scaling import Scaling, ScalingRow, scalings
 from lastro.stats.intervals import Interval
 from lastro.stats.ratios import Ratio
+from lastro.stats.scaling import Line
 
 FORMAT = "lastro-results/1"
 _STATES = ("pending", "running", "valid", "invalid", "unavailable")
@@ -52,6 +56,7 @@ def document(report: Report) -> dict[str, Any]:
         "treatments": [_treatment(row) for row in report.rows],
         "unavailable": [_gap(gap) for gap in report.gaps],
         "invalid_attempts": [_invalid(attempt) for attempt in report.invalid_attempts],
+        "scaling": [_scaling(report, scaling, row) for scaling in scalings(report) for row in scaling.rows],
     }
 
 
@@ -132,4 +137,25 @@ def _invalid(attempt: InvalidAttempt) -> dict[str, Any]:
         "treatment": attempt.treatment.id,
         "reasons": list(attempt.reasons),
         "trial_state": attempt.trial_state,
+    }
+
+
+def _scaling(report: Report, scaling: Scaling, row: ScalingRow) -> dict[str, Any]:
+    return {
+        "factor": scaling.factor,
+        "levels": dict(zip(scaling.others, row.levels, strict=True)),
+        "metrics": {m.name: _line(line) for m, line in zip(report.metrics, row.lines, strict=True)},
+    }
+
+
+def _line(line: Line | None) -> dict[str, Any] | None:
+    if line is None:
+        return None
+    return {
+        "slope": line.slope,
+        "slope_interval": _interval(line.slope_interval),
+        "intercept": line.intercept,
+        "intercept_interval": _interval(line.intercept_interval),
+        "r2": line.r2,
+        "n": line.n,
     }

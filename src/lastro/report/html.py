@@ -32,6 +32,7 @@ from lastro.report.numbers import (
     mean_text,
     verdict,
 )
+from lastro.report.scaling import scalings, slope_text
 from lastro.stats.ratios import Ratio
 from lastro.units import human_duration
 
@@ -116,6 +117,8 @@ def _context(report: Report) -> dict[str, Any]:
         "factors": [factor.name for factor in report.varying[hoisted:]] or ["treatment"],
         "directions": [direction_text(metric) for metric in report.metrics],
         "groups": list(_groups(report, hoisted)),
+        "scalings": scalings(report),
+        "slope_text": slope_text,
         "commands": _commands(report),
         "count": count,
         "duration": human_duration,

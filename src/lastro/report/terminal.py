@@ -21,6 +21,7 @@ from lastro.report.numbers import (
     mean_text,
     verdict,
 )
+from lastro.report.scaling import Scaling, scalings, slope_text
 from lastro.report.words import LIMITED_EXPLANATION
 
 MANY = 40  # above so many treatments the leading factors are always headings
@@ -55,6 +56,8 @@ def render(report: Report, width: int) -> list[Text]:
     for number, columns in enumerate(tables):
         lines += [Text()] if number else []
         lines += _table(report, hoisted, columns)
+    for scaling in scalings(report):
+        lines += _scaling(report, scaling, width)
     return [*lines, *_below(report, width)]
 
 
@@ -189,6 +192,31 @@ def _join(cells: Sequence[Line], columns: Sequence[_Column]) -> Text:
         line.append(_GAP if column.right else space + _GAP)
     line.rstrip()
     return line
+
+
+def _scaling(report: Report, scaling: Scaling, width: int) -> list[Text]:
+    """A table of slopes. Where it is narrow, the other factors' levels stand on a line of their own."""
+    labels = [(plain(" · ".join(row.levels)) or "all", "") for row in scaling.rows]
+    label = _Column(((" · ".join(scaling.others), "bold"),), tuple((label,) for label in labels))
+    metrics = [_slope_column(report, scaling, index) for index in range(len(report.metrics))]
+    apart = _total([label, max(metrics, key=lambda column: column.width)]) > width
+    lines = [Text(), Text(f"Scaling with {plain(scaling.factor)}", style="bold")]
+    for number, dealt in enumerate(_deal(metrics, width - (0 if apart else _total([label])))):
+        columns = dealt if apart else [label, *dealt]
+        lines += [Text()] if number else []
+        lines += [_join([_line(column.heading, at) for column in columns], columns) for at in range(2)]
+        lines.append(Text("─" * (_total(columns) - len(_GAP)), style="dim"))
+        for at, (text, _) in enumerate(labels):
+            lines += [Text(text)] if apart else []
+            lines.append(_join([_line(column.blocks[at], 0) for column in columns], columns))
+    return [*lines, *_wrapped(scaling.explanation, width)]
+
+
+def _slope_column(report: Report, scaling: Scaling, index: int) -> _Column:
+    metric = report.metrics[index]
+    heading = ((plain(metric.name), "bold"), (f"{plain(metric.unit)} for 1 more", "dim"))
+    lines = [row.lines[index] for row in scaling.rows]
+    return _Column(heading, tuple(((slope_text(line), "" if line and line.grows else "dim"),) for line in lines))
 
 
 # Below the table
