@@ -12,6 +12,7 @@ import shlex
 import sys
 import tomllib
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,8 @@ from lastro import cli, errors, registry, validity
 from lastro.anomalies import cpu, disk, io, memory
 from lastro.instruments import iperf3_udp
 from lastro.results.store import MAX_ATTEMPTS
-from lastro.scenarios import chain
-from lastro.scenarios.base import schemas
+from lastro.scenarios import chain, lifecycle
+from lastro.scenarios.base import Scenario, schemas
 from lastro.study.json_schema import json_schema
 from lastro.study.load import load, parse
 from lastro.study.model import Setting
@@ -224,15 +225,13 @@ def bounds(setting: Setting) -> str:
     return " to ".join(f"{bound:,g}" for bound in (setting.minimum, setting.maximum) if bound is not None)
 
 
-def settings_table() -> str:
-    rows = [
-        (f"`{s.name}`", f"`{toml(s.default)}`", unit(s), bounds(s), s.summary) for s in chain.ChainScenario.settings
-    ]
+def settings_table(scenario: type[Scenario] = chain.ChainScenario) -> str:
+    rows = [(f"`{s.name}`", f"`{toml(s.default)}`", unit(s), bounds(s), s.summary) for s in scenario.settings]
     return table(("setting", "default", "unit", "bounds", "meaning"), rows)
 
 
-def metrics_table() -> str:
-    rows = [(f"`{m.name}`", m.unit, m.better, m.summary) for m in chain.ChainScenario.metrics]
+def metrics_table(scenario: type[Scenario] = chain.ChainScenario) -> str:
+    rows = [(f"`{m.name}`", m.unit, m.better, m.summary) for m in scenario.metrics]
     return table(("metric", "unit", "better", "meaning"), rows)
 
 
@@ -249,7 +248,11 @@ def keys_table() -> str:
         required = tables[model].get("required", [])
         for key, schema in tables[model]["properties"].items():
             if key == "scenario":
-                schema = {**schema, "type": "string", "description": "The procedure of a trial: `chain`."}
+                schema = {
+                    **schema,
+                    "type": "string",
+                    "description": "The procedure of a trial: `chain` or `lifecycle`.",
+                }
             default = "required" if key in required else f"`{toml(schema['default'])}`" if schema.get("default") else ""
             low, high = schema.get("minimum"), schema.get("maximum")
             limits = f"{low:,g} to {high:,g}" if low is not None and key != "seed" else ""
@@ -294,6 +297,8 @@ def limits_table() -> str:
 TABLES = {
     "settings": settings_table,
     "metrics": metrics_table,
+    "lifecycle_settings": partial(settings_table, lifecycle.LifecycleScenario),
+    "lifecycle_metrics": partial(metrics_table, lifecycle.LifecycleScenario),
     "parts": parts_table,
     "keys": keys_table,
     "limits": limits_table,
