@@ -12,7 +12,7 @@ import pytest
 
 from lastro.cli import main
 
-from ..campaigns import KAGAMI, make_campaign, make_study
+from ..campaigns import KAGAMI, METRICS, Levels, make_campaign, make_study
 
 HOSTILE = "<script>alert(1)</script>\x1b[31m $x^2$ {{ 7*7 }} \"'&"
 NO_APPARMOR = ("AppArmor is not in this kernel", "boot another kernel")
@@ -53,6 +53,9 @@ CAMPAIGNS = {
     ),
     "five-factors": lambda d: make_campaign(
         d, make_study({name: ("a", "b", "c") if name == "p" else ("a", "b") for name in "pqrst"}, replicates=2)
+    ),
+    "numbers": lambda d: make_campaign(
+        d, make_study({"streams": (1, 2, 4), "share": (0.1, 0.5, 0.9), "on": (True, False)})
     ),
     "hostile": _hostile,
 }
@@ -240,3 +243,46 @@ def test_a_report_of_2160_trials(kagami: Path, capsys) -> None:
     capsys.readouterr()
     assert main(["results", str(kagami)]) == 0
     assert "macvlan-bridge · cgroups+apparmor" in capsys.readouterr().out
+
+
+@pytest.fixture
+def growing(tmp_path: Path) -> Path:
+    """10 + 2 x on native, 5 on runc, whatever the number; docker cannot run."""
+    study = make_study(
+        {"platform": ("native", "runc", "docker"), "instances": (1, 2, 4, 8)}, metrics=(METRICS[0],), replicates=3
+    )
+
+    def value(levels: Levels, block: int, metric: str) -> float:
+        wobble = 0.01 * (-1) ** block * int(levels["instances"]) % 0.03
+        return (10 + 2 * int(levels["instances"]) if levels["platform"] == "native" else 5) + wobble
+
+    return make_campaign(
+        tmp_path / "growing",
+        study,
+        value=value,
+        unavailable=lambda levels: ("no dockerd", None) if levels["platform"] == "docker" else None,
+    )
+
+
+def test_how_a_metric_goes_with_a_number(growing: Path, capsys) -> None:
+    assert main(["results", str(growing)]) == 0
+    table = capsys.readouterr().out
+    slopes = table[table.index("Scaling with instances") :].splitlines()
+    assert re.match(r"native +[12]\.\d+ ± 0\.0\d+$", slopes[4]), slopes
+    assert re.match(r"runc +≈ ", slopes[5]), slopes
+    assert re.match(r"docker +—", slopes[6]), slopes
+    assert main(["results", str(growing), "--json"]) == 0
+    native, runc, docker = json.loads(capsys.readouterr().out)["scaling"]
+    assert native["factor"] == "instances" and native["levels"] == {"platform": "native"}
+    line = native["metrics"]["throughput"]
+    assert line["slope"] == pytest.approx(2, abs=0.01) and line["intercept"] == pytest.approx(10, abs=0.05)
+    assert line["slope_interval"]["low"] < 2 < line["slope_interval"]["high"] and line["n"] == 12
+    assert runc["metrics"]["throughput"]["slope"] == pytest.approx(0, abs=0.01)
+    assert docker["metrics"]["throughput"] is None
+
+
+def test_the_page_has_scaling_only_where_there_is_some(growing: Path, partial: Path, capsys) -> None:
+    for directory, there in ((growing, True), (partial, False)):
+        assert main(["report", str(directory)]) == 0
+        page = (directory / "report.html").read_text(encoding="utf-8")
+        assert ('<h2 id="scaling">' in page) == ('href="#scaling"' in page) == there

@@ -32,7 +32,18 @@ LAYERS = (
 )
 RANKS = {package: rank for rank, packages in enumerate(LAYERS) for package in packages}
 
-PURE = ("study", "stats", "report.model", "report.ledgers", "results.samples", "validity", "units", "errors")
+PURE = (
+    "study",
+    "stats",
+    "report.model",
+    "report.ledgers",
+    "report.numbers",
+    "report.scaling",
+    "results.samples",
+    "validity",
+    "units",
+    "errors",
+)
 IO = {
     "asyncio", "duckdb", "fcntl", "http", "importlib.metadata", "io", "multiprocessing", "os", "select", "shutil",
     "socket", "sqlite3", "subprocess", "tempfile", "threading", "urllib",
