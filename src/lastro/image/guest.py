@@ -32,6 +32,12 @@ DISK_BYTES = 4 << 30
 _EXTRACT_TIMEOUT_S = 900.0
 _SOURCES = Path(__file__).parent
 _INSIDE = {"init": "guest_init.sh", "agent": "guest_agent_start.sh", "agent.pl": "guest_agent.pl"}
+_APPLETS = (
+    "cat", "chroot", "init", "ip", "ln", "ls", "mkdir", "mknod", "modprobe", "mount", "poweroff", "sh", "sleep", "sort",
+    "tr", "unshare",
+)  # fmt: skip
+# No self-tests of ciphers (half a second of an emulated processor), no wait after a panic, interfaces named eth0, eth1.
+_BOOT_WORDS = ("cryptomgr.notests", "audit=0", "panic=-1", "net.ifnames=0")
 _INITTAB = "::respawn:/agent\n::ctrlaltdel:/bin/poweroff -f\n"
 # What a network function or a virtual device may need, by paths below lib/modules/RELEASE/kernel, and what that needs.
 MODULES = (
@@ -85,7 +91,7 @@ def command_line(hostname: str, ports: int | Iterable[str] = 1, *words: str) -> 
 
     `words` are added as they are, such as `console=ttyS0`; `lastro.modules=a,b` loads modules at boot."""
     wanted = str(ports) if isinstance(ports, int) else ",".join(ports)
-    return " ".join([f"lastro.hostname={hostname}", f"lastro.ports={wanted}", *words])
+    return " ".join([f"lastro.hostname={hostname}", f"lastro.ports={wanted}", *_BOOT_WORDS, *words])
 
 
 def ensure(image: Image, store: Path, host: Host, *, release: str = RELEASE) -> Guest:
@@ -201,10 +207,7 @@ def _ensure_initramfs(kernel: Kernel, store: Path) -> Path:
         for file in sorted(modules.rglob("*")):
             if file.is_file():
                 files[f"lib/modules/{kernel.release}/{file.relative_to(modules)}"] = (0o644, file.read_bytes())
-        applets = (
-            "cat chroot init ip ls mkdir modprobe mount poweroff reboot sh sleep sort tr unshare"
-        ).split()  # fmt: skip
-        links = {f"bin/{applet}": "busybox" for applet in applets} | {"sbin/modprobe": "../bin/busybox"}
+        links = {f"bin/{applet}": "busybox" for applet in _APPLETS} | {"sbin/modprobe": "../bin/busybox"}
         with _workshop(store) as work:
             # Not compressed: an emulated processor would take longer to unpack it than the host takes to load it.
             (work / path.name).write_bytes(newc(files, links, ("proc", "sys", "dev", "root")))

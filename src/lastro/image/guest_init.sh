@@ -37,7 +37,11 @@ mount -t proc proc /root/proc
 mount -t sysfs sys /root/sys
 mount -t devtmpfs dev /root/dev
 mount -t tmpfs -o mode=755 run /root/run
-mkdir -p /dev/pts /dev/shm
+# Nodes and links that udev would make; opening the first loads its module.
+mkdir -p /dev/pts /dev/shm /dev/net
+mknod /dev/net/tun c 10 200
+ln -s /proc/self/fd /dev/fd
+for number in 0:stdin 1:stdout 2:stderr; do ln -s "/proc/self/fd/${number%:*}" "/dev/${number#*:}"; done
 mount -t devpts -o gid=5,mode=620,ptmxmode=666 devpts /root/dev/pts
 mount -t tmpfs -o mode=1777 shm /root/dev/shm
 echo "$hostname" > /proc/sys/kernel/hostname

@@ -2,7 +2,7 @@
 
     python3 -I -S _guest_client.py SOCKETS -- ARGV...          run ARGV: its streams, its exit code
     python3 -I -S _guest_client.py SOCKETS --wait-ready S      wait up to S seconds until the agent answers
-    python3 -I -S _guest_client.py SOCKETS --clocks N          N lines: host before, after, guest monotonic, realtime (ns)
+    python3 -I -S _guest_client.py SOCKETS --clocks N          N lines in ns: host before, after, guest, its wall clock
 
 SOCKETS is a directory of sockets `*.sock`, one for each port; a command takes one that no other client holds.
 SIGTERM and SIGINT are passed on to the command. When the client goes, its command is killed.
@@ -20,8 +20,12 @@ import sys
 import time
 from _signal import set_wakeup_fd  # type: ignore[import-not-found]
 from _signal import signal as on_signal
-from _socket import AF_UNIX, MSG_DONTWAIT, SOCK_STREAM  # type: ignore[import-not-found]
+from _socket import AF_UNIX, MSG_DONTWAIT, SOCK_STREAM
 from _socket import socket as Socket  # noqa: N812
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # `typing` is not cheap
+    from collections.abc import Iterator
 
 PREFIX = b"\xf5\x9a\x5c"
 SYNC = PREFIX + b"\x01"
@@ -95,7 +99,7 @@ class Channel:
         self.received += got
         return list(self._frames())
 
-    def _frames(self):  # type: ignore[no-untyped-def]
+    def _frames(self) -> Iterator[tuple[bytes, bytes]]:
         data = self.received
         ours = SYNC + self.nonce
         at = 0
