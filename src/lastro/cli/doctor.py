@@ -1,30 +1,37 @@
 """Each part does its thing here, small and for real: a container is started and pinged, a link carries a ping, a limit
-is read back from the kernel. What cannot is reported with the reason and a remedy. Exit code 0 even then."""
+is read back from the kernel. What cannot is reported with the reason and a remedy. Exit code 0 even then.
+
+The tables show each attachment, isolation, function and anomaly on each platform. --json holds platform by attachment
+by isolation too: a combination is available when its attachment and its isolation both work on its platform.
+
+  lastro doctor --platform runc --platform docker   only these; virtual machines take seconds for each attempt"""
 
 from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import dataclass
+import shutil
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 
 from lastro import registry
 from lastro.cli._common import require_root
-from lastro.platforms.base import Availability
-from lastro.scenarios.base import Config
-from lastro.scenarios.chain import ChainScenario
+from lastro.cli._matrix import Finding, cells, lines, parts
+from lastro.errors import InputError, did_you_mean
+from lastro.scenarios._probes import Probes
+from lastro.scenarios.base import PlatformPool
+from lastro.study.levels import split_options
 
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """What a probe said of a part; `on` is the platform on which it was tried, where that matters."""
-
-    kind: str
-    name: str
-    on: str
-    availability: Availability
+_WIDTH = 80
+Say = Callable[[str, str], None]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--platform", action="append", metavar="NAME", help="only this platform, with options if need be; repeatable"
+    )
     parser.add_argument("--json", action="store_true", help="print it as JSON, with the facts of this host")
     parser.add_argument("--wait", action="store_true", help="wait for a campaign on this host to end")
 
@@ -33,73 +40,69 @@ def run(args: argparse.Namespace) -> int:
     from lastro.cli._host import testbed
     from lastro.host import facts
 
+    platforms = _platforms(args.platform)
     require_root("doctor")
-    with testbed("lastro doctor", wait=args.wait) as bed:
-        host_facts = facts.collect(bed.host)
-        scenario = ChainScenario(bed)
-        try:
-            findings = examine(scenario)
-        finally:
-            scenario.close()
+    with testbed("lastro doctor", wait=args.wait) as bed, ExitStack() as stack, _Progress() as say:
+        host = facts.collect(bed.host)
+        findings = examine(Probes(bed, PlatformPool(bed, stack)), platforms, say)
     if args.json:
-        print(json.dumps({"host": host_facts, "parts": [_plain(finding) for finding in findings]}, indent=2))
-    else:
-        _print(findings, host_facts["host"])
+        print(json.dumps({"host": host, "parts": parts(findings), "matrix": cells(findings)}, indent=2))
+        return 0
+    machine = host["host"]
+    print(f"{machine['hostname']}: {machine['distribution']}, kernel {machine['kernel']}")
+    print(f"{machine['cpus']} CPUs ({machine['cpu_model']})\n")
+    print("\n".join(lines(findings, min(_WIDTH, shutil.get_terminal_size((_WIDTH, 24)).columns))))
     return 0
 
 
-def examine(scenario: ChainScenario) -> list[Finding]:
-    """Try every part: platforms alone, and the rest on the platforms where it makes a difference."""
-    default: Config = {setting.name: setting.default for setting in scenario.settings}
-    neutral = {**default, "attachment": "veth-direct", "isolation": "none", "function": "none", "anomaly": "none"}
-    findings = [Finding("platform", name, "", scenario.pool.availability(name)) for name in registry.names("platform")]
-    working = sorted(finding.name for finding in findings if finding.availability)
-    for kind in ("attachment", "isolation", "function", "anomaly"):
-        for name in sorted(registry.names(kind)):
-            for platform in working[:1] if kind == "attachment" else working:
-                config = {**neutral, "platform": platform, kind: name}
-                findings.append(Finding(kind, name, platform, scenario.availability(config)))
-    if "native" in working:
-        click = scenario.availability({**neutral, "platform": "native", "implementation": "click"})
-        findings.append(Finding("function", "in Click", "native", click))
+def _platforms(chosen: Sequence[str] | None) -> list[str]:
+    """Raises: InputError for a name that is no platform's."""
+    known = registry.names("platform")
+    for level in chosen or ():
+        name, _ = split_options(level)
+        if name not in known:
+            raise InputError(f"no platform is named '{name}'", did_you_mean(name, known))
+    return list(dict.fromkeys(chosen)) if chosen else sorted(known)
+
+
+def examine(probes: Probes, platforms: Sequence[str], say: Say) -> list[Finding]:
+    """Try every part on every platform; on one that is not available, its reason is everybody's."""
+    tries = {
+        "attachment": probes.attachment,
+        "isolation": probes.isolation,
+        "function": probes.function,
+        "anomaly": probes.anomaly,
+    }
+    findings = []
+    for platform in platforms:
+        say(platform, "start")
+        findings.append(Finding("platform", platform, platform, probes.platform(platform)))
+        for kind, attempt in tries.items():
+            for name in sorted(registry.names(kind)):
+                say(platform, f"{kind} {name}")
+                findings.append(Finding(kind, name, platform, attempt(name, platform)))
+    for platform in [each.name for each in findings if each.kind == "platform" and each.availability][:1]:
+        say(platform, "functions in Click")
+        findings.append(Finding("function", "in Click", platform, probes.function("none", platform, "click")))
     return sorted(findings, key=lambda finding: list(registry.KINDS).index(finding.kind))
 
 
-def _plain(finding: Finding) -> dict[str, str | bool | None]:
-    found = finding.availability
-    return {
-        "kind": finding.kind,
-        "name": finding.name,
-        "on": finding.on or None,
-        "available": bool(found),
-        "reason": found.reason,
-        "remedy": found.remedy,
-    }
+class _Progress:
+    """What is being tried, on stderr: one live line on a terminal, a line for each platform elsewhere."""
 
+    def __enter__(self) -> Say:
+        self._live, self._began_s = sys.stderr.isatty(), time.monotonic()
+        self._told: set[str] = set()
+        return self._say
 
-def _print(findings: list[Finding], host: dict[str, object]) -> None:
-    machine = f"{host['cpus']} CPUs ({host['cpu_model']})"
-    print(f"{host['hostname']}: {host['distribution']}, kernel {host['kernel']}, {machine}")
-    for kind in dict.fromkeys(finding.kind for finding in findings):
-        print(f"\n{kind}:")
-        rows = [finding for finding in findings if finding.kind == kind]
-        for name in dict.fromkeys(finding.name for finding in rows):
-            _print_part(name, [finding for finding in rows if finding.name == name])
-    missing = sum(not finding.availability for finding in findings)
-    print(f"\n{len(findings) - missing} of {len(findings)} probes worked here.")
+    def _say(self, platform: str, what: str) -> None:
+        if self._live:
+            line = f"trying {platform}: {what} ({time.monotonic() - self._began_s:.0f} s)"
+            print(f"\r\x1b[K{line[: _WIDTH - 1]}", end="", file=sys.stderr, flush=True)
+        elif platform not in self._told:
+            print(f"trying {platform} …", file=sys.stderr, flush=True)
+        self._told.add(platform)
 
-
-def _print_part(name: str, rows: list[Finding]) -> None:
-    """One line where all platforms agree; else one for each reason."""
-    works = [row.on for row in rows if row.availability]
-    if len(works) == len(rows):
-        print(f"  ✓ {name:<16}{'on ' + ', '.join(works) if works != [''] and len(rows) > 1 else ''}".rstrip())
-        return
-    if works:
-        print(f"  ✓ {name:<16}on {', '.join(works)}")
-    for reason, remedy in dict.fromkeys((row.availability.reason, row.availability.remedy) for row in rows):
-        if reason is not None:
-            where = [row.on for row in rows if row.availability.reason == reason and row.on]
-            print(f"  ✗ {name:<16}{'on ' + ', '.join(where) + ': ' if where else ''}{reason}")
-            if remedy:
-                print(f"    {'':<16}remedy: {remedy}")
+    def __exit__(self, *_: object) -> None:
+        if self._live:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)

@@ -1,33 +1,78 @@
-"""A part is one file in a package of Lastro, in a folder named by LASTRO_PARTS, or in a package with an entry point."""
+"""A part is one file in a package of Lastro, in a folder named by LASTRO_PARTS, or in a package with an entry point.
+A study chooses an option of a part in its level, such as docker:storage=vfs, or as a factor named platform.storage."""
 
 from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Iterator
+from typing import Any
 
 from lastro import registry
+from lastro.registry import PartInfo
+from lastro.study.model import Setting
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "kind", nargs="?", choices=sorted(registry.KINDS), metavar="KIND", help="only this kind of part"
+        "kind",
+        nargs="?",
+        type=_singular,
+        choices=sorted(registry.KINDS),
+        metavar="KIND",
+        help="only this kind of part, such as function or functions",
     )
     parser.add_argument("--json", action="store_true", help="print it as JSON")
 
 
+def _singular(word: str) -> str:
+    """A kind by its plural or by the name of its package, which differ for the isolations; else the word itself."""
+    plurals = {f"{kind}s": kind for kind in registry.KINDS}
+    return (plurals | {package: kind for kind, package in registry.KINDS.items()}).get(word, word)
+
+
 def run(args: argparse.Namespace) -> int:
     kinds = [args.kind] if args.kind else list(registry.KINDS)
-    found = {kind: registry.parts(kind) for kind in kinds}
+    found = {kind: registry.parts(kind).values() for kind in kinds}
     if args.json:
-        rows = [
-            {"kind": kind, "name": info.name, "summary": info.summary, "origin": info.origin, "broken": info.broken}
-            for kind, infos in found.items()
-            for info in infos.values()
-        ]
-        print(json.dumps(rows, indent=2))
+        print(json.dumps([_plain(info) for infos in found.values() for info in infos], indent=2))
         return 0
     for kind, infos in found.items():
         print(f"{kind}:")
-        for info in infos.values():
+        for info in infos:
             print(f"  {info.name:<16} {info.broken or info.summary}")
+            for line in _option_lines(info):
+                print(f"  {'':<16}   {line}")
     return 0
+
+
+def _options(info: PartInfo) -> tuple[Setting, ...]:
+    return getattr(info.cls, "options", ())
+
+
+def _option_lines(info: PartInfo) -> Iterator[str]:
+    for option in _options(info):
+        bounds = [f"{bound:g}" for bound in (option.minimum, option.maximum) if bound is not None]
+        values = ", ".join(option.choices) or " to ".join(bounds)
+        yield f":{option.name}={option.default}  {option.summary}{f' ({values})' if values else ''}"
+
+
+def _plain(info: PartInfo) -> dict[str, Any]:
+    return {
+        "kind": info.kind,
+        "name": info.name,
+        "summary": info.summary,
+        "origin": info.origin,
+        "broken": info.broken,
+        "options": [
+            {
+                "name": option.name,
+                "default": option.default,
+                "summary": option.summary,
+                "choices": list(option.choices) or None,
+                "minimum": option.minimum,
+                "maximum": option.maximum,
+            }
+            for option in _options(info)
+        ],
+    }

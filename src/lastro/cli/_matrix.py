@@ -1,0 +1,116 @@
+"""What probes have found, as tables that fit a terminal and as every combination. Pure."""
+
+from __future__ import annotations
+
+import itertools
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lastro.platforms.base import Availability
+
+WORKS, FAILS, UNTRIED = "✓", "✗", "·"
+_GAP = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a probe said of a part; `on` is the platform on which it was tried, or the platform itself."""
+
+    kind: str
+    name: str
+    on: str
+    availability: Availability
+
+
+def cells(findings: Sequence[Finding]) -> list[dict[str, Any]]:
+    """Platform by attachment by isolation. A combination is available when its attachment and its isolation both are
+
+    on its platform: these are independent attempts, and their combination is not attempted once more."""
+    of = {(each.kind, each.on, each.name): each.availability for each in findings}
+    platforms = [each.name for each in findings if each.kind == "platform"]
+    kinds = [dict.fromkeys(each.name for each in findings if each.kind == kind) for kind in ("attachment", "isolation")]
+    return [
+        {"platform": platform, "attachment": attachment, "isolation": isolation, **_plain(found)}
+        for platform, attachment, isolation in itertools.product(platforms, *kinds)
+        for found in [of["attachment", platform, attachment] and of["isolation", platform, isolation]]
+    ]
+
+
+def _plain(found: Availability) -> dict[str, Any]:
+    return {
+        "available": bool(found),
+        "mark": WORKS if found else FAILS,
+        "reason": found.reason,
+        "remedy": found.remedy,
+    }
+
+
+def parts(findings: Sequence[Finding]) -> list[dict[str, Any]]:
+    """Every attempt by itself."""
+    return [
+        {"kind": each.kind, "name": each.name, "on": None if each.kind == "platform" else each.on}
+        | _plain(each.availability)
+        for each in findings
+    ]
+
+
+def lines(findings: Sequence[Finding], width: int) -> Iterator[str]:
+    """A table for each kind of part, platforms downwards, and below them every reason once."""
+    reasons = list(
+        dict.fromkeys((f.availability.reason, f.availability.remedy) for f in findings if not f.availability)
+    )
+    numbers = {reason: number for number, reason in enumerate(reasons, 1)}
+    marks = {
+        (f.kind, f.on, f.name): WORKS
+        if f.availability
+        else f"{FAILS}{numbers[f.availability.reason, f.availability.remedy]}"
+        for f in findings
+    }
+    platforms = [f.name for f in findings if f.kind == "platform"]
+    for kind in dict.fromkeys(f.kind for f in findings if f.kind != "platform"):
+        names = list(dict.fromkeys(f.name for f in findings if f.kind == kind))
+        columns = [(name, [marks.get((kind, platform, name), UNTRIED) for platform in platforms]) for name in names]
+        yield from _tables(kind, platforms, columns, width)
+    works = sum(bool(f.availability) for f in findings)
+    yield f"{WORKS} works here  {FAILS} does not, see the number  {UNTRIED} not tried"
+    yield f"{works} of {len(findings)} work."
+    for (reason, remedy), number in numbers.items():
+        yield ""
+        yield from textwrap.wrap(str(reason), width, initial_indent=f"{FAILS}{number} ", subsequent_indent="   ")
+        if remedy:
+            yield from textwrap.wrap(f"remedy: {remedy}", width, initial_indent="   ", subsequent_indent="   ")
+
+
+Column = tuple[str, list[str]]
+
+
+def _tables(kind: str, platforms: Sequence[str], columns: Sequence[Column], width: int) -> Iterator[str]:
+    """One table, or as many as its columns need to fit. Names are broken at their hyphens."""
+    first = max(map(len, ("platform", *platforms))) + _GAP
+    room = [_width(column) for column in columns]
+    while columns:
+        n = max(1, sum(total <= width - first + _GAP for total in itertools.accumulate(room)))
+        heads = [_broken(name) for name, _ in columns[:n]]
+        yield f"{'':<{first}}{kind}"
+        for at in range(height := max(map(len, heads))):
+            words = [head[at - height + len(head)] if at >= height - len(head) else "" for head in heads]
+            yield _row("platform" if at == height - 1 else "", first, words, room)
+        for at, platform in enumerate(platforms):
+            yield _row(platform, first, [marks[at] for _, marks in columns[:n]], room)
+        yield ""
+        columns, room = columns[n:], room[n:]
+
+
+def _row(label: str, first: int, words: Sequence[str], room: Sequence[int]) -> str:
+    return f"{label:<{first}}{''.join(f'{word:<{n}}' for word, n in zip(words, room, strict=False))}".rstrip()
+
+
+def _width(column: Column) -> int:
+    return max(map(len, (*_broken(column[0]), *column[1]))) + _GAP
+
+
+def _broken(name: str) -> list[str]:
+    words = name.split("-")
+    return [*(f"{word}-" for word in words[:-1]), words[-1]]

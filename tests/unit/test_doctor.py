@@ -1,0 +1,129 @@
+"""What `lastro doctor` makes of what its probes have found: tables that fit, each reason once, every combination."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from lastro import registry
+from lastro.cli import doctor
+from lastro.cli._matrix import Finding, cells, lines, parts
+from lastro.errors import InputError
+from lastro.platforms.base import AVAILABLE, Availability
+
+PLATFORMS = ("crun", "docker", "gvisor", "kvm", "lxc", "lxd", "native", "nspawn", "podman", "qemu-tcg", "runc")
+ATTACHMENTS = ("ipvlan", "macvlan-bridge", "nat", "ovs", "routed", "veth-bridge", "veth-direct", "vxlan")
+ISOLATIONS = (
+    "apparmor", "cgroups", "drop-capabilities", "landlock", "none", "read-only-root", "seccomp", "selinux",
+    "user-namespace",
+)  # fmt: skip
+NO_GUEST = Availability("no guest boots on /dev/kvm within 20 s, though the device is there", "use qemu-tcg")
+NO_IPVLAN = Availability("this kernel has no ipvlan")
+
+
+def found(kind: str, name: str, platform: str) -> Availability:
+    if platform == "kvm":
+        return NO_GUEST
+    if name == "ipvlan":
+        return NO_IPVLAN
+    if name == "seccomp" and platform == "native":
+        return Availability("native cannot confine an instance by seccomp", "compare it elsewhere")
+    return AVAILABLE
+
+
+def everything() -> list[Finding]:
+    findings = [Finding("platform", name, name, found("platform", name, name)) for name in PLATFORMS]
+    for kind, names in (("attachment", ATTACHMENTS), ("isolation", ISOLATIONS)):
+        findings += [Finding(kind, name, on, found(kind, name, on)) for on in PLATFORMS for name in names]
+    return findings
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_the_tables_fit_and_hold_every_cell(width: int) -> None:
+    text = list(lines(everything(), width))
+    assert max(map(len, text)) <= width
+    marks = re.findall(r"✓|✗\d+", "\n".join(text[: next(at for at, line in enumerate(text) if "works here" in line)]))
+    assert len(marks) == len(PLATFORMS) * (len(ATTACHMENTS) + len(ISOLATIONS))
+
+
+def test_at_80_columns_each_attachment_has_one_row_of_heads() -> None:
+    text = list(lines(everything(), 80))
+    heads = [line for line in text if line.startswith("platform")]
+    assert heads[0].split() == ["platform", "ipvlan", "bridge", "nat", "ovs", "routed", "bridge", "direct", "vxlan"]
+    assert text[text.index(heads[0]) - 1].split() == ["macvlan-", "veth-", "veth-"]
+    assert next(line for line in text if line.startswith("runc")).split() == ["runc", "✗2", *"✓✓✓✓✓✓✓"]
+
+
+def test_each_reason_is_told_once_with_its_remedy() -> None:
+    text = "\n".join(lines(everything(), 80))
+    assert text.count("no guest boots") == text.count("remedy: use qemu-tcg") == 1
+    assert text.count("this kernel has no ipvlan") == 1
+    assert next(row.split()[1:] for row in text.splitlines() if row.startswith("kvm")) == ["✗1"] * len(ATTACHMENTS)
+    n = len(PLATFORMS) * (1 + len(ATTACHMENTS) + len(ISOLATIONS))
+    fails = (1 + len(ATTACHMENTS) + len(ISOLATIONS)) + (len(PLATFORMS) - 1) + 1
+    assert f"{n - fails} of {n} work." in text
+
+
+def test_every_combination_has_a_mark_and_a_reason() -> None:
+    matrix = cells(everything())
+    assert len(matrix) == len(PLATFORMS) * len(ATTACHMENTS) * len(ISOLATIONS)
+    by = {(cell["platform"], cell["attachment"], cell["isolation"]): cell for cell in matrix}
+    assert len(by) == len(matrix)
+    works: dict[str, Any] = by["runc", "veth-direct", "seccomp"]
+    assert works["available"] and (works["mark"], works["reason"], works["remedy"]) == ("✓", None, None)
+    for place, reason in (
+        (("runc", "ipvlan", "none"), NO_IPVLAN.reason),
+        (("native", "veth-direct", "seccomp"), "native cannot confine an instance by seccomp"),
+        (("kvm", "ipvlan", "none"), NO_GUEST.reason),
+    ):
+        assert not by[place]["available"] and (by[place]["mark"], by[place]["reason"]) == ("✗", reason)
+
+
+def test_what_was_not_tried_is_no_failure() -> None:
+    findings = [
+        Finding("platform", "native", "native", AVAILABLE),
+        Finding("platform", "runc", "runc", AVAILABLE),
+        Finding("function", "in Click", "native", Availability("no click")),
+    ]
+    text = list(lines(findings, 80))
+    assert "native    ✗1" in text and "runc      ·" in text
+    assert parts(findings)[0]["on"] is None and parts(findings)[2]["on"] == "native"
+
+
+class Probes:
+    """Answers as `found` does, and keeps what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, ...]] = []
+
+    def platform(self, name: str) -> Availability:
+        return found("platform", name, name)
+
+    def __getattr__(self, kind: str) -> Any:
+        def probe(name: str, platform: str, *more: str) -> Availability:
+            self.asked.append((kind, name, platform, *more))
+            return found(kind, name, platform)
+
+        return probe
+
+
+def test_every_part_is_tried_on_every_platform_and_told_before() -> None:
+    probes, said = Probes(), list[tuple[str, str]]()
+    findings = doctor.examine(probes, ["kvm", "runc"], lambda platform, what: said.append((platform, what)))  # type: ignore[arg-type]
+    kinds = ("attachment", "isolation", "function", "anomaly")
+    tried = {(kind, name, on) for kind in kinds for name in registry.names(kind) for on in ("kvm", "runc")}
+    assert {asked[:3] for asked in probes.asked} == tried
+    assert ("function", "none", "runc", "click") in probes.asked, "in Click, on the first platform that works"
+    assert said[0] == ("kvm", "start") and len(said) == len(findings)
+    assert [f.kind for f in findings] == sorted((f.kind for f in findings), key=list(registry.KINDS).index)
+
+
+def test_platforms_by_name() -> None:
+    assert doctor._platforms(None) == sorted(registry.names("platform"))
+    assert doctor._platforms(["runc", "native", "runc"]) == ["runc", "native"]
+    assert doctor._platforms(["docker:storage=vfs"]) == ["docker:storage=vfs"]
+    with pytest.raises(InputError, match="no platform is named 'dokcer'") as caught:
+        doctor._platforms(["dokcer"])
+    assert "did you mean 'docker'?" in str(caught.value.hint)
