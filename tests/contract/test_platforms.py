@@ -42,6 +42,10 @@ class TestLxc(PlatformContract):
     platform = "lxc"
 
 
+class TestNspawn(PlatformContract):
+    platform = "nspawn"
+
+
 def _tested() -> set[str]:
     return {cls.platform.partition(":")[0] for cls in PlatformContract.__subclasses__()}
 

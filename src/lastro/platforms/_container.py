@@ -16,6 +16,11 @@ _USUAL_CAPABILITIES = (
     "CAP_AUDIT_WRITE", "CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID", "CAP_KILL", "CAP_MKNOD",
     "CAP_NET_BIND_SERVICE", "CAP_NET_RAW", "CAP_SETFCAP", "CAP_SETGID", "CAP_SETPCAP", "CAP_SETUID", "CAP_SYS_CHROOT",
 )  # fmt: skip
+# Every node may be made, but only these devices may be opened.
+DEVICES = (
+    "c *:* m", "b *:* m", "c 1:3 rwm", "c 1:5 rwm", "c 1:7 rwm", "c 1:8 rwm", "c 1:9 rwm", "c 5:0 rwm", "c 5:2 rwm",
+    "c 136:* rwm",
+)  # fmt: skip
 INIT = ("sleep", "infinity")
 ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8"}
 MASKED = ("/proc/kcore", "/proc/keys", "/proc/timer_list", "/sys/firmware")

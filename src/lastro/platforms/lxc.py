@@ -15,6 +15,7 @@ from typing import Any
 from lastro.errors import CommandFailed, PlatformError, Unavailable
 from lastro.host.ledger import NETNS_DIR
 from lastro.platforms._container import (
+    DEVICES,
     ENVIRONMENT,
     INIT,
     MASKED,
@@ -26,10 +27,6 @@ from lastro.platforms._container import (
 from lastro.platforms.base import Instance, InstanceSpec, Platform, instance_netns
 from lastro.testbed import Testbed
 
-_DEVICES = (
-    "c *:* m", "b *:* m", "c 1:3 rwm", "c 1:5 rwm", "c 1:7 rwm", "c 1:8 rwm", "c 1:9 rwm", "c 5:0 rwm", "c 5:2 rwm",
-    "c 136:* rwm",
-)  # fmt: skip
 _MOUNTS = (
     "proc proc proc nosuid,noexec,nodev 0 0",
     "sysfs sys sysfs nosuid,noexec,nodev,ro 0 0",
@@ -81,7 +78,7 @@ class Lxc(Platform):
         home = testbed.run_dir / spec.name
         lines = lxc_config(spec, home, netns, cgroup)
         prefix = "lxc.cgroup" if testbed.cgroups.version == 1 else "lxc.cgroup2"
-        lines += [f"{prefix}.devices.deny = a", *(f"{prefix}.devices.allow = {device}" for device in _DEVICES)]
+        lines += [f"{prefix}.devices.deny = a", *(f"{prefix}.devices.allow = {device}" for device in DEVICES)]
         lines += [f"{prefix}.{Path(file).name} = {value}" for file, value in testbed.cgroups.settings(spec.resources)]
         if spec.security.seccomp:
             testbed.host.write_text(str(home / "seccomp"), seccomp_policy(spec.security.seccomp))

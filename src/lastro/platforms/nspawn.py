@@ -1,0 +1,142 @@
+"""Containers by systemd-nspawn, without systemd inside or outside: neither machined nor a service manager is asked.
+
+nspawn runs one command and offers no way in for another. Commands enter the namespaces and the control group of the
+instance by nsenter(1), and setpriv(1) leaves them the capabilities that the instance has. A filter of system calls
+would hold for nspawn's own command alone, so nspawn's is switched off and none is offered. On cgroup version 2 a
+process inside may open devices that it makes (CAP_MKNOD), which other container tools forbid by a program that the
+kernel runs; on version 1 it may not. Source: systemd-nspawn(1). Run for real: systemd 252 on cgroup version 1."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from lastro.errors import CommandFailed, CommandTimeout, PlatformError, Unavailable
+from lastro.host.base import Process
+from lastro.host.ledger import NETNS_DIR
+from lastro.platforms._container import DEVICES, ENVIRONMENT, INIT, capabilities, mounted, set_own_sysctls
+from lastro.platforms.base import Instance, InstanceSpec, Platform, Security, instance_netns
+from lastro.testbed import Testbed
+
+_START_S = 20.0
+# What nspawn keeps of its own accord: capabilities(7) that others would have to be asked for.
+_NSPAWNS_OWN = (
+    "CAP_AUDIT_CONTROL", "CAP_AUDIT_WRITE", "CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_DAC_READ_SEARCH", "CAP_FOWNER",
+    "CAP_FSETID", "CAP_IPC_OWNER", "CAP_KILL", "CAP_LEASE", "CAP_LINUX_IMMUTABLE", "CAP_MKNOD", "CAP_NET_ADMIN",
+    "CAP_NET_BIND_SERVICE", "CAP_NET_BROADCAST", "CAP_NET_RAW", "CAP_SETFCAP", "CAP_SETGID", "CAP_SETPCAP",
+    "CAP_SETUID", "CAP_SYS_ADMIN", "CAP_SYS_BOOT", "CAP_SYS_CHROOT", "CAP_SYS_NICE", "CAP_SYS_PTRACE",
+    "CAP_SYS_RESOURCE", "CAP_SYS_TTY_CONFIG",
+)  # fmt: skip
+# No filter, for which there is no option, and /tmp on the root filesystem, as on every other platform.
+_SETTINGS = ("SYSTEMD_SECCOMP=0", "SYSTEMD_NSPAWN_TMPFS_TMP=0")
+
+
+class NspawnInstance(Instance):
+    """`leader` is the first process inside; `group` is where it is: a part of `cgroup`, or that itself."""
+
+    def __init__(
+        self, testbed: Testbed, spec: InstanceSpec, *, netns: str, cgroup: str, leader: int, group: str
+    ) -> None:
+        super().__init__(testbed, spec, netns=netns, cgroup=cgroup)
+        kept = ",".join(f"+{name.removeprefix('CAP_').lower()}" for name in capabilities(spec.security))
+        self._enter = [
+            *testbed.cgroups.entering(group),
+            "nsenter", f"--target={leader}", "--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup", "--root",
+            "--wd", "--", "env", "-i", *(f"{name}={value}" for name, value in ENVIRONMENT.items()),
+            "setpriv", f"--bounding-set=-all{kept and ','}{kept}", "--inh-caps=-all", "--",
+        ]  # fmt: skip
+
+    def wrap(self, argv: Sequence[str]) -> list[str]:
+        return [*self._enter, *argv]
+
+
+class Nspawn(Platform):
+    name = "nspawn"
+    summary = "containers by systemd-nspawn, without systemd inside"
+    version_argv = ("systemd-nspawn", "--version")
+    confines = frozenset({"drop_capabilities"})
+
+    @contextmanager
+    def start(self, testbed: Testbed, spec: InstanceSpec) -> Iterator[Instance]:
+        self.require_confinement(spec)
+        if testbed.host.which("systemd-nspawn") is None:
+            raise Unavailable("this host has no program 'systemd-nspawn'", "apt-get install systemd-container")
+        home, scratch = testbed.run_dir / spec.name, testbed.scratch_dir / spec.name
+        cgroup = f"{testbed.session.cgroup}/{spec.name}"
+        with ExitStack() as stack:
+            netns = stack.enter_context(instance_netns(testbed.host, testbed, spec))
+            for kind, name in (("directory", home), ("directory", scratch), ("cgroup", cgroup)):
+                stack.enter_context(testbed.session.owned(kind, str(name)))
+            set_own_sysctls(testbed, netns, spec.sysctls)
+            testbed.cgroups.make(testbed.host, cgroup, spec.resources)
+            _forbid_devices(testbed, cgroup)
+            # nspawn keeps locks and sockets in /run/systemd: there, it has one of its own.
+            own_run = ("mkdir -p /run/systemd", "mount -t tmpfs tmpfs /run/systemd")
+            testbed.host.run(["sh", "-e"], stdin=mounted(home, scratch, testbed.image.tree, *own_run))
+            process = testbed.host.spawn(_nspawn_argv(testbed, spec, netns, cgroup))
+            stack.callback(process.stop)
+            leader, group = _started(testbed, spec, process, cgroup)
+            yield NspawnInstance(testbed, spec, netns=netns, cgroup=cgroup, leader=leader, group=group)
+
+    def residuals(self, testbed: Testbed) -> dict[str, str]:
+        found = {
+            "root filesystem": "overlay",
+            "instance's disk": str(testbed.scratch_dir.parent),
+            "control groups": "a namespace of its own",
+        }
+        return found if testbed.cgroups.version == 1 else found | {"devices": "may be opened once made"}
+
+
+def _nspawn_argv(testbed: Testbed, spec: InstanceSpec, netns: str, cgroup: str) -> list[str]:
+    home = testbed.run_dir / spec.name
+    return [
+        *testbed.cgroups.entering(cgroup),
+        "nsenter", f"--mount={home / 'mnt'}", "env", *_SETTINGS,
+        "systemd-nspawn", "--quiet", f"--directory={home / 'rootfs'}", "--machine=instance",
+        f"--hostname={spec.role}", "--keep-unit", "--register=no", "--settings=no", "--private-users=no",
+        "--link-journal=no", "--resolv-conf=off", "--timezone=off", "--console=pipe",
+        f"--network-namespace-path={NETNS_DIR / netns}", *_capability_options(spec.security),
+        *(f"--setenv={name}={value}" for name, value in ENVIRONMENT.items()),
+        "--", "sh", "-c", f"echo started; exec {shlex.join(INIT)}",
+    ]  # fmt: skip
+
+
+def _capability_options(security: Security) -> list[str]:
+    wanted = capabilities(security)
+    more = [name for name in wanted if name not in _NSPAWNS_OWN]
+    fewer = [name for name in _NSPAWNS_OWN if name not in wanted]
+    return [
+        f"--{option}={','.join(names)}" for option, names in (("capability", more), ("drop-capability", fewer)) if names
+    ]
+
+
+def _forbid_devices(testbed: Testbed, cgroup: str) -> None:
+    """Nothing but the usual devices may be opened, where a control group says so by files."""
+    group = testbed.cgroups.root / "devices" / cgroup.strip("/")
+    if testbed.cgroups.version == 1 and group in testbed.cgroups.directories(cgroup):
+        testbed.host.write_text(str(group / "devices.deny"), "a")
+        for device in DEVICES:
+            testbed.host.write_text(str(group / "devices.allow"), device)
+
+
+def _started(testbed: Testbed, spec: InstanceSpec, process: Process, cgroup: str) -> tuple[int, str]:
+    """The first process inside, as the host numbers it, and its control group."""
+    try:
+        process.wait_line("started", _START_S)
+        leader = next(pid for pid in testbed.cgroups.pids(cgroup) if _is_first(testbed, pid))
+    except CommandFailed as error:
+        raise PlatformError(f"systemd-nspawn did not start instance {spec.name}: {error.message}") from error
+    except (CommandTimeout, StopIteration, OSError) as error:
+        reason = str(error) or "its first process is gone"
+        raise PlatformError(f"systemd-nspawn did not start instance {spec.name}: {reason}") from error
+    parted = f"{cgroup}/payload"  # on version 2, nspawn parts its group in two
+    return leader, parted if leader in testbed.cgroups.pids(parted) and testbed.cgroups.version == 2 else cgroup
+
+
+def _is_first(testbed: Testbed, pid: int) -> bool:
+    """Is it process 1 of a namespace below the host's?"""
+    lines = testbed.host.read_text(str(Path("/proc", str(pid), "status"))).splitlines()
+    numbers = next((line.split()[1:] for line in lines if line.startswith("NSpid:")), [])
+    return len(numbers) > 1 and numbers[-1] == "1"
