@@ -44,13 +44,17 @@ def test_an_instance_is_started_entered_and_stopped_where_lxc_has_locks_of_its_o
         assert instance.cgroup == "/lastro/0a1b2c/one"
         script = host.stdins[host.commands.index(["sh", "-e"])]
     layers = f"upperdir={testbed.scratch_dir}/one/upper,workdir={testbed.scratch_dir}/one/work"
-    inside = [
+    assert script is not None
+    words = [
+        f"unshare --mount={home}/mnt --propagation private sh -e <<'INSIDE'",
         f"mount -t overlay overlay -o lowerdir={testbed.image.tree},{layers} {home}/rootfs",
-        "mkdir -p /run/lxc",
-        "mount -t tmpfs tmpfs /run/lxc",
-        f"exec lxc-start -P {testbed.run_dir} -n one --daemon --logfile {home}/log --logpriority ERROR",
+        f"mount -t tmpfs tmpfs {home}/own",
+        f"mount --rbind /run/netns {home}/own/run/netns",
+        f"mount --rbind {home}/own/run /run",
     ]
-    assert script is not None and "\n".join(inside) in script
+    assert [line for line in str(script).splitlines() if line in words] == words
+    start = f"lxc-start -P {testbed.run_dir} -n one --daemon --logfile {home}/log --logpriority ERROR"
+    assert str(script).splitlines()[-1] == f"exec nsenter --mount={home}/mnt {start}"
     assert host.command("lxc-stop") == [
         "nsenter", f"--mount={home}/mnt", "lxc-stop", "-P", str(testbed.run_dir), "-n", "one", "--kill",
     ]  # fmt: skip

@@ -90,7 +90,7 @@ def test_nspawn_is_told_all_that_it_must_not_do_by_itself(tmp_path: Path) -> Non
     assert "CAP_CHOWN" not in option(argv, "drop-capability").split(",")
     assert not [word for word in argv if word.startswith("--capability=")]
     assert argv[-4:] == ["--", "sh", "-c", "echo started; exec sleep infinity"]
-    assert "mount -t tmpfs tmpfs /run/systemd" in str(host.stdins[host.commands.index(["sh", "-e"])])
+    assert f"mount --rbind {home}/own/run /run" in str(host.stdins[host.commands.index(["sh", "-e"])])
 
 
 def test_commands_enter_all_that_confines_the_instance(tmp_path: Path) -> None:

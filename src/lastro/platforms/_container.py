@@ -45,21 +45,33 @@ def set_own_sysctls(testbed: Testbed, netns: str, sysctls: Mapping[str, str]) ->
         testbed.host.run(["nsenter", f"--net={NETNS_DIR / netns}", "sh", "-e"], stdin="\n".join(lines) + "\n")
 
 
-def mounted(home: Path, scratch: Path, tree: Path, *commands: str) -> str:
-    """A script that mounts a fresh root filesystem at `home`/rootfs in a mount namespace kept as `home`/mnt,
+def kept_mounts(home: Path, *commands: str, propagation: str = "private") -> str:
+    """A script that runs commands in a mount namespace kept as `home`/mnt: it goes with that file, and its mounts too.
 
-    and runs commands there. The namespace goes with its file, and the mounts with the namespace."""
-    root = home / "rootfs"
-    layers = f"lowerdir={tree},upperdir={scratch}/upper,workdir={scratch}/work"
+    It has a /run of its own, so that a tool's locks and sockets are in nobody's way and go with it."""
+    run = f"{home}/own/run"
+    shown = [f"{NETNS_DIR}", *([f"{home}"] if home.is_relative_to("/run") else [])]
     return "\n".join(
         [
-            f"mkdir -p {root} {scratch}/upper {scratch}/work",
+            f"mkdir -p {home}/own",
             f"mount --bind {home} {home}",  # a namespace file must lie on a mount that is not shared
             f"mount --make-private {home}",
             f"touch {home}/mnt",
-            f"unshare --mount={home}/mnt --propagation private sh -e <<'INSIDE'",
-            f"mount -t overlay overlay -o {layers} {root}",
+            f"unshare --mount={home}/mnt --propagation {propagation} sh -e <<'INSIDE'",
             *commands,
+            f"mount -t tmpfs tmpfs {home}/own",
+            f"mkdir -p {run}/mount {' '.join(f'{home}/own{place}' for place in shown)}",  # /run/mount is mount's own
+            *(f"mount --rbind {place} {home}/own{place}" for place in shown),
+            f"mount --rbind {run} /run",
             "INSIDE\n",
         ]
     )
+
+
+def fresh_root(home: Path, scratch: Path, tree: Path) -> list[str]:
+    """Commands that mount a writable layer over the shared root filesystem at `home`/rootfs."""
+    layers = f"lowerdir={tree},upperdir={scratch}/upper,workdir={scratch}/work"
+    return [
+        f"mkdir -p {home}/rootfs {scratch}/upper {scratch}/work",
+        f"mount -t overlay overlay -o {layers} {home}/rootfs",
+    ]

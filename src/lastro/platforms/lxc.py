@@ -21,7 +21,8 @@ from lastro.platforms._container import (
     MASKED,
     READ_ONLY,
     capabilities,
-    mounted,
+    fresh_root,
+    kept_mounts,
     set_own_sysctls,
 )
 from lastro.platforms.base import Instance, InstanceSpec, Platform, instance_netns
@@ -86,11 +87,10 @@ class Lxc(Platform):
 
     def _launch(self, testbed: Testbed, spec: InstanceSpec, home: Path, scratch: Path) -> None:
         log = home / "log"
-        # LXC keeps lock files in /run/lxc, wherever everything else is: there, it has one of its own.
-        start = f"exec lxc-start -P {testbed.run_dir} -n {spec.name} --daemon --logfile {log} --logpriority ERROR"
-        script = mounted(home, scratch, testbed.image.tree, "mkdir -p /run/lxc", "mount -t tmpfs tmpfs /run/lxc", start)
+        start = f"lxc-start -P {testbed.run_dir} -n {spec.name} --daemon --logfile {log} --logpriority ERROR"
+        mounts = kept_mounts(home, *fresh_root(home, scratch, testbed.image.tree))
         try:
-            testbed.host.run(["sh", "-e"], stdin=script)
+            testbed.host.run(["sh", "-e"], stdin=f"{mounts}exec nsenter --mount={home}/mnt {start}\n")
         except CommandFailed as error:
             reason = error.message
             with suppress(OSError):
@@ -106,7 +106,7 @@ class Lxc(Platform):
 
 
 def _tool(testbed: Testbed, program: str, name: str) -> list[str]:
-    """The beginning of a command on an instance, where LXC has its locks."""
+    """The beginning of a command on an instance, where LXC has its locks: in /run, wherever everything else is."""
     return ["nsenter", f"--mount={testbed.run_dir / name / 'mnt'}", program, "-P", str(testbed.run_dir), "-n", name]
 
 

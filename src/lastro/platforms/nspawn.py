@@ -16,7 +16,15 @@ from pathlib import Path
 from lastro.errors import CommandFailed, CommandTimeout, PlatformError, Unavailable
 from lastro.host.base import Process
 from lastro.host.ledger import NETNS_DIR
-from lastro.platforms._container import DEVICES, ENVIRONMENT, INIT, capabilities, mounted, set_own_sysctls
+from lastro.platforms._container import (
+    DEVICES,
+    ENVIRONMENT,
+    INIT,
+    capabilities,
+    fresh_root,
+    kept_mounts,
+    set_own_sysctls,
+)
 from lastro.platforms.base import Instance, InstanceSpec, Platform, Security, instance_netns
 from lastro.testbed import Testbed
 
@@ -72,9 +80,7 @@ class Nspawn(Platform):
             set_own_sysctls(testbed, netns, spec.sysctls)
             testbed.cgroups.make(testbed.host, cgroup, spec.resources)
             _forbid_devices(testbed, cgroup)
-            # nspawn keeps locks and sockets in /run/systemd: there, it has one of its own.
-            own_run = ("mkdir -p /run/systemd", "mount -t tmpfs tmpfs /run/systemd")
-            testbed.host.run(["sh", "-e"], stdin=mounted(home, scratch, testbed.image.tree, *own_run))
+            testbed.host.run(["sh", "-e"], stdin=kept_mounts(home, *fresh_root(home, scratch, testbed.image.tree)))
             process = testbed.host.spawn(_nspawn_argv(testbed, spec, netns, cgroup))
             stack.callback(process.stop)
             leader, group = _started(testbed, spec, process, cgroup)
