@@ -62,7 +62,8 @@ class Anomaly(ABC):
     @contextmanager
     def at_work(self, neighbour: Instance, demand: Demand) -> Iterator[Neighbour]:
         """The load in the neighbour for as long as the block lasts, and at most for `demand.timeout_s`."""
-        process = neighbour.spawn(self.argv(demand))
+        # Not in /, where it may not be allowed to write.
+        process = neighbour.spawn(["env", "--chdir=/var/tmp", *self.argv(demand)])
         try:
             yield Neighbour(neighbour, process)
         finally:
