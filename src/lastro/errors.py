@@ -26,6 +26,9 @@ import difflib
 from collections.abc import Iterable, Sequence
 
 
+_LONG_WORD = 120
+
+
 class LastroError(Exception):
     """An error with one clear message, and a hint that says what to do."""
 
@@ -78,18 +81,24 @@ class TrialError(LastroError):
     exit_code = 3
 
 
+def _shown(argv: Sequence[str]) -> str:
+    """A command in a sentence: without the body of a script that one of its words may be."""
+    words = [word if len(word) <= _LONG_WORD and "\n" not in word else word.split("\n")[0][:30] + "…" for word in argv]
+    return " ".join(words)[:300]
+
+
 class CommandFailed(TrialError):
     """`argv` exited with `returncode`; `stderr` is its last words."""
 
     def __init__(self, argv: Sequence[str], returncode: int, stderr: str) -> None:
         last_words = " / ".join(line.strip() for line in stderr.strip().splitlines()[-3:]) or "it printed no reason"
-        super().__init__(f"`{' '.join(argv)[:300]}` exited with {returncode}: {last_words[:600]}")
+        super().__init__(f"`{_shown(argv)}` exited with {returncode}: {last_words[:600]}")
         self.argv, self.returncode, self.stderr = tuple(argv), returncode, stderr
 
 
 class CommandTimeout(TrialError):
     def __init__(self, argv: Sequence[str], timeout_s: float) -> None:
-        super().__init__(f"`{' '.join(argv)[:300]}` did not end within {timeout_s:g} s")
+        super().__init__(f"`{_shown(argv)}` did not end within {timeout_s:g} s")
         self.argv, self.timeout_s = tuple(argv), timeout_s
 
 
