@@ -9,7 +9,9 @@ import hashlib
 import json
 import os
 import shutil
+import stat
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -22,8 +24,11 @@ RELEASE = "bookworm"
 PACKAGES = (
     "iperf3", "iproute2", "iptables", "iputils-ping", "netcat-openbsd", "nftables", "stress", "stress-ng",
 )  # fmt: skip
+# A tree has no capabilities of files, since tar leaves them out; so the tar has none, or ping would be another there.
+WITHOUT_FILE_CAPABILITIES = 'chroot "$1" setcap -r /usr/bin/ping || true'
 _EXCLUDED = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*")
 _BUILD_TIMEOUT_S = 1800.0
+_shifting = threading.Lock()  # instances may start in parallel
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +38,7 @@ class Recipe:
     release: str = RELEASE
     packages: tuple[str, ...] = PACKAGES
     extra_files: tuple[str, ...] = ()
+    hooks: tuple[str, ...] = (WITHOUT_FILE_CAPABILITIES,)  # shell; $1 is the root filesystem's directory
 
     @classmethod
     def of_this_host(cls, host: Host) -> Recipe:
@@ -88,6 +94,33 @@ def ensure(recipe: Recipe, store: Path, host: Host) -> Image:
     return find(recipe, store) or _build(recipe, store, host)
 
 
+def shifted(image: Image, first_id: int, host: Host) -> Path:
+    """A tree of the same files, owned by `first_id` where the image says 0, and so on: the root of a user namespace.
+
+    Made once, beside the image's own tree. Raises: ImageError."""
+    tree = image.directory / f"rootfs-{first_id}"
+    with _shifting:
+        if not tree.is_dir():
+            try:
+                with _workshop(image.directory) as work:
+                    host.run(["tar", "--extract", "--numeric-owner", f"--file={image.tar}", f"--directory={work}"])
+                    for path in (work, *work.rglob("*")):
+                        _shift_owner(path, first_id)
+                    work.rename(tree)
+            except (CommandFailed, CommandTimeout, OSError) as error:
+                raise ImageError(f"the owners in a copy of the root filesystem cannot be shifted: {error}") from error
+    return tree
+
+
+def _shift_owner(path: Path, first_id: int) -> None:
+    found = path.lstat()
+    if found.st_uid >= first_id:  # a second name of a file that is done
+        return
+    os.chown(path, found.st_uid + first_id, found.st_gid + first_id, follow_symlinks=False)
+    if not path.is_symlink():
+        path.chmod(stat.S_IMODE(found.st_mode))  # a change of owner takes setuid away
+
+
 def _build(recipe: Recipe, store: Path, host: Host) -> Image:
     if host.which("mmdebstrap") is None:
         raise ImageError("mmdebstrap is not installed, and builds the root filesystem", "apt-get install mmdebstrap")
@@ -130,6 +163,7 @@ def _mmdebstrap(recipe: Recipe, tar: Path) -> list[str]:
     argv += [f"--dpkgopt=path-exclude={pattern}" for pattern in _EXCLUDED]
     # Static device nodes cannot be made in a user namespace and every platform brings its own.
     argv += [f"--customize-hook=copy-in {file} /usr/local/bin" for file in recipe.extra_files]
+    argv += [f"--customize-hook={hook}" for hook in recipe.hooks]
     argv += [recipe.release, str(tar)]
     if mirror := os.environ.get("LASTRO_MIRROR"):
         argv.append(mirror)
