@@ -25,6 +25,11 @@ INIT = ("sleep", "infinity")
 ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8"}
 MASKED = ("/proc/kcore", "/proc/keys", "/proc/timer_list", "/sys/firmware")
 READ_ONLY = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
+# Under a read-only root: file systems in memory by their options, and a directory on the instance's own disk.
+IN_MEMORY = {"/tmp": "nosuid,nodev,exec,mode=1777,size=65536k", "/run": "nosuid,nodev,exec,mode=755,size=16384k"}
+ON_DISK = "/var/tmp"
+# A user namespace: its ids 0 to N_IDS - 1 are these of the host, in a range that no distribution hands out.
+FIRST_ID, N_IDS = 0x7000_0000, 65_536
 
 
 def capabilities(security: Security) -> list[str]:

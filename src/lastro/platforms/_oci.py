@@ -7,15 +7,26 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
 
 from lastro.errors import CommandFailed, PlatformError
 from lastro.host.cgroups import Resources
 from lastro.host.ledger import NETNS_DIR
-from lastro.platforms._container import ENVIRONMENT, INIT, MASKED, READ_ONLY, capabilities
-from lastro.platforms.base import Instance, InstanceSpec, Platform, instance_netns
+from lastro.image import rootfs
+from lastro.platforms._container import (
+    ENVIRONMENT,
+    FIRST_ID,
+    IN_MEMORY,
+    INIT,
+    MASKED,
+    N_IDS,
+    ON_DISK,
+    READ_ONLY,
+    capabilities,
+)
+from lastro.platforms.base import Instance, InstanceSpec, Platform, Security, instance_netns
 from lastro.testbed import Testbed
 
 _MOUNTS: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
@@ -45,7 +56,7 @@ class OciPlatform(Platform):
     `runtime_argv` is how its command lines begin."""
 
     binary: ClassVar[str]
-    confines = frozenset({"apparmor", "seccomp"})
+    confines = frozenset({"apparmor", "drop_capabilities", "read_only_root", "seccomp", "selinux", "user_namespace"})
 
     def runtime_argv(self, testbed: Testbed) -> tuple[str, ...]:
         return (self.binary, "--root", str(testbed.run_dir / self.binary))
@@ -57,13 +68,16 @@ class OciPlatform(Platform):
         cgroup = f"{testbed.session.cgroup}/{spec.name}"
         runtime = self.runtime_argv(testbed)
         with ExitStack() as stack:
-            netns = stack.enter_context(instance_netns(testbed.host, testbed, spec))
+            netns = stack.enter_context(_netns(testbed, spec))
             for kind, name in (("directory", bundle), ("directory", scratch), ("cgroup", cgroup)):
                 stack.enter_context(testbed.session.owned(kind, str(name)))
             testbed.host.write_text(str(bundle / "config.json"), json.dumps(oci_config(spec, netns, cgroup), indent=1))
             stack.callback(testbed.host.run, ["sh", "-c", _stop_script(runtime, spec.name, bundle)], check=False)
             try:
-                testbed.host.run(["sh", "-ec", _start_script(runtime, spec.name, testbed.image.tree, bundle, scratch)])
+                testbed.host.run(["sh", "-ec", _start_script(runtime, spec, testbed, bundle, scratch)])
+                if spec.security.user_namespace:
+                    script = f"ip netns attach {netns} $(cat {bundle}/pid); exec ip -n {netns} link set lo up"
+                    testbed.host.run(["sh", "-ec", script])
             except CommandFailed as error:
                 raise PlatformError(f"{self.binary} did not start instance {spec.name}: {error.message}") from error
             testbed.cgroups.complete(testbed.host, cgroup, spec.resources)
@@ -73,15 +87,42 @@ class OciPlatform(Platform):
         return {"root filesystem": "overlay", "instance's disk": str(testbed.scratch_dir.parent)}
 
 
-def _start_script(runtime: Sequence[str], name: str, tree: Path, bundle: Path, scratch: Path) -> str:
+def _netns(testbed: Testbed, spec: InstanceSpec) -> AbstractContextManager[str]:
+    """Made here, or by the runtime as a part of the instance's user namespace, whose root must rule over it:
+
+    then it gets its name afterwards."""
+    if not spec.security.user_namespace:
+        return instance_netns(testbed.host, testbed, spec)
+    return _named_later(testbed, testbed.session.netns_name(spec.name))
+
+
+@contextmanager
+def _named_later(testbed: Testbed, name: str) -> Iterator[str]:
+    with testbed.session.owned("netns", name):
+        yield name
+
+
+def _start_script(runtime: Sequence[str], spec: InstanceSpec, testbed: Testbed, bundle: Path, scratch: Path) -> str:
     """The writable layer is mounted in a mount namespace of the runtime's own, so it goes with the container."""
-    root = bundle / "rootfs"
+    root, tree, owner = bundle / "rootfs", testbed.image.tree, 0
+    if spec.security.user_namespace:
+        tree, owner = rootfs.shifted(testbed.image, FIRST_ID, testbed.host), FIRST_ID
     options = f"lowerdir={tree},upperdir={scratch}/upper,workdir={scratch}/work"
-    run = [*runtime, "run", "--detach", "--pid-file", f"{bundle}/pid", "--bundle", f"{bundle}", name]
+    if spec.security.selinux:
+        options += f",context={_label(spec.security, 'file')}"
+    run = [*runtime, "run", "--detach", "--pid-file", f"{bundle}/pid", "--bundle", f"{bundle}", spec.name]
     return (
-        f"mkdir -p {root} {scratch}/upper {scratch}/work; exec unshare --mount --propagation private sh -ec '"
+        f"mkdir -p {root} {scratch}/upper {scratch}/work; chown {owner}:{owner} {scratch}/upper; "
+        f"exec unshare --mount --propagation private sh -ec '"
         f'mount -t overlay overlay -o {options} {root}; exec "$0" "$@"\' {shlex.join(run)} </dev/null'
     )
+
+
+def _label(security: Security, of: str) -> str:
+    """Of a container's processes, or of its files, as the policy of container-selinux names them."""
+    if of == "process":
+        return f"system_u:system_r:{security.selinux}:s0"
+    return "system_u:object_r:container_file_t:s0"
 
 
 def _stop_script(runtime: Sequence[str], name: str, bundle: Path) -> str:
@@ -105,8 +146,6 @@ def oci_config(spec: InstanceSpec, netns: str, cgroup: str) -> dict[str, Any]:
         "cwd": "/",
         "capabilities": dict.fromkeys(sets, capabilities(spec.security)),
     }
-    if spec.security.apparmor:
-        process["apparmorProfile"] = spec.security.apparmor
     linux: dict[str, Any] = {
         "cgroupsPath": cgroup,
         "resources": {"devices": [{"allow": False, "access": "rwm"}], **oci_resources(spec.resources)},
@@ -118,16 +157,39 @@ def oci_config(spec: InstanceSpec, netns: str, cgroup: str) -> dict[str, Any]:
         "readonlyPaths": list(READ_ONLY),
         "sysctl": dict(spec.sysctls),
     }
-    if spec.security.seccomp:
-        linux["seccomp"] = spec.security.seccomp
-    return {
+    mounts = [{"destination": d, "type": t, "source": s, "options": list(o)} for d, t, s, o in _MOUNTS]
+    config = {
         "ociVersion": "1.0.2",
         "process": process,
-        "root": {"path": "rootfs", "readonly": False},
+        "root": {"path": "rootfs", "readonly": spec.security.read_only_root},
         "hostname": spec.role,
-        "mounts": [{"destination": d, "type": t, "source": s, "options": list(o)} for d, t, s, o in _MOUNTS],
+        "mounts": mounts,
         "linux": linux,
     }
+    _confine(spec.security, config)
+    return config
+
+
+def _confine(security: Security, config: dict[str, Any]) -> None:
+    """What the isolations add to a configuration."""
+    process, linux = config["process"], config["linux"]
+    if security.apparmor:
+        process["apparmorProfile"] = security.apparmor
+    if security.selinux:
+        process["selinuxLabel"], linux["mountLabel"] = _label(security, "process"), _label(security, "file")
+    if security.seccomp:
+        linux["seccomp"] = security.seccomp
+    if security.user_namespace:
+        mapping = [{"containerID": 0, "hostID": FIRST_ID, "size": N_IDS}]
+        linux["uidMappings"] = linux["gidMappings"] = mapping
+        linux["namespaces"] = [{"type": space["type"]} for space in linux["namespaces"]] + [{"type": "user"}]
+    if security.read_only_root:
+        config["mounts"] += [
+            {"destination": place, "type": "tmpfs", "source": "tmpfs", "options": how.split(",")}
+            for place, how in IN_MEMORY.items()
+        ]
+        on_disk = {"source": f"rootfs{ON_DISK}", "options": ["bind", "rw", "nosuid", "nodev"]}
+        config["mounts"].append({"destination": ON_DISK, "type": "bind", **on_disk})
 
 
 def oci_resources(resources: Resources) -> dict[str, Any]:

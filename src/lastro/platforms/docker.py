@@ -12,9 +12,10 @@ from typing import Any
 
 from lastro.errors import CommandFailed, PlatformError, Unavailable
 from lastro.host.cgroups import Resources
+from lastro.platforms._container import IN_MEMORY, ON_DISK
 from lastro.platforms._dockerd import Daemon
 from lastro.platforms._oci import second_tree
-from lastro.platforms.base import Instance, InstanceSpec, Platform
+from lastro.platforms.base import Instance, InstanceSpec, Platform, Security
 from lastro.study.model import Level, Setting
 from lastro.testbed import Testbed
 
@@ -35,7 +36,7 @@ class Docker(Platform):
     name = "docker"
     summary = "Docker containers, by a private daemon that leaves the user's own alone"
     version_argv = ("dockerd", "--version")
-    confines = frozenset({"apparmor", "seccomp"})
+    confines = frozenset({"apparmor", "drop_capabilities", "read_only_root", "seccomp", "selinux"})
     options = (
         Setting("storage", "overlay2", "what keeps images and containers", choices=_STORAGE),
         Setting("runtime", "runc", "what makes containers", choices=("runc", *_PROGRAMS)),
@@ -113,9 +114,7 @@ class Docker(Platform):
         argv += ["--runtime", str(self.chosen["runtime"])]
         argv += ["--cgroup-parent", testbed.session.cgroup]
         argv += [f"--sysctl={key}={value}" for key, value in spec.sysctls.items()]
-        argv += [f"--cap-add={capability.removeprefix('CAP_')}" for capability in spec.security.capabilities]
-        argv += [f"--security-opt=apparmor={spec.security.apparmor or 'unconfined'}"]
-        argv += [f"--security-opt=seccomp={self._seccomp(testbed, spec)}"]
+        argv += [*_confinement(spec.security), f"--security-opt=seccomp={self._seccomp(testbed, spec)}"]
         argv += _limits(spec.resources)
         return [*argv, testbed.image.docker_tag, "sleep", "infinity"]
 
@@ -132,6 +131,16 @@ class Docker(Platform):
     def residuals(self, testbed: Testbed) -> dict[str, str]:
         storage = str(self.chosen["storage"])
         return {"root filesystem": storage, "instance's disk": str(self.daemon.data_root / storage)}
+
+
+def _confinement(security: Security) -> list[str]:
+    argv = ["--cap-drop=ALL"] if security.drop_capabilities else []
+    argv += [f"--cap-add={capability.removeprefix('CAP_')}" for capability in security.capabilities]
+    argv += [f"--security-opt=apparmor={security.apparmor or 'unconfined'}"]
+    argv += [f"--security-opt=label={f'type:{security.selinux}' if security.selinux else 'disable'}"]
+    if security.read_only_root:
+        argv += ["--read-only", *(f"--tmpfs={place}:{how}" for place, how in IN_MEMORY.items()), f"--volume={ON_DISK}"]
+    return argv
 
 
 def _limits(resources: Resources) -> list[str]:

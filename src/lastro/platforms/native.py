@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from lastro.host.ledger import NETNS_DIR
-from lastro.platforms.base import Instance, InstanceSpec, Platform, instance_netns
+from lastro.platforms.base import Instance, InstanceSpec, Platform, Security, instance_netns
 from lastro.testbed import Testbed, set_sysctls
 
 
@@ -23,13 +23,14 @@ class NativeInstance(Instance):
         return [
             *self._enter,
             "nsenter", f"--net={NETNS_DIR / self.netns}", f"--mount={self._home / 'mnt'}",
-            "chroot", str(self._home / "root"), *argv,
+            "chroot", str(self._home / "root"), *_without_capabilities(self.spec.security), *argv,
         ]  # fmt: skip
 
 
 class Native(Platform):
     name = "native"
     summary = "the bare host: chroot into the root filesystem, no container"
+    confines = frozenset({"drop_capabilities"})  # root as it is on a host could undo a mount or leave a namespace
 
     @contextmanager
     def start(self, testbed: Testbed, spec: InstanceSpec) -> Iterator[Instance]:
@@ -48,6 +49,14 @@ class Native(Platform):
 
     def residuals(self, testbed: Testbed) -> dict[str, str]:
         return {"root filesystem": "overlay in a chroot", "instance's disk": str(testbed.scratch_dir.parent)}
+
+
+def _without_capabilities(security: Security) -> tuple[str, ...]:
+    """The beginning of an argv whose process can never again have other capabilities, although it is root."""
+    if not security.drop_capabilities:
+        return ()
+    kept = (f"+{name.removeprefix('CAP_').lower()}" for name in security.capabilities)
+    return ("setpriv", f"--bounding-set={','.join(('-all', *kept))}")
 
 
 def _setup_script(testbed: Testbed, netns: str, home: Path, scratch: Path) -> str:

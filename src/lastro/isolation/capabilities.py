@@ -1,0 +1,32 @@
+"""Root without its powers: of the kernel's forty-odd capabilities, an instance keeps what its role works with.
+
+That is CAP_NET_ADMIN for a network function in the kernel, and nothing for the rest. Containers usually keep fourteen,
+a process of the host has all. Ping then goes through the kernel's own ICMP sockets, which root's group may open."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from lastro.host import capabilities
+from lastro.isolation.base import Isolation, Profile
+from lastro.platforms.base import Instance, InstanceSpec
+
+_PING = {"net.ipv4.ping_group_range": "0 0"}
+_SETS = ("CapBnd", "CapPrm", "CapEff")
+
+
+class Capabilities(Isolation):
+    name = "capabilities"
+    summary = "no capabilities but those that the role works with (CAP_NET_ADMIN for a function, none for others)"
+
+    def apply(self, spec: InstanceSpec, profile: Profile | None) -> InstanceSpec:
+        return replace(spec.with_security(drop_capabilities=True), sysctls={**spec.sysctls, **_PING})
+
+    def verify(self, instance: Instance) -> str | None:
+        found = capabilities.fields(instance.run(["cat", "/proc/self/status"]).text)
+        allowed = capabilities.mask(instance.spec.security.capabilities)
+        for name in _SETS:
+            if more := capabilities.names(int(found[name], 16) & ~allowed):
+                shown = ", ".join(more[:3]) + (f" and {len(more) - 3} more" if len(more) > 3 else "")
+                return f"{name} of its processes still has {shown}"
+        return None

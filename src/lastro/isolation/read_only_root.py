@@ -1,0 +1,35 @@
+"""A root filesystem that nobody can write, as an appliance has it. /tmp and /run are small and in memory, and /var/tmp
+
+lies on the instance's own disk, so that tools find a place for their files and the disk anomaly still finds a disk."""
+
+from __future__ import annotations
+
+from lastro.isolation.base import Isolation, Profile
+from lastro.platforms.base import Instance, InstanceSpec
+
+_WRITABLE = ("/tmp", "/run", "/var/tmp")
+_TRY = """LC_ALL=C; export LC_ALL
+for place in / /etc /usr/bin /var; do
+  if mkdir "$place/lastro-probe" 2>/dev/null; then rmdir "$place/lastro-probe"; echo "$place can be written"; fi
+  case $(mkdir "$place/lastro-probe" 2>&1) in
+    *'Read-only file system'*) ;;
+    *) echo "$place is not read-only";;
+  esac
+done
+for place in WRITABLE; do
+  mkdir "$place/lastro-probe" && rmdir "$place/lastro-probe" || echo "$place cannot be written"
+done
+""".replace("WRITABLE", " ".join(_WRITABLE))
+
+
+class ReadOnlyRoot(Isolation):
+    name = "read-only-root"
+    summary = "a read-only root filesystem; /tmp and /run in memory, /var/tmp on the instance's disk"
+
+    def apply(self, spec: InstanceSpec, profile: Profile | None) -> InstanceSpec:
+        return spec.with_security(read_only_root=True)
+
+    def verify(self, instance: Instance) -> str | None:
+        done = instance.run(["sh"], stdin=_TRY, check=False)
+        lines = (done.text + done.error_text).strip().splitlines()
+        return lines[0] if lines else None

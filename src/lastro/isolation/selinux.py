@@ -1,0 +1,36 @@
+"""Mandatory access control by SELinux, with the type that container-selinux gives every container: container_t.
+
+Written after the documentation of the OCI and of Docker; it has not been run on a host with SELinux yet."""
+
+from __future__ import annotations
+
+from lastro.isolation.base import Isolation, Profile
+from lastro.platforms.base import Availability, Instance, InstanceSpec, Platform
+from lastro.testbed import Testbed
+
+TYPE = "container_t"
+_ENFORCE = "/sys/fs/selinux/enforce"
+
+
+class SELinux(Isolation):
+    name = "selinux"
+    summary = "access control by SELinux, with the usual type of containers (container_t)"
+
+    def apply(self, spec: InstanceSpec, profile: Profile | None) -> InstanceSpec:
+        return spec.with_security(selinux=TYPE)
+
+    def verify(self, instance: Instance) -> str | None:
+        label = instance.run(["cat", "/proc/self/attr/current"], check=False).text.strip("\0\n ")
+        return None if f":{TYPE}:" in label else f"the label of its processes is {label or 'empty'!r}"
+
+    def probe(self, testbed: Testbed, platform: Platform) -> Availability:
+        try:
+            mode = testbed.host.read_text(_ENFORCE).strip()
+        except OSError:
+            return Availability(
+                "this host's kernel runs without SELinux",
+                "boot a distribution that has it (Fedora, RHEL, Alma), with the package container-selinux",
+            )
+        if mode != "1":
+            return Availability("SELinux is permissive on this host: it logs and denies nothing", "setenforce 1")
+        return super().probe(testbed, platform)
