@@ -25,7 +25,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Sequence
 
-
 _LONG_WORD = 120
 
 

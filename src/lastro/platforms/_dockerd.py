@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from lastro.errors import PlatformError, Unavailable
-from lastro.host.base import Process
+from lastro.host.base import Host, Process
 from lastro.host.ledger import NETNS_DIR
 from lastro.testbed import Testbed
 
@@ -48,7 +48,9 @@ class Daemon:
         host.write_text(str(self._run_dir / "client" / "config.json"), "{}")
         # Not the user's /etc/docker/daemon.json. Newer versions keep images in containerd unless told otherwise, and
         # have no storage drivers then.
-        settings = {"features": {"containerd-snapshotter": False}, "runtimes": dict(self._runtimes)}
+        settings: dict[str, Any] = {"features": {"containerd-snapshotter": False}, "runtimes": dict(self._runtimes)}
+        if _has_selinux(host):
+            settings["selinux-enabled"] = True  # so that an instance can have a label; others are told to have none
         host.write_text(str(self._run_dir / "daemon.json"), json.dumps(settings, indent=1))
         groups.make(host, self.cgroup)
         script = _HIDE_CONTAINERD + (f"umount {self._hide}; " if self._hide else "") + 'exec "$0" "$@"'
@@ -105,3 +107,11 @@ class Daemon:
         # A killed dockerd takes containerd with it; as long as nobody has reaped that, the next would wait for it.
         self._testbed.host.run(["rm", "-f", str(self._run_dir / "exec" / "containerd" / "containerd.pid")])
         self.start()
+
+
+def _has_selinux(host: Host) -> bool:
+    try:
+        host.read_text("/sys/fs/selinux/enforce")
+    except OSError:
+        return False
+    return True
