@@ -43,7 +43,7 @@ class Security:
     """What an instance may not do. None and False: not confined by that mechanism.
 
     `capabilities` are added to a container's usual ones, such as CAP_NET_ADMIN; with `drop_capabilities` they are all
-    that it has. `user_namespace`: id 0 inside is none of the host's root's, and rules over the network namespace inside.
+    that it has. `user_namespace`: id 0 inside is not the host's root, and rules over the network namespace inside.
     `read_only_root`: all of it but /tmp and /run, in memory, and /var/tmp, which stays on the instance's own disk.
     `prefix` is put before every command: what confines itself and then becomes the command."""
 
