@@ -10,10 +10,10 @@ from lastro.platforms.base import Instance, InstanceSpec
 _WRITABLE = ("/tmp", "/run", "/var/tmp")
 _TRY = """LC_ALL=C; export LC_ALL
 for place in / /etc /usr/bin /var; do
-  if mkdir "$place/lastro-probe" 2>/dev/null; then rmdir "$place/lastro-probe"; echo "$place can be written"; fi
-  case $(mkdir "$place/lastro-probe" 2>&1) in
+  words=$(mkdir "$place/lastro-probe" 2>&1) && { rmdir "$place/lastro-probe"; echo "$place can be written"; continue; }
+  case $words in
     *'Read-only file system'*) ;;
-    *) echo "$place is not read-only";;
+    *) echo "$place is not read-only: $words";;
   esac
 done
 for place in WRITABLE; do

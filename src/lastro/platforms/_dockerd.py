@@ -11,6 +11,7 @@ from typing import Any
 from lastro.errors import PlatformError, Unavailable
 from lastro.host.base import Host, Process
 from lastro.host.ledger import NETNS_DIR
+from lastro.platforms._container import FIRST_ID, N_IDS
 from lastro.testbed import Testbed
 
 _START_TRIES = 30  # of about a second each
@@ -19,18 +20,31 @@ _IMPORT_TIMEOUT_S = 600.0
 # dockerd uses the host's containerd wherever it finds its socket, and the user's containers with it. In a mount
 # namespace of its own the place is empty, so dockerd starts a containerd of its own, whose files go with it.
 _HIDE_CONTAINERD = "mkdir -p /run/containerd; mount -t tmpfs tmpfs /run/containerd; "
+# A daemon shifts the ids of all its containers or of none, by the ranges that two files of the host's give to a user.
+# In a mount namespace of its own they give one of ours to a user that every distribution has.
+_REMAPPED = "daemon"
+_SUBORDINATE = ("/etc/subuid", "/etc/subgid")
 
 
 class Daemon:
-    """Not running until `start`. `hide` is a mount that neither the daemon nor its runtimes shall see."""
+    """Not running until `start`. `hide` is a mount that neither the daemon nor its runtimes shall see.
+
+    `remapped`: its containers are in user namespaces."""
 
     def __init__(
-        self, testbed: Testbed, name: str, *, storage: str, runtimes: Mapping[str, Any], hide: str | None = None
+        self,
+        testbed: Testbed,
+        name: str,
+        *,
+        storage: str,
+        runtimes: Mapping[str, Any],
+        hide: str | None = None,
+        remapped: bool = False,
     ) -> None:
         self.data_root = testbed.session.ledger.state / name
         self.cgroup = f"{testbed.session.cgroup}/{name}-daemon"
         self.storage = storage
-        self._testbed, self._runtimes, self._hide = testbed, runtimes, hide
+        self._testbed, self._runtimes, self._hide, self._remapped = testbed, runtimes, hide, remapped
         self._run_dir = testbed.run_dir / name
         self._socket = f"unix://{self._run_dir}/socket"
         self.client = ("docker", "--config", str(self._run_dir / "client"), "--host", self._socket)
@@ -51,14 +65,17 @@ class Daemon:
         settings: dict[str, Any] = {"features": {"containerd-snapshotter": False}, "runtimes": dict(self._runtimes)}
         if _has_selinux(host):
             settings["selinux-enabled"] = True  # so that an instance can have a label; others are told to have none
+        script = _HIDE_CONTAINERD + (f"umount {self._hide}; " if self._hide else "")
+        if self._remapped:
+            settings["userns-remap"] = f"{_REMAPPED}:{_REMAPPED}"
+            script += self._give_ids()
         host.write_text(str(self._run_dir / "daemon.json"), json.dumps(settings, indent=1))
         groups.make(host, self.cgroup)
-        script = _HIDE_CONTAINERD + (f"umount {self._hide}; " if self._hide else "") + 'exec "$0" "$@"'
         self._process = host.spawn(
             [
                 *groups.entering(self.cgroup),
                 "nsenter", f"--net={NETNS_DIR / self._testbed.dut}", "unshare", "--mount", "--propagation", "slave",
-                "sh", "-ec", script,
+                "sh", "-ec", f'{script}exec "$0" "$@"',
                 "dockerd", "--config-file", str(self._run_dir / "daemon.json"), "--host", self._socket,
                 "--data-root", str(self.data_root), "--exec-root", str(self._run_dir / "exec"),
                 "--pidfile", str(self._run_dir / "pid"), "--exec-opt", "native.cgroupdriver=cgroupfs",
@@ -68,6 +85,16 @@ class Daemon:
             ]
         )  # fmt: skip
         self._wait()
+
+    def _give_ids(self) -> str:
+        """Lines that put ranges of ours in the place of the host's. Raises: Unavailable where it has no such files."""
+        mine, lines = self._run_dir / "ids", ""
+        self._testbed.host.write_text(str(mine), f"{_REMAPPED}:{FIRST_ID}:{N_IDS}\n")
+        for file in _SUBORDINATE:
+            if self._testbed.host.run(["test", "-e", file], check=False).returncode != 0:
+                raise Unavailable(f"this host has no {file}, where Docker looks for the ids to use", f"touch {file}")
+            lines += f"mount --bind {mine} {file}; "
+        return lines
 
     def _wait(self) -> None:
         assert self._process is not None

@@ -5,6 +5,7 @@ The user's own Docker, its images, networks and firewall rules are never touched
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -36,7 +37,7 @@ class Docker(Platform):
     name = "docker"
     summary = "Docker containers, by a private daemon that leaves the user's own alone"
     version_argv = ("dockerd", "--version")
-    confines = frozenset({"apparmor", "drop_capabilities", "read_only_root", "seccomp", "selinux"})
+    confines = frozenset({"apparmor", "drop_capabilities", "read_only_root", "seccomp", "selinux", "user_namespace"})
     options = (
         Setting("storage", "overlay2", "what keeps images and containers", choices=_STORAGE),
         Setting("runtime", "runc", "what makes containers", choices=("runc", *_PROGRAMS)),
@@ -44,34 +45,45 @@ class Docker(Platform):
 
     def __init__(self, **chosen: Level) -> None:
         super().__init__(**chosen)
-        self._daemon: Daemon | None = None
-
-    @property
-    def daemon(self) -> Daemon:
-        assert self._daemon is not None, "prepare the platform first"
-        return self._daemon
+        self._daemons: dict[bool, Daemon] = {}  # by whether they put instances into user namespaces
+        self._starting = threading.Lock()
 
     @contextmanager
     def prepare(self, testbed: Testbed) -> Iterator[None]:
         """The daemon and the image: started and imported once. The data root is kept between campaigns, as a cache."""
-        assert self._daemon is None, "one daemon for one object: prepare it once"
+        assert not self._daemons, "one daemon for one object: prepare it once"
+        try:
+            self._daemon(testbed, remapped=False)
+            yield
+        finally:
+            for daemon in self._daemons.values():
+                daemon.stop()
+            self._daemons.clear()
+
+    def _daemon(self, testbed: Testbed, *, remapped: bool) -> Daemon:
+        """The one that runs, with the image; started when it is not, or not any more."""
+        with self._starting:
+            if remapped not in self._daemons:
+                self._daemons[remapped] = self._new_daemon(testbed, remapped)
+            daemon = self._daemons[remapped]
+            if not daemon.alive():
+                daemon.restart()
+                daemon.import_image()
+                self.own_cgroups = tuple({*self.own_cgroups, daemon.cgroup})
+            return daemon
+
+    def _new_daemon(self, testbed: Testbed, remapped: bool) -> Daemon:
         storage, runtime = str(self.chosen["storage"]), str(self.chosen["runtime"])
-        self._daemon = Daemon(
+        options = [str(self.chosen[o.name]) for o in self.options if self.chosen[o.name] != o.default]
+        return Daemon(
             testbed,
             # Daemons that are alive at once cannot share a data root: each set of options has its own.
-            "-".join(["docker", *(str(self.chosen[o.name]) for o in self.options if self.chosen[o.name] != o.default)]),
+            "-".join(["docker", *options, *(["remapped"] if remapped else [])]),
             storage=storage,
             runtimes=self._runtimes(testbed, runtime),
             hide=second_tree(testbed) if runtime == "crun" else None,
+            remapped=remapped,
         )
-        self.own_cgroups = (self._daemon.cgroup,)
-        try:
-            self._daemon.start()
-            self._daemon.import_image()
-            yield
-        finally:
-            self._daemon.stop()
-            self._daemon = None
 
     def _runtimes(self, testbed: Testbed, runtime: str) -> dict[str, Any]:
         """What the daemon must be told of a runtime that it does not bring. Raises: Unavailable without it."""
@@ -83,34 +95,27 @@ class Docker(Platform):
             raise Unavailable(f"this host has no program '{program}'", remedy)
         return {runtime: {"path": found}}
 
-    def _end_orphan(self, testbed: Testbed, cgroup: str) -> None:
-        """A container outlives a killed daemon, and would disturb the trials after it."""
-        if not self.daemon.alive():
-            testbed.cgroups.remove(cgroup)
-
     @contextmanager
     def start(self, testbed: Testbed, spec: InstanceSpec) -> Iterator[Instance]:
         self.require_confinement(spec)
-        if not self.daemon.alive():
-            self.daemon.restart()
+        daemon = self._daemon(testbed, remapped=spec.security.user_namespace)
         netns = testbed.session.netns_name(spec.name)
         with ExitStack() as stack:
             stack.enter_context(testbed.session.owned("netns", netns))  # first: it refuses a name that is in use
-            stack.callback(self._remove, testbed, spec.name)
+            stack.callback(testbed.host.run, [*daemon.client, "rm", "--force", "--volumes", spec.name], check=False)
             try:
-                container = testbed.host.run(self._run_argv(testbed, spec)).text.strip()
+                container = testbed.host.run([*daemon.client, *self._run_argv(testbed, spec)]).text.strip()
             except CommandFailed as error:
                 raise PlatformError(f"docker did not start instance {spec.name}: {error.message}") from error
             cgroup = f"{testbed.session.cgroup}/{container}"
-            stack.callback(self._end_orphan, testbed, cgroup)
-            pid = f"$({' '.join(self.daemon.client)} inspect --format '{{{{.State.Pid}}}}' {spec.name})"
+            stack.callback(_end_orphan, testbed, daemon, cgroup)
+            pid = f"$({' '.join(daemon.client)} inspect --format '{{{{.State.Pid}}}}' {spec.name})"
             testbed.host.run(["sh", "-ec", f"ip netns attach {netns} {pid}"])
             testbed.cgroups.complete(testbed.host, cgroup, spec.resources)
-            yield DockerInstance(testbed, spec, self.daemon.client, netns=netns, cgroup=cgroup)
+            yield DockerInstance(testbed, spec, daemon.client, netns=netns, cgroup=cgroup)
 
     def _run_argv(self, testbed: Testbed, spec: InstanceSpec) -> list[str]:
-        argv = [*self.daemon.client, "run", "--detach", "--name", spec.name, "--hostname", spec.role]
-        argv += ["--network", "none"]
+        argv = ["run", "--detach", "--name", spec.name, "--hostname", spec.role, "--network", "none"]
         argv += ["--runtime", str(self.chosen["runtime"])]
         argv += ["--cgroup-parent", testbed.session.cgroup]
         argv += [f"--sysctl={key}={value}" for key, value in spec.sysctls.items()]
@@ -125,12 +130,15 @@ class Docker(Platform):
         testbed.host.write_text(str(file), json.dumps(spec.security.seccomp))
         return str(file)
 
-    def _remove(self, testbed: Testbed, name: str) -> None:
-        testbed.host.run([*self.daemon.client, "rm", "--force", "--volumes", name], check=False)
-
     def residuals(self, testbed: Testbed) -> dict[str, str]:
         storage = str(self.chosen["storage"])
-        return {"root filesystem": storage, "instance's disk": str(self.daemon.data_root / storage)}
+        return {"root filesystem": storage, "instance's disk": str(self._daemons[False].data_root / storage)}
+
+
+def _end_orphan(testbed: Testbed, daemon: Daemon, cgroup: str) -> None:
+    """A container outlives a killed daemon, and would disturb the trials after it."""
+    if not daemon.alive():
+        testbed.cgroups.remove(cgroup)
 
 
 def _confinement(security: Security) -> list[str]:
