@@ -16,8 +16,9 @@ help:  ## Show what can be made
 
 install: $(VENV)/.installed  ## Install Debian packages and the virtual environment with lastro
 
-$(VENV)/.installed: pyproject.toml constraints.txt tools/install-packages
+$(VENV)/.installed: pyproject.toml constraints.txt tools/install-packages tools/build-gvisor
 	tools/install-packages $(PACKAGES)
+	tools/build-gvisor
 	tools/make-venv $(VENV)
 	touch $@
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -13,10 +14,14 @@ import pytest
 
 from lastro import registry
 from lastro.errors import TrialError
+from lastro.host.cgroups import Resources
+from lastro.platforms.base import Instance
 from lastro.scenarios.base import PlatformPool
 from lastro.testbed import Testbed
 from lastro.testing import PlatformContract, Subject
-from lastro.testing.subject import live
+from lastro.testing.network import reaches
+from lastro.testing.subject import MIB, live, status
+from lastro.testing.world import DOCKERS_CAPABILITIES
 
 pytestmark = pytest.mark.root
 
@@ -32,6 +37,43 @@ class TestRunc(PlatformContract):
 
 class TestCrun(PlatformContract):
     platform = "crun"
+
+
+class TestGvisor(PlatformContract):
+    """Its kernel is a process of the host's: what differs by that is said here, test by test."""
+
+    platform = "gvisor"
+    shares_kernel = False
+    own_nftables = False
+
+    def test_there_is_no_network_before_links_are_attached(self, instance: Instance) -> None:
+        """Its routes of the loopback are in the main table."""
+        assert [link["ifname"] for link in json.loads(instance.run(["ip", "-j", "link"]).text)] == ["lo"]
+        routes = instance.run(["ip", "route"]).text.splitlines()
+        assert [route for route in routes if " dev lo " not in route] == []
+        assert not reaches(instance, "198.18.0.1")
+
+    def test_a_container_has_dockers_usual_capabilities_and_no_more(self, instance: Instance) -> None:
+        assert int(status(instance)["CapEff"], 16) == DOCKERS_CAPABILITIES
+
+    def test_a_memory_hog_dies_alone(self, subject: Subject) -> None:
+        """To the host all of its memory is one kernel's: the whole instance is ended, and no other."""
+        with (
+            subject.start("victim") as victim,
+            subject.start("hog", resources=Resources(memory_bytes=64 * MIB)) as hog,
+        ):
+            bystander = victim.spawn(["sleep", "86397"])
+            assert hog.run(["tail", "/dev/zero"], check=False, timeout_s=60).returncode != 0
+            assert hog.run(["true"], check=False).returncode != 0
+            assert bystander.alive()
+            assert victim.run(["echo", "alive"]).text == "alive\n"
+
+    def test_written_bytes_are_counted(self, subject: Subject) -> None:
+        """It writes through the host's page cache whatever it is asked: the counters of a disk come too late."""
+        with subject.start() as instance:
+            before = instance.written_bytes()
+            instance.run(["dd", "if=/dev/zero", "of=/var/tmp/file", "bs=1M", "count=8", "oflag=direct"])
+            assert 8 * MIB <= instance.written_bytes() - before < 24 * MIB
 
 
 class TestDocker(PlatformContract):

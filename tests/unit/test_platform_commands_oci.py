@@ -9,11 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from lastro.errors import PlatformError, Unavailable
+from lastro.errors import CommandTimeout, PlatformError, Unavailable
+from lastro.functions.base import Counted
+from lastro.functions.base import Path as FlowPath
+from lastro.functions.dpi import Dpi
+from lastro.functions.firewall import Firewall
+from lastro.functions.none import Forwarding
 from lastro.host.base import Completed
-from lastro.platforms.base import InstanceSpec
+from lastro.platforms.base import InstanceSpec, Port
 from lastro.platforms.crun import Crun
 from lastro.platforms.docker import Docker
+from lastro.platforms.gvisor import Gvisor
 from lastro.platforms.runc import Runc
 
 from .recording import RecordingHost, answer, recording_testbed
@@ -66,7 +72,7 @@ def test_a_tree_of_version_2_without_controllers_is_let_be(tmp_path: Path) -> No
     host = RecordingHost()
     testbed = recording_testbed(host, tmp_path)
     host.files[f"{testbed.cgroups.root}/unified/cgroup.controllers"] = "\n"
-    assert Crun().runtime_argv(testbed)[0] == "crun"
+    assert Crun().runtime_argv(testbed, SPEC)[0] == "crun"
 
 
 def test_a_runtime_that_fails_is_quoted(tmp_path: Path) -> None:
@@ -79,6 +85,73 @@ def test_a_runtime_that_fails_is_quoted(tmp_path: Path) -> None:
         pass
     found = Crun().probe(testbed)
     assert not found and found.reason and "crun: no room" in found.reason
+
+
+def test_gvisor_starts_once_it_has_its_links(tmp_path: Path) -> None:
+    host = RecordingHost(programs=("runsc",))
+    testbed = recording_testbed(host, tmp_path)
+    spec = InstanceSpec("one", "probe", ports=("eth0",), sysctls={"net.ipv4.ip_forward": "1"})
+    runsc = [
+        "runsc", "--root", f"{testbed.run_dir}/one/runsc", "--platform=ptrace",
+        "--net-raw", "--gso=false", "--overlay2=none", "--oci-seccomp",
+    ]  # fmt: skip
+    platform = Gvisor(platform="ptrace")
+    with platform.prepare(testbed), platform.start(testbed, spec) as instance:
+        assert not [argv for argv in host.commands if "runsc" in argv[-1]]
+        instance.plug([Port(instance, "eth0", "198.18.0.1/24", ("198.18.1.0/24 via 198.18.0.2",))], {})
+        assert instance.wrap(["true"]) == [*runsc, "exec", "one", "true"]
+    kinds = [
+        next((word for word in ("-batch", "run --detach", " delete ") if word in " ".join(a)), "")
+        for a in host.commands
+    ]
+    assert [kind for kind in kinds if kind] == ["-batch", "run --detach", " delete "]
+    start = after_mount(host.command("run --detach")[-1])
+    assert start.startswith(shlex.join([*runsc, "run", "--detach"]))
+    assert host.commands[kinds.index("run --detach") + 1] == [*runsc, "exec", "one", "sh", "-e"]
+
+
+def test_gvisor_without_ports_starts_at_once(tmp_path: Path) -> None:
+    host = RecordingHost()
+    with Gvisor().start(recording_testbed(host, tmp_path), SPEC):
+        assert host.command("run --detach")
+
+
+def test_without_runsc_gvisor_says_how_to_get_it(tmp_path: Path) -> None:
+    testbed = recording_testbed(RecordingHost(), tmp_path)
+    with pytest.raises(Unavailable, match="no program 'runsc'") as caught, Gvisor().prepare(testbed):
+        pass
+    assert caught.value.hint and "tools/build-gvisor" in caught.value.hint
+
+
+def test_a_way_to_catch_system_calls_that_hangs_has_a_reason_and_a_remedy(tmp_path: Path) -> None:
+    def hangs(argv: Sequence[str]) -> Completed | None:
+        if "--detach" in argv[-1]:
+            raise CommandTimeout(argv, 20)
+        return None
+
+    found = Gvisor(platform="kvm").probe(recording_testbed(RecordingHost(hangs), tmp_path))
+    assert found.reason == "runsc did not start instance probe-gvisor within 20 s"
+    assert found.remedy and "systrap" in found.remedy
+
+
+def test_where_there_is_no_nftables_links_tell_what_crossed(tmp_path: Path) -> None:
+    def counted(name: str, rx: int, tx: int) -> dict[str, object]:
+        return {
+            "ifname": name,
+            "stats64": {way: {"packets": n, "bytes": 100 * n} for way, n in (("rx", rx), ("tx", tx))},
+        }
+
+    links = json.dumps([counted("in0", 30, 20), counted("out0", 20, 28)])
+    host = RecordingHost(lambda argv: answer(links) if "link" in argv else None)
+    path, spec = FlowPath(), InstanceSpec("one", "function")
+    with Gvisor().start(recording_testbed(host, tmp_path), spec) as instance:
+        with Forwarding().installed(instance, path):
+            assert Forwarding().counters(instance, path) == {"crossed": Counted(28, 2800)}
+        with pytest.raises(Unavailable, match="'firewall' needs nftables"), Firewall().installed(instance, path):
+            pass
+        with pytest.raises(Unavailable, match="'dpi' needs nftables"), Dpi().installed(instance, path):
+            pass
+    assert not [argv for argv in host.commands if "nft" in argv]
 
 
 # Docker

@@ -15,6 +15,7 @@ from lastro.functions._path import Path
 from lastro.platforms.base import Instance
 
 _TABLE = "ip lastro"
+_USUAL_PATH = Path()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +63,19 @@ class Function(ABC):
             with self._click_running(instance, path):
                 yield
         else:
-            instance.run(["nft", "-f", "-"], stdin=self.ruleset(path))
-            for step in self.more_steps(path):
-                instance.run(step.argv, stdin=step.stdin)
+            self._load(instance, path)
             yield
+
+    def _load(self, instance: Instance, path: Path) -> None:
+        if instance.has_nftables:
+            instance.run(["nft", "-f", "-"], stdin=self.ruleset(path))
+        elif self.rules(path) or self.more_steps(path):
+            raise Unavailable(
+                f"function '{self.name}' needs nftables, which the kernel of this platform does not have",
+                'compare plain forwarding on it: function = "none"',
+            )
+        for step in self.more_steps(path):
+            instance.run(step.argv, stdin=step.stdin)
 
     def ruleset(self, path: Path) -> str:
         """The whole table. `crossed` witnesses every packet that the kernel forwards from the inside to the outside."""
@@ -96,8 +106,10 @@ class Function(ABC):
         finally:
             process.stop()
 
-    def counters(self, instance: Instance) -> dict[str, Counted]:
+    def counters(self, instance: Instance, path: Path = _USUAL_PATH) -> dict[str, Counted]:
         """What each named counter of the function has seen; empty where none can be read (Click, a dead instance)."""
+        if not instance.has_nftables:
+            return {"crossed": _carried(instance, path)}
         done = instance.run(["nft", "-j", "list", "counters", "table", *_TABLE.split()], check=False)
         try:
             items = json.loads(done.text)["nftables"]
@@ -105,6 +117,13 @@ class Function(ABC):
             return {counter["name"]: Counted(counter["packets"], counter["bytes"]) for counter in found}
         except (ValueError, KeyError, TypeError):
             return {}
+
+
+def _carried(instance: Instance, path: Path) -> Counted:
+    """What has come in at the inside and gone out at the outside, as far as the links' own counters can tell."""
+    stats = {link["ifname"]: link["stats64"] for link in instance.links()}
+    come, gone = stats[path.inside]["rx"], stats[path.outside]["tx"]
+    return Counted(min(come["packets"], gone["packets"]), min(come["bytes"], gone["bytes"]))
 
 
 __all__ = ["Counted", "Function", "Path", "Step"]

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
 
-from lastro.errors import CommandFailed, PlatformError
+from lastro.errors import CommandFailed, CommandTimeout, PlatformError
 from lastro.host.cgroups import Resources
 from lastro.host.ledger import NETNS_DIR
 from lastro.image import rootfs
@@ -40,25 +40,57 @@ _STOP_TRIES = 200
 
 
 class OciInstance(Instance):
+    """A container, or what will be one when `launch` has started it. `runtime` is how its command lines begin."""
+
+    launch_timeout_s: ClassVar[float] = 60.0
+
     def __init__(
-        self, testbed: Testbed, spec: InstanceSpec, runtime: Sequence[str], *, netns: str, cgroup: str
+        self, testbed: Testbed, spec: InstanceSpec, program: str, runtime: Sequence[str], *, netns: str, cgroup: str
     ) -> None:
         super().__init__(testbed, spec, netns=netns, cgroup=cgroup)
-        self._runtime = tuple(runtime)
+        self.program, self._runtime = program, tuple(runtime)
+        self._bundle, self._scratch = testbed.run_dir / spec.name, testbed.scratch_dir / spec.name
 
     def wrap(self, argv: Sequence[str]) -> list[str]:
         return [*self._runtime, "exec", self.spec.name, *argv]
+
+    def launch(self) -> None:
+        """Raises: PlatformError when it does not start."""
+        host, name = self.testbed.host, self.spec.name
+        config = oci_config(self.spec, self.netns, self.cgroup)
+        host.write_text(str(self._bundle / "config.json"), json.dumps(config, indent=1))
+        script = _start_script(self._runtime, self.spec, self.testbed, self._bundle, self._scratch)
+        try:
+            host.run(["sh", "-ec", script], timeout_s=self.launch_timeout_s)
+            if self.spec.security.user_namespace:
+                attach = (
+                    f"ip netns attach {self.netns} $(cat {self._bundle}/pid); exec ip -n {self.netns} link set lo up"
+                )
+                host.run(["sh", "-ec", attach])
+        except CommandFailed as error:
+            raise PlatformError(f"{self.program} did not start instance {name}: {error.message}") from error
+        except CommandTimeout as error:
+            limit = f"within {self.launch_timeout_s:g} s"
+            raise PlatformError(f"{self.program} did not start instance {name} {limit}") from error
+        self.testbed.cgroups.complete(host, self.cgroup, self.spec.resources)
+
+    def end(self) -> None:
+        script = _stop_script(self._runtime, self.spec.name, self._bundle)
+        self.testbed.host.run(["sh", "-c", script], check=False)
 
 
 class OciPlatform(Platform):
     """A runtime is a `binary` that knows `run`, `exec` and `delete` as runc does.
 
-    `runtime_argv` is how its command lines begin."""
+    `runtime_argv` is how its command lines for an instance begin.
+    `takes_links_at_start`: what is plugged in later, it never sees."""
 
     binary: ClassVar[str]
+    instance_type: ClassVar[type[OciInstance]] = OciInstance
+    takes_links_at_start: ClassVar[bool] = False
     confines = frozenset({"apparmor", "drop_capabilities", "read_only_root", "seccomp", "selinux", "user_namespace"})
 
-    def runtime_argv(self, testbed: Testbed) -> tuple[str, ...]:
+    def runtime_argv(self, testbed: Testbed, spec: InstanceSpec) -> tuple[str, ...]:
         return (self.binary, "--root", str(testbed.run_dir / self.binary))
 
     @contextmanager
@@ -66,22 +98,16 @@ class OciPlatform(Platform):
         self.require_confinement(spec)
         bundle, scratch = testbed.run_dir / spec.name, testbed.scratch_dir / spec.name
         cgroup = f"{testbed.session.cgroup}/{spec.name}"
-        runtime = self.runtime_argv(testbed)
         with ExitStack() as stack:
             netns = stack.enter_context(_netns(testbed, spec))
             for kind, name in (("directory", bundle), ("directory", scratch), ("cgroup", cgroup)):
                 stack.enter_context(testbed.session.owned(kind, str(name)))
-            testbed.host.write_text(str(bundle / "config.json"), json.dumps(oci_config(spec, netns, cgroup), indent=1))
-            stack.callback(testbed.host.run, ["sh", "-c", _stop_script(runtime, spec.name, bundle)], check=False)
-            try:
-                testbed.host.run(["sh", "-ec", _start_script(runtime, spec, testbed, bundle, scratch)])
-                if spec.security.user_namespace:
-                    script = f"ip netns attach {netns} $(cat {bundle}/pid); exec ip -n {netns} link set lo up"
-                    testbed.host.run(["sh", "-ec", script])
-            except CommandFailed as error:
-                raise PlatformError(f"{self.binary} did not start instance {spec.name}: {error.message}") from error
-            testbed.cgroups.complete(testbed.host, cgroup, spec.resources)
-            yield OciInstance(testbed, spec, runtime, netns=netns, cgroup=cgroup)
+            runtime = self.runtime_argv(testbed, spec)
+            instance = self.instance_type(testbed, spec, self.binary, runtime, netns=netns, cgroup=cgroup)
+            stack.callback(instance.end)
+            if not (self.takes_links_at_start and spec.ports):
+                instance.launch()
+            yield instance
 
     def residuals(self, testbed: Testbed) -> dict[str, str]:
         return {"root filesystem": "overlay", "instance's disk": str(testbed.scratch_dir.parent)}

@@ -113,10 +113,12 @@ class Instance(ABC):
 
     `cgroup` is the group that holds all of it, so that its use can be read from outside.
     `takes_taps`: its links end in a tap in the DUT's namespace rather than in an interface of its own namespace.
-    `shares_kernel`: it runs on the host's kernel, so nftables, clocks and processes are the host's."""
+    `shares_kernel`: it runs on the host's kernel, so nftables, clocks and processes are the host's.
+    `has_nftables`: its kernel takes rules of nftables."""
 
     takes_taps: ClassVar[bool] = False
     shares_kernel: ClassVar[bool] = True
+    has_nftables: ClassVar[bool] = True
 
     def __init__(self, testbed: Testbed, spec: InstanceSpec, *, netns: str, cgroup: str) -> None:
         self.testbed, self.spec, self.netns, self.cgroup = testbed, spec, netns, cgroup

@@ -7,6 +7,7 @@ looks anew each time. Run for real: crun 1.8.1 on such a host."""
 from __future__ import annotations
 
 from lastro.platforms._oci import OciPlatform, second_tree
+from lastro.platforms.base import InstanceSpec
 from lastro.testbed import Testbed
 
 
@@ -16,8 +17,8 @@ class Crun(OciPlatform):
     version_argv = ("crun", "--version")
     binary = "crun"
 
-    def runtime_argv(self, testbed: Testbed) -> tuple[str, ...]:
-        runtime = super().runtime_argv(testbed)
+    def runtime_argv(self, testbed: Testbed, spec: InstanceSpec) -> tuple[str, ...]:
+        runtime = super().runtime_argv(testbed, spec)
         tree = second_tree(testbed)
         if tree is None:
             return runtime

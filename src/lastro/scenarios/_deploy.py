@@ -44,7 +44,7 @@ class Chain:
 
     def counted(self) -> dict[str, Counted]:
         """What the function's own counters have seen."""
-        return self.function.counters(self.instances["function"])
+        return self.function.counters(self.instances["function"], self.path)
 
 
 @contextmanager

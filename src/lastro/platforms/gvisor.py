@@ -1,0 +1,81 @@
+"""Containers on gVisor: a kernel in user space, with a network stack of its own, started by runsc as an OCI runtime.
+
+When it starts, the network stack takes the links, addresses and routes of its namespace over, and answers for them in
+the place of the host's kernel; links that come later it never sees. It forwards, but has neither nftables nor most
+settings of Linux's network. Run for real: runsc of September 2026, systrap and ptrace; kvm was tried without success
+on a host whose /dev/kvm runs no guests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from lastro.errors import PlatformError, Unavailable
+from lastro.platforms._oci import OciInstance, OciPlatform
+from lastro.platforms.base import InstanceSpec, Port, Tap
+from lastro.study.model import Setting
+from lastro.testbed import Testbed, set_sysctls
+
+# Segments as long as the link's frames: its stack does not forward the long ones that a host's offloads make of many.
+# Raw sockets are for ping. Without an overlay of its own, what is written lies on the disk as it does on runc.
+RUNSC_FLAGS = ("--net-raw", "--gso=false", "--overlay2=none", "--oci-seccomp")
+# The host's kernel has no part in the links that it has handed over: no forwarding, no neighbour discovery.
+_BEHIND = {"net.ipv4.ip_forward": "0", "net.ipv6.conf.all.disable_ipv6": "1", "net.ipv6.conf.default.disable_ipv6": "1"}
+
+
+class GvisorInstance(OciInstance):
+    shares_kernel = False
+    has_nftables = False
+    launch_timeout_s = 20.0  # a platform that does not work here may wait for ever
+
+    def plug(self, ports: Sequence[Port], taps: Mapping[str, Tap]) -> None:
+        set_sysctls(self.testbed.host, self.netns, _BEHIND)
+        super().plug(ports, taps)
+        self.launch()
+
+    def launch(self) -> None:
+        try:
+            super().launch()
+        except PlatformError as error:
+            usual = "--platform=systrap" in self._runtime
+            raise PlatformError(error.message, None if usual else "systrap is what works on any host") from error
+        if self.spec.sysctls:
+            self.set_sysctls(self.spec.sysctls)
+
+    def set_sysctls(self, values: Mapping[str, str]) -> None:
+        files = {"/proc/sys/" + key.replace(".", "/"): value for key, value in values.items()}
+        lines = [f"[ ! -e {file} ] || echo {value} > {file}" for file, value in files.items()]
+        self.testbed.host.run(self.wrap(["sh", "-e"]), stdin="\n".join(lines) + "\n")
+
+
+class Gvisor(OciPlatform):
+    name = "gvisor"
+    summary = "containers on gVisor, a kernel in user space with a network stack of its own"
+    version_argv = ("runsc", "--version")
+    binary = "runsc"
+    instance_type = GvisorInstance
+    takes_links_at_start = True
+    confines = frozenset({"drop_capabilities", "read_only_root", "seccomp"})
+    options = (Setting("platform", "systrap", "how it catches system calls", choices=("systrap", "ptrace", "kvm")),)
+
+    def runtime_argv(self, testbed: Testbed, spec: InstanceSpec) -> tuple[str, ...]:
+        # A root for each: in a common one, runsc takes `many-1` for an abbreviation of `many-10` as well.
+        root = testbed.run_dir / spec.name / "runsc"
+        return (self.binary, "--root", str(root), f"--platform={self.chosen['platform']}", *RUNSC_FLAGS)
+
+    @contextmanager
+    def prepare(self, testbed: Testbed) -> Iterator[None]:
+        if testbed.host.which(self.binary) is None:
+            raise Unavailable(
+                "this host has no program 'runsc'",
+                "install it from gvisor.dev, or put a Go toolchain on this host and run tools/build-gvisor",
+            )
+        yield
+
+    def residuals(self, testbed: Testbed) -> dict[str, str]:
+        return {
+            **super().residuals(testbed),
+            "segmentation offloads": "off in gVisor's stack (--gso=false)",
+            "network settings": "of those asked for, gVisor's stack has ip_forward alone",
+            "direct writes": "through the host's page cache",
+        }
