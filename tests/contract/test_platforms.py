@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from lastro.testing import PlatformContract, Subject
 from lastro.testing.network import reaches
 from lastro.testing.subject import MIB, live, status
 from lastro.testing.world import DOCKERS_CAPABILITIES
+from lastro.testing.subject import MIB, live
 
 pytestmark = pytest.mark.root
 
@@ -88,8 +90,31 @@ class TestNspawn(PlatformContract):
     platform = "nspawn"
 
 
+class Machine(PlatformContract):
+    """A guest has a kernel of its own; smaller than this, that kernel does not boot."""
+
+    shares_kernel = False
+    small_memory_bytes = 160 * MIB
+    many = 3
+
+
+class TestQemuTcg(Machine):
+    platform = "qemu-tcg"
+
+
+class TestQemuTcgEmulated(Machine):
+    platform = "qemu-tcg:disk=ahci,nic=e1000"
+
+
+def _contracts(base: type[PlatformContract]) -> Iterator[type[PlatformContract]]:
+    for cls in base.__subclasses__():
+        yield from _contracts(cls)
+        if hasattr(cls, "platform"):
+            yield cls
+
+
 def _tested() -> set[str]:
-    return {cls.platform.partition(":")[0] for cls in PlatformContract.__subclasses__()}
+    return {cls.platform.partition(":")[0] for cls in _contracts(PlatformContract)}
 
 
 def test_what_cannot_run_here_says_so_with_a_remedy(pool: PlatformPool) -> None:

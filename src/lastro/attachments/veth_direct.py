@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from lastro.attachments.base import Attachment, Segment, far_end
 
+_EVERYTHING = "u32 match u32 0 0"  # rather than matchall, which small kernels lack
+
 
 class VethDirect(Attachment):
     name = "veth-direct"
@@ -30,8 +32,7 @@ class VethDirect(Attachment):
             for come, go in ((a, b), (b, a)):
                 lines += [
                     f"qdisc add dev {come} clsact",
-                    # u32 rather than matchall, which small kernels lack
-                    f"filter add dev {come} ingress protocol all u32 match u32 0 0 action mirred egress redirect dev {go}",
+                    f"filter add dev {come} ingress protocol all {_EVERYTHING} action mirred egress redirect dev {go}",
                 ]
         return lines
 

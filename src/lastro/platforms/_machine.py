@@ -1,0 +1,51 @@
+"""A virtual machine as an instance: its links end in taps, and its network is that of its own kernel."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from lastro.platforms._guest import GuestInstance
+from lastro.platforms.base import Port, configuration
+
+
+class MachineInstance(GuestInstance):
+    """What a hypervisor's own class adds is how to boot. Its monitor runs in the DUT's namespace, with the taps."""
+
+    takes_taps = True
+    shares_kernel = False
+
+    def mac(self, port: str) -> str:
+        """The address of the card for a port, by which the guest knows it: the same whenever it is asked."""
+        digest = hashlib.sha256(f"{self.testbed.session.token} {self.spec.name} {port}".encode()).hexdigest()
+        return "52:54:00:" + ":".join(digest[place : place + 2] for place in (0, 2, 4))
+
+    def settle(self, ports: Sequence[Port]) -> None:
+        """Once it has booted: settings of its kernel, then for each card its port's name, address and routes."""
+        self.set_sysctls(self.spec.sysctls)
+        if ports:
+            naming = [
+                f"for d in /sys/class/net/*; do [ $(cat $d/address) != {self.mac(port.name)} ] || "
+                f"ip link set dev ${{d##*/}} name {port.name}; done"
+                for port in ports
+            ]
+            batch = "\n".join(line for port in ports for line in configuration(port))
+            self.run(["sh", "-e"], stdin="\n".join([*naming, f"ip -batch - <<END\n{batch}\nEND\n"]))
+
+    def set_sysctls(self, values: Mapping[str, str]) -> None:
+        lines = [
+            f"[ ! -e {(file := '/proc/sys/' + key.replace('.', '/'))} ] || echo {value} > {file}"
+            for key, value in values.items()
+        ]
+        if lines:
+            self.run(["sh", "-e"], stdin="\n".join(lines) + "\n")
+
+    def links(self) -> list[dict[str, Any]]:
+        return json.loads(self.run(["ip", "-j", "-s", "link", "show"]).stdout)  # type: ignore[no-any-return]
+
+    def written_bytes(self) -> int:
+        """As the guest's own kernel counts them: the monitor's writes are those of a disk, and late."""
+        text = self.run(["sh", "-c", "cat /proc/[0-9]*/io 2>/dev/null"], check=False).text
+        return sum(int(line.split()[1]) for line in text.splitlines() if line.startswith("wchar:"))

@@ -1,0 +1,219 @@
+"""Virtual machines by QEMU: direct kernel boot, the root filesystem as a disk, links as taps.
+
+What QEMU writes over the shared disk goes to a file of its own in the scratch directory, already unlinked, so it goes
+with QEMU. Source: QEMU's invocation manual (qemu-system-x86_64.1)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+from lastro.errors import LastroError, PlatformError, Unavailable
+from lastro.host.base import Process
+from lastro.image import guest
+from lastro.platforms._machine import MachineInstance
+from lastro.platforms.base import Instance, InstanceSpec, Platform, Port, Tap
+from lastro.study.model import Setting
+from lastro.testbed import Testbed
+from lastro.units import parse_size_bytes
+
+CONTROL_PORTS = 6  # commands that can run in a guest at the same time
+_LEAST_MEMORY_BYTES = 128 << 20
+FIRST_FD = 3  # of open macvtap devices; a plain sh knows descriptors of one digit
+
+OPTIONS = (
+    Setting("nic", "virtio", "network card: para-virtual, or fully emulated", choices=("virtio", "e1000")),
+    Setting("disk", "virtio", "disk: para-virtual, or on an emulated AHCI controller", choices=("virtio", "ahci")),
+    Setting("cache", "none", "how the host caches the disk", choices=("none", "writeback", "writethrough", "unsafe")),
+    Setting("vcpus", 0, "virtual CPUs; 0: what the CPU limit asks for, or one", 0, 64),
+    Setting("memory", "512M", "memory of a guest without a limit of its own", check=parse_size_bytes),
+    Setting("machine", "q35", "emulated board: a PC, or the least that Linux needs", choices=("q35", "microvm")),
+)
+
+
+class QemuInstance(MachineInstance):
+    """A guest. QEMU runs in the DUT's namespace, where the taps are."""
+
+    def __init__(self, testbed: Testbed, spec: InstanceSpec, platform: QemuPlatform, home: Path, cgroup: str) -> None:
+        super().__init__(testbed, spec, netns=testbed.dut, cgroup=cgroup, sockets=home / "ports")
+        self._platform, self._home = platform, home
+        self._qemu: Process | None = None
+        self._ports: tuple[Port, ...] = ()
+
+    def plug(self, ports: Sequence[Port], taps: Mapping[str, Tap]) -> None:
+        """Boot with a network card for each port."""
+        self._ports = tuple(ports)
+        self.boot([(taps[port.name], self.mac(port.name)) for port in ports])
+
+    def boot(self, cards: Sequence[tuple[Tap, str]]) -> None:
+        """Start QEMU and return at once. `cards` are taps and the addresses of the guest's cards on them."""
+        host, log = self.testbed.host, self._home / "console.log"
+        for tap, mac in cards:
+            if tap.kind == "macvtap":  # it hands on what is sent to its own address
+                host.run(["ip", "-n", self.netns, "link", "set", tap.link, "address", mac])
+        argv = self._platform.argv(self.testbed, self.spec, self._home, cards, log)
+        enter = self.testbed.cgroups.entering(self.cgroup)  # first: `ip netns exec` mounts another /sys
+        opener = ["sh", "-ec", _opening(cards, self._home), "qemu"]
+        self._qemu = host.spawn([*enter, "ip", "netns", "exec", self.netns, *opener, *argv])
+
+    def ready(self) -> None:
+        assert self._qemu is not None, "a guest with ports is plugged before it is ready"
+        sockets = f"n=0; until [ -S {self._home}/ports/0.sock ]; do [ $((n += 1)) -lt 500 ]; sleep 0.01; done"
+        try:
+            self.testbed.host.run(["sh", "-ec", sockets])
+            self.wait_ready(self._platform.boot_timeout_s)
+        except LastroError as error:
+            raise PlatformError(
+                f"the guest {self.spec.name} did not boot: {self._last_words() or error.message}"
+            ) from error
+        self.settle(self._ports)
+
+    def _last_words(self) -> str:
+        """What QEMU said, or else the guest's console at its end."""
+        if self._qemu is not None and not self._qemu.alive():
+            done = self._qemu.stop()
+            if words := done.error_text.strip():
+                return words[-300:]
+        try:
+            console = self.testbed.host.read_text(str(self._home / "console.log"))
+        except OSError:
+            return ""
+        return " / ".join(line.strip() for line in console.strip().splitlines()[-2:])[-300:]
+
+    def stop(self) -> None:
+        if self._qemu is not None:
+            self._qemu.stop()
+
+
+def _opening(cards: Sequence[tuple[Tap, str]], home: Path) -> str:
+    """A shell script that becomes `$@` with every macvtap's device open; FIRST_FD is the first card's.
+
+    The /sys of a namespace, which `ip netns exec` mounts, tells the device's numbers."""
+    opens = []
+    for number, (tap, _) in enumerate(cards, start=FIRST_FD):
+        if tap.kind == "macvtap":
+            node = home / tap.link
+            opens.append(
+                f'd=$(cat /sys/class/net/{tap.link}/tap*/dev); mknod {node} c "${{d%:*}}" "${{d#*:}}"; '
+                f"exec {number}<>{node}; "
+            )
+    return f'{"".join(opens)}exec "$@"'
+
+
+class QemuPlatform(Platform):
+    """`accelerator` and `cpu` are what tells the platforms apart; `boot_timeout_s` is when a boot has failed."""
+
+    options = OPTIONS
+    version_argv = ("qemu-system-x86_64", "--version")
+    accelerator: ClassVar[str]
+    cpu: ClassVar[str]
+    boot_timeout_s: ClassVar[float]
+
+    def __init__(self, **chosen: Any) -> None:
+        super().__init__(**chosen)
+        self._guest: guest.Guest | None = None
+
+    @contextmanager
+    def prepare(self, testbed: Testbed) -> Iterator[None]:
+        """Kernel, initramfs and disk, made once for a root filesystem."""
+        if testbed.host.which("qemu-system-x86_64") is None:
+            raise Unavailable(
+                "this host has no program 'qemu-system-x86_64'", "apt-get install qemu-system-x86 (for x86-64 hosts)"
+            )
+        self._guest = guest.ensure(testbed.image, testbed.session.ledger.state / "guest", testbed.host)
+        yield
+
+    @contextmanager
+    def start(self, testbed: Testbed, spec: InstanceSpec) -> Iterator[Instance]:
+        self.require_confinement(spec)
+        if 0 < (spec.resources.memory_bytes or 0) < _LEAST_MEMORY_BYTES:
+            raise Unavailable(
+                f"a guest of {spec.resources.memory_bytes} bytes does not boot",
+                f"give it at least {_LEAST_MEMORY_BYTES >> 20} MiB",
+            )
+        home, scratch = testbed.run_dir / spec.name, testbed.scratch_dir / spec.name
+        cgroup = f"{testbed.session.cgroup}/{spec.name}"
+        with ExitStack() as stack:
+            for kind, name in (("directory", home), ("directory", scratch), ("cgroup", cgroup)):
+                stack.enter_context(testbed.session.owned(kind, str(name)))
+            testbed.host.run(["mkdir", "-p", str(home / "ports"), str(scratch)])
+            # Its memory is the machine's size. What QEMU needs for itself is the platform's cost, and not limited.
+            testbed.cgroups.make(testbed.host, cgroup, replace(spec.resources, memory_bytes=None))
+            instance = QemuInstance(testbed, spec, self, home, cgroup)
+            stack.callback(instance.stop)
+            if not spec.ports:
+                instance.boot([])
+                instance.ready()
+            yield instance
+
+    def argv(
+        self, testbed: Testbed, spec: InstanceSpec, home: Path, cards: Sequence[tuple[Tap, str]], log: Path
+    ) -> list[str]:
+        """The command line of QEMU for a guest."""
+        assert self._guest is not None, "the platform is prepared before it starts a guest"
+        bare = self.chosen["machine"] == "microvm"
+        kind = "device" if bare else "pci"
+        memory_bytes = spec.resources.memory_bytes or parse_size_bytes(str(self.chosen["memory"]))
+        argv = [
+            "env", f"TMPDIR={testbed.scratch_dir / spec.name}",
+            "qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
+            "-name", spec.name, "-machine", self._machine(bare), "-accel", self.accelerator, "-cpu", self.cpu,
+            "-smp", str(self.vcpus(spec)), "-m", f"{memory_bytes >> 20}M",
+            "-kernel", str(self._guest.kernel.elf or self._guest.kernel.image),
+            "-initrd", str(self._guest.initramfs), "-append", self._command_line(spec, bare),
+            "-serial", f"file:{log}", "-device", f"virtio-rng-{kind}",
+        ]  # fmt: skip
+        argv += [*self._disk(kind), *_control(home, kind)]
+        for number, (tap, mac) in enumerate(cards, start=FIRST_FD):
+            how = f"fd={number}" if tap.kind == "macvtap" else f"ifname={tap.link},script=no,downscript=no"
+            model = "e1000" if self.chosen["nic"] == "e1000" else f"virtio-net-{kind}"
+            argv += ["-netdev", f"tap,id=n{number},{how}{self._vhost()}"]
+            argv += ["-device", f"{model},netdev=n{number},mac={mac}"]
+        return argv
+
+    def vcpus(self, spec: InstanceSpec) -> int:
+        """As many as were chosen; else enough for the CPU limit."""
+        return int(self.chosen["vcpus"]) or math.ceil(spec.resources.cpus or 1)
+
+    def _machine(self, bare: bool) -> str:
+        if bare and (self.chosen["nic"] == "e1000" or self.chosen["disk"] == "ahci"):
+            raise Unavailable("a microvm has no PCI bus for an emulated card or controller", "choose machine=q35")
+        return "microvm,rtc=on,pcie=off" if bare else "q35"
+
+    def _command_line(self, spec: InstanceSpec, bare: bool) -> str:
+        return guest.command_line(
+            spec.role, CONTROL_PORTS, "console=ttyS0", "mitigations=off", "net.ifnames=0", "quiet"
+        )
+
+    def _disk(self, kind: str) -> list[str]:
+        assert self._guest is not None
+        drive = f"if=none,id=root,format=raw,file={self._guest.disk},snapshot=on,cache={self.chosen['cache']}"
+        if self.chosen["disk"] == "ahci":
+            return ["-drive", drive, "-device", "ich9-ahci,id=ahci", "-device", "ide-hd,drive=root,bus=ahci.0"]
+        return ["-drive", drive, "-device", f"virtio-blk-{kind},drive=root"]
+
+    def _vhost(self) -> str:
+        return ""
+
+    def residuals(self, testbed: Testbed) -> dict[str, str]:
+        assert self._guest is not None
+        chosen = ", ".join(f"{name} {value}" for name, value in self.chosen.items())
+        return {
+            "root filesystem": "ext4 on a raw disk of its own",
+            "instance's disk": f"{testbed.scratch_dir.parent}, over {self._guest.disk.parent}",
+            "guest kernel": self._guest.kernel.release,
+            "machine": chosen,
+        }
+
+
+def _control(home: Path, kind: str) -> list[str]:
+    """The serial ports by which commands get in: not one byte goes over them while nothing is asked."""
+    argv = ["-device", f"virtio-serial-{kind},max_ports={CONTROL_PORTS + 1}"]
+    for number in range(CONTROL_PORTS):
+        argv += ["-chardev", f"socket,id=c{number},path={home}/ports/{number}.sock,server=on,wait=off"]
+        argv += ["-device", f"virtserialport,chardev=c{number},name=lastro.{number}"]
+    return argv

@@ -1,0 +1,15 @@
+"""Full virtualization in software: QEMU translates the guest's instructions (TCG), on any host.
+
+It is the class of hypervisors that run guests without hardware support, and is neither KVM nor VirtualBox."""
+
+from __future__ import annotations
+
+from lastro.platforms._qemu import QemuPlatform
+
+
+class QemuTcg(QemuPlatform):
+    name = "qemu-tcg"
+    summary = "virtual machines by QEMU in software (binary translation), on any host"
+    accelerator = "tcg,thread=multi"
+    cpu = "max"
+    boot_timeout_s = 120.0
