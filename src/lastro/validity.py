@@ -4,6 +4,7 @@ Validity is not value: no check here looks at whether a number is good, only at 
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -82,3 +83,49 @@ def clock_reasons(before: ClockReading, after: ClockReading) -> list[str]:
     """Was the clock set during the trial? Tools that time by it then report nonsense that looks fine."""
     step_s = (after.realtime_s - before.realtime_s) - (after.monotonic_s - before.monotonic_s)
     return [f"the host's clock jumped by {step_s:+.2f} s"] if abs(step_s) > _CLOCK_STEP_S else []
+
+
+@dataclass(frozen=True, slots=True)
+class ClockSample:
+    """One reading of a guest's clocks, in seconds. `host_s` is on the host's monotonic clock, `guest_s` on the guest's,
+
+    `guest_real_s` on its wall clock. The reading took place at `host_s` give or take `uncertainty_s`."""
+
+    host_s: float
+    guest_s: float
+    guest_real_s: float
+    uncertainty_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """How fast the guest's clock ran: guest seconds per host second, 1.0 when right, known to `uncertainty`."""
+
+    ratio: float
+    uncertainty: float
+
+    @property
+    def significant(self) -> bool:
+        """Whether the clock's rate differs from the host's by more than the readings can tell."""
+        return abs(self.ratio - 1.0) > self.uncertainty
+
+
+def drift(before: ClockSample, after: ClockSample) -> Drift:
+    """The rate of the guest's monotonic clock between two readings. No time between them: nothing is known."""
+    elapsed_s = after.host_s - before.host_s
+    if elapsed_s <= 0:
+        return Drift(1.0, math.inf)
+    # The bracketing intervals are bounds, not deviations: they add up.
+    ratio = (after.guest_s - before.guest_s) / elapsed_s
+    uncertainty_s = before.uncertainty_s + after.uncertainty_s
+    return Drift(ratio, uncertainty_s / elapsed_s)
+
+
+def drift_reasons(drifts: Mapping[str, Drift], limit: float) -> list[str]:
+    """What a tool in a guest times is as wrong as the clock it times by. `limit` is a share, such as 0.001."""
+    return [
+        f"the clock of the {role} ran {100 * (found.ratio - 1):+.3f} % (± {100 * found.uncertainty:.3f} %) against the"
+        f" host's (limit {100 * limit:g} %)"
+        for role, found in drifts.items()
+        if abs(found.ratio - 1) - found.uncertainty > limit
+    ]

@@ -2,56 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from lastro.errors import CommandFailed, CommandTimeout, PlatformError
 from lastro.platforms.base import Instance, InstanceSpec
 from lastro.testbed import Testbed
+from lastro.validity import ClockSample, drift
+
+__all__ = ["CLIENT", "PORTS", "SOCKET_PATTERN", "ClockSample", "GuestInstance", "drift"]
 
 CLIENT = Path(__file__).with_name("_guest_client.py")
 # Unix sockets have short names (108 bytes): the directory must be one in the session's run_dir.
 SOCKET_PATTERN = "{number}.sock"
 PORTS = 4  # commands at the same time: a server, a load, and two that look or prepare
 _CLOCK_READINGS = 9
-
-
-@dataclass(frozen=True, slots=True)
-class ClockSample:
-    """One reading of a guest's clocks, in seconds. `host_s` is on the host's monotonic clock, `guest_s` on the guest's,
-
-    `guest_real_s` on its wall clock. The reading took place at `host_s` give or take `uncertainty_s`."""
-
-    host_s: float
-    guest_s: float
-    guest_real_s: float
-    uncertainty_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class Drift:
-    """How fast the guest's clock ran: guest seconds per host second, 1.0 when right, known to `uncertainty`."""
-
-    ratio: float
-    uncertainty: float
-
-    @property
-    def significant(self) -> bool:
-        """Whether the clock's rate differs from the host's by more than the readings can tell."""
-        return abs(self.ratio - 1.0) > self.uncertainty
-
-
-def drift(before: ClockSample, after: ClockSample) -> Drift:
-    """The rate of the guest's monotonic clock between two readings. No time between them: nothing is known."""
-    elapsed_s = after.host_s - before.host_s
-    if elapsed_s <= 0:
-        return Drift(1.0, math.inf)
-    # The bracketing intervals are bounds, not deviations: they add up.
-    ratio = (after.guest_s - before.guest_s) / elapsed_s
-    uncertainty_s = before.uncertainty_s + after.uncertainty_s
-    return Drift(ratio, uncertainty_s / elapsed_s)
 
 
 def sample_of(text: str) -> ClockSample:

@@ -15,13 +15,13 @@ from typing import Any, ClassVar
 from lastro.errors import LastroError, PlatformError, Unavailable
 from lastro.host.base import Process
 from lastro.image import guest
+from lastro.platforms._guest import PORTS, SOCKET_PATTERN
 from lastro.platforms._machine import MachineInstance
 from lastro.platforms.base import Instance, InstanceSpec, Platform, Port, Tap
 from lastro.study.model import Setting
 from lastro.testbed import Testbed
 from lastro.units import parse_size_bytes
 
-CONTROL_PORTS = 6  # commands that can run in a guest at the same time
 _LEAST_MEMORY_BYTES = 128 << 20
 FIRST_FD = 3  # of open macvtap devices; a plain sh knows descriptors of one digit
 
@@ -46,7 +46,7 @@ class QemuInstance(MachineInstance):
 
     def plug(self, ports: Sequence[Port], taps: Mapping[str, Tap]) -> None:
         """Boot with a network card for each port."""
-        self._ports = tuple(ports)
+        self._ports, self.taps = tuple(ports), taps
         self.boot([(taps[port.name], self.mac(port.name)) for port in ports])
 
     def boot(self, cards: Sequence[tuple[Tap, str]]) -> None:
@@ -170,9 +170,10 @@ class QemuPlatform(Platform):
         argv += [*self._disk(kind), *_control(home, kind)]
         for number, (tap, mac) in enumerate(cards, start=FIRST_FD):
             how = f"fd={number}" if tap.kind == "macvtap" else f"ifname={tap.link},script=no,downscript=no"
+            rom = "" if bare else ",romfile="  # nothing boots from the network
             model = "e1000" if self.chosen["nic"] == "e1000" else f"virtio-net-{kind}"
             argv += ["-netdev", f"tap,id=n{number},{how}{self._vhost()}"]
-            argv += ["-device", f"{model},netdev=n{number},mac={mac}"]
+            argv += ["-device", f"{model},netdev=n{number},mac={mac}{rom}"]
         return argv
 
     def vcpus(self, spec: InstanceSpec) -> int:
@@ -182,18 +183,18 @@ class QemuPlatform(Platform):
     def _machine(self, bare: bool) -> str:
         if bare and (self.chosen["nic"] == "e1000" or self.chosen["disk"] == "ahci"):
             raise Unavailable("a microvm has no PCI bus for an emulated card or controller", "choose machine=q35")
-        return "microvm,rtc=on,pcie=off" if bare else "q35"
+        if bare:
+            return "microvm,pcie=off,pit=off,pic=off,rtc=on,isa-serial=on"
+        return "q35,usb=off,smbus=off" + (",sata=off" if self.chosen["disk"] == "virtio" else "")
 
     def _command_line(self, spec: InstanceSpec, bare: bool) -> str:
-        return guest.command_line(
-            spec.role, CONTROL_PORTS, "console=ttyS0", "mitigations=off", "net.ifnames=0", "quiet"
-        )
+        return guest.command_line(spec.role, PORTS, "console=ttyS0", "mitigations=off", "net.ifnames=0", "quiet")
 
     def _disk(self, kind: str) -> list[str]:
         assert self._guest is not None
         drive = f"if=none,id=root,format=raw,file={self._guest.disk},snapshot=on,cache={self.chosen['cache']}"
         if self.chosen["disk"] == "ahci":
-            return ["-drive", drive, "-device", "ich9-ahci,id=ahci", "-device", "ide-hd,drive=root,bus=ahci.0"]
+            return ["-drive", drive, "-device", "ide-hd,drive=root,bus=ide.0"]
         return ["-drive", drive, "-device", f"virtio-blk-{kind},drive=root"]
 
     def _vhost(self) -> str:
@@ -210,10 +211,20 @@ class QemuPlatform(Platform):
         }
 
 
+def _tsc_khz() -> int:
+    """The rate of the host's cycle counter, at which an emulated one runs too."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    rates = (line.partition(":")[2] for line in lines if line.startswith("cpu MHz"))
+    return round(float(next(rates, "2000")) * 1000)
+
+
 def _control(home: Path, kind: str) -> list[str]:
     """The serial ports by which commands get in: not one byte goes over them while nothing is asked."""
-    argv = ["-device", f"virtio-serial-{kind},max_ports={CONTROL_PORTS + 1}"]
-    for number in range(CONTROL_PORTS):
-        argv += ["-chardev", f"socket,id=c{number},path={home}/ports/{number}.sock,server=on,wait=off"]
+    argv = ["-device", f"virtio-serial-{kind},max_ports={PORTS + 1}"]
+    for number in range(PORTS):
+        argv += [
+            "-chardev",
+            f"socket,id=c{number},path={home}/ports/{SOCKET_PATTERN.format(number=number)},server=on,wait=off",
+        ]
         argv += ["-device", f"virtserialport,chardev=c{number},name=lastro.{number}"]
     return argv

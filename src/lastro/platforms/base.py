@@ -15,6 +15,7 @@ from lastro.host.base import Completed, Host, Process
 from lastro.host.cgroups import Resources, Usage
 from lastro.study.model import Level, Setting
 from lastro.testbed import Testbed, set_sysctls
+from lastro.validity import ClockSample
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{1,39}")
 
@@ -147,6 +148,10 @@ class Instance(ABC):
             return self.testbed.cgroups.usage(self.cgroup)
         except OSError as error:
             raise PlatformError(f"instance {self.spec.name} is gone: {error}") from error
+
+    def clock(self) -> ClockSample | None:
+        """A reading of its clocks against the host's; None where they are the host's."""
+        return None
 
     def pids(self) -> set[int]:
         """The instance's processes, as the host numbers them."""

@@ -40,11 +40,13 @@ def measure(
     if disturbance:
         disturbance[0].require_alive()
     before = disturbance[0].reading() if disturbance else None
+    clocks = _clocks(everyone)
     usage.start()
     host.start()
     _instruments(testbed, config, chain, outcome)
     host.stop()
     usage.stop()
+    _judge_clocks(clocks, _clocks(everyone), float(config["max_drift_percent"]) / 100, outcome)
     outcome.measurements.update({**host.read(), **usage.read()})
     outcome.notes.update(usage.notes())
     outcome.notes["elapsed_s"] = usage.elapsed_s
@@ -57,6 +59,26 @@ def measure(
         outcome.notes["doses"] = {**asdict(dose), **host.pressure()}
         unmet = anomaly.unmet(dose, demand, neighbour.instance.spec.resources)
         outcome.doubt([f"the anomaly missed its dose: {unmet}"] if unmet else [])
+
+
+def _clocks(instances: Mapping[str, Instance]) -> dict[str, validity.ClockSample]:
+    readings = {role: instance.clock() for role, instance in instances.items()}
+    return {role: reading for role, reading in readings.items() if reading is not None}
+
+
+def _judge_clocks(
+    before: Mapping[str, validity.ClockSample],
+    after: Mapping[str, validity.ClockSample],
+    limit: float,
+    outcome: Outcome,
+) -> None:
+    """Guests time by clocks of their own: how these ran against the host's is told, and too much is a reason."""
+    drifts = {role: validity.drift(before[role], after[role]) for role in before if role in after}
+    if drifts:
+        outcome.notes["clocks"] = {
+            role: {"drift": found.ratio - 1, "uncertainty": found.uncertainty} for role, found in drifts.items()
+        }
+    outcome.doubt(validity.drift_reasons(drifts, limit))
 
 
 def _instruments(testbed: Testbed, config: Config, chain: Chain, outcome: Outcome) -> None:

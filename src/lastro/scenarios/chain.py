@@ -59,6 +59,7 @@ class ChainScenario(Scenario):
         ),
         Setting("anomaly_tool", "stress-ng", "what makes the anomaly", choices=("stress-ng", "stress")),
         Setting("max_steal_percent", 5.0, "CPU time stolen from this host above which a trial is invalid", 0, 100),
+        Setting("max_drift_percent", 0.1, "drift of a guest's clock above which a trial is invalid", 0, 100),
         Setting("max_foreign_cpus", 0.3, "CPUs used by other processes above which a trial is invalid", 0, 4096),
     )
     metrics = (*Iperf3Tcp.metrics, *Iperf3Udp.metrics, *Ping.metrics, *UsageMeter.metrics, *HostMeter.metrics)
