@@ -23,7 +23,6 @@ from lastro.testing import PlatformContract, Subject
 from lastro.testing.network import reaches
 from lastro.testing.subject import MIB, live, status
 from lastro.testing.world import DOCKERS_CAPABILITIES
-from lastro.testing.subject import MIB, live
 
 pytestmark = pytest.mark.root
 
