@@ -112,6 +112,10 @@ def _contracts(base: type[PlatformContract]) -> Iterator[type[PlatformContract]]
             yield cls
 
 
+class TestPodman(PlatformContract):
+    platform = "podman"
+
+
 def _tested() -> set[str]:
     return {cls.platform.partition(":")[0] for cls in _contracts(PlatformContract)}
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from lastro.errors import Unavailable
+from lastro.host.cgroups import Resources
 from lastro.host.ledger import NETNS_DIR
 from lastro.platforms.base import Security
 from lastro.testbed import Testbed
@@ -80,3 +81,26 @@ def fresh_root(home: Path, scratch: Path, tree: Path) -> list[str]:
         f"mkdir -p {home}/rootfs {scratch}/upper {scratch}/work",
         f"mount -t overlay overlay -o {layers} {home}/rootfs",
     ]
+
+
+def limit_flags(resources: Resources) -> list[str]:
+    """Limits as `docker run` takes them, and others after its manner."""
+    r = resources
+    device = _device_node(r.block_device) if r.block_device else None
+    flags = {
+        "--cpus": f"{r.cpus:.3f}" if r.cpus is not None else None,
+        "--cpu-shares": r.cpu_shares,
+        "--cpuset-cpus": r.cpuset,
+        "--memory": r.memory_bytes,
+        "--memory-reservation": r.memory_reserved_bytes,
+        "--device-read-bps": f"{device}:{r.read_bps}" if device and r.read_bps else None,
+        "--device-write-bps": f"{device}:{r.write_bps}" if device and r.write_bps else None,
+        "--device-read-iops": f"{device}:{r.read_iops}" if device and r.read_iops else None,
+        "--device-write-iops": f"{device}:{r.write_iops}" if device and r.write_iops else None,
+    }
+    return [f"{flag}={value}" for flag, value in flags.items() if value is not None]
+
+
+def _device_node(number: str) -> str:
+    """'254:0' -> '/dev/vda', since they take devices by path."""
+    return f"/dev/{Path(f'/sys/dev/block/{number}').resolve().name}"

@@ -8,12 +8,10 @@ import json
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from typing import Any
 
 from lastro.errors import CommandFailed, PlatformError, Unavailable
-from lastro.host.cgroups import Resources
-from lastro.platforms._container import IN_MEMORY, ON_DISK
+from lastro.platforms._container import IN_MEMORY, ON_DISK, limit_flags
 from lastro.platforms._dockerd import Daemon
 from lastro.platforms._oci import second_tree
 from lastro.platforms.base import Instance, InstanceSpec, Platform, Security
@@ -120,7 +118,7 @@ class Docker(Platform):
         argv += ["--cgroup-parent", testbed.session.cgroup]
         argv += [f"--sysctl={key}={value}" for key, value in spec.sysctls.items()]
         argv += [*_confinement(spec.security), f"--security-opt=seccomp={self._seccomp(testbed, spec)}"]
-        argv += _limits(spec.resources)
+        argv += limit_flags(spec.resources)
         return [*argv, testbed.image.docker_tag, "sleep", "infinity"]
 
     def _seccomp(self, testbed: Testbed, spec: InstanceSpec) -> str:
@@ -149,25 +147,3 @@ def _confinement(security: Security) -> list[str]:
     if security.read_only_root:
         argv += ["--read-only", *(f"--tmpfs={place}:{how}" for place, how in IN_MEMORY.items()), f"--volume={ON_DISK}"]
     return argv
-
-
-def _limits(resources: Resources) -> list[str]:
-    r = resources
-    device = _device_node(r.block_device) if r.block_device else None
-    flags = {
-        "--cpus": f"{r.cpus:.3f}" if r.cpus is not None else None,
-        "--cpu-shares": r.cpu_shares,
-        "--cpuset-cpus": r.cpuset,
-        "--memory": r.memory_bytes,
-        "--memory-reservation": r.memory_reserved_bytes,
-        "--device-read-bps": f"{device}:{r.read_bps}" if device and r.read_bps else None,
-        "--device-write-bps": f"{device}:{r.write_bps}" if device and r.write_bps else None,
-        "--device-read-iops": f"{device}:{r.read_iops}" if device and r.read_iops else None,
-        "--device-write-iops": f"{device}:{r.write_iops}" if device and r.write_iops else None,
-    }
-    return [f"{flag}={value}" for flag, value in flags.items() if value is not None]
-
-
-def _device_node(number: str) -> str:
-    """'254:0' -> '/dev/vda', since Docker takes devices by path."""
-    return f"/dev/{Path(f'/sys/dev/block/{number}').resolve().name}"

@@ -1,0 +1,207 @@
+"""Podman, without its service, in a mount namespace of ours where its configuration, state, locks and caches lie.
+
+Nothing of the host's Podman is read or written: /etc and /var are covered by layers that go with the session, /run and
+/dev/shm are empty. The image is imported once into a store that is kept as a cache, and from which the session's own
+store only reads. Commands enter by the container's runtime itself, which knows all of its confinement: `podman exec`
+does the same by two more processes in five times the time. Run for real: Podman 4.3 with runc and crun on cgroup v1."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from lastro.errors import CommandFailed, PlatformError, Unavailable
+from lastro.host.ledger import NETNS_DIR
+from lastro.platforms._container import ENVIRONMENT, INIT, capabilities, kept_mounts, limit_flags
+from lastro.platforms._oci import second_tree
+from lastro.platforms.base import Instance, InstanceSpec, Platform, instance_netns
+from lastro.study.model import Level, Setting
+from lastro.testbed import Testbed
+
+_IMPORT_TIMEOUT_S = 600.0
+_PROGRAMS = {"podman": "podman", "runc": "runc", "crun": "crun"}  # with the packages that bring them
+_TRUST_ALL = '{"default": [{"type": "insecureAcceptAnything"}]}'  # an image of our own making
+
+
+class PodmanInstance(Instance):
+    def __init__(self, testbed: Testbed, spec: InstanceSpec, enter: Sequence[str], *, netns: str, cgroup: str) -> None:
+        super().__init__(testbed, spec, netns=netns, cgroup=cgroup)
+        self._enter = tuple(enter)
+
+    def wrap(self, argv: Sequence[str]) -> list[str]:
+        return [*self._enter, *argv]
+
+
+class Podman(Platform):
+    name = "podman"
+    summary = "Podman containers, without a service, apart from the user's own"
+    version_argv = ("podman", "--version")
+    confines = frozenset({"apparmor", "seccomp", "drop_capabilities", "read_only_root"})
+    options = (Setting("runtime", "runc", "what makes containers", choices=("runc", "crun")),)
+
+    def __init__(self, **chosen: Level) -> None:
+        super().__init__(**chosen)
+        self._home = self._scratch = Path()
+
+    @contextmanager
+    def prepare(self, testbed: Testbed) -> Iterator[None]:
+        """The mount namespace, the configuration, and the image. All but the image goes with the session."""
+        runtime = self.chosen["runtime"]
+        for program in ("podman", str(runtime)):
+            if testbed.host.which(program) is None:
+                raise Unavailable(f"this host has no program '{program}'", f"apt-get install {_PROGRAMS[program]}")
+        directory = "podman" if runtime == "runc" else f"podman-{runtime}"
+        self._home, self._scratch = testbed.run_dir / directory, testbed.scratch_dir / directory
+        self._configure(testbed)
+        # Podman puts the processes that watch its containers there.
+        self.own_cgroups = (f"{testbed.session.cgroup}/conmon",)
+        testbed.cgroups.make(testbed.host, self.own_cgroups[0])
+        self._import_image(testbed)
+        yield
+
+    def _configure(self, testbed: Testbed) -> None:
+        cache, runtime = testbed.session.ledger.state / "podman", str(self.chosen["runtime"])
+        files = {
+            "containers.conf": _containers_conf(runtime, testbed.host.which(runtime) or runtime, _ulimits(testbed)),
+            "storage.conf": _storage_conf(self._scratch / "store", "storage", cache),
+            "cache.conf": _storage_conf(cache, "cache"),
+            "policy.json": _TRUST_ALL,
+        }
+        for name, text in files.items():
+            testbed.host.write_text(str(self._home / name), text)
+        hidden = second_tree(testbed) if runtime == "crun" else None
+        mounts = _mounts(self._home, self._scratch, testbed.session.ledger.state)
+        mounts += [f"umount {hidden}"] if hidden else []
+        # What is mounted later, such as namespaces of networks, must be seen there too.
+        testbed.host.run(["sh", "-e"], stdin=kept_mounts(self._home, *mounts, propagation="slave"))
+
+    def _import_image(self, testbed: Testbed) -> None:
+        """Into a store of its own, with a state of its own: one state cannot serve two stores."""
+        argv = [*self._podman("cache.conf"), "--tmpdir", "/run/cache"]
+        tag = _reference(testbed)
+        if testbed.host.run([*argv, "image", "exists", tag], check=False).returncode != 0:
+            imported = [*argv, "import", "--quiet", str(testbed.image.tar), tag]
+            try:
+                testbed.host.run(imported, timeout_s=_IMPORT_TIMEOUT_S)
+            except CommandFailed as error:
+                raise PlatformError(f"podman did not import the root filesystem: {_reason(error)}") from error
+
+    def _podman(self, storage: str = "storage.conf") -> list[str]:
+        """The beginning of a command of Podman's."""
+        return [
+            "nsenter", f"--mount={self._home / 'mnt'}", "env", f"CONTAINERS_CONF={self._home / 'containers.conf'}",
+            f"CONTAINERS_STORAGE_CONF={self._home / storage}", f"TMPDIR={self._scratch / 'tmp'}", "podman",
+        ]  # fmt: skip
+
+    @contextmanager
+    def start(self, testbed: Testbed, spec: InstanceSpec) -> Iterator[Instance]:
+        self.require_confinement(spec)
+        with ExitStack() as stack:
+            netns = stack.enter_context(instance_netns(testbed.host, testbed, spec))
+            removal = [*self._podman(), "rm", "--force", "--time", "0", "--volumes", spec.name]
+            stack.callback(testbed.host.run, removal, check=False)
+            try:
+                container = testbed.host.run(self._run_argv(testbed, spec, netns)).text.strip()
+            except CommandFailed as error:
+                raise PlatformError(f"podman did not start instance {spec.name}: {_reason(error)}") from error
+            cgroup = f"{testbed.session.cgroup}/libpod-{container}"
+            stack.enter_context(testbed.session.owned("cgroup", cgroup))
+            testbed.cgroups.complete(testbed.host, cgroup, spec.resources)
+            enter = ["nsenter", f"--mount={self._home / 'mnt'}", str(self.chosen["runtime"]), "exec", container]
+            yield PodmanInstance(testbed, spec, enter, netns=netns, cgroup=cgroup)
+
+    def _run_argv(self, testbed: Testbed, spec: InstanceSpec, netns: str) -> list[str]:
+        security = spec.security
+        argv = [*self._podman(), "run", "--detach", "--name", spec.name, "--hostname", spec.role]
+        argv += [f"--network=ns:{NETNS_DIR / netns}", "--cgroup-parent", testbed.session.cgroup]
+        argv += ["--pull=never", "--log-driver=none", "--no-hosts", "--dns=none"]
+        argv += [f"--env={name}={value}" for name, value in ENVIRONMENT.items()]
+        argv += [f"--sysctl={key}={value}" for key, value in spec.sysctls.items()]
+        argv += ["--cap-drop=all", *(f"--cap-add={name}" for name in capabilities(security))]
+        argv += [f"--security-opt=apparmor={security.apparmor or 'unconfined'}", "--security-opt=label=disable"]
+        argv += [f"--security-opt=seccomp={self._seccomp(testbed, spec)}"]
+        argv += ["--read-only", "--read-only-tmpfs=false"] if security.read_only_root else []
+        return [*argv, *limit_flags(spec.resources), _reference(testbed), *INIT]
+
+    def _seccomp(self, testbed: Testbed, spec: InstanceSpec) -> str:
+        if spec.security.seccomp is None:
+            return "unconfined"
+        file = self._home / f"seccomp-{spec.name}.json"
+        testbed.host.write_text(str(file), json.dumps(spec.security.seccomp))
+        return str(file)
+
+    def residuals(self, testbed: Testbed) -> dict[str, str]:
+        return {"root filesystem": "overlay", "instance's disk": str(self._scratch)}
+
+
+def _reason(error: CommandFailed) -> str:
+    """Podman's last line, which says it all, rather than a command line that fills a screen."""
+    lines = [line.removeprefix("Error: ") for line in error.stderr.strip().splitlines()]
+    return lines[-1] if lines else error.message
+
+
+def _reference(testbed: Testbed) -> str:
+    """With the registry in front, since short names are looked up in files."""
+    return f"localhost/{testbed.image.docker_tag}"
+
+
+def _mounts(home: Path, scratch: Path, state: Path) -> list[str]:
+    """Commands that cover what Podman writes outside of its stores, and the user's configuration."""
+    covers = f"{home}/covers"
+    lines = [
+        f"mkdir -p {scratch}/tmp {covers}",
+        f"mount -t tmpfs tmpfs {covers}",
+        f"mkdir {covers}/state {covers}/etc {covers}/etc.work {covers}/var {covers}/var.work",
+        f"mount --rbind {state} {covers}/state",
+    ]
+    lines += [
+        f"mount -t overlay overlay -o lowerdir={top},upperdir={covers}{top},workdir={covers}{top}.work {top}"
+        for top in ("/etc", "/var")
+    ]
+    return [
+        *lines,
+        f"mount --rbind {covers}/state {state}",
+        "mkdir -p /etc/containers /etc/cni/net.d",
+        "mount -t tmpfs tmpfs /etc/containers",
+        "mount -t tmpfs tmpfs /etc/cni/net.d",
+        f"cp {home}/policy.json /etc/containers/",
+        "mount -t tmpfs tmpfs /dev/shm",
+    ]
+
+
+def _containers_conf(runtime: str, program: str, ulimits: Sequence[str]) -> str:
+    return "\n".join(
+        [
+            "[containers]",
+            f"default_ulimits = {json.dumps(list(ulimits))}",
+            "default_sysctls = []",
+            "[engine]",
+            'cgroup_manager = "cgroupfs"',
+            'events_logger = "none"',
+            f'runtime = "{runtime}"',
+            "[engine.runtimes]",
+            f'{runtime} = ["{program}"]\n',
+        ]
+    )
+
+
+def _ulimits(testbed: Testbed) -> list[str]:
+    """This process's own, as other tools pass them on, where Podman would ask for more than a host may grant.
+
+    Podman lowers its own limit of processes to the number of process identifiers before it starts a runtime."""
+    most = int(testbed.host.read_text("/proc/sys/kernel/pid_max"))
+    argv = ["prlimit", "--nofile", "--nproc", "--noheadings", "--output=RESOURCE,SOFT,HARD"]
+    found = []
+    for line in testbed.host.run(argv).text.splitlines():
+        name, *limits = line.lower().split()
+        numbers = [most if limit == "unlimited" else int(limit) for limit in limits]
+        found.append(f"{name}={':'.join(str(min(n, most) if name == 'nproc' else n) for n in numbers)}")
+    return found
+
+
+def _storage_conf(root: Path, run: str, images: Path | None = None) -> str:
+    lines = ["[storage]", 'driver = "overlay"', f'graphroot = "{root}"', f'runroot = "/run/containers/{run}"']
+    lines += ["[storage.options]", f'additionalimagestores = ["{images}"]'] if images else []
+    return "\n".join(lines) + "\n"
