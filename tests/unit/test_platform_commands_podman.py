@@ -105,12 +105,12 @@ def test_a_container_is_run_entered_and_removed(tmp_path: Path) -> None:
             "--network=ns:/run/netns/lastro-0a1b2c-one", "--cgroup-parent", "/lastro/0a1b2c",
             "--pull=never", "--log-driver=none", "--no-hosts", "--dns=none",
             "--env=PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "--env=LC_ALL=C.UTF-8",
-            "--sysctl=net.ipv4.ip_forward=1", "--cap-drop=all",
+            "--sysctl=net.ipv4.ip_forward=1", "--security-opt=seccomp=unconfined", "--cap-drop=all",
             *(f"--cap-add=CAP_{name}" for name in (
                 "AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD", "NET_BIND_SERVICE",
                 "NET_RAW", "SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT",
             )),
-            "--security-opt=apparmor=unconfined", "--security-opt=label=disable", "--security-opt=seccomp=unconfined",
+            "--security-opt=apparmor=unconfined", "--security-opt=label=disable",
             "--cpus=0.500", "--cpuset-cpus=0", "--memory=67108864", "localhost/lastro:f00df00df00d", "sleep",
         ]  # fmt: skip
         assert i.cgroup == f"/lastro/0a1b2c/libpod-{ID}"
@@ -135,7 +135,8 @@ def test_confinement_is_podmans_own(tmp_path: Path) -> None:
         argv = host.command("--detach")
     file = f"{testbed.run_dir}/podman/seccomp-one.json"
     assert [word for word in argv if word.startswith("--cap")] == ["--cap-drop=all", "--cap-add=CAP_NET_ADMIN"]
-    assert {"--security-opt=apparmor=docker-default", f"--security-opt=seccomp={file}", "--read-only"} <= set(argv)
+    assert {"--security-opt=apparmor=docker-default", f"--security-opt=seccomp={file}"} <= set(argv)
+    assert {"--read-only", "--read-only-tmpfs=false", "--volume=/var/tmp"} <= set(argv)
     assert json.loads(host.files[file]) == filter_profile()
 
 

@@ -14,9 +14,17 @@ from pathlib import Path
 
 from lastro.errors import CommandFailed, PlatformError, Unavailable
 from lastro.host.ledger import NETNS_DIR
-from lastro.platforms._container import ENVIRONMENT, INIT, capabilities, kept_mounts, limit_flags
+from lastro.platforms._container import (
+    ENVIRONMENT,
+    IN_MEMORY,
+    INIT,
+    ON_DISK,
+    capabilities,
+    kept_mounts,
+    limit_flags,
+)
 from lastro.platforms._oci import second_tree
-from lastro.platforms.base import Instance, InstanceSpec, Platform, instance_netns
+from lastro.platforms.base import Instance, InstanceSpec, Platform, Security, instance_netns
 from lastro.study.model import Level, Setting
 from lastro.testbed import Testbed
 
@@ -38,7 +46,7 @@ class Podman(Platform):
     name = "podman"
     summary = "Podman containers, without a service, apart from the user's own"
     version_argv = ("podman", "--version")
-    confines = frozenset({"apparmor", "seccomp", "drop_capabilities", "read_only_root"})
+    confines = frozenset({"apparmor", "drop_capabilities", "read_only_root", "seccomp", "selinux"})
     options = (Setting("runtime", "runc", "what makes containers", choices=("runc", "crun")),)
 
     def __init__(self, **chosen: Level) -> None:
@@ -113,17 +121,13 @@ class Podman(Platform):
             yield PodmanInstance(testbed, spec, enter, netns=netns, cgroup=cgroup)
 
     def _run_argv(self, testbed: Testbed, spec: InstanceSpec, netns: str) -> list[str]:
-        security = spec.security
         argv = [*self._podman(), "run", "--detach", "--name", spec.name, "--hostname", spec.role]
         argv += [f"--network=ns:{NETNS_DIR / netns}", "--cgroup-parent", testbed.session.cgroup]
         argv += ["--pull=never", "--log-driver=none", "--no-hosts", "--dns=none"]
         argv += [f"--env={name}={value}" for name, value in ENVIRONMENT.items()]
         argv += [f"--sysctl={key}={value}" for key, value in spec.sysctls.items()]
-        argv += ["--cap-drop=all", *(f"--cap-add={name}" for name in capabilities(security))]
-        argv += [f"--security-opt=apparmor={security.apparmor or 'unconfined'}", "--security-opt=label=disable"]
         argv += [f"--security-opt=seccomp={self._seccomp(testbed, spec)}"]
-        argv += ["--read-only", "--read-only-tmpfs=false"] if security.read_only_root else []
-        return [*argv, *limit_flags(spec.resources), _reference(testbed), *INIT]
+        return [*argv, *_confinement(spec.security), *limit_flags(spec.resources), _reference(testbed), *INIT]
 
     def _seccomp(self, testbed: Testbed, spec: InstanceSpec) -> str:
         if spec.security.seccomp is None:
@@ -134,6 +138,16 @@ class Podman(Platform):
 
     def residuals(self, testbed: Testbed) -> dict[str, str]:
         return {"root filesystem": "overlay", "instance's disk": str(self._scratch)}
+
+
+def _confinement(security: Security) -> list[str]:
+    argv = ["--cap-drop=all", *(f"--cap-add={name}" for name in capabilities(security))]
+    argv += [f"--security-opt=apparmor={security.apparmor or 'unconfined'}"]
+    argv += [f"--security-opt=label={f'type:{security.selinux}' if security.selinux else 'disable'}"]
+    if security.read_only_root:
+        argv += ["--read-only", "--read-only-tmpfs=false"]
+        argv += [*(f"--tmpfs={place}:{how}" for place, how in IN_MEMORY.items()), f"--volume={ON_DISK}"]
+    return argv
 
 
 def _reason(error: CommandFailed) -> str:
