@@ -5,7 +5,7 @@ SHELL := /bin/sh
 .SHELLFLAGS := -ec
 .DEFAULT_GOAL := help
 
-PACKAGES := apparmor busybox-static ca-certificates cpio crun debian-archive-keyring docker.io ethtool fuse-overlayfs gpg iperf3 iproute2 iptables iputils-ping lxc lxd make mmdebstrap nftables openvswitch-switch podman python3-venv qemu-system-x86 runc stress-ng systemd-container
+PACKAGES := apparmor btrfs-progs busybox-static ca-certificates cpio crun debian-archive-keyring docker.io ethtool fuse-overlayfs gpg iperf3 iproute2 iptables iputils-ping lxc lxd make mmdebstrap nftables openvswitch-switch podman python3-venv qemu-system-x86 runc stress-ng systemd-container
 VENV := .venv
 DEMO := campaigns/demo-$(shell date +%Y%m%d-%H%M%S)
 

@@ -116,6 +116,11 @@ class TestPodman(PlatformContract):
     platform = "podman"
 
 
+class TestLxd(PlatformContract):
+    platform = "lxd"
+    many = 5  # each unpacks the image anew
+
+
 def _tested() -> set[str]:
     return {cls.platform.partition(":")[0] for cls in _contracts(PlatformContract)}
 

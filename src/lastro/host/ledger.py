@@ -338,6 +338,14 @@ def _undo_mount(host: Host, name: str) -> None:
         host.run(["umount", "--lazy", name])
 
 
+def _undo_zpool(host: Host, name: str) -> None:
+    """A pool of ZFS on a file of ours. The kernel knows pools by name: one that is not named as ours is let be."""
+    if not re.fullmatch(r"lastro-[0-9a-f]{6}-[a-z]+", name):
+        raise HostError(f"{name} is no pool of Lastro's", "the ledger is damaged: see `zpool list`")
+    if host.which("zpool") and host.run(["zpool", "list", "-H", name], check=False).returncode == 0:
+        host.run(["zpool", "destroy", "-f", name])
+
+
 def _undo_netns_dir(host: Host, name: str) -> None:
     """`ip netns` makes its directory a mount on first use: take that back if nobody else uses it by now."""
     if name in _mounts_below(name) and not any(Path(name).iterdir()):
@@ -358,4 +366,5 @@ UNDO: dict[str, Callable[[Host, str], Any]] = {
     "cgroup": _undo_cgroup,
     "directory": _undo_directory,
     "mount": _undo_mount,
+    "zpool": _undo_zpool,
 }

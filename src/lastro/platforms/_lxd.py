@@ -1,0 +1,171 @@
+"""Containers of LXD and Incus, which have one command line: by a private daemon, from an image of its own.
+
+The user's own daemon, its networks, storage, profiles and group are never touched."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import threading
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import ClassVar
+
+from lastro.errors import CommandFailed, PlatformError
+from lastro.platforms._container import ENVIRONMENT, IN_MEMORY, INIT, ON_DISK, capabilities, set_own_sysctls
+from lastro.platforms._lxd_daemon import IMAGE, POOL, Flavour, PrivateDaemon
+from lastro.platforms.base import Instance, InstanceSpec, Platform
+from lastro.platforms.lxc import first_error, seccomp_policy
+from lastro.study.model import Level, Setting
+from lastro.testbed import Testbed
+
+_LAUNCH_TIMEOUT_S = 300.0  # the image is unpacked anew for every instance, unless the storage has snapshots
+_NAME = re.compile(r"[A-Za-z]([A-Za-z0-9-]*[A-Za-z0-9])?")
+
+
+class LxdInstance(Instance):
+    def __init__(self, testbed: Testbed, spec: InstanceSpec, client: Sequence[str], *, netns: str, cgroup: str) -> None:
+        super().__init__(testbed, spec, netns=netns, cgroup=cgroup)
+        variables = [f"--env={name}={value}" for name, value in ENVIRONMENT.items()]
+        known_as = known_name(spec.name)
+        self._exec = [*client, "exec", known_as, "--mode=non-interactive", "--cwd=/", *variables, "--"]
+
+    def wrap(self, argv: Sequence[str]) -> list[str]:
+        return [*self._exec, *argv]
+
+
+class LxdPlatform(Platform):
+    flavour: ClassVar[Flavour]
+    options = (
+        Setting("storage", "dir", "where instances' files lie: a directory, or a file with a file system of its own",
+                choices=("dir", "btrfs", "zfs")),
+    )  # fmt: skip
+    confines = frozenset({"apparmor", "seccomp", "drop_capabilities", "user_namespace", "read_only_root"})
+
+    def __init__(self, **chosen: Level) -> None:
+        super().__init__(**chosen)
+        self._storage = str(self.chosen["storage"])
+        self._daemon: PrivateDaemon | None = None
+        self._turn = threading.Lock()
+
+    @contextmanager
+    def prepare(self, testbed: Testbed) -> Iterator[None]:
+        """The daemon, its storage and the image, which is imported anew each time: about a second."""
+        assert self._daemon is None, "one daemon for one object: prepare it once"
+        daemon = self._daemon = PrivateDaemon(testbed, self.flavour, self._storage)
+        self.own_cgroups = (daemon.group,)
+        try:
+            daemon.start()
+            yield
+        finally:
+            self._daemon = None
+            daemon.stop()
+
+    def _living_daemon(self) -> PrivateDaemon:
+        """A daemon that was killed costs the trial in flight; the next one gets a new daemon, which knows nothing."""
+        assert self._daemon is not None, "prepare it first"
+        with self._turn:
+            if not self._daemon.alive():
+                self._daemon.stop()
+                self._daemon.start()
+        return self._daemon
+
+    @contextmanager
+    def start(self, testbed: Testbed, spec: InstanceSpec) -> Iterator[Instance]:
+        self.require_confinement(spec)
+        daemon = self._living_daemon()
+        host, client, name = testbed.host, daemon.client, known_name(spec.name)
+        netns, cgroup = testbed.session.netns_name(spec.name), f"{testbed.session.cgroup}/{spec.name}"
+        monitor = f"{daemon.group}/monitor-{spec.name}"
+        with ExitStack() as stack:
+            for kind, owned in (("netns", netns), ("cgroup", monitor), ("cgroup", cgroup)):
+                stack.enter_context(testbed.session.owned(kind, owned))
+            stack.callback(host.run, ["sh", "-c", _removal_script(client, name)], check=False)
+            raw = [
+                f"lxc.cgroup.dir.container = {cgroup.lstrip('/')}",
+                f"lxc.cgroup.dir.monitor = {monitor.lstrip('/')}",
+                f"lxc.cgroup.dir.monitor.pivot = {daemon.group.lstrip('/')}/pivot",
+                *_limit_lines(testbed, spec),
+                *(_writable_lines(daemon.root_of(name)) if spec.security.read_only_root else ()),
+            ]
+            launch = [*client, "launch", "--quiet", IMAGE, name, "--no-profiles"]
+            try:
+                host.run(launch, stdin=self._configuration(spec, raw), timeout_s=_LAUNCH_TIMEOUT_S)
+            except CommandFailed as error:
+                log = host.run([*client, "info", "--show-log", name], check=False).text
+                words = first_error(log) or error.message  # the client only says where to look for it
+                raise PlatformError(f"{self.name} did not start instance {spec.name}: {words}") from error
+            pid = host.run_json([*client, "query", f"/1.0/instances/{name}/state"])["pid"]
+            host.run(["sh", "-ec", f"ip netns attach {netns} {pid}; exec ip -n {netns} link set lo up"])
+            set_own_sysctls(testbed, netns, spec.sysctls)
+            testbed.cgroups.complete(host, cgroup, spec.resources)
+            yield LxdInstance(testbed, spec, client, netns=netns, cgroup=cgroup)
+
+    def _configuration(self, spec: InstanceSpec, raw: Sequence[str]) -> str:
+        """An instance's settings, as JSON, which is YAML too. Of lines for liblxc, later ones count."""
+        security, cpuset = spec.security, spec.resources.cpuset
+        kept = " ".join(name.removeprefix("CAP_").lower() for name in capabilities(security))
+        lines = [
+            f"lxc.init.cmd = /bin/{' '.join(INIT)}",
+            f"lxc.uts.name = {spec.role}",
+            f"lxc.apparmor.profile = {security.apparmor or 'unconfined'}",
+            "lxc.cap.drop =",  # the daemon's own list: there can be one of what is dropped, or of what is kept
+            f"lxc.cap.keep = {kept or 'none'}",
+            *raw,
+        ]
+        config = {
+            "security.privileged": _word(not security.user_namespace),
+            "security.syscalls.deny_default": _word(False),  # the filter is the specification's, or none
+            self.flavour.guest_interface: _word(False),
+            "raw.lxc": "\n".join(lines) + "\n",
+        }
+        if security.seccomp is not None:
+            config["raw.seccomp"] = seccomp_policy(security.seccomp)
+        if cpuset is not None:  # the daemon spreads instances over CPUs whenever one starts: it must know
+            config["limits.cpu"] = f"{cpuset}-{cpuset}" if cpuset.isdigit() else cpuset  # "2" means any two of them
+        root = {"type": "disk", "path": "/", "pool": POOL, "readonly": _word(security.read_only_root)}
+        return json.dumps({"config": config, "devices": {"root": root}}, indent=1)
+
+    def residuals(self, testbed: Testbed) -> dict[str, str]:
+        disk = str(testbed.scratch_dir.parent)
+        return {
+            "root filesystem": self._storage,
+            "instance's disk": disk if self._storage == "dir" else f"a file in {disk}",
+        }
+
+
+def known_name(name: str) -> str:
+    """How the daemon knows an instance: by letters, digits and hyphens, the first a letter, the last no hyphen."""
+    if _NAME.fullmatch(name):
+        return name
+    return f"x-{re.sub('[^A-Za-z0-9]', '-', name)}-{zlib.crc32(name.encode()):08x}"
+
+
+def _word(value: bool) -> str:
+    return "true" if value else "false"
+
+
+def _limit_lines(testbed: Testbed, spec: InstanceSpec) -> list[str]:
+    """The very values that Lastro writes into groups of its own, so that a limit means the same everywhere."""
+    prefix = "lxc.cgroup" if testbed.cgroups.version == 1 else "lxc.cgroup2"
+    settings = testbed.cgroups.settings(spec.resources)
+    return [f"{prefix}.{file.rpartition('/')[2]} = {value}" for file, value in settings]
+
+
+def _writable_lines(root: Path) -> list[str]:
+    """Places that a read-only root leaves: in memory, and on the instance's own disk."""
+    in_memory = [f"tmpfs {place.strip('/')} tmpfs {options} 0 0" for place, options in IN_MEMORY.items()]
+    on_disk = f"{root}{ON_DISK} {ON_DISK.strip('/')} none bind,rw 0 0"
+    return [f"lxc.mount.entry = {entry}" for entry in (*in_memory, on_disk)]
+
+
+def _removal_script(client: Sequence[str], name: str) -> str:
+    """After a failed start, the daemon is busy with that for some seconds."""
+    delete = shlex.join([*client, "delete", "--force", name])
+    return (
+        f'n=0; until words=$({delete} 2>&1); do case "$words" in *busy*) ;; *) echo "$words" >&2; exit 1;; esac; '
+        "[ $((n += 1)) -lt 150 ] || exit 1; sleep 0.1; done"
+    )

@@ -1,0 +1,201 @@
+"""A private daemon of LXD or Incus inside the DUT's network namespace, with its storage and its image.
+
+Its state lies below Lastro's directories, and its mount namespace has a /run that is empty but for them: liblxc's
+locks and whatever else has a fixed place lie there. Mounts of storage are seen there alone. All of it goes with the
+daemon's last process."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from lastro.errors import CommandFailed, PlatformError, TrialError, Unavailable
+from lastro.host.base import Host, Process
+from lastro.host.ledger import NETNS_DIR
+from lastro.testbed import Testbed
+
+IMAGE = POOL = "lastro"
+
+_START_S = 30.0
+_IMPORT_TIMEOUT_S = 600.0
+_SOCKET_PATH_MAX = 107  # unix(7): sun_path has 108 bytes, the last one 0
+_LOOP_FILE_SIZE = "16GiB"  # sparse: only what is written takes space
+_STORAGE_TOOLS = {
+    "dir": None,
+    "btrfs": "apt-get install btrfs-progs, on a kernel that has btrfs",
+    "zfs": "install zfsutils-linux and the kernel module of ZFS",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Flavour:
+    """In what LXD and Incus differ.
+
+    variable: how names of environment variables begin. guest_interface: the setting for a socket to the daemon inside
+    instances, which ours do not get. daemon_places: where the daemon may lie outside of PATH."""
+
+    name: str
+    daemon: str
+    client: str
+    variable: str
+    guest_interface: str
+    remedy: str
+    daemon_places: tuple[str, ...] = ()
+
+
+class PrivateDaemon:
+    """`home` is on a short path: sockets, database, logs. `disk` holds what is big. `group` holds the daemon and the
+
+    monitors that liblxc starts, each in a group below it. `client` is how command lines begin."""
+
+    def __init__(self, testbed: Testbed, flavour: Flavour, storage: str) -> None:
+        key = f"{flavour.name}-{storage}"
+        self._testbed, self._flavour, self._storage = testbed, flavour, storage
+        self.home, self.disk = testbed.run_dir / key, testbed.scratch_dir / key
+        self.group = f"{testbed.session.cgroup}/{key}"
+        self.client = ("env", f"{flavour.variable}_DIR={self.home}", f"{flavour.variable}_CONF={self.home}/client",
+                       flavour.client)  # fmt: skip
+        # The one thing that cannot be private: the kernel knows pools of ZFS by name.
+        self._zpool = f"lastro-{testbed.session.token}-{flavour.name}"
+        self._process: Process | None = None
+        self._life = ExitStack()
+
+    def root_of(self, instance: str) -> Path:
+        """Where the daemon, and nobody else, sees an instance's root filesystem."""
+        return self.home / "storage-pools" / POOL / "containers" / instance / "rootfs"
+
+    def alive(self) -> bool:
+        return self._process is not None and self._process.alive()
+
+    def start(self) -> None:
+        """Raises: Unavailable when this host cannot have such a daemon; PlatformError when it does not answer."""
+        program = _program(self._testbed.host, self._flavour)
+        if len(f"{self.home}/unix.socket") > _SOCKET_PATH_MAX:
+            raise Unavailable(
+                f"{self.home}/unix.socket is too long for the path of a socket", "set LASTRO_RUN to a shorter directory"
+            )
+        session = self._testbed.session
+        with ExitStack() as stack:
+            for kind, name in (("directory", self.home), ("directory", self.disk), ("cgroup", self.group)):
+                stack.enter_context(session.owned(kind, str(name)))
+            if self._storage == "zfs":
+                stack.enter_context(session.owned("zpool", self._zpool))
+            self._spawn(program)
+            stack.callback(self._end_process)
+            self._wait_until_ready()
+            self._make_storage()
+            self._import_image()
+            self._life = stack.pop_all()
+
+    def stop(self) -> None:
+        self._life.close()
+
+    def _spawn(self, program: str) -> None:
+        testbed, variable = self._testbed, self._flavour.variable
+        testbed.cgroups.make(testbed.host, f"{self.group}/daemon")
+        self._process = testbed.host.spawn(
+            [
+                *testbed.cgroups.entering(f"{self.group}/daemon"),
+                "nsenter", f"--net={NETNS_DIR / testbed.dut}", "unshare", "--mount", "--propagation", "slave",
+                "sh", "-ec", private_places(self.home, self.disk),
+                # No profiles of ours in the host's AppArmor; liblxc still puts instances under one that is there.
+                "env", f"{variable}_DIR={self.home}", f"{variable}_SECURITY_APPARMOR=false",
+                program, "--group", "root",
+            ]
+        )  # fmt: skip
+
+    def _end_process(self) -> None:
+        if self._process is not None:
+            self._process.stop()
+            self._process = None
+
+    def _wait_until_ready(self) -> None:
+        procs = self._testbed.cgroups.directories(f"{self.group}/daemon")[0] / "cgroup.procs"
+        # A daemon that has ended by itself leaves its group empty: after a second, that is not because it is new.
+        script = (
+            f"n=0; until {shlex.join([*self.client, 'query', '/1.0'])} >/dev/null 2>&1; do "
+            f"[ $((n += 1)) -lt 30 ] || grep -q . {procs}; sleep 0.03; done"
+        )
+        try:
+            self._testbed.host.run(["sh", "-ec", script], timeout_s=_START_S)
+        except TrialError as error:
+            assert self._process is not None
+            words = self._process.stop().error_text.strip().splitlines()[-2:]
+            raise PlatformError(
+                f"{self._flavour.daemon} did not answer: {' / '.join(words) or error}", self._flavour.remedy
+            ) from error
+
+    def _make_storage(self) -> None:
+        size = f"size={_LOOP_FILE_SIZE}"
+        where = {
+            "dir": [f"source={self.disk}/pool"],
+            "btrfs": [size],
+            "zfs": [size, f"zfs.pool_name={self._zpool}"],
+        }[self._storage]
+        try:
+            self._testbed.host.run([*self.client, "storage", "create", POOL, self._storage, *where])
+        except CommandFailed as error:
+            raise Unavailable(
+                f"{self._flavour.daemon} cannot make storage '{self._storage}': {error.stderr.strip()}",
+                _STORAGE_TOOLS[self._storage],
+            ) from error
+
+    def _import_image(self) -> None:
+        """The root filesystem is a tar of its own beside one that describes it."""
+        host, described = self._testbed.host, f"{self.home}/metadata"
+        script = (
+            f'printf "architecture: %s\\ncreation_date: 1\\n" "$(uname -m)" > {described}.yaml; '
+            f"tar --create --directory={self.home} --file={described}.tar metadata.yaml"
+        )
+        host.run(["sh", "-ec", script])
+        tars = [f"{described}.tar", str(self._testbed.image.tar)]
+        host.run([*self.client, "image", "import", *tars, f"--alias={IMAGE}"], timeout_s=_IMPORT_TIMEOUT_S)
+
+
+def _program(host: Host, flavour: Flavour) -> str:
+    """The daemon's program. Raises: Unavailable when there is none that can run privately."""
+    found = host.which(flavour.daemon) or next(
+        (place for place in flavour.daemon_places if _succeeds(host, ["test", "-x", place])), None
+    )
+    in_snaps = ["test", "-x", f"/snap/bin/{flavour.daemon}"]
+    if _succeeds(host, in_snaps) if found is None else _installs_snap(host, found):
+        raise Unavailable(
+            f"{flavour.name} is here as a snap alone, whose daemon lives in a mount namespace and in directories of "
+            "snapd's: a private one beside it cannot be had",
+            flavour.remedy,
+        )
+    if found is None or host.which(flavour.client) is None:
+        raise Unavailable(f"this host has no program '{flavour.client if found else flavour.daemon}'", flavour.remedy)
+    return found
+
+
+def _installs_snap(host: Host, program: str) -> bool:
+    """Ubuntu has a script of the daemon's name, which installs the snap."""
+    return not _succeeds(host, ["sh", "-c", '! { head -c 2 "$0" | grep -q "^#!" && grep -q snap "$0"; }', program])
+
+
+def _succeeds(host: Host, argv: Sequence[str]) -> bool:
+    return host.run(argv, check=False).returncode == 0
+
+
+def private_places(home: Path, disk: Path) -> str:
+    """A script for a new mount namespace, which becomes its arguments."""
+    run = disk / "run"
+    kept = {place: run / place.relative_to("/run") for place in (home, disk) if place.is_relative_to("/run")}
+    return "\n".join(
+        [
+            *(
+                f"mkdir -p {home}/{bulky} {disk}/{bulky}; mount --bind {disk}/{bulky} {home}/{bulky}"
+                for bulky in ("images", "disks")
+            ),
+            f"mkdir -p {disk}/pool {run}; mount -t tmpfs tmpfs {run}",
+            *(f"mkdir -p {copy}; mount --rbind {place} {copy}" for place, copy in kept.items()),
+            f"mount --rbind {run} /run",
+            # The user's lxcfs would show instances another /proc than the one that other platforms show.
+            "[ ! -d /var/lib/lxcfs ] || mount -t tmpfs tmpfs /var/lib/lxcfs",
+            'exec "$0" "$@"',
+        ]
+    )

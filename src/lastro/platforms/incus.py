@@ -1,0 +1,23 @@
+"""Incus, the community's successor of LXD, by a private daemon of ours inside the DUT's network namespace.
+
+Not run for real yet: Debian 12 has no Incus. Its command lines are LXD's under other names, which tests assert."""
+
+from __future__ import annotations
+
+from lastro.platforms._lxd import LxdPlatform
+from lastro.platforms._lxd_daemon import Flavour
+
+
+class Incus(LxdPlatform):
+    name = "incus"
+    summary = "Incus system containers, by a private daemon that leaves the user's own alone"
+    version_argv = ("incus", "--version")
+    flavour = Flavour(
+        name="incus",
+        daemon="incusd",
+        client="incus",
+        variable="INCUS",
+        guest_interface="security.guestapi",
+        remedy="apt-get install incus (Debian 13, Debian 12's backports, Ubuntu 24.04)",
+        daemon_places=("/usr/libexec/incus/incusd", "/usr/lib/incus/incusd"),
+    )

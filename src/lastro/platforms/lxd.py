@@ -1,0 +1,23 @@
+"""LXD, by a private daemon of ours inside the DUT's network namespace.
+
+Run for real: LXD 5.0.2 of Debian 12, with storage `dir` and `btrfs`; `zfs` by its exact commands only."""
+
+from __future__ import annotations
+
+from lastro.platforms._lxd import LxdPlatform
+from lastro.platforms._lxd_daemon import Flavour
+
+
+class Lxd(LxdPlatform):
+    name = "lxd"
+    summary = "LXD system containers, by a private daemon that leaves the user's own alone"
+    # A host with the snap alone may have a script of this name, which installs the snap: not to be run by a question.
+    version_argv = ("sh", "-c", 'lxd=$(command -v lxd) && head -c 4 "$lxd" | grep -q ELF && exec lxd --version')
+    flavour = Flavour(
+        name="lxd",
+        daemon="lxd",
+        client="lxc",
+        variable="LXD",
+        guest_interface="security.devlxd",
+        remedy="install LXD as a plain program, such as Debian's package lxd; or Incus (apt-get install incus)",
+    )
