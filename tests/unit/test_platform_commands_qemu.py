@@ -1,0 +1,155 @@
+"""The command lines of QEMU for a guest, and what is said when none boots, on a host that only records."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from lastro.errors import PlatformError, Unavailable
+from lastro.host.base import Completed
+from lastro.host.cgroups import Resources
+from lastro.image import guest
+from lastro.platforms.base import InstanceSpec, Port, Security, Tap
+from lastro.platforms.kvm import Kvm
+from lastro.platforms.qemu_tcg import QemuTcg
+from lastro.testbed import Testbed
+
+from .recording import RecordingHost, answer, recording_testbed
+
+SPEC = InstanceSpec("one", "probe")
+
+
+@pytest.fixture(autouse=True)
+def files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel and a disk that somebody has made."""
+    kernel = SimpleNamespace(elf=Path("/g/vmlinux"), image=Path("/g/vmlinuz"), release="6.1")
+    made = SimpleNamespace(kernel=kernel, initramfs=Path("/g/initramfs"), disk=Path("/g/disk.img"))
+    monkeypatch.setattr(guest, "ensure", lambda *args, **more: made)
+
+
+def started(tmp_path: Path, platform: Any, spec: InstanceSpec = SPEC, answers: Any = lambda argv: None) -> list[str]:
+    """QEMU's argv for a guest without links."""
+    host = RecordingHost(answers, programs=["qemu-system-x86_64"])
+    testbed = recording_testbed(host, Path(tempfile.mkdtemp(dir=tmp_path)))
+    with platform.prepare(testbed), platform.start(testbed, spec):
+        argv = host.command("qemu-system-x86_64")
+    return argv[argv.index("qemu-system-x86_64") :]
+
+
+def after(argv: Sequence[str], option: str) -> list[str]:
+    return [value for flag, value in pairwise(argv) if flag == option]
+
+
+def test_a_guest_in_software(tmp_path: Path) -> None:
+    argv = started(tmp_path, QemuTcg())
+    assert after(argv, "-accel") == ["tcg,thread=multi"]
+    assert after(argv, "-machine") == ["q35,usb=off,smbus=off,sata=off"]
+    assert after(argv, "-cpu") == ["max"]
+    assert (after(argv, "-smp"), after(argv, "-m")) == (["1"], ["512M"])
+    assert after(argv, "-kernel") == ["/g/vmlinux"]
+    assert after(argv, "-drive") == ["if=none,id=root,format=raw,file=/g/disk.img,snapshot=on,cache=none"]
+    assert "virtio-blk-pci,drive=root" in after(argv, "-device")
+    assert "lastro.hostname=probe" in after(argv, "-append")[0]
+    assert not after(argv, "-netdev"), "no card without a link"
+
+
+def test_hardware_virtualization_is_the_only_difference_of_kvm(tmp_path: Path) -> None:
+    soft, hard = started(tmp_path, QemuTcg()), started(tmp_path, Kvm())
+    different = {(one, other) for one, other in zip(soft, hard, strict=True) if one != other}
+    assert different == {("tcg,thread=multi", "kvm"), ("max", "host")}
+
+
+def test_limits_are_the_size_of_the_machine_and_of_its_monitors_group(tmp_path: Path) -> None:
+    limits = Resources(cpus=1.5, memory_bytes=256 << 20)
+    argv = started(tmp_path, QemuTcg(), InstanceSpec("one", "probe", resources=limits))
+    assert (after(argv, "-smp"), after(argv, "-m")) == (["2"], ["256M"])
+    assert after(started(tmp_path, QemuTcg(vcpus=4)), "-smp") == ["4"]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "devices"),
+    [
+        ({"disk": "ahci"}, ["ide-hd,drive=root,bus=ide.0"]),
+        ({"machine": "microvm"}, ["virtio-blk-device,drive=root", "virtio-rng-device"]),
+    ],
+)
+def test_devices_are_as_chosen(tmp_path: Path, chosen: dict[str, str], devices: list[str]) -> None:
+    argv = started(tmp_path, QemuTcg(**chosen))
+    assert set(devices) <= set(after(argv, "-device"))
+
+
+@pytest.mark.parametrize("chosen", [{"nic": "e1000"}, {"disk": "ahci"}])
+def test_a_microvm_has_no_bus_for_emulated_devices(tmp_path: Path, chosen: dict[str, str]) -> None:
+    with pytest.raises(Unavailable, match="no PCI bus"):
+        started(tmp_path, QemuTcg(machine="microvm", **chosen))
+
+
+@pytest.mark.parametrize(
+    ("nic", "tap", "netdev", "card"),
+    [
+        ("virtio", Tap("hub-aa"), "tap,id=n3,ifname=hub-aa,script=no,downscript=no", "virtio-net-pci"),
+        ("e1000", Tap("hub-aa"), "tap,id=n3,ifname=hub-aa,script=no,downscript=no", "e1000"),
+        ("virtio", Tap("hub-aa", "macvtap"), "tap,id=n3,fd=3", "virtio-net-pci"),
+    ],
+)
+def test_a_guest_with_a_port_waits_for_its_link(tmp_path: Path, nic: str, tap: Tap, netdev: str, card: str) -> None:
+    host = RecordingHost(programs=["qemu-system-x86_64"])
+    testbed = recording_testbed(host, tmp_path)
+    platform = QemuTcg(nic=nic)
+    spec = InstanceSpec("one", "probe", ports=("eth0",))
+    with platform.prepare(testbed), platform.start(testbed, spec) as instance:
+        assert not [argv for argv in host.commands if "qemu-system-x86_64" in argv]
+        instance.plug([Port(instance, "eth0", "198.18.0.1/24", ("198.18.1.0/24 via 198.18.0.2",))], {"eth0": tap})
+        instance.ready()
+        argv = host.command("qemu-system-x86_64")
+        assert after(argv, "-netdev") == [netdev]
+        (device,) = [device for device in after(argv, "-device") if "netdev=n3" in device]
+        assert device.startswith(f"{card},netdev=n3,mac=52:54:00:")
+        if tap.kind == "macvtap":
+            assert "exec 3<>" in " ".join(argv) and "mknod" in " ".join(argv)
+            assert host.command("address")[:6] == ["ip", "-n", testbed.dut, "link", "set", "hub-aa"]
+        naming = str(host.stdins[-1])
+        assert f"{device.split('mac=')[1].split(',')[0]} ]" in naming and "name eth0" in naming
+        assert "address add 198.18.0.1/24 dev eth0" in naming
+        assert "route add 198.18.1.0/24 via 198.18.0.2 dev eth0" in naming
+
+
+def test_a_guest_that_does_not_boot_tells_its_monitors_words(tmp_path: Path) -> None:
+    def answers(argv: Sequence[str]) -> Completed | None:
+        if "qemu-system-x86_64" in argv:
+            return answer(code=1, error="qemu: could not set up host forwarding")
+        return answer(code=125, error="the guest is gone") if "--wait-ready" in argv else None
+
+    with pytest.raises(PlatformError, match="could not set up host forwarding"):
+        started(tmp_path, QemuTcg(), answers=answers)
+
+
+@pytest.mark.parametrize("platform", [QemuTcg(), Kvm()])
+def test_a_missing_program_is_named_with_its_package(tmp_path: Path, platform: Any) -> None:
+    with pytest.raises(Unavailable, match="qemu-system-x86_64") as caught, platform.prepare(bare(tmp_path)):
+        pass
+    assert "qemu-system-x86" in str(caught.value.hint)
+
+
+def test_a_host_without_kvm_says_so(tmp_path: Path) -> None:
+    host = RecordingHost(lambda argv: answer(code=1) if argv[0] == "test" else None, programs=["qemu-system-x86_64"])
+    with pytest.raises(Unavailable, match="/dev/kvm") as caught, Kvm().prepare(recording_testbed(host, tmp_path)):
+        pass
+    assert "firmware" in str(caught.value.hint)
+
+
+def test_what_cannot_be_asked_of_a_guest(tmp_path: Path) -> None:
+    with pytest.raises(Unavailable, match="does not boot"):
+        started(tmp_path, QemuTcg(), InstanceSpec("one", "probe", resources=Resources(memory_bytes=64 << 20)))
+    with pytest.raises(Unavailable, match="cannot confine an instance by seccomp"):
+        started(tmp_path, QemuTcg(), InstanceSpec("one", "probe", security=Security(seccomp={"x": 1})))
+
+
+def bare(tmp_path: Path) -> Testbed:
+    return recording_testbed(RecordingHost(), tmp_path)
