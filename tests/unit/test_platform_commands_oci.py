@@ -20,6 +20,7 @@ from lastro.platforms.base import InstanceSpec, Port
 from lastro.platforms.crun import Crun
 from lastro.platforms.docker import Docker
 from lastro.platforms.gvisor import Gvisor
+from lastro.platforms.kata import Kata
 from lastro.platforms.runc import Runc
 
 from .recording import RecordingHost, answer, recording_testbed
@@ -193,13 +194,13 @@ def test_default_options_keep_dockers_usual_place(tmp_path: Path) -> None:
 
 
 def test_a_daemon_that_ends_at_once_is_quoted_by_its_last_line(tmp_path: Path) -> None:
-    words = "level=warning msg=other\nfailed to start daemon: driver not supported\n"
+    words = "level=warning msg=other\nfailed to start daemon: error initializing graphdriver: driver not supported\n"
 
     def answers(argv: Sequence[str]) -> Completed | None:
         return answer(code=1, error=words) if "dockerd" in argv or "version" in argv[-1] else None
 
     testbed = recording_testbed(RecordingHost(answers, programs=("dockerd", "docker")), tmp_path)
-    refused = pytest.raises(PlatformError, match="btrfs: failed to start daemon: driver not supported")
+    refused = pytest.raises(PlatformError, match=r"btrfs: failed to start daemon: .*driver not supported")
     with refused as caught, Docker(storage="btrfs").prepare(testbed):
         pass
     assert caught.value.hint and "docker:storage=vfs" in caught.value.hint
@@ -210,3 +211,72 @@ def test_a_runtime_that_is_not_installed_is_unavailable_with_its_remedy(tmp_path
     with pytest.raises(Unavailable, match="no program 'crun'") as caught, Docker(runtime="crun").prepare(testbed):
         pass
     assert caught.value.hint == "apt-get install crun"
+
+
+@pytest.mark.parametrize(
+    ("kind", "runtimes"),
+    [
+        (
+            Docker(runtime="runsc"),
+            {
+                "runsc": {
+                    "path": "/usr/bin/runsc",
+                    "runtimeArgs": ["--net-raw", "--gso=false", "--overlay2=none", "--oci-seccomp"],
+                }
+            },
+        ),
+        (Kata(), {"kata": {"runtimeType": "io.containerd.kata.v2"}}),
+    ],
+    ids=["docker:runtime=runsc", "kata"],
+)
+def test_a_runtime_that_takes_links_over_starts_in_the_namespace_of_a_holder(
+    kind: Docker, runtimes: dict[str, object], tmp_path: Path
+) -> None:
+    numbers = iter(["holder", "instance"])
+    host = RecordingHost(
+        lambda argv: answer(next(numbers)) if {"run", "create"} & set(argv) else None,
+        programs=("dockerd", "docker", "runsc", "containerd-shim-kata-v2"),
+    )
+    testbed = recording_testbed(host, tmp_path)
+    spec = InstanceSpec("one", "function", ports=("eth0",), sysctls={"net.ipv4.ip_forward": "1"})
+    with kind.prepare(testbed), kind.start(testbed, spec) as instance:
+        assert instance.cgroup == "/lastro/0a1b2c/instance"
+        before = len(host.commands)
+        instance.plug([Port(instance, "eth0", "198.18.0.1/24")], {})
+        words = [argv[5:] for argv in host.commands[before:] if argv[0] == "docker"]
+        assert words[0] == ["start", "one"]
+        client = list(host.commands[-1][:5])
+    home = testbed.run_dir / ("kata" if kind.name == "kata" else "docker-runsc")
+    assert json.loads(host.files[f"{home}/daemon.json"])["runtimes"] == runtimes
+    image = testbed.image.docker_tag
+    assert [*client, "run", "--detach", "--runtime=runc", "--network=none", "--cgroup-parent", "/lastro/0a1b2c",
+            "--hostname", "function", "--name", "one-network", image, "sleep", "infinity"] in host.commands  # fmt: skip
+    sysctls = ["--sysctl=net.ipv4.ip_forward=1"] if kind.name == "kata" else []
+    create = next(argv for argv in host.commands if "create" in argv)
+    assert create[5:] == [
+        "create", "--network", "container:one-network", "--runtime", kind.runtime, "--cgroup-parent", "/lastro/0a1b2c",
+        *sysctls, "--security-opt=apparmor=unconfined", "--security-opt=label=disable",
+        "--security-opt=seccomp=unconfined", "--name", "one", image, "sleep", "infinity",
+    ]  # fmt: skip
+    removed = [argv[-1] for argv in host.commands if "rm" in argv and "--force" in argv]
+    assert removed == ["one", "one-network"]
+
+
+def test_kata_is_a_guest_or_it_is_unavailable(tmp_path: Path) -> None:
+    programs = ("dockerd", "docker", "containerd-shim-kata-v2")
+    boot_id = "/proc/sys/kernel/random/boot_id"
+    for inside, works in (("host\n", False), ("guest\n", True)):
+        host = RecordingHost(lambda argv, inside=inside: answer(inside) if boot_id in argv else None, programs=programs)
+        host.files[boot_id] = "host\n"
+        testbed, platform = recording_testbed(host, tmp_path / inside.strip()), Kata()
+        with platform.prepare(testbed):
+            found = platform.probe(testbed)
+        assert bool(found) is works
+        assert works or (found.reason and "no guest has started" in found.reason)
+
+
+def test_without_katas_shim_it_says_what_to_install(tmp_path: Path) -> None:
+    testbed = recording_testbed(RecordingHost(programs=("dockerd", "docker")), tmp_path)
+    with pytest.raises(Unavailable, match="containerd-shim-kata-v2") as caught, Kata().prepare(testbed):
+        pass
+    assert caught.value.hint and "Docker 23" in caught.value.hint

@@ -112,9 +112,10 @@ class Daemon:
     def _raise_last_words(self) -> None:
         assert self._process is not None
         words = self._process.stop().error_text.strip().splitlines() or ["it gave no reason"]
+        place = f"does the file system of {self.data_root} support that driver? `docker:storage=vfs` works on any"
         raise PlatformError(
             f"dockerd did not start with storage driver {self.storage}: {words[-1]}",
-            f"does the file system of {self.data_root} support that driver? `docker:storage=vfs` works on any",
+            place if "graphdriver" in words[-1] else "is this version of Docker new enough? see what else it said",
         )
 
     def import_image(self) -> None:

@@ -204,7 +204,7 @@ class Platform(ABC):
     summary: ClassVar[str]
     version_argv: ClassVar[tuple[str, ...]] = ()
     options: ClassVar[tuple[Setting, ...]] = ()
-    confines: ClassVar[frozenset[str]] = frozenset()
+    confines: frozenset[str] = frozenset()  # it may depend on options
     own_cgroups: tuple[str, ...] = ()  # of daemons: what they use is the platform's cost, not foreign load
 
     def __init__(self, **chosen: Level) -> None:

@@ -8,10 +8,13 @@ import json
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from typing import Any, ClassVar
 
 from lastro.errors import CommandFailed, PlatformError, Unavailable
-from lastro.platforms._container import IN_MEMORY, ON_DISK, limit_flags
+from lastro.platforms import gvisor
+from lastro.platforms._container import IN_MEMORY, INIT, ON_DISK, limit_flags
+from lastro.platforms._docker_instance import DockerInstance
+from lastro.platforms._docker_late import KataInstance, LateInstance, RunscInstance
 from lastro.platforms._dockerd import Daemon
 from lastro.platforms._oci import second_tree
 from lastro.platforms.base import Instance, InstanceSpec, Platform, Security
@@ -19,16 +22,16 @@ from lastro.study.model import Level, Setting
 from lastro.testbed import Testbed
 
 _STORAGE = ("overlay2", "fuse-overlayfs", "btrfs", "zfs", "vfs")
-_PROGRAMS = {"crun": ("crun", "apt-get install crun")}  # of runtimes that Docker does not bring, and where from
-
-
-class DockerInstance(Instance):
-    def __init__(self, testbed: Testbed, spec: InstanceSpec, client: Sequence[str], *, netns: str, cgroup: str) -> None:
-        super().__init__(testbed, spec, netns=netns, cgroup=cgroup)
-        self._client = tuple(client)
-
-    def wrap(self, argv: Sequence[str]) -> list[str]:
-        return [*self._client, "exec", "--interactive", self.spec.name, *argv]
+# Of runtimes that Docker does not bring: the program, and where it is from.
+_PROGRAMS = {
+    "crun": ("crun", "apt-get install crun"),
+    "runsc": ("runsc", gvisor.REMEDY),
+    "kata": (
+        "containerd-shim-kata-v2",
+        "install Kata Containers, with its containerd-shim-kata-v2 in /usr/local/bin, and Docker 23 or later",
+    ),
+}
+_LATE: dict[str, type[LateInstance]] = {"runsc": RunscInstance, "kata": KataInstance}
 
 
 class Docker(Platform):
@@ -36,13 +39,17 @@ class Docker(Platform):
     summary = "Docker containers, by a private daemon that leaves the user's own alone"
     version_argv = ("dockerd", "--version")
     confines = frozenset({"apparmor", "drop_capabilities", "read_only_root", "seccomp", "selinux", "user_namespace"})
-    options = (
+    options: ClassVar[tuple[Setting, ...]] = (
         Setting("storage", "overlay2", "what keeps images and containers", choices=_STORAGE),
         Setting("runtime", "runc", "what makes containers", choices=("runc", *_PROGRAMS)),
     )
+    only_runtime: ClassVar[str | None] = None  # of a platform that is Docker with this one
 
     def __init__(self, **chosen: Level) -> None:
         super().__init__(**chosen)
+        self.runtime = self.only_runtime or str(self.chosen["runtime"])
+        if self.runtime in _LATE:  # kernels of their own
+            self.confines = frozenset({"drop_capabilities", "read_only_root"})
         self._daemons: dict[bool, Daemon] = {}  # by whether they put instances into user namespaces
         self._starting = threading.Lock()
 
@@ -71,27 +78,30 @@ class Docker(Platform):
             return daemon
 
     def _new_daemon(self, testbed: Testbed, remapped: bool) -> Daemon:
-        storage, runtime = str(self.chosen["storage"]), str(self.chosen["runtime"])
+        storage = str(self.chosen["storage"])
         options = [str(self.chosen[o.name]) for o in self.options if self.chosen[o.name] != o.default]
         return Daemon(
             testbed,
             # Daemons that are alive at once cannot share a data root: each set of options has its own.
-            "-".join(["docker", *options, *(["remapped"] if remapped else [])]),
+            "-".join([self.name, *options, *(["remapped"] if remapped else [])]),
             storage=storage,
-            runtimes=self._runtimes(testbed, runtime),
-            hide=second_tree(testbed) if runtime == "crun" else None,
+            runtimes=self._runtimes(testbed),
+            hide=second_tree(testbed) if self.runtime == "crun" else None,
             remapped=remapped,
         )
 
-    def _runtimes(self, testbed: Testbed, runtime: str) -> dict[str, Any]:
+    def _runtimes(self, testbed: Testbed) -> dict[str, Any]:
         """What the daemon must be told of a runtime that it does not bring. Raises: Unavailable without it."""
-        if runtime not in _PROGRAMS:
+        if self.runtime not in _PROGRAMS:
             return {}
-        program, remedy = _PROGRAMS[runtime]
+        program, remedy = _PROGRAMS[self.runtime]
         found = testbed.host.which(program)
         if found is None:
             raise Unavailable(f"this host has no program '{program}'", remedy)
-        return {runtime: {"path": found}}
+        if self.runtime == "kata":  # no command line: containerd speaks to its shim
+            return {"kata": {"runtimeType": "io.containerd.kata.v2"}}
+        more = {"runtimeArgs": list(gvisor.RUNSC_FLAGS)} if self.runtime == "runsc" else {}
+        return {self.runtime: {"path": found, **more}}
 
     @contextmanager
     def start(self, testbed: Testbed, spec: InstanceSpec) -> Iterator[Instance]:
@@ -100,26 +110,49 @@ class Docker(Platform):
         netns = testbed.session.netns_name(spec.name)
         with ExitStack() as stack:
             stack.enter_context(testbed.session.owned("netns", netns))  # first: it refuses a name that is in use
-            stack.callback(testbed.host.run, [*daemon.client, "rm", "--force", "--volumes", spec.name], check=False)
-            try:
-                container = testbed.host.run([*daemon.client, *self._run_argv(testbed, spec)]).text.strip()
-            except CommandFailed as error:
-                raise PlatformError(f"docker did not start instance {spec.name}: {error.message}") from error
+            if self.runtime in _LATE:
+                yield self._late(stack, testbed, spec, daemon, netns)
+                return
+            argv = [*self._run_argv(testbed, spec, "none"), "--hostname", spec.role]
+            container = self._make(stack, testbed, daemon, spec.name, ["run", "--detach", *argv])
             cgroup = f"{testbed.session.cgroup}/{container}"
             stack.callback(_end_orphan, testbed, daemon, cgroup)
-            pid = f"$({' '.join(daemon.client)} inspect --format '{{{{.State.Pid}}}}' {spec.name})"
-            testbed.host.run(["sh", "-ec", f"ip netns attach {netns} {pid}"])
+            _name_netns(testbed, daemon, netns, spec.name)
             testbed.cgroups.complete(testbed.host, cgroup, spec.resources)
             yield DockerInstance(testbed, spec, daemon.client, netns=netns, cgroup=cgroup)
 
-    def _run_argv(self, testbed: Testbed, spec: InstanceSpec) -> list[str]:
-        argv = ["run", "--detach", "--name", spec.name, "--hostname", spec.role, "--network", "none"]
-        argv += ["--runtime", str(self.chosen["runtime"])]
-        argv += ["--cgroup-parent", testbed.session.cgroup]
-        argv += [f"--sysctl={key}={value}" for key, value in spec.sysctls.items()]
+    def _late(self, stack: ExitStack, testbed: Testbed, spec: InstanceSpec, daemon: Daemon, netns: str) -> LateInstance:
+        """An instance that waits for its links in the namespace of a container that does nothing."""
+        holder = f"{spec.name}-network"
+        parent = ("--cgroup-parent", testbed.session.cgroup)
+        idle = ["--runtime=runc", "--network=none", *parent, "--hostname", spec.role]
+        container = self._make(stack, testbed, daemon, holder, ["run", "--detach", *idle])
+        stack.callback(_end_orphan, testbed, daemon, f"{testbed.session.cgroup}/{container}")
+        _name_netns(testbed, daemon, netns, holder)
+        argv = self._run_argv(testbed, spec, f"container:{holder}")
+        container = self._make(stack, testbed, daemon, spec.name, ["create", *argv])
+        cgroup = f"{testbed.session.cgroup}/{container}"
+        stack.callback(_end_orphan, testbed, daemon, cgroup)
+        instance = _LATE[self.runtime](testbed, spec, daemon.client, netns=netns, cgroup=cgroup)
+        if not spec.ports:
+            instance.launch()
+        return instance
+
+    def _make(self, stack: ExitStack, testbed: Testbed, daemon: Daemon, name: str, argv: Sequence[str]) -> str:
+        """A container's number. It goes with the stack, and so does what is left of it when it fails to start."""
+        stack.callback(testbed.host.run, [*daemon.client, "rm", "--force", "--volumes", name], check=False)
+        whole = [*daemon.client, *argv, "--name", name, testbed.image.docker_tag, *INIT]
+        try:
+            return testbed.host.run(whole).text.strip()
+        except CommandFailed as error:
+            raise PlatformError(f"docker did not start instance {name}: {error.message}") from error
+
+    def _run_argv(self, testbed: Testbed, spec: InstanceSpec, network: str) -> list[str]:
+        argv = ["--network", network, "--runtime", self.runtime, "--cgroup-parent", testbed.session.cgroup]
+        if self.runtime != "runsc":  # it knows none of them when it starts
+            argv += [f"--sysctl={key}={value}" for key, value in spec.sysctls.items()]
         argv += [*_confinement(spec.security), f"--security-opt=seccomp={self._seccomp(testbed, spec)}"]
-        argv += limit_flags(spec.resources)
-        return [*argv, testbed.image.docker_tag, "sleep", "infinity"]
+        return argv + limit_flags(spec.resources)
 
     def _seccomp(self, testbed: Testbed, spec: InstanceSpec) -> str:
         if spec.security.seccomp is None:
@@ -130,7 +163,13 @@ class Docker(Platform):
 
     def residuals(self, testbed: Testbed) -> dict[str, str]:
         storage = str(self.chosen["storage"])
-        return {"root filesystem": storage, "instance's disk": str(self._daemons[False].data_root / storage)}
+        found = {"root filesystem": storage, "instance's disk": str(self._daemons[False].data_root / storage)}
+        return {**found, **gvisor.RESIDUALS} if self.runtime == "runsc" else found
+
+
+def _name_netns(testbed: Testbed, daemon: Daemon, netns: str, container: str) -> None:
+    pid = f"$({' '.join(daemon.client)} inspect --format '{{{{.State.Pid}}}}' {container})"
+    testbed.host.run(["sh", "-ec", f"ip netns attach {netns} {pid}"])
 
 
 def _end_orphan(testbed: Testbed, daemon: Daemon, cgroup: str) -> None:

@@ -19,8 +19,20 @@ from lastro.testbed import Testbed, set_sysctls
 # Segments as long as the link's frames: its stack does not forward the long ones that a host's offloads make of many.
 # Raw sockets are for ping. Without an overlay of its own, what is written lies on the disk as it does on runc.
 RUNSC_FLAGS = ("--net-raw", "--gso=false", "--overlay2=none", "--oci-seccomp")
+REMEDY = "install it from gvisor.dev, or put a Go toolchain on this host and run tools/build-gvisor"
+RESIDUALS = {
+    "segmentation offloads": "off in gVisor's stack (--gso=false)",
+    "network settings": "of those asked for, gVisor's stack has ip_forward alone",
+    "direct writes": "through the host's page cache",
+}
 # The host's kernel has no part in the links that it has handed over: no forwarding, no neighbour discovery.
-_BEHIND = {"net.ipv4.ip_forward": "0", "net.ipv6.conf.all.disable_ipv6": "1", "net.ipv6.conf.default.disable_ipv6": "1"}
+BEHIND = {"net.ipv4.ip_forward": "0", "net.ipv6.conf.all.disable_ipv6": "1", "net.ipv6.conf.default.disable_ipv6": "1"}
+
+
+def inside_lines(values: Mapping[str, str]) -> str:
+    """A script that sets those that gVisor has."""
+    files = {"/proc/sys/" + key.replace(".", "/"): value for key, value in values.items()}
+    return "".join(f"[ ! -e {file} ] || echo {value} > {file}\n" for file, value in files.items())
 
 
 class GvisorInstance(OciInstance):
@@ -29,7 +41,7 @@ class GvisorInstance(OciInstance):
     launch_timeout_s = 20.0  # a platform that does not work here may wait for ever
 
     def plug(self, ports: Sequence[Port], taps: Mapping[str, Tap]) -> None:
-        set_sysctls(self.testbed.host, self.netns, _BEHIND)
+        set_sysctls(self.testbed.host, self.netns, BEHIND)
         super().plug(ports, taps)
         self.launch()
 
@@ -43,9 +55,7 @@ class GvisorInstance(OciInstance):
             self.set_sysctls(self.spec.sysctls)
 
     def set_sysctls(self, values: Mapping[str, str]) -> None:
-        files = {"/proc/sys/" + key.replace(".", "/"): value for key, value in values.items()}
-        lines = [f"[ ! -e {file} ] || echo {value} > {file}" for file, value in files.items()]
-        self.testbed.host.run(self.wrap(["sh", "-e"]), stdin="\n".join(lines) + "\n")
+        self.testbed.host.run(self.wrap(["sh", "-e"]), stdin=inside_lines(values))
 
 
 class Gvisor(OciPlatform):
@@ -66,16 +76,8 @@ class Gvisor(OciPlatform):
     @contextmanager
     def prepare(self, testbed: Testbed) -> Iterator[None]:
         if testbed.host.which(self.binary) is None:
-            raise Unavailable(
-                "this host has no program 'runsc'",
-                "install it from gvisor.dev, or put a Go toolchain on this host and run tools/build-gvisor",
-            )
+            raise Unavailable("this host has no program 'runsc'", REMEDY)
         yield
 
     def residuals(self, testbed: Testbed) -> dict[str, str]:
-        return {
-            **super().residuals(testbed),
-            "segmentation offloads": "off in gVisor's stack (--gso=false)",
-            "network settings": "of those asked for, gVisor's stack has ip_forward alone",
-            "direct writes": "through the host's page cache",
-        }
+        return {**super().residuals(testbed), **RESIDUALS}

@@ -1,0 +1,51 @@
+"""Docker containers whose runtime takes links over when it starts, and never sees those that come later.
+
+Docker makes a container's network namespace only as it starts it. So a container of runc's that does nothing holds the
+namespace, links are plugged in there, and then the instance starts on them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from lastro.errors import CommandFailed, CommandTimeout, PlatformError
+from lastro.platforms._docker_instance import DockerInstance
+from lastro.platforms.base import Port, Tap
+from lastro.platforms.gvisor import BEHIND, inside_lines
+from lastro.testbed import set_sysctls
+
+_START_S = 60.0
+
+
+class LateInstance(DockerInstance):
+    """Created; `launch` starts it."""
+
+    shares_kernel = False
+
+    def plug(self, ports: Sequence[Port], taps: Mapping[str, Tap]) -> None:
+        set_sysctls(self.testbed.host, self.netns, BEHIND)
+        super().plug(ports, taps)
+        self.launch()
+
+    def launch(self) -> None:
+        """Raises: PlatformError when it does not start."""
+        try:
+            self.testbed.host.run([*self.client, "start", self.spec.name], timeout_s=_START_S)
+        except (CommandFailed, CommandTimeout) as error:
+            raise PlatformError(f"docker did not start instance {self.spec.name}: {error.message}") from error
+        self.testbed.cgroups.complete(self.testbed.host, self.cgroup, self.spec.resources)
+
+
+class RunscInstance(LateInstance):
+    has_nftables = False
+
+    def launch(self) -> None:
+        super().launch()
+        if self.spec.sysctls:
+            self.set_sysctls(self.spec.sysctls)
+
+    def set_sysctls(self, values: Mapping[str, str]) -> None:
+        self.testbed.host.run(self.wrap(["sh", "-e"]), stdin=inside_lines(values))
+
+
+class KataInstance(LateInstance):
+    """A guest that holds one container: its settings are given to the guest's agent with the container."""
