@@ -9,6 +9,8 @@ import pytest
 from lastro.platforms.base import InstanceSpec
 from lastro.scenarios.base import PlatformPool
 from lastro.testbed import Testbed
+from lastro.testing import Subject
+from lastro.testing.network import LEFT, RIGHT, joined, reaches
 
 pytestmark = pytest.mark.root
 
@@ -51,3 +53,17 @@ def test_a_driver_that_the_disk_does_not_support_is_unavailable_with_dockers_own
     assert not found
     assert found.reason and "storage driver zfs: failed to start daemon" in found.reason
     assert found.remedy and "docker:storage=vfs" in found.remedy
+
+
+@pytest.mark.parametrize("runtime", ["crun", "runsc"])
+def test_instances_of_every_runtime_are_reached_over_their_links(
+    runtime: str, testbed: Testbed, pool: PlatformPool
+) -> None:
+    subject = Subject(testbed, pool.get(f"docker:runtime={runtime}"))
+    before = subject.leftovers()
+    with joined(subject, "veth-bridge") as (left, right):
+        assert reaches(left, RIGHT)
+        assert reaches(right, LEFT)
+        kernel = left.run(["uname", "-r"]).text
+        assert ("gvisor" in kernel) is (runtime == "runsc")
+    assert subject.leftovers() == before
