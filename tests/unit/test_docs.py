@@ -131,9 +131,17 @@ def test_every_example_loads(file: Path, example_parts: None) -> None:
 
 
 def test_the_example_part_is_the_one_that_is_shown() -> None:
-    shown = [text for page in PAGES for language, text in blocks(page) if language == "python"]
+    shown = [text for page in PAGES for language, text in blocks(page) if language == "python" and "Shaper" in text]
     assert len(shown) == 3  # both READMEs and the tutorial
     assert set(shown) == {PART.read_text(encoding="utf-8")}
+
+
+def test_what_a_page_imports_is_there() -> None:
+    lines = [
+        line for page in PAGES for language, text in blocks(page) if language == "python" for line in text.split("\n")
+    ]
+    for line in filter(lambda line: line.startswith("from lastro"), lines):
+        exec(compile(line, "a page", "exec"), {})
 
 
 def test_the_example_part_is_found_without_an_edit(example_parts: None) -> None:
