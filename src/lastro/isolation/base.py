@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -43,6 +43,11 @@ class Profile:
     chain_cpus: float
     block_device: str | None
 
+    @classmethod
+    def unmeasured(cls, testbed: Testbed) -> Profile:
+        """Of nothing that ran: to see whether limits come into force, whatever they are."""
+        return cls({}, 1.0, block_device_of(testbed.scratch_dir))
+
 
 class Isolation(ABC):
     kind = "isolation"
@@ -60,7 +65,7 @@ class Isolation(ABC):
 
     def probe(self, testbed: Testbed, platform: Platform) -> Availability:
         """Start an isolated instance and look whether it is isolated."""
-        profile = Profile({}, 1.0, block_device_of(testbed.scratch_dir)) if self.needs_profile else None
+        profile = Profile.unmeasured(testbed) if self.needs_profile else None
         spec = InstanceSpec(name=f"probe-{platform.name}-{self.name}", role=NEIGHBOUR)
         try:
             with platform.start(testbed, self.apply(spec, profile)) as instance:
@@ -79,3 +84,15 @@ def isolate(spec: InstanceSpec, isolations: Iterable[Isolation], profile: Profil
     for isolation in isolations:
         spec = isolation.apply(spec, profile)
     return spec
+
+
+def not_in_force(isolations: Iterable[Isolation], instances: Mapping[str, Instance]) -> list[str]:
+    """Isolation that was asked for and is not there would make a trial measure another treatment.
+
+    `instances` by role."""
+    return [
+        f"isolation '{isolation.name}' is not in force on the {role}: {reason}"
+        for isolation in isolations
+        for role, instance in instances.items()
+        if (reason := isolation.verify(instance))
+    ]

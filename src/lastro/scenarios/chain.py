@@ -20,7 +20,7 @@ from lastro.host.cgroups import Usage, block_device_of
 from lastro.instruments.iperf3_tcp import Iperf3Tcp
 from lastro.instruments.iperf3_udp import Iperf3Udp
 from lastro.instruments.ping import Ping
-from lastro.isolation.base import NEIGHBOUR, Isolation, Need, Profile, isolate, parts_of
+from lastro.isolation.base import NEIGHBOUR, Need, Profile, isolate, not_in_force, parts_of
 from lastro.meters.host import HostMeter
 from lastro.meters.usage import UsageMeter
 from lastro.platforms.base import Availability, Instance, InstanceSpec, Platform
@@ -135,7 +135,7 @@ class ChainScenario(Scenario):
             everyone = dict(chain.instances)
             if neighbour:
                 everyone[NEIGHBOUR] = neighbour[0].instance
-            outcome.doubt(_not_in_force(isolations, everyone))
+            outcome.doubt(not_in_force(isolations, everyone))
             outcome.notes["limits"] = {role: _limits_of(instance) for role, instance in everyone.items()}
             rest(float(config["settle_s"]))
             measure(self.testbed, config, chain, everyone, neighbour, outcome, own_cgroups=platform.own_cgroups)
@@ -192,16 +192,6 @@ def _profile(calibrations: Mapping[str, Any]) -> Profile | None:
         return None
     needs = {role: Need(**need) for role, need in found["needs"].items()}
     return Profile(needs, found["chain_cpus"], found["block_device"])
-
-
-def _not_in_force(isolations: list[Isolation], instances: Mapping[str, Instance]) -> list[str]:
-    """Isolation that was asked for and is not there would make a trial measure another treatment."""
-    return [
-        f"isolation '{isolation.name}' is not in force on the {role}: {reason}"
-        for isolation in isolations
-        for role, instance in instances.items()
-        if (reason := isolation.verify(instance))
-    ]
 
 
 def _judge_ceiling(calibrations: Mapping[str, Any], outcome: Outcome) -> None:

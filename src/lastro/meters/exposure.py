@@ -1,0 +1,160 @@
+"""What can be reached from inside an instance: counted by a process in it, by trying, without altering anything.
+
+The numbers say how much of a kernel, its settings and devices a process in the instance gets to talk to: the surface
+that an attacker there could look for a flaw in, or misuse. They do not say that there is a flaw, nor how bad one would
+be: one system call may be worth more than a hundred. They compare levels of isolation on one host and kernel; between
+kernels, architectures or distributions, only the lists in the notes compare.
+
+`exposure_host_kernel` comes first: at 0 (a virtual machine, a kernel in user space) all else is about the guest's own
+kernel, and what reaches the host is the hypervisor's surface, which nothing inside can count. At 1 it is about the
+kernel that everybody on the host shares.
+
+- `exposure_syscalls`: of the calls that can be tried without harm (see `_syscalls`), those that were answered by
+  anything but EPERM, ENOSYS or a death by SIGSYS. Many a kernel function checks its arguments before it checks
+  capabilities: such a call counts, since it ran the kernel's code.
+- `exposure_capabilities`: in the bounding set, which is what root gets with its next program; 0 in a user namespace of
+  the instance's own, where they hold only for what belongs to that.
+- `exposure_writable_proc_sys`: files of /proc and /sys, but for those of processes, opened for writing and not written.
+- `exposure_devices`: different device nodes below /dev that the kernel would let it open (asked by access(2): with some
+  devices, to open them is to act). What it may make with CAP_MKNOD is not counted.
+- `exposure_shared_namespaces`: of the kernel's eight kinds, those in which it is together with the host."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from lastro.errors import InstrumentError, PlatformError
+from lastro.host import capabilities
+from lastro.host.base import Host
+from lastro.meters import _syscalls
+from lastro.meters.base import Meter
+from lastro.platforms.base import Instance
+from lastro.results.samples import Metric
+from lastro.testbed import Testbed
+
+_SCRIPT = Path(__file__).with_name("exposure.pl")
+_TIMEOUT_S = 120.0
+_DENIED = {"1": "EPERM", "38": "ENOSYS", "signal 31": "SIGSYS"}  # how a call that is not allowed may end
+_WHOLE_MAP = "0 0 4294967295"  # of the first user namespace
+_SECCOMP = {"0": "off", "1": "strict", "2": "filter"}
+_MOST_PATHS = 100  # in the notes
+_NAMESPACES = "cd /proc/self/ns; for kind in *; do echo $kind $(readlink $kind); done"
+
+Lines = Mapping[str, list[list[str]]]  # fields of each line, by the line's first
+
+
+class ExposureMeter(Meter):
+    name = "exposure"
+    summary = "what can be reached from inside an instance: system calls, capabilities, files, devices, namespaces"
+    metrics = (
+        Metric("exposure_host_kernel", "1", "lower", "1: it runs on the host's kernel; 0: on one of its own"),
+        Metric("exposure_syscalls", "1", "lower", "system calls that its kernel does not turn away at the door"),
+        Metric("exposure_capabilities", "1", "lower", "capabilities that hold beyond a user namespace of its own"),
+        Metric("exposure_writable_proc_sys", "1", "lower", "files of /proc and /sys that it may open for writing"),
+        Metric("exposure_devices", "1", "lower", "device nodes that it may open"),
+        Metric("exposure_shared_namespaces", "1", "lower", "kinds of namespaces in which it is together with the host"),
+    )
+
+    def __init__(self, testbed: Testbed, instances: Mapping[str, Instance]) -> None:
+        super().__init__(testbed, instances)
+        ((_, self._instance),) = instances.items()
+
+    def start(self) -> None:
+        """There is nothing to wait for: it looks once, at the stop."""
+
+    def stop(self) -> None:
+        """Raises: PlatformError where the script cannot run; InstrumentError when it did not come to its end."""
+        self._machine = self._instance.run(["uname", "-m"]).text.strip()
+        done = self._instance.run(["perl", "-"], stdin=_script(self._machine), timeout_s=_TIMEOUT_S, check=False)
+        if done.returncode in (126, 127):
+            raise PlatformError(
+                f"the exposure meter needs perl inside the instance: {done.error_text.strip()[-200:]}",
+                "take a root filesystem with perl-base, as Debian's is",
+            )
+        found: dict[str, list[list[str]]] = defaultdict(list)
+        for kind, *fields in (line.split("\t") for line in done.text.splitlines()):
+            found[kind].append(fields)
+        if "done" not in found:
+            words = done.error_text.strip()[-200:] or f"exit code {done.returncode}"
+            raise InstrumentError(f"the exposure meter did not come to its end: {words}")
+        self._found: Lines = found
+        self._shared = self._shared_namespaces()
+
+    def _shared_namespaces(self) -> dict[str, bool]:
+        host = dict(line.split() for line in self.testbed.host.run(["sh", "-c", _NAMESPACES]).text.splitlines())
+        one_kernel = self._instance.shares_kernel  # else the same number means another thing
+        return {kind: one_kernel and host.get(kind) == link for kind, link in self._found["namespace"]}
+
+    @property
+    def _status(self) -> dict[str, str]:
+        return dict(self._found["status"])
+
+    def _one(self, kind: str) -> str:
+        return self._found[kind][0][0] if self._found[kind] else ""
+
+    def _calls(self) -> dict[str, list[str]]:
+        """Names by how the call ended: 'allowed', or a word of `_DENIED`."""
+        calls: dict[str, list[str]] = defaultdict(list)
+        for name, outcome in self._found["call"]:
+            calls[_DENIED.get(outcome, "allowed")].append(name)
+        return calls
+
+    def read(self) -> dict[str, float]:
+        held = capabilities.names(int(self._status["CapBnd"], 16)) if self._one("uid_map") == _WHOLE_MAP else []
+        values = {
+            "exposure_host_kernel": int(self._instance.shares_kernel),
+            "exposure_syscalls": len(self._calls()["allowed"]),
+            "exposure_capabilities": len(held),
+            "exposure_writable_proc_sys": len(self._found["writable"]),
+            "exposure_devices": len(self._found["device"]),
+            "exposure_shared_namespaces": sum(self._shared.values()),
+        }
+        return {name: float(value) for name, value in values.items()}
+
+    def notes(self) -> dict[str, Any]:
+        host, status, calls = self.testbed.host, self._status, self._calls()
+        kernel, hostname = self._one("kernel"), self._one("hostname")
+        known = set(_syscalls.table(self._machine).values())
+        paths = [path for (path,) in self._found["writable"]]
+        return {
+            "exposure": {
+                "kernel": {"release": kernel, "host's": kernel == _host(host, "osrelease")},
+                "host name": {"name": hostname, "host's": hostname == _host(host, "hostname")},
+                "processes seen": int(self._one("processes") or 0),
+                "user ids": self._one("uid_map"),
+                "label": self._one("label"),
+                "seccomp": _SECCOMP.get(status["Seccomp"], status["Seccomp"]),
+                "no_new_privs": status["NoNewPrivs"] == "1",
+                "capabilities": {
+                    "effective": capabilities.names(int(status["CapEff"], 16)),
+                    "bounding": capabilities.names(int(status["CapBnd"], 16)),
+                },
+                "namespaces shared": [kind for kind, shared in self._shared.items() if shared],
+                "devices": [path for _, path, _ in self._found["device"]],
+                "writable": paths[:_MOST_PATHS] + ["…"] * (len(paths) > _MOST_PATHS),
+                "search cut short at": self._one("cut_short") or None,
+                "system calls": {
+                    "tried": len(self._found["call"]),
+                    **{word: calls[word] for word in _DENIED.values()},
+                    "not tried": {name: why for name, why in _syscalls.NOT_TRIED.items() if name in known},
+                },
+            }
+        }
+
+
+def _script(machine: str) -> str:
+    """The script with its data: numbers that it needs itself, then what to try. Raises: InstrumentError."""
+    numbers = {name: number for number, name in _syscalls.table(machine).items()}
+    if not numbers:
+        raise InstrumentError(
+            f"there is no table of the system calls of {machine} here", "the exposure meter knows x86_64 and aarch64"
+        )
+    data = [f"{numbers['faccessat']} {numbers['prctl']}", *_syscalls.trials(machine)]
+    return _SCRIPT.read_text(encoding="utf-8") + "__END__\n" + "\n".join(data) + "\n"
+
+
+def _host(host: Host, file: str) -> str:
+    return host.read_text(f"/proc/sys/kernel/{file}").strip()

@@ -1,0 +1,67 @@
+"""What a network function could reach of the host: one idle instance, looked at once from inside.
+
+The instance is what a chain would make of its function: with the capabilities that this works with. A trial is a
+count, not a sample: two of the same treatment differ only where the host itself has changed between them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from lastro import registry
+from lastro.functions.base import Function
+from lastro.isolation.base import Profile, isolate, not_in_force, parts_of
+from lastro.meters.exposure import ExposureMeter
+from lastro.platforms.base import Availability
+from lastro.results.samples import Outcome
+from lastro.scenarios._deploy import instance_spec
+from lastro.scenarios._probes import Probes
+from lastro.scenarios.base import Config, PlatformPool, Scenario, first_unavailable, platform_level
+from lastro.testbed import Testbed
+
+_ROLE = "function"
+_DURATION_S = 2.5
+
+
+class ExposureScenario(Scenario):
+    name = "exposure"
+    summary = "what a function's instance can reach of the host, counted from inside it"
+    parts = ("platform", "isolation")
+    combinable = frozenset({"isolation"})
+    metrics = ExposureMeter.metrics
+
+    def __init__(self, testbed: Testbed | None) -> None:
+        super().__init__(testbed)
+        self.pool = PlatformPool(self.testbed, self._stack)
+        self._probes = Probes(self.testbed, self.pool)
+
+    @classmethod
+    def duration_s(cls, config: Config) -> float:
+        return _DURATION_S
+
+    def availability(self, config: Config) -> Availability:
+        platform = platform_level(config)
+        return first_unavailable(
+            self._probes.platform(platform),
+            *(self._probes.isolation(part, platform) for part in parts_of(str(config["isolation"]))),
+        )
+
+    def run(self, config: Config, calibrations: Mapping[str, Any]) -> Outcome:
+        outcome = Outcome()
+        isolations = [registry.get("isolation", part)() for part in parts_of(str(config["isolation"]))]
+        spec = instance_spec(self.testbed, _ROLE, Function.capabilities)
+        spec = isolate(spec, isolations, Profile.unmeasured(self.testbed))
+        with self.pool.get(platform_level(config)).start(self.testbed, spec) as instance:
+            outcome.doubt(not_in_force(isolations, {_ROLE: instance}))
+            meter = ExposureMeter(self.testbed, {_ROLE: instance})
+            meter.start()
+            meter.stop()
+            outcome.measurements.update(meter.read())
+            outcome.notes.update(meter.notes())
+        return outcome
+
+    def preparation(self, config: Config) -> list[dict[str, Any]]:
+        return [*self.testbed.preparation, *self.pool.preparations.get(platform_level(config), ())]
+
+    def residuals(self, config: Config) -> dict[str, Any]:
+        return self.pool.residuals(platform_level(config))
