@@ -22,7 +22,7 @@ from lastro import cli, errors, registry, validity
 from lastro.anomalies import cpu, disk, io, memory
 from lastro.instruments import iperf3_udp
 from lastro.results.store import MAX_ATTEMPTS
-from lastro.scenarios import chain, lifecycle
+from lastro.scenarios import chain, exposure, lifecycle
 from lastro.scenarios.base import Scenario, schemas
 from lastro.study.json_schema import json_schema
 from lastro.study.load import load, parse
@@ -259,7 +259,7 @@ def keys_table() -> str:
                 schema = {
                     **schema,
                     "type": "string",
-                    "description": "The procedure of a trial: `chain` or `lifecycle`.",
+                    "description": "The procedure of a trial: `chain`, `exposure` or `lifecycle`.",
                 }
             default = "required" if key in required else f"`{toml(schema['default'])}`" if schema.get("default") else ""
             low, high = schema.get("minimum"), schema.get("maximum")
@@ -306,6 +306,7 @@ TABLES = {
     "settings": settings_table,
     "metrics": metrics_table,
     "lifecycle_settings": partial(settings_table, lifecycle.LifecycleScenario),
+    "exposure_metrics": partial(metrics_table, exposure.ExposureScenario),
     "lifecycle_metrics": partial(metrics_table, lifecycle.LifecycleScenario),
     "parts": parts_table,
     "keys": keys_table,

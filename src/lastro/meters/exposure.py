@@ -66,14 +66,16 @@ class ExposureMeter(Meter):
         """There is nothing to wait for: it looks once, at the stop."""
 
     def stop(self) -> None:
-        """Raises: PlatformError where the script cannot run; InstrumentError when it did not come to its end."""
-        self._machine = self._instance.run(["uname", "-m"]).text.strip()
-        done = self._instance.run(["perl", "-"], stdin=_script(self._machine), timeout_s=_TIMEOUT_S, check=False)
-        if done.returncode in (126, 127):
+        """Raises: PlatformError without perl inside; InstrumentError when it did not come to its end."""
+        asked = self._instance.run(["sh", "-c", "uname -m; command -v perl"], check=False)
+        if asked.returncode != 0:
+            words = f": {said}" if (said := asked.error_text.strip()[-200:]) else ""
             raise PlatformError(
-                f"the exposure meter needs perl inside the instance: {done.error_text.strip()[-200:]}",
+                f"the exposure meter finds no perl inside instance {self._instance.spec.name}{words}",
                 "take a root filesystem with perl-base, as Debian's is",
             )
+        self._machine = asked.text.split()[0]
+        done = self._instance.run(["perl", "-"], stdin=_script(self._machine), timeout_s=_TIMEOUT_S, check=False)
         found: dict[str, list[list[str]]] = defaultdict(list)
         for kind, *fields in (line.split("\t") for line in done.text.splitlines()):
             found[kind].append(fields)
