@@ -396,3 +396,70 @@ def test_the_command_line_names_host_and_ports() -> None:
     assert guest.command_line("dut", 4, "quiet").split()[:2] == ["lastro.hostname=dut", "lastro.ports=4"]
     assert guest.command_line("dut", ["ttyS1", "hvc0"], "quiet").split()[1] == "lastro.ports=ttyS1,hvc0"
     assert guest.command_line("dut", 4, "quiet").endswith(" quiet")
+
+
+class Vsock:
+    """Stands for Firecracker's socket: asked for a port, it becomes the line to the agent. At first, it closes."""
+
+    def __init__(self, path: Path, line: Path, refusals: int) -> None:
+        self.asked: list[bytes] = []
+        self._line, self._refusals = line, refusals
+        self._server = socket.socket(socket.AF_UNIX)
+        self._server.bind(str(path))
+        self._server.listen(8)
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def close(self) -> None:
+        self._server.close()
+
+    def _serve(self) -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = self._server.accept()
+                with client, client.makefile("rb", buffering=0) as words:
+                    self.asked.append(words.readline())
+                    self._refusals -= 1
+                    if self._refusals < 0:
+                        client.sendall(b"OK 1073741824\n")
+                        self._join(client)
+
+    def _join(self, client: socket.socket) -> None:
+        with socket.socket(socket.AF_UNIX) as line:
+            line.connect(str(self._line))
+            ways = {client: line, line: client}
+            while True:
+                for end in select.select(list(ways), [], [])[0]:
+                    data = end.recv(65536)
+                    if not data:
+                        return
+                    ways[end].sendall(data)
+
+
+def test_a_link_leads_to_a_port_of_a_vsock(tmp_path: Path) -> None:
+    for name in ("lines", "ports"):
+        (tmp_path / name).mkdir()
+    made = Channel(tmp_path / "lines", 1, "socket")
+    vsock = Vsock(tmp_path / "vsock", tmp_path / "lines" / "0.sock", refusals=3)
+    (tmp_path / "ports" / "5000.sock").symlink_to("../vsock")
+    made.directory = tmp_path / "ports"
+    try:
+        subprocess.run(made.argv("--wait-ready", "20"), check=True, timeout=30)
+        assert len(vsock.asked) == 4
+        for number in range(3):
+            done = made.run("sh", "-c", f"cat; exit {number}", stdin=b"given")
+            assert (done.returncode, done.stdout) == (number, b"given")
+        assert set(vsock.asked) == {b"CONNECT 5000\n"}
+    finally:
+        made.close()
+        vsock.close()
+
+
+def test_a_vsock_at_which_nobody_listens_is_a_guest_that_is_gone(tmp_path: Path) -> None:
+    (tmp_path / "ports").mkdir()
+    vsock = Vsock(tmp_path / "vsock", tmp_path / "none", refusals=1 << 30)
+    (tmp_path / "ports" / "5000.sock").symlink_to("../vsock")
+    argv = ["python3", "-I", "-S", str(CLIENT), str(tmp_path / "ports"), "--wait-ready", "0.3"]
+    done = subprocess.run(argv, capture_output=True, timeout=30, check=False)
+    vsock.close()
+    assert done.returncode == 125
+    assert b"does not listen" in done.stderr

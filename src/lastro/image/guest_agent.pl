@@ -1,6 +1,6 @@
 # The control agent of a guest: runs commands that arrive over serial ports, one at a time on each port.
 #
-#   perl guest_agent.pl PORT...     PORT: a path (virtio-serial port, UART, hvc) or fd=N (tests)
+#   perl guest_agent.pl PORT...     PORT: a path (virtio-serial port, UART, hvc), vsock=N, or fd=N (tests)
 #
 # It needs perl-base alone, lives outside the root filesystem, and sends nothing while nothing is asked.
 #
@@ -24,6 +24,7 @@ umask 022;
 $SIG{PIPE} = 'IGNORE';
 
 my ($port, $bell, $rung);     # the line; a pipe that signals ring, so that `select` never misses one
+my $listener;                 # of vsock, whose every client comes on a line of its own
 my ($received, $queued) = ('', '');
 my ($connected, $last_nonce) = (1, '');
 my ($asked, $answered) = (0, 1);    # when a client first spoke, and whether it has been reached
@@ -48,17 +49,34 @@ sub start_handler {
 sub open_port {
     my ($name) = @_;
     if ($name =~ /^fd=(\d+)$/) { open $port, '+<&=', $1 or die "lastro: $name: $!\n" }
+    elsif ($name =~ /^vsock=(\d+)$/) { listen_at($1) }
     else { sysopen $port, $name, O_RDWR | O_NOCTTY or die "lastro: $name: $!\n" }
-    make_raw(fileno $port) if -t $port;
+    make_raw(fileno $port) if $port && -t $port;
     pipe $bell, $rung or die "lastro: pipe: $!\n";
     no_waiting($_) for $bell, $rung;
     my $ring = POSIX::SigAction->new(sub { syswrite $rung, '!' });
     POSIX::sigaction($_, $ring) for POSIX::SIGCHLD, 29;    # 29: SIGIO
     signals(POSIX::SIG_BLOCK);
+    return next_client() if $listener;
     # A virtio port without a client reads as ended at once: only its signal tells that somebody has come.
     # (A number, hence 0 +: fcntl takes text for an address.)
     fcntl $port, F_SETOWN, 0 + $$ or die "lastro: $name: $!\n";
     fcntl $port, F_SETFL, O_RDWR | O_NONBLOCK | O_ASYNC or die "lastro: $name: $!\n";
+}
+
+# struct sockaddr_vm of vsock.7: family, reserved, port, any CID, zeros.
+sub listen_at {
+    my ($number) = @_;
+    socket $listener, 40, 1, 0 or die "lastro: vsock: $!\n";    # AF_VSOCK, SOCK_STREAM
+    bind $listener, pack 'S S L L x4', 40, 0, $number, 0xffffffff or die "lastro: vsock $number: $!\n";
+    listen $listener, 4 or die "lastro: vsock $number: $!\n";
+}
+
+sub next_client {
+    close $port if $port;
+    accept $port, $listener or die "lastro: accept: $!\n";
+    no_waiting($port);
+    ($connected, $asked) = (1, 0);
 }
 
 sub make_raw {
@@ -125,9 +143,10 @@ sub read_port {
 # The word that a client has come may arrive after its first bytes: an end right after them is none.
 sub client_gone {
     $connected = 0;
-    return if !$answered && time - $asked < CONNECT_S;
+    return if !$listener && !$answered && time - $asked < CONNECT_S;
     end_job();
     ($received, $queued, $answered) = ('', '', 1);
+    next_client() if $listener;
 }
 
 sub take_frames {

@@ -4,7 +4,14 @@ export PATH=/bin
 read -r wanted < /ports
 devices=""
 case $wanted in
-    *[!0-9]*) for name in $(echo "$wanted" | tr , ' '); do devices="$devices /dev/$name"; done ;;
+    *[!0-9]*)
+        for name in $(echo "$wanted" | tr , ' '); do
+            case $name in
+                vsock=*) devices="$devices $name" ;;
+                # A node may have no device behind it: then it cannot be opened.
+                *) if (: <> "/dev/$name") 2>/dev/null; then devices="$devices /dev/$name"; fi ;;
+            esac
+        done ;;
     *)
         tries=0
         while :; do

@@ -5,6 +5,7 @@
     python3 -I -S _guest_client.py SOCKETS --clocks N          N lines in ns: host before, after, guest, its wall clock
 
 SOCKETS is a directory of sockets `*.sock`, one for each port; a command takes one that no other client holds.
+A link there, `N.sock`, leads to the socket of a whole guest's vsock as Firecracker made it: it is asked for port N.
 SIGTERM and SIGINT are passed on to the command. When the client goes, its command is killed.
 Exit codes: the command's; 124 when the agent does not answer in time; 125 when the guest is gone.
 
@@ -48,7 +49,34 @@ def frame(nonce: bytes, kind: bytes, body: bytes = b"") -> bytes:
     return SYNC + nonce + kind + b"%08x" % len(body) + body
 
 
-def free_port(directory: str) -> tuple[Socket, int]:
+def connect(path: str, patience_s: float) -> Socket:
+    """A line to the agent. While a guest boots, nobody listens at its vsock: it is asked again."""
+    deadline_s = time.monotonic() + patience_s
+    port = path.rpartition("/")[2].partition(".")[0] if os.path.islink(path) else ""  # noqa: PTH114
+    while True:
+        line = Socket(AF_UNIX, SOCK_STREAM)
+        try:
+            line.connect(path)
+            if not port:
+                return line
+            line.sendall(b"CONNECT %d\n" % int(port))
+            said = b""
+            while (byte := line.recv(1)) not in (b"", b"\n"):  # no byte of what follows the answer may be taken
+                said += byte
+            if said.startswith(b"OK "):
+                return line
+            reason = "its agent does not listen"
+        except OSError as error:
+            if not port:
+                raise
+            reason = str(error)
+        if time.monotonic() > deadline_s:
+            raise GuestGone(reason)
+        line.close()
+        time.sleep(BUSY_S)
+
+
+def free_port(directory: str, patience_s: float) -> tuple[Socket, int]:
     """A connected port that is ours until we end, and the lock that says so."""
     while True:
         names = sorted(name for name in os.listdir(directory) if name.endswith(".sock"))  # noqa: PTH208
@@ -62,17 +90,15 @@ def free_port(directory: str) -> tuple[Socket, int]:
             except BlockingIOError:
                 os.close(lock)
                 continue
-            line = Socket(AF_UNIX, SOCK_STREAM)
-            line.connect(path)
-            return line, lock
+            return connect(path, patience_s), lock
         time.sleep(BUSY_S)
 
 
 class Channel:
     """Frames to and from the agent, for one client."""
 
-    def __init__(self, directory: str) -> None:
-        self.line, self.lock = free_port(directory)
+    def __init__(self, directory: str, patience_s: float = ASK_AGAIN_S) -> None:
+        self.line, self.lock = free_port(directory, patience_s)
         self.fd = self.line.fileno()
         self.nonce = os.urandom(8).hex().encode()
         self.unsent = bytearray()
@@ -225,9 +251,9 @@ def print_clocks(channel: Channel, count: int) -> int:
 def main() -> int:
     directory, mode, *rest = sys.argv[1:]
     try:
-        channel = Channel(directory)
         if mode == "--wait-ready":
-            return wait_ready(channel, float(rest[0]))
+            return wait_ready(Channel(directory, float(rest[0])), float(rest[0]))
+        channel = Channel(directory)
         if mode == "--clocks":
             return print_clocks(channel, int(rest[0]))
         return Command(channel, [os.fsencode(word) for word in rest]).run()
