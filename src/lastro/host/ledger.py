@@ -346,6 +346,23 @@ def _undo_zpool(host: Host, name: str) -> None:
         host.run(["zpool", "destroy", "-f", name])
 
 
+def _undo_xen(host: Host, name: str) -> None:
+    """A domain of Xen's: it is no process of ours, and ends only when it is told to."""
+    if not re.fullmatch(r"lastro-[0-9a-f]{6}-.+", name):
+        raise HostError(f"{name} is no domain of Lastro's", "the ledger is damaged: see `xl list`")
+    if host.which("xl") and host.run(["xl", "domid", name], check=False).returncode == 0:
+        host.run(["xl", "destroy", name])
+
+
+def _undo_openvz(host: Host, name: str) -> None:
+    """A container of OpenVZ's, by the number that Lastro gave it."""
+    if not re.fullmatch(r"1a57[0-9a-f]{4}-[0-9a-f]{2}00-4000-8000-[0-9a-f]{12}", name):
+        raise HostError(f"{name} is no container of Lastro's", "the ledger is damaged: see `vzlist --all`")
+    if host.which("vzctl") and "exist" in host.run(["vzctl", "status", name], check=False).text.split():
+        host.run(["vzctl", "stop", name, "--fast"])
+        host.run(["vzctl", "unregister", name])
+
+
 def _undo_netns_dir(host: Host, name: str) -> None:
     """`ip netns` makes its directory a mount on first use: take that back if nobody else uses it by now."""
     if name in _mounts_below(name) and not any(Path(name).iterdir()):
@@ -367,4 +384,6 @@ UNDO: dict[str, Callable[[Host, str], Any]] = {
     "directory": _undo_directory,
     "mount": _undo_mount,
     "zpool": _undo_zpool,
+    "xen": _undo_xen,
+    "openvz": _undo_openvz,
 }
