@@ -9,7 +9,7 @@ PACKAGES := apparmor btrfs-progs busybox-static ca-certificates cpio crun debian
 VENV := .venv
 DEMO := campaigns/demo-$(shell date +%Y%m%d-%H%M%S)
 
-.PHONY: help install demo test test-fast lint bench clean
+.PHONY: help install demo test test-fast test-xen lint bench clean
 
 help:  ## Show what can be made
 	@sed -n 's/^\([a-z-]*\):.*##/\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -30,6 +30,9 @@ test: install lint  ## Run every test (root; about twenty minutes)
 
 test-fast: install  ## Run the tests that need neither root nor minutes
 	$(VENV)/bin/python -m pytest -m "not root and not slow"
+
+test-xen: install  ## Run guests on a Xen that runs inside QEMU (root; about five minutes)
+	$(VENV)/bin/python tests/system/xen_in_qemu.py
 
 lint: install  ## Check format, style, types
 	$(VENV)/bin/ruff format --check src tests benches

@@ -1,0 +1,153 @@
+"""What platforms of virtual machines share: what a guest boots, its directories, its cgroup, and when it starts."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+from lastro.errors import LastroError, PlatformError, Unavailable
+from lastro.host.cgroups import Resources
+from lastro.image import guest
+from lastro.platforms._machine import MachineInstance
+from lastro.platforms.base import Instance, InstanceSpec, Platform, Port, Tap
+from lastro.study.model import Setting
+from lastro.testbed import Testbed
+from lastro.units import parse_size_bytes
+
+_LEAST_MEMORY_BYTES = 128 << 20
+_COPY_TIMEOUT_S = 600.0
+
+VCPUS = Setting("vcpus", 0, "virtual CPUs; 0: what the CPU limit asks for, or one", 0, 32)
+MEMORY = Setting("memory", "512M", "memory of a guest without a limit of its own", check=parse_size_bytes)
+
+
+class HypervisorInstance(MachineInstance):
+    """A guest that boots when its links are there. `home` is its directory of small files, `scratch` has its disk."""
+
+    def __init__(self, testbed: Testbed, spec: InstanceSpec, platform: Hypervisor, cgroup: str) -> None:
+        self.home, self.scratch = testbed.run_dir / spec.name, testbed.scratch_dir / spec.name
+        super().__init__(testbed, spec, netns=testbed.dut, cgroup=cgroup, sockets=self.home / "ports")
+        self._platform = platform
+        self._ports: tuple[Port, ...] = ()
+
+    def plug(self, ports: Sequence[Port], taps: Mapping[str, Tap]) -> None:
+        """Boot with a network card for each port."""
+        self._ports, self.taps = tuple(ports), taps
+        if any(tap.kind != "tap" for tap in taps.values()):
+            raise Unavailable(
+                f"{self._platform.name} is given taps by name, and cannot open a macvtap device",
+                "choose an attachment with a bridge, or veth-direct",
+            )
+        self.boot([(taps[port.name].link, self.mac(port.name)) for port in ports])
+
+    @abstractmethod
+    def boot(self, cards: Sequence[tuple[str, str]]) -> None:
+        """Start the guest and return at once. `cards` are taps and the addresses of the guest's cards on them."""
+
+    def ready(self) -> None:
+        try:
+            self.wait_ready(self._platform.boot_timeout_s)
+        except LastroError as error:
+            reason = self.last_words() or error.message
+            raise PlatformError(f"the guest {self.spec.name} did not boot: {reason}") from error
+        self.settle(self._ports)
+
+    def last_words(self) -> str:
+        """Why it did not boot, if anything is known of it."""
+        return ""
+
+    def stop(self) -> None:
+        """End it. It is called whether it has started or not."""
+
+
+class Hypervisor(Platform):
+    """`program` must be there, `remedy` says where it comes from; `boot_timeout_s` is when a boot has failed."""
+
+    options: ClassVar[tuple[Setting, ...]] = (VCPUS, MEMORY)
+    program: ClassVar[str]
+    remedy: ClassVar[str]
+    boot_timeout_s: ClassVar[float] = 30.0
+
+    def __init__(self, **chosen: Any) -> None:
+        super().__init__(**chosen)
+        self._guest: guest.Guest | None = None
+
+    @property
+    def guest(self) -> guest.Guest:
+        assert self._guest is not None, "the platform is prepared before it starts a guest"
+        return self._guest
+
+    @contextmanager
+    def prepare(self, testbed: Testbed) -> Iterator[None]:
+        """The hypervisor is there; kernel, initramfs and disk are made once for a root filesystem."""
+        if testbed.host.which(self.program) is None:
+            raise Unavailable(f"this host has no program '{self.program}'", self.remedy)
+        self.require_host(testbed)
+        self._guest = guest.ensure(testbed.image, testbed.session.ledger.state / "guest", testbed.host)
+        yield
+
+    @abstractmethod
+    def require_host(self, testbed: Testbed) -> None:
+        """Raises: Unavailable when the program is there, but nothing that it could run a guest on."""
+
+    @abstractmethod
+    def instance(self, testbed: Testbed, spec: InstanceSpec, cgroup: str) -> HypervisorInstance: ...
+
+    @contextmanager
+    def start(self, testbed: Testbed, spec: InstanceSpec) -> Iterator[Instance]:
+        self.require_confinement(spec)
+        if 0 < (spec.resources.memory_bytes or 0) < _LEAST_MEMORY_BYTES:
+            raise Unavailable(
+                f"a guest of {spec.resources.memory_bytes} bytes does not boot",
+                f"give it at least {_LEAST_MEMORY_BYTES >> 20} MiB",
+            )
+        instance = self.instance(testbed, spec, f"{testbed.session.cgroup}/{spec.name}")
+        with ExitStack() as stack:
+            for kind, name in self.owned(instance):
+                stack.enter_context(testbed.session.owned(kind, name))
+            testbed.host.run(["sh", "-ec", self.furnishing(instance)], timeout_s=_COPY_TIMEOUT_S)
+            testbed.cgroups.make(testbed.host, instance.cgroup, self.cgroup_limits(spec.resources))
+            stack.callback(instance.stop)
+            if not spec.ports:
+                instance.boot([])
+                instance.ready()
+            yield instance
+
+    def owned(self, instance: HypervisorInstance) -> list[tuple[str, str]]:
+        """What an instance makes, by kind and name, in the order in which it is made."""
+        return [("directory", str(instance.home)), ("directory", str(instance.scratch)), ("cgroup", instance.cgroup)]
+
+    def furnishing(self, instance: HypervisorInstance) -> str:
+        """A shell script that makes its directories and its disk: a copy, sparse, or shared where the host can."""
+        copy = f"cp --sparse=always --reflink=auto {self.guest.disk} {disk_of(instance)}"
+        return f"mkdir -p {instance.sockets} {instance.scratch}; {copy}"
+
+    def cgroup_limits(self, resources: Resources) -> Resources:
+        """Those that hold for the monitor's processes. Memory is the machine's size: what the monitor needs for
+
+        itself is the platform's cost, and not limited."""
+        return replace(resources, memory_bytes=None)
+
+    def vcpus(self, spec: InstanceSpec) -> int:
+        """As many as were chosen; else enough for the CPU limit."""
+        return int(self.chosen["vcpus"]) or math.ceil(spec.resources.cpus or 1)
+
+    def memory_mib(self, spec: InstanceSpec) -> int:
+        return (spec.resources.memory_bytes or parse_size_bytes(str(self.chosen["memory"]))) >> 20
+
+    def residuals(self, testbed: Testbed) -> dict[str, str]:
+        return {
+            "root filesystem": "ext4 on a disk of its own",
+            "instance's disk": str(testbed.scratch_dir.parent),
+            "guest kernel": self.guest.kernel.release,
+            "machine": ", ".join(f"{name} {value}" for name, value in self.chosen.items()),
+        }
+
+
+def disk_of(instance: HypervisorInstance) -> Path:
+    return instance.scratch / "disk.img"

@@ -1,0 +1,67 @@
+"""Monitors that are one process for one guest, on KVM, with commands by vsock: Firecracker and Cloud Hypervisor.
+
+Both offer a guest's whole vsock as one Unix socket, at which a client asks for a port. The guest's agent listens at
+some, and a link for each stands where other hypervisors have the socket of a serial port."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+
+from lastro.errors import Unavailable
+from lastro.host.base import Process
+from lastro.image import guest
+from lastro.platforms._guest import PORTS
+from lastro.platforms._hypervisor import Hypervisor, HypervisorInstance
+from lastro.platforms.base import InstanceSpec
+from lastro.testbed import Testbed
+
+VSOCK_PORTS = tuple(range(5000, 5000 + PORTS))
+GUEST_CID = 3  # of the guest's vsock: there is no other on its bus, so all may have the same
+
+
+class VmmInstance(HypervisorInstance):
+    """A guest. Its monitor runs in the DUT's namespace, where the taps are."""
+
+    _platform: VmmPlatform
+    _monitor: Process | None = None
+
+    def boot(self, cards: Sequence[tuple[str, str]]) -> None:
+        argv = self._platform.argv(self, cards)
+        enter = self.testbed.cgroups.entering(self.cgroup)  # first: `ip netns exec` mounts another /sys
+        self._monitor = self.testbed.host.spawn([*enter, "ip", "netns", "exec", self.netns, *argv])
+
+    def last_words(self) -> str:
+        """What the monitor has said, or else the guest's console at its end."""
+        assert self._monitor is not None, "a guest with ports is plugged before it is ready"
+        done = self._monitor.stop()
+        lines = [line.strip() for line in (done.error_text.strip() or done.text.strip()).splitlines()]
+        return " / ".join(lines[-2:])[-300:]
+
+    def stop(self) -> None:
+        if self._monitor is not None:
+            self._monitor.stop()
+
+
+class VmmPlatform(Hypervisor):
+    @abstractmethod
+    def argv(self, instance: VmmInstance, cards: Sequence[tuple[str, str]]) -> list[str]:
+        """The command line of the monitor for a guest."""
+
+    def require_host(self, testbed: Testbed) -> None:
+        if testbed.host.run(["test", "-w", "/dev/kvm"], check=False).returncode != 0:
+            raise Unavailable(
+                f"this host has no /dev/kvm that can be used, and {self.program} runs on nothing else",
+                "switch virtualization on in the firmware and load kvm_intel or kvm_amd; in a guest, ask for nesting",
+            )
+
+    def instance(self, testbed: Testbed, spec: InstanceSpec, cgroup: str) -> VmmInstance:
+        return VmmInstance(testbed, spec, self, cgroup)
+
+    def furnishing(self, instance: HypervisorInstance) -> str:
+        links = "".join(f"; ln -s ../vsock {instance.sockets}/{port}.sock" for port in VSOCK_PORTS)
+        return super().furnishing(instance) + links
+
+    def command_line(self, spec: InstanceSpec, *words: str) -> str:
+        ports = [f"vsock={port}" for port in VSOCK_PORTS]
+        return guest.command_line(spec.role, ports, "console=ttyS0", "mitigations=off", "quiet", *words)

@@ -1,0 +1,169 @@
+"""VirtualBox: guests without a window, each by a VBoxHeadless of its own, all under a VirtualBox service of our own.
+
+The service goes by VBOX_USER_HOME and VBOX_IPC_SOCKETID, and has its sockets in a private /tmp, so the user's machines
+are not seen. VirtualBox starts no kernel by itself: the guest boots from a small disc that GRUB is on.
+
+A card bridged to a tap gives that tap its carrier: VirtualBox's kernel module hands frames between the two, in the
+network namespace of the process. What the tap hands on must be meant for other addresses too, so it is promiscuous.
+
+Commands go over the four serial ports of a PC, which VirtualBox paces like real ones, at 11 kB/s: files are slow.
+
+Sources: VirtualBox's user manual, chapter VBoxManage (6.1 to 7.1); VBoxNetFlt-linux.c for the namespace and the tap.
+Not yet run for real: the commands are asserted by tests."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from lastro.errors import CommandFailed, PlatformError, Unavailable
+from lastro.host.base import Process
+from lastro.host.ledger import NETNS_DIR
+from lastro.image import guest
+from lastro.platforms._guest import SOCKET_PATTERN
+from lastro.platforms._hypervisor import MEMORY, VCPUS, Hypervisor, HypervisorInstance
+from lastro.platforms.base import InstanceSpec
+from lastro.study.model import Setting
+from lastro.testbed import Testbed
+
+_UARTS = (("0x3F8", "4"), ("0x2F8", "3"), ("0x3E8", "4"), ("0x2E8", "3"))  # port and interrupt of COM1 to COM4
+_NIC = Setting("nic", "virtio", "network card: para-virtual, or fully emulated", choices=("virtio", "e1000"))
+_CARDS = {"virtio": "virtio", "e1000": "82540EM"}
+_MOST_CARDS = 8
+_GRUB = "set timeout=0\nmenuentry lastro {{\n  linux /boot/vmlinuz {words}\n  initrd /boot/initramfs\n}}\n"
+
+
+class VirtualBoxInstance(HypervisorInstance):
+    """A guest. Its VBoxHeadless runs in the DUT's namespace, where the taps are."""
+
+    _platform: VirtualBox
+    _headless: Process | None = None
+
+    def boot(self, cards: Sequence[tuple[str, str]]) -> None:
+        if len(cards) > _MOST_CARDS:
+            raise Unavailable(f"VirtualBox gives a guest at most {_MOST_CARDS} cards")
+        for tap, _ in cards:
+            self.testbed.host.run(["ip", "-n", self.netns, "link", "set", "dev", tap, "promisc", "on"])
+        try:
+            for words in self._platform.making(self, cards):
+                self.testbed.host.run([*self._platform.manage(self.testbed), *words], timeout_s=600)
+        except CommandFailed as error:
+            raise PlatformError(f"VirtualBox did not make the guest {self.spec.name}: {error.message}") from error
+        enter = self.testbed.cgroups.entering(self.cgroup)
+        inside = self._platform.inside(self.testbed, f"--net={NETNS_DIR / self.netns}")
+        argv = [*enter, *inside, "VBoxHeadless", "--startvm", self.spec.name, "--vrde", "off"]
+        self._headless = self.testbed.host.spawn(argv)
+
+    def ready(self) -> None:
+        super().ready()
+        self.run(["sh", "-c", f"echo {self.spec.role} > /proc/sys/kernel/hostname"])  # the disc is the same for all
+
+    def last_words(self) -> str:
+        assert self._headless is not None, "a guest with ports is plugged before it is ready"
+        done = self._headless.stop()
+        return " / ".join((done.error_text.strip() or done.text.strip()).splitlines()[-2:])[-300:]
+
+    def stop(self) -> None:
+        if self._headless is not None:
+            self._headless.stop()
+        argv = [*self._platform.manage(self.testbed), "unregistervm", self.spec.name, "--delete"]
+        self.testbed.host.run(argv, check=False)
+
+
+class VirtualBox(Hypervisor):
+    name = "virtualbox"
+    summary = "virtual machines by VirtualBox, without a window"
+    version_argv = ("VBoxManage", "--version")
+    options = (_NIC, VCPUS, MEMORY)
+    program = "VBoxManage"
+    remedy = "install VirtualBox 6.1 or later from virtualbox.org, with its kernel modules"
+    boot_timeout_s = 90.0
+    _version = (0, 0)
+
+    def require_host(self, testbed: Testbed) -> None:
+        for program, package in (("VBoxHeadless", "virtualbox"), ("grub-mkrescue", "grub-common grub-pc-bin xorriso")):
+            if testbed.host.which(program) is None:
+                raise Unavailable(f"this host has no program '{program}'", f"apt-get install {package}")
+        if testbed.host.run(["test", "-c", "/dev/vboxdrv"], check=False).returncode != 0:
+            raise Unavailable("VirtualBox's kernel module is not loaded: there is no /dev/vboxdrv", "/sbin/vboxconfig")
+        if found := re.search(r"^(\d+)\.(\d+)", testbed.host.run(["VBoxManage", "--version"]).text, re.MULTILINE):
+            self._version = (int(found[1]), int(found[2]))
+
+    @contextmanager
+    def prepare(self, testbed: Testbed) -> Iterator[None]:
+        """A private /tmp for the service's sockets, and the disc to boot from."""
+        with super().prepare(testbed):
+            home = _home(testbed)
+            ports = [f"ttyS{number}" for number in range(len(_UARTS))]
+            words = guest.command_line("guest", ports, "console=tty0", "mitigations=off", "quiet")
+            testbed.host.write_text(str(home / "disc/boot/grub/grub.cfg"), _GRUB.format(words=words))
+            testbed.host.run(["sh", "-e"], stdin=self._preparing(home), timeout_s=120)
+            yield
+
+    def _preparing(self, home: Path) -> str:
+        return "\n".join(
+            [
+                f"mkdir -p {home}/tmp {home}/user",
+                f"mount --bind {home} {home}",  # a namespace file must lie on a mount that is not shared
+                f"mount --make-private {home}",
+                f"touch {home}/mnt",
+                f"unshare --mount={home}/mnt --propagation private mount --bind {home}/tmp /tmp",
+                f"cp {self.guest.kernel.image} {home}/disc/boot/vmlinuz",
+                f"cp {self.guest.initramfs} {home}/disc/boot/initramfs",
+                f"grub-mkrescue --output={home}/boot.iso {home}/disc\n",
+            ]
+        )
+
+    def inside(self, testbed: Testbed, *namespaces: str) -> list[str]:
+        """How a command of VirtualBox's begins: in the private /tmp, for the service of our own."""
+        home = _home(testbed)
+        user = [f"VBOX_USER_HOME={home / 'user'}", f"VBOX_IPC_SOCKETID=lastro-{testbed.session.token}"]
+        return ["nsenter", *namespaces, f"--mount={home / 'mnt'}", "env", *user]
+
+    def manage(self, testbed: Testbed) -> list[str]:
+        return [*self.inside(testbed), "VBoxManage", "--nologo"]
+
+    def instance(self, testbed: Testbed, spec: InstanceSpec, cgroup: str) -> VirtualBoxInstance:
+        return VirtualBoxInstance(testbed, spec, self, cgroup)
+
+    def furnishing(self, instance: HypervisorInstance) -> str:
+        return f"mkdir -p {instance.sockets} {instance.scratch}"  # the disk is converted, by VirtualBox
+
+    def making(self, instance: HypervisorInstance, cards: Sequence[tuple[str, str]]) -> list[list[str]]:
+        """What VBoxManage is told, in order, until the guest can start."""
+        name, scratch, spec = instance.spec.name, instance.scratch, instance.spec
+        disk, disc = f"{scratch}/disk.vdi", f"{_home(instance.testbed)}/boot.iso"
+        create = ["createvm", "--name", name, "--ostype", "Debian_64", "--register"]
+        create += ["--basefolder", f"{scratch}/machines"]
+        if self._version >= (7, 1):
+            create.append("--platform-architecture=x86")
+        modify = ["modifyvm", name, "--memory", str(self.memory_mib(spec)), "--cpus", str(self.vcpus(spec))]
+        modify += ["--ioapic", "on", "--rtcuseutc", "on", "--boot1", "dvd"]
+        for number, (port, interrupt) in enumerate(_UARTS):
+            socket = str(instance.sockets / SOCKET_PATTERN.format(number=number))
+            modify += [f"--uart{number + 1}", port, interrupt, f"--uartmode{number + 1}", "server", socket]
+        if not cards:
+            modify += ["--nic1", "none"]  # a new machine has one
+        for number, (tap, mac) in enumerate(cards, start=1):
+            modify += [f"--nic{number}", "bridged", f"--bridgeadapter{number}", tap, f"--cableconnected{number}", "on"]
+            modify += [f"--nictype{number}", _CARDS[str(self.chosen["nic"])], f"--nicpromisc{number}", "allow-all"]
+            modify += [f"--macaddress{number}", mac.replace(":", "").upper()]
+        attach = ["storageattach", name, "--storagectl", "SATA", "--device", "0"]
+        return [
+            ["convertfromraw", str(self.guest.disk), disk, "--format", "VDI"],
+            create,
+            modify,
+            ["storagectl", name, "--name", "SATA", "--add", "sata", "--controller", "IntelAhci", "--portcount", "2"],
+            [*attach, "--port", "0", "--type", "hdd", "--medium", disk],
+            [*attach, "--port", "1", "--type", "dvddrive", "--medium", disc],
+        ]
+
+    def residuals(self, testbed: Testbed) -> dict[str, Any]:
+        return {**super().residuals(testbed), "root filesystem": "ext4 on a VDI disk of its own, on AHCI"}
+
+
+def _home(testbed: Testbed) -> Path:
+    return testbed.run_dir / "virtualbox"

@@ -1,0 +1,172 @@
+"""Xen: para-virtual guests beside the host's own domain, by the xl toolstack.
+
+A guest's card ends in a device `vifN.M` of the host's domain, which cannot open a tap that exists: it takes the tap's
+name and its place, on the bridge or in the redirection. Commands go over channels (xen-pv-channel.7), which QEMU as a
+back-end offers as sockets; that QEMU serves the disk too.
+
+Sources: xl.1, xl.cfg.5, xl-disk-configuration.5, xen-pv-channel.7. Run for real on Xen 4.17 inside QEMU, with
+para-virtual guests (tests/system/xen_in_qemu.py). Not yet run for real: hosts of bare metal, type=pvh."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from lastro.errors import CommandFailed, PlatformError, Unavailable
+from lastro.host.cgroups import Resources, Usage
+from lastro.image import guest
+from lastro.platforms._guest import PORTS, SOCKET_PATTERN
+from lastro.platforms._hypervisor import MEMORY, VCPUS, Hypervisor, HypervisorInstance, disk_of
+from lastro.platforms.base import InstanceSpec
+from lastro.study.model import Setting
+from lastro.testbed import Testbed
+
+# xl waits for this script when a card appears, and the card waits for the word in the store. Lastro joins it itself.
+_VIF_SCRIPT = '#!/bin/sh\n[ "$1" != online ] || exec xenstore-write "$XENBUS_PATH/hotplug-status" connected\n'
+_TYPE = Setting("type", "pv", "para-virtual, or by the processor's virtualization", choices=("pv", "pvh"))
+
+
+class XenInstance(HypervisorInstance):
+    """A domain. It is created paused, gets its links, and boots when they are in place."""
+
+    _platform: Xen
+
+    @property
+    def domain(self) -> str:
+        return f"lastro-{self.testbed.session.token}-{self.spec.name}"
+
+    def boot(self, cards: Sequence[tuple[str, str]]) -> None:
+        host, config = self.testbed.host, self.home / "domain.cfg"
+        host.write_text(str(config), self._platform.config(self, cards))
+        enter = self.testbed.cgroups.entering(self.cgroup)
+        try:
+            host.run([*enter, "xl", "create", "-p", str(config)], timeout_s=120)
+            number = host.run(["xl", "domid", self.domain]).text.strip()
+        except CommandFailed as error:
+            raise PlatformError(f"Xen did not create domain {self.domain}: {error.message}") from error
+        for index, (tap, _) in enumerate(cards):
+            take_place(self.testbed, f"vif{number}.{index}", tap)
+        host.run(["xl", "unpause", self.domain])
+
+    def usage(self) -> Usage:
+        """What the domain has used, and with it the toolstack and the disk's back-end, from their cgroup."""
+        around = super().usage()
+        try:
+            words = self.testbed.host.run(["xl", "list", self.domain]).text.splitlines()[1].split()
+            memory_bytes, cpu_s = int(words[-4]) << 20, float(words[-1])
+        except (CommandFailed, IndexError, ValueError) as error:
+            raise PlatformError(f"domain {self.domain} is gone: {error}") from error
+        return replace(
+            around,
+            cpu_s=around.cpu_s + cpu_s,
+            memory_bytes=around.memory_bytes + memory_bytes,
+            memory_peak_bytes=around.memory_peak_bytes + memory_bytes,
+        )
+
+
+def take_place(testbed: Testbed, device: str, tap: str) -> None:
+    """Put a device of the host's namespace where a tap is in the DUT's: same name, same bridge, same redirection.
+
+    Raises: Unavailable when the tap is joined in another way, which a device with its name would not get."""
+    host, dut = testbed.host, testbed.dut
+    master = host.run_json(["ip", "-n", dut, "-j", "link", "show", "dev", tap])[0].get("master")
+    ingress = host.run(["tc", "-n", dut, "filter", "show", "dev", tap, "ingress"], check=False).text
+    partner = re.search(r"Redirect to device (\S+?)\)", ingress)
+    if not master and not partner:
+        raise Unavailable(
+            f"{tap} is on no bridge and hands on to no other tap: a Xen guest's card cannot take its place",
+            "choose an attachment with a Linux bridge, or veth-direct",
+        )
+    host.run(["ip", "link", "set", device, "netns", dut])
+    where = f" master {master}" if master else ""
+    batch = [f"link del dev {tap}", f"link set dev {device} name {tap}", f"link set dev {tap}{where} up"]
+    host.run(["ip", "-n", dut, "-batch", "-"], stdin="\n".join(batch) + "\n")
+    if partner:
+        redirect = "ingress protocol all u32 match u32 0 0 action mirred egress redirect dev"
+        lines = [
+            f"qdisc add dev {tap} clsact",
+            f"filter add dev {tap} {redirect} {partner[1]}",
+            f"filter del dev {partner[1]} ingress",  # it led to the tap that has gone
+            f"filter add dev {partner[1]} {redirect} {tap}",
+        ]
+        host.run(["tc", "-n", dut, "-batch", "-"], stdin="\n".join(lines) + "\n")
+
+
+class Xen(Hypervisor):
+    name = "xen"
+    summary = "Xen guests by xl, on a host that was booted with Xen"
+    version_argv = ("xl", "info")
+    options = (_TYPE, VCPUS, MEMORY)
+    program = "xl"
+    remedy = "apt-get install xen-system-amd64 qemu-system-xen, and boot the host with Xen"
+
+    def require_host(self, testbed: Testbed) -> None:
+        try:
+            testbed.host.run(["xl", "info"])
+        except CommandFailed as error:
+            raise Unavailable(f"Xen does not answer: {error.message}", self.remedy) from error
+
+    @contextmanager
+    def prepare(self, testbed: Testbed) -> Iterator[None]:
+        with super().prepare(testbed):
+            script = str(_vif_script(testbed))
+            testbed.host.write_text(script, _VIF_SCRIPT)
+            testbed.host.run(["chmod", "755", script])
+            yield
+
+    def instance(self, testbed: Testbed, spec: InstanceSpec, cgroup: str) -> XenInstance:
+        return XenInstance(testbed, spec, self, cgroup)
+
+    def owned(self, instance: HypervisorInstance) -> list[tuple[str, str]]:
+        assert isinstance(instance, XenInstance)
+        return [*super().owned(instance), ("xen", instance.domain)]
+
+    def cgroup_limits(self, resources: Resources) -> Resources:
+        """The disk's alone, whose back-end is a process: CPU and memory are the domain's own."""
+        rates = ("read_bps", "write_bps", "read_iops", "write_iops", "block_device")
+        return Resources(**{name: getattr(resources, name) for name in rates})
+
+    def config(self, instance: XenInstance, cards: Sequence[tuple[str, str]]) -> str:
+        """The domain, in the words of xl.cfg.5.
+
+        xl 4.17 refuses the first channel, because it numbers them from zero, where the console is; others do not. So
+        the first is one that nobody needs, and the guest's agent serves what it finds."""
+        testbed, spec = instance.testbed, instance.spec
+        devices = [f"hvc{number}" for number in range(1, PORTS + 2)]
+        sockets = ["unused", *(SOCKET_PATTERN.format(number=number) for number in range(PORTS))]
+        lines = {
+            "name": instance.domain, "type": self.chosen["type"],
+            "kernel": str(self.guest.kernel.image), "ramdisk": str(self.guest.initramfs),
+            "cmdline": guest.command_line(spec.role, devices, "console=hvc0", "mitigations=off", "quiet"),
+            "memory": self.memory_mib(spec), "vcpus": self.vcpus(spec), **_scheduling(spec.resources),
+            "disk": [f"format=raw,vdev=xvda,access=rw,backendtype=qdisk,target={disk_of(instance)}"],
+            "channel": [f"connection=socket,name=lastro.{name},path={instance.sockets / name}" for name in sockets],
+            "vif": [f"mac={mac},script={_vif_script(testbed)}" for _, mac in cards],
+            "on_poweroff": "destroy", "on_reboot": "destroy", "on_crash": "destroy",
+        }  # fmt: skip
+        return "".join(f"{key} = {_quoted(value)}\n" for key, value in lines.items())
+
+
+def _scheduling(resources: Resources) -> dict[str, Any]:
+    """Limits in the words of the credit2 scheduler: a cap in percent of one CPU, a weight of which 256 is usual."""
+    r = resources
+    wanted = {
+        "cap": round(100 * r.cpus) if r.cpus is not None else None,
+        "cpu_weight": max(1, min(65535, round(r.cpu_weight * 256 / 100))) if r.cpu_weight is not None else None,
+        "cpus": r.cpuset,
+    }
+    return {key: value for key, value in wanted.items() if value is not None}
+
+
+def _quoted(value: Any) -> str:
+    if isinstance(value, list):
+        return "[" + ", ".join(_quoted(each) for each in value) + "]"
+    return f'"{value}"' if isinstance(value, str) else str(value)
+
+
+def _vif_script(testbed: Testbed) -> Path:
+    return testbed.run_dir / "xen" / "vif"

@@ -1,0 +1,441 @@
+"""The exact commands of hypervisors that few hosts have, in their order, on a host that only records."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from lastro import registry
+from lastro.attachments.base import Segment
+from lastro.attachments.veth_bridge import VethBridge
+from lastro.errors import HostError, PlatformError, Unavailable
+from lastro.host.base import Completed
+from lastro.host.cgroups import Resources, Usage
+from lastro.host.ledger import UNDO
+from lastro.image import guest
+from lastro.platforms._guest import CLIENT, PORTS
+from lastro.platforms.base import InstanceSpec, Platform, Port, Security, Tap
+from lastro.platforms.cloud_hypervisor import CloudHypervisor
+from lastro.platforms.firecracker import Firecracker
+from lastro.platforms.openvz import OpenVz, container_id
+from lastro.platforms.virtualbox import VirtualBox
+from lastro.platforms.xen import Xen, take_place
+from lastro.testbed import Testbed
+
+from .recording import Answer, RecordingHost, answer, recording_testbed
+
+ALONE = InstanceSpec("one", "probe")
+LINKED = InstanceSpec("one", "function", ports=("in0", "out0"))
+TAPS = {"in0": Tap("hub-aa"), "out0": Tap("hub-ba")}
+HYPERVISORS: tuple[type[Platform], ...] = (Xen, VirtualBox, Firecracker, CloudHypervisor)
+PROGRAMS = ("xl", "VBoxManage", "VBoxHeadless", "grub-mkrescue", "firecracker", "cloud-hypervisor", "vzctl", "ploop")
+QUIET = "cryptomgr.notests audit=0 panic=-1 net.ifnames=0"
+
+
+@pytest.fixture(autouse=True)
+def boots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> guest.Guest:
+    """What a guest boots, without making it."""
+    kernel = guest.Kernel(tmp_path / "kernel")
+    kernel.directory.mkdir()
+    (kernel.directory / "vmlinux").touch()
+    (kernel.directory / "release").write_text("6.1.0-1-amd64\n")
+    made = guest.Guest(kernel, tmp_path / "initramfs", tmp_path / "root.img")
+    monkeypatch.setattr(guest, "ensure", lambda *_: made)
+    return made
+
+
+def answers(argv: Sequence[str]) -> Completed | None:
+    """What a host with all of these hypervisors says."""
+    if argv[-2:] == ["domid", "lastro-0a1b2c-one"]:
+        return answer("7\n")
+    if "xl" in argv and "list" in argv:
+        return answer("Name ID Mem VCPUs State Time(s)\nlastro-0a1b2c-one  7  256  1  -b----  2.5\n")
+    if argv[:1] == ["ip"] and "show" in argv:
+        return answer(json.dumps([{"ifname": argv[-1], "master": "hub-br"}]))
+    return answer("7.1.4r165100\n") if argv[-1] == "--version" else None
+
+
+def bed(tmp_path: Path, says: Answer = answers, programs: Sequence[str] = PROGRAMS) -> tuple[RecordingHost, Testbed]:
+    host = RecordingHost(says, programs=programs)
+    return host, recording_testbed(host, tmp_path)
+
+
+def plain(host: RecordingHost, testbed: Testbed, *, since: int = 0) -> list[str]:
+    """Commands as lines, places and what enters cgroups in short, without what every platform does alike."""
+    entering = " ".join(testbed.cgroups.entering(f"{testbed.session.cgroup}/one"))
+    lines = [" ".join(argv) for argv in host.commands[since:]]
+    short = ((entering, "<enter>"), (str(testbed.run_dir), "RUN"), (str(testbed.scratch_dir), "SCRATCH"))
+    for long, name in short:
+        lines = [line.replace(long, name) for line in lines]
+    alike = ("mkdir -p /", "rm -rf", str(CLIENT), "--json")
+    return [line for line in lines if not any(word in line for word in alike)]
+
+
+def start(platform: Platform, testbed: Testbed, spec: InstanceSpec = LINKED) -> list[str]:
+    """Run an instance with two links from its start to its end; the commands in between."""
+    host = testbed.host
+    assert isinstance(host, RecordingHost)
+    with platform.prepare(testbed):
+        before = len(host.commands)
+        with platform.start(testbed, spec) as instance:
+            ports = (Port(instance, "in0", "198.18.1.2/24"), Port(instance, "out0", "198.18.2.1/24"))
+            if spec.ports:
+                instance.plug(ports, TAPS)
+                instance.ready()
+        return plain(host, testbed, since=before)
+
+
+# Xen
+
+
+def test_xen_creates_joins_and_unpauses(tmp_path: Path) -> None:
+    host, testbed = bed(tmp_path)
+    dut = testbed.dut
+    assert start(Xen(), testbed) == [
+        f"sh -ec mkdir -p RUN/one/ports SCRATCH/one; "
+        f"cp --sparse=always --reflink=auto {tmp_path}/root.img SCRATCH/one/disk.img",
+        "<enter> xl create -p RUN/one/domain.cfg",
+        "xl domid lastro-0a1b2c-one",
+        f"ip -n {dut} -j link show dev hub-aa",
+        f"tc -n {dut} filter show dev hub-aa ingress",
+        f"ip link set vif7.0 netns {dut}",
+        f"ip -n {dut} -batch -",
+        f"ip -n {dut} -j link show dev hub-ba",
+        f"tc -n {dut} filter show dev hub-ba ingress",
+        f"ip link set vif7.1 netns {dut}",
+        f"ip -n {dut} -batch -",
+        "xl unpause lastro-0a1b2c-one",
+        "xl domid lastro-0a1b2c-one",
+        "xl destroy lastro-0a1b2c-one",
+    ]
+    batches = [text for argv, text in zip(host.commands, host.stdins, strict=True) if argv[-2:] == ["-batch", "-"]]
+    assert batches[0] == (
+        "link del dev hub-aa\nlink set dev vif7.0 name hub-aa\nlink set dev hub-aa master hub-br up\n"
+    )
+
+
+def test_xen_is_told_all_of_a_domain(tmp_path: Path, boots: guest.Guest) -> None:
+    host, testbed = bed(tmp_path)
+    limits = Resources(cpus=1.5, cpu_weight=50, cpuset="0-1", memory_bytes=256 << 20)
+    start(Xen(type="pvh"), testbed, InstanceSpec("one", "function", limits, ports=("in0", "out0")))
+    run, scratch = testbed.run_dir, testbed.scratch_dir
+    channels = [f"connection=socket,name=lastro.{n},path={run}/one/ports/{n}" for n in ("unused", "0.sock", "1.sock")]
+    config = host.files[f"{run}/one/domain.cfg"].splitlines()
+    assert config[:10] == [
+        'name = "lastro-0a1b2c-one"',
+        'type = "pvh"',
+        f'kernel = "{boots.kernel.image}"',
+        f'ramdisk = "{boots.initramfs}"',
+        'cmdline = "lastro.hostname=function lastro.ports=hvc1,hvc2,hvc3,hvc4,hvc5 '
+        f'{QUIET} console=hvc0 mitigations=off quiet"',
+        "memory = 256",
+        "vcpus = 2",
+        "cap = 150",
+        "cpu_weight = 128",
+        'cpus = "0-1"',
+    ]
+    assert config[10] == f'disk = ["format=raw,vdev=xvda,access=rw,backendtype=qdisk,target={scratch}/one/disk.img"]'
+    assert config[11].startswith("channel = [" + ", ".join(f'"{channel}"' for channel in channels))
+    assert config[11].count("connection=socket") == PORTS + 1
+    assert config[12].count(f"script={run}/xen/vif") == 2
+    assert config[13:] == ['on_poweroff = "destroy"', 'on_reboot = "destroy"', 'on_crash = "destroy"']
+    assert "hotplug-status" in host.files[f"{run}/xen/vif"]
+
+
+def test_a_domain_of_xen_takes_both_ends_of_a_redirection(tmp_path: Path) -> None:
+    def says(argv: Sequence[str]) -> Completed | None:
+        if "filter" in argv:
+            return answer("filter u32\n  action order 1: mirred (Egress Redirect to device hub-pb) stolen\n")
+        return answer('[{"ifname": "hub-pa"}]') if "show" in argv else None
+
+    host, testbed = bed(tmp_path, says)
+    take_place(testbed, "vif3.0", "hub-pa")
+    assert host.stdins[-1] == (
+        "qdisc add dev hub-pa clsact\n"
+        "filter add dev hub-pa ingress protocol all u32 match u32 0 0 action mirred egress redirect dev hub-pb\n"
+        "filter del dev hub-pb ingress\n"
+        "filter add dev hub-pb ingress protocol all u32 match u32 0 0 action mirred egress redirect dev hub-pa\n"
+    )
+    assert host.stdins[-2] == "link del dev hub-pa\nlink set dev vif3.0 name hub-pa\nlink set dev hub-pa up\n"
+
+
+def test_a_tap_that_is_joined_otherwise_is_refused(tmp_path: Path) -> None:
+    _, testbed = bed(tmp_path, lambda argv: answer('[{"ifname": "hub-aa"}]') if "-j" in argv else None)
+    with pytest.raises(Unavailable, match="on no bridge"):
+        take_place(testbed, "vif3.0", "hub-aa")
+
+
+def test_what_a_domain_uses_is_counted_with_its_surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, testbed = bed(tmp_path)
+    xen = Xen()
+    with xen.prepare(testbed), xen.start(testbed, LINKED) as instance:
+        around = Usage(cpu_s=1.0, memory_bytes=10, memory_peak_bytes=20)
+        monkeypatch.setattr(type(testbed.cgroups), "usage", lambda *_: around)
+        used = instance.usage()
+    assert (used.cpu_s, used.memory_bytes, used.memory_peak_bytes) == (3.5, (256 << 20) + 10, (256 << 20) + 20)
+
+
+# Firecracker, Cloud Hypervisor
+
+
+def test_firecracker_gets_one_file(tmp_path: Path, boots: guest.Guest) -> None:
+    host, testbed = bed(tmp_path)
+    limits = Resources(cpus=0.5, memory_bytes=200 << 20)
+    links = "".join(f"; ln -s ../vsock RUN/one/ports/{port}.sock" for port in range(5000, 5000 + PORTS))
+    assert start(Firecracker(vcpus=2), testbed, InstanceSpec("one", "function", limits, ports=("in0", "out0"))) == [
+        f"sh -ec mkdir -p RUN/one/ports SCRATCH/one; "
+        f"cp --sparse=always --reflink=auto {tmp_path}/root.img SCRATCH/one/disk.img{links}",
+        f"<enter> ip netns exec {testbed.dut} firecracker --no-api --config-file RUN/one/config.json",
+    ]
+    config = json.loads(host.files[f"{testbed.run_dir}/one/config.json"])
+    cards = config.pop("network-interfaces")
+    assert [(card["iface_id"], card["host_dev_name"]) for card in cards] == [("card0", "hub-aa"), ("card1", "hub-ba")]
+    assert all(card["guest_mac"].startswith("52:54:00:") for card in cards)
+    assert config == {
+        "boot-source": {
+            "kernel_image_path": str(boots.kernel.elf),
+            "initrd_path": str(boots.initramfs),
+            "boot_args": "lastro.hostname=function lastro.ports=vsock=5000,vsock=5001,vsock=5002,vsock=5003 "
+            f"{QUIET} console=ttyS0 mitigations=off quiet reboot=k pci=off",
+        },
+        "drives": [
+            {
+                "drive_id": "root",
+                "path_on_host": f"{testbed.scratch_dir}/one/disk.img",
+                "is_root_device": False,
+                "is_read_only": False,
+            }
+        ],
+        "machine-config": {"vcpu_count": 2, "mem_size_mib": 200},
+        "vsock": {"guest_cid": 3, "uds_path": f"{testbed.run_dir}/one/vsock"},
+        "entropy": {},
+    }
+
+
+def test_firecracker_needs_a_kernel_that_is_unpacked(tmp_path: Path, boots: guest.Guest) -> None:
+    _, testbed = bed(tmp_path)
+    (boots.kernel.directory / "vmlinux").unlink()
+    with pytest.raises(Unavailable, match="ELF"):
+        start(Firecracker(), testbed)
+
+
+def test_cloud_hypervisor_is_told_all_on_its_command_line(tmp_path: Path, boots: guest.Guest) -> None:
+    host, testbed = bed(tmp_path)
+    start(CloudHypervisor(), testbed)
+    argv = host.command("--initramfs")
+    first = argv.index("cloud-hypervisor")
+    nets = argv[-2:]
+    assert [net.partition(",mac=")[0] for net in nets] == ["tap=hub-aa", "tap=hub-ba"]
+    assert argv[first - 4 : -2] == [
+        "ip", "netns", "exec", testbed.dut,
+        "cloud-hypervisor", "--kernel", str(boots.kernel.elf), "--initramfs", str(boots.initramfs),
+        "--cmdline", "lastro.hostname=function lastro.ports=vsock=5000,vsock=5001,vsock=5002,vsock=5003 "
+        f"{QUIET} console=ttyS0 mitigations=off quiet",
+        "--cpus", "boot=1", "--memory", "size=512M", "--disk", f"path={testbed.scratch_dir}/one/disk.img",
+        "--serial", "tty", "--console", "off", "--vsock", f"cid=3,socket={testbed.run_dir}/one/vsock", "--net",
+    ]  # fmt: skip
+
+
+def test_without_links_there_are_no_cards_and_it_boots_at_once(tmp_path: Path) -> None:
+    host, testbed = bed(tmp_path)
+    start(CloudHypervisor(), testbed, ALONE)
+    assert "--net" not in host.command("--initramfs")
+    assert any("--wait-ready" in argv for argv in host.commands)
+
+
+@pytest.mark.parametrize("platform", [Firecracker, CloudHypervisor])
+def test_the_monitors_last_words_are_the_reason(platform: type[Platform], tmp_path: Path) -> None:
+    def says(argv: Sequence[str]) -> Completed | None:
+        if "--wait-ready" in argv:
+            return answer(code=125, error="lastro: the guest is gone")
+        return answer(code=1, error="KVM is not for you\n") if "netns" in argv and "exec" in argv else None
+
+    _, testbed = bed(tmp_path, says)
+    with pytest.raises(PlatformError, match="KVM is not for you"):
+        start(platform(), testbed, ALONE)
+
+
+# VirtualBox
+
+
+def test_virtualbox_makes_a_machine_and_starts_it(tmp_path: Path) -> None:
+    _, testbed = bed(tmp_path)
+    lines = start(VirtualBox(nic="e1000"), testbed)
+    inside = "--mount=RUN/virtualbox/mnt env VBOX_USER_HOME=RUN/virtualbox/user VBOX_IPC_SOCKETID=lastro-0a1b2c"
+    manage = f"nsenter {inside} VBoxManage --nologo"
+    [modify] = [line for line in lines if " modifyvm " in line]
+    lines.remove(modify)
+    attach = f"{manage} storageattach one --storagectl SATA --device 0"
+    assert lines == [
+        "sh -ec mkdir -p RUN/one/ports SCRATCH/one",
+        f"ip -n {testbed.dut} link set dev hub-aa promisc on",
+        f"ip -n {testbed.dut} link set dev hub-ba promisc on",
+        f"{manage} convertfromraw {tmp_path}/root.img SCRATCH/one/disk.vdi --format VDI",
+        f"{manage} createvm --name one --ostype Debian_64 --register --basefolder SCRATCH/one/machines "
+        "--platform-architecture=x86",
+        f"{manage} storagectl one --name SATA --add sata --controller IntelAhci --portcount 2",
+        f"{attach} --port 0 --type hdd --medium SCRATCH/one/disk.vdi",
+        f"{attach} --port 1 --type dvddrive --medium RUN/virtualbox/boot.iso",
+        f"<enter> nsenter --net=/run/netns/{testbed.dut} {inside} VBoxHeadless --startvm one --vrde off",
+        f"{manage} unregistervm one --delete",
+    ]
+    words = modify.partition(" modifyvm ")[2]
+    uarts = " ".join(
+        f"--uart{n} {port} {irq} --uartmode{n} server RUN/one/ports/{n - 1}.sock"
+        for n, port, irq in ((1, "0x3F8", 4), (2, "0x2F8", 3), (3, "0x3E8", 4), (4, "0x2E8", 3))
+    )
+    assert words.startswith(
+        f"one --memory 512 --cpus 1 --ioapic on --rtcuseutc on --boot1 dvd {uarts} "
+        "--nic1 bridged --bridgeadapter1 hub-aa --cableconnected1 on --nictype1 82540EM --nicpromisc1 allow-all "
+        "--macaddress1 525400"
+    )
+    assert "--nic2 bridged --bridgeadapter2 hub-ba" in words
+
+
+def test_virtualbox_boots_from_a_disc_of_ours(tmp_path: Path, boots: guest.Guest) -> None:
+    host, testbed = bed(tmp_path)
+    with VirtualBox().prepare(testbed):
+        home = testbed.run_dir / "virtualbox"
+        script = str(host.stdins[-1])
+    assert script.splitlines()[-3:] == [
+        f"cp {boots.kernel.image} {home}/disc/boot/vmlinuz",
+        f"cp {boots.initramfs} {home}/disc/boot/initramfs",
+        f"grub-mkrescue --output={home}/boot.iso {home}/disc",
+    ]
+    assert f"unshare --mount={home}/mnt --propagation private mount --bind {home}/tmp /tmp" in script
+    menu = host.files[f"{home}/disc/boot/grub/grub.cfg"]
+    assert "linux /boot/vmlinuz lastro.hostname=guest lastro.ports=ttyS0,ttyS1,ttyS2,ttyS3 " in menu
+
+
+def test_older_virtualboxes_know_one_architecture(tmp_path: Path) -> None:
+    host, testbed = bed(tmp_path, lambda argv: answer("6.1.50r161033\n") if argv[-1] == "--version" else None)
+    start(VirtualBox(), testbed, ALONE)
+    assert not any("platform-architecture" in word for word in host.command("createvm"))
+    assert host.command("modifyvm")[-2:] == ["--nic1", "none"]
+
+
+# OpenVZ
+
+
+def test_openvz_fills_a_disk_registers_and_starts(tmp_path: Path) -> None:
+    host, testbed = bed(tmp_path)
+    limits = Resources(cpus=0.5, cpu_weight=50, cpuset="0", memory_bytes=64 << 20, read_bps=1000, write_bps=1000)
+    spec = InstanceSpec("one", "subject", limits, sysctls={"net.ipv4.ip_forward": "1"})
+    ctid = container_id(testbed, spec)
+    assert ctid.startswith("1a570a1b-2c00-4000-8000-")
+    with OpenVz().prepare(testbed):
+        before = len(host.commands)
+        with OpenVz().start(testbed, spec) as instance:
+            assert instance.wrap(["sh", "-c", "echo $HOME"]) == ["vzctl", "exec2", ctid, "sh -c 'echo $HOME'"]
+            assert (instance.netns, instance.cgroup) == (ctid, f"/machine.slice/{ctid}")
+        lines = plain(host, testbed, since=before)
+        making = next(str(text) for text in host.stdins if text and "ploop" in str(text))
+    assert lines == [
+        "sh -e",
+        f"vzctl register SCRATCH/one/private {ctid}",
+        f"vzctl start {ctid}",
+        f"ip -n {ctid} link set lo up",
+        f"nsenter --net=/run/netns/{ctid} sh -e",
+        f"vzctl status {ctid}",
+    ]
+    scratch = f"{testbed.scratch_dir}/one"
+    assert host.files[f"{scratch}/private/ve.conf"].splitlines() == [
+        f'VE_ROOT="{scratch}/root"', f'VE_PRIVATE="{scratch}/private"', 'HOSTNAME="subject"', 'ONBOOT="no"',
+        'CPULIMIT="50"', 'CPUUNITS="500"', 'CPUMASK="0"', 'PHYSPAGES="16384:16384"', 'SWAPPAGES="0:0"',
+        'IOLIMIT="1000"',
+    ]  # fmt: skip
+    assert making.splitlines()[:4] == [
+        f"mkdir -p {scratch}/root {scratch}/mounted {scratch}/private/root.hdd",
+        f"ln -s 5 {scratch}/private/.ve.layout",
+        f"ploop init -s 4G -t ext4 {scratch}/private/root.hdd/root.hds",
+        f"ploop mount -m {scratch}/mounted {scratch}/private/root.hdd/DiskDescriptor.xml",
+    ]
+
+
+def test_limits_that_openvz_has_not_are_refused(tmp_path: Path) -> None:
+    _, testbed = bed(tmp_path)
+    for limits in (Resources(read_bps=1), Resources(read_iops=1, write_iops=2), Resources(memory_reserved_bytes=1)):
+        with pytest.raises(Unavailable), OpenVz().start(testbed, InstanceSpec("one", "subject", limits)):
+            pass
+
+
+# What is not there, and what is left
+
+
+@pytest.mark.parametrize("platform", [*HYPERVISORS, OpenVz])
+def test_what_is_missing_is_named_with_a_remedy(platform: type[Platform], tmp_path: Path) -> None:
+    _, testbed = bed(tmp_path, programs=())
+    with pytest.raises(Unavailable, match="no program") as caught, platform().prepare(testbed):
+        pass
+    assert caught.value.hint
+
+
+def refuses(word: str) -> Callable[[Sequence[str]], Completed | None]:
+    return lambda argv: answer(code=1, error="no, not here\n") if word in argv else None
+
+
+@pytest.mark.parametrize(
+    ("platform", "asked", "reason"),
+    [
+        (Xen, "info", "no, not here"),
+        (VirtualBox, "/dev/vboxdrv", "kernel module"),
+        (Firecracker, "/dev/kvm", "/dev/kvm"),
+        (CloudHypervisor, "/dev/kvm", "/dev/kvm"),
+        (OpenVz, "/proc/vz", "kernel"),
+    ],
+)
+def test_a_program_alone_is_not_enough(platform: type[Platform], asked: str, reason: str, tmp_path: Path) -> None:
+    _, testbed = bed(tmp_path, refuses(asked))
+    with pytest.raises(Unavailable, match=reason) as caught, platform().prepare(testbed):
+        pass
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize("platform", HYPERVISORS)
+def test_what_a_hypervisor_cannot_do_it_says(platform: type[Platform], tmp_path: Path) -> None:
+    _, testbed = bed(tmp_path)
+    made = platform()
+    refused = (
+        InstanceSpec("one", "subject", security=Security(seccomp={"defaultAction": "SCMP_ACT_ALLOW"})),
+        InstanceSpec("one", "subject", Resources(memory_bytes=1 << 20)),
+    )
+    with made.prepare(testbed):
+        for spec in refused:
+            with pytest.raises(Unavailable), made.start(testbed, spec):
+                pass
+        with made.start(testbed, LINKED) as instance, pytest.raises(Unavailable, match="macvtap"):
+            instance.plug((), {"in0": Tap("hub-aa", "macvtap")})
+
+
+@pytest.mark.parametrize("platform", [*HYPERVISORS, OpenVz])
+def test_nothing_stays_owned(platform: type[Platform], tmp_path: Path) -> None:
+    _, testbed = bed(tmp_path)
+    made = platform()
+    with made.prepare(testbed), made.start(testbed, InstanceSpec("one", "subject")):
+        assert testbed.session.owned_objects()
+    assert testbed.session.owned_objects() == []
+
+
+@pytest.mark.parametrize(("kind", "name"), [("xen", "Domain-0"), ("xen", "lastro-x"), ("openvz", "101")])
+def test_only_what_is_named_as_ours_is_ever_removed(kind: str, name: str) -> None:
+    host = RecordingHost(programs=PROGRAMS)
+    with pytest.raises(HostError, match="of Lastro's"):
+        UNDO[kind](host, name)
+    assert host.commands == []
+
+
+def test_they_are_all_found() -> None:
+    assert {"xen", "virtualbox", "firecracker", "cloud-hypervisor", "openvz"} <= registry.names("platform")
+
+
+def test_the_ports_of_an_attachment_reach_the_hypervisor(tmp_path: Path) -> None:
+    host, testbed = bed(tmp_path)
+    platform = CloudHypervisor()
+    with platform.prepare(testbed), platform.start(testbed, LINKED) as instance:
+        ports = (Port(instance, "in0", "198.18.1.2/24"), Port(instance, "out0", "198.18.2.1/24"))
+        with VethBridge().connect(testbed, [Segment("a", ports)]):
+            nets = host.command("--initramfs")[-2:]
+    assert nets == [f"tap=hub-a{side},mac={instance.mac(port.name)}" for side, port in zip("ab", ports, strict=True)]  # type: ignore[attr-defined]
