@@ -84,7 +84,8 @@ class VirtualBox(Hypervisor):
     _version = (0, 0)
 
     def require_host(self, testbed: Testbed) -> None:
-        for program, package in (("VBoxHeadless", "virtualbox"), ("grub-mkrescue", "grub-common grub-pc-bin xorriso")):
+        makes_discs = "grub-common grub-pc-bin xorriso mtools"
+        for program, package in (("VBoxHeadless", "virtualbox"), ("grub-mkrescue", makes_discs)):
             if testbed.host.which(program) is None:
                 raise Unavailable(f"this host has no program '{program}'", f"apt-get install {package}")
         if testbed.host.run(["test", "-c", "/dev/vboxdrv"], check=False).returncode != 0:
