@@ -205,6 +205,9 @@ class Platform(ABC):
     version_argv: ClassVar[tuple[str, ...]] = ()
     options: ClassVar[tuple[Setting, ...]] = ()
     confines: frozenset[str] = frozenset()  # it may depend on options
+    setup_s: ClassVar[float] = (
+        1.2  # start and end of three instances, about: what a plan expects before it has seen any
+    )
     own_cgroups: tuple[str, ...] = ()  # of daemons: what they use is the platform's cost, not foreign load
 
     def __init__(self, **chosen: Level) -> None:

@@ -20,6 +20,7 @@ class Kvm(QemuPlatform):
     summary = "virtual machines by QEMU with KVM, the processor's own virtualization"
     accelerator = "kvm"
     cpu = "host"
+    setup_s = 4.0
     boot_timeout_s = 20.0  # ten times what it takes
 
     @contextmanager

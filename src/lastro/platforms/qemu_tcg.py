@@ -13,3 +13,4 @@ class QemuTcg(QemuPlatform):
     accelerator = "tcg,thread=multi"
     cpu = "max"
     boot_timeout_s = 120.0
+    setup_s = 9.0

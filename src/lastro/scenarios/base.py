@@ -122,6 +122,12 @@ def platform_level(config: Config) -> str:
     return join_options(level, chosen)
 
 
+def setup_s(config: Config) -> float:
+    """How long a chain takes to start and to end on the treatment's platform, about."""
+    info = registry.parts("platform").get(split_options(str(config["platform"]))[0])
+    return float(info.cls.setup_s) if info and info.cls else Platform.setup_s
+
+
 def _platform(level: str) -> Platform:
     """Raises: Unavailable when the platform has no option of a name; InputError when it may not have the value."""
     name, texts = split_options(level)

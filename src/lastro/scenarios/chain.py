@@ -28,13 +28,12 @@ from lastro.results.samples import Outcome
 from lastro.scenarios._deploy import SOURCE_PORT, deployed, instance_spec
 from lastro.scenarios._measure import Disturbance, measure, rest
 from lastro.scenarios._probes import Probes
-from lastro.scenarios.base import Config, PlatformPool, Scenario, platform_level
+from lastro.scenarios.base import Config, PlatformPool, Scenario, platform_level, setup_s
 from lastro.study.model import Setting
 from lastro.testbed import Testbed
 from lastro.units import parse_rate_bps, parse_size_bytes
 
 _DAY_S = 86_400
-_SETUP_S = 1.2  # start and end of a trial on a platform with a daemon; shorter without
 _CEILING_SHARE = 0.9  # at this share of plain forwarding, it is not the function that limits
 
 
@@ -73,7 +72,7 @@ class ChainScenario(Scenario):
     def duration_s(cls, config: Config) -> float:
         measured_s = sum(float(config[key]) for key in ("tcp_s", "udp_s", "ping_s"))
         waits_s = 2 * float(config["gap_s"]) + float(config["settle_s"])
-        return measured_s + waits_s + _SETUP_S
+        return measured_s + waits_s + setup_s(config)
 
     def availability(self, config: Config) -> Availability:
         return self._probes.availability(config)
