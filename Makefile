@@ -5,33 +5,41 @@ SHELL := /bin/sh
 .SHELLFLAGS := -ec
 .DEFAULT_GOAL := help
 
-PACKAGES := apparmor btrfs-progs busybox-static ca-certificates cpio crun debian-archive-keyring docker.io ethtool fuse-overlayfs gpg iperf3 iproute2 iptables iputils-ping lxc lxd make mmdebstrap nftables openvswitch-switch podman python3-venv qemu-system-x86 runc stress-ng systemd-container
+# What a study on native, runc and docker needs; and what the tests of every other platform need besides.
+PACKAGES := apparmor ca-certificates debian-archive-keyring docker.io ethtool gpg iperf3 iproute2 iptables iputils-ping make mmdebstrap nftables python3-venv runc stress-ng
+TEST_PACKAGES := btrfs-progs busybox-static cpio crun fuse-overlayfs lxc lxd openvswitch-switch podman qemu-system-x86 systemd-container
 VENV := .venv
 DEMO := campaigns/demo-$(shell date +%Y%m%d-%H%M%S)
 
-.PHONY: help install demo test test-fast test-xen lint bench clean
+.PHONY: help install platforms demo test test-fast test-xen lint bench clean
 
 help:  ## Show what can be made
 	@sed -n 's/^\([a-z-]*\):.*##/\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
 install: $(VENV)/.installed  ## Install Debian packages and the virtual environment with lastro
 
-$(VENV)/.installed: pyproject.toml constraints.txt tools/install-packages tools/build-gvisor
+$(VENV)/.installed: pyproject.toml constraints.txt tools/install-packages
 	tools/install-packages $(PACKAGES)
-	tools/build-gvisor
 	tools/make-venv $(VENV)
+	touch $@
+
+platforms: $(VENV)/.platforms  ## Install what every other platform needs: Debian packages, and gVisor where Go is
+
+$(VENV)/.platforms: $(VENV)/.installed tools/install-packages tools/build-gvisor
+	tools/install-packages $(TEST_PACKAGES)
+	tools/build-gvisor
 	touch $@
 
 demo: install  ## Run a small chain study on real containers (root; about four minutes)
 	$(VENV)/bin/lastro run examples/demo.toml --wait --output $(DEMO)
 
-test: install lint  ## Run every test (root; about twenty minutes)
+test: platforms lint  ## Run every test (root; about forty minutes)
 	$(VENV)/bin/python -m pytest
 
 test-fast: install  ## Run the tests that need neither root nor minutes
 	$(VENV)/bin/python -m pytest -m "not root and not slow"
 
-test-xen: install  ## Run guests on a Xen that runs inside QEMU (root; about five minutes)
+test-xen: platforms  ## Run guests on a Xen that runs inside QEMU (root; about five minutes)
 	$(VENV)/bin/python tests/system/xen_in_qemu.py
 
 lint: install  ## Check format, style, types
@@ -39,7 +47,7 @@ lint: install  ## Check format, style, types
 	$(VENV)/bin/ruff check src tests benches
 	$(VENV)/bin/mypy
 
-bench: install  ## How fast Lastro itself is, as ratios against the raw tools (root)
+bench: platforms  ## How fast Lastro itself is, as ratios against the raw tools (root)
 	$(VENV)/bin/python benches/run.py
 
 clean: install  ## Remove what a crash of lastro left on this host (root)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 
 import pytest
@@ -14,6 +15,10 @@ from lastro.testing.fixtures import pool
 from .hostlisting import clean_host, listing, settled_differences
 
 __all__ = ["pool", "testbed", "untouched_host"]
+
+
+# Where it could not be built (tools/build-gvisor said why), what is gVisor's cannot run; everywhere else it must.
+needs_runsc = pytest.mark.skipif(shutil.which("runsc") is None, reason="no runsc here, and no Go toolchain to build it")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -24,6 +24,8 @@ from lastro.testing.network import reaches
 from lastro.testing.subject import MIB, live, status
 from lastro.testing.world import DOCKERS_CAPABILITIES
 
+from ..conftest import needs_runsc
+
 pytestmark = pytest.mark.root
 
 
@@ -40,6 +42,7 @@ class TestCrun(PlatformContract):
     platform = "crun"
 
 
+@needs_runsc
 class TestGvisor(PlatformContract):
     """Its kernel is a process of the host's: what differs by that is said here, test by test."""
 

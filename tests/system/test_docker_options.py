@@ -12,6 +12,8 @@ from lastro.testbed import Testbed
 from lastro.testing import Subject
 from lastro.testing.network import LEFT, RIGHT, joined, reaches
 
+from ..conftest import needs_runsc
+
 pytestmark = pytest.mark.root
 
 LEVELS = ("docker", "docker:storage=vfs,runtime=crun", "docker:storage=fuse-overlayfs")
@@ -55,7 +57,7 @@ def test_a_driver_that_the_disk_does_not_support_is_unavailable_with_dockers_own
     assert found.remedy and "docker:storage=vfs" in found.remedy
 
 
-@pytest.mark.parametrize("runtime", ["crun", "runsc"])
+@pytest.mark.parametrize("runtime", ["crun", pytest.param("runsc", marks=needs_runsc)])
 def test_instances_of_every_runtime_are_reached_over_their_links(
     runtime: str, testbed: Testbed, pool: PlatformPool
 ) -> None:
