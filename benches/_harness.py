@@ -1,24 +1,31 @@
-"""What the benches share: interleaved pairs, and the ratio of medians with a bootstrap interval."""
+"""What the benches share: interleaved pairs, the ratio of medians with a bootstrap interval, and how it is printed."""
 
 from __future__ import annotations
 
+import json
 import random
 import statistics
+import sys
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+HEAD = ["| what | Lastro | raw tools | ratio | target | pairs |", "| --- | ---: | ---: | ---: | ---: | ---: |"]
 
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """Seconds of ours and of the raw tools, pair by pair; the median of their ratios with its 95 % interval."""
+    """What was measured of ours and of the raw tools, in pairs: the median of their ratios and its 95 % interval."""
 
-    ours_s: list[float]
-    raw_s: list[float]
+    what: str
+    target: str
+    unit: str = "ms"
+    ours: list[float] = field(default_factory=list)
+    raw: list[float] = field(default_factory=list)
 
     @property
     def pairs(self) -> list[float]:
-        return [ours / raw for ours, raw in zip(self.ours_s, self.raw_s, strict=True)]
+        return [ours / raw for ours, raw in zip(self.ours, self.raw, strict=True)]
 
     @property
     def median(self) -> float:
@@ -30,23 +37,47 @@ class Ratio:
         medians = sorted(statistics.median(draw.choices(self.pairs, k=len(self.pairs))) for _ in range(n_resamples))
         return medians[int(0.025 * n_resamples)], medians[int(0.975 * n_resamples)]
 
-    def row(self, what: str, target: str) -> str:
+    @property
+    def row(self) -> str:
         low, high = self.interval()
-        ours_ms, raw_ms = (1000 * statistics.median(times) for times in (self.ours_s, self.raw_s))
+        ours, raw = (f"{statistics.median(values):,.0f} {self.unit}" for values in (self.ours, self.raw))
         return (
-            f"| {what} | {ours_ms:.0f} ms | {raw_ms:.0f} ms | {self.median:.2f} [{low:.2f}, {high:.2f}]"
-            f" | {target} | {len(self.pairs)} |"
+            f"| {self.what} | {ours} | {raw} | {self.median:.2f} [{low:.2f}, {high:.2f}]"
+            f" | {self.target} | {len(self.pairs)} |"
         )
 
+    def plain(self) -> dict[str, object]:
+        low, high = self.interval()
+        shown = {"what": self.what, "target": self.target, "unit": self.unit, "ours": self.ours, "raw": self.raw}
+        return {**shown, "ratio": self.median, "low": low, "high": high}
 
-def interleaved(ours: Callable[[], object], raw: Callable[[], object], n: int) -> Ratio:
-    """Run the two in turn, the order within a pair alternating, after one uncounted pair."""
-    found = Ratio([], [])
+
+Side = Callable[[], object]
+
+
+def interleaved(what: str, target: str, ours: Side, raw: Side, n: int, *, unit: str = "ms") -> Ratio:
+    """Run the two in turn, the order within a pair alternating, after one uncounted pair.
+
+    What counts is the number that a side returns, or else the milliseconds that it took."""
+    found = Ratio(what, target, unit)
     for pair in range(n + 1):
         for which in (0, 1) if pair % 2 else (1, 0):
             started_s = time.monotonic()
-            (ours, raw)[which]()
-            elapsed_s = time.monotonic() - started_s
+            told = (ours, raw)[which]()
+            value = told if isinstance(told, float) else 1000 * (time.monotonic() - started_s)
             if pair:
-                (found.ours_s, found.raw_s)[which].append(elapsed_s)
+                (found.ours, found.raw)[which].append(value)
     return found
+
+
+def show(ratios: Sequence[Ratio]) -> None:
+    """As a table, or with --json as a list."""
+    if "--json" in sys.argv:
+        print(json.dumps([ratio.plain() for ratio in ratios], indent=1))
+    else:
+        print("\n".join([*HEAD, *(ratio.row for ratio in ratios)]))
+
+
+def words() -> list[str]:
+    """The command line but for options: names of platforms."""
+    return [word for word in sys.argv[1:] if not word.startswith("-")]

@@ -6,18 +6,18 @@ import subprocess
 import sys
 from pathlib import Path
 
-from _harness import interleaved
+from _harness import Ratio, interleaved, show
 
 LASTRO = str(Path(sys.executable).with_name("lastro"))
 
 
-def rows() -> list[str]:
+def ratios() -> list[Ratio]:
     def run(*argv: str) -> None:
         subprocess.run(argv, check=True, stdout=subprocess.DEVNULL)
 
-    ratio = interleaved(lambda: run(LASTRO, "--help"), lambda: run(sys.executable, "-c", "pass"), 40)
-    return [ratio.row("`lastro --help` against `python3 -c pass`", "< 3")]
+    what = "`lastro --help` against `python3 -c pass`"
+    return [interleaved(what, "< 3", lambda: run(LASTRO, "--help"), lambda: run(sys.executable, "-c", "pass"), 40)]
 
 
 if __name__ == "__main__":
-    print("\n".join(rows()))
+    show(ratios())

@@ -1,30 +1,39 @@
-"""Run every bench and write their tables to benches/README.md. About three minutes; needs root and an idle host."""
+"""Run every bench and write their tables to benches/README.md. About ten minutes; needs root and an idle host."""
 
 from __future__ import annotations
 
 import platform
 from pathlib import Path
 
+import datapath
 import help as help_bench
 import idle
+import parallel
 import planning
 import setup
+from _harness import HEAD
 
 _HEADER = """# How fast Lastro itself is
 
 Written by `make bench` on {host}. Times of one machine mean little: read the ratios. Each ratio is the median over
 interleaved pairs of runs, with a 95 % bootstrap interval; the raw side is what a person who knows the tools would type.
 
-| what | Lastro | raw tools | ratio | target | pairs |
-| --- | ---: | ---: | ---: | ---: | ---: |
+{head}
 {ratios}
 
 Set-up is faster than by hand on runc because a container's end is awaited, where `runc delete --force` looks only
-every 100 ms.
+every 100 ms. A start ends with the exit of the first command inside; a platform that this host lacks is left out.
+
+The data path: two instances that Lastro has joined, and two joined by hand, measured in turn. Lastro is out of the way
+while packets flow, so the interval should hold 1.
+
+{head}
+{datapath}
 
 | what | measured | target |
 | --- | ---: | ---: |
 {idle}
+{memory}
 
 Planning and journalling (each trial is two transactions with a sync to disk). Targets: linear; planning 100,000
 trials under 3 s; memory under 300 MB.
@@ -35,9 +44,16 @@ trials under 3 s; memory under 300 MB.
 
 def main() -> None:
     host = f"Linux {platform.release()}, Python {platform.python_version()}"
-    ratios = help_bench.rows() + setup.rows()
+    together, growth_mib = parallel.measure()
+    ratios = [*help_bench.ratios(), *setup.ratios(), together]
     text = _HEADER.format(
-        host=host, ratios="\n".join(ratios), idle="\n".join(idle.rows()), planning="\n".join(planning.table())
+        host=host,
+        head="\n".join(HEAD),
+        ratios="\n".join(ratio.row for ratio in ratios),
+        datapath="\n".join(ratio.row for ratio in datapath.ratios()),
+        idle="\n".join(idle.rows()),
+        memory=parallel.memory_row(growth_mib),
+        planning="\n".join(planning.table()),
     )
     Path(__file__).with_name("README.md").write_text(text, encoding="utf-8")
     print(text)

@@ -1,0 +1,141 @@
+"""One instance by hand, for each platform: what a person who knows the tool would type, and nothing of Lastro's.
+
+The root filesystem, its overlay, the network namespace and the confinement are those that Lastro gives too. Bundles and
+configurations are written beforehand, so that the tool itself is what is compared."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from lastro.host.ledger import NETNS_DIR
+from lastro.platforms._oci import oci_config
+from lastro.platforms.base import InstanceSpec
+from lastro.testbed import Testbed
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """Shell: `start` an instance, what comes before a command `inside` it, `stop` it. `netns` takes its links; where
+    the tool makes it and gives it no name, `name_netns` does."""
+
+    start: str
+    inside: str
+    stop: str
+    netns: str
+    name_netns: str = ""
+
+    def run(self, script: str) -> None:
+        subprocess.run(["sh", "-e"], input=script, text=True, check=True, stdout=subprocess.DEVNULL)
+
+    def begin(self, command: str = "true") -> None:
+        self.run(f"{self.start}\n{self.inside} {command}\n")
+
+    def end(self) -> None:
+        self.run(self.stop)
+
+
+def _overlay(bed: Testbed, name: str) -> tuple[str, str]:
+    """Lines that make the directories of a writable layer, and the mount of it at ROOT."""
+    layers, root = bed.scratch_dir / name, bed.run_dir / name / "rootfs"
+    options = f"lowerdir={bed.image.tree},upperdir={layers}/upper,workdir={layers}/work"
+    return f"mkdir -p {root} {layers}/upper {layers}/work", f"mount -t overlay overlay -o {options} {root}"
+
+
+def _netns(bed: Testbed, name: str) -> tuple[str, str, str]:
+    """A namespace's name, and lines that make it and remove it."""
+    netns = bed.session.netns_name(name)
+    return netns, f"ip netns add {netns}; ip -n {netns} link set lo up", f"ip netns del {netns}"
+
+
+def _oci(bed: Testbed, ready: Any, name: str) -> Recipe:
+    netns, make_netns, remove_netns = _netns(bed, name)
+    bundle = bed.run_dir / name
+    bundle.mkdir()
+    spec = InstanceSpec(name, "raw")
+    (bundle / "config.json").write_text(json.dumps(oci_config(spec, netns, f"{bed.session.cgroup}/{name}")))
+    runtime = shlex.join([*ready.runtime_argv(bed)[:-1], str(bed.run_dir / "raw-state")])
+    directories, mount = _overlay(bed, name)
+    run = f"{runtime} run --detach --pid-file {bundle}/pid --bundle {bundle} {name}"
+    return Recipe(
+        start=f"{make_netns}\n{directories}\n"
+        f"unshare --mount --propagation private sh -e >{bundle}/log 2>&1 <<'END'\n{mount}\n{run}\nEND",
+        inside=f"{runtime} exec {name}",
+        stop=f"kill -KILL $(cat {bundle}/pid)\nn=0; until {runtime} delete {name} 2>/dev/null; do "
+        f"[ $((n += 1)) -lt 400 ]; sleep 0.005; done\n{remove_netns}\nrm -rf {bed.scratch_dir}/{name}",
+        netns=netns,
+    )
+
+
+def _docker(bed: Testbed, ready: Any, name: str) -> Recipe:
+    """Against the same daemon, which both sides find running."""
+    netns = bed.session.netns_name(name)
+    docker = shlex.join(ready.daemon.client)
+    confined = "--security-opt=apparmor=unconfined --security-opt=seccomp=unconfined"
+    run = f"{docker} run --detach --name {name} --network none {confined} {bed.image.docker_tag} sleep infinity"
+    pid = f"$({docker} inspect --format '{{{{.State.Pid}}}}' {name})"
+    return Recipe(
+        start=run,
+        inside=f"{docker} exec {name}",
+        stop=f"{docker} rm --force {name}\nip netns del {netns} 2>/dev/null || true",
+        netns=netns,
+        name_netns=f"ip netns attach {netns} {pid}",
+    )
+
+
+def _lxc(bed: Testbed, _ready: Any, name: str) -> Recipe:
+    from lastro.platforms.lxc import lxc_config
+
+    netns, make_netns, remove_netns = _netns(bed, name)
+    home = bed.run_dir / name
+    home.mkdir()
+    config = lxc_config(InstanceSpec(name, "raw"), home, netns, f"{bed.session.cgroup}/{name}")
+    (home / "config").write_text("\n".join(config) + "\n")
+    directories, mount = _overlay(bed, name)
+    keep = f"mount --bind {home} {home}; mount --make-private {home}; touch {home}/mnt"
+    enter = f"nsenter --mount={home}/mnt"
+    return Recipe(
+        start=f"{make_netns}\n{directories}\n{keep}\nunshare --mount={home}/mnt --propagation private sh -e <<'END'\n"
+        f"{mount}\nmkdir -p /run/lxc\nmount -t tmpfs tmpfs /run/lxc\n"
+        f"lxc-start -P {bed.run_dir} -n {name} --daemon\nEND",
+        inside=f"{enter} lxc-attach -P {bed.run_dir} -n {name} --clear-env --",
+        stop=f"{enter} lxc-stop -P {bed.run_dir} -n {name} --kill\numount --lazy {home}/mnt {home}\n"
+        f"{remove_netns}\nrm -rf {bed.scratch_dir}/{name}",
+        netns=netns,
+    )
+
+
+def _nspawn(bed: Testbed, _ready: Any, name: str) -> Recipe:
+    netns, make_netns, remove_netns = _netns(bed, name)
+    home = bed.run_dir / name
+    directories, mount = _overlay(bed, name)
+    nspawn = (
+        f"systemd-nspawn --quiet --directory={home}/rootfs --machine={name} --keep-unit --register=no --settings=no "
+        f"--link-journal=no --resolv-conf=off --timezone=off --network-namespace-path={NETNS_DIR / netns}"
+    )
+    # nspawn stays in the foreground and runs one command; a second one enters by the first one's process.
+    inside = "sh -c 'echo $$ > /pid; exec sleep infinity'"
+    return Recipe(
+        start=f"{make_netns}\n{directories}\n"
+        f"SYSTEMD_SECCOMP=0 unshare --mount --propagation private sh -e >{home}/log 2>&1 <<'END' &\n"
+        f"{mount}\nmkdir -p /run/systemd\nmount -t tmpfs tmpfs /run/systemd\nexec {nspawn} {inside} </dev/null\nEND\n"
+        f"echo $! > {home}/supervisor\n"
+        f"until leader=$(pgrep -P $(cat {home}/supervisor) -x sleep); do sleep 0.002; done; echo $leader > {home}/pid",
+        inside=f"nsenter --all --target=$(cat {home}/pid)",
+        stop=f"kill $(cat {home}/supervisor); while kill -0 $(cat {home}/pid) 2>/dev/null; do sleep 0.002; done\n"
+        f"{remove_netns}\nrm -rf {bed.scratch_dir}/{name}",
+        netns=netns,
+    )
+
+
+RECIPES: dict[str, Callable[[Testbed, Any, str], Recipe]] = {
+    "runc": _oci,
+    "crun": _oci,
+    "docker": _docker,
+    "lxc": _lxc,
+    "nspawn": _nspawn,
+}
