@@ -20,20 +20,21 @@ from lastro.testbed import Testbed
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """Shell: `start` an instance, what comes before a command `inside` it, `stop` it. `netns` takes its links; where
-    the tool makes it and gives it no name, `name_netns` does."""
+    """Shell: make the namespace `netns` for its links, `start` an instance, what comes before a command `inside` it,
+    `stop` it. Docker makes the namespace itself; `name_netns` gives it its name then, and `make_netns` is empty."""
 
     start: str
     inside: str
     stop: str
     netns: str
+    make_netns: str = ""
     name_netns: str = ""
 
     def run(self, script: str) -> None:
         subprocess.run(["sh", "-e"], input=script, text=True, check=True, stdout=subprocess.DEVNULL)
 
     def begin(self, command: str = "true") -> None:
-        self.run(f"{self.start}\n{self.inside} {command}\n")
+        self.run(f"{self.make_netns}\n{self.start}\n{self.inside} {command}\n")
 
     def end(self) -> None:
         self.run(self.stop)
@@ -58,16 +59,17 @@ def _oci(bed: Testbed, ready: Any, name: str) -> Recipe:
     bundle.mkdir()
     spec = InstanceSpec(name, "raw")
     (bundle / "config.json").write_text(json.dumps(oci_config(spec, netns, f"{bed.session.cgroup}/{name}")))
-    runtime = shlex.join([*ready.runtime_argv(bed)[:-1], str(bed.run_dir / "raw-state")])
+    runtime = shlex.join(ready.runtime_argv(bed, spec))
     directories, mount = _overlay(bed, name)
     run = f"{runtime} run --detach --pid-file {bundle}/pid --bundle {bundle} {name}"
     return Recipe(
-        start=f"{make_netns}\n{directories}\n"
+        start=f"{directories}\n"
         f"unshare --mount --propagation private sh -e >{bundle}/log 2>&1 <<'END'\n{mount}\n{run}\nEND",
         inside=f"{runtime} exec {name}",
         stop=f"kill -KILL $(cat {bundle}/pid)\nn=0; until {runtime} delete {name} 2>/dev/null; do "
         f"[ $((n += 1)) -lt 400 ]; sleep 0.005; done\n{remove_netns}\nrm -rf {bed.scratch_dir}/{name}",
         netns=netns,
+        make_netns=make_netns,
     )
 
 
@@ -99,13 +101,14 @@ def _lxc(bed: Testbed, _ready: Any, name: str) -> Recipe:
     keep = f"mount --bind {home} {home}; mount --make-private {home}; touch {home}/mnt"
     enter = f"nsenter --mount={home}/mnt"
     return Recipe(
-        start=f"{make_netns}\n{directories}\n{keep}\nunshare --mount={home}/mnt --propagation private sh -e <<'END'\n"
+        start=f"{directories}\n{keep}\nunshare --mount={home}/mnt --propagation private sh -e <<'END'\n"
         f"{mount}\nmkdir -p /run/lxc\nmount -t tmpfs tmpfs /run/lxc\n"
         f"lxc-start -P {bed.run_dir} -n {name} --daemon\nEND",
         inside=f"{enter} lxc-attach -P {bed.run_dir} -n {name} --clear-env --",
         stop=f"{enter} lxc-stop -P {bed.run_dir} -n {name} --kill\numount --lazy {home}/mnt {home}\n"
         f"{remove_netns}\nrm -rf {bed.scratch_dir}/{name}",
         netns=netns,
+        make_netns=make_netns,
     )
 
 
@@ -120,7 +123,7 @@ def _nspawn(bed: Testbed, _ready: Any, name: str) -> Recipe:
     # nspawn stays in the foreground and runs one command; a second one enters by the first one's process.
     inside = "sh -c 'echo $$ > /pid; exec sleep infinity'"
     return Recipe(
-        start=f"{make_netns}\n{directories}\n"
+        start=f"{directories}\n"
         f"SYSTEMD_SECCOMP=0 unshare --mount --propagation private sh -e >{home}/log 2>&1 <<'END' &\n"
         f"{mount}\nmkdir -p /run/systemd\nmount -t tmpfs tmpfs /run/systemd\nexec {nspawn} {inside} </dev/null\nEND\n"
         f"echo $! > {home}/supervisor\n"
@@ -129,12 +132,14 @@ def _nspawn(bed: Testbed, _ready: Any, name: str) -> Recipe:
         stop=f"kill $(cat {home}/supervisor); while kill -0 $(cat {home}/pid) 2>/dev/null; do sleep 0.002; done\n"
         f"{remove_netns}\nrm -rf {bed.scratch_dir}/{name}",
         netns=netns,
+        make_netns=make_netns,
     )
 
 
 RECIPES: dict[str, Callable[[Testbed, Any, str], Recipe]] = {
     "runc": _oci,
     "crun": _oci,
+    "gvisor": _oci,
     "docker": _docker,
     "lxc": _lxc,
     "nspawn": _nspawn,

@@ -73,9 +73,11 @@ def by_hand(bed: Testbed, ready: Any, platform: str) -> Iterator[Callable[[], fl
         ends = [RECIPES[platform](bed, ready, name) for name in names]
         for end in ends:
             stack.callback(end.end)
-            end.run(f"{end.start}\n{end.name_netns}")
-        links = [_link(hub, number, end.netns, RAW[number]) for number, end in enumerate(ends)]
-        ends[0].run("\n".join([_bridge(hub), *links]))
+        ends[0].run(_bridge(hub))
+        for number, end in enumerate(ends):
+            link = _link(hub, number, end.netns, RAW[number])
+            before, after = (link, "") if end.make_netns else ("", link)
+            end.run("\n".join([end.make_netns, before, end.start, end.name_netns, after]))
         ends[1].run(f"{ends[1].inside} iperf3 --server --daemon")
         yield lambda: _throughput(["sh", "-ec", f"exec {ends[0].inside} {' '.join(_client(RAW[1]))}"])
 

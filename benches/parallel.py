@@ -60,7 +60,7 @@ def ours(bed: Testbed, ready: Any) -> float:
 
 
 def by_hand(recipes: list[Recipe]) -> float:
-    together = "\n".join(f"(\n{recipe.start}\n) &" for recipe in recipes) + "\nwait\n"
+    together = "\n".join(f"(\n{recipe.make_netns}\n{recipe.start}\n) &" for recipe in recipes) + "\nwait\n"
     began_s = time.monotonic()
     recipes[0].run(together)
     took_ms = 1000 * (time.monotonic() - began_s)

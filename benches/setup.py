@@ -29,7 +29,7 @@ from lastro.platforms.base import InstanceSpec
 from lastro.scenarios._deploy import ROLES, deployed, instance_spec
 from lastro.testbed import Testbed
 
-N_PAIRS = 20
+N_PAIRS = 3
 
 
 def ratios(n_pairs: int = N_PAIRS) -> list[Ratio]:
