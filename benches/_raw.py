@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from lastro.host.ledger import NETNS_DIR
+from lastro.platforms._guest import CLIENT
 from lastro.platforms._oci import oci_config
-from lastro.platforms.base import InstanceSpec
+from lastro.platforms.base import InstanceSpec, Tap
 from lastro.testbed import Testbed
 
 
@@ -120,12 +121,13 @@ def _nspawn(bed: Testbed, _ready: Any, name: str) -> Recipe:
         f"systemd-nspawn --quiet --directory={home}/rootfs --machine={name} --keep-unit --register=no --settings=no "
         f"--link-journal=no --resolv-conf=off --timezone=off --network-namespace-path={NETNS_DIR / netns}"
     )
+    start = f"SYSTEMD_SECCOMP=0 {_in_cgroup(bed, name)} unshare --mount --propagation private sh -e >{home}/log 2>&1"
     # nspawn stays in the foreground and runs one command; a second one enters by the first one's process.
     inside = "sh -c 'echo $$ > /pid; exec sleep infinity'"
     return Recipe(
         start=f"{directories}\n"
-        f"SYSTEMD_SECCOMP=0 unshare --mount --propagation private sh -e >{home}/log 2>&1 <<'END' &\n"
-        f"{mount}\nmkdir -p /run/systemd\nmount -t tmpfs tmpfs /run/systemd\nexec {nspawn} {inside} </dev/null\nEND\n"
+        f"{start} <<'END' &\n{mount}\nmkdir -p /run/systemd\nmount -t tmpfs tmpfs /run/systemd\n"
+        f"exec {nspawn} {inside} </dev/null\nEND\n"
         f"echo $! > {home}/supervisor\n"
         f"until leader=$(pgrep -P $(cat {home}/supervisor) -x sleep); do sleep 0.002; done; echo $leader > {home}/pid",
         inside=f"nsenter --all --target=$(cat {home}/pid)",
@@ -136,6 +138,43 @@ def _nspawn(bed: Testbed, _ready: Any, name: str) -> Recipe:
     )
 
 
+def _podman(bed: Testbed, ready: Any, name: str) -> Recipe:
+    """Against the same stores. A command enters by `podman exec`, as the manual has it."""
+    netns, make_netns, remove_netns = _netns(bed, name)
+    podman = shlex.join(ready._podman())
+    return Recipe(
+        start=shlex.join(ready._run_argv(bed, InstanceSpec(name, "raw"), netns)),
+        inside=f"{podman} exec {name}",
+        stop=f"{podman} rm --force --time 0 {name}\n{remove_netns}",
+        netns=netns,
+        make_netns=make_netns,
+    )
+
+
+def qemu(bed: Testbed, ready: Any, name: str, tap: Tap | None = None, netns: str | None = None) -> Recipe:
+    """QEMU's command line with the same kernel, initramfs and disk; commands through the same agent in the guest."""
+    home, scratch = bed.run_dir / name, bed.scratch_dir / name
+    cards = [(tap, f"52:54:00:00:00:{sum(name.encode()) % 256:02x}")] if tap else []
+    argv = shlex.join(ready.argv(bed, InstanceSpec(name, "raw"), home, cards, home / "console.log"))
+    place = f"ip netns exec {netns or bed.dut}"
+    agent = f"python3 -I -S {CLIENT} {home}/ports"
+    return Recipe(
+        start=f"mkdir -p {home}/ports {scratch}\n{_in_cgroup(bed, name)} {place} {argv} </dev/null & "
+        f"echo $! > {home}/pid\nuntil [ -S {home}/ports/0.sock ]; do sleep 0.01; done\n{agent} --wait-ready 60",
+        inside=f"{agent} --",
+        stop=f"while kill $(cat {home}/pid) 2>/dev/null; do sleep 0.01; done\nrm -rf {home} {scratch}",
+        netns=netns or bed.dut,
+    )
+
+
+def _in_cgroup(bed: Testbed, name: str) -> str:
+    """What starts a command in a group beside those of Lastro's own instances, so that both have the same share."""
+    group = f"{bed.session.cgroup}/{name}"
+    bed.cgroups.make(bed.host, group)
+    return shlex.join(bed.cgroups.entering(group))
+
+
+MACHINES = frozenset({"qemu-tcg", "kvm"})
 RECIPES: dict[str, Callable[[Testbed, Any, str], Recipe]] = {
     "runc": _oci,
     "crun": _oci,
@@ -143,4 +182,7 @@ RECIPES: dict[str, Callable[[Testbed, Any, str], Recipe]] = {
     "docker": _docker,
     "lxc": _lxc,
     "nspawn": _nspawn,
+    "podman": _podman,
+    "qemu-tcg": qemu,
+    "kvm": qemu,
 }

@@ -10,17 +10,18 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from _harness import Ratio, interleaved, show, words
-from _raw import RECIPES
+from _raw import MACHINES, RECIPES, Recipe, qemu
 from lastro import registry
 from lastro.attachments.base import Segment
 from lastro.cli._host import testbed
-from lastro.errors import LastroError
-from lastro.platforms.base import InstanceSpec, Port, start_all
+from lastro.errors import LastroError, Unavailable
+from lastro.platforms.base import InstanceSpec, Port, Tap, start_all
 from lastro.testbed import Testbed
 
 N_PAIRS, SECONDS = 12, 2
@@ -42,6 +43,8 @@ def _ratio(bed: Testbed, platform: str, n_pairs: int) -> Ratio:
     with ExitStack() as stack:
         ready = registry.get("platform", platform)()
         stack.enter_context(ready.prepare(bed))
+        if not (found := ready.probe(bed)):
+            raise Unavailable(str(found.reason))
         by_lastro = stack.enter_context(ours(bed, ready))
         raw = stack.enter_context(by_hand(bed, ready, platform))
         what = f"TCP over veth-bridge between instances of {platform}"
@@ -70,15 +73,24 @@ def by_hand(bed: Testbed, ready: Any, platform: str) -> Iterator[Callable[[], fl
     with ExitStack() as stack:
         for netns in (hub, *(bed.session.netns_name(name) for name in names)):
             stack.enter_context(bed.session.owned("netns", netns))
-        ends = [RECIPES[platform](bed, ready, name) for name in names]
-        for end in ends:
+        subprocess.run(["sh", "-e"], input=_bridge(hub), text=True, check=True)
+        ends = []
+        for number, (name, address) in enumerate(zip(names, RAW, strict=True)):
+            if platform in MACHINES:
+                end = qemu(bed, ready, name, Tap(f"v{number}"), hub)
+                script = [_tap(hub, number), end.start, _inside(end, address)]
+            else:
+                end = RECIPES[platform](bed, ready, name)
+                link = _link(hub, number, end.netns, address)
+                before, after = (link, "") if end.make_netns else ("", link)
+                script = [end.make_netns, before, end.start, end.name_netns, after]
             stack.callback(end.end)
-        ends[0].run(_bridge(hub))
-        for number, end in enumerate(ends):
-            link = _link(hub, number, end.netns, RAW[number])
-            before, after = (link, "") if end.make_netns else ("", link)
-            end.run("\n".join([end.make_netns, before, end.start, end.name_netns, after]))
-        ends[1].run(f"{ends[1].inside} iperf3 --server --daemon")
+            end.run("\n".join(script))
+            ends.append(end)
+        server = subprocess.Popen(["sh", "-ec", f"exec {ends[1].inside} iperf3 --server"], stdout=subprocess.DEVNULL)
+        stack.callback(server.wait, 10)
+        stack.callback(server.kill)
+        time.sleep(1)
         yield lambda: _throughput(["sh", "-ec", f"exec {ends[0].inside} {' '.join(_client(RAW[1]))}"])
 
 
@@ -96,6 +108,17 @@ def _link(hub: str, number: int, netns: str, address: str) -> str:
 ip -n {hub} link set v{number} master br0 up
 ip -n {netns} address add {address}/24 dev eth0
 ip -n {netns} link set eth0 up"""
+
+
+def _tap(hub: str, number: int) -> str:
+    return f"""ip -n {hub} tuntap add dev v{number} mode tap
+ip -n {hub} link set v{number} master br0 up"""
+
+
+def _inside(machine: Recipe, address: str) -> str:
+    """The only card of a guest is its eth0."""
+    return f"""{machine.inside} ip address add {address}/24 dev eth0
+{machine.inside} ip link set eth0 up"""
 
 
 def _client(server: str) -> list[str]:

@@ -19,17 +19,17 @@ from pathlib import Path
 from typing import Any
 
 from _harness import Ratio, interleaved, show, words
-from _raw import RECIPES, Recipe
+from _raw import MACHINES, RECIPES, Recipe
 from lastro import registry
 from lastro.cli._host import testbed
-from lastro.errors import LastroError
+from lastro.errors import LastroError, Unavailable
 from lastro.functions.base import Path as FlowPath
 from lastro.platforms._oci import oci_config
 from lastro.platforms.base import InstanceSpec
 from lastro.scenarios._deploy import ROLES, deployed, instance_spec
 from lastro.testbed import Testbed
 
-N_PAIRS = 3
+N_PAIRS = 20
 
 
 def ratios(n_pairs: int = N_PAIRS) -> list[Ratio]:
@@ -51,8 +51,10 @@ def starts(bed: Testbed, n_pairs: int, platforms: Sequence[str]) -> Iterator[Rat
         try:
             name = f"raw-{platform}"
             with prepared(bed, platform) as ready, bed.session.owned("netns", bed.session.netns_name(name)):
+                if not (found := ready.probe(bed)):
+                    raise Unavailable(str(found.reason))
                 recipe = RECIPES[platform](bed, ready, name)
-                target = "≤ 1.1" if platform in ("qemu-tcg", "kvm") else "≤ 1.3"
+                target = "≤ 1.1" if platform in MACHINES else "≤ 1.3"
                 what = f"start to first command on {platform}"
                 yield interleaved(what, target, lambda p=ready: start(bed, p), lambda r=recipe: raw_start(r), n_pairs)
         except LastroError as error:
@@ -77,10 +79,11 @@ def start(bed: Testbed, ready: Any) -> float:
 
 def raw_start(recipe: Recipe) -> float:
     began_s = time.monotonic()
-    recipe.begin()
-    took_ms = 1000 * (time.monotonic() - began_s)
-    recipe.end()
-    return took_ms
+    try:
+        recipe.begin()
+        return 1000 * (time.monotonic() - began_s)
+    finally:
+        recipe.end()
 
 
 def ours(bed: Testbed, platform: object) -> None:
