@@ -40,8 +40,8 @@ def test_starts_that_overlap_count_once() -> None:
 def test_a_footprint_is_a_difference_by_instance() -> None:
     empty = Footprint(1000 * MIB, 50 * MIB, 10 * MIB, 500 * MIB, 3)
     taken = Footprint(1040 * MIB, 58 * MIB, 12 * MIB, 504 * MIB, 11).since(empty)
-    assert taken.per_instance(4, 6 * MIB) == {
-        "memory": 3.5, "memory_host": 10, "memory_total": 40, "disk": 0.5, "disk_host": 1, "processes": 2
+    assert taken.per_instance(4) == {
+        "memory": 2, "memory_host": 10, "memory_total": 40, "disk": 0.5, "disk_host": 1, "processes": 2
     }  # fmt: skip
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 from lastro.errors import PlatformError
@@ -17,11 +16,12 @@ _LEAST_AVAILABLE = 0.1  # of the host's memory: below it, no further instance is
 class Footprint:
     """One reading. Bytes, but for `processes`.
 
-    taken: of the host's memory, total less available. daemons: memory of the platform's own cgroups. disk: what lies
-    in the session's directories and in the platforms' stores. disk_used: of the whole file system below them."""
+    taken: of the host's memory, total less available. charged: to the session's cgroup, which holds instances, what
+    watches over them, and the platform's daemons. disk: what lies in the session's directories and in the platforms'
+    stores. disk_used: of the whole file system below them."""
 
     taken_bytes: int
-    daemons_bytes: int
+    charged_bytes: int
     disk_bytes: int
     disk_used_bytes: int
     processes: int
@@ -30,20 +30,20 @@ class Footprint:
         return Footprint(*(getattr(self, f.name) - getattr(earlier, f.name) for f in fields(self)))
 
     @classmethod
-    def of(cls, testbed: Testbed, own_cgroups: Sequence[str]) -> Footprint:
+    def of(cls, testbed: Testbed) -> Footprint:
         disk_bytes, disk_used_bytes = _disk(testbed)
         return cls(
             taken_bytes=memory_taken(testbed.host),
-            daemons_bytes=sum(testbed.cgroups.usage(name).memory_bytes for name in own_cgroups),
+            charged_bytes=testbed.cgroups.usage(testbed.session.cgroup).memory_bytes,
             disk_bytes=disk_bytes,
             disk_used_bytes=disk_used_bytes,
             processes=len(testbed.session.pids()),
         )
 
-    def per_instance(self, n: int, memory_bytes: int) -> dict[str, float]:
-        """Measurements out of the difference that `n` instances made; `memory_bytes` is what their cgroups hold."""
+    def per_instance(self, n: int) -> dict[str, float]:
+        """Measurements out of the difference that `n` instances made."""
         return {
-            "memory": (memory_bytes + self.daemons_bytes) / n / MIB,
+            "memory": self.charged_bytes / n / MIB,
             "memory_host": self.taken_bytes / n / MIB,
             "memory_total": self.taken_bytes / MIB,
             "disk": self.disk_bytes / n / MIB,

@@ -50,7 +50,12 @@ class LifecycleScenario(Scenario):
         Metric("first_packet", "ms", "lower", "the same until a packet of it has reached its peer"),
         Metric("stop", "ms", "lower", "until nothing is left of it but its links, which are gone before; mean"),
         Metric("start_all", "ms", "lower", "create and start of all instances of the trial, links not counted"),
-        Metric("memory", "MiB", "lower", "of its cgroup and its share of the platform's daemons, idle; mean"),
+        Metric(
+            "memory",
+            "MiB",
+            "lower",
+            "charged to its cgroup, to its monitor's and to the platform's daemons, for each idle instance",
+        ),
         Metric("memory_host", "MiB", "lower", "by which the host's available memory shrank, for each instance"),
         Metric("memory_total", "MiB", "lower", "by which the host's available memory shrank, for all of them"),
         Metric("disk", "MiB", "lower", "in Lastro's and the platform's directories, for each idle instance"),
@@ -83,7 +88,7 @@ class LifecycleScenario(Scenario):
         with meeting_place(self.testbed, self.pool.get("native"), n, together=bool(config["parallel"])) as place:
             rest(float(config["settle_s"]))  # what an earlier trial left to the kernel is freed meanwhile
             host = HostMeter(self.testbed, {}, platform.own_cgroups)
-            before = Footprint.of(self.testbed, platform.own_cgroups)
+            before = Footprint.of(self.testbed)
             host.start()
             children_s = os.times().children_user
             with ExitStack() as stack:
@@ -92,7 +97,7 @@ class LifecycleScenario(Scenario):
                 usage = [instance.usage() for instance in instances]
                 host.stop()
                 children_s = os.times().children_user - children_s
-                taken = Footprint.of(self.testbed, platform.own_cgroups).since(before)
+                taken = Footprint.of(self.testbed).since(before)
                 _tell_footprint(outcome, taken, usage)
                 _judge_host(outcome, host, sum(used.user_s for used in usage) + children_s, config)
                 if config["max_instances"]:
@@ -153,11 +158,11 @@ def _tell_lives(outcome: Outcome, lives: Sequence[Life], *, together: bool) -> N
 
 def _tell_footprint(outcome: Outcome, taken: Footprint, usage: Sequence[Usage]) -> None:
     memory_bytes = [used.memory_bytes for used in usage]
-    outcome.measurements.update(taken.per_instance(len(usage), sum(memory_bytes)))
+    outcome.measurements.update(taken.per_instance(len(usage)))
     outcome.series.append(Series("memory", "MiB", tuple(used / MIB for used in memory_bytes)))
     outcome.notes["usage"] = {
         "instances": {"cpu_s": math.fsum(used.cpu_s for used in usage), "memory_bytes": sum(memory_bytes)},
-        "daemons": {"memory_bytes": taken.daemons_bytes},
+        "with what watches over them": {"memory_bytes": taken.charged_bytes},
     }
 
 
