@@ -21,12 +21,12 @@ from lastro.scenarios._footprint import MIB, Footprint, memory_taken, require_ro
 from lastro.scenarios._lives import MOST, Clocked, Life, meeting_place
 from lastro.scenarios._measure import rest
 from lastro.scenarios._probes import Probes
-from lastro.scenarios.base import Config, PlatformPool, Scenario, first_unavailable, platform_level
+from lastro.scenarios.base import Config, PlatformPool, Scenario, first_unavailable, platform_level, setup_s
 from lastro.study.model import Setting
 from lastro.testbed import Testbed
 
 _DAY_S = 86_400
-_EACH_S, _SETUP_S = 0.3, 1.0  # a guess, until trials have shown
+_HUBS_S = 0.5  # what is made before the first instance
 
 
 class LifecycleScenario(Scenario):
@@ -72,7 +72,8 @@ class LifecycleScenario(Scenario):
     @classmethod
     def duration_s(cls, config: Config) -> float:
         more_s = float(config["capacity_s"]) if config["max_instances"] else 0.0
-        return _SETUP_S + 2 * float(config["settle_s"]) + _EACH_S * int(config["instances"]) + more_s
+        lives_s = setup_s(config) / 3 * int(config["instances"])  # that of a chain is for its three instances
+        return _HUBS_S + 2 * float(config["settle_s"]) + lives_s + more_s
 
     def availability(self, config: Config) -> Availability:
         platform = platform_level(config)
