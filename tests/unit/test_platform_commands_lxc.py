@@ -112,6 +112,19 @@ def test_no_capability_at_all_has_a_word_of_its_own(tmp_path: Path) -> None:
     assert "lxc.cap.keep = none" in configuration(spec, host, recording_testbed(host, tmp_path))
 
 
+def test_a_read_only_root_keeps_its_places_in_memory_and_on_disk(tmp_path: Path) -> None:
+    host = host_with_lxc()
+    testbed = recording_testbed(host, tmp_path)
+    security = Security(read_only_root=True, selinux="container_t")
+    assert {
+        "lxc.rootfs.options = ro",
+        "lxc.mount.entry = tmpfs tmp tmpfs nosuid,nodev,exec,mode=1777,size=65536k 0 0",
+        "lxc.mount.entry = tmpfs run tmpfs nosuid,nodev,exec,mode=755,size=16384k 0 0",
+        f"lxc.mount.entry = {testbed.run_dir}/one/rootfs/var/tmp var/tmp none bind,rw,nosuid,nodev 0 0",
+        "lxc.selinux.context = system_u:system_r:container_t:s0",
+    } <= set(configuration(InstanceSpec("one", "probe", security=security), host, testbed))
+
+
 def test_a_filter_that_allows_a_list_and_looks_at_arguments() -> None:
     masked = {"index": 0, "value": 0x7E020000, "valueTwo": 0, "op": "SCMP_CMP_MASKED_EQ"}
     equal = {"index": 1, "value": 8, "op": "SCMP_CMP_EQ"}

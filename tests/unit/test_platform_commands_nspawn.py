@@ -119,6 +119,18 @@ def test_capabilities_are_given_and_taken_alike_at_the_start_and_later(tmp_path:
         assert "--bounding-set=-all,+bpf,+net_admin" in instance.wrap(["true"])
 
 
+def test_a_read_only_root_keeps_its_places_in_memory_and_on_disk(tmp_path: Path) -> None:
+    host = NspawnHost(Started())
+    testbed = bed_with(host, tmp_path)
+    home = testbed.run_dir / "one"
+    with Nspawn().start(testbed, InstanceSpec("one", "probe", security=Security(read_only_root=True))):
+        argv = host.command("systemd-nspawn")
+    assert {"--read-only", "--tmpfs=/tmp:nosuid,nodev,exec,mode=1777,size=65536k"} <= set(argv)
+    assert f"--bind={home}/disk:/var/tmp" in argv
+    script = str(host.stdins[host.commands.index(["sh", "-e"])])
+    assert f"mount --bind {home}/rootfs/var/tmp {home}/disk" in script
+
+
 def test_without_any_capability_the_set_is_empty(tmp_path: Path) -> None:
     spec = InstanceSpec("one", "probe", security=Security(drop_capabilities=True))
     with Nspawn().start(bed_with(NspawnHost(Started()), tmp_path), spec) as instance:

@@ -17,15 +17,17 @@ from lastro.host.ledger import NETNS_DIR
 from lastro.platforms._container import (
     DEVICES,
     ENVIRONMENT,
+    IN_MEMORY,
     INIT,
     MASKED,
+    ON_DISK,
     READ_ONLY,
     capabilities,
     fresh_root,
     kept_mounts,
     set_own_sysctls,
 )
-from lastro.platforms.base import Instance, InstanceSpec, Platform, instance_netns
+from lastro.platforms.base import Instance, InstanceSpec, Platform, Security, instance_netns
 from lastro.testbed import Testbed
 
 _MOUNTS = (
@@ -49,7 +51,7 @@ class Lxc(Platform):
     name = "lxc"
     summary = "containers by classic LXC, without a daemon"
     version_argv = ("lxc-start", "--version")
-    confines = frozenset({"apparmor", "seccomp", "drop_capabilities"})
+    confines = frozenset({"apparmor", "drop_capabilities", "read_only_root", "seccomp", "selinux"})
 
     @contextmanager
     def start(self, testbed: Testbed, spec: InstanceSpec) -> Iterator[Instance]:
@@ -113,7 +115,6 @@ def _tool(testbed: Testbed, program: str, name: str) -> list[str]:
 def lxc_config(spec: InstanceSpec, home: Path, netns: str, cgroup: str) -> list[str]:
     """Lines for an instance's configuration, but for its control groups' settings."""
     kept = [capability.removeprefix("CAP_").lower() for capability in capabilities(spec.security)]
-    confined = [f"lxc.seccomp.profile = {home}/seccomp"] if spec.security.seccomp else []
     return [
         f"lxc.rootfs.path = dir:{home}/rootfs",
         f"lxc.uts.name = {spec.role}",
@@ -130,8 +131,20 @@ def lxc_config(spec: InstanceSpec, home: Path, netns: str, cgroup: str) -> list[
         *(f"lxc.mount.entry = {mount}" for mount in (*_MOUNTS, *_covers())),
         f"lxc.cap.keep = {' '.join(kept) or 'none'}",
         f"lxc.apparmor.profile = {spec.security.apparmor or 'unconfined'}",
-        *confined,
+        *_confinement(spec.security, home),
     ]
+
+
+def _confinement(security: Security, home: Path) -> list[str]:
+    """What the isolations add."""
+    lines = [f"lxc.seccomp.profile = {home}/seccomp"] if security.seccomp else []
+    if security.selinux:
+        lines.append(f"lxc.selinux.context = system_u:system_r:{security.selinux}:s0")
+    if security.read_only_root:
+        entries = [f"tmpfs {place.strip('/')} tmpfs {how} 0 0" for place, how in IN_MEMORY.items()]
+        entries.append(f"{home}/rootfs{ON_DISK} {ON_DISK.strip('/')} none bind,rw,nosuid,nodev 0 0")
+        lines += ["lxc.rootfs.options = ro", *(f"lxc.mount.entry = {entry}" for entry in entries)]
+    return lines
 
 
 def _covers() -> list[str]:

@@ -19,7 +19,9 @@ from lastro.host.ledger import NETNS_DIR
 from lastro.platforms._container import (
     DEVICES,
     ENVIRONMENT,
+    IN_MEMORY,
     INIT,
+    ON_DISK,
     capabilities,
     fresh_root,
     kept_mounts,
@@ -64,7 +66,7 @@ class Nspawn(Platform):
     name = "nspawn"
     summary = "containers by systemd-nspawn, without systemd inside"
     version_argv = ("systemd-nspawn", "--version")
-    confines = frozenset({"drop_capabilities"})
+    confines = frozenset({"drop_capabilities", "read_only_root"})
 
     @contextmanager
     def start(self, testbed: Testbed, spec: InstanceSpec) -> Iterator[Instance]:
@@ -80,7 +82,8 @@ class Nspawn(Platform):
             set_own_sysctls(testbed, netns, spec.sysctls)
             testbed.cgroups.make(testbed.host, cgroup, spec.resources)
             _forbid_devices(testbed, cgroup)
-            testbed.host.run(["sh", "-e"], stdin=kept_mounts(home, *fresh_root(home, scratch, testbed.image.tree)))
+            mounts = [*fresh_root(home, scratch, testbed.image.tree), *_disk(home)]
+            testbed.host.run(["sh", "-e"], stdin=kept_mounts(home, *mounts))
             process = testbed.host.spawn(_nspawn_argv(testbed, spec, netns, cgroup))
             stack.callback(process.stop)
             leader, group = _started(testbed, spec, process, cgroup)
@@ -104,6 +107,7 @@ def _nspawn_argv(testbed: Testbed, spec: InstanceSpec, netns: str, cgroup: str) 
         f"--hostname={spec.role}", "--keep-unit", "--register=no", "--settings=no", "--private-users=no",
         "--link-journal=no", "--resolv-conf=off", "--timezone=off", "--console=pipe",
         f"--network-namespace-path={NETNS_DIR / netns}", *_capability_options(spec.security),
+        *(_read_only(home) if spec.security.read_only_root else []),
         *(f"--setenv={name}={value}" for name, value in ENVIRONMENT.items()),
         "--", "sh", "-c", f"echo started; exec {shlex.join(INIT)}",
     ]  # fmt: skip
@@ -116,6 +120,16 @@ def _capability_options(security: Security) -> list[str]:
     return [
         f"--{option}={','.join(names)}" for option, names in (("capability", more), ("drop-capability", fewer)) if names
     ]
+
+
+def _disk(home: Path) -> list[str]:
+    """Commands that give a directory of the root a second place, which stays writable when the root is not."""
+    return [f"mkdir {home}/disk", f"mount --bind {home}/rootfs{ON_DISK} {home}/disk"]
+
+
+def _read_only(home: Path) -> list[str]:
+    """The root, but for what lies in memory and on disk as everywhere; /run is nspawn's own anyway."""
+    return ["--read-only", f"--tmpfs=/tmp:{IN_MEMORY['/tmp']}", f"--bind={home}/disk:{ON_DISK}"]
 
 
 def _forbid_devices(testbed: Testbed, cgroup: str) -> None:
