@@ -14,12 +14,13 @@ from lastro.host.ledger import NETNS_DIR, Session
 from lastro.image.rootfs import Image
 
 # Inside the DUT: no bridge traffic through iptables (Docker's module switches that on for a whole host), no IPv6
-# neighbour discovery in the background of a measurement.
-_QUIET = {
+# neighbour discovery in the background of a measurement, no packet dropped for the way by which it came.
+QUIET = {
     "net.ipv6.conf.all.disable_ipv6": "1",
     "net.ipv6.conf.default.disable_ipv6": "1",
     "net.bridge.bridge-nf-call-iptables": "0",
     "net.bridge.bridge-nf-call-arptables": "0",
+    "net.ipv4.conf.all.rp_filter": "0",
 }
 
 
@@ -72,7 +73,7 @@ def _dut(session: Session, role: str) -> Iterator[str]:
     with session.owned("netns", netns):
         session.host.run(["ip", "netns", "add", netns])
         session.host.run(["ip", "-n", netns, "link", "set", "lo", "up"])
-        set_sysctls(session.host, netns, _QUIET)
+        set_sysctls(session.host, netns, QUIET)
         yield netns
 
 

@@ -158,8 +158,8 @@ class Deaf(Native):
 def test_who_is_not_there(testbed: Testbed, monkeypatch: pytest.MonkeyPatch, platform: Any, words: str) -> None:
     monkeypatch.setattr(_lives, "_REACH_S", 1)
     with ExitStack() as stack, pytest.raises(PlatformError, match=words):
-        place = stack.enter_context(meeting_place(testbed, Native(), 1, together=False))
-        place.fill(stack, Clocked(platform), "veth-direct")
+        place = stack.enter_context(meeting_place(testbed, Native(), "veth-direct", 1, together=False))
+        place.fill(stack, Clocked(platform))
 
 
 def test_a_host_with_other_work_makes_it_invalid(scenario: LifecycleScenario) -> None:

@@ -19,7 +19,6 @@ from lastro.platforms.base import (
     Port,
     Tap,
     start_all,
-    unavailable,
 )
 from lastro.testbed import Testbed
 
@@ -39,12 +38,19 @@ class Segment:
 
 
 class Attachment(ABC):
-    """`name` and `summary` as for every part; `compile` is all that a new one has to say."""
+    """`name` and `summary` as for every part; `compile` is all that a new one has to say.
+
+    `remedy` is what to do on a host where it cannot be had. `no_transit` says why no instance can forward what comes
+    to it over such links, where that is so."""
 
     kind = "attachment"
     name: ClassVar[str]
     summary: ClassVar[str]
     tap_kind: ClassVar[str] = "tap"  # what a virtual machine opens
+    remedy: ClassVar[str | None] = None
+    no_transit: ClassVar[str | None] = None
+    tap_offloads: bool = True  # may a virtual machine leave checksums and segmentation to what reads its tap?
+    own_cgroups: tuple[str, ...] = ()  # of daemons: what they use is the links' cost, not foreign load
 
     @abstractmethod
     def compile(self, segments: Sequence[Segment]) -> list[str]:
@@ -58,17 +64,24 @@ class Attachment(ABC):
         return []
 
     @contextmanager
+    def prepare(self, testbed: Testbed) -> Iterator[None]:
+        """What the links need once for many trials, such as a daemon."""
+        yield
+
+    @contextmanager
     def connect(self, testbed: Testbed, segments: Sequence[Segment]) -> Iterator[None]:
-        """Links with their addresses, up for as long as the block lasts."""
-        lines = self.compile(segments)
-        try:
-            batch(testbed, testbed.dut, lines)
-            if tc := self.compile_tc(segments):
-                testbed.host.run(["tc", "-n", testbed.dut, "-batch", "-"], stdin="\n".join(tc) + "\n")
+        """Links with their addresses, up for as long as the block lasts. The attachment is prepared."""
+        with self.laid(testbed, segments):
             self.plug(segments)
             yield
-        finally:
-            _remove(testbed, lines)
+
+    @contextmanager
+    def laid(self, testbed: Testbed, segments: Sequence[Segment]) -> Iterator[None]:
+        """The links, and all that joins them; the ports have no addresses yet."""
+        with made(testbed, testbed.dut, self.compile(segments)):
+            if tc := self.compile_tc(segments):
+                testbed.host.run(["tc", "-n", testbed.dut, "-batch", "-"], stdin="\n".join(tc) + "\n")
+            yield
 
     def plug(self, segments: Sequence[Segment]) -> None:
         """Hand every instance its links, and wait until all of them run."""
@@ -76,13 +89,22 @@ class Attachment(ABC):
         instances: dict[int, Instance] = {id(port.instance): port.instance for _, port in ends}
         for instance in instances.values():
             own = [(end, port) for end, port in ends if port.instance is instance]
-            taps = {port.name: Tap(end, self.tap_kind) for end, port in own} if instance.takes_taps else {}
+            ends_taps = {port.name: Tap(end, self.tap_kind, self.tap_offloads) for end, port in own}
+            taps = ends_taps if instance.takes_taps else {}
             instance.plug([port for _, port in own], taps)
         for instance in instances.values():
             instance.ready()
 
+    def residuals(self, testbed: Testbed) -> dict[str, str]:
+        """What differs with these links although the study holds it equal."""
+        return {}
+
+    def counters(self, testbed: Testbed) -> dict[str, int]:
+        """What witnesses that packets go the way which the attachment promises: each must move with every flow."""
+        return {}
+
     def probe(self, testbed: Testbed, platform: Platform) -> Availability:
-        """Join two instances and send a ping across. The platform is prepared."""
+        """Join two instances and send a ping across. Platform and attachment are prepared."""
         specs = [InstanceSpec(name=f"probe-{end}", role="probe", ports=("eth0",)) for end in _SIDES]
         try:
             with ExitStack() as stack:
@@ -91,7 +113,7 @@ class Attachment(ABC):
                 stack.enter_context(self.connect(testbed, [Segment("p", ends)]))
                 a.run(["ping", "-c", "1", "-W", "2", "198.18.255.2"])
         except LastroError as error:
-            return unavailable(error)
+            return Availability(error.message, error.hint or self.remedy)
         return AVAILABLE
 
 
@@ -102,13 +124,26 @@ def far_end(end: str, port: Port) -> str:
     return f"link add name {end} type veth peer name {port.name} netns {port.netns}"
 
 
-def _remove(testbed: Testbed, lines: Sequence[str]) -> None:
-    """Undo a batch: each link that it has named first, in the namespace where that lies; others go with those."""
-    pattern = r"(?:link add name|tuntap add dev) (\S+)(?: netns (\S+))?"
-    made = [match for line in lines if (match := re.match(pattern, line))]
-    for netns in dict.fromkeys(match[2] for match in made):
-        removal = "".join(f"link del dev {match[1]}\n" for match in made if match[2] == netns)
-        testbed.host.run(["ip", "-force", "-n", netns or testbed.dut, "-batch", "-"], stdin=removal, check=False)
+@contextmanager
+def made(testbed: Testbed, netns: str, lines: Sequence[str]) -> Iterator[None]:
+    """What a batch for `ip` inside a named namespace makes, for as long as the block lasts."""
+    try:
+        batch(testbed, netns, lines)
+        yield
+    finally:
+        _remove(testbed, netns, lines)
+
+
+def _remove(testbed: Testbed, netns: str, lines: Sequence[str]) -> None:
+    """Undo a batch: each link and rule that it has named first; where a link lies elsewhere, there. Others go along."""
+    undone: dict[str, list[str]] = {}
+    for line in lines:
+        if match := re.match(r"(?:link add name|tuntap add dev) (\S+)(?: netns (\S+))?", line):
+            undone.setdefault(match[2] or netns, []).append(f"link del dev {match[1]}\n")
+        elif line.startswith("rule add "):
+            undone.setdefault(netns, []).append(f"rule del {line.removeprefix('rule add ')}\n")
+    for place, removal in undone.items():
+        testbed.host.run(["ip", "-force", "-n", place, "-batch", "-"], stdin="".join(removal), check=False)
 
 
 def batch(testbed: Testbed, netns: str, lines: Sequence[str]) -> None:

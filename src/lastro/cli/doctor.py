@@ -21,7 +21,7 @@ from lastro.cli._common import require_root
 from lastro.cli._matrix import Finding, cells, lines, parts
 from lastro.errors import InputError, did_you_mean
 from lastro.scenarios._probes import Probes
-from lastro.scenarios.base import PlatformPool
+from lastro.scenarios.base import AttachmentPool, PlatformPool
 from lastro.study.levels import split_options
 
 _WIDTH = 80
@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     require_root("doctor")
     with testbed("lastro doctor", wait=args.wait) as bed, ExitStack() as stack, _Progress() as say:
         host = facts.collect(bed.host)
-        findings = examine(Probes(bed, PlatformPool(bed, stack)), platforms, say)
+        findings = examine(Probes(bed, PlatformPool(bed, stack), AttachmentPool(bed, stack)), platforms, say)
     if args.json:
         print(json.dumps({"host": host, "parts": parts(findings), "matrix": cells(findings)}, indent=2))
         return 0

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from lastro import registry
+from lastro.campaign.runner import configuration
 from lastro.cli._campaign import run_here
 from lastro.cli._common import require_root
 from lastro.cli._host import scenario_on_host
@@ -36,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
     _check_place(directory)
     with (
         scenario_on_host(study.scenario, f"campaign {directory.resolve()}", wait=args.wait) as scenario,
-        Store.create(directory, study, *_schedule(study), provenance(scenario)) as store,
+        Store.create(directory, study, *_schedule(study), provenance(study, scenario)) as store,
     ):
         run_here(store, scenario, "started")
     return conclude(directory, report=not args.no_report)
@@ -65,15 +66,16 @@ def _schedule(study: Study) -> tuple[list[design.Treatment], Any]:
     return treatments, design.trials(study, len(treatments))
 
 
-def provenance(scenario: Scenario) -> dict[str, Any]:
+def provenance(study: Study, scenario: Scenario) -> dict[str, Any]:
     """The host as it is when the campaign starts, and the tools inside the image."""
     from lastro.host import facts
     from lastro.host.local import LocalHost
 
     if not scenario.needs_root:
         return facts.collect(LocalHost())
+    configs = [configuration(study, treatment) for treatment in design.treatments(study)]
     with scenario.testbed.host.recorded():
-        return {**facts.collect(scenario.testbed.host), **identity(scenario), **scenario.facts()}
+        return {**facts.collect(scenario.testbed.host), **identity(scenario), **scenario.facts(configs)}
 
 
 def identity(scenario: Scenario) -> dict[str, Any]:

@@ -11,11 +11,12 @@ class Nat(Function):
     witnesses = ("translated",)
 
     def rules(self, path: Path) -> str:
-        # The chain sees the first packet of a flow; conntrack rewrites the header of each one after it.
+        # The chain sees the first packet of a flow; conntrack rewrites the header of each one after it. Whatever goes
+        # out is translated: over links that translate too, the flow comes from another address than the source's.
         return f"""    counter translated {{ }}
     chain translate {{
         type nat hook postrouting priority srcnat; policy accept;
-        oifname "{path.outside}" ip saddr {path.source} counter name translated snat to {path.outside_address}
+        oifname "{path.outside}" counter name translated snat to {path.outside_address}
     }}
 """
 

@@ -103,10 +103,14 @@ class Port:
 
 @dataclass(frozen=True, slots=True)
 class Tap:
-    """The end of a link that a virtual machine opens: the device `link` in the DUT's namespace."""
+    """The end of a link that a virtual machine opens: the device `link` in the DUT's namespace.
+
+    `offloads`: the machine may send packets with unfinished checksums and of many segments. Where what reads the tap
+    cannot finish them, its network card must not offer that to the guest, or TCP would never connect."""
 
     link: str
     kind: str = "tap"  # or "macvtap"
+    offloads: bool = True
 
 
 class Instance(ABC):

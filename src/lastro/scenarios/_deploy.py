@@ -31,6 +31,7 @@ class Chain:
     """A deployed chain. `path` tells addresses and interfaces."""
 
     instances: Mapping[str, Instance]
+    attachment: Attachment
     function: Function
     path: Path
 
@@ -70,7 +71,7 @@ def deployed(
         instances = dict(zip(ROLES, start_all(stack, platform, testbed, specs), strict=True))
         stack.enter_context(attachment.connect(testbed, _segments(instances, path)))
         stack.enter_context(function.installed(instances["function"], path, implementation))
-        chain = Chain(instances, function, path)
+        chain = Chain(instances, attachment, function, path)
         _prove(chain)
         yield chain
 

@@ -20,7 +20,7 @@ from lastro.scenarios._deploy import instance_spec
 from lastro.scenarios._footprint import require_room
 from lastro.testbed import Testbed, beside
 
-MOST = 4096  # instances: each link has four addresses, and names of links have 15 letters
+MOST = 4096  # instances: each link has eight addresses, and names of links have 15 letters
 _NETWORK = ipaddress.ip_network("198.18.0.0/15")
 _PORT = "eth0"
 _ANSWER_S = 60.0
@@ -100,22 +100,27 @@ class MeetingPlace:
     Instances that start one after the other are joined one after the other too: in a place of its own each, since an
     attachment makes its bridge, say, once in a place. Those that start together share one."""
 
-    def __init__(self, peer: Instance, places: Sequence[Testbed], n: int) -> None:
+    def __init__(self, peer: Instance, places: Sequence[tuple[Testbed, Attachment]], n: int) -> None:
+        """`places` with what makes the links there, prepared."""
         self._peer, self._places, self._n = peer, places, n
 
-    def fill(self, stack: ExitStack, platform: Clocked, attachment: str) -> list[Instance]:
+    @property
+    def own_cgroups(self) -> list[str]:
+        """Of the links' daemons."""
+        return [name for _, links in self._places for name in links.own_cgroups]
+
+    def fill(self, stack: ExitStack, platform: Clocked) -> list[Instance]:
         """Instances that have answered and been reached; they end with the stack.
 
         Raises: whatever a start raises; PlatformError when an instance does not answer or is not reached."""
-        links: type[Attachment] = registry.get("attachment", attachment)
-        session = self._places[0].session
+        session = self._places[0][0].session
         specs = [InstanceSpec(session.unique("life"), "instance", ports=(_PORT,)) for _ in range(self._n)]
         instances: list[Instance] = []
-        for at, place in enumerate(self._places):
+        for at, (place, links) in enumerate(self._places):
             require_room(place.host)
             new = start_all(stack, platform, place, specs if len(self._places) == 1 else [specs[at]])
             segments = [self._segment(len(instances) + at, instance) for at, instance in enumerate(new)]
-            stack.enter_context(links().connect(place, segments))
+            stack.enter_context(links.connect(place, segments))
             for segment in segments:
                 self._try_out(platform, segment)
             instances += new
@@ -123,7 +128,7 @@ class MeetingPlace:
 
     def _segment(self, at: int, instance: Instance) -> Segment:
         """The peer's port comes first: it is there when the instance takes its own."""
-        near, far = (f"{_NETWORK[4 * at + side]}/30" for side in (1, 2))
+        near, far = (f"{_NETWORK[8 * at + side]}/29" for side in (1, 2))
         return Segment(str(at), (Port(self._peer, f"to{at}", near), Port(instance, _PORT, far)))
 
     def _try_out(self, platform: Clocked, segment: Segment) -> None:
@@ -141,11 +146,17 @@ class MeetingPlace:
 
 
 @contextmanager
-def meeting_place(testbed: Testbed, native: Platform, n: int, *, together: bool) -> Iterator[MeetingPlace]:
+def meeting_place(
+    testbed: Testbed, native: Platform, attachment: str, n: int, *, together: bool
+) -> Iterator[MeetingPlace]:
     """`native` hosts the peer."""
     with ExitStack() as stack:
         hubs = [testbed.session.unique("hub") for _ in range(1 if together else n)]
-        places = [stack.enter_context(beside(testbed, hub)) for hub in hubs]
+        places = []
+        for hub in hubs:
+            place, links = stack.enter_context(beside(testbed, hub)), registry.get("attachment", attachment)()
+            stack.enter_context(links.prepare(place))
+            places.append((place, links))
         yield MeetingPlace(stack.enter_context(native.start(testbed, instance_spec(testbed, "peer"))), places, n)
 
 

@@ -41,12 +41,14 @@ def measure(
         disturbance[0].require_alive()
     before = disturbance[0].reading() if disturbance else None
     clocks = _clocks(everyone)
+    links = chain.attachment.counters(testbed)
     usage.start()
     host.start()
     _instruments(testbed, config, chain, outcome)
     host.stop()
     usage.stop()
     _judge_clocks(clocks, _clocks(everyone), float(config["max_drift_percent"]) / 100, outcome)
+    _judge_links(chain.attachment.name, links, chain.attachment.counters(testbed), outcome)
     outcome.measurements.update({**host.read(), **usage.read()})
     outcome.notes.update(usage.notes())
     outcome.notes["elapsed_s"] = usage.elapsed_s
@@ -104,6 +106,17 @@ def _instruments(testbed: Testbed, config: Config, chain: Chain, outcome: Outcom
         phases[instrument.name] = {"host_cpus": host.read()["host_cpus"], **host.pressure()}
     outcome.notes["witness"] = witness
     outcome.notes["phases"] = phases
+
+
+def _judge_links(name: str, before: Mapping[str, int], after: Mapping[str, int], outcome: Outcome) -> None:
+    """Links that promise a way have counters on it."""
+    moved = {counter: after.get(counter, 0) - value for counter, value in before.items()}
+    if moved:
+        outcome.notes["links"] = moved
+    outcome.doubt(
+        [f"the links of '{name}' did not carry the flow: their counter '{each}' stood still"
+         for each, packets in moved.items() if packets <= 0]
+    )  # fmt: skip
 
 
 def _difference(before: Mapping[str, Counted], after: Mapping[str, Counted]) -> dict[str, Counted]:

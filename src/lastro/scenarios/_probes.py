@@ -10,15 +10,15 @@ from lastro.functions.base import Counted
 from lastro.isolation.base import parts_of
 from lastro.platforms.base import AVAILABLE, Availability, InstanceSpec, Platform, unavailable
 from lastro.scenarios._deploy import deployed
-from lastro.scenarios.base import Config, PlatformPool, first_unavailable, platform_level
+from lastro.scenarios.base import AttachmentPool, Config, PlatformPool, first_unavailable, platform_level
 from lastro.testbed import Testbed
 
 
 class Probes:
     """Each kind of part, tried on a platform. The answer of a platform that is not available is that platform's."""
 
-    def __init__(self, testbed: Testbed, pool: PlatformPool) -> None:
-        self._testbed, self._pool = testbed, pool
+    def __init__(self, testbed: Testbed, pool: PlatformPool, attachments: AttachmentPool) -> None:
+        self._testbed, self._pool, self._attachments = testbed, pool, attachments
         self._probed: dict[tuple[str, ...], Availability] = {}
 
     def availability(self, config: Config) -> Availability:
@@ -29,6 +29,7 @@ class Probes:
             return found
         return first_unavailable(
             self.attachment(str(config["attachment"]), platform),
+            self._transit(str(config["attachment"])),
             *(self.isolation(part, platform) for part in parts_of(str(config["isolation"]))),
             self.function(str(config["function"]), platform, str(config["implementation"])),
             self.anomaly(str(config["anomaly"]), platform, str(config["anomaly_tool"])),
@@ -49,6 +50,10 @@ class Probes:
     def anomaly(self, name: str, platform: str, tool: str = "stress-ng") -> Availability:
         return self._once(("anomaly", platform, name, tool), self._probe_anomaly)
 
+    def _transit(self, attachment: str) -> Availability:
+        """Can an instance between two others forward what comes over such links?"""
+        return Availability(registry.get("attachment", attachment).no_transit)
+
     def _once(self, key: tuple[str, ...], probe: Callable[..., Availability]) -> Availability:
         """`key` is what kind of part, on which platform, and what `probe` takes after the platform."""
         if key not in self._probed:
@@ -60,14 +65,14 @@ class Probes:
         return self._probed[key]
 
     def _probe_attachment(self, platform: Platform, name: str) -> Availability:
-        return registry.get("attachment", name)().probe(self._testbed, platform)  # type: ignore[no-any-return]
+        return self._attachments.get(name).probe(self._testbed, platform)
 
     def _probe_isolation(self, platform: Platform, name: str) -> Availability:
         return registry.get("isolation", name)().probe(self._testbed, platform)  # type: ignore[no-any-return]
 
     def _probe_function(self, platform: Platform, name: str, implementation: str) -> Availability:
         """Send a ping through the function, on the shortest of links."""
-        direct, function = registry.get("attachment", "veth-direct")(), registry.get("function", name)()
+        direct, function = self._attachments.get("veth-direct"), registry.get("function", name)()
         with deployed(self._testbed, platform, direct, function, implementation=implementation) as chain:
             if not chain.counted().get("crossed", Counted(1, 0)).packets:
                 return Availability(f"a ping reached the sink without crossing function '{name}'")

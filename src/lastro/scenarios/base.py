@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from lastro import registry
+from lastro.attachments.base import Attachment
 from lastro.errors import LastroError, Unavailable
 from lastro.host.base import Transcript
 from lastro.platforms.base import AVAILABLE, Availability, Instance, InstanceSpec, Platform, unavailable
@@ -100,8 +101,10 @@ class Scenario(ABC):
     def run(self, config: Config, calibrations: Mapping[str, Any]) -> Outcome:
         """One trial. Raises: TrialError, which makes it invalid."""
 
-    def facts(self) -> dict[str, Any]:
-        """Provenance that only the scenario can tell, such as versions of the tools in the image."""
+    def facts(self, configs: Sequence[Config]) -> dict[str, Any]:
+        """Provenance that only the scenario can tell, such as versions of the tools in the image.
+
+        `configs` are those of the study's treatments."""
         return {}
 
     def preparation(self, config: Config) -> list[dict[str, Any]]:
@@ -109,7 +112,7 @@ class Scenario(ABC):
         return []
 
     def residuals(self, config: Config) -> dict[str, Any]:
-        """What differs on this treatment's platform although the study holds it equal."""
+        """What differs on this treatment's platform and links although the study holds it equal."""
         return {}
 
 
@@ -183,6 +186,30 @@ class PlatformPool:
             except LastroError:  # what only describes a trial must not spoil it; the next one asks again
                 return {}
         return self._residuals[name]
+
+
+class AttachmentPool:
+    """Attachments of a session, each prepared on first use and withdrawn with the session."""
+
+    def __init__(self, testbed: Testbed, stack: ExitStack) -> None:
+        self._testbed, self._stack = testbed, stack
+        self._ready: dict[str, Attachment] = {}
+        self.preparations: dict[str, list[dict[str, Any]]] = {}  # transcripts, by attachment
+
+    def get(self, name: str) -> Attachment:
+        """A prepared attachment. Raises: whatever its preparation raises."""
+        if name not in self._ready:
+            attachment: Attachment = registry.get("attachment", name)()
+            with self._testbed.host.recorded() as transcript:
+                self._stack.enter_context(attachment.prepare(self._testbed))
+            self._ready[name] = attachment
+            self.preparations[name] = transcript.records
+        return self._ready[name]
+
+    def residuals(self, name: str) -> dict[str, str]:
+        """What differs with these links, under their name; nothing when they cannot be had."""
+        found = self._ready[name].residuals(self._testbed) if name in self._ready else {}
+        return {f"{name}: {what}": text for what, text in found.items()}
 
 
 def _seen_inside(instance: Instance) -> dict[str, str]:

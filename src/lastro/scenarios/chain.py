@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from typing import Any
@@ -28,7 +28,7 @@ from lastro.results.samples import Outcome
 from lastro.scenarios._deploy import SOURCE_PORT, deployed, instance_spec
 from lastro.scenarios._measure import Disturbance, measure, rest
 from lastro.scenarios._probes import Probes
-from lastro.scenarios.base import Config, PlatformPool, Scenario, platform_level, setup_s
+from lastro.scenarios.base import AttachmentPool, Config, PlatformPool, Scenario, platform_level, setup_s
 from lastro.study.model import Setting
 from lastro.testbed import Testbed
 from lastro.units import parse_rate_bps, parse_size_bytes
@@ -66,7 +66,8 @@ class ChainScenario(Scenario):
     def __init__(self, testbed: Testbed | None) -> None:
         super().__init__(testbed)
         self.pool = PlatformPool(self.testbed, self._stack)
-        self._probes = Probes(self.testbed, self.pool)
+        self.attachments = AttachmentPool(self.testbed, self._stack)
+        self._probes = Probes(self.testbed, self.pool, self.attachments)
 
     @classmethod
     def duration_s(cls, config: Config) -> float:
@@ -111,7 +112,7 @@ class ChainScenario(Scenario):
 
     def run(self, config: Config, calibrations: Mapping[str, Any]) -> Outcome:
         outcome = Outcome()
-        platform = self.pool.get(platform_level(config))
+        platform, links = self.pool.get(platform_level(config)), self.attachments.get(str(config["attachment"]))
         isolations = [registry.get("isolation", part)() for part in parts_of(str(config["isolation"]))]
         profile = _profile(calibrations)
 
@@ -124,7 +125,7 @@ class ChainScenario(Scenario):
                 deployed(
                     self.testbed,
                     platform,
-                    registry.get("attachment", str(config["attachment"]))(),
+                    links,
                     registry.get("function", str(config["function"]))(),
                     implementation=str(config["implementation"]),
                     isolate=isolated,
@@ -137,7 +138,8 @@ class ChainScenario(Scenario):
             outcome.doubt(not_in_force(isolations, everyone))
             outcome.notes["limits"] = {role: _limits_of(instance) for role, instance in everyone.items()}
             rest(float(config["settle_s"]))
-            measure(self.testbed, config, chain, everyone, neighbour, outcome, own_cgroups=platform.own_cgroups)
+            own_cgroups = (*platform.own_cgroups, *links.own_cgroups)
+            measure(self.testbed, config, chain, everyone, neighbour, outcome, own_cgroups=own_cgroups)
         outcome.doubt(validity.clock_reasons(clock, validity.ClockReading.now()))
         _judge_ceiling(calibrations, outcome)
         return outcome
@@ -159,11 +161,11 @@ class ChainScenario(Scenario):
         with platform.start(self.testbed, spec) as instance, anomaly.at_work(instance, demand) as neighbour:
             yield neighbour, anomaly, demand
 
-    def facts(self) -> dict[str, Any]:
-        """Tools of the image, and the offloads that each attachment's links have, as far as native can show them."""
+    def facts(self, configs: Sequence[Config]) -> dict[str, Any]:
+        """Tools of the image, and the offloads that the study's links have, as far as native can show them."""
         found: dict[str, Any] = {"image_tools": {}, "offloads": {}}
         try:
-            for name in registry.names("attachment"):
+            for name in sorted({str(config["attachment"]) for config in configs}):
                 if self._probes.attachment(name, "native"):
                     found["offloads"][name], found["image_tools"] = self._facts_over(name)
         except LastroError as error:
@@ -171,7 +173,7 @@ class ChainScenario(Scenario):
         return found
 
     def _facts_over(self, attachment: str) -> tuple[dict[str, str], dict[str, str]]:
-        links, forwarding = registry.get("attachment", attachment)(), registry.get("function", "none")()
+        links, forwarding = self.attachments.get(attachment), registry.get("function", "none")()
         with deployed(self.testbed, self.pool.get("native"), links, forwarding) as chain:
             offloads = facts.offloads(self.testbed.host, chain.source.netns, SOURCE_PORT)
             commands = (Iperf3Tcp.version_argv, Ping.version_argv, ("stress-ng", "--version"), ("stress", "--version"))
@@ -179,10 +181,14 @@ class ChainScenario(Scenario):
         return offloads, {tool: words[0] for tool, words in lines.items() if words}
 
     def preparation(self, config: Config) -> list[dict[str, Any]]:
-        return [*self.testbed.preparation, *self.pool.preparations.get(platform_level(config), ())]
+        return [
+            *self.testbed.preparation,
+            *self.pool.preparations.get(platform_level(config), ()),
+            *self.attachments.preparations.get(str(config["attachment"]), ()),
+        ]
 
     def residuals(self, config: Config) -> dict[str, Any]:
-        return self.pool.residuals(platform_level(config))
+        return {**self.pool.residuals(platform_level(config)), **self.attachments.residuals(str(config["attachment"]))}
 
 
 def _profile(calibrations: Mapping[str, Any]) -> Profile | None:

@@ -16,7 +16,7 @@ from lastro.platforms.base import Availability
 from lastro.results.samples import Outcome
 from lastro.scenarios._deploy import instance_spec
 from lastro.scenarios._probes import Probes
-from lastro.scenarios.base import Config, PlatformPool, Scenario, first_unavailable, platform_level
+from lastro.scenarios.base import AttachmentPool, Config, PlatformPool, Scenario, first_unavailable, platform_level
 from lastro.testbed import Testbed
 
 _ROLE = "function"
@@ -33,7 +33,7 @@ class ExposureScenario(Scenario):
     def __init__(self, testbed: Testbed | None) -> None:
         super().__init__(testbed)
         self.pool = PlatformPool(self.testbed, self._stack)
-        self._probes = Probes(self.testbed, self.pool)
+        self._probes = Probes(self.testbed, self.pool, AttachmentPool(self.testbed, self._stack))
 
     @classmethod
     def duration_s(cls, config: Config) -> float:

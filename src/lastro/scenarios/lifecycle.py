@@ -21,7 +21,15 @@ from lastro.scenarios._footprint import MIB, Footprint, memory_taken, require_ro
 from lastro.scenarios._lives import MOST, Clocked, Life, meeting_place
 from lastro.scenarios._measure import rest
 from lastro.scenarios._probes import Probes
-from lastro.scenarios.base import Config, PlatformPool, Scenario, first_unavailable, platform_level, setup_s
+from lastro.scenarios.base import (
+    AttachmentPool,
+    Config,
+    PlatformPool,
+    Scenario,
+    first_unavailable,
+    platform_level,
+    setup_s,
+)
 from lastro.study.model import Setting
 from lastro.testbed import Testbed
 
@@ -67,7 +75,7 @@ class LifecycleScenario(Scenario):
     def __init__(self, testbed: Testbed | None) -> None:
         super().__init__(testbed)
         self.pool = PlatformPool(self.testbed, self._stack)
-        self._probes = Probes(self.testbed, self.pool)
+        self._probes = Probes(self.testbed, self.pool, AttachmentPool(self.testbed, self._stack))
 
     @classmethod
     def duration_s(cls, config: Config) -> float:
@@ -86,14 +94,15 @@ class LifecycleScenario(Scenario):
         platform = self.pool.get(platform_level(config))
         clocked, n = Clocked(platform), int(config["instances"])
         clock = validity.ClockReading.now()
-        with meeting_place(self.testbed, self.pool.get("native"), n, together=bool(config["parallel"])) as place:
+        native, attachment, together = self.pool.get("native"), str(config["attachment"]), bool(config["parallel"])
+        with meeting_place(self.testbed, native, attachment, n, together=together) as place:
             rest(float(config["settle_s"]))  # what an earlier trial left to the kernel is freed meanwhile
-            host = HostMeter(self.testbed, {}, platform.own_cgroups)
+            host = HostMeter(self.testbed, {}, (*platform.own_cgroups, *place.own_cgroups))
             before = Footprint.of(self.testbed)
             host.start()
             children_s = os.times().children_user
             with ExitStack() as stack:
-                instances = place.fill(stack, clocked, str(config["attachment"]))
+                instances = place.fill(stack, clocked)
                 rest(float(config["settle_s"]))
                 usage = [instance.usage() for instance in instances]
                 host.stop()
@@ -103,7 +112,7 @@ class LifecycleScenario(Scenario):
                 _judge_host(outcome, host, sum(used.user_s for used in usage) + children_s, config)
                 if config["max_instances"]:
                     self._fill_up(config, platform, n, before, outcome)
-        _tell_lives(outcome, list(clocked.lives.values()), together=bool(config["parallel"]))
+        _tell_lives(outcome, list(clocked.lives.values()), together=together)
         outcome.doubt(validity.clock_reasons(clock, validity.ClockReading.now()))
         return outcome
 

@@ -1,0 +1,29 @@
+"""Links that are slaves of one parent device, which hands packets from one to another in memory.
+
+The parent is one end of a veth pair, so that no network card of the host is touched."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lastro.attachments.base import Segment
+from lastro.platforms.base import Port
+
+_PARENT = "hub-parent"
+
+
+def on_parent(segments: Sequence[Segment], container: str, machine: str) -> list[str]:
+    """Lines for `ip -batch`. `container` and `machine` are type and mode of the links that these get."""
+    parent = [
+        f"link add name {_PARENT} type veth peer name hub-peer",
+        f"link set {_PARENT} up",
+        "link set hub-peer up",
+    ]
+    ends = [each for segment in segments for each in segment.ends()]
+    return parent + [line for end, port in ends for line in _link(end, port, container, machine)]
+
+
+def _link(end: str, port: Port, container: str, machine: str) -> list[str]:
+    if port.instance.takes_taps:
+        return [f"link add link {_PARENT} name {end} type {machine}", f"link set {end} up"]
+    return [f"link add link {_PARENT} name {port.name} netns {port.netns} type {container}"]

@@ -1,0 +1,109 @@
+"""The DUT as a router between the two ends of each segment, by policy routing: one table for each end.
+
+An instance keeps its address with the prefix of a network. That its peer is not on its own link it does not see: the
+DUT answers for the peer when it is asked who has that address (proxy ARP), as Calico does it for pods."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Interface
+
+from lastro.attachments.base import Segment
+from lastro.errors import Unavailable
+from lastro.host.ledger import NETNS_DIR
+from lastro.platforms.base import Port
+from lastro.testbed import Testbed, set_sysctls
+
+_FIRST_TABLE = 1001
+_LONGEST_PREFIX = 29
+# Of each device: they go with it. Without a delay of zero, an answer by proxy may take most of a second.
+_ROUTER = {
+    "conf.{device}.forwarding": "1",
+    "conf.{device}.proxy_arp": "1",
+    "conf.{device}.rp_filter": "0",
+    "neigh.{device}.proxy_delay": "0",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One end of a segment: the DUT's `device` towards `port`, and the table for what comes in there."""
+
+    device: str
+    port: Port
+    table: int
+    segment: str
+
+    @property
+    def address(self) -> str:
+        return str(IPv4Interface(self.port.address).ip)
+
+    @property
+    def router(self) -> str:
+        """The DUT's own address on this link: the last of the port's network."""
+        return self._of_network(-2)
+
+    @property
+    def translated(self) -> str:
+        """The address as which the port sees its peer, where addresses are translated: the last but one."""
+        return self._of_network(-3)
+
+    def _of_network(self, position: int) -> str:
+        network = IPv4Interface(self.port.address).network
+        if network.prefixlen > _LONGEST_PREFIX:
+            raise Unavailable(
+                f"a router finds no address of its own in {network}, beside those of two ports",
+                f"give ports networks of /{_LONGEST_PREFIX} or larger",
+            )
+        return str(network[position])
+
+
+def directions(segments: Sequence[Segment], prefix: str) -> list[tuple[Side, Side]]:
+    """(where packets come in, where they go out), both ways of each segment. Devices have the names of their ends,
+
+    with another prefix."""
+    found = []
+    for number, segment in enumerate(segments):
+        a, b = (
+            Side(end.replace("hub-", prefix), port, _FIRST_TABLE + 2 * number + side, segment.name)
+            for side, (end, port) in enumerate(segment.ends())
+        )
+        found += [(a, b), (b, a)]
+    return found
+
+
+def routes(come: Side, go: Side) -> list[str]:
+    """Lines for `ip -batch`: what comes in at one end reaches the port at the other, and what lies behind that."""
+    return [
+        f"route add {go.address}/32 dev {go.device} table {come.table}",
+        *(behind(come, go, destination) for destination in destinations(come, go)),
+        f"rule add iif {come.device} lookup {come.table}",
+    ]
+
+
+def destinations(come: Side, go: Side) -> list[str]:
+    """What one port reaches by way of the other."""
+    split = (route.partition(" via ") for route in come.port.routes)
+    return [destination for destination, _, gateway in split if gateway == go.address]
+
+
+def behind(come: Side, go: Side, destination: str) -> str:
+    return f"route add {destination} via {go.address} dev {go.device} onlink table {come.table}"
+
+
+def let_forward(testbed: Testbed, devices: Sequence[str]) -> None:
+    values = {f"net.ipv4.{key.format(device=device)}": value for device in devices for key, value in _ROUTER.items()}
+    set_sysctls(testbed.host, testbed.dut, values)
+
+
+def forwarded(testbed: Testbed) -> int:
+    """Packets that the DUT's namespace has routed so far. Source: RFC 4293, ipForwDatagrams."""
+    text = inside(testbed, ["cat", "/proc/net/snmp"])
+    names, values = (line.split() for line in text.splitlines() if line.startswith("Ip:"))
+    return int(values[names.index("ForwDatagrams")])
+
+
+def inside(testbed: Testbed, argv: Sequence[str], stdin: str | None = None) -> str:
+    """What a command prints that runs in the DUT's namespace."""
+    return testbed.host.run(["nsenter", f"--net={NETNS_DIR / testbed.dut}", *argv], stdin=stdin).text

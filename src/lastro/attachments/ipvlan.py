@@ -1,0 +1,21 @@
+"""Ipvlan interfaces in L2 mode on one parent: all share its MAC address, and are told apart by their IP addresses.
+
+Not run for real: the kernel of the development host has no ipvlan. Written from the kernel's networking/ipvlan.rst."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lastro.attachments._parent import on_parent
+from lastro.attachments.base import Attachment, Segment
+
+
+class Ipvlan(Attachment):
+    name = "ipvlan"
+    summary = "ipvlan interfaces (ipvtap, for a virtual machine) in L2 mode on one parent; for end points only"
+    tap_kind = "macvtap"  # an ipvtap is opened in the same way
+    remedy = "it needs a kernel with ipvlan"
+    no_transit = "ipvlan hands a packet to whoever has its destination address, so that no instance can forward it"
+
+    def compile(self, segments: Sequence[Segment]) -> list[str]:
+        return on_parent(segments, "ipvlan mode l2", "ipvtap mode l2")

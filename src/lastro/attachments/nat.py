@@ -1,0 +1,78 @@
+"""Bridges and address translation, as container platforms do it by default: every packet that leaves a bridge for
+
+another gets an address of the DUT as its source, and conntrack takes that back on the way home.
+
+Each port has a bridge of its own, as if each instance were on another network of Docker's. Unlike there, an instance
+may be reached at its own address too, so that a flow can be sent through a chain of segments. The DUT's translated
+address is on no interface, but answered for by proxy: were it local, replies that still have to cross another segment
+would end in the DUT."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from lastro.attachments._routing import Side, behind, destinations, directions, forwarded, inside, let_forward, routes
+from lastro.attachments.base import Attachment, Segment, far_end
+from lastro.testbed import Testbed
+
+_PREFIX = "br-"
+_TABLE = "ip hub"
+
+
+class Nat(Attachment):
+    name = "nat"
+    summary = "a bridge for each port, between which the DUT routes and translates addresses, as containers have it"
+    remedy = "it needs nftables and a kernel with policy routing and NAT"
+
+    def compile(self, segments: Sequence[Segment]) -> list[str]:
+        ways = directions(segments, _PREFIX)
+        ends = [each for segment in segments for each in segment.ends()]
+        lines = [line for (side, _), (end, _) in zip(ways, ends, strict=True) for line in _bridge(side, end)]
+        for come, go in ways:
+            lines.append(f"route add {come.translated}/32 dev {go.device} table {come.table}")
+            if destinations(come, go):  # what was translated on another segment may come this way on its way back
+                others = dict.fromkeys(side.translated for side, _ in ways if side.segment != come.segment)
+                lines += [behind(come, go, f"{address}/32") for address in others]
+            lines += routes(come, go)
+        return lines
+
+    def compile_nft(self, segments: Sequence[Segment]) -> str:
+        """A script for `nft` inside the DUT's namespace."""
+        rules = "".join(
+            f'        oifname "{side.device}" counter name translated snat to {side.translated}\n'
+            for side, _ in directions(segments, _PREFIX)
+        )
+        return f"""table {_TABLE} {{
+    counter translated {{ }}
+    chain translate {{
+        type nat hook postrouting priority srcnat; policy accept;
+{rules}    }}
+}}
+"""
+
+    @contextmanager
+    def laid(self, testbed: Testbed, segments: Sequence[Segment]) -> Iterator[None]:
+        with super().laid(testbed, segments):
+            let_forward(testbed, [side.device for side, _ in directions(segments, _PREFIX)])
+            try:
+                inside(testbed, ["nft", "-f", "-"], self.compile_nft(segments))
+                yield
+            finally:
+                inside(testbed, ["nft", "-f", "-"], f"add table {_TABLE}\ndelete table {_TABLE}\n")
+
+    def counters(self, testbed: Testbed) -> dict[str, int]:
+        items = json.loads(inside(testbed, ["nft", "-j", "list", "counters", "table", *_TABLE.split()]))["nftables"]
+        flows = {item["counter"]["name"]: int(item["counter"]["packets"]) for item in items if "counter" in item}
+        return {"routed": forwarded(testbed), **flows}
+
+
+def _bridge(side: Side, end: str) -> list[str]:
+    return [
+        f"link add name {side.device} type bridge stp_state 0 forward_delay 0 mcast_snooping 0",
+        f"address add {side.router}/32 dev {side.device}",
+        f"link set {side.device} up",
+        far_end(end, side.port),
+        f"link set {end} master {side.device} up",
+    ]

@@ -1,0 +1,157 @@
+"""Open vSwitch: one bridge of a private ovsdb-server and ovs-vswitchd inside the DUT's namespace.
+
+All their files are below the session's run directory; a switch that the user runs is neither seen nor touched. The
+kernel's datapath is taken where the kernel has it, else the one in user space, and the choice is recorded. The latter
+reads frames as they are: it cannot finish a checksum or cut a large segment, so that must not be left to it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from lastro.attachments.base import Attachment, Segment, far_end
+from lastro.errors import CommandFailed, PlatformError, TrialError, Unavailable
+from lastro.host.base import Completed, Process
+from lastro.host.ledger import NETNS_DIR
+from lastro.testbed import Testbed
+
+_BRIDGE = "hub-br"
+_SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
+_PACKAGE = "apt-get install openvswitch-switch"
+_START_S = 10.0
+_QUIET = ("-vconsole:warn", "-vsyslog:off", "-vfile:off")
+
+
+class Ovs(Attachment):
+    name = "ovs"
+    summary = "an Open vSwitch bridge: the kernel's datapath, or the one in user space where the kernel has none"
+    datapaths: tuple[str, ...] = ("system", "netdev")  # in order of preference
+
+    def __init__(self) -> None:
+        self._daemons: list[Process] = []
+        self._directory = Path()
+        self._datapath = ""
+
+    # The daemons
+
+    @contextmanager
+    def prepare(self, testbed: Testbed) -> Iterator[None]:
+        """Both daemons, in a cgroup of their own."""
+        try:
+            self._start(testbed)
+            yield
+        finally:
+            self._stop()
+
+    def _start(self, testbed: Testbed) -> None:
+        for program in ("ovsdb-server", "ovs-vswitchd", "ovs-vsctl", "ovs-appctl", "ovsdb-tool"):
+            if testbed.host.which(program) is None:
+                raise Unavailable(f"this host has no program '{program}'", _PACKAGE)
+        place = f"{self.name}-{testbed.dut.removeprefix(testbed.session.netns_name(''))}"
+        self._directory = home = testbed.run_dir / place
+        testbed.host.run(["sh", "-ec", f"rm -rf {home}; mkdir -p {home}"])
+        testbed.host.run(["ovsdb-tool", "create", f"{home}/conf.db", str(_SCHEMA)])
+        self.own_cgroups = (f"{testbed.session.cgroup}/{place}",)
+        testbed.cgroups.make(testbed.host, self.own_cgroups[0])
+        self._spawn(testbed, "db", ["ovsdb-server", f"{home}/conf.db", f"--remote=punix:{home}/db.sock"])
+        self._vsctl(testbed, "--no-wait", "init")
+        self._spawn(testbed, "vs", ["ovs-vswitchd", f"unix:{home}/db.sock"])
+        self._datapath = next(each for each in self.datapaths if each == "netdev" or self._has(testbed, each))
+        self.tap_offloads = self._datapath != "netdev"
+
+    def _spawn(self, testbed: Testbed, short: str, argv: Sequence[str]) -> None:
+        """A daemon in the foreground; it is there when it has made its control socket."""
+        home = self._directory
+        where = [f"OVS_{each}DIR={home}" for each in ("RUN", "DB", "LOG", "SYSCONF")]
+        daemon = testbed.host.spawn(
+            [
+                *testbed.cgroups.entering(self.own_cgroups[0]),
+                "env", *where, "nsenter", f"--net={NETNS_DIR / testbed.dut}",
+                *argv, f"--unixctl={home}/{short}.ctl", f"--pidfile={home}/{short}.pid", "--no-chdir", *_QUIET,
+            ]
+        )  # fmt: skip
+        self._daemons.append(daemon)
+        there = f"n=0; until [ -S {home}/{short}.ctl ]; do [ $((n += 1)) -lt 500 ]; sleep 0.01; done"
+        try:
+            testbed.host.run(["sh", "-ec", there], timeout_s=_START_S)
+        except TrialError as error:
+            words = daemon.stop().error_text.strip().splitlines()[-2:]
+            raise PlatformError(f"{argv[0]} did not start: {' / '.join(words) or error}") from error
+
+    def _has(self, testbed: Testbed, datapath: str) -> bool:
+        """Does the kernel make a datapath of this type?"""
+        probe = f"{datapath}@lastro"
+        made = self._appctl(testbed, "dpctl/add-dp", probe).returncode == 0
+        if made:
+            self._appctl(testbed, "dpctl/del-dp", probe)
+        return made
+
+    def _stop(self) -> None:
+        while self._daemons:
+            self._daemons.pop().stop()
+
+    def _vsctl(self, testbed: Testbed, *words: str, check: bool = True) -> Completed:
+        """Raises: CommandFailed also where ovs-vsctl itself only prints that the switch could not do it."""
+        argv = ["ovs-vsctl", f"--db=unix:{self._directory}/db.sock", "--timeout=10", *words]
+        done = testbed.host.run(argv, check=check)
+        if check and "Error detected" in done.error_text:
+            raise CommandFailed(argv, done.returncode, done.error_text.splitlines()[0])
+        return done
+
+    def _appctl(self, testbed: Testbed, *words: str) -> Completed:
+        argv = ["ovs-appctl", "--timeout=10", f"--target={self._directory}/vs.ctl", *words]
+        return testbed.host.run(argv, check=False)
+
+    # The links
+
+    def compile(self, segments: Sequence[Segment]) -> list[str]:
+        ends = [each for segment in segments for each in segment.ends()]
+        return [line for end, port in ends for line in (far_end(end, port), f"link set {end} up")]
+
+    def compile_vsctl(self, segments: Sequence[Segment], datapath: str) -> list[str]:
+        """Words for `ovs-vsctl`: one transaction that makes the bridge with all its ports."""
+        words = ["--", "add-br", _BRIDGE, "--", "set", "bridge", _BRIDGE, f"datapath_type={datapath}"]
+        words += ["fail_mode=standalone"]
+        for segment in segments:
+            for end, _ in segment.ends():
+                words += ["--", "add-port", _BRIDGE, end]
+        return words
+
+    @contextmanager
+    def laid(self, testbed: Testbed, segments: Sequence[Segment]) -> Iterator[None]:
+        if not all(daemon.alive() for daemon in self._daemons):
+            self._stop()
+            self._start(testbed)  # it was killed: the trial in flight is lost, the next one is not
+        with super().laid(testbed, segments):
+            if self._datapath == "netdev":
+                _finish_packets_at_the_source(testbed, segments)
+            try:
+                self._vsctl(testbed, *self.compile_vsctl(segments, self._datapath))
+                yield
+            finally:
+                self._vsctl(testbed, "--if-exists", "del-br", _BRIDGE, check=False)
+
+    def residuals(self, testbed: Testbed) -> dict[str, str]:
+        if self._datapath == "netdev":
+            return {"datapath": "in user space (netdev)", "offloads": "off at the ports: checksums, segmentation"}
+        return {"datapath": "in the kernel (system)"}
+
+    def counters(self, testbed: Testbed) -> dict[str, int]:
+        """Packets that the datapath has switched: lookups in its flow table that found a flow."""
+        shown = self._appctl(testbed, "dpctl/show", "--statistics", f"{self._datapath}@ovs-{self._datapath}").text
+        hits = re.search(r"lookups: hit:(\d+)", shown)
+        return {"switched": int(hits[1]) if hits else 0}
+
+
+def _finish_packets_at_the_source(testbed: Testbed, segments: Sequence[Segment]) -> None:
+    """Offloads off at every port; the guest of a machine is told so by its network card (`Tap.offloads`)."""
+    lines = [
+        f"nsenter --net={NETNS_DIR / port.netns} ethtool --offload {port.name} tx off tso off gso off"
+        for segment in segments
+        for port in segment.ports
+        if not port.instance.takes_taps
+    ]
+    if lines:
+        testbed.host.run(["sh", "-e"], stdin="\n".join(lines) + "\n")

@@ -1,0 +1,40 @@
+"""Routing at layer 3: each port has a link of its own to the DUT, which routes between the two ends of a segment.
+
+No bridge, and no translation of addresses: what Calico does. The DUT is one more hop on the way of each segment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from lastro.attachments._routing import directions, forwarded, let_forward, routes
+from lastro.attachments.base import Attachment, Segment, far_end
+from lastro.testbed import Testbed
+
+_PREFIX = "hub-"
+
+
+class Routed(Attachment):
+    name = "routed"
+    summary = "a veth pair (a tap, for a virtual machine) for each port, between which the DUT routes at layer 3"
+    remedy = "it needs a kernel with policy routing"
+
+    def compile(self, segments: Sequence[Segment]) -> list[str]:
+        ways = directions(segments, _PREFIX)
+        lines = []
+        for side, _ in ways:
+            lines += [
+                far_end(side.device, side.port),
+                f"address add {side.router}/32 dev {side.device}",
+                f"link set {side.device} up",
+            ]
+        return lines + [line for way in ways for line in routes(*way)]
+
+    @contextmanager
+    def laid(self, testbed: Testbed, segments: Sequence[Segment]) -> Iterator[None]:
+        with super().laid(testbed, segments):
+            let_forward(testbed, [side.device for side, _ in directions(segments, _PREFIX)])
+            yield
+
+    def counters(self, testbed: Testbed) -> dict[str, int]:
+        return {"routed": forwarded(testbed)}

@@ -1,0 +1,114 @@
+"""An overlay between two hosts: packets cross from one to the other inside VXLAN (RFC 7348), one id for each segment.
+
+Both hosts are network namespaces on one machine: the DUT's, and a second one. A veth pair between them is the network
+below. That has an MTU of 1550, so that ports keep the 1500 of every other attachment: a smaller one inside would mix
+the cost of the overlay with that of smaller segments.
+
+The two instances of a segment live on different hosts. A virtual machine opens its tap in the DUT's namespace; when it
+lives on the second host, its tap is then moved there, as an open one may be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from lastro.attachments.base import Attachment, Segment, batch, far_end, made
+from lastro.platforms.base import Port
+from lastro.testbed import QUIET, Testbed, set_sysctls
+
+_UNDERLAY = "under"
+_ADDRESSES = ("198.19.0.1", "198.19.0.2")
+_MTU = 1550
+_PORT = 4789
+
+
+class Vxlan(Attachment):
+    name = "vxlan"
+    summary = (
+        "a VXLAN overlay between two hosts, which are two namespaces here: each segment crosses from one to the other"
+    )
+    remedy = "it needs a kernel with vxlan"
+
+    def compile(self, segments: Sequence[Segment]) -> list[str]:
+        """Lines for the first host, and the taps of machines on the second one."""
+        lines = _underlay(0) + _host(segments, 0)
+        away = [each for each in _ends(segments, 1) if each[1].instance.takes_taps]
+        return lines + [far_end(end, port) for end, port, _ in away]
+
+    def compile_second(self, segments: Sequence[Segment]) -> list[str]:
+        """Lines for `ip -batch` inside the second host's namespace."""
+        return _underlay(1) + _host(segments, 1)
+
+    @contextmanager
+    def laid(self, testbed: Testbed, segments: Sequence[Segment]) -> Iterator[None]:
+        second = _second(testbed)
+        below = f"link add name {_UNDERLAY} mtu {_MTU} type veth peer name {_UNDERLAY} mtu {_MTU} netns {second}"
+        with testbed.session.owned("netns", second):
+            testbed.host.run(["ip", "netns", "add", second])
+            set_sysctls(testbed.host, second, QUIET)
+            with (
+                made(testbed, testbed.dut, [below]),
+                super().laid(testbed, segments),
+                made(testbed, second, self.compile_second(segments)),
+            ):
+                yield
+
+    @contextmanager
+    def connect(self, testbed: Testbed, segments: Sequence[Segment]) -> Iterator[None]:
+        with super().connect(testbed, segments):
+            away = [(end, bridge) for end, port, bridge in _ends(segments, 1) if port.instance.takes_taps]
+            batch(testbed, testbed.dut, [f"link set {end} netns {_second(testbed)}" for end, _ in away])
+            batch(testbed, _second(testbed), [f"link set {end} master {bridge} up" for end, bridge in away])
+            yield
+
+    def residuals(self, testbed: Testbed) -> dict[str, str]:
+        return {"MTU below": f"{_MTU}, so that ports have 1500"}
+
+    def counters(self, testbed: Testbed) -> dict[str, int]:
+        argv = ["ip", "-n", testbed.dut, "-j", "-s", "link", "show", "dev", _UNDERLAY]
+        (link,) = testbed.host.run_json(argv)
+        return {f"{way} below": link["stats64"][way]["packets"] for way in ("rx", "tx")}
+
+
+def _second(testbed: Testbed) -> str:
+    """The namespace of the second host."""
+    return f"{testbed.dut}-2"
+
+
+def _underlay(host: int) -> list[str]:
+    return [f"address add {_ADDRESSES[host]}/30 dev {_UNDERLAY}", f"link set {_UNDERLAY} up"]
+
+
+def _host(segments: Sequence[Segment], host: int) -> list[str]:
+    """A bridge for each segment, with the overlay's end and that of the port which lives here."""
+    lines = []
+    for number, segment in enumerate(segments, 1):
+        lines += [
+            f"link add name {_bridge(segment)} type bridge stp_state 0 forward_delay 0 mcast_snooping 0",
+            f"link set {_bridge(segment)} up",
+            f"link add name vx-{segment.name} type vxlan id {number} dev {_UNDERLAY} "
+            f"local {_ADDRESSES[host]} remote {_ADDRESSES[1 - host]} dstport {_PORT}",
+            f"link set vx-{segment.name} master {_bridge(segment)} up",
+        ]
+    for end, port, bridge in _ends(segments, host):
+        if host == 0 or not port.instance.takes_taps:
+            lines += [far_end(end, port), f"link set {end} master {bridge} up"]
+    return lines
+
+
+def _ends(segments: Sequence[Segment], host: int) -> list[tuple[str, Port, str]]:
+    """(end, port, bridge) of the ports that live on a host. An instance stays where its first port has put it,
+
+    and its peers are on the other one: in a chain, source and sink are on the first, the function on the second."""
+    homes: dict[int, int] = {}
+    found = []
+    for segment in segments:
+        (a_end, a), (b_end, b) = segment.ends()
+        at = homes.setdefault(id(a.instance), 1 - homes.get(id(b.instance), 1))
+        homes.setdefault(id(b.instance), 1 - at)
+        found.append((a_end, a, _bridge(segment)) if at == host else (b_end, b, _bridge(segment)))
+    return found
+
+
+def _bridge(segment: Segment) -> str:
+    return f"br-{segment.name}"
