@@ -28,7 +28,7 @@ from lastro.scenarios.base import AttachmentPool, PlatformPool
 from lastro.scenarios.chain import ChainScenario
 from lastro.testbed import Testbed
 
-from ..hostlisting import owned_processes
+from ..hostlisting import live, owned_processes
 from ..tapmachine import TapMachine
 
 pytestmark = pytest.mark.root
@@ -224,6 +224,11 @@ def trio(request: pytest.FixtureRequest, testbed: Testbed, pool: PlatformPool) -
         yield [stack.enter_context(platform.start(testbed, InstanceSpec(name, name))) for name in ("aa", "bb", "cc")]
 
 
+def two_natives(stack: ExitStack, testbed: Testbed, pool: PlatformPool) -> list[Instance]:
+    specs = [InstanceSpec(name, name) for name in ("left", "right")]
+    return [stack.enter_context(pool.get("native").start(testbed, spec)) for spec in specs]
+
+
 def attachment(name: str) -> Attachment:
     made: Attachment = registry.get("attachment", name)()
     return made
@@ -346,6 +351,14 @@ def test_a_switch_is_made_in_one_transaction() -> None:
     )
 
 
+@pytest.mark.parametrize("name", ["nat", "routed"])
+def test_a_network_without_room_for_a_router_is_refused(name: str) -> None:
+    ports = [Port(unstarted(f"N{number}"), "eth0", f"198.18.0.{number}/30") for number in (1, 2)]
+    narrow = Segment("a", (ports[0], ports[1]))
+    with pytest.raises(Unavailable, match="198.18.0.0/30"):
+        attachment(name).compile([narrow])
+
+
 @pytest.mark.parametrize("name", ATTACHMENTS)
 def test_the_ports_of_a_machine_end_in_the_duts_namespace(name: str) -> None:
     lines = attachment(name).compile(chain_of(takes_taps=True))
@@ -374,7 +387,9 @@ def test_connecting_is_one_command_for_each_namespace_and_one_to_undo(
     testbed: Testbed, pool: PlatformPool, name: str
 ) -> None:
     with ExitStack() as stack:
-        a, b = (stack.enter_context(pool.get("native").start(testbed, InstanceSpec(each, each))) for each in "ab")
+        a, b = (
+            stack.enter_context(pool.get("native").start(testbed, InstanceSpec(each, each))) for each in ("a1", "b1")
+        )
         with testbed.host.recorded() as transcript, attachment(name).connect(testbed, [segment(a, b)]):
             pass
     steps = [(record["argv"][record["argv"].index("-n") + 1], record["stdin"]) for record in transcript.records]
@@ -493,11 +508,17 @@ def test_without_the_second_host_an_overlay_carries_nothing(
 # Open vSwitch
 
 
+def directory_of(switch: Any) -> Path:
+    """Of a prepared one."""
+    directory: Path = switch._directory
+    return directory
+
+
 def test_the_switch_is_of_our_own_and_its_choice_is_recorded(testbed: Testbed, attachments: AttachmentPool) -> None:
     for name in ("ovs", "ovs-userspace"):
         part = attachments.get(name)
-        pids = {int((testbed.run_dir / f"{name}-dut" / f"{short}.pid").read_text()) for short in ("db", "vs")}
-        assert part.own_cgroups == (f"{testbed.session.cgroup}/{name}-dut",)
+        pids = {int((directory_of(part) / f"{short}.pid").read_text()) for short in ("db", "vs")}
+        assert part.own_cgroups == (f"{testbed.session.cgroup}/{directory_of(part).name}",)
         assert pids <= testbed.cgroups.pids(part.own_cgroups[0])
         assert pids <= owned_processes(testbed.session.token)
         assert part.residuals(testbed)["datapath"]
@@ -529,10 +550,12 @@ def test_a_killed_switch_costs_one_trial_and_no_more(
     part = attachments.get("ovs")
     before = contents(testbed)
     with ExitStack() as stack:
-        a, b = (stack.enter_context(pool.get("native").start(testbed, InstanceSpec(each, each))) for each in "ab")
+        a, b = (
+            stack.enter_context(pool.get("native").start(testbed, InstanceSpec(each, each))) for each in ("a1", "b1")
+        )
         with part.connect(testbed, [segment(a, b)]):
             for short in ("vs", "db"):
-                os.kill(int((testbed.run_dir / "ovs-dut" / f"{short}.pid").read_text()), signal.SIGKILL)
+                os.kill(int((directory_of(part) / f"{short}.pid").read_text()), signal.SIGKILL)
             assert not reaches(a, RIGHT)
         with part.connect(testbed, [segment(a, b)]):
             assert reaches(a, RIGHT)
@@ -546,6 +569,27 @@ def test_a_switch_that_only_prints_its_failure_fails(testbed: Testbed, attachmen
             part._vsctl(testbed, *part.compile_vsctl([], "netdev"), "--", "add-port", "hub-br", "no-such-link")
         finally:
             part._vsctl(testbed, "--if-exists", "del-br", "hub-br", check=False)
+
+
+def test_what_the_switch_uses_is_accounted_to_it(
+    testbed: Testbed, pool: PlatformPool, attachments: AttachmentPool
+) -> None:
+    part = attachments.get("ovs-userspace")
+    with deployed(testbed, pool.get("native"), part, registry.get("function", "none")()) as chain:
+        before = testbed.cgroups.usage(part.own_cgroups[0]).cpu_s
+        chain.source.run(["ping", "-n", "-q", "-f", "-c", "3000", "-w", "5", chain.path.sink], check=False)
+        assert testbed.cgroups.usage(part.own_cgroups[0]).cpu_s > before + 0.01
+
+
+def test_with_its_preparation_a_switch_is_gone(testbed: Testbed) -> None:
+    part, before = attachment("ovs"), contents(testbed)
+    owned = len(testbed.session.owned_objects())
+    with part.prepare(testbed):
+        pids = testbed.cgroups.pids(part.own_cgroups[0])
+        assert len(live(pids)) == 2
+    assert not live(pids) and not directory_of(part).exists()
+    assert not any(directory.exists() for directory in testbed.cgroups.directories(part.own_cgroups[0]))
+    assert contents(testbed) == before and len(testbed.session.owned_objects()) == owned
 
 
 def test_without_the_program_a_switch_is_honestly_unavailable(

@@ -282,6 +282,10 @@ def limits_table() -> str:
         ("traffic", "none reached the sink, by TCP, UDP or ping"),
         ("path", f"a hop carried less than arrived at the sink, by more than {tolerance}: another way"),
         ("path", f"a hop received more than was sent to it, by more than {tolerance} and {slack} KiB: foreign traffic"),
+        (
+            "path",
+            "a counter of the links, where they promise a way, stood still: routed, translated, switched, tunnelled",
+        ),
         ("path", f"the function's own counter saw less than arrived, by more than {tolerance} (in the kernel)"),
         ("path", "a counter that the function says every new flow must move stood still"),
         ("generator", f"it offered less than {iperf3_udp._LEAST_OFFERED:.0%} of the UDP rate".replace("%", " %")),

@@ -38,22 +38,25 @@ class Ovs(Attachment):
 
     @contextmanager
     def prepare(self, testbed: Testbed) -> Iterator[None]:
-        """Both daemons, in a cgroup of their own."""
-        try:
-            self._start(testbed)
-            yield
-        finally:
-            self._stop()
+        """Both daemons, in a directory and a cgroup of their own: each device under test may have a switch."""
+        place = testbed.session.unique(self.name)
+        self._directory = testbed.run_dir / place
+        self.own_cgroups = (f"{testbed.session.cgroup}/{place}",)
+        owned = testbed.session.owned
+        with owned("directory", str(self._directory)), owned("cgroup", self.own_cgroups[0]):
+            try:
+                self._start(testbed)
+                yield
+            finally:
+                self._stop()
 
     def _start(self, testbed: Testbed) -> None:
         for program in ("ovsdb-server", "ovs-vswitchd", "ovs-vsctl", "ovs-appctl", "ovsdb-tool"):
             if testbed.host.which(program) is None:
                 raise Unavailable(f"this host has no program '{program}'", _PACKAGE)
-        place = f"{self.name}-{testbed.dut.removeprefix(testbed.session.netns_name(''))}"
-        self._directory = home = testbed.run_dir / place
+        home = self._directory
         testbed.host.run(["sh", "-ec", f"rm -rf {home}; mkdir -p {home}"])
         testbed.host.run(["ovsdb-tool", "create", f"{home}/conf.db", str(_SCHEMA)])
-        self.own_cgroups = (f"{testbed.session.cgroup}/{place}",)
         testbed.cgroups.make(testbed.host, self.own_cgroups[0])
         self._spawn(testbed, "db", ["ovsdb-server", f"{home}/conf.db", f"--remote=punix:{home}/db.sock"])
         self._vsctl(testbed, "--no-wait", "init")
