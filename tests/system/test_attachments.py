@@ -355,7 +355,7 @@ def test_a_switch_is_made_in_one_transaction() -> None:
 def test_a_network_without_room_for_a_router_is_refused(name: str) -> None:
     ports = [Port(unstarted(f"N{number}"), "eth0", f"198.18.0.{number}/30") for number in (1, 2)]
     narrow = Segment("a", (ports[0], ports[1]))
-    with pytest.raises(Unavailable, match="198.18.0.0/30"):
+    with pytest.raises(Unavailable, match=r"198\.18\.0\.0/30"):
         attachment(name).compile([narrow])
 
 

@@ -284,7 +284,7 @@ def limits_table() -> str:
         ("path", f"a hop received more than was sent to it, by more than {tolerance} and {slack} KiB: foreign traffic"),
         (
             "path",
-            "a counter of the links, where they promise a way, stood still: routed, translated, switched, tunnelled",
+            "a counter of the links, where they promise a way, stood still",
         ),
         ("path", f"the function's own counter saw less than arrived, by more than {tolerance} (in the kernel)"),
         ("path", "a counter that the function says every new flow must move stood still"),
