@@ -239,18 +239,14 @@ def segment(a: Instance, b: Instance) -> Segment:
 
 
 def links(testbed: Testbed, netns: str) -> list[str]:
-    """Those of a machine's guest come and go with the machine, not with its taps."""
-    found = [link["ifname"] for link in testbed.host.run_json(["ip", "-n", netns, "-j", "link"])]
-    return [link for link in found if link != "eth0" or not _is_guest(testbed, netns)]
+    """Without those of a machine's guest, which go with the machine and not with its taps."""
+    found = testbed.host.run_json(["ip", "-n", netns, "-j", "-d", "link"])
+    return [link["ifname"] for link in found if link.get("linkinfo", {}).get("info_kind") != "tun"]
 
 
-def _is_guest(testbed: Testbed, netns: str) -> bool:
-    (link,) = testbed.host.run_json(["ip", "-n", netns, "-j", "-d", "link", "show", "eth0"])
-    return bool(link["linkinfo"]["info_kind"] == "tun")
-
-
-def reaches(instance: Instance, address: str) -> bool:
-    return instance.run(["ping", "-n", "-c", "1", "-W", "1", address], check=False).returncode == 0
+def reaches(instance: Instance, address: str, within_s: int = 5) -> bool:
+    """One answer is enough: where the whole machine is busy, a first packet may be lost."""
+    return instance.run(["ping", "-n", "-c", "1", "-w", str(within_s), address], check=False).returncode == 0
 
 
 def contents(testbed: Testbed) -> dict[str, list[str]]:
@@ -277,8 +273,8 @@ def test_two_instances_reach_each_other_and_nobody_else(
     with attachments.get(name).connect(testbed, [segment(a, b)]):
         assert reaches(a, RIGHT)
         assert reaches(b, LEFT)
-        assert not reaches(alone, LEFT)
-        assert not reaches(a, OTHER)
+        assert not reaches(alone, LEFT, within_s=1)
+        assert not reaches(a, OTHER, within_s=1)
         for instance, address in ((a, LEFT), (b, RIGHT)):
             (link,) = [each for each in _addresses(testbed, instance) if each["ifname"] == "eth0"]
             assert link["operstate"] in ("UP", "UNKNOWN") and link["mtu"] == 1500
@@ -288,7 +284,7 @@ def test_two_instances_reach_each_other_and_nobody_else(
     for netns in (a.netns, b.netns):
         assert links(testbed, netns) == ["lo"]
     assert contents(testbed) == before
-    assert not reaches(a, RIGHT)
+    assert not reaches(a, RIGHT, within_s=1)
 
 
 @pytest.mark.parametrize("name", PRESENT)
@@ -502,7 +498,7 @@ def test_without_the_second_host_an_overlay_carries_nothing(
     function = registry.get("function", "none")()
     with deployed(testbed, pool.get("native"), attachments.get("vxlan"), function) as chain:
         testbed.host.run(["ip", "-n", f"{testbed.dut}-2", "link", "set", "under", "down"])
-        assert not reaches(chain.source, chain.path.inside_address)
+        assert not reaches(chain.source, chain.path.inside_address, within_s=1)
 
 
 # Open vSwitch
@@ -556,7 +552,7 @@ def test_a_killed_switch_costs_one_trial_and_no_more(
         with part.connect(testbed, [segment(a, b)]):
             for short in ("vs", "db"):
                 os.kill(int((directory_of(part) / f"{short}.pid").read_text()), signal.SIGKILL)
-            assert not reaches(a, RIGHT)
+            assert not reaches(a, RIGHT, within_s=1)
         with part.connect(testbed, [segment(a, b)]):
             assert reaches(a, RIGHT)
     assert contents(testbed) == before

@@ -23,6 +23,7 @@ from lastro.platforms.base import (
 from lastro.testbed import Testbed
 
 _SIDES = "ab"
+_PROBE_S = "3"  # one answer within this time: a busy host may lose the first packet
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +112,7 @@ class Attachment(ABC):
                 a, b = start_all(stack, platform, testbed, specs)
                 ends = (Port(a, "eth0", "198.18.255.1/24"), Port(b, "eth0", "198.18.255.2/24"))
                 stack.enter_context(self.connect(testbed, [Segment("p", ends)]))
-                a.run(["ping", "-c", "1", "-W", "2", "198.18.255.2"])
+                a.run(["ping", "-c", "1", "-w", _PROBE_S, "198.18.255.2"])
         except LastroError as error:
             return Availability(error.message, error.hint or self.remedy)
         return AVAILABLE
