@@ -5,16 +5,20 @@
 The host's domain is made from Debian's packages in a tree of its own (nothing is installed here), with Lastro's sources
 and the root filesystem that every platform runs. QEMU boots Xen in software, with the kernel and the control channel of
 any guest of Lastro. Inside, this same file runs again: it prepares the platform, starts guests of a bridge and of a
-pair, runs commands in them, sends pings between the host and the guests, and looks that nothing is left.
+pair, runs commands in them, sends pings between the host and the guests, and looks that nothing is left, of a Lastro
+that was killed neither.
 About three minutes, 2.5 GiB of memory; the first time some more, to download 100 MB."""
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 SOURCES = Path(__file__).resolve().parents[2] / "src"
@@ -135,20 +139,44 @@ def wait_for(path: Path) -> None:
 
 
 def inside(digest: str) -> int:
-    Xen.boot_timeout_s = 180.0  # an emulated processor
+    leave_a_guest_behind(digest)
     with session("Xen inside QEMU") as held:
-        image = rootfs.Image(digest, STATE_DIR / "rootfs" / digest[:12])
-        with local_testbed(held, image) as testbed:
-            xen = Xen(memory="192M")
-            with xen.prepare(testbed):
-                check_alone(xen, testbed)
-                check_bridge(xen, testbed)
-                check_direct(xen, testbed)
+        assert domains(held.host) == ["Domain-0"], domains(held.host)
+        with prepared(held, digest) as (xen, testbed):
+            check_alone(xen, testbed)
+            check_bridge(xen, testbed)
+            check_direct(xen, testbed)
             assert domains(held.host) == ["Domain-0"], domains(held.host)
             devices = [link["ifname"] for link in held.host.run_json(["ip", "-n", testbed.dut, "-j", "link"])]
             assert devices == ["lo"], devices
     print("platform xen does what it says, and leaves nothing")
     return 0
+
+
+@contextmanager
+def prepared(held: Session, digest: str) -> Iterator[tuple[Xen, Testbed]]:
+    Xen.boot_timeout_s = 180.0  # an emulated processor
+    image = rootfs.Image(digest, STATE_DIR / "rootfs" / digest[:12])
+    xen = Xen(memory="192M")
+    with local_testbed(held, image) as testbed, xen.prepare(testbed):
+        yield xen, testbed
+
+
+def leave_a_guest_behind(digest: str) -> None:
+    """A Lastro that is killed while its guest runs: the next session removes it."""
+    with step("a Lastro that is killed"):
+        done = subprocess.run([sys.executable, __file__, "--killed", digest], check=False, timeout=300)
+        assert done.returncode == -signal.SIGKILL
+        left = subprocess.run(["xl", "list"], capture_output=True, text=True, check=True).stdout
+        assert "-killed" in left, left
+
+
+def killed(digest: str) -> int:
+    spec = InstanceSpec("killed", "subject")
+    with session("to be killed") as held, prepared(held, digest) as (xen, testbed), xen.start(testbed, spec) as made:
+        assert made.run(["echo", "alive"]).text == "alive\n"
+        os.kill(os.getpid(), signal.SIGKILL)
+    return 1
 
 
 def check_alone(xen: Xen, testbed: Testbed) -> None:
@@ -227,4 +255,5 @@ def domains(host: Host) -> list[str]:
 
 
 if __name__ == "__main__":
-    sys.exit(inside(sys.argv[2]) if sys.argv[1:2] == ["--inside"] else outside())
+    ways = {"--inside": inside, "--killed": killed}
+    sys.exit(ways[sys.argv[1]](sys.argv[2]) if sys.argv[1:] else outside())

@@ -1,7 +1,7 @@
 """Cloud Hypervisor: guests with virtio devices on a PCI bus, and none of the hardware of old, on KVM.
 
 Sources: Cloud Hypervisor's README.md, docs/vsock.md, docs/device_model.md, and its --help.
-Not yet run for real: the command is asserted by tests, the control channel ran with a stand-in."""
+Not yet run for real: the command is asserted by tests, the control channel ran with stand-ins."""
 
 from __future__ import annotations
 

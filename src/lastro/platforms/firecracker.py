@@ -4,7 +4,7 @@ The guest's kernel finds its devices by ACPI tables, which Firecracker writes fr
 no virtio-mmio devices from its command line.
 
 Sources: Firecracker's docs/getting-started.md, docs/vsock.md, src/firecracker/swagger/firecracker.yaml.
-Not yet run for real: commands and configuration are asserted by tests, the control channel ran with a stand-in."""
+Not yet run for real: commands and configuration are asserted by tests, the control channel ran with stand-ins."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ network namespace of the process. What the tap hands on must be meant for other 
 Commands go over the four serial ports of a PC, which VirtualBox paces like real ones, at 11 kB/s: files are slow.
 
 Sources: VirtualBox's user manual, chapter VBoxManage (6.1 to 7.1); VBoxNetFlt-linux.c for the namespace and the tap.
-Not yet run for real: the commands are asserted by tests."""
+Not yet run for real: the commands are asserted by tests; disc and serial ports ran on QEMU's PC in its place."""
 
 from __future__ import annotations
 
