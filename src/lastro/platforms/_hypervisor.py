@@ -40,7 +40,7 @@ class HypervisorInstance(MachineInstance):
         self._ports, self.taps = tuple(ports), taps
         if any(tap.kind != "tap" for tap in taps.values()):
             raise Unavailable(
-                f"{self._platform.name} is given taps by name, and cannot open a macvtap device",
+                f"{self._platform.name} is given taps by name here, and no macvtap devices",
                 "choose an attachment with a bridge, or veth-direct",
             )
         self.boot([(taps[port.name].link, self.mac(port.name)) for port in ports])
@@ -72,6 +72,7 @@ class Hypervisor(Platform):
     program: ClassVar[str]
     remedy: ClassVar[str]
     boot_timeout_s: ClassVar[float] = 30.0
+    setup_s = 6.0
 
     def __init__(self, **chosen: Any) -> None:
         super().__init__(**chosen)

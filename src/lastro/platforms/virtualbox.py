@@ -81,6 +81,7 @@ class VirtualBox(Hypervisor):
     program = "VBoxManage"
     remedy = "install VirtualBox 6.1 or later from virtualbox.org, with its kernel modules"
     boot_timeout_s = 90.0
+    setup_s = 20.0
     _version = (0, 0)
 
     def require_host(self, testbed: Testbed) -> None:
