@@ -149,6 +149,7 @@ def test_storage_with_a_file_system_of_its_own(tmp_path: Path, storage: str, wor
     platform = Lxd(storage=storage)
     with platform.prepare(testbed):
         assert host.command("size=")[-2 - len(words) :] == ["create", "lastro", *words]
+        assert "a file in" in platform.residuals(testbed)["instance's disk"]
         assert ("zpool" in {owned.kind for owned in testbed.session.owned_objects()}) is (storage == "zfs")
 
 
