@@ -20,9 +20,15 @@ from lastro.host.local import OWNER_VARIABLE
 Listing = dict[str, frozenset[str]]
 
 _CGROUPS = Path("/sys/fs/cgroup")
-_DAEMONS = ("dockerd", "containerd", "containerd-shim", "runc", "docker-proxy")
+_DAEMONS = (
+    "dockerd", "containerd", "containerd-shim", "runc", "docker-proxy", "crun", "conmon", "lxc-start", "systemd-nspawn",
+)  # fmt: skip
 _SYSCTLS = ("net/ipv4/ip_forward", "net/ipv4/conf/all/rp_filter", "net/ipv6/conf/all/forwarding")
-_DIRECTORIES = ("/run/netns", "/run/runc", "/run/docker", "/run/containerd", "/var/lib/docker", str(RUN_DIR))
+_DIRECTORIES = (
+    "/run/netns", "/run/runc", "/run/docker", "/run/containerd", "/var/lib/docker", str(RUN_DIR),
+    "/run/crun", "/run/libpod", "/run/containers", "/var/lib/containers", "/var/cache/containers", "/var/lib/cni",
+    "/etc/cni/net.d", "/dev/shm", "/run/lxc", "/var/lib/lxc", "/var/cache/lxc", "/run/systemd/nspawn",
+)  # fmt: skip
 
 
 def listing(state: Path = STATE_DIR) -> Listing:
