@@ -92,8 +92,10 @@ def dom0(held: Session, image: rootfs.Image, boots: guest.Guest) -> tuple[Path, 
     if not tar.exists():
         leave_out = [f"--dpkgopt=path-exclude={pattern}" for pattern in LEFT_OUT]
         part = tar.with_suffix(".part.tar")
-        argv = ["mmdebstrap", "--variant=minbase", f"--include={','.join(PACKAGES)}", *leave_out, "bookworm", str(part)]
-        held.host.run(argv, timeout_s=1800)
+        proxies = [f"{name}={value}" for name in ("http_proxy", "https_proxy") if (value := os.environ.get(name))]
+        argv = ["env", *proxies, "mmdebstrap", "--variant=minbase", f"--include={','.join(PACKAGES)}", *leave_out]
+        mirror = os.environ.get("LASTRO_MIRROR")
+        held.host.run([*argv, rootfs.RELEASE, str(part), *([mirror] if mirror else [])], timeout_s=1800)
         part.rename(tar)
     tree, disk, hypervisor = (held.scratch_dir / name for name in ("dom0", "dom0.img", "xen"))
     tree.mkdir()
