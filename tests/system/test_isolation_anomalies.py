@@ -121,7 +121,9 @@ def test_a_missing_quota_is_missed_on_version_2_too(tmp_path: Path) -> None:
     (tmp_path / "group").mkdir()
     instance: Any = SimpleNamespace(
         cgroup="/group",
-        spec=InstanceSpec("n", NEIGHBOUR, resources=Resources(cpus=0.5, read_bps=7, write_iops=9, block_device="8:0")),
+        spec=InstanceSpec(
+            "near", NEIGHBOUR, resources=Resources(cpus=0.5, read_bps=7, write_iops=9, block_device="8:0")
+        ),
         testbed=SimpleNamespace(cgroups=CgroupsV2(tmp_path), host=LocalHost()),
     )
     (tmp_path / "group/io.max").write_text("8:0 rbps=7 wbps=max riops=max wiops=9\n")
@@ -212,8 +214,8 @@ def test_a_combination_is_the_sum_of_its_parts(testbed: Testbed, profile: Profil
     argv = Docker()._run_argv(testbed, spec, "none")
     assert {"--cpus=0.100", "--cpu-shares=102", f"--memory={64 * MIB}"} <= set(argv)
     assert f"--security-opt=seccomp={testbed.run_dir}/seccomp-neighbour.json" in argv
-    assert isolate(InstanceSpec("n", NEIGHBOUR), reversed(parts), profile) == isolate(
-        InstanceSpec("n", NEIGHBOUR), parts, profile
+    assert isolate(InstanceSpec("near", NEIGHBOUR), reversed(parts), profile) == isolate(
+        InstanceSpec("near", NEIGHBOUR), parts, profile
     )
 
 
