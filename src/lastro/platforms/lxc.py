@@ -67,6 +67,7 @@ class Lxc(Platform):
                 ("directory", scratch),
                 ("cgroup", cgroup),
                 ("cgroup", f"{cgroup}.monitor"),  # of the process that LXC leaves to watch the instance
+                ("cgroup", f"{cgroup}.pivot"),  # and where it goes when the instance ends
             ):
                 stack.enter_context(testbed.session.owned(kind, str(name)))
             set_own_sysctls(testbed, netns, spec.sysctls)
@@ -128,6 +129,7 @@ def lxc_config(spec: InstanceSpec, home: Path, netns: str, cgroup: str) -> list[
         "lxc.signal.stop = SIGKILL",
         f"lxc.cgroup.dir.container = {cgroup.strip('/')}",
         f"lxc.cgroup.dir.monitor = {cgroup.strip('/')}.monitor",
+        f"lxc.cgroup.dir.monitor.pivot = {cgroup.strip('/')}.pivot",
         *(f"lxc.mount.entry = {mount}" for mount in (*_MOUNTS, *_covers())),
         f"lxc.cap.keep = {' '.join(kept) or 'none'}",
         f"lxc.apparmor.profile = {spec.security.apparmor or 'unconfined'}",
