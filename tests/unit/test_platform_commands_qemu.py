@@ -120,6 +120,21 @@ def test_a_guest_with_a_port_waits_for_its_link(tmp_path: Path, nic: str, tap: T
         assert "route add 198.18.1.0/24 via 198.18.0.2 dev eth0" in naming
 
 
+@pytest.mark.parametrize(
+    ("nic", "offloads", "told"), [("virtio", False, True), ("virtio", True, False), ("e1000", False, False)]
+)
+def test_a_guest_finishes_its_packets_where_the_reader_of_its_tap_cannot(
+    tmp_path: Path, nic: str, offloads: bool, told: bool
+) -> None:
+    host = RecordingHost(programs=["qemu-system-x86_64"])
+    testbed, platform = recording_testbed(host, tmp_path), QemuTcg(nic=nic)
+    spec = InstanceSpec("one", "probe", ports=("eth0",))
+    with platform.prepare(testbed), platform.start(testbed, spec) as instance:
+        instance.plug([Port(instance, "eth0", "198.18.0.1/24")], {"eth0": Tap("hub-aa", offloads=offloads)})
+        (device,) = [each for each in after(host.command("qemu-system-x86_64"), "-device") if "netdev=n3" in each]
+        assert device.endswith(",csum=off") is told
+
+
 def test_a_guest_that_does_not_boot_tells_its_monitors_words(tmp_path: Path) -> None:
     def answers(argv: Sequence[str]) -> Completed | None:
         if "qemu-system-x86_64" in argv:
