@@ -408,6 +408,8 @@ def test_what_a_hypervisor_cannot_do_it_says(platform: type[Platform], tmp_path:
                 pass
         with made.start(testbed, LINKED) as instance, pytest.raises(Unavailable, match="macvtap"):
             instance.plug((), {"in0": Tap("hub-aa", "macvtap")})
+        with made.start(testbed, LINKED) as instance, pytest.raises(Unavailable, match="checksums"):
+            instance.plug((), {"in0": Tap("hub-aa", offloads=False)})
 
 
 @pytest.mark.parametrize("platform", [*HYPERVISORS, OpenVz])

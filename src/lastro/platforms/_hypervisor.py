@@ -43,6 +43,11 @@ class HypervisorInstance(MachineInstance):
                 f"{self._platform.name} is given taps by name here, and no macvtap devices",
                 "choose an attachment with a bridge, or veth-direct",
             )
+        if any(not tap.offloads for tap in taps.values()):
+            raise Unavailable(
+                f"{self._platform.name}'s cards leave checksums to whom they hand frames, and these links finish none",
+                "choose an attachment of the kernel's, such as veth-bridge",
+            )
         self.boot([(taps[port.name].link, self.mac(port.name)) for port in ports])
 
     @abstractmethod

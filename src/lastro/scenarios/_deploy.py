@@ -111,7 +111,7 @@ def _segments(instances: Mapping[str, Instance], path: Path) -> list[Segment]:
 
 
 def _prove(chain: Chain) -> None:
-    done = chain.source.run(["ping", "-n", "-c", "1", "-W", "2", chain.path.sink], timeout_s=20, check=False)
+    done = chain.source.run(["ping", "-n", "-c", "1", "-w", "5", chain.path.sink], timeout_s=20, check=False)
     if done.returncode != 0:
         raise PlatformError(
             f"the chain does not carry a ping from source to sink: {(done.error_text or done.text).strip()[-200:]}"
