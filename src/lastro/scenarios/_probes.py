@@ -11,6 +11,7 @@ from lastro.isolation.base import parts_of
 from lastro.platforms.base import AVAILABLE, Availability, InstanceSpec, Platform, unavailable
 from lastro.scenarios._deploy import deployed
 from lastro.scenarios.base import AttachmentPool, Config, PlatformPool, first_unavailable, platform_level
+from lastro.study.levels import NONE
 from lastro.testbed import Testbed
 
 
@@ -42,13 +43,18 @@ class Probes:
         return self._once(("attachment", platform, name), self._probe_attachment)
 
     def isolation(self, name: str, platform: str) -> Availability:
+        if name == NONE:
+            return self.platform(platform)
         return self._once(("isolation", platform, name), self._probe_isolation)
 
     def function(self, name: str, platform: str, implementation: str = "kernel") -> Availability:
         return self._once(("function", platform, name, implementation), self._probe_function)
 
     def anomaly(self, name: str, platform: str, tool: str = "stress-ng") -> Availability:
-        return self._once(("anomaly", platform, name, tool), self._probe_anomaly)
+        """Is the tool in the image? Whether it reaches its dose is a question to each trial."""
+        if name == NONE:
+            return self.platform(platform)
+        return self._once(("anomaly", platform, tool), self._probe_tool)
 
     def _transit(self, attachment: str) -> Availability:
         """Can an instance between two others forward what comes over such links?"""
@@ -78,9 +84,7 @@ class Probes:
                 return Availability(f"a ping reached the sink without crossing function '{name}'")
         return AVAILABLE
 
-    def _probe_anomaly(self, platform: Platform, name: str, tool: str) -> Availability:
-        """Is the tool in the image? Whether it reaches its dose is a question to each trial."""
-        if name != "none":
-            with platform.start(self._testbed, InstanceSpec("probe-anomaly", "probe")) as instance:
-                instance.run([tool, "--version"])
+    def _probe_tool(self, platform: Platform, tool: str) -> Availability:
+        with platform.start(self._testbed, InstanceSpec("probe-anomaly", "probe")) as instance:
+            instance.run([tool, "--version"])
         return AVAILABLE
