@@ -74,12 +74,18 @@ def _oci(bed: Testbed, ready: Any, name: str) -> Recipe:
     )
 
 
+def docker_client(bed: Testbed, ready: Any) -> str:
+    """How a command to the private daemon begins."""
+    return shlex.join(ready._daemon(bed, remapped=False).client)
+
+
 def _docker(bed: Testbed, ready: Any, name: str) -> Recipe:
     """Against the same daemon, which both sides find running."""
     netns = bed.session.netns_name(name)
-    docker = shlex.join(ready.daemon.client)
+    docker = docker_client(bed, ready)
     confined = "--security-opt=apparmor=unconfined --security-opt=seccomp=unconfined"
-    run = f"{docker} run --detach --name {name} --network none {confined} {bed.image.docker_tag} sleep infinity"
+    group = f"--cgroup-parent {bed.session.cgroup}"
+    run = f"{docker} run --detach --name {name} {group} --network none {confined} {bed.image.docker_tag} sleep infinity"
     pid = f"$({docker} inspect --format '{{{{.State.Pid}}}}' {name})"
     return Recipe(
         start=run,
@@ -90,14 +96,11 @@ def _docker(bed: Testbed, ready: Any, name: str) -> Recipe:
     )
 
 
-def _lxc(bed: Testbed, _ready: Any, name: str) -> Recipe:
-    from lastro.platforms.lxc import lxc_config
-
+def _lxc(bed: Testbed, ready: Any, name: str) -> Recipe:
     netns, make_netns, remove_netns = _netns(bed, name)
     home = bed.run_dir / name
     home.mkdir()
-    config = lxc_config(InstanceSpec(name, "raw"), home, netns, f"{bed.session.cgroup}/{name}")
-    (home / "config").write_text("\n".join(config) + "\n")
+    ready._write_configuration(bed, InstanceSpec(name, "raw"), netns, f"{bed.session.cgroup}/{name}")
     directories, mount = _overlay(bed, name)
     keep = f"mount --bind {home} {home}; mount --make-private {home}; touch {home}/mnt"
     enter = f"nsenter --mount={home}/mnt"

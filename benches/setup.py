@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from _harness import Ratio, interleaved, show, words
-from _raw import MACHINES, RECIPES, Recipe
+from _raw import MACHINES, RECIPES, Recipe, docker_client
 from lastro import registry
 from lastro.cli._host import testbed
 from lastro.errors import LastroError, Unavailable
@@ -164,7 +164,7 @@ exec {runc} run --detach --bundle {bundle} {name}' </dev/null >/dev/null 2>{bund
 
 def raw_docker(bed: Testbed, work: Path, platform: object) -> str:
     """Against the same daemon, which both sides find running."""
-    docker = " ".join(platform.daemon.client)  # type: ignore[attr-defined]
+    docker = docker_client(bed, platform)
     names = {role: f"raw-{role}" for role in ROLES}
     work.mkdir(parents=True)
     rules = work / "rules.nft"
@@ -174,8 +174,9 @@ def raw_docker(bed: Testbed, work: Path, platform: object) -> str:
         spec = instance_spec(bed, role)
         options = " ".join(f"--sysctl={key}={value}" for key, value in spec.sysctls.items())
         options += " --cap-add=NET_ADMIN" if role == "function" else ""
+        group = f"--cgroup-parent {bed.session.cgroup}"
         confined = "--security-opt=apparmor=unconfined --security-opt=seccomp=unconfined"
-        start += f"""{docker} run --detach --name {name} --network none {options} {confined} \
+        start += f"""{docker} run --detach --name {name} --network none {group} {options} {confined} \
 {bed.image.docker_tag} sleep infinity
 ip netns attach {name} $({docker} inspect --format '{{{{.State.Pid}}}}' {name})
 """
