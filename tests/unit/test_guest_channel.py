@@ -233,14 +233,15 @@ def test_a_killed_client_ends_its_command(channel: Channel) -> None:
 
 def test_the_end_of_the_line_ends_the_command(tmp_path: Path) -> None:
     far, near = socket.socketpair()
-    agent = subprocess.Popen(["perl", str(AGENT), f"fd={near.fileno()}"], pass_fds=[near.fileno()])
+    argv = ["perl", str(AGENT), f"fd={near.fileno()}"]
+    agent = subprocess.Popen(argv, pass_fds=[near.fileno()], start_new_session=True)
     near.close()
     body = b"sleep\x007003"
     far.sendall(SYNC + b"0123456789abcdef" + b"S" + b"%08x" % len(body) + body)
     assert eventually(lambda: is_running("7003"))
     far.close()
     assert eventually(lambda: not is_running("7003"))
-    agent.kill()
+    os.killpg(agent.pid, 9)  # and its handler
     agent.wait()
 
 
