@@ -7,7 +7,7 @@ SHELL := /bin/sh
 
 # What a study on native, runc and docker needs; and what the tests of every other platform need besides.
 PACKAGES := apparmor ca-certificates debian-archive-keyring docker.io ethtool gpg iperf3 iproute2 iptables iputils-ping make mmdebstrap nftables python3-venv runc stress-ng
-TEST_PACKAGES := btrfs-progs busybox-static cpio crun fuse-overlayfs lxc lxd openvswitch-switch podman qemu-system-x86 systemd-container
+TEST_PACKAGES := btrfs-progs busybox-static cpio crun fuse-overlayfs lxc lxd openvswitch-switch podman qemu-system-x86 qemu-utils systemd-container
 VENV := .venv
 DEMO := campaigns/demo-$(shell date +%Y%m%d-%H%M%S)
 

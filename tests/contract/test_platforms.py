@@ -49,6 +49,7 @@ class TestGvisor(PlatformContract):
     platform = "gvisor"
     shares_kernel = False
     own_nftables = False
+    many = 6  # each is a kernel that takes CPU to start
 
     def test_there_is_no_network_before_links_are_attached(self, instance: Instance) -> None:
         """Its routes of the loopback are in the main table."""

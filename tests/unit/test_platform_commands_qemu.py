@@ -35,11 +35,12 @@ def files(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def started(tmp_path: Path, platform: Any, spec: InstanceSpec = SPEC, answers: Any = lambda argv: None) -> list[str]:
     """QEMU's argv for a guest without links."""
-    host = RecordingHost(answers, programs=["qemu-system-x86_64"])
-    testbed = recording_testbed(host, Path(tempfile.mkdtemp(dir=tmp_path)))
+    host = RecordingHost(answers, programs=["qemu-system-x86_64", "qemu-img"])
+    state = Path(tempfile.mkdtemp(dir=tmp_path))
+    testbed = recording_testbed(host, state)
     with platform.prepare(testbed), platform.start(testbed, spec):
         argv = host.command("qemu-system-x86_64")
-    return argv[argv.index("qemu-system-x86_64") :]
+    return [word.replace(str(state), "STATE") for word in argv[argv.index("qemu-system-x86_64") :]]
 
 
 def after(argv: Sequence[str], option: str) -> list[str]:
@@ -53,7 +54,7 @@ def test_a_guest_in_software(tmp_path: Path) -> None:
     assert after(argv, "-cpu") == ["max"]
     assert (after(argv, "-smp"), after(argv, "-m")) == (["1"], ["512M"])
     assert after(argv, "-kernel") == ["/g/vmlinux"]
-    assert after(argv, "-drive") == ["if=none,id=root,format=raw,file=/g/disk.img,snapshot=on,cache=none"]
+    assert after(argv, "-drive") == ["if=none,id=root,format=qcow2,file=STATE/scratch/0a1b2c/one/disk.qcow2,cache=none"]
     assert "virtio-blk-pci,drive=root" in after(argv, "-device")
     assert "lastro.hostname=probe" in after(argv, "-append")[0]
     assert not after(argv, "-netdev"), "no card without a link"
@@ -99,7 +100,7 @@ def test_a_microvm_has_no_bus_for_emulated_devices(tmp_path: Path, chosen: dict[
     ],
 )
 def test_a_guest_with_a_port_waits_for_its_link(tmp_path: Path, nic: str, tap: Tap, netdev: str, card: str) -> None:
-    host = RecordingHost(programs=["qemu-system-x86_64"])
+    host = RecordingHost(programs=["qemu-system-x86_64", "qemu-img"])
     testbed = recording_testbed(host, tmp_path)
     platform = QemuTcg(nic=nic)
     spec = InstanceSpec("one", "probe", ports=("eth0",))
@@ -126,7 +127,7 @@ def test_a_guest_with_a_port_waits_for_its_link(tmp_path: Path, nic: str, tap: T
 def test_a_guest_finishes_its_packets_where_the_reader_of_its_tap_cannot(
     tmp_path: Path, nic: str, offloads: bool, told: bool
 ) -> None:
-    host = RecordingHost(programs=["qemu-system-x86_64"])
+    host = RecordingHost(programs=["qemu-system-x86_64", "qemu-img"])
     testbed, platform = recording_testbed(host, tmp_path), QemuTcg(nic=nic)
     spec = InstanceSpec("one", "probe", ports=("eth0",))
     with platform.prepare(testbed), platform.start(testbed, spec) as instance:
@@ -152,8 +153,25 @@ def test_a_missing_program_is_named_with_its_package(tmp_path: Path, platform: A
     assert "qemu-system-x86" in str(caught.value.hint)
 
 
+def test_a_guest_writes_into_a_file_of_its_own_over_the_shared_disk(tmp_path: Path) -> None:
+    host = RecordingHost(programs=["qemu-system-x86_64", "qemu-img"])
+    testbed = recording_testbed(host, tmp_path)
+    platform = QemuTcg()
+    with platform.prepare(testbed), platform.start(testbed, SPEC):
+        overlay = ["-q", "-f", "qcow2", "-b", "/g/disk.img", "-F", "raw", f"{testbed.scratch_dir}/one/disk.qcow2"]
+        assert host.command("qemu-img") == ["qemu-img", "create", *overlay]
+
+
+def test_the_tool_that_makes_disks_is_missed_too(tmp_path: Path) -> None:
+    host = RecordingHost(programs=["qemu-system-x86_64"])
+    with pytest.raises(Unavailable, match="qemu-img"), QemuTcg().prepare(recording_testbed(host, tmp_path)):
+        pass
+
+
 def test_a_host_without_kvm_says_so(tmp_path: Path) -> None:
-    host = RecordingHost(lambda argv: answer(code=1) if argv[0] == "test" else None, programs=["qemu-system-x86_64"])
+    host = RecordingHost(
+        lambda argv: answer(code=1) if argv[0] == "test" else None, programs=["qemu-system-x86_64", "qemu-img"]
+    )
     with pytest.raises(Unavailable, match="/dev/kvm") as caught, Kvm().prepare(recording_testbed(host, tmp_path)):
         pass
     assert "firmware" in str(caught.value.hint)

@@ -1,7 +1,7 @@
 """Virtual machines by QEMU: direct kernel boot, the root filesystem as a disk, links as taps.
 
-What QEMU writes over the shared disk goes to a file of its own in the scratch directory, already unlinked, so it goes
-with QEMU. Source: QEMU's invocation manual (qemu-system-x86_64.1)."""
+A guest writes into a qcow2 file of its own over the shared disk. (QEMU's own `snapshot=on` would not do: it ignores
+the cache mode that was asked for.) Source: QEMU's invocation manual, qemu-system-x86_64.1 and qemu-img.1."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from lastro.study.model import Setting
 from lastro.testbed import Testbed
 from lastro.units import parse_size_bytes
 
+_DISK = "disk.qcow2"
 _LEAST_MEMORY_BYTES = 128 << 20
 FIRST_FD = 3  # of open macvtap devices; a plain sh knows descriptors of one digit
 
@@ -120,10 +121,9 @@ class QemuPlatform(Platform):
     @contextmanager
     def prepare(self, testbed: Testbed) -> Iterator[None]:
         """Kernel, initramfs and disk, made once for a root filesystem."""
-        if testbed.host.which("qemu-system-x86_64") is None:
-            raise Unavailable(
-                "this host has no program 'qemu-system-x86_64'", "apt-get install qemu-system-x86 (for x86-64 hosts)"
-            )
+        for program, package in (("qemu-system-x86_64", "qemu-system-x86"), ("qemu-img", "qemu-utils")):
+            if testbed.host.which(program) is None:
+                raise Unavailable(f"this host has no program '{program}'", f"apt-get install {package}")
         self._guest = guest.ensure(testbed.image, testbed.session.ledger.state / "guest", testbed.host)
         yield
 
@@ -141,6 +141,7 @@ class QemuPlatform(Platform):
             for kind, name in (("directory", home), ("directory", scratch), ("cgroup", cgroup)):
                 stack.enter_context(testbed.session.owned(kind, str(name)))
             testbed.host.run(["mkdir", "-p", str(home / "ports"), str(scratch)])
+            testbed.host.run(self._overlay_argv(scratch))
             # Its memory is the machine's size. What QEMU needs for itself is the platform's cost, and not limited.
             testbed.cgroups.make(testbed.host, cgroup, replace(spec.resources, memory_bytes=None))
             instance = QemuInstance(testbed, spec, self, home, cgroup)
@@ -159,7 +160,6 @@ class QemuPlatform(Platform):
         kind = "device" if bare else "pci"
         memory_bytes = spec.resources.memory_bytes or parse_size_bytes(str(self.chosen["memory"]))
         argv = [
-            "env", f"TMPDIR={testbed.scratch_dir / spec.name}",
             "qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
             "-name", spec.name, "-machine", self._machine(bare), "-accel", self.accelerator, "-cpu", self.cpu,
             "-smp", str(self.vcpus(spec)), "-m", f"{memory_bytes >> 20}M",
@@ -167,7 +167,7 @@ class QemuPlatform(Platform):
             "-initrd", str(self._guest.initramfs), "-append", self._command_line(spec, bare),
             "-serial", f"file:{log}", "-device", f"virtio-rng-{kind}",
         ]  # fmt: skip
-        argv += [*self._disk(kind), *_control(home, kind)]
+        argv += [*self._disk(kind, testbed.scratch_dir / spec.name), *_control(home, kind)]
         for number, (tap, mac) in enumerate(cards, start=FIRST_FD):
             how = f"fd={number}" if tap.kind == "macvtap" else f"ifname={tap.link},script=no,downscript=no"
             rom = "" if bare else ",romfile="  # nothing boots from the network
@@ -192,9 +192,13 @@ class QemuPlatform(Platform):
     def _command_line(self, spec: InstanceSpec, bare: bool) -> str:
         return guest.command_line(spec.role, PORTS, "console=ttyS0", "mitigations=off", "net.ifnames=0", "quiet")
 
-    def _disk(self, kind: str) -> list[str]:
-        assert self._guest is not None
-        drive = f"if=none,id=root,format=raw,file={self._guest.disk},snapshot=on,cache={self.chosen['cache']}"
+    def _overlay_argv(self, scratch: Path) -> list[str]:
+        assert self._guest is not None, "the platform is prepared before it starts a guest"
+        below = ["-b", str(self._guest.disk), "-F", "raw"]
+        return ["qemu-img", "create", "-q", "-f", "qcow2", *below, str(scratch / _DISK)]
+
+    def _disk(self, kind: str, scratch: Path) -> list[str]:
+        drive = f"if=none,id=root,format=qcow2,file={scratch / _DISK},cache={self.chosen['cache']}"
         if self.chosen["disk"] == "ahci":
             return ["-drive", drive, "-device", "ide-hd,drive=root,bus=ide.0"]
         return ["-drive", drive, "-device", f"virtio-blk-{kind},drive=root"]
@@ -206,7 +210,7 @@ class QemuPlatform(Platform):
         assert self._guest is not None
         chosen = ", ".join(f"{name} {value}" for name, value in self.chosen.items())
         return {
-            "root filesystem": "ext4 on a raw disk of its own",
+            "root filesystem": "ext4 on a disk of its own (qcow2 over raw)",
             "instance's disk": f"{testbed.scratch_dir.parent}, over {self._guest.disk.parent}",
             "guest kernel": self._guest.kernel.release,
             "machine": chosen,

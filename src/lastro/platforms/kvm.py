@@ -8,11 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from lastro.errors import Unavailable
 from lastro.platforms._qemu import QemuPlatform
+from lastro.platforms.base import Availability
 from lastro.testbed import Testbed
+
+_REMEDY = "use a host on whose /dev/kvm guests boot (bare metal, or nesting that works), or platform qemu-tcg"
 
 
 class Kvm(QemuPlatform):
@@ -32,6 +36,10 @@ class Kvm(QemuPlatform):
             )
         with super().prepare(testbed):
             yield
+
+    def probe(self, testbed: Testbed) -> Availability:
+        found = super().probe(testbed)
+        return found if found or found.remedy else replace(found, remedy=_REMEDY)
 
     def _vhost(self) -> str:
         """The kernel's own back-end for para-virtual cards, where the host has it."""

@@ -7,7 +7,7 @@ import time
 from itertools import pairwise
 
 from lastro.host.cgroups import Resources
-from lastro.testing.subject import MIB, Subject, inside, status
+from lastro.testing.subject import MIB, Subject, inside
 
 SPIN = ["timeout", "3", "sh", "-c", "while :; do :; done"]
 
@@ -55,12 +55,12 @@ class Limits:
         assert 0.1 < used.cpu_s / done.duration_s < 0.28
 
     def test_a_known_load_is_counted(self, subject: Subject) -> None:
-        """One busy loop is about one CPU, and never more than there is of them."""
+        """One busy loop is about one CPU, if others leave it that much, and never more than a machine adds to it."""
         with subject.start() as instance:
             before = instance.usage()
             done = instance.run(SPIN, check=False)
             used = instance.usage().since(before)
-        assert 0.5 < used.cpu_s / done.duration_s < 1.6
+        assert 0.3 < used.cpu_s / done.duration_s < 1.6
         assert used.user_s <= used.cpu_s + 0.05
 
     def test_use_is_counted_and_never_falls(self, subject: Subject) -> None:
@@ -85,11 +85,13 @@ class Limits:
         assert used.write_ops > 0
 
     def test_a_limit_on_one_is_none_on_another(self, subject: Subject) -> None:
-        with subject.start("slow", resources=Resources(cpuset="0")), subject.start("free") as free:
-            allowed = status(free).get("Cpus_allowed_list", "")
-            assert (
-                allowed != "0" or free.run(["nproc"]).text != "1\n" or subject.testbed.host.run(["nproc"]).text == "1\n"
-            )
+        with subject.start("slow", resources=Resources(cpuset="0")) as slow, subject.start("free") as free:
+            for each in (slow, free):
+                each.spawn(["sleep", "86392"])
+            time.sleep(0.2)
+            assert {_allowed(subject, pid) for pid in slow.pids()} == {"0"}
+            everywhere = subject.testbed.host.run(["cat", "/sys/devices/system/cpu/online"]).text.strip()
+            assert everywhere in {_allowed(subject, pid) for pid in free.pids()}
 
 
 def _allowed(subject: Subject, pid: int) -> str:
