@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from lastro.campaign.script import shell_script
 from lastro.errors import PlatformError, Unavailable
 from lastro.host.cgroups import Resources
 from lastro.isolation.seccomp import filter_profile
@@ -185,3 +186,24 @@ def test_without_lxc_the_remedy_is_its_package(tmp_path: Path) -> None:
     found = Lxc().probe(recording_testbed(RecordingHost(), tmp_path))
     assert found.reason == "this host has no program 'lxc-start'"
     assert found.remedy == "apt-get install lxc"
+
+
+def test_on_version_1_the_groups_that_lxc_makes_inherit_cpus(tmp_path: Path) -> None:
+    """Even where the group of the session was made by another platform before."""
+    host = RecordingHost(programs=["lxc-start"])
+    testbed = recording_testbed(host, tmp_path)
+    group = testbed.cgroups.root / "cpuset" / "lastro" / testbed.session.token
+    group.mkdir(parents=True)
+    for place in (group, group.parent, group.parent.parent):
+        (place / "cpuset.cpus").write_text("0-1")
+        (place / "cpuset.mems").write_text("0")
+    (group / "cgroup.clone_children").write_text("0")
+    with Lxc().start(testbed, InstanceSpec("one", "probe")):
+        assert host.files[str(group / "cgroup.clone_children")] == "1"
+
+
+def test_a_script_of_a_trial_makes_them_inherit_too() -> None:
+    path = "/sys/fs/cgroup/cpuset/lastro/0a1b2c/cgroup.clone_children"
+    script = shell_script([{"kind": "write", "path": path, "text": "1"}], "a trial")
+    told = script.index("for d in /sys/fs/cgroup/cpuset/lastro /sys/fs/cgroup/cpuset/lastro/0a1b2c;")
+    assert told < script.index(f"cat > {path}")

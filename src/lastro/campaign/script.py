@@ -69,6 +69,8 @@ class _Writer:
 
     def _write(self, record: dict[str, Any]) -> None:
         path = shlex.quote(record["path"])
+        if record["path"].endswith("/cgroup.clone_children"):  # children inherit what the group itself must have
+            self.lines += _with_cpus([record["path"]])
         self.lines.append(f'mkdir -p "$(dirname {path})"; cat > {path}{_here_document(record["text"])}')
 
     def _rmdir(self, record: dict[str, Any]) -> None:

@@ -51,6 +51,16 @@ def set_own_sysctls(testbed: Testbed, netns: str, sysctls: Mapping[str, str]) ->
         testbed.host.run(["nsenter", f"--net={NETNS_DIR / netns}", "sh", "-e"], stdin="\n".join(lines) + "\n")
 
 
+def let_children_inherit(testbed: Testbed, group: str) -> None:
+    """Make a group in which what liblxc makes gets CPUs: on cgroup version 1 a group has none until it is told.
+
+    liblxc uses this switch too, but for the first group of a path alone. Source: kernel cgroup-v1/cpusets.rst."""
+    testbed.cgroups.make(testbed.host, group)
+    switch = testbed.cgroups.root / "cpuset" / group.strip("/") / "cgroup.clone_children"
+    if switch.exists():
+        testbed.host.write_text(str(switch), "1")
+
+
 def kept_mounts(home: Path, *commands: str, propagation: str = "private") -> str:
     """A script that runs commands in a mount namespace kept as `home`/mnt: it goes with that file, and its mounts too.
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from lastro.errors import CommandFailed, PlatformError, TrialError, Unavailable
 from lastro.host.base import Host, Process
 from lastro.host.ledger import NETNS_DIR
+from lastro.platforms._container import let_children_inherit
 from lastro.testbed import Testbed
 
 IMAGE = POOL = "lastro"
@@ -95,6 +96,8 @@ class PrivateDaemon:
 
     def _spawn(self, program: str) -> None:
         testbed, variable = self._testbed, self._flavour.variable
+        let_children_inherit(testbed, testbed.session.cgroup)
+        let_children_inherit(testbed, self.group)
         testbed.cgroups.make(testbed.host, f"{self.group}/daemon")
         self._process = testbed.host.spawn(
             [

@@ -25,6 +25,7 @@ from lastro.platforms._container import (
     capabilities,
     fresh_root,
     kept_mounts,
+    let_children_inherit,
     set_own_sysctls,
 )
 from lastro.platforms.base import Instance, InstanceSpec, Platform, Security, instance_netns
@@ -71,6 +72,7 @@ class Lxc(Platform):
             ):
                 stack.enter_context(testbed.session.owned(kind, str(name)))
             set_own_sysctls(testbed, netns, spec.sysctls)
+            let_children_inherit(testbed, testbed.session.cgroup)
             self._write_configuration(testbed, spec, netns, cgroup)
             stop = [*_tool(testbed, "lxc-stop", spec.name), "--kill"]
             stack.callback(testbed.host.run, stop, check=False)
