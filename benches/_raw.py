@@ -159,10 +159,11 @@ def qemu(bed: Testbed, ready: Any, name: str, tap: Tap | None = None, netns: str
     home, scratch = bed.run_dir / name, bed.scratch_dir / name
     cards = [(tap, f"52:54:00:00:00:{sum(name.encode()) % 256:02x}")] if tap else []
     argv = shlex.join(ready.argv(bed, InstanceSpec(name, "raw"), home, cards, home / "console.log"))
+    disk = shlex.join(ready.overlay_argv(scratch))
     place = f"ip netns exec {netns or bed.dut}"
     agent = f"python3 -I -S {CLIENT} {home}/ports"
     return Recipe(
-        start=f"mkdir -p {home}/ports {scratch}\n{_in_cgroup(bed, name)} {place} {argv} </dev/null & "
+        start=f"mkdir -p {home}/ports {scratch}\n{disk}\n{_in_cgroup(bed, name)} {place} {argv} </dev/null & "
         f"echo $! > {home}/pid\nuntil [ -S {home}/ports/0.sock ]; do sleep 0.01; done\n{agent} --wait-ready 60",
         inside=f"{agent} --",
         stop=f"while kill $(cat {home}/pid) 2>/dev/null; do sleep 0.01; done\nrm -rf {home} {scratch}",

@@ -83,6 +83,7 @@ def test_limits_are_the_size_of_the_machine_and_of_its_monitors_group(tmp_path: 
 def test_devices_are_as_chosen(tmp_path: Path, chosen: dict[str, str], devices: list[str]) -> None:
     argv = started(tmp_path, QemuTcg(**chosen))
     assert set(devices) <= set(after(argv, "-device"))
+    assert ("tsc_early_khz=" in after(argv, "-append")[0]) is ("machine" in chosen)
 
 
 @pytest.mark.parametrize("chosen", [{"nic": "e1000"}, {"disk": "ahci"}])

@@ -141,7 +141,7 @@ class QemuPlatform(Platform):
             for kind, name in (("directory", home), ("directory", scratch), ("cgroup", cgroup)):
                 stack.enter_context(testbed.session.owned(kind, str(name)))
             testbed.host.run(["mkdir", "-p", str(home / "ports"), str(scratch)])
-            testbed.host.run(self._overlay_argv(scratch))
+            testbed.host.run(self.overlay_argv(scratch))
             # Its memory is the machine's size. What QEMU needs for itself is the platform's cost, and not limited.
             testbed.cgroups.make(testbed.host, cgroup, replace(spec.resources, memory_bytes=None))
             instance = QemuInstance(testbed, spec, self, home, cgroup)
@@ -190,9 +190,13 @@ class QemuPlatform(Platform):
         return "q35,usb=off,smbus=off" + (",sata=off" if self.chosen["disk"] == "virtio" else "")
 
     def _command_line(self, spec: InstanceSpec, bare: bool) -> str:
-        return guest.command_line(spec.role, PORTS, "console=ttyS0", "mitigations=off", "net.ifnames=0", "quiet")
+        words = ["console=ttyS0", "loglevel=4", "tsc=reliable", "mitigations=off"]
+        if bare:  # it has no other clock to find the rate of its cycle counter by
+            words += ["pci=off", f"tsc_early_khz={_tsc_khz()}"]
+        return guest.command_line(spec.role, PORTS, *words)
 
-    def _overlay_argv(self, scratch: Path) -> list[str]:
+    def overlay_argv(self, scratch: Path) -> list[str]:
+        """The command that makes a guest's own disk."""
         assert self._guest is not None, "the platform is prepared before it starts a guest"
         below = ["-b", str(self._guest.disk), "-F", "raw"]
         return ["qemu-img", "create", "-q", "-f", "qcow2", *below, str(scratch / _DISK)]
