@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ..cli.conftest import lastro, no_stragglers
+from ..cli.conftest import finish, no_stragglers, start
 from .test_chain_campaign import attempts_of, chain_text, write
 
 pytestmark = [pytest.mark.root, pytest.mark.slow]
@@ -19,11 +19,14 @@ LEVELS = [
 LEVELS += ["gvisor"] if shutil.which("runsc") else []  # as tools/build-gvisor could
 
 
+_RUN_S = 900  # every platform is probed, and has a trial; five minutes where nothing else goes on
+
+
 @pytest.fixture(scope="module")
 def campaign(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("every")
     text = chain_text(LEVELS, attachment="veth-bridge", function="none", udp_rate="1M")
-    done = lastro("run", write(place, text), "-o", place / "campaign", "--wait")
+    done = finish(start("run", write(place, text), "-o", place / "campaign", "--wait"), _RUN_S)
     assert done.code == 0, done.err
     return place / "campaign"
 
