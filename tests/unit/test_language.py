@@ -1,0 +1,75 @@
+"""Every message of a report has its words in every language, with the same placeholders, and none is left over."""
+
+from __future__ import annotations
+
+import ast
+import re
+import string
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import lastro.report
+from lastro.errors import InputError
+from lastro.report.language import ENGLISH, LANGUAGES, language
+
+FOLDER = Path(lastro.report.__file__).parent
+TEMPLATES = sorted((FOLDER / "templates").glob("*.j2"))
+OTHERS = [code for code in LANGUAGES if code != "en"]
+
+
+def spoken() -> set[str]:
+    """Literal messages given to `say(...)`, or `say.count(n, ...)`, in code and templates; and those marked by `N_`."""
+    found: set[str] = set()
+    for file in FOLDER.rglob("*.py"):
+        found.update(_in_code(ast.parse(file.read_text())))
+    for template in TEMPLATES:
+        text = template.read_text()
+        for quoted in re.findall(r"say\(\s*(\"[^\"]*\"|'[^']*')", text):
+            found.add(quoted[1:-1])
+        for quoted in re.findall(r"say\.count\([^,]+,\s*(\"[^\"]*\"|'[^']*')", text):
+            found.update((quoted[1:-1], quoted[1:-1] + "s"))
+    return found
+
+
+def _in_code(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        function, literals = ast.unparse(node.func), [a.value for a in node.args if isinstance(a, ast.Constant)]
+        texts = [text for text in literals if isinstance(text, str)]
+        if function in ("say", "self.say", "N_"):
+            yield from texts
+        elif function in ("say.count", "self.say.count"):
+            yield from (form for text in texts for form in (text, text + "s"))
+
+
+def placeholders(message: str) -> set[str]:
+    return {name for _, name, _, _ in string.Formatter().parse(message) if name is not None}
+
+
+@pytest.mark.parametrize("code", OTHERS)
+def test_every_message_is_translated_and_no_translation_is_left_over(code: str) -> None:
+    catalogue = language(code).catalogue
+    assert spoken() - set(catalogue) == set(), "messages without a translation"
+    assert set(catalogue) - spoken() == set(), "translations that nothing says"
+
+
+@pytest.mark.parametrize("code", OTHERS)
+def test_placeholders_survive_translation(code: str) -> None:
+    for message, translated in language(code).catalogue.items():
+        assert placeholders(message) == placeholders(translated), message
+
+
+def test_numbers_take_the_marks_of_the_language() -> None:
+    portuguese = language("pt-BR")
+    assert portuguese.number("×0.992 [0.941, 1.046]") == "×0,992 [0,941; 1,046]"
+    assert portuguese.integer(2160) == "2.160"
+    assert ENGLISH.count(1, "trial") == "1 trial"
+    assert ENGLISH.number("1.5") == "1.5"
+
+
+def test_an_unknown_language_is_named() -> None:
+    with pytest.raises(InputError, match="'pt'"):
+        language("pt")
