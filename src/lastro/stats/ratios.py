@@ -37,7 +37,7 @@ class Ratio:
 
 
 @dataclass(frozen=True, slots=True)
-class _Moments:
+class Moments:
     """Means a and b, the variances and covariance of these means, and the degrees of freedom behind them."""
 
     a: float
@@ -63,7 +63,7 @@ def unpaired_ratio(
         return Ratio(a / b, None, "unpaired", n, absent_because=f"n = {min(n)}: an interval needs 2 trials or more")
     var_a, var_b = (sample_covariance(sample, sample) / len(sample) for sample in (values, baseline))
     df = _satterthwaite(var_a, (a / b) ** 2 * var_b, n) if freedom == "satterthwaite" else float(sum(n) - 2)
-    return _fieller(_Moments(a, b, var_a, var_b, 0.0, df), confidence, "unpaired", n)
+    return _fieller(Moments(a, b, var_a, var_b, 0.0, df), confidence, "unpaired", n)
 
 
 def paired_ratio(values: Sequence[float], baseline: Sequence[float], confidence: float) -> Ratio:
@@ -79,7 +79,7 @@ def paired_ratio(values: Sequence[float], baseline: Sequence[float], confidence:
     var_a, var_b, cov = (
         sample_covariance(x, y) / n[0] for x, y in ((values, values), (baseline, baseline), (values, baseline))
     )
-    return _fieller(_Moments(a, b, var_a, var_b, cov, n[0] - 1), confidence, "paired", n)
+    return _fieller(Moments(a, b, var_a, var_b, cov, n[0] - 1), confidence, "paired", n)
 
 
 def ratio_to_baseline(
@@ -107,15 +107,22 @@ def _zero_baseline(pairing: Pairing, n: tuple[int, int]) -> Ratio:
     return Ratio(None, None, pairing, n, unbounded=True, absent_because="the mean of the baseline is zero")
 
 
-def _fieller(m: _Moments, confidence: float, pairing: Pairing, n: tuple[int, int]) -> Ratio:
-    """The roots r of (a - r b)^2 = t^2 (var_a - 2 r cov + r^2 var_b), when they bracket the ratio."""
+def _fieller(m: Moments, confidence: float, pairing: Pairing, n: tuple[int, int]) -> Ratio:
+    interval = fieller_interval(m, confidence)
+    if interval is None:
+        why = "unbounded: the baseline cannot be told from zero"
+        return Ratio(m.a / m.b, None, pairing, n, unbounded=True, absent_because=why)
+    return Ratio(m.a / m.b, interval, pairing, n)
+
+
+def fieller_interval(m: Moments, confidence: float) -> Interval | None:
+    """The roots r of (a - r b)^2 = t^2 (var_a - 2 r cov + r^2 var_b), when they bracket a/b; else None: unbounded."""
     t2 = t_quantile(confidence, m.df) ** 2
     square = m.b**2 - t2 * m.var_b
     if square <= 0:
-        why = "unbounded: the baseline cannot be told from zero"
-        return Ratio(m.a / m.b, None, pairing, n, unbounded=True, absent_because=why)
+        return None
     linear = m.a * m.b - t2 * m.cov
     constant = m.a**2 - t2 * m.var_a
     # Rounding alone can make it negative, when the variances are zero or the pairs exactly proportional.
     root = math.sqrt(max(0.0, linear**2 - square * constant))
-    return Ratio(m.a / m.b, Interval((linear - root) / square, (linear + root) / square, confidence), pairing, n)
+    return Interval((linear - root) / square, (linear + root) / square, confidence)

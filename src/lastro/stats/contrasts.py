@@ -1,0 +1,230 @@
+"""Weighted sums of cell means, and ratios of two of them, with their intervals: the base of every claim.
+
+A cell is what was measured at one treatment: {block: value}. Where the cells share their blocks, a contrast is worked
+out inside each block and only then averaged, so that what a block does to all of its trials cancels. Else the cells are
+independent samples whose variances may differ. Sources: Montgomery, Design and Analysis of Experiments (8th ed.),
+sections 3.5 and 4.1; Welch, Biometrika 34 (1947) 28-35; Satterthwaite, Biometrics Bulletin 2 (1946) 110-114; Fieller,
+J. R. Stat. Soc. B 16 (1954) 175-185."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Hashable, Iterable, Mapping, Sequence, Sized
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from lastro.stats.intervals import Interval, sample_covariance, sample_mean, t_quantile
+from lastro.stats.ratios import Moments, Pairing, fieller_interval
+
+K = TypeVar("K", bound=Hashable)
+
+
+@dataclass(frozen=True, slots=True)
+class Contrast:
+    """A weighted sum of cell means, in the unit of the values, or a ratio of two such sums, dimensionless.
+
+    `p` is of the null hypothesis that the sum (of a ratio: its numerator) is zero. `n` counts blocks when paired, else
+    the values in all cells that have a weight. What is None is explained by `absent_because`."""
+
+    value: float | None
+    interval: Interval | None
+    p: float | None
+    df: float | None
+    n: int
+    pairing: Pairing
+    absent_because: str | None = None
+
+    @property
+    def differs(self) -> bool:
+        """Whether the interval excludes zero."""
+        return self.interval is not None and not self.interval.holds(0.0)
+
+
+def linear(weights: Mapping[K, float], cells: Mapping[K, Mapping[int, float]], confidence: float) -> Contrast:
+    """The sum of weight times mean over the cells: {treated: 1, baseline: -1} is a difference of two means.
+
+    Paired within blocks, with n - 1 degrees of freedom, when at least two blocks, and half of the blocks of each cell,
+    hold every cell with a weight; else unpaired with the degrees of freedom of Welch and Satterthwaite. The same rule
+    as `ratios.ratio_to_baseline`. A cell without values makes the contrast absent, and its reason says so."""
+    keys = _weighted(weights)
+    if missing := _missing(keys, cells):
+        return _absent(missing)
+    blocks = _common_blocks([cells[key] for key in keys])
+    if not blocks:
+        return _unpaired_linear(weights, _samples(keys, cells), confidence)
+    return _paired_linear(_within_blocks(weights, cells, blocks), confidence)
+
+
+def ratio_of_linears(
+    numerator: Mapping[K, float],
+    denominator: Mapping[K, float],
+    cells: Mapping[K, Mapping[int, float]],
+    confidence: float,
+) -> Contrast:
+    """The ratio of two weighted sums of cell means, with Fieller's interval; paired by the rule of `linear`.
+
+    A cell may be in both sums: the covariance that it causes is accounted for. The interval is absent where the
+    denominator cannot be told from zero, since the ratio is then unbounded."""
+    keys = _weighted(numerator, denominator)
+    if missing := _missing(keys, cells):
+        return _absent(missing)
+    blocks = _common_blocks([cells[key] for key in keys])
+    if not blocks:
+        return share(numerator, denominator, _samples(keys, cells), confidence)
+    n = len(blocks)
+    above, below = (_within_blocks(weights, cells, blocks) for weights in (numerator, denominator))
+    var_a, var_b, cov = (sample_covariance(x, y) / n for x, y in ((above, above), (below, below), (above, below)))
+    moments = Moments(sample_mean(above), sample_mean(below), var_a, var_b, cov, n - 1)
+    return _ratio(_paired_linear(above, confidence), moments, confidence)
+
+
+def share(
+    numerator: Mapping[K, float],
+    denominator: Mapping[K, float],
+    cells: Mapping[K, Sequence[float]],
+    confidence: float,
+) -> Contrast:
+    """The ratio of two weighted sums of the means of independent cells, {key: values}, with Fieller's interval.
+
+    Degrees of freedom by Satterthwaite's approximation for numerator - r denominator at the estimated ratio r
+    (Tamhane and Logan, Biometrical Journal 46 (2004) 389-402)."""
+    keys = _weighted(numerator, denominator)
+    if missing := _missing(keys, cells):
+        return _absent(missing)
+    top, bottom = (_unpaired_linear(weights, cells, confidence) for weights in (numerator, denominator))
+    top = replace(top, n=sum(len(cells[key]) for key in keys))
+    a, b = top.value or 0.0, bottom.value or 0.0
+    if b == 0 or min(len(cells[key]) for key in keys) < 2:
+        absent = None if b == 0 else a / b
+        why = _ZERO_DENOMINATOR if b == 0 else _ONE_VALUE
+        return replace(top, value=absent, interval=None, df=None, absent_because=why)
+    variances = {key: sample_covariance(cells[key], cells[key]) / len(cells[key]) for key in keys}
+    w, v = ({key: weights.get(key, 0.0) for key in keys} for weights in (numerator, denominator))
+    var_a, var_b, cov = (
+        math.fsum(x[key] * y[key] * variances[key] for key in keys) for x, y in ((w, w), (v, v), (w, v))
+    )
+    df = _satterthwaite([((w[key] - a / b * v[key]) ** 2 * variances[key], len(cells[key])) for key in keys])
+    return _ratio(top, Moments(a, b, var_a, var_b, cov, df), confidence)
+
+
+def recovered_share(
+    quiet: K, disturbed: K, protected: K, cells: Mapping[K, Mapping[int, float]], confidence: float
+) -> Contrast:
+    """How much of what a disturbance costs a protection gives back: (protected - disturbed) / (quiet - disturbed).
+
+    0 is nothing, 1 is all of it; below 0 the protection made it worse. Absent where the disturbance costs nothing
+    that can be told from zero: there is then nothing to recover.
+
+    Raises: ValueError unless the three are different cells."""
+    if len({quiet, disturbed, protected}) < 3:
+        raise ValueError("a recovered share compares three different cells")
+    return ratio_of_linears({protected: 1.0, disturbed: -1.0}, {quiet: 1.0, disturbed: -1.0}, cells, confidence)
+
+
+def as_ratio(of_logs: Contrast) -> Contrast:
+    """A contrast of means of natural logarithms, of which the weights sum to zero, as a ratio of geometric means."""
+    if of_logs.value is None:
+        return of_logs
+    interval = of_logs.interval
+    if interval is not None:
+        interval = Interval(math.exp(interval.low), math.exp(interval.high), interval.confidence)
+    return replace(of_logs, value=math.exp(of_logs.value), interval=interval)
+
+
+def from_standard_error(
+    value: float, error: float, df: float, confidence: float, n: int, pairing: Pairing = "unpaired"
+) -> Contrast:
+    """A contrast with Student's interval, value ± t times its standard error, and the p of zero.
+
+    Without any spread p is 0, or 1 when the value is zero too."""
+    from scipy.special import stdtr
+
+    half = t_quantile(confidence, df) * error
+    p = 2 * float(stdtr(df, -abs(value) / error)) if error > 0 else float(value == 0)
+    return Contrast(value, Interval(value - half, value + half, confidence), p, df, n, pairing)
+
+
+_ONE_VALUE = "a cell with one value: an interval needs 2 trials or more in each"
+_ZERO_DENOMINATOR = "the difference to compare with is zero"
+_UNBOUNDED = "unbounded: the difference to compare with cannot be told from zero"
+
+
+def _weighted(*sums: Mapping[K, float]) -> list[K]:
+    return list(dict.fromkeys(key for weights in sums for key, weight in weights.items() if weight))
+
+
+def _missing(keys: Sequence[K], cells: Mapping[K, Sized]) -> str | None:
+    empty = [key for key in keys if not cells.get(key)]
+    if not keys:
+        return "no cell has a weight"
+    return "no values of " + "; ".join(map(_spoken, empty)) if empty else None
+
+
+def _spoken(key: object) -> str:
+    return ", ".join(map(str, key)) if isinstance(key, tuple) else str(key)
+
+
+def _absent(why: str) -> Contrast:
+    return Contrast(None, None, None, None, 0, "unpaired", why)
+
+
+def _common_blocks(cells: Sequence[Mapping[int, float]]) -> list[int]:
+    """The blocks to pair within; none when pairing would throw away more than the blocks explain."""
+    common = sorted(set.intersection(*(set(cell) for cell in cells)))
+    return common if len(common) >= 2 and 2 * len(common) >= max(map(len, cells)) else []
+
+
+def _within_blocks(
+    weights: Mapping[K, float], cells: Mapping[K, Mapping[int, float]], blocks: Sequence[int]
+) -> list[float]:
+    return [_sum_of((weight, cells[key][block]) for key, weight in weights.items() if weight) for block in blocks]
+
+
+def _sum_of(terms: Iterable[tuple[float, float]]) -> float:
+    """The sum of the products; zero when what is left of them is rounding alone, as with thirds of equal values."""
+    products = [weight * value for weight, value in terms]
+    total = math.fsum(products)
+    return 0.0 if abs(total) <= 2 * sys.float_info.epsilon * math.fsum(map(abs, products)) else total
+
+
+def _samples(keys: Sequence[K], cells: Mapping[K, Mapping[int, float]]) -> dict[K, list[float]]:
+    return {key: list(cells[key].values()) for key in keys}
+
+
+def _paired_linear(by_block: Sequence[float], confidence: float) -> Contrast:
+    n = len(by_block)
+    error = math.sqrt(sample_covariance(by_block, by_block) / n)
+    return from_standard_error(sample_mean(by_block), error, n - 1, confidence, n, "paired")
+
+
+def _unpaired_linear(weights: Mapping[K, float], cells: Mapping[K, Sequence[float]], confidence: float) -> Contrast:
+    keys = _weighted(weights)
+    n = sum(len(cells[key]) for key in keys)
+    value = _sum_of((weights[key], sample_mean(cells[key])) for key in keys)
+    if min((len(cells[key]) for key in keys), default=0) < 2:
+        return Contrast(value, None, None, None, n, "unpaired", _ONE_VALUE)
+    parts = [
+        (weights[key] ** 2 * sample_covariance(cells[key], cells[key]) / len(cells[key]), len(cells[key]))
+        for key in keys
+    ]
+    error = math.sqrt(math.fsum(part for part, _ in parts))
+    return from_standard_error(value, error, _satterthwaite(parts), confidence, n)
+
+
+def _satterthwaite(parts: Sequence[tuple[float, int]]) -> float:
+    """Degrees of freedom of a sum of variances, each with the number of values behind it."""
+    total = math.fsum(part for part, _ in parts)
+    if total == 0:
+        return float(sum(n - 1 for _, n in parts))
+    # Shares of the total and not the parts themselves, of which the squares may underflow.
+    return 1 / math.fsum((part / total) ** 2 / (n - 1) for part, n in parts)
+
+
+def _ratio(numerator: Contrast, m: Moments, confidence: float) -> Contrast:
+    """Value, interval and df of the ratio; p, n and pairing of its numerator."""
+    if m.b == 0:
+        return replace(numerator, value=None, interval=None, df=None, absent_because=_ZERO_DENOMINATOR)
+    interval = fieller_interval(m, confidence)
+    why = None if interval else _UNBOUNDED
+    return replace(numerator, value=m.a / m.b, interval=interval, df=m.df, absent_because=why)
