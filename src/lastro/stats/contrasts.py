@@ -14,8 +14,9 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from lastro.stats.intervals import Interval, sample_covariance, sample_mean, t_quantile
-from lastro.stats.ratios import Moments, Pairing, fieller_interval
+from lastro.stats.intervals import Interval, sample_covariance, sample_mean, satterthwaite, t_p, t_quantile
+from lastro.stats.pairing import Pairing, blocks_to_pair
+from lastro.stats.ratios import Moments, fieller_interval
 
 K = TypeVar("K", bound=Hashable)
 
@@ -50,7 +51,7 @@ def linear(weights: Mapping[K, float], cells: Mapping[K, Mapping[int, float]], c
     keys = _weighted(weights)
     if missing := _missing(keys, cells):
         return _absent(missing)
-    blocks = _common_blocks([cells[key] for key in keys])
+    blocks = blocks_to_pair([cells[key] for key in keys])
     if not blocks:
         return _unpaired_linear(weights, _samples(keys, cells), confidence)
     return _paired_linear(_within_blocks(weights, cells, blocks), confidence)
@@ -69,7 +70,7 @@ def ratio_of_linears(
     keys = _weighted(numerator, denominator)
     if missing := _missing(keys, cells):
         return _absent(missing)
-    blocks = _common_blocks([cells[key] for key in keys])
+    blocks = blocks_to_pair([cells[key] for key in keys])
     if not blocks:
         return share(numerator, denominator, _samples(keys, cells), confidence)
     n = len(blocks)
@@ -104,7 +105,8 @@ def share(
     var_a, var_b, cov = (
         math.fsum(x[key] * y[key] * variances[key] for key in keys) for x, y in ((w, w), (v, v), (w, v))
     )
-    df = _satterthwaite([((w[key] - a / b * v[key]) ** 2 * variances[key], len(cells[key])) for key in keys])
+    parts = [(w[key] - a / b * v[key]) ** 2 * variances[key] for key in keys]
+    df = satterthwaite(parts, [len(cells[key]) for key in keys])
     return _ratio(top, Moments(a, b, var_a, var_b, cov, df), confidence)
 
 
@@ -138,11 +140,8 @@ def from_standard_error(
     """A contrast with Student's interval, value ± t times its standard error, and the p of zero.
 
     Without any spread p is 0, or 1 when the value is zero too."""
-    from scipy.special import stdtr
-
     half = t_quantile(confidence, df) * error
-    p = 2 * float(stdtr(df, -abs(value) / error)) if error > 0 else float(value == 0)
-    return Contrast(value, Interval(value - half, value + half, confidence), p, df, n, pairing)
+    return Contrast(value, Interval(value - half, value + half, confidence), t_p(value, error, df), df, n, pairing)
 
 
 _ONE_VALUE = "a cell with one value: an interval needs 2 trials or more in each"
@@ -167,12 +166,6 @@ def _spoken(key: object) -> str:
 
 def _absent(why: str) -> Contrast:
     return Contrast(None, None, None, None, 0, "unpaired", why)
-
-
-def _common_blocks(cells: Sequence[Mapping[int, float]]) -> list[int]:
-    """The blocks to pair within; none when pairing would throw away more than the blocks explain."""
-    common = sorted(set.intersection(*(set(cell) for cell in cells)))
-    return common if len(common) >= 2 and 2 * len(common) >= max(map(len, cells)) else []
 
 
 def _within_blocks(
@@ -204,21 +197,9 @@ def _unpaired_linear(weights: Mapping[K, float], cells: Mapping[K, Sequence[floa
     value = _sum_of((weights[key], sample_mean(cells[key])) for key in keys)
     if min((len(cells[key]) for key in keys), default=0) < 2:
         return Contrast(value, None, None, None, n, "unpaired", _ONE_VALUE)
-    parts = [
-        (weights[key] ** 2 * sample_covariance(cells[key], cells[key]) / len(cells[key]), len(cells[key]))
-        for key in keys
-    ]
-    error = math.sqrt(math.fsum(part for part, _ in parts))
-    return from_standard_error(value, error, _satterthwaite(parts), confidence, n)
-
-
-def _satterthwaite(parts: Sequence[tuple[float, int]]) -> float:
-    """Degrees of freedom of a sum of variances, each with the number of values behind it."""
-    total = math.fsum(part for part, _ in parts)
-    if total == 0:
-        return float(sum(n - 1 for _, n in parts))
-    # Shares of the total and not the parts themselves, of which the squares may underflow.
-    return 1 / math.fsum((part / total) ** 2 / (n - 1) for part, n in parts)
+    parts = [weights[key] ** 2 * sample_covariance(cells[key], cells[key]) / len(cells[key]) for key in keys]
+    df = satterthwaite(parts, [len(cells[key]) for key in keys])
+    return from_standard_error(value, math.sqrt(math.fsum(parts)), df, confidence, n)
 
 
 def _ratio(numerator: Contrast, m: Moments, confidence: float) -> Contrast:

@@ -44,6 +44,28 @@ def t_quantile(confidence: float, df: float) -> float:
     return float(stdtrit(df, (1 + confidence) / 2))
 
 
+def t_p(estimate: float, standard_error: float, df: float) -> float:
+    """Two-sided p of an estimate against zero by Student's t.
+
+    Without any spread the test is the interval of no width: 0 for an estimate beside zero, 1 for zero itself."""
+    if standard_error == 0:
+        return 0.0 if estimate else 1.0
+    from scipy.special import stdtr
+
+    return min(1.0, 2 * float(stdtr(df, -abs(estimate) / standard_error)))
+
+
+def satterthwaite(parts: Sequence[float], n: Sequence[int]) -> float:
+    """Degrees of freedom of a sum of independent variances of means, parts[i] from n[i] >= 2 values.
+
+    When every part is zero, those of the pooled variance. Source: Satterthwaite, Biometrics Bulletin 2 (1946) 110."""
+    if not any(parts):
+        return float(sum(n) - len(n))
+    whole = sum(parts)
+    # Shares, not squares of the parts: these would underflow for variances under 1e-154.
+    return 1 / sum((part / whole) ** 2 / (size - 1) for part, size in zip(parts, n, strict=True))
+
+
 def sample_mean(values: Sequence[float]) -> float:
     """The mean, exactly summed.
 

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from lastro.stats.intervals import Interval, sample_covariance, sample_mean, t_quantile
+from lastro.stats.intervals import Interval, sample_covariance, sample_mean, satterthwaite, t_quantile
+from lastro.stats.pairing import Pairing, match_blocks
 
-Pairing = Literal["paired", "unpaired"]
 Freedom = Literal["satterthwaite", "summed"]
 
 
@@ -62,7 +62,7 @@ def unpaired_ratio(
     if min(n) < 2:
         return Ratio(a / b, None, "unpaired", n, absent_because=f"n = {min(n)}: an interval needs 2 trials or more")
     var_a, var_b = (sample_covariance(sample, sample) / len(sample) for sample in (values, baseline))
-    df = _satterthwaite(var_a, (a / b) ** 2 * var_b, n) if freedom == "satterthwaite" else float(sum(n) - 2)
+    df = satterthwaite((var_a, (a / b) ** 2 * var_b), n) if freedom == "satterthwaite" else float(sum(n) - 2)
     return _fieller(Moments(a, b, var_a, var_b, 0.0, df), confidence, "unpaired", n)
 
 
@@ -87,20 +87,12 @@ def ratio_to_baseline(
 ) -> Ratio | None:
     """Ratio of a treatment to its baseline, both as {block: value}; None when either has no value.
 
-    Paired within blocks when at least two blocks, and half of the blocks of either, hold both; else every value is
-    used, unpaired: pairing on few blocks would throw away more than the blocks explain."""
-    if not by_block or not baseline_by_block:
+    Paired within blocks as `pairing.match_blocks` says."""
+    matched = match_blocks(by_block, baseline_by_block)
+    if matched is None:
         return None
-    common = sorted(by_block.keys() & baseline_by_block.keys())
-    if len(common) >= 2 and 2 * len(common) >= max(len(by_block), len(baseline_by_block)):
-        return paired_ratio([by_block[b] for b in common], [baseline_by_block[b] for b in common], confidence)
-    return unpaired_ratio(list(by_block.values()), list(baseline_by_block.values()), confidence)
-
-
-def _satterthwaite(part_a: float, part_b: float, n: tuple[int, int]) -> float:
-    if part_a + part_b == 0:
-        return float(sum(n) - 2)
-    return (part_a + part_b) ** 2 / (part_a**2 / (n[0] - 1) + part_b**2 / (n[1] - 1))
+    ratio = paired_ratio if matched.pairing == "paired" else unpaired_ratio
+    return ratio(matched.values, matched.baseline, confidence)
 
 
 def _zero_baseline(pairing: Pairing, n: tuple[int, int]) -> Ratio:

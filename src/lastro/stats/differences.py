@@ -1,0 +1,89 @@
+"""The difference between a treatment's mean and its baseline's, with Student's or Welch's interval and test.
+
+Sources: Jain, The Art of Computer Systems Performance Analysis (1991), section 13.4; Welch, The generalization of
+'Student's' problem when several different population variances are involved, Biometrika 34 (1947) 28-35."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from lastro.stats.intervals import Interval, sample_covariance, sample_mean, satterthwaite, t_p, t_quantile
+from lastro.stats.pairing import Pairing, match_blocks
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A difference of means, in the unit of the metric: treatment minus baseline.
+
+    `n` counts the values on either side (pairs, when paired); `p` is two-sided, of equal means. `interval`, `df` and
+    `p` are None when there are too few values; `absent_because` then says so."""
+
+    value: float
+    interval: Interval | None
+    pairing: Pairing
+    n: tuple[int, int]
+    df: float | None = None
+    p: float | None = None
+    absent_because: str | None = None
+
+    @property
+    def differs(self) -> bool:
+        """Whether the interval excludes 0, that is, no difference."""
+        return self.interval is not None and not self.interval.holds(0.0)
+
+
+def paired_difference(values: Sequence[float], baseline: Sequence[float], confidence: float) -> Difference:
+    """Mean of the differences within blocks: values[i] and baseline[i] come from one block. n - 1 degrees of freedom.
+
+    Raises: ValueError when the samples are empty or differ in length."""
+    n = (len(values), len(baseline))
+    differences = [a - b for a, b in zip(values, baseline, strict=True)]
+    mean = sample_mean(differences)
+    if n[0] < 2:
+        return _of_one("paired", mean, n)
+    error = math.sqrt(sample_covariance(differences, differences) / n[0])
+    return _student(mean, error, n[0] - 1, confidence, "paired", n)
+
+
+def unpaired_difference(values: Sequence[float], baseline: Sequence[float], confidence: float) -> Difference:
+    """Difference of the means of two independent samples whose variances may differ (Welch).
+
+    Raises: ValueError when a sample is empty."""
+    n = (len(values), len(baseline))
+    difference = sample_mean(values) - sample_mean(baseline)
+    if min(n) < 2:
+        return _of_one("unpaired", difference, n)
+    parts = [sample_covariance(sample, sample) / len(sample) for sample in (values, baseline)]
+    return _student(difference, math.sqrt(sum(parts)), satterthwaite(parts, n), confidence, "unpaired", n)
+
+
+def difference_to_baseline(
+    by_block: Mapping[int, float], baseline_by_block: Mapping[int, float], confidence: float
+) -> Difference | None:
+    """Difference of a treatment to its baseline, both as {block: value}; None when either has no value.
+
+    Paired within blocks as `pairing.match_blocks` says, so always as `ratios.ratio_to_baseline` pairs."""
+    matched = match_blocks(by_block, baseline_by_block)
+    if matched is None:
+        return None
+    difference = paired_difference if matched.pairing == "paired" else unpaired_difference
+    return difference(matched.values, matched.baseline, confidence)
+
+
+def p_to_baseline(by_block: Mapping[int, float], baseline_by_block: Mapping[int, float]) -> float | None:
+    """Two-sided p of a ratio of 1, which is a difference of 0; None when either side has too few values."""
+    difference = difference_to_baseline(by_block, baseline_by_block, 0.95)
+    return difference.p if difference else None
+
+
+def _of_one(pairing: Pairing, value: float, n: tuple[int, int]) -> Difference:
+    return Difference(value, None, pairing, n, absent_because=f"n = {min(n)}: an interval needs 2 trials or more")
+
+
+def _student(
+    value: float, error: float, df: float, confidence: float, pairing: Pairing, n: tuple[int, int]
+) -> Difference:
+    half = t_quantile(confidence, df) * error
+    return Difference(value, Interval(value - half, value + half, confidence), pairing, n, df, t_p(value, error, df))
