@@ -104,7 +104,7 @@ def test_exact_and_approximate_meet_where_one_takes_over(confidence: float, monk
     monkeypatch.setattr(rank_distributions, "EXACT_BOTH", 0)
     monkeypatch.setattr(rank_distributions, "EXACT_PAIRS", 0)
     approximate = [*mann_whitney_order(25, 25, confidence), *signed_rank_order(50, confidence)]
-    assert approximate == pytest.approx(exact, abs=2)
+    assert approximate == pytest.approx(exact, abs=3)
 
 
 @pytest.mark.parametrize(("m", "n"), [(3, 3), (2, 7), (1, 30)])
