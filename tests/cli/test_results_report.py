@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from lastro.cli import main
+from lastro.report.language import LANGUAGES
 
 from ..campaigns import KAGAMI, METRICS, Levels, make_campaign, make_study
 
@@ -113,8 +114,9 @@ class _Tags(html.parser.HTMLParser):
         assert self.open.pop() == tag
 
 
-def test_the_report_is_self_contained(campaign: Path, capsys) -> None:
-    assert main(["report", str(campaign)]) == 0
+@pytest.mark.parametrize("code", LANGUAGES)
+def test_the_report_is_self_contained(campaign: Path, code: str, capsys) -> None:
+    assert main(["report", str(campaign), "--lang", code]) == 0
     page = Path(capsys.readouterr().out.strip())
     assert page == campaign / "report.html"
     text = page.read_text(encoding="utf-8")
@@ -123,6 +125,7 @@ def test_the_report_is_self_contained(campaign: Path, capsys) -> None:
     assert tags.open == [] and tags.outside == []
     assert not tags.names & {"script", "link", "iframe", "img", "object", "embed"}
     assert "<script>alert" not in text and "url(http" not in text
+    assert f'<html lang="{code}">' in text
 
 
 def test_status_says_what_next(campaign: Path, capsys) -> None:

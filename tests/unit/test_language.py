@@ -8,6 +8,8 @@ import string
 from collections.abc import Iterator
 from pathlib import Path
 
+import jinja2
+import jinja2.nodes
 import pytest
 
 import lastro.report
@@ -25,12 +27,28 @@ def spoken() -> set[str]:
     for file in FOLDER.rglob("*.py"):
         found.update(_in_code(ast.parse(file.read_text())))
     for template in TEMPLATES:
-        text = template.read_text()
-        for quoted in re.findall(r"say\(\s*(\"[^\"]*\"|'[^']*')", text):
-            found.add(quoted[1:-1])
-        for quoted in re.findall(r"say\.count\([^,]+,\s*(\"[^\"]*\"|'[^']*')", text):
-            found.update((quoted[1:-1], quoted[1:-1] + "s"))
+        found.update(_in_template(jinja2.Environment().parse(template.read_text())))
     return found
+
+
+def _in_template(tree: jinja2.nodes.Template) -> Iterator[str]:
+    for call in tree.find_all(jinja2.nodes.Call):
+        texts = [a.value for a in call.args if isinstance(a, jinja2.nodes.Const) and isinstance(a.value, str)]
+        match call.node:
+            case jinja2.nodes.Name(name="say"):
+                yield from texts
+            case jinja2.nodes.Getattr(node=jinja2.nodes.Name(name="say"), attr="count"):
+                yield from (form for text in texts for form in (text, text + "s"))
+
+
+def test_a_template_says_nothing_but_by_say() -> None:
+    """Letters between tags that are no call of `say` would stay English in every language."""
+    for template in TEMPLATES:
+        text = re.sub(
+            r"(?s)<style>.*?</style>|{%.*?%}|{{.*?}}|{#.*?#}|<(title|code|pre)\b.*?</\1>", "", template.read_text()
+        )
+        left = set(re.findall(r"[^\W\d_]{2,}", re.sub(r"(?s)<[^>]*>", " ", text)))
+        assert left <= {"Lastro", "UTC", "doctype"}, template.name
 
 
 def _in_code(tree: ast.AST) -> Iterator[str]:

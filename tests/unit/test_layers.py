@@ -36,6 +36,7 @@ PURE = (
     "study",
     "stats",
     "report.model",
+    "report.language",  # reads the catalogues that lie beside it, and nothing else
     "report.ledgers",
     "report.numbers",
     "report.scaling",

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from lastro.report.language import ENGLISH
 from lastro.report.model import Report, Row, build_report
 from lastro.report.numbers import comparison_text, mean_text, ratio_text, verdict
 from lastro.report.words import findings, limitations, summary
@@ -78,17 +79,17 @@ def test_statuses(tmp_path: Path) -> None:
     (gap,) = report.gaps
     assert (gap.where, len(gap.treatments), gap.n_trials) == ("isolation = apparmor", 2, 10)
     assert (gap.reason, gap.remedy) == NO_APPARMOR
-    assert "2 treatments" not in summary(report) and "10 cannot run on this host" in summary(report)
+    assert "2 treatments" not in summary(report, ENGLISH) and "10 cannot run on this host" in summary(report, ENGLISH)
 
 
 def test_an_unfinished_campaign(tmp_path: Path) -> None:
     report = report_of(make_campaign(tmp_path, stop_after=4))
     assert not report.progress.finished
     assert sorted(row.status for row in report.rows) == ["partly"] * 4 + ["pending"] * 2
-    assert any("unfinished" in sentence for sentence in limitations(report))
+    assert any("unfinished" in sentence for sentence in limitations(report, ENGLISH))
     nothing = report_of(make_campaign(tmp_path / "none", stop_after=0))
     assert {row.status for row in nothing.rows} == {"pending"} and nothing.progress.first_utc is None
-    assert findings(nothing) == ()
+    assert findings(nothing, ENGLISH) == ()
 
 
 def test_one_replicate_has_no_interval(tmp_path: Path) -> None:
@@ -97,7 +98,7 @@ def test_one_replicate_has_no_interval(tmp_path: Path) -> None:
     assert cell.summary is not None and cell.summary.interval is None
     assert cell.ratio is not None and cell.ratio.absent_because == "n = 1: an interval needs 2 trials or more"
     assert "no interval" in comparison_text(row_of(report, "native", "cgroups"), cell)
-    assert findings(report) == ()
+    assert findings(report, ENGLISH) == ()
 
 
 def test_a_baseline_that_cannot_run_leaves_no_ratio(tmp_path: Path) -> None:
@@ -125,7 +126,7 @@ def test_generator_limited_marks_what_has_a_ceiling(tmp_path: Path) -> None:
     report = report_of(make_campaign(tmp_path, notes=notes))
     assert [cell.limited for cell in row_of(report, "native", "none").cells] == [5, 0, 0, 0]
     assert report.n_limited == 3
-    assert any("lower bound" in sentence for sentence in limitations(report))
+    assert any("lower bound" in sentence for sentence in limitations(report, ENGLISH))
 
 
 def test_residual_differences(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@ no script, so it can be mailed or archived as it is.
 
   lastro report DIR              writes DIR/report.html
   lastro report DIR -o page.html
+  lastro report DIR --lang pt-BR        in Brazilian Portuguese
   lastro report DIR --figures    also every figure as SVG and PNG, in DIR/figures
 
 Needs no root. An unfinished campaign gives a report of what there is."""
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lastro.cli._common import campaign_argument, open_campaign
+from lastro.report.language import LANGUAGES, language
 
 if TYPE_CHECKING:
     from lastro.report.model import Report
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 def configure(parser: argparse.ArgumentParser) -> None:
     campaign_argument(parser)
     parser.add_argument("-o", "--output", metavar="FILE", type=Path, help="where to write (default: DIR/report.html)")
+    parser.add_argument("--lang", choices=LANGUAGES, default="en", help="the language of the report (default: en)")
     parser.add_argument("--figures", action="store_true", help="also write every figure as SVG and PNG to DIR/figures")
     parser.add_argument(
         "--all-metrics", action="store_true", help="all that was measured, not the study's metrics only"
@@ -38,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
         data = load_campaign(store)
     report = build_report(data, all_metrics=args.all_metrics)
     page = args.output or args.dir / "report.html"
-    write_atomically(page, render_html(report))
+    write_atomically(page, render_html(report, language(args.lang)))
     print(page)
     if args.figures:
         _write_figures(report, args.dir / "figures")

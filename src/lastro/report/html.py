@@ -20,13 +20,13 @@ from markupsafe import Markup
 from lastro import __version__
 from lastro.report import words
 from lastro.report.figures import metric_svg, timeline_svg
-from lastro.report.ledgers import Ledger
+from lastro.report.language import Language
+from lastro.report.ledgers import ALL, Ledger
 from lastro.report.model import Cell, Report, Row
 from lastro.report.numbers import (
     STATUS_WORDS,
     VERDICT_WORDS,
     comparison_text,
-    count,
     direction_text,
     interval_text,
     mean_text,
@@ -34,7 +34,6 @@ from lastro.report.numbers import (
 )
 from lastro.report.scaling import scalings, slope_text
 from lastro.stats.ratios import Ratio
-from lastro.units import human_duration
 
 _NOTHING = Markup()
 MANY = 40  # above so many treatments the leading factors become headings of groups
@@ -43,11 +42,12 @@ _SPARK_REACH = math.log(1.05), math.log(4)  # least and most that a ratio's litt
 
 @dataclass(frozen=True, slots=True)
 class CellView:
-    """A cell of the table as text; `words` instead of numbers where nothing was measured."""
+    """A cell of the table as text; `words` instead of numbers where nothing was measured, `absent` for no interval."""
 
     words: str = ""
     mean: str = ""
     interval: str = ""
+    absent: str = ""
     note: str = ""
     comparison: str = ""
     verdict: str = ""
@@ -75,9 +75,9 @@ class GroupView:
     rows: tuple[RowView, ...]
 
 
-def render_html(report: Report) -> str:
+def render_html(report: Report, say: Language) -> str:
     """The page, as a string. The same report gives the same bytes."""
-    return _environment().get_template("report.html.j2").render(_context(report))
+    return _environment().get_template("report.html.j2").render(_context(report, say))
 
 
 def _environment() -> Environment:
@@ -93,59 +93,61 @@ def _environment() -> Environment:
     return environment
 
 
-def _context(report: Report) -> dict[str, Any]:
+def _context(report: Report, say: Language) -> dict[str, Any]:
     hoisted = max(0, len(report.varying) - 2) if len(report.rows) > MANY else 0
     timeline = timeline_svg(report)
     return {
+        "say": say,
         "report": report,
         "version": __version__,
         "title": report.study.title or report.study.name,
-        "summary": words.summary(report),
-        "findings": words.findings(report),
-        "limitations": words.limitations(report),
-        "limited_explanation": words.LIMITED_EXPLANATION,
-        "tiles": _tiles(report),
+        "summary": words.summary(report, say),
+        "findings": words.findings(report, say),
+        "limitations": words.limitations(report, say),
+        "limited": words.LIMITED,
+        "confidence": words.percent(report.study.design.confidence),
+        "tiles": _tiles(report, say),
         "figures": [
             {
                 "metric": metric,
-                "note": words.metric_note(metric),
+                "note": words.metric_note(metric, say),
                 "svg": inline_svg(metric_svg(report, at), metric.name),
             }
             for at, metric in enumerate(report.metrics)
         ],
-        "timeline": inline_svg(timeline, "time course of the campaign") if timeline else None,
-        "factors": [factor.name for factor in report.varying[hoisted:]] or ["treatment"],
-        "directions": [direction_text(metric) for metric in report.metrics],
-        "groups": list(_groups(report, hoisted)),
+        "timeline": inline_svg(timeline, say("time course of the campaign")) if timeline else None,
+        "factors": [factor.name for factor in report.varying[hoisted:]] or [say("treatment")],
+        "directions": [direction_text(metric, say) for metric in report.metrics],
+        "groups": list(_groups(report, hoisted, say)),
         "scalings": scalings(report),
         "slope_text": slope_text,
-        "commands": _commands(report),
-        "count": count,
-        "duration": human_duration,
-        "when": words.when,
+        "commands": _commands(report, say),
+        "all_trials": ALL,
+        "baseline": ", ".join(f"{name} = {level}" for name, level in report.study.design.baseline.items()),
+        "waiting": report.progress.counts.get("pending", 0) + report.progress.counts.get("running", 0),
         "is_mapping": lambda value: isinstance(value, Mapping),
         "is_list": lambda value: isinstance(value, list | tuple),
     }
 
 
-def _tiles(report: Report) -> list[tuple[int, str, str]]:
+def _tiles(report: Report, say: Language) -> list[tuple[str, str, str]]:
     """(number, words, CSS class) for the band under the title."""
     counts = report.progress.counts
     waiting = counts.get("pending", 0) + counts.get("running", 0)
     tiles = [
-        (len(report.rows), "treatments", ""),
-        (counts.get("valid", 0), "valid trials", "valid"),
-        (counts.get("invalid", 0), "invalid trials", "invalid"),
-        (counts.get("unavailable", 0), "trials unavailable here", "unavailable"),
+        (len(report.rows), say("treatments"), ""),
+        (counts.get("valid", 0), say("valid trials"), "valid"),
+        (counts.get("invalid", 0), say("invalid trials"), "invalid"),
+        (counts.get("unavailable", 0), say("trials unavailable here"), "unavailable"),
     ]
-    tiles += [(waiting, "trials not run yet", "pending")] if waiting else []
-    return [(number, words, kind if number else "") for number, words, kind in tiles]
+    tiles += [(waiting, say("trials not run yet"), "pending")] if waiting else []
+    return [(say.integer(number), words, kind if number else "") for number, words, kind in tiles]
 
 
 # The table
 
 
-def _groups(report: Report, hoisted: int) -> Iterator[GroupView]:
+def _groups(report: Report, hoisted: int, say: Language) -> Iterator[GroupView]:
     names = [factor.name for factor in report.varying]
     marks = {t.index: str(number) for number, gap in enumerate(report.gaps, 1) for t in gap.treatments}
     reaches = [_reach(report, index) for index in range(len(report.metrics))]
@@ -154,35 +156,37 @@ def _groups(report: Report, hoisted: int) -> Iterator[GroupView]:
         return " · ".join(str(row.treatment.levels[name]) for name in names[:hoisted])
 
     for text, rows in itertools.groupby(report.rows, key=heading):
-        views = tuple(_row_view(row, names[hoisted:], marks.get(row.treatment.index, ""), reaches) for row in rows)
+        views = tuple(_row_view(row, names[hoisted:], marks.get(row.treatment.index, ""), reaches, say) for row in rows)
         absent = ""
         if text and all(view.row.status == "unavailable" for view in views):
-            absent = f"all {len(views)} treatments unavailable here"
+            absent = say("all {n} treatments unavailable here", n=len(views))
         yield GroupView(text, absent, views)
 
 
-def _row_view(row: Row, names: Sequence[str], mark: str, reaches: Sequence[float]) -> RowView:
+def _row_view(row: Row, names: Sequence[str], mark: str, reaches: Sequence[float], say: Language) -> RowView:
     total = sum(row.trials.values())
-    levels = tuple(str(row.treatment.levels[name]) for name in names) or (row.treatment.label or "the only treatment",)
-    n = str(row.n_valid) if row.n_valid == total else f"{row.n_valid} of {total}"
-    cells = tuple(_cell_view(row, cell, reach) for cell, reach in zip(row.cells, reaches, strict=True))
-    return RowView(row, levels, n, STATUS_WORDS[row.status], mark, cells)
+    levels = tuple(str(row.treatment.levels[name]) for name in names) or (
+        row.treatment.label or say("the only treatment"),
+    )
+    n = str(row.n_valid) if row.n_valid == total else say("{n} of {all}", n=row.n_valid, all=total)
+    cells = tuple(_cell_view(row, cell, reach, say) for cell, reach in zip(row.cells, reaches, strict=True))
+    return RowView(row, levels, n, say(STATUS_WORDS[row.status]), mark, cells)
 
 
-def _cell_view(row: Row, cell: Cell, reach: float) -> CellView:
+def _cell_view(row: Row, cell: Cell, reach: float, say: Language) -> CellView:
     if cell.summary is None:
-        return CellView(words="not measured")
+        return CellView(words=say("not measured"))
     said = verdict(cell.metric, cell.ratio)
-    explanation = VERDICT_WORDS[said]
+    explanation = say(VERDICT_WORDS[said])
     if cell.ratio is not None:
-        n = cell.ratio.n[0] if cell.ratio.pairing == "paired" else f"{cell.ratio.n[0]} and {cell.ratio.n[1]}"
-        how = f"{'paired within blocks' if cell.ratio.pairing == 'paired' else 'unpaired'}, n = {n}"
-        explanation = "; ".join(part for part in (explanation, cell.ratio.absent_because or "", how) if part)
+        parts = (explanation, words.reason(cell.ratio, say), words.pairing(cell.ratio, say))
+        explanation = "; ".join(part for part in parts if part)
     return CellView(
-        mean=mean_text(cell.summary),
-        interval=interval_text(cell.summary),
+        mean=mean_text(cell.summary, say),
+        interval="" if cell.summary.interval is None else interval_text(cell.summary, say),
         note=f"n = {cell.summary.n}" if cell.missing else "",
-        comparison=comparison_text(row, cell),
+        absent=interval_text(cell.summary, say) if cell.summary.interval is None else "",
+        comparison=comparison_text(row, cell, say),
         verdict=said,
         explanation=explanation,
         spark=_spark(cell.ratio, reach),
@@ -234,15 +238,15 @@ def inline_svg(document: str, label: str) -> Markup:
     return head + Markup(start.strip() + body[body.index(">") :])
 
 
-def _commands(report: Report) -> list[tuple[str, str]]:
+def _commands(report: Report, say: Language) -> list[tuple[str, str]]:
     """(what for, command line) to repeat the campaign or look into it."""
     here = shlex.quote(report.directory)
     study = shlex.quote(f"{report.directory}/study.toml")
     profile = f" --profile {shlex.quote(report.study.profile)}" if report.study.profile else ""
     first = report.timeline[0].trial if report.timeline else 1
     return [
-        ("What this host can run of it", f"lastro plan {study}{profile}"),
-        ("The whole campaign again, in the same order", f"sudo lastro run {study}{profile} -o again"),
-        ("One trial by hand, as a shell script", f"lastro show {here} {first} --commands"),
-        ("Every value, for R or pandas", f"lastro results {here} --csv values.csv"),
+        (say("What this host can run of it"), f"lastro plan {study}{profile}"),
+        (say("The whole campaign again, in the same order"), f"sudo lastro run {study}{profile} -o again"),
+        (say("One trial by hand, as a shell script"), f"lastro show {here} {first} --commands"),
+        (say("Every value, for R or pandas"), f"lastro results {here} --csv values.csv"),
     ]

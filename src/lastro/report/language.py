@@ -42,12 +42,12 @@ class Language:
         return f"{n:,}".replace(",", self.thousands)
 
     def number(self, text: str) -> str:
-        """A number, or text around numbers that we wrote ourselves, with this language's decimal mark.
+        """A number, or text around numbers that we wrote ourselves, with this language's marks.
 
         Between two decimals that a comma would run together, ', ' becomes '; ': '[0.9, 1.1]' is '[0,9; 1,1]'."""
         if self.decimal == ".":
             return text
-        return text.replace(", ", "; ").replace(".", self.decimal)
+        return text.replace(", ", "; ").translate({ord("."): self.decimal, ord(","): self.thousands})
 
 
 ENGLISH = Language("en")

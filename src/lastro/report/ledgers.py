@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from lastro.report.language import N_
 from lastro.study.design import Treatment
 from lastro.study.model import Study
 from lastro.units import human_bytes, human_duration, significant
@@ -17,7 +18,7 @@ from lastro.units import human_bytes, human_duration, significant
 if TYPE_CHECKING:
     from lastro.results.store import Attempt
 
-ALL = "all trials"
+ALL = N_("all trials")
 _ABSENT = "—"
 
 

@@ -1,10 +1,13 @@
-"""How means, intervals and ratios are written, the same in the table of the terminal and on the page."""
+"""How means, intervals and ratios are written, the same in the table of the terminal and on the page.
+
+The terminal speaks English; whoever writes a report gives the language."""
 
 from __future__ import annotations
 
 import math
 from typing import Literal
 
+from lastro.report.language import ENGLISH, N_, Language
 from lastro.report.model import Cell, Row
 from lastro.results.samples import Metric
 from lastro.stats.intervals import Summary
@@ -15,20 +18,21 @@ MINUS = "−"
 Verdict = Literal["better", "worse", "higher", "lower", "same", ""]
 
 STATUS_WORDS = {
-    "measured": "measured",
-    "partly": "partly measured",
-    "invalid": "every attempt invalid",
-    "unavailable": "unavailable here",
-    "pending": "not run yet",
+    "measured": N_("measured"),
+    "partly": N_("partly measured"),
+    "invalid": N_("every attempt invalid"),
+    "unavailable": N_("unavailable here"),
+    "pending": N_("not run yet"),
 }
 VERDICT_WORDS: dict[Verdict, str] = {
-    "better": "better than the baseline",
-    "worse": "worse than the baseline",
-    "higher": "higher than the baseline",
-    "lower": "lower than the baseline",
-    "same": "not distinguishable from the baseline",
+    "better": N_("better than the baseline"),
+    "worse": N_("worse than the baseline"),
+    "higher": N_("higher than the baseline"),
+    "lower": N_("lower than the baseline"),
+    "same": N_("not distinguishable from the baseline"),
     "": "",
 }
+DIRECTIONS = {"higher": N_("higher is better"), "lower": N_("lower is better"), "neither": ""}
 VERDICT_MARKS: dict[Verdict, str] = {"better": "▲", "worse": "▼", "higher": "↑", "lower": "↓", "same": "≈", "": ""}
 
 
@@ -38,8 +42,12 @@ def fixed(value: float, decimals: int) -> str:
     return MINUS + text[1:] if text.startswith("-") else text
 
 
-def mean_text(summary: Summary) -> str:
+def mean_text(summary: Summary, say: Language = ENGLISH) -> str:
     """'20735 ± 937', the half width with two significant digits; the mean alone where there is no interval."""
+    return say.number(_mean(summary))
+
+
+def _mean(summary: Summary) -> str:
     if summary.interval is None or summary.interval.half_width == 0:
         alone = significant(summary.mean, 5).replace("-", MINUS)
         return alone if summary.interval is None else f"{alone} ± 0"
@@ -51,22 +59,24 @@ def mean_text(summary: Summary) -> str:
     return f"{fixed(summary.mean, decimals)} ± {fixed(half, decimals)}"
 
 
-def interval_text(summary: Summary) -> str:
+def interval_text(summary: Summary, say: Language = ENGLISH) -> str:
     """'[19798, 21672]', or why there is none."""
     if summary.interval is None:
-        return f"no interval (n = {summary.n})"
-    return f"[{significant(summary.interval.low, 5)}, {significant(summary.interval.high, 5)}]".replace("-", MINUS)
+        return say("no interval (n = {n})", n=summary.n)
+    text = f"[{significant(summary.interval.low, 5)}, {significant(summary.interval.high, 5)}]"
+    return say.number(text.replace("-", MINUS))
 
 
-def ratio_text(ratio: Ratio) -> str:
+def ratio_text(ratio: Ratio, say: Language = ENGLISH) -> str:
     """'×0.992 [0.941, 1.046]', or the ratio with the reason why it has no interval."""
     if ratio.value is None:
-        return "no ratio"
+        return say("no ratio")
     if ratio.interval is None:
-        return f"×{significant(ratio.value, 3)} {'unbounded' if ratio.unbounded else 'no interval'}".replace("-", MINUS)
+        alone = say.number(f"×{significant(ratio.value, 3)}".replace("-", MINUS))
+        return f"{alone} {say('unbounded') if ratio.unbounded else say('no interval')}"
     decimals = _ratio_decimals(ratio.interval.half_width, ratio.value)
     low, high = (fixed(end, decimals) for end in (ratio.interval.low, ratio.interval.high))
-    return f"×{fixed(ratio.value, decimals)} [{low}, {high}]"
+    return say.number(f"×{fixed(ratio.value, decimals)} [{low}, {high}]")
 
 
 def _ratio_decimals(half_width: float, value: float) -> int:
@@ -86,13 +96,13 @@ def verdict(metric: Metric, ratio: Ratio | None) -> Verdict:
     return "better" if (ratio.value > 1) == (metric.better == "higher") else "worse"
 
 
-def comparison_text(row: Row, cell: Cell) -> str:
+def comparison_text(row: Row, cell: Cell, say: Language = ENGLISH) -> str:
     """The second line of a cell: the ratio, 'baseline', or why there is no ratio; empty without a baseline at all."""
     if row.is_baseline:
-        return "baseline"
+        return say("baseline")
     if cell.ratio is not None:
-        return f"{VERDICT_MARKS[verdict(cell.metric, cell.ratio)]} {ratio_text(cell.ratio)}".strip()
-    return "no baseline value" if row.baseline is not None and cell.summary is not None else ""
+        return f"{VERDICT_MARKS[verdict(cell.metric, cell.ratio)]} {ratio_text(cell.ratio, say)}".strip()
+    return say("no baseline value") if row.baseline is not None and cell.summary is not None else ""
 
 
 def metric_heading(metric: Metric) -> str:
@@ -100,8 +110,8 @@ def metric_heading(metric: Metric) -> str:
     return f"{metric.name} ({metric.unit})" if metric.unit else metric.name
 
 
-def direction_text(metric: Metric) -> str:
-    return "" if metric.better == "neither" else f"{metric.better} is better"
+def direction_text(metric: Metric, say: Language = ENGLISH) -> str:
+    return say(DIRECTIONS[metric.better])
 
 
 def count(n: int, noun: str, plural: str | None = None) -> str:

@@ -7,12 +7,17 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 
+from lastro.report.language import ENGLISH, N_, Language
 from lastro.report.model import Report, Row
 from lastro.report.numbers import mean_text
 from lastro.stats.intervals import Summary
 from lastro.stats.scaling import Line, fit_line
 
 LEAST_LEVELS = 3  # through two, every line fits
+_EXPLANATION = N_(
+    "What 1 more of {factor} adds: the slope of the least-squares line through the valid trials, ± half its interval. "
+    "≈ marks an interval that holds 0. A line says nothing beyond the levels measured."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +36,8 @@ class Scaling:
     others: tuple[str, ...]
     rows: tuple[ScalingRow, ...]
 
-    @property
-    def explanation(self) -> str:
-        return (
-            f"What 1 more of {self.factor} adds: the slope of the least-squares line through the valid trials, "
-            "± half its interval. ≈ marks an interval that holds 0. A line says nothing beyond the levels measured."
-        )
+    def explanation(self, say: Language = ENGLISH) -> str:
+        return say(_EXPLANATION, factor=self.factor)
 
 
 def scalings(report: Report) -> tuple[Scaling, ...]:
@@ -73,9 +74,9 @@ def _line(rows: list[Row], factor: str, metric: int, confidence: float) -> Line 
     return fit_line([x for x, _ in points], [y for _, y in points], confidence)
 
 
-def slope_text(line: Line | None) -> str:
+def slope_text(line: Line | None, say: Language = ENGLISH) -> str:
     """'1.23 ± 0.11', with '≈' before it where the interval holds 0."""
     if line is None:
         return "—"
-    text = mean_text(Summary(line.n, line.slope, None, line.slope_interval))
+    text = mean_text(Summary(line.n, line.slope, None, line.slope_interval), say)
     return text if line.grows else f"≈ {text}"

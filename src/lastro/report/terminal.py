@@ -209,7 +209,7 @@ def _scaling(report: Report, scaling: Scaling, width: int) -> list[Text]:
         for at, (text, _) in enumerate(labels):
             lines += [Text(text)] if apart else []
             lines.append(_join([_line(column.blocks[at], 0) for column in columns], columns))
-    return [*lines, *_wrapped(scaling.explanation, width)]
+    return [*lines, *_wrapped(scaling.explanation(), width)]
 
 
 def _slope_column(report: Report, scaling: Scaling, index: int) -> _Column:

@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from lastro.report.language import N_, Language
 from lastro.report.model import Report
-from lastro.report.numbers import count, ratio_text, verdict
+from lastro.report.numbers import Verdict, direction_text, ratio_text, verdict
 from lastro.results.samples import Metric
+from lastro.stats.ratios import Ratio
 from lastro.units import human_bytes, human_duration
 
 _HOST_KEYS = (
@@ -19,55 +21,88 @@ _HOST_KEYS = (
 )
 
 
-def summary(report: Report) -> str:
+def summary(report: Report, say: Language) -> str:
     """One paragraph: what was compared, how many trials count, where and when."""
     study, progress = report.study, report.progress
     factors = " × ".join(f"{factor.name} ({len(factor.levels)})" for factor in report.varying)
-    compared = f"{count(len(report.rows), 'treatment')}{f': {factors}' if factors else ''}"
-    blocks = f"in {count(study.design.replicates, 'randomised block')}"
-    sentences = [f"This campaign ran the scenario “{study.scenario}” to compare {compared}, {blocks}.", _tally(report)]
-    if where := host_line(report.provenance):
-        sentences.append(f"Host: {where}.")
+    compared = say.count(len(report.rows), "treatment") + (f": {factors}" if factors else "")
+    blocks = say.count(study.design.replicates, "randomised block")
+    sentences = [
+        say(
+            "This campaign ran the scenario “{scenario}” to compare {compared}, in {blocks}.",
+            scenario=study.scenario,
+            compared=compared,
+            blocks=blocks,
+        ),
+        _tally(report, say),
+    ]
+    if where := host_line(report.provenance, say):
+        sentences.append(say("Host: {host}.", host=where))
     if progress.first_utc and progress.last_utc:
         first, last = when(progress.first_utc), when(progress.last_utc)
-        span = f"on {first}" if first == last else f"from {first} to {last}"
-        sentences.append(f"Measured {span} UTC, {human_duration(progress.measured_s)} of trials.")
+        span = say("on {when}", when=first) if first == last else say("from {first} to {last}", first=first, last=last)
+        spent = human_duration(progress.measured_s)
+        sentences.append(say("Measured {span} UTC, {duration} of trials.", span=span, duration=spent))
     return " ".join(sentences)
 
 
-def _tally(report: Report) -> str:
+def _tally(report: Report, say: Language) -> str:
     progress = report.progress
-    text = f"Of {count(progress.n_trials, 'trial')}, {progress.counts.get('valid', 0):,} yielded a valid result"
     waiting = progress.counts.get("pending", 0) + progress.counts.get("running", 0)
-    others = [
-        f"{progress.counts[state]:,} {words}"
-        for state, words in (("invalid", "stayed invalid"), ("unavailable", "cannot run on this host"))
-        if progress.counts.get(state)
-    ] + ([f"{waiting:,} have not run yet"] if waiting else [])
-    repeats = f"; {count(progress.n_invalid_attempts, 'attempt')} judged invalid and set aside"
-    return text + "".join(f", {item}" for item in others) + (repeats if progress.n_invalid_attempts else "") + "."
+    parts = [(progress.counts.get("valid", 0), N_("{n} yielded a valid result"))] + [
+        (number, words)
+        for number, words in (
+            (progress.counts.get("invalid", 0), N_("{n} stayed invalid")),
+            (progress.counts.get("unavailable", 0), N_("{n} cannot run on this host")),
+            (waiting, N_("{n} have not run yet")),
+        )
+        if number
+    ]
+    trials = say.count(progress.n_trials, "trial")
+    text = say("Of {trials}, {parts}", trials=trials, parts=", ".join(say(w, n=say.integer(n)) for n, w in parts))
+    if progress.n_invalid_attempts:
+        attempts = say.count(progress.n_invalid_attempts, "attempt")
+        text += "; " + say("{attempts} judged invalid and set aside", attempts=attempts)
+    return text + "."
 
 
-def findings(report: Report) -> tuple[str, ...]:
+_TALLY_WORDS: dict[Verdict, str] = {
+    "worse": N_("{n} worse"),
+    "better": N_("{n} better"),
+    "lower": N_("{n} lower"),
+    "higher": N_("{n} higher"),
+    "same": N_("{n} not distinguishable"),
+}
+
+
+def findings(report: Report, say: Language) -> tuple[str, ...]:
     """A sentence for each metric: how many treatments differ from their baseline, and the widest difference."""
-    return tuple(sentence for index in range(len(report.metrics)) if (sentence := _finding(report, index)))
+    return tuple(sentence for index in range(len(report.metrics)) if (sentence := _finding(report, index, say)))
 
 
-def _finding(report: Report, index: int) -> str:
+def _finding(report: Report, index: int, say: Language) -> str:
     metric = report.metrics[index]
     cells = [(row, row.cells[index]) for row in report.rows]
     judged = [(row, cell.ratio, verdict(metric, cell.ratio)) for row, cell in cells if verdict(metric, cell.ratio)]
     if not judged:
         return ""
     tally = Counter(word for _, _, word in judged)
-    parts = [f"{tally[word]} {word}" for word in ("worse", "better", "lower", "higher") if tally[word]]
-    parts += [f"{tally['same']} not distinguishable"] if tally["same"] else []
-    text = f"{metric.name}: of {count(len(judged), 'treatment')} set against the baseline, {', '.join(parts)}"
+    text = say(
+        "{metric}: of {treatments} set against the baseline, {parts}.",
+        metric=metric.name,
+        treatments=say.count(len(judged), "treatment"),
+        parts=", ".join(say(words, n=tally[word]) for word, words in _TALLY_WORDS.items() if tally[word]),
+    )
     differing = [(row, ratio) for row, ratio, word in judged if word != "same" and ratio is not None]
     if not differing:
-        return text + "."
+        return text
     row, ratio = max(differing, key=lambda pair: _distance(pair[1].value))
-    return f"{text}. The widest difference is {ratio_text(ratio)}, for {row.treatment.label}."
+    widest = say(
+        "The widest difference is {ratio}, for {treatment}.",
+        ratio=ratio_text(ratio, say),
+        treatment=row.treatment.label,
+    )
+    return f"{text} {widest}"
 
 
 def _distance(ratio: float | None) -> float:
@@ -77,48 +112,83 @@ def _distance(ratio: float | None) -> float:
     return max(ratio, 1 / ratio)
 
 
-def limitations(report: Report) -> tuple[str, ...]:
+def limitations(report: Report, say: Language) -> tuple[str, ...]:
     """What a reader must keep in mind, from the design and from what befell this campaign."""
     design, progress = report.study.design, report.progress
     said = [
-        "One host, one campaign: the figures hold for this hardware, kernel and day. Repeat on yours before deciding.",
-        f"Intervals are {design.confidence:.0%} confidence intervals; the unit is the trial. Each comparison stands "
-        f"alone, without correction for their number. Of 100 comparisons without any true difference, about "
-        f"{round((1 - design.confidence) * 100)} would still exclude 1.",
+        say(
+            "One host, one campaign: the figures hold for this hardware, kernel and day. Repeat on yours before "
+            "deciding."
+        ),
+        say(
+            "Intervals are {confidence} confidence intervals; the unit is the trial. Each comparison stands alone, "
+            "without correction for their number. Of 100 comparisons without any true difference, about {n} would "
+            "still exclude 1.",
+            confidence=percent(design.confidence),
+            n=round((1 - design.confidence) * 100),
+        ),
     ]
     if not progress.finished:
-        said.append("The campaign is unfinished: what is shown may change when the remaining trials have run.")
+        said.append(say("The campaign is unfinished: what is shown may change when the remaining trials have run."))
     if progress.counts.get("valid", 0) == 0:
-        said.append("No trial is valid, so nothing can be concluded.")
+        said.append(say("No trial is valid, so nothing can be concluded."))
     if design.replicates == 1:
-        said.append("There is one replicate only, so nothing is known of the spread: no interval, no comparison.")
+        said.append(say("There is one replicate only, so nothing is known of the spread: no interval, no comparison."))
     elif design.replicates < 5:
-        said.append(f"With {design.replicates} replicates the intervals are wide; small differences cannot be seen.")
+        said.append(
+            say("With {n} replicates the intervals are wide; small differences cannot be seen.", n=design.replicates)
+        )
     if not design.baseline:
-        said.append("The study names no baseline, so there are no ratios.")
+        said.append(say("The study names no baseline, so there are no ratios."))
     if report.gaps:
-        said.append("Unavailable levels leave holes in the design: effects can be read only across what was measured.")
+        said.append(
+            say("Unavailable levels leave holes in the design: effects can be read only across what was measured.")
+        )
     if report.n_limited:
-        said.append(LIMITED_EXPLANATION)
+        said.append(f"{say('generator-limited')}: {say(LIMITED)}")
     if progress.n_invalid_attempts:
         said.append(
-            "Invalid attempts enter no mean. Were they invalid because of what they measured, means are biased."
+            say("Invalid attempts enter no mean. Were they invalid because of what they measured, means are biased.")
         )
     return tuple(said)
 
 
-LIMITED_EXPLANATION = (
-    "generator-limited: the load generator, not the function, was the bottleneck (as much went through with function "
-    "“none” on that attachment), so that throughput is a lower bound of what the function can carry."
+LIMITED = N_(
+    "the load generator, not the function, was the bottleneck (as much went through with function “none” on that "
+    "attachment), so that throughput is a lower bound of what the function can carry."
 )
+LIMITED_EXPLANATION = f"generator-limited: {LIMITED}"  # as the terminal says it
 
 
-def host_line(provenance: Mapping[str, Any]) -> str:
+def reason(ratio: Ratio, say: Language) -> str:
+    """Why the ratio has no interval; empty when it has one."""
+    if ratio.unbounded:
+        return say("the mean of the baseline is zero") if ratio.value is None else say(_UNBOUNDED)
+    return "" if ratio.interval is not None else say("an interval needs 2 trials or more")
+
+
+_UNBOUNDED = N_("unbounded: the baseline cannot be told from zero")
+
+
+def pairing(ratio: Ratio, say: Language) -> str:
+    """'paired within blocks, n = 5'."""
+    if ratio.pairing == "paired":
+        return say("paired within blocks, n = {n}", n=ratio.n[0])
+    return say("unpaired, n = {n} and {m}", n=ratio.n[0], m=ratio.n[1])
+
+
+def percent(share: float) -> str:
+    """'95%'."""
+    return f"{share:.0%}"
+
+
+def host_line(provenance: Mapping[str, Any], say: Language) -> str:
     """'edge-7, AMD EPYC 7B13, 2 CPUs, 23.5 GiB, Linux 6.1.0', as far as the provenance tells."""
     name, model, kernel = (_find(provenance, keys) for keys in _HOST_KEYS)
     cpus = _find(provenance, ("cpus", "n_cpus", "logical_cpus", "online_cpus"))
     memory = _find(provenance, ("memory_bytes", "total_bytes", "memory_total_bytes"))
-    parts = [name, model, f"{cpus} CPUs" if cpus else "", human_bytes(memory) if _is_count(memory) else "", kernel]
+    size = say.number(human_bytes(memory)) if _is_count(memory) else ""
+    parts = [name, model, say("{n} CPUs", n=cpus) if cpus else "", size, kernel]
     return ", ".join(str(part) for part in parts if part)
 
 
@@ -146,7 +216,12 @@ def when(utc: str) -> str:
         return utc
 
 
-def metric_note(metric: Metric) -> str:
+def metric_note(metric: Metric, say: Language) -> str:
     """'TCP throughput; higher is better'."""
-    parts = [metric.summary, "" if metric.better == "neither" else f"{metric.better} is better"]
-    return "; ".join(part for part in parts if part)
+    return "; ".join(part for part in (metric.summary, direction_text(metric, say)) if part)
+
+
+# Words that the store and the log write, said by variable
+STATES = (N_("pending"), N_("running"), N_("valid"), N_("invalid"), N_("unavailable"))
+EVENTS = (N_("started"), N_("resumed"), N_("finished"), N_("interrupted"), N_("stopped"))
+MORE_EVENTS = (N_("not calibrated"), N_("changed host"))
