@@ -20,6 +20,7 @@ import pytest
 
 from lastro import cli, errors, registry, validity
 from lastro.anomalies import cpu, disk, io, memory
+from lastro.cli import compare
 from lastro.instruments import iperf3_udp
 from lastro.results.store import MAX_ATTEMPTS
 from lastro.scenarios import chain, exposure, lifecycle
@@ -71,7 +72,7 @@ def test_every_command_line_is_one_that_lastro_takes(page: Path) -> None:
         assert words[0] in COMMANDS | {"COMMAND"}, words
         if len(words) == 1 or words[0] == "COMMAND":  # the name of a command in a sentence
             continue
-        module = importlib.import_module(f"lastro.cli.{words[0]}")
+        module = importlib.import_module(f"lastro.cli.{cli.module_name(words[0])}")
         parser = argparse.ArgumentParser(allow_abbrev=False)
         module.configure(parser)
         try:
@@ -91,13 +92,13 @@ def test_the_readme_lists_every_command_part_exit_code_and_paper(page: Path) -> 
     from lastro import papers
 
     text = page.read_text(encoding="utf-8")
-    rows = re.findall(r"^\| `lastro (\w+)` \|", text, re.MULTILINE)
+    rows = re.findall(r"^\| `lastro ([\w-]+)` \|", text, re.MULTILINE)
     assert rows == [name for group in cli.COMMANDS.values() for name in group]
     for kind in registry.KINDS:
         for info in own_parts(kind):
             assert f"`{info.name}`" in text, (kind, info.name)
     codes = {int(code) for code in re.findall(r"^\| (\d+) \|", text, re.MULTILINE)}
-    assert codes == {0, 130, 143} | {error.exit_code for error in all_errors(errors.LastroError)}
+    assert codes == {0, compare.REGRESSION, 130, 143} | {error.exit_code for error in all_errors(errors.LastroError)}
     assert all(f"`paper:{name}`" in text for name in papers.names())
 
 

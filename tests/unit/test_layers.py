@@ -35,6 +35,9 @@ RANKS = {package: rank for rank, packages in enumerate(LAYERS) for package in pa
 PURE = (
     "study",
     "stats",
+    "report.compare",
+    "report.compare_text",
+    "report.compare_document",
     "report.model",
     "report.language",  # reads the catalogues that lie beside it, and nothing else
     "report.ledgers",

@@ -24,6 +24,7 @@ COMMANDS = {
         "show": "everything known of one trial; --commands: a shell script that repeats it by hand",
         "results": "table of results; --json, --csv, --parquet",
         "report": "write the self-contained HTML report",
+        "compare": "the same study on two hosts or two days; --fail-over 5%: a gate for CI",
     },
     "host": {
         "doctor": "what this host can do, proven by doing (root)",
@@ -65,16 +66,22 @@ def _help() -> str:
         "What virtualization costs a network function, and what isolation saves.",
         "",
     ]
+    width = max(len(name) for commands in COMMANDS.values() for name in commands)
     for group, commands in COMMANDS.items():
         lines.append(f"{group}:")
-        lines += [f"  {name:<9} {summary}" for name, summary in commands.items()]
+        lines += [f"  {name:<{width}} {summary}" for name, summary in commands.items()]
     lines += [
         "",
         "`lastro COMMAND --help` tells the options of a command. Only those marked (root) need root.",
-        "Exit codes: 0 done; 1 unexpected; 2 bad input; 3 this host cannot; 5 campaign database; 6 host busy;",
-        "130 interrupted by Ctrl-C, 143 by SIGTERM, both after a clean end.",
+        "Exit codes: 0 done; 1 unexpected; 2 bad input; 3 this host cannot; 4 a regression was found;",
+        "5 campaign database; 6 host busy; 130 interrupted by Ctrl-C, 143 by SIGTERM, both after a clean end.",
     ]
     return "\n".join(lines)
+
+
+def module_name(command: str) -> str:
+    """The module of a command, whose name may have hyphens."""
+    return command.replace("-", "_")
 
 
 def _run_command(name: str, rest: list[str]) -> int:
@@ -106,7 +113,7 @@ def _run_command(name: str, rest: list[str]) -> int:
 def _parse_and_run(name: str, rest: list[str]) -> int:
     import argparse
 
-    module = importlib.import_module(f"lastro.cli.{name}")
+    module = importlib.import_module(f"lastro.cli.{module_name(name)}")
     summary = next(group[name] for group in COMMANDS.values() if name in group)
     parser = argparse.ArgumentParser(
         prog=f"lastro {name}", description=summary, epilog=module.__doc__, allow_abbrev=False

@@ -1,0 +1,105 @@
+"""Treatments are matched by their levels. Each metric of each gives the ratio B / A with its interval, and the p of no
+difference, raw and corrected by Holm for all that was compared. Blocks of two campaigns are not pairs.
+
+  lastro compare BEFORE AFTER                        the table, worst first
+  lastro compare BEFORE AFTER --fail-over 5%         exit code 4 when something is worse by more than 5 %
+  lastro compare BEFORE AFTER --fail-over 5% --junit gate.xml --metric throughput
+
+The gate: a treatment's metric has regressed when a one-sided test rejects "worse by 5 % or less" after Holm's
+correction for all that the gate judges. So when nothing is truly worse by more than the margin, the gate fails at most
+once in twenty runs (1 - confidence), however many treatments and metrics there are. It knows the spread between trials
+and nothing of what else changes between two days: see docs/howto-gate-in-ci.md.
+
+Needs no root."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import re
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lastro.cli._common import open_campaign
+from lastro.errors import InputError
+
+if TYPE_CHECKING:
+    from lastro.report.compare import Comparison
+    from lastro.report.model import Report
+
+REGRESSION = 4
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("a", type=Path, metavar="DIR_A", help="the campaign to compare with: before, the other host")
+    parser.add_argument("b", type=Path, metavar="DIR_B", help="the campaign to judge: after, this host")
+    parser.add_argument("--metric", action="append", metavar="NAME", help="only this metric; may be given again")
+    parser.add_argument(
+        "--fail-over", metavar="MARGIN", help="exit with 4 when a metric is worse by more: 5%% or 0.05, below 1"
+    )
+    parser.add_argument(
+        "--fail-lost", action="store_true", help="exit with 4 too when A measured something and B could not"
+    )
+    parser.add_argument("--confidence", type=float, metavar="C", help="of intervals and gate (default: A's study's)")
+    parser.add_argument("--junit", type=Path, metavar="FILE", help="write the outcome as JUnit XML, for CI systems")
+    parser.add_argument("--format", choices=("text", "md"), default="text", help="md: Markdown; default: text")
+    parser.add_argument("--json", action="store_true", help="print one JSON document instead of the table")
+
+
+def run(args: argparse.Namespace) -> int:
+    from lastro.report.compare import compare
+
+    margin = _margin(args.fail_over)
+    if args.confidence is not None and not 0.5 <= args.confidence < 1:
+        raise InputError(f"--confidence {args.confidence:g} is not from 0.5 up to 1", "0.95 is usual")
+    if args.a.resolve() == args.b.resolve():
+        raise InputError(f"{args.a} and {args.b} are the same campaign", "give two campaigns of one study")
+    reports = [_report(directory, everything=bool(args.metric)) for directory in (args.a, args.b)]
+    found = compare(*reports, metrics=args.metric or (), margin=margin, confidence=args.confidence)
+    if args.junit:
+        _write_junit(args.junit, found, fail_lost=args.fail_lost)
+    _print(args, found)
+    if margin is not None and not found.n_judged:
+        raise InputError("the gate had nothing to judge", "`lastro compare` without --fail-over says why")
+    return REGRESSION if found.regressions or (args.fail_lost and found.lost) else 0
+
+
+def _margin(text: str | None) -> float | None:
+    if text is None:
+        return None
+    match = re.fullmatch(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(%?)\s*", text)
+    value = float(match[1]) / (100 if match[2] else 1) if match else math.nan
+    if not 0 <= value < 1:
+        raise InputError(f"--fail-over {text} is no margin below 1", "write it as 5% or as 0.05")
+    return value
+
+
+def _report(directory: Path, *, everything: bool) -> Report:
+    from lastro.report.model import build_report
+    from lastro.results.read import load_campaign
+
+    with open_campaign(directory) as store:
+        data = load_campaign(store)
+    return build_report(data, all_metrics=everything)
+
+
+def _write_junit(file: Path, found: Comparison, *, fail_lost: bool) -> None:
+    from lastro.report.compare_document import junit
+    from lastro.results.export import write_atomically
+
+    write_atomically(file, junit(found, fail_lost=fail_lost))
+    print(f"wrote {file}", file=sys.stderr)
+
+
+def _print(args: argparse.Namespace, found: Comparison) -> None:
+    from lastro.report.compare_document import document_text
+    from lastro.report.compare_text import markdown, terminal_lines
+
+    if args.json:
+        print(document_text(found))
+    elif args.format == "md":
+        print(markdown(found), end="")
+    else:
+        print("\n".join(terminal_lines(found, max(60, shutil.get_terminal_size((100, 24)).columns))))

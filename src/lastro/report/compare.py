@@ -1,0 +1,312 @@
+"""Two campaigns of one study, treatment by treatment: on two hosts, on two days, before and after a change.
+
+Per treatment and metric, the ratio of the means B / A with Fieller's interval, and the p of no difference (Welch),
+corrected by Holm over every cell that could be compared. Blocks of two campaigns are not pairs, so nothing is paired.
+With a margin, also the gate of `stats.margins`: a one-sided test of worse by more than the margin, corrected for all
+cells that it judges. Pure: two reports in, frozen data out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from lastro.errors import InputError, did_you_mean
+from lastro.report.model import Cell, Report, Row
+from lastro.report.numbers import STATUS_WORDS
+from lastro.results.samples import Metric
+from lastro.stats.adjust import holm
+from lastro.stats.margins import Candidate, Judged, RatioTest, gate, ratio_test
+from lastro.stats.ratios import Ratio, unpaired_ratio
+from lastro.study.model import Level, Study
+
+Verdict = Literal["worse", "better", "higher", "lower", "same", ""]
+_WORST_FIRST: tuple[Verdict, ...] = ("worse", "higher", "lower", "same", "better", "")
+
+Levels = tuple[tuple[str, Level], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One treatment and metric of both campaigns; values in the metric's unit, one for each valid trial.
+
+    `not_compared` says why there is no test. `judged` is the gate's; without a gate, or where no direction of the
+    metric is better, there is none. `lost`: A has values and B, which has the same treatment, has none."""
+
+    metric: Metric
+    levels: Levels
+    a: tuple[float, ...]
+    b: tuple[float, ...]
+    ratio: Ratio | None
+    test: RatioTest | None
+    not_compared: str | None
+    p_adjusted: float | None = None
+    judged: Judged | None = None
+    lost: bool = False
+    alpha: float = 0.05
+
+    @property
+    def label(self) -> str:
+        return " · ".join(str(level) for _, level in self.levels) or "the treatment"
+
+    @property
+    def regressed(self) -> bool:
+        return self.judged is not None and self.judged.regressed
+
+    @property
+    def verdict(self) -> Verdict:
+        """By the corrected p; empty where nothing was tested."""
+        if self.p_adjusted is None or self.ratio is None or self.ratio.value is None:
+            return ""
+        if self.p_adjusted > self.alpha:
+            return "same"
+        if self.metric.better == "neither":
+            return "higher" if self.ratio.value > 1 else "lower"
+        return "better" if (self.ratio.value > 1) == (self.metric.better == "higher") else "worse"
+
+    @property
+    def loss(self) -> float:
+        """How much worse B is, as a logarithm; its size alone where no direction is better."""
+        value = self.ratio.value if self.ratio is not None else None
+        if value is None or value <= 0:
+            return -math.inf if value is None else math.inf
+        change = math.log(value)
+        return {"lower": change, "higher": -change, "neither": abs(change)}[self.metric.better]
+
+
+@dataclass(frozen=True, slots=True)
+class OneSided:
+    """Treatments that only one of the campaigns has, and the levels that make it so."""
+
+    only_in: Literal["A", "B"]
+    levels: tuple[Levels, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """`cells` come worst first, those that could not be compared last. `differences` are (what, in A, in B)."""
+
+    a: str
+    b: str
+    study: Study
+    metrics: tuple[Metric, ...]
+    cells: tuple[Compared, ...]
+    one_sided: tuple[OneSided, ...]
+    differences: tuple[tuple[str, str, str], ...]
+    notes: tuple[str, ...]
+    confidence: float
+    margin: float | None
+
+    @property
+    def alpha(self) -> float:
+        return round(1 - self.confidence, 12)
+
+    @property
+    def n_tests(self) -> int:
+        return sum(cell.p_adjusted is not None for cell in self.cells)
+
+    @property
+    def n_judged(self) -> int:
+        return sum(cell.judged is not None for cell in self.cells)
+
+    @property
+    def regressions(self) -> tuple[Compared, ...]:
+        return tuple(cell for cell in self.cells if cell.regressed)
+
+    @property
+    def lost(self) -> tuple[Compared, ...]:
+        return tuple(cell for cell in self.cells if cell.lost)
+
+
+def compare(
+    a: Report,
+    b: Report,
+    *,
+    metrics: Sequence[str] = (),
+    margin: float | None = None,
+    confidence: float | None = None,
+) -> Comparison:
+    """B against A; `metrics` by name (default: the study's own), `confidence` as A's study says unless given.
+
+    Raises: InputError when the two are not campaigns of one study, or a metric is not known."""
+    _check_same_study(a.study, b.study)
+    chosen = _metrics(a, b, metrics)
+    confidence = a.study.design.confidence if confidence is None else confidence
+    alpha = round(1 - confidence, 12)
+    rows_a, rows_b = ({_levels(row, a.study): row for row in report.rows} for report in (a, b))
+    cells = [
+        _compared(metric, levels, _cell(rows_a[levels], metric), _cell(rows_b[levels], metric), confidence)
+        for metric in chosen
+        for levels in rows_a
+        if levels in rows_b
+    ]
+    cells = _corrected(cells, alpha)
+    if margin is not None:
+        cells = _gated(cells, margin, alpha)
+    return Comparison(
+        a=a.directory,
+        b=b.directory,
+        study=a.study,
+        metrics=chosen,
+        cells=tuple(sorted(cells, key=_badness)),
+        one_sided=(*_one_sided("A", a.study, rows_a, rows_b), *_one_sided("B", b.study, rows_b, rows_a)),
+        differences=tuple(_differences(a, b)),
+        notes=tuple(_notes(a, b)),
+        confidence=confidence,
+        margin=margin,
+    )
+
+
+# Is it one study?
+
+
+def _check_same_study(a: Study, b: Study) -> None:
+    hint = "compare takes two campaigns of the same study: same scenario, same factors, same metrics"
+    if a.scenario != b.scenario:
+        raise InputError(f"A is of scenario {a.scenario}, B of {b.scenario}: they cannot be compared", hint)
+    names_a, names_b = ({factor.name for factor in study.factors} for study in (a, b))
+    if names_a != names_b:
+        only = [f"{side} alone has {', '.join(sorted(more))}" for side, more in
+                (("A", names_a - names_b), ("B", names_b - names_a)) if more]  # fmt: skip
+        raise InputError(f"the two studies have other factors: {'; '.join(only)}", hint)
+
+
+def _metrics(a: Report, b: Report, names: Sequence[str]) -> tuple[Metric, ...]:
+    known_a, known_b = ({metric.name: metric for metric in report.metrics} for report in (a, b))
+    own = [metric.name for metric in a.study.metrics if metric.name in {m.name for m in b.study.metrics}]
+    for name in names:
+        if name not in known_a or name not in known_b:
+            raise InputError(f"not both campaigns have a metric '{name}'", did_you_mean(name, known_a.keys() & known_b))
+    chosen = list(dict.fromkeys(names)) or own
+    if not chosen:
+        raise InputError(
+            "the two studies have no metric in common",
+            f"A has {', '.join(known_a) or 'none'}; B has {', '.join(known_b) or 'none'}",
+        )
+    for name in chosen:
+        first, second = known_a[name], known_b[name]
+        if (first.unit, first.better) != (second.unit, second.better):
+            raise InputError(
+                f"metric {name} is not the same in both: {first.unit}, {first.better} is better in A; "
+                f"{second.unit}, {second.better} in B",
+                "run the study anew with this Lastro on both",
+            )
+    return tuple(known_a[name] for name in chosen)
+
+
+# Cells
+
+
+def _levels(row: Row, study: Study) -> Levels:
+    """The levels in the order of A's factors, whatever the order in B's file."""
+    return tuple((factor.name, row.treatment.levels[factor.name]) for factor in study.factors)
+
+
+def _cell(row: Row, metric: Metric) -> tuple[Row, Cell]:
+    return row, next(cell for cell in row.cells if cell.metric.name == metric.name)
+
+
+def _compared(metric: Metric, levels: Levels, a: tuple[Row, Cell], b: tuple[Row, Cell], confidence: float) -> Compared:
+    values_a, values_b = (tuple(point.value for point in cell.points) for _, cell in (a, b))
+    absent = [f"{side}: {_why_none(row)}" for side, (row, cell) in (("A", a), ("B", b)) if not cell.points]
+    ratio = None if absent else unpaired_ratio(values_b, values_a, confidence)
+    test = None
+    if not absent:
+        try:
+            test = ratio_test(values_b, values_a, 1.0, "either")
+        except ValueError as error:
+            absent = [str(error).replace("the baseline", "A")]
+    lost = bool(values_a) and not values_b
+    return Compared(metric, levels, values_a, values_b, ratio, test, "; ".join(absent) or None, lost=lost)
+
+
+def _why_none(row: Row) -> str:
+    if row.status == "unavailable" and row.reason:
+        return f"unavailable: {row.reason}"
+    return "not measured" if row.n_valid else STATUS_WORDS[row.status]
+
+
+def _corrected(cells: Sequence[Compared], alpha: float) -> list[Compared]:
+    adjusted = holm([None if cell.test is None else cell.test.p for cell in cells])
+    return [replace(cell, p_adjusted=p, alpha=alpha) for cell, p in zip(cells, adjusted, strict=True)]
+
+
+def _gated(cells: Sequence[Compared], margin: float, alpha: float) -> list[Compared]:
+    candidates = {
+        at: Candidate(cell.b, cell.a, cell.metric.better)
+        for at, cell in enumerate(cells)
+        if cell.test is not None and cell.metric.better != "neither"
+    }
+    judged = dict(zip(candidates, gate(list(candidates.values()), margin, alpha), strict=True))
+    return [replace(cell, judged=judged.get(at)) for at, cell in enumerate(cells)]
+
+
+def _badness(cell: Compared) -> tuple[bool, int, float]:
+    return (not cell.regressed, _WORST_FIRST.index(cell.verdict), -cell.loss)
+
+
+def _one_sided(
+    side: Literal["A", "B"], study: Study, here: Mapping[Levels, Row], there: Mapping[Levels, Row]
+) -> Iterable[OneSided]:
+    """Treatments without a twin, grouped by the levels that the other campaign does not have."""
+    other = "B" if side == "A" else "A"
+    known = [{levels[at][1] for levels in there} for at in range(len(study.factors))]
+    groups: dict[str, list[Levels]] = {}
+    for levels in here:
+        if levels not in there:
+            foreign = [f"{name} = {level}" for at, (name, level) in enumerate(levels) if level not in known[at]]
+            groups.setdefault(", ".join(foreign), []).append(levels)
+    for lacking, found in groups.items():
+        reason = f"{other} has no {lacking}" if lacking else f"{other}'s study excludes this combination"
+        yield OneSided(side, tuple(found), reason)
+
+
+# What stands above the table
+
+_PROVENANCE = (
+    ("host", ("host", "hostname")),
+    ("kernel", ("host", "kernel")),
+    ("CPU model", ("host", "cpu_model")),
+    ("CPUs", ("host", "cpus")),
+    ("root filesystem", ("root_filesystem", "sha256")),
+    ("Lastro", ("lastro", "version")),
+)
+
+
+def _differences(a: Report, b: Report) -> Iterable[tuple[str, str, str]]:
+    """What differs between the campaigns besides what was measured."""
+    for name, keys in _PROVENANCE:
+        was, is_ = (_at(report.provenance, keys) for report in (a, b))
+        if was != is_:
+            yield name, was[:40], is_[:40]
+    if a.study.profile != b.study.profile:
+        yield "profile", a.study.profile or "none", b.study.profile or "none"
+    for name in {**a.study.settings, **b.study.settings}:
+        was, is_ = (str(report.study.settings.get(name, "not set")) for report in (a, b))
+        if was != is_:
+            yield name, was, is_
+    if a.study.design.replicates != b.study.design.replicates:
+        yield "replicates", str(a.study.design.replicates), str(b.study.design.replicates)
+
+
+def _at(data: Mapping[str, Any], keys: tuple[str, ...]) -> str:
+    value: Any = data
+    for key in keys:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return "not recorded" if value is None else str(value)
+
+
+def _notes(a: Report, b: Report) -> Iterable[str]:
+    for side, report in (("A", a), ("B", b)):
+        counts = report.progress.counts
+        if not report.progress.finished:
+            left = counts.get("pending", 0) + counts.get("running", 0)
+            yield f"{side} is unfinished: {left:,} of {report.progress.n_trials:,} trials have not run"
+        if report.n_limited:
+            yield f"{side}: in {report.n_limited} treatments the generator was the bottleneck in some trial"
+    own_a, own_b = ({metric.name for metric in report.study.metrics} for report in (a, b))
+    for side, alone in (("A", own_a - own_b), ("B", own_b - own_a)):
+        if alone:
+            yield f"metrics of {side}'s study alone: {', '.join(sorted(alone))}"

@@ -1,0 +1,158 @@
+"""A comparison of two campaigns for programs: one JSON document, and JUnit XML for CI systems.
+
+    format       "lastro-compare/1"
+    a, b         the campaigns' directories
+    study        name and title, of A
+    confidence   of the intervals; 1 - confidence is the family-wise error rate of verdicts and gate
+    differences  [{what, a, b}]: provenance and settings that differ
+    notes        [text]
+    only_in      [{side, treatments [{factor: level}], reason}]
+    tests        how many tests the correction of p counts
+    cells        [{metric, unit, better, levels {factor: level}, a, b, ratio, p, p_adjusted, verdict, not_compared,
+                 gate}], worst first
+                 a, b {n, mean, values}; ratio {value, interval {low, high}, absent_because}
+                 gate {limit, p, p_adjusted, regressed}, null where the gate does not judge
+    gate         {margin, tests, regressions, lost}, null without --fail-over
+
+What does not exist is null, never absent and never NaN.
+
+JUnit: a testsuite for each metric, a testcase for each treatment. Only the gate makes failures."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+from xml.etree import ElementTree
+
+from lastro.report.compare import Compared, Comparison
+from lastro.report.compare_text import p_text
+from lastro.report.numbers import ratio_text
+from lastro.stats.intervals import sample_mean
+
+FORMAT = "lastro-compare/1"
+# What XML 1.0 cannot hold, not even escaped (W3C, Extensible Markup Language 1.0, production 2).
+_NO_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def document_text(comparison: Comparison) -> str:
+    return json.dumps(document(comparison), indent=2, ensure_ascii=False, allow_nan=False)
+
+
+def document(comparison: Comparison) -> dict[str, Any]:
+    """The comparison as plain JSON-able data, with the keys of this module's docstring."""
+    gate = {
+        "margin": comparison.margin,
+        "tests": comparison.n_judged,
+        "regressions": len(comparison.regressions),
+        "lost": len(comparison.lost),
+    }
+    return {
+        "format": FORMAT,
+        "a": comparison.a,
+        "b": comparison.b,
+        "study": {"name": comparison.study.name, "title": comparison.study.title},
+        "confidence": comparison.confidence,
+        "differences": [{"what": what, "a": a, "b": b} for what, a, b in comparison.differences],
+        "notes": list(comparison.notes),
+        "only_in": [
+            {"side": side.only_in, "treatments": [dict(levels) for levels in side.levels], "reason": side.reason}
+            for side in comparison.one_sided
+        ],
+        "tests": comparison.n_tests,
+        "cells": [_cell(cell) for cell in comparison.cells],
+        "gate": gate if comparison.margin is not None else None,
+    }
+
+
+def _cell(cell: Compared) -> dict[str, Any]:
+    return {
+        "metric": cell.metric.name,
+        "unit": cell.metric.unit,
+        "better": cell.metric.better,
+        "levels": dict(cell.levels),
+        "a": _side(cell.a),
+        "b": _side(cell.b),
+        "ratio": _ratio(cell),
+        "p": cell.test.p if cell.test else None,
+        "p_adjusted": cell.p_adjusted,
+        "verdict": cell.verdict or None,
+        "not_compared": cell.not_compared,
+        "gate": None
+        if cell.judged is None
+        else {
+            "limit": cell.judged.test.limit,
+            "p": cell.judged.test.p,
+            "p_adjusted": cell.judged.p_adjusted,
+            "regressed": cell.judged.regressed,
+        },
+    }
+
+
+def _side(values: tuple[float, ...]) -> dict[str, Any]:
+    return {"n": len(values), "mean": sample_mean(values) if values else None, "values": list(values)}
+
+
+def _ratio(cell: Compared) -> dict[str, Any] | None:
+    if cell.ratio is None:
+        return None
+    interval = cell.ratio.interval
+    return {
+        "value": cell.ratio.value,
+        "interval": None if interval is None else {"low": interval.low, "high": interval.high},
+        "absent_because": cell.ratio.absent_because,
+    }
+
+
+def junit(comparison: Comparison, *, fail_lost: bool = False) -> bytes:
+    """UTF-8 XML that CI systems read. With `fail_lost`, what A measured and B did not is a failure too."""
+    root = ElementTree.Element("testsuites", name=_xml(f"lastro compare {comparison.study.name}"))
+    for metric in comparison.metrics:
+        cells = [cell for cell in comparison.cells if cell.metric.name == metric.name]
+        suite = ElementTree.SubElement(root, "testsuite", name=_xml(metric.name), errors="0", time="0")
+        for cell in cells:
+            case = ElementTree.SubElement(
+                suite, "testcase", name=_xml(cell.label), classname=_xml(f"{comparison.study.name}.{metric.name}"),
+                time="0",
+            )  # fmt: skip
+            _judge(case, cell, comparison, fail_lost)
+        _count(suite)
+    _count(root)
+    ElementTree.indent(root)
+    text = ElementTree.tostring(root, encoding="unicode")
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'.encode()
+
+
+def _judge(case: ElementTree.Element, cell: Compared, comparison: Comparison, fail_lost: bool) -> None:
+    if cell.regressed or (fail_lost and cell.lost):
+        message = _figures(cell) if cell.regressed else f"B has no value: {cell.not_compared}"
+        kind = "regression" if cell.regressed else "lost"
+        failure = ElementTree.SubElement(case, "failure", message=_xml(message), type=kind)
+        failure.text = _xml(f"A {comparison.a}: {list(cell.a)}\nB {comparison.b}: {list(cell.b)}")
+    elif cell.not_compared:
+        ElementTree.SubElement(case, "skipped", message=_xml(cell.not_compared))
+    elif comparison.margin is not None and cell.judged is None:
+        ElementTree.SubElement(case, "skipped", message="neither higher nor lower is better: the gate cannot judge it")
+    elif cell.test is not None:
+        ElementTree.SubElement(case, "system-out").text = _xml(_figures(cell))
+
+
+def _figures(cell: Compared) -> str:
+    ratio = ratio_text(cell.ratio) if cell.ratio is not None else "no ratio"
+    means = f"{sample_mean(cell.a):.5g} to {sample_mean(cell.b):.5g} {cell.metric.unit}".rstrip()
+    n = f"n = {len(cell.a)} and {len(cell.b)}"
+    text = f"{cell.metric.name} of {cell.label}: {ratio}, {means}, {n}, p {p_text(cell.test.p if cell.test else None)}"
+    if cell.judged is None:
+        return f"{text}, corrected {p_text(cell.p_adjusted)}"
+    beyond = f"{'above' if cell.judged.test.side == 'above' else 'below'} ×{cell.judged.test.limit:g}"
+    return f"{text}; {beyond}: p {p_text(cell.judged.test.p)}, corrected {p_text(cell.judged.p_adjusted)}"
+
+
+def _count(element: ElementTree.Element) -> None:
+    element.set("tests", str(len(element.findall(".//testcase"))))
+    element.set("failures", str(len(element.findall(".//failure"))))
+    element.set("skipped", str(len(element.findall(".//skipped"))))
+
+
+def _xml(text: str) -> str:
+    return _NO_XML.sub("\ufffd", text)

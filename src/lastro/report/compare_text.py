@@ -1,0 +1,140 @@
+"""A comparison of two campaigns as plain lines for a terminal, and as Markdown."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+
+from lastro.report.compare import Compared, Comparison
+from lastro.report.numbers import VERDICT_MARKS, count, ratio_text
+from lastro.units import significant
+
+_HEADS = ("metric", "treatment", "A", "B", "unit", "B / A", "p", "p (Holm)", "")
+
+
+def terminal_lines(comparison: Comparison, width: int) -> list[str]:
+    """Everything, worst first. Where a row would not fit, metric and treatment stand on a line of their own."""
+    rows = [_row(cell) for cell in comparison.cells if cell.test is not None]
+    lines = [comparison.study.title or comparison.study.name]
+    for paragraph in _above(comparison):
+        lines += _wrapped(paragraph, width)
+    lines += ["", *_table(rows, width), ""] if rows else [""]
+    for paragraph in _below(comparison):
+        lines += _wrapped(paragraph, width)
+    return lines
+
+
+def markdown(comparison: Comparison) -> str:
+    """The same for a pull request or a wiki."""
+    lines = [f"# {_escaped(comparison.study.title or comparison.study.name)}", ""]
+    lines += [f"- {_escaped(paragraph)}" for paragraph in _above(comparison)]
+    rows = [_row(cell) for cell in comparison.cells if cell.test is not None]
+    if rows:
+        lines += ["", *_pipes([_HEADS, ("---",) * len(_HEADS)])]
+        lines += _pipes([tuple(map(_escaped, row)) for row in rows])
+    return "\n".join([*lines, "", *(f"- {_escaped(paragraph)}" for paragraph in _below(comparison))]) + "\n"
+
+
+def verdict_text(cell: Compared) -> str:
+    if cell.regressed:
+        return "✕ REGRESSION"
+    words = {"same": "not distinguishable"}
+    return f"{VERDICT_MARKS[cell.verdict]} {words.get(cell.verdict, cell.verdict)}".strip()
+
+
+def p_text(p: float | None) -> str:
+    """'0.034', '<0.0001', or a dash where there is none."""
+    if p is None:
+        return "—"
+    return "<0.0001" if p < 0.0001 else f"{p:.4f}" if p < 0.01 else f"{p:.3f}"
+
+
+def conclusion(comparison: Comparison) -> str:
+    """What the gate says, in one sentence; empty without a gate."""
+    if comparison.margin is None:
+        return ""
+    found, margin = len(comparison.regressions), f"{comparison.margin * 100:g} %"
+    tests = count(comparison.n_judged, "test")
+    how = f"{tests}, together wrong at most once in {1 / comparison.alpha:.3g} gates" if comparison.n_judged else tests
+    if found:
+        return f"Gate: {count(found, 'regression')} of more than {margin} ({how})."
+    return f"Gate: no regression of more than {margin} was found ({how})."
+
+
+def _row(cell: Compared) -> tuple[str, ...]:
+    means = (_mean(cell.a), _mean(cell.b))
+    ratio = ratio_text(cell.ratio) if cell.ratio is not None else ""
+    p = cell.test.p if cell.test is not None else None
+    return (
+        cell.metric.name, cell.label, *means, cell.metric.unit, ratio, p_text(p), p_text(cell.p_adjusted),
+        verdict_text(cell),
+    )  # fmt: skip
+
+
+def _mean(values: Sequence[float]) -> str:
+    return f"{significant(sum(values) / len(values))} (n = {len(values)})"
+
+
+def _table(rows: Sequence[tuple[str, ...]], width: int) -> list[str]:
+    rows = [tuple(map(_plain, row)) for row in rows]
+    widths = [max(len(row[at]) for row in (_HEADS, *rows)) for at in range(len(_HEADS))]
+    if sum(widths) + 2 * (len(widths) - 1) <= width:
+        rule = "─" * (sum(widths) + 2 * (len(widths) - 1))
+        return [_joined(_HEADS, widths), rule, *(_joined(row, widths) for row in rows)]
+    lines = []
+    for row in rows:
+        lines.append(f"{row[8] or ' '}  {row[0]}  {row[1]}")
+        lines.append(f"    {row[5]}  p {row[6]}, Holm {row[7]};  A {row[2]}, B {row[3]} {row[4]}".rstrip())
+    return lines
+
+
+def _joined(row: Sequence[str], widths: Sequence[int]) -> str:
+    return "  ".join(text.ljust(wide) for text, wide in zip(row, widths, strict=True)).rstrip()
+
+
+def _above(comparison: Comparison) -> Iterator[str]:
+    yield f"A: {comparison.a}"
+    yield f"B: {comparison.b}"
+    for what, in_a, in_b in comparison.differences:
+        yield f"differs: {what}: A {in_a}, B {in_b}"
+    yield from comparison.notes
+
+
+def _below(comparison: Comparison) -> Iterator[str]:
+    if comparison.n_tests:
+        level = f"{comparison.confidence * 100:.4g}%"
+        yield (
+            f"B / A with its {level} interval (Fieller, unpaired); p of no difference (Welch), "
+            f"and corrected by Holm for {count(comparison.n_tests, 'test')}; verdicts by the corrected p."
+        )
+    else:
+        yield "Nothing could be compared."
+    for side in comparison.one_sided:
+        yield f"only in {side.only_in}: {count(len(side.levels), 'treatment')}: {side.reason}"
+    groups: dict[tuple[str, str], list[str]] = {}
+    for cell in comparison.cells:
+        if cell.not_compared:
+            groups.setdefault((cell.label, cell.not_compared), []).append(cell.metric.name)
+    for (label, reason), names in groups.items():
+        yield f"not compared: {label} ({', '.join(names)}): {reason}"
+    if sentence := conclusion(comparison):
+        yield sentence
+
+
+def _plain(text: str) -> str:
+    """Text from outside without control characters, which could otherwise take the terminal over."""
+    return "".join(char if char.isprintable() else " " for char in text)
+
+
+def _wrapped(paragraph: str, width: int) -> list[str]:
+    return textwrap.wrap(_plain(paragraph), width, subsequent_indent="    ") or [""]
+
+
+def _escaped(text: str) -> str:
+    """Text from outside that Markdown, and the HTML inside it, take as text."""
+    plain = _plain(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return "".join(f"\\{char}" if char in "\\`*_{}[]|#" else char for char in plain)
+
+
+def _pipes(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    return [f"| {' | '.join(row)} |" for row in rows]

@@ -1,0 +1,109 @@
+"""Is a ratio of means beyond a margin? One-sided tests, and the gate that is made of them.
+
+Source: Sasabuchi, Biometrika 67 (1980) 429-439, and Hauschke, Kieser, Diletti and Burke, Statistics in Medicine 18
+(1999) 93-105: b / a > r is tested as b - r a > 0, which is linear in the means, so that Student's t applies; variances
+may differ, and the degrees of freedom are Satterthwaite's at r (Tamhane and Logan, J. Biopharm. Stat. 14 (2004)
+843-856). Fieller's interval is this test turned round: it holds the r that the test does not reject."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from lastro.stats.adjust import holm
+from lastro.stats.intervals import sample_covariance, sample_mean
+
+Side = Literal["above", "below", "either"]
+
+
+@dataclass(frozen=True, slots=True)
+class RatioTest:
+    """A test of a ratio of means against `limit`. `t` is infinite when neither sample varies at all."""
+
+    limit: float
+    side: Side
+    t: float
+    df: float
+    p: float
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """Two independent samples of one metric, and on which side of 1 the ratio of `values` to `baseline` is worse."""
+
+    values: Sequence[float]
+    baseline: Sequence[float]
+    better: Literal["higher", "lower"]
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A candidate at the gate: its test against the margin, p corrected for all candidates, and the decision."""
+
+    test: RatioTest
+    p_adjusted: float
+    regressed: bool
+
+
+def ratio_test(values: Sequence[float], baseline: Sequence[float], limit: float, side: Side) -> RatioTest:
+    """Is the ratio of the means of two independent samples above (below, on either side of) `limit`?
+
+    With limit 1 and `either` it is Welch's test of no difference. Constant samples leave no doubt: p is 0 or 1.
+
+    Raises: ValueError when a sample has fewer than two values, or the baseline's mean is not above zero, since then a
+    ratio tells nothing of what is better."""
+    n = (len(values), len(baseline))
+    if min(n) < 2:
+        raise ValueError(f"n = {min(n)}: a test needs 2 trials or more")
+    a = sample_mean(baseline)
+    if a <= 0:
+        raise ValueError("the mean of the baseline is not above zero")
+    part_b = sample_covariance(values, values) / n[0]
+    part_a = limit**2 * sample_covariance(baseline, baseline) / n[1]
+    distance = sample_mean(values) - limit * a
+    if part_a + part_b == 0:
+        df = float(sum(n) - 2)
+        t = math.copysign(math.inf, distance) if distance else 0.0
+    else:
+        df = (part_a + part_b) ** 2 / (part_b**2 / (n[0] - 1) + part_a**2 / (n[1] - 1))
+        t = distance / math.sqrt(part_a + part_b)
+    return RatioTest(limit, side, t, df, _p(t, df, side))
+
+
+def _p(t: float, df: float, side: Side) -> float:
+    from scipy.special import stdtr
+
+    if math.isinf(t):
+        right = side == "either" or (t > 0) == (side == "above")
+        return 0.0 if right else 1.0
+    if side == "either":
+        return float(min(1.0, 2 * stdtr(df, -abs(t))))
+    return float(stdtr(df, -t if side == "above" else t))
+
+
+def worse_than(candidate: Candidate, margin: float) -> RatioTest:
+    """Is `values` worse than `baseline` by more than the margin (0.05: five per cent)?
+
+    Where lower is better, above 1 + margin times the baseline; where higher is better, below 1 - margin times.
+
+    Raises: ValueError unless 0 <= margin < 1, and what `ratio_test` raises."""
+    if not 0 <= margin < 1:
+        raise ValueError(f"the margin {margin} does not lie between 0 and 1")
+    if candidate.better == "lower":
+        return ratio_test(candidate.values, candidate.baseline, 1 + margin, "above")
+    return ratio_test(candidate.values, candidate.baseline, 1 - margin, "below")
+
+
+def gate(candidates: Sequence[Candidate], margin: float, alpha: float) -> tuple[Judged, ...]:
+    """Which candidates are worse by more than the margin, corrected for their number (Holm).
+
+    The stated rate: when no candidate is truly worse by more than the margin, the probability that any is called so is
+    at most `alpha`, however the candidates depend on each other. It is reached only when the truth lies at the margin
+    itself; for two runs of the same thing it is far lower.
+
+    Raises: what `worse_than` raises."""
+    tests = [worse_than(candidate, margin) for candidate in candidates]
+    adjusted = [p for p in holm([test.p for test in tests]) if p is not None]
+    return tuple(Judged(test, p, p <= alpha) for test, p in zip(tests, adjusted, strict=True))

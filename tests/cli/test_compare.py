@@ -1,0 +1,243 @@
+"""`lastro compare` on real databases: what is matched, what is said of the rest, and the gate."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from lastro.results.samples import Metric
+
+from ..campaigns import METRICS, SMALL, Levels, make_campaign, make_study
+from .conftest import Finished, is_error, lastro
+
+HOST = {
+    "host": {"hostname": "edge-7", "kernel": "6.1.0", "cpu_model": "AMD EPYC", "cpus": 2},
+    "root_filesystem": {"sha256": "7c" * 32},
+    "lastro": {"version": "0.1.0"},
+}
+Value = Callable[[Levels, int, str], float | None]
+
+
+def steady(seed: str, *, slow: str = "", factor: float = 1.0) -> Value:
+    """Values of 2 % spread; `factor` times as much at the level `slow`."""
+
+    def value(levels: Levels, block: int, metric: str) -> float:
+        noise = random.Random(f"{seed}:{sorted(levels.items())}:{block}:{metric}").gauss(0, 0.02)
+        return 100 * (1 + noise) * (factor if slow in levels.values() else 1)
+
+    return value
+
+
+def pair(home: Path, *, b: Value | None = None, study_b: Any = None, **others: Any) -> tuple[Path, Path]:
+    study = make_study(replicates=8, baseline={"isolation": "none"})
+    one = make_campaign(home / "a", study, value=steady("a"), provenance=HOST)
+    return one, make_campaign(home / "b", study_b or study, value=b or steady("b"), **{"provenance": HOST, **others})
+
+
+def compared(*words: object) -> Any:
+    done = lastro("compare", *words, "--json")
+    assert done.code in (0, 4) and done.err == ""
+    return done.json
+
+
+def wide(*words: object) -> Finished:
+    return lastro("compare", *words, env={"COLUMNS": "200"})
+
+
+def test_two_runs_of_the_same_thing_are_not_told_apart(tmp_path: Path) -> None:
+    a, b = pair(tmp_path)
+    found = compared(a, b, "--fail-over", "5%")
+    assert found["tests"] == len(found["cells"]) == 24 and found["gate"]["regressions"] == 0
+    assert {cell["verdict"] for cell in found["cells"]} == {"same"}
+    assert found["differences"] == found["only_in"] == found["notes"] == []
+    assert all(cell["p_adjusted"] >= cell["p"] for cell in found["cells"])
+    done = wide(a, b, "--fail-over", "0.05")
+    assert done.code == 0 and "no regression of more than 5 % was found (24 tests" in done.out
+
+
+def test_a_regression_comes_first_and_ends_with_code_4(tmp_path: Path) -> None:
+    a, b = pair(tmp_path, b=steady("b", slow="apparmor", factor=0.8))
+    done = wide(a, b, "--fail-over", "5%", "--metric", "throughput", "--metric", "jitter")
+    assert done.code == 4
+    first = done.out.splitlines()[6]
+    assert "throughput" in first and "apparmor" in first and first.endswith("✕ REGRESSION")
+    assert "▲ better" in done.out, "less jitter is better"
+    found = compared(a, b, "--fail-over", "5%", "--metric", "throughput")
+    assert [cell["gate"]["regressed"] for cell in found["cells"]] == [True, True, False, False, False, False]
+    assert found["cells"][0]["ratio"]["interval"]["low"] < 0.8 < found["cells"][0]["ratio"]["interval"]["high"]
+    assert found["cells"][0]["gate"]["limit"] == 0.95 and found["gate"]["tests"] == 6
+    assert lastro("compare", a, b).code == 0, "without --fail-over nothing fails"
+    assert lastro("compare", a, b, "--fail-over", "30%").code == 0
+
+
+def test_the_order_of_treatments_and_blocks_does_not_matter(tmp_path: Path) -> None:
+    """B's file lists factors and levels the other way round."""
+    turned = make_study({name: levels[::-1] for name, levels in reversed(SMALL.items())}, replicates=8)
+    a, b = pair(tmp_path, study_b=turned, b=steady("a"))
+    found = compared(a, b)
+    assert len(found["cells"]) == 24 and found["only_in"] == []
+    assert all(cell["ratio"]["value"] == pytest.approx(1) for cell in found["cells"])
+
+
+def test_what_only_one_side_has_is_listed_with_the_level(tmp_path: Path) -> None:
+    levels = {"platform": ("native", "docker"), "isolation": ("none", "cgroups", "apparmor")}
+    a, b = pair(tmp_path, study_b=make_study(levels, replicates=8))
+    found = compared(a, b)
+    assert [(side["side"], side["reason"], len(side["treatments"])) for side in found["only_in"]] == [
+        ("A", "B has no platform = runc", 3), ("B", "A has no platform = docker", 3),
+    ]  # fmt: skip
+    assert "only in A: 3 treatments: B has no platform = runc" in wide(a, b).out
+
+
+def test_what_could_not_be_compared_says_why(tmp_path: Path) -> None:
+    a, b = pair(
+        tmp_path,
+        unavailable=lambda levels: ("no AppArmor in this kernel", None) if levels["isolation"] == "apparmor" else None,
+        doubts=lambda levels, block, attempt: ["no traffic"] if levels["platform"] == "runc" else [],
+    )
+    found = compared(a, b)
+    reasons = {(*cell["levels"].values(),): cell["not_compared"] for cell in found["cells"]}
+    assert reasons["native", "none"] is None
+    assert reasons["native", "apparmor"] == "B: unavailable: no AppArmor in this kernel"
+    assert reasons["runc", "none"] == "B: every attempt invalid"
+    assert found["tests"] == 8, "only what could be compared counts for the correction"
+    text = wide(a, b).out
+    assert "not compared: native · apparmor (throughput, jitter, latency_mean, latency_max): B: unavailable" in text
+    assert lastro("compare", a, b, "--fail-over", "5%").code == 0
+    assert lastro("compare", a, b, "--fail-lost").code == 4
+    assert lastro("compare", b, a, "--fail-lost").code == 0, "what is new is not lost"
+
+
+def test_one_trial_on_a_side_gives_a_ratio_and_no_test(tmp_path: Path) -> None:
+    study = make_study(replicates=1)
+    a, b = (make_campaign(tmp_path / side, study, value=steady(side), provenance=HOST) for side in "ab")
+    found = compared(a, b)
+    assert {cell["not_compared"] for cell in found["cells"]} == {"n = 1: a test needs 2 trials or more"}
+    assert all(cell["ratio"]["interval"] is None and cell["ratio"]["value"] for cell in found["cells"])
+    done = wide(a, b, "--fail-over", "5%")
+    assert done.code == 2 and "Nothing could be compared." in done.out and "nothing to judge" in done.err
+
+
+def test_zeros_and_constants_are_no_accident(tmp_path: Path) -> None:
+    study = make_study(replicates=3)
+    zero, one, two = (
+        make_campaign(tmp_path / str(x), study, value=lambda levels, block, metric, x=x: x) for x in (0.0, 1.0, 2.0)
+    )
+    assert {cell["not_compared"] for cell in compared(zero, one)["cells"]} == {"the mean of A is not above zero"}
+    assert {cell["verdict"] for cell in compared(one, two)["cells"]} == {"better", "worse"}
+    assert lastro("compare", one, two, "--fail-over", "50%").code == 4
+
+
+def test_differing_settings_profile_and_provenance_stand_above_the_table(tmp_path: Path) -> None:
+    other = make_study(replicates=5, settings={"tcp_s": 5, "anomaly": "none", "platform": "runc"}, profile="quick")
+    host = {**HOST, "host": {**HOST["host"], "kernel": "6.9.0"}, "lastro": {"version": "0.2.0"}}
+    a, b = pair(tmp_path, study_b=other, provenance=host)
+    found = compared(a, b)
+    assert [(what["what"], what["a"], what["b"]) for what in found["differences"]] == [
+        ("kernel", "6.1.0", "6.9.0"), ("Lastro", "0.1.0", "0.2.0"), ("profile", "none", "quick"),
+        ("tcp_s", "15", "5"), ("replicates", "8", "5"),
+    ]  # fmt: skip
+    text = wide(a, b).out
+    assert text.index("differs: kernel: A 6.1.0, B 6.9.0") < text.index("B / A")
+
+
+def test_an_unfinished_campaign_is_compared_as_far_as_it_is(tmp_path: Path) -> None:
+    a, b = pair(tmp_path, stop_after=30)
+    assert compared(a, b)["notes"] == ["B is unfinished: 18 of 48 trials have not run"]
+
+
+def test_junit_has_a_suite_for_each_metric_and_a_case_for_each_treatment(tmp_path: Path) -> None:
+    a, b = pair(
+        tmp_path,
+        b=steady("b", slow="cgroups", factor=0.8),
+        unavailable=lambda levels: ("<no> & \x00never", None) if levels["isolation"] == "apparmor" else None,
+    )
+    file = tmp_path / "out" / "gate.xml"
+    assert lastro("compare", a, b, "--fail-over", "5%", "--junit", file).code == 4
+    root = ElementTree.parse(file).getroot()
+    assert root.tag == "testsuites" and [suite.get("name") for suite in root] == [metric.name for metric in METRICS]
+    assert (root.get("tests"), root.get("failures"), root.get("skipped")) == ("24", "2", "8")
+    throughput = root[0]
+    assert (throughput.get("tests"), throughput.get("failures"), throughput.get("skipped")) == ("6", "2", "2")
+    failures = throughput.findall("testcase/failure")
+    assert all("×0.7" in f.get("message", "") or "×0.8" in f.get("message", "") for f in failures)
+    assert all("Mbit/s" in f.get("message", "") and "below ×0.95" in f.get("message", "") for f in failures)
+    skipped = throughput.findall("testcase/skipped")
+    assert {s.get("message") for s in skipped} == {"B: unavailable: <no> & \ufffdnever"}
+    lastro("compare", a, b, "--fail-lost", "--junit", file)
+    lost = ElementTree.parse(file).findall(".//failure[@type='lost']")
+    assert len(lost) == 8
+
+
+def test_a_metric_without_direction_is_compared_and_not_judged(tmp_path: Path) -> None:
+    metrics = (Metric("size", "MiB", "neither", "how large"), METRICS[0])
+    study = make_study(replicates=6, metrics=metrics)
+    a, b = (
+        make_campaign(tmp_path / side, study, value=steady(side, slow="runc", factor=x), provenance=HOST)
+        for side, x in (("a", 1.0), ("b", 2.0))
+    )
+    found = compared(a, b, "--fail-over", "5%")
+    assert found["gate"]["tests"] == 6 and found["gate"]["regressions"] == 0
+    assert {cell["verdict"] for cell in found["cells"] if cell["metric"] == "size"} == {"higher", "same"}
+    file = tmp_path / "gate.xml"
+    assert lastro("compare", a, b, "--fail-over", "5%", "--junit", file).code == 0
+    assert len(ElementTree.parse(file).findall(".//skipped")) == 6
+
+
+def test_markdown_is_a_table_and_harmless(tmp_path: Path) -> None:
+    title = "<script>alert(1)</script> | a\nb *c*"
+    study = make_study({"platform": ("x|y", "native")}, title=title, replicates=3)
+    a, b = (make_campaign(tmp_path / side, study, value=steady(side), provenance=HOST) for side in "ab")
+    text = lastro("compare", a, b, "--format", "md").out
+    assert "<script>" not in text and "x\\|y" in text
+    assert len([line for line in text.splitlines() if line.startswith("| ")]) == 2 + 8
+    assert len({line.replace("\\|", "").count("|") for line in text.splitlines() if line.startswith("| ")}) == 1
+
+
+@pytest.mark.parametrize("columns", ["60", "100", "200"])
+def test_no_line_of_a_table_is_wider_than_the_terminal_but_where_nothing_can_be_done(
+    tmp_path: Path, columns: str
+) -> None:
+    a, b = pair(tmp_path)
+    lines = lastro("compare", a, b, env={"COLUMNS": columns}).out.splitlines()
+    assert max(map(len, lines)) <= max(110, int(columns))
+
+
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        ({"scenario": "lifecycle"}, "scenario chain, B of lifecycle"),
+        ({"metrics": (Metric("boot_s", "s", "lower", ""),)}, "no metric in common"),
+        ({"metrics": (Metric("throughput", "Gbit/s", "higher", ""),)}, "metric throughput is not the same"),
+    ],
+)
+def test_other_studies_are_one_error(tmp_path: Path, other: dict[str, Any], words: str) -> None:
+    a, b = pair(tmp_path, study_b=make_study(replicates=2, **other))
+    is_error(lastro("compare", a, b), 2, words)
+
+
+def test_other_factors_are_one_error(tmp_path: Path) -> None:
+    a, b = pair(tmp_path, study_b=make_study({"platform": ("native",), "anomaly": ("none",)}, replicates=2))
+    is_error(lastro("compare", a, b), 2, "A alone has isolation; B alone has anomaly")
+
+
+def test_bad_arguments_are_one_error(tmp_path: Path) -> None:
+    a, b = pair(tmp_path)
+    for margin in ("5", "x", "-1%", "100%", "5 percent"):
+        is_error(lastro("compare", a, b, f"--fail-over={margin}"), 2, "no margin below 1", "5%")
+    is_error(lastro("compare", a, b, "--metric", "throughputs"), 2, "did you mean 'throughput'?")
+    is_error(lastro("compare", a, a), 2, "the same campaign")
+    is_error(lastro("compare", a, b, "--confidence", "95"), 2, "0.5 up to 1")
+    is_error(lastro("compare", a, tmp_path), 2, "holds no campaign")
+
+
+def test_the_document_is_json_without_nan(tmp_path: Path) -> None:
+    a, b = pair(tmp_path, b=lambda levels, block, metric: 0.0)
+    done = lastro("compare", a, b, "--json")
+    assert json.loads(done.out)["format"] == "lastro-compare/1" and done.json["cells"]

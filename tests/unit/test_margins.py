@@ -1,0 +1,162 @@
+"""The one-sided test of a ratio against a margin, and the gate made of many."""
+
+from __future__ import annotations
+
+import math
+import random
+from typing import Literal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lastro.stats.margins import Candidate, gate, ratio_test, worse_than
+from lastro.stats.ratios import unpaired_ratio
+
+SAMPLES = st.lists(st.floats(50, 150), min_size=3, max_size=12)
+
+
+def normal(rng: random.Random, n: int, mean: float = 100.0, sd: float = 8.0) -> list[float]:
+    return [rng.gauss(mean, sd) for _ in range(n)]
+
+
+def test_at_a_ratio_of_one_it_is_welchs_test() -> None:
+    """scipy's `ttest_ind` with unequal variances says the same."""
+    from scipy.stats import ttest_ind
+
+    rng = random.Random(1)
+    a, b = normal(rng, 7, 100, 5), normal(rng, 11, 104, 12)
+    for side, alternative in (("either", "two-sided"), ("above", "greater"), ("below", "less")):
+        theirs = ttest_ind(b, a, equal_var=False, alternative=alternative)
+        ours = ratio_test(b, a, 1.0, side)  # type: ignore[arg-type]
+        assert ours.t == pytest.approx(theirs.statistic) and ours.p == pytest.approx(theirs.pvalue)
+
+
+@given(SAMPLES, SAMPLES, st.floats(0.8, 1.25))
+def test_it_is_welchs_test_against_the_baseline_stretched_by_the_limit(
+    b: list[float], a: list[float], limit: float
+) -> None:
+    stretched = [limit * value for value in a]
+    ours, theirs = ratio_test(b, a, limit, "above"), ratio_test(b, stretched, 1.0, "above")
+    assert ours.p == pytest.approx(theirs.p, abs=1e-6)
+
+
+def test_the_ends_of_fiellers_interval_are_where_the_test_is_undecided() -> None:
+    """With Satterthwaite's degrees of freedom at the end, not at the estimate, they differ in the third digit."""
+    rng = random.Random(2)
+    a, b = normal(rng, 20), normal(rng, 20, 110)
+    interval = unpaired_ratio(b, a, 0.95).interval
+    assert interval is not None
+    assert ratio_test(b, a, interval.low, "above").p == pytest.approx(0.025, abs=5e-4)
+    assert ratio_test(b, a, interval.high, "below").p == pytest.approx(0.025, abs=5e-4)
+
+
+@given(SAMPLES, SAMPLES)
+def test_the_two_sides_share_all_probability(b: list[float], a: list[float]) -> None:
+    above, below = ratio_test(b, a, 1.05, "above"), ratio_test(b, a, 1.05, "below")
+    if above.t != 0 and math.isfinite(above.t):
+        assert above.p + below.p == pytest.approx(1)
+
+
+def test_constant_samples_leave_no_doubt() -> None:
+    assert ratio_test([3.0, 3.0], [2.0, 2.0], 1.05, "above").p == 0
+    assert ratio_test([2.0, 2.0], [2.0, 2.0], 1.05, "above").p == 1
+    assert ratio_test([2.0, 2.0], [2.0, 2.0], 1.0, "either").p == 1
+    assert ratio_test([2.0, 2.0], [3.0, 3.0], 1.0, "either").p == 0
+
+
+@pytest.mark.parametrize(
+    ("b", "a", "words"),
+    [([1.0], [1.0, 2.0], "n = 1"), ([1.0, 2.0], [0.0, 0.0], "above zero"), ([1.0, 2.0], [-3.0, -4.0], "above zero")],
+)
+def test_what_cannot_be_tested_is_said(b: list[float], a: list[float], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        ratio_test(b, a, 1.05, "above")
+
+
+def test_a_margin_is_a_share() -> None:
+    for margin in (-0.1, 1.0, math.nan):
+        with pytest.raises(ValueError, match="margin"):
+            worse_than(Candidate([1.0, 2.0], [1.0, 2.0], "lower"), margin)
+
+
+def test_worse_is_up_where_lower_is_better_and_down_where_higher_is() -> None:
+    a, more, less = [100.0, 101.0, 99.0], [120.0, 121.0, 119.0], [80.0, 81.0, 79.0]
+    assert worse_than(Candidate(more, a, "lower"), 0.05).p < 0.01 < worse_than(Candidate(less, a, "lower"), 0.05).p
+    assert worse_than(Candidate(less, a, "higher"), 0.05).p < 0.01 < worse_than(Candidate(more, a, "higher"), 0.05).p
+    assert worse_than(Candidate(more, a, "higher"), 0.05).limit == 0.95
+
+
+def test_a_gate_with_nothing_to_judge_judges_nothing() -> None:
+    assert gate([], 0.05, 0.05) == ()
+
+
+# Does it cry wolf, and does it bite?
+
+
+def share_of_alarms(
+    *,
+    n: int,
+    cells: int,
+    margin: float,
+    ratio: float,
+    gates: int,
+    skewed: bool = False,
+    better: Literal["higher", "lower"] = "lower",
+) -> float:
+    """Of so many gates over campaigns whose true ratio is `ratio` in every cell, how many find a regression."""
+    rng = random.Random(f"{n}:{cells}:{margin}:{ratio}:{skewed}:{better}")
+
+    def draw(mean: float, sd: float) -> list[float]:
+        if skewed:
+            return [mean * rng.lognormvariate(0, sd / 100) for _ in range(n)]
+        return normal(rng, n, mean, sd)
+
+    alarms = 0
+    for _ in range(gates):
+        spreads = [rng.choice((2.0, 5.0, 20.0)) for _ in range(cells)]
+        found = gate([Candidate(draw(100 * ratio, sd), draw(100, sd), better) for sd in spreads], margin, 0.05)
+        alarms += any(judged.regressed for judged in found)
+    return alarms / gates
+
+
+GATES = 1500
+MOST = 0.05 + 2.6 * math.sqrt(0.05 * 0.95 / GATES)  # 0.05, and what chance adds to a rate of 0.05 in 99.5 % of cases
+
+
+@pytest.mark.parametrize("skewed", [False, True])
+@pytest.mark.parametrize(("n", "cells"), [(3, 6), (5, 1), (5, 24), (12, 24)])
+def test_a_gate_without_margin_cries_wolf_at_its_stated_rate_at_most(n: int, cells: int, skewed: bool) -> None:
+    """A/A campaigns at the hardest margin, none: normal and log-normal, spreads of 2, 5 and 20 %."""
+    assert share_of_alarms(n=n, cells=cells, margin=0.0, ratio=1.0, gates=GATES, skewed=skewed) <= MOST
+
+
+def test_a_truth_at_the_margin_itself_is_called_a_regression_at_the_stated_rate_at_most() -> None:
+    assert share_of_alarms(n=6, cells=8, margin=0.05, ratio=1.05, gates=GATES) <= MOST
+    assert share_of_alarms(n=6, cells=8, margin=0.05, ratio=0.95, gates=GATES, better="higher") <= MOST
+
+
+def test_one_cell_reaches_its_stated_rate() -> None:
+    """A gate that never alarms would keep the rate too: this one uses it up."""
+    assert share_of_alarms(n=10, cells=1, margin=0.0, ratio=1.0, gates=GATES) >= 0.035
+
+
+def test_two_runs_of_the_same_thing_hardly_ever_pass_a_margin_above_the_noise() -> None:
+    rng = random.Random(5)
+    alarms = 0
+    for _ in range(500):
+        cells = [Candidate(normal(rng, 10, 100, 4), normal(rng, 10, 100, 4), "lower") for _ in range(24)]
+        alarms += any(judged.regressed for judged in gate(cells, 0.05, 0.05))
+    assert alarms == 0
+
+
+def test_a_true_regression_in_one_cell_of_many_is_found() -> None:
+    """15 % worse where the margin is 5 %, with 10 blocks of 4 % spread, among 23 cells that are as they were."""
+    rng = random.Random(6)
+    found = 0
+    for _ in range(200):
+        cells = [Candidate(normal(rng, 10, 100, 4), normal(rng, 10, 100, 4), "lower") for _ in range(23)]
+        cells.append(Candidate(normal(rng, 10, 115, 4), normal(rng, 10, 100, 4), "lower"))
+        judged = gate(cells, 0.05, 0.05)
+        found += judged[-1].regressed and not any(other.regressed for other in judged[:-1])
+    assert found >= 190
