@@ -15,10 +15,18 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from lastro.stats.intervals import Interval, sample_covariance, sample_mean, satterthwaite, t_p, t_quantile
+from lastro.stats.notes import Note
 from lastro.stats.pairing import Pairing, blocks_to_pair
 from lastro.stats.ratios import Moments, fieller_interval
 
 K = TypeVar("K", bound=Hashable)
+
+# Why something is absent; the report's catalogues translate these.
+NO_VALUES = "no values of {cells}"
+NO_WEIGHT = "no cell has a weight"
+ONE_VALUE = "a cell with one value: an interval needs 2 trials or more in each"
+ZERO_DENOMINATOR = "the difference to compare with is zero"
+UNBOUNDED = "unbounded: the difference to compare with cannot be told from zero"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +42,7 @@ class Contrast:
     df: float | None
     n: int
     pairing: Pairing
-    absent_because: str | None = None
+    absent_because: Note | None = None
 
     @property
     def differs(self) -> bool:
@@ -98,7 +106,7 @@ def share(
     a, b = top.value or 0.0, bottom.value or 0.0
     if b == 0 or min(len(cells[key]) for key in keys) < 2:
         absent = None if b == 0 else a / b
-        why = _ZERO_DENOMINATOR if b == 0 else _ONE_VALUE
+        why = Note(ZERO_DENOMINATOR if b == 0 else ONE_VALUE)
         return replace(top, value=absent, interval=None, df=None, absent_because=why)
     variances = {key: sample_covariance(cells[key], cells[key]) / len(cells[key]) for key in keys}
     w, v = ({key: weights.get(key, 0.0) for key in keys} for weights in (numerator, denominator))
@@ -144,27 +152,22 @@ def from_standard_error(
     return Contrast(value, Interval(value - half, value + half, confidence), t_p(value, error, df), df, n, pairing)
 
 
-_ONE_VALUE = "a cell with one value: an interval needs 2 trials or more in each"
-_ZERO_DENOMINATOR = "the difference to compare with is zero"
-_UNBOUNDED = "unbounded: the difference to compare with cannot be told from zero"
-
-
 def _weighted(*sums: Mapping[K, float]) -> list[K]:
     return list(dict.fromkeys(key for weights in sums for key, weight in weights.items() if weight))
 
 
-def _missing(keys: Sequence[K], cells: Mapping[K, Sized]) -> str | None:
+def _missing(keys: Sequence[K], cells: Mapping[K, Sized]) -> Note | None:
     empty = [key for key in keys if not cells.get(key)]
     if not keys:
-        return "no cell has a weight"
-    return "no values of " + "; ".join(map(_spoken, empty)) if empty else None
+        return Note(NO_WEIGHT)
+    return Note(NO_VALUES, cells="; ".join(map(_spoken, empty))) if empty else None
 
 
 def _spoken(key: object) -> str:
     return ", ".join(map(str, key)) if isinstance(key, tuple) else str(key)
 
 
-def _absent(why: str) -> Contrast:
+def _absent(why: Note) -> Contrast:
     return Contrast(None, None, None, None, 0, "unpaired", why)
 
 
@@ -196,7 +199,7 @@ def _unpaired_linear(weights: Mapping[K, float], cells: Mapping[K, Sequence[floa
     n = sum(len(cells[key]) for key in keys)
     value = _sum_of((weights[key], sample_mean(cells[key])) for key in keys)
     if min((len(cells[key]) for key in keys), default=0) < 2:
-        return Contrast(value, None, None, None, n, "unpaired", _ONE_VALUE)
+        return Contrast(value, None, None, None, n, "unpaired", Note(ONE_VALUE))
     parts = [weights[key] ** 2 * sample_covariance(cells[key], cells[key]) / len(cells[key]) for key in keys]
     df = satterthwaite(parts, [len(cells[key]) for key in keys])
     return from_standard_error(value, math.sqrt(math.fsum(parts)), df, confidence, n)
@@ -205,7 +208,7 @@ def _unpaired_linear(weights: Mapping[K, float], cells: Mapping[K, Sequence[floa
 def _ratio(numerator: Contrast, m: Moments, confidence: float) -> Contrast:
     """Value, interval and df of the ratio; p, n and pairing of its numerator."""
     if m.b == 0:
-        return replace(numerator, value=None, interval=None, df=None, absent_because=_ZERO_DENOMINATOR)
+        return replace(numerator, value=None, interval=None, df=None, absent_because=Note(ZERO_DENOMINATOR))
     interval = fieller_interval(m, confidence)
-    why = None if interval else _UNBOUNDED
+    why = None if interval else Note(UNBOUNDED)
     return replace(numerator, value=m.a / m.b, interval=interval, df=m.df, absent_because=why)

@@ -1,0 +1,292 @@
+"""Analysis of variance of any number of factors, with their interactions and a block, balanced or not.
+
+Sources: Jain, The Art of Computer Systems Performance Analysis (1991), chapters 17 to 23, for the share of variation
+that an effect explains; Montgomery, Design and Analysis of Experiments (8th ed.), chapters 4 and 5, for blocks and
+interactions; Searle, Linear Models for Unbalanced Data (1987), chapters 4, 5 and 12, for Types I, II and III."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING, Literal
+
+from lastro.stats.intervals import sample_covariance, sample_mean
+from lastro.stats.notes import Note
+
+if TYPE_CHECKING:
+    from lastro.stats._projections import Codes, Model
+
+Kind = Literal["I", "II", "III"]
+# What the notes can say; the report's catalogues translate these.
+ONE_LEVEL = "{factor} has one level: there is nothing to compare"
+ONE_BLOCK = "there is one block: it explains nothing"
+TOO_MANY = "interactions of more than {order} factors are left in the residual: there are too many"
+EMPTY_CELLS = "not every combination was measured, which takes degrees of freedom from {effects}"
+TYPE_III_WITH_EMPTY_CELLS = "Type III means little where combinations are missing: read Type II"
+CONSTANT = "every value is the same: nothing varies, so there is nothing to explain"
+NO_RESIDUAL = "no degrees of freedom are left for the residual: repeat trials, or leave out interactions"
+NO_SPREAD = "the residual does not vary at all: F and p have nothing to compare with"
+OVERLAP = "unbalanced: effects overlap, so their shares add up to {percent} % and not to 100 %"
+
+# Above it the arithmetic takes seconds, and no campaign has the trials to tell so many interactions apart.
+MOST_COLUMNS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """One line of the table: a factor, an interaction, the block or the residual.
+
+    `ss` and `ms` are in the squared unit of the values (of their logarithms for a log model); `explained` is the share
+    of the total variation, 0 to 1 (Jain, section 17.4). `f` and `p` are None where the notes say why."""
+
+    factors: tuple[str, ...]
+    df: int
+    ss: float
+    ms: float | None
+    f: float | None
+    p: float | None
+    explained: float
+
+    @property
+    def name(self) -> str:
+        return " × ".join(self.factors)
+
+
+@dataclass(frozen=True, slots=True)
+class Anova:
+    """The table, and per value, in the order given, what the model fits and what it leaves.
+
+    `effects` holds the block first, then factors, then interactions. For a log model `fitted` and `residuals` are in
+    natural logarithms. `notes` says in English what the table cannot: aliased or untestable effects, and why."""
+
+    effects: tuple[Effect, ...]
+    residual: Effect
+    total_ss: float
+    n: int
+    kind: Kind
+    log: bool
+    residuals: tuple[float, ...]
+    fitted: tuple[float, ...]
+    notes: tuple[Note, ...]
+
+    def effect(self, *factors: str) -> Effect:
+        """The effect of these factors, named in any order. Raises: KeyError when the model has none."""
+        for effect in self.effects:
+            if set(effect.factors) == set(factors):
+                return effect
+        raise KeyError(" × ".join(factors))
+
+
+@dataclass(frozen=True, slots=True)
+class Welch:
+    """Welch's F with its degrees of freedom; all None but `df1` where a group has one value or no spread."""
+
+    f: float | None
+    df1: int
+    df2: float | None
+    p: float | None
+
+
+def anova(
+    values: Sequence[float],
+    factors: Mapping[str, Sequence[object]],
+    *,
+    block: Sequence[object] | None = None,
+    order: int | None = None,
+    kind: Kind = "II",
+    log: bool = False,
+) -> Anova:
+    """Which factors, and which of their interactions, the values go with.
+
+    `factors` gives for each factor the level of every value; `block` enters as an additive factor. Interactions reach
+    up to `order` factors (default: all). Type II adjusts an effect for all that do not contain it, Type I for those
+    before it, Type III for all others, on columns that sum to zero; in a balanced design the three agree. Degrees of
+    freedom that empty cells take away are dropped, and said in the notes. With `log` the logarithms of the values are
+    fitted: for effects that multiply.
+
+    Raises: ValueError for no or non-finite values, for unequal lengths, and with `log` for values that are not > 0."""
+    _check(values, factors, block, log)
+    from lastro.stats._projections import Centred
+
+    data = Centred.of([math.log(value) for value in values] if log else values)
+    plan = _Plan.of(factors, block, order)
+    model = plan.model(data.y)
+    unit = data.scale**2
+    total = float(data.y @ data.y)
+    left = data.y - model.fitted
+    residual_df = len(values) - model.rank
+    rss = float(left @ left)
+    # Twenty roundings of each value: what is below is the computer's and not the campaign's.
+    if residual_df == 0 or rss <= len(values) * (20 * 2.0**-52) ** 2:
+        rss = 0.0
+    found = [(0, 0.0) if term is None else model.effect(term, plan.given(term, kind)) for term in plan.fitted]
+    effects = tuple(
+        _effect(names, df, ss, (residual_df, rss), total, unit)
+        for names, (df, ss) in zip(plan.names, found, strict=True)
+    )
+    residual = _effect(("residual",), residual_df, rss, (0, 0.0), total, unit)
+    return Anova(
+        effects,
+        residual,
+        total * unit,
+        len(values),
+        kind,
+        log,
+        tuple((left * data.scale).tolist()),
+        tuple((data.mean + data.scale * model.fitted).tolist()),
+        (*plan.notes, *_notes(effects, plan, residual, total, kind)),
+    )
+
+
+def welch_anova(groups: Sequence[Sequence[float]]) -> Welch:
+    """Whether the means of independent groups differ, when their variances may differ too.
+
+    Source: Welch, On the comparison of several mean values, Biometrika 38 (1951) 330-336.
+
+    Raises: ValueError for fewer than two groups, or an empty one."""
+    k = len(groups)
+    if k < 2 or not all(groups):
+        raise ValueError("two groups or more, each with values, are needed")
+    if min(map(len, groups)) < 2:
+        return Welch(None, k - 1, None, None)
+    # Deviations from the grand mean, so that a large mean costs no digits.
+    centre = sample_mean([value for group in groups for value in group])
+    means = [sample_mean([value - centre for value in group]) for group in groups]
+    variances = [sample_covariance(group, group) for group in groups]
+    if min(variances) == 0:
+        return Welch(None, k - 1, None, None)
+    weights = [len(group) / variance for group, variance in zip(groups, variances, strict=True)]
+    whole = math.fsum(weights)
+    mean = math.fsum(w * m for w, m in zip(weights, means, strict=True)) / whole
+    between = math.fsum(w * (m - mean) ** 2 for w, m in zip(weights, means, strict=True)) / (k - 1)
+    spread = math.fsum((1 - w / whole) ** 2 / (len(group) - 1) for w, group in zip(weights, groups, strict=True))
+    f = between / (1 + 2 * (k - 2) / (k**2 - 1) * spread)
+    df2 = (k**2 - 1) / (3 * spread)
+    return Welch(f, k - 1, df2, _p_of_f(f, k - 1, df2))
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """The terms of the model. `fitted` gives for each name the term it is in the model; None for a single level."""
+
+    names: tuple[tuple[str, ...], ...]
+    terms: tuple[tuple[int, ...], ...]
+    fitted: tuple[int | None, ...]
+    codes: tuple[Codes, ...]
+    has_block: bool
+    notes: tuple[Note, ...]
+
+    @classmethod
+    def of(cls, factors: Mapping[str, Sequence[object]], block: Sequence[object] | None, order: int | None) -> _Plan:
+        from lastro.stats._projections import coded
+
+        columns = {name: coded(levels) for name, levels in factors.items()}
+        varying = [name for name, codes in columns.items() if codes.max() > 0]
+        notes = [Note(ONE_LEVEL, factor=name) for name in columns if name not in varying]
+        freedom = {name: int(columns[name].max()) for name in varying}
+        wished = len(varying) if order is None else min(order, len(varying))
+        reach = _reach(freedom, wished)
+        if reach < wished:
+            notes.append(Note(TOO_MANY, order=reach))
+        has_block = block is not None and len(set(block)) > 1
+        if block is not None and not has_block:
+            notes.append(Note(ONE_BLOCK))
+        codes = [coded(block)] if block is not None and has_block else []
+        index = {name: number for number, name in enumerate(varying, len(codes))}
+        names: list[tuple[str, ...]] = [("block",)] if has_block else []
+        terms: list[tuple[int, ...]] = [(0,)] if has_block else []
+        fitted: list[int | None] = [0] if has_block else []
+        for size in range(1, max(reach, 1) + 1):
+            for group in combinations(columns if size == 1 else varying, size):
+                names.append(group)
+                alone = group[0] not in index
+                fitted.append(None if alone else len(terms))
+                if not alone:
+                    terms.append(tuple(index[name] for name in group))
+        codes += [columns[name] for name in varying]
+        return cls(tuple(names), tuple(terms), tuple(fitted), tuple(codes), has_block, tuple(notes))
+
+    def model(self, y: object) -> Model:
+        from lastro.stats._projections import Model
+
+        return Model.of(y, self.codes, self.terms)  # type: ignore[arg-type]
+
+    def given(self, term: int, kind: Kind) -> list[int]:
+        """The terms that an effect of this kind is adjusted for."""
+        if kind == "I":
+            return list(range(term))
+        own = set(self.terms[term])
+        others = [index for index in range(len(self.terms)) if index != term]
+        return others if kind == "III" else [index for index in others if not own < set(self.terms[index])]
+
+    def freedom(self, term: int) -> int:
+        """The degrees of freedom of a term when no cell is empty."""
+        return math.prod(int(self.codes[index].max()) for index in self.terms[term])
+
+
+def _check(
+    values: Sequence[float], factors: Mapping[str, Sequence[object]], block: Sequence[object] | None, log: bool
+) -> None:
+    if not len(values):
+        raise ValueError("no values, no analysis of variance")
+    for name, levels in (*factors.items(), *([("block", block)] if block is not None else [])):
+        if len(levels) != len(values):
+            raise ValueError(f"{len(values)} values and {len(levels)} levels of {name}")
+    if not all(map(math.isfinite, values)):
+        raise ValueError("a value is not finite")
+    if log and min(values) <= 0:
+        raise ValueError(f"logarithms need values above 0, and one is {min(values)}")
+
+
+def _reach(freedom: Mapping[str, int], order: int) -> int:
+    """The most factors to let interact, at most `order`, so that the model stays of a size that can be fitted."""
+    columns = 0
+    for size in range(1, order + 1):
+        columns += sum(math.prod(freedom[name] for name in group) for group in combinations(freedom, size))
+        if size > 1 and columns > MOST_COLUMNS:
+            return size - 1
+    return order
+
+
+def _effect(
+    names: tuple[str, ...], df: int, ss: float, residual: tuple[int, float], total: float, unit: float
+) -> Effect:
+    """A line of the table from sums of squares in the scaled unit; F only where the residual varies."""
+    ms = ss / df if df else None
+    residual_df, rss = residual
+    f = p = None
+    if ms is not None and residual_df and rss:
+        f = ms / (rss / residual_df)
+        p = _p_of_f(f, df, residual_df)
+    return Effect(names, df, ss * unit, None if ms is None else ms * unit, f, p, ss / total if total else 0.0)
+
+
+def _p_of_f(f: float, df1: float, df2: float) -> float:
+    from scipy.special import fdtrc
+
+    return float(fdtrc(df1, df2, f))
+
+
+def _notes(effects: Sequence[Effect], plan: _Plan, residual: Effect, total: float, kind: Kind) -> list[Note]:
+    notes = []
+    aliased = [
+        f"{effect.name} ({effect.df}/{plan.freedom(term)})"
+        for effect, term in zip(effects, plan.fitted, strict=True)
+        if term is not None and effect.df < plan.freedom(term)
+    ]
+    if aliased:
+        notes.append(Note(EMPTY_CELLS, effects="; ".join(aliased)))
+        if kind == "III":
+            notes.append(Note(TYPE_III_WITH_EMPTY_CELLS))
+    if total == 0:
+        return [*notes, Note(CONSTANT)]
+    if residual.df == 0:
+        notes.append(Note(NO_RESIDUAL))
+    elif residual.ss == 0:
+        notes.append(Note(NO_SPREAD))
+    explained = math.fsum(effect.explained for effect in (*effects, residual))
+    if abs(explained - 1) > 1e-6:
+        notes.append(Note(OVERLAP, percent=f"{100 * explained:.1f}"))
+    return notes
