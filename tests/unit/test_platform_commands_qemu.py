@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import tempfile
 from collections.abc import Sequence
 from itertools import pairwise
@@ -160,7 +161,7 @@ def test_a_guest_writes_into_a_file_of_its_own_over_the_shared_disk(tmp_path: Pa
     platform = QemuTcg()
     with platform.prepare(testbed), platform.start(testbed, SPEC):
         overlay = ["-q", "-f", "qcow2", "-b", "/g/disk.img", "-F", "raw", f"{testbed.scratch_dir}/one/disk.qcow2"]
-        assert host.command("qemu-img") == ["qemu-img", "create", *overlay]
+        assert host.command("qemu-img")[-1].endswith(f"; {shlex.join(['qemu-img', 'create', *overlay])}")
 
 
 def test_the_tool_that_makes_disks_is_missed_too(tmp_path: Path) -> None:

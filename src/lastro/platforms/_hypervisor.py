@@ -38,6 +38,11 @@ class HypervisorInstance(MachineInstance):
     def plug(self, ports: Sequence[Port], taps: Mapping[str, Tap]) -> None:
         """Boot with a network card for each port."""
         self._ports, self.taps = tuple(ports), taps
+        self.require_taps(taps)
+        self.boot([(taps[port.name].link, self.mac(port.name)) for port in ports])
+
+    def require_taps(self, taps: Mapping[str, Tap]) -> None:
+        """Raises: Unavailable for links that the hypervisor's cards cannot be put on."""
         if any(tap.kind != "tap" for tap in taps.values()):
             raise Unavailable(
                 f"{self._platform.name} is given taps by name here, and no macvtap devices",
@@ -48,7 +53,6 @@ class HypervisorInstance(MachineInstance):
                 f"{self._platform.name}'s cards leave checksums to whom they hand frames, and these links finish none",
                 "choose an attachment of the kernel's, such as veth-bridge",
             )
-        self.boot([(taps[port.name].link, self.mac(port.name)) for port in ports])
 
     @abstractmethod
     def boot(self, cards: Sequence[tuple[str, str]]) -> None:
@@ -150,7 +154,7 @@ class Hypervisor(Platform):
         return {
             "root filesystem": "ext4 on a disk of its own",
             "instance's disk": str(testbed.scratch_dir.parent),
-            "guest kernel": self.guest.kernel.release,
+            "guest kernel": f"{self.guest.kernel.release}, without mitigations of processor flaws",
             "machine": ", ".join(f"{name} {value}" for name, value in self.chosen.items()),
         }
 

@@ -5,82 +5,68 @@ the cache mode that was asked for.) Source: QEMU's invocation manual, qemu-syste
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+import shlex
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from lastro.errors import LastroError, PlatformError, Unavailable
+from lastro.errors import Unavailable
 from lastro.host.base import Process
 from lastro.image import guest
 from lastro.platforms._guest import PORTS, SOCKET_PATTERN
-from lastro.platforms._machine import MachineInstance
-from lastro.platforms.base import Instance, InstanceSpec, Platform, Port, Tap
+from lastro.platforms._hypervisor import MEMORY, VCPUS, Hypervisor, HypervisorInstance
+from lastro.platforms.base import InstanceSpec, Tap
 from lastro.study.model import Setting
 from lastro.testbed import Testbed
-from lastro.units import parse_size_bytes
 
 _DISK = "disk.qcow2"
-_LEAST_MEMORY_BYTES = 128 << 20
 FIRST_FD = 3  # of open macvtap devices; a plain sh knows descriptors of one digit
 
 OPTIONS = (
     Setting("nic", "virtio", "network card: para-virtual, or fully emulated", choices=("virtio", "e1000")),
     Setting("disk", "virtio", "disk: para-virtual, or on an emulated AHCI controller", choices=("virtio", "ahci")),
     Setting("cache", "none", "how the host caches the disk", choices=("none", "writeback", "writethrough", "unsafe")),
-    Setting("vcpus", 0, "virtual CPUs; 0: what the CPU limit asks for, or one", 0, 64),
-    Setting("memory", "512M", "memory of a guest without a limit of its own", check=parse_size_bytes),
+    VCPUS,
+    MEMORY,
     Setting("machine", "q35", "emulated board: a PC, or the least that Linux needs", choices=("q35", "microvm")),
 )
 
 
-class QemuInstance(MachineInstance):
+class QemuInstance(HypervisorInstance):
     """A guest. QEMU runs in the DUT's namespace, where the taps are."""
 
-    def __init__(self, testbed: Testbed, spec: InstanceSpec, platform: QemuPlatform, home: Path, cgroup: str) -> None:
-        super().__init__(testbed, spec, netns=testbed.dut, cgroup=cgroup, sockets=home / "ports")
-        self._platform, self._home = platform, home
-        self._qemu: Process | None = None
-        self._ports: tuple[Port, ...] = ()
+    _platform: QemuPlatform
+    _qemu: Process | None = None
 
-    def plug(self, ports: Sequence[Port], taps: Mapping[str, Tap]) -> None:
-        """Boot with a network card for each port."""
-        self._ports, self.taps = tuple(ports), taps
-        self.boot([(taps[port.name], self.mac(port.name)) for port in ports])
+    def require_taps(self, taps: Mapping[str, Tap]) -> None:
+        """It takes every kind, and its cards can be told to finish their packets."""
 
-    def boot(self, cards: Sequence[tuple[Tap, str]]) -> None:
-        """Start QEMU and return at once. `cards` are taps and the addresses of the guest's cards on them."""
-        host, log = self.testbed.host, self._home / "console.log"
-        for tap, mac in cards:
+    def boot(self, cards: Sequence[tuple[str, str]]) -> None:
+        host, log = self.testbed.host, self.home / "console.log"
+        by_link = {tap.link: tap for tap in self.taps.values()}
+        plugged = [(by_link[link], mac) for link, mac in cards]
+        for tap, mac in plugged:
             if tap.kind == "macvtap":  # it hands on what is sent to its own address
                 host.run(["ip", "-n", self.netns, "link", "set", tap.link, "address", mac])
-        argv = self._platform.argv(self.testbed, self.spec, self._home, cards, log)
+        argv = self._platform.argv(self.testbed, self.spec, self.home, plugged, log)
         enter = self.testbed.cgroups.entering(self.cgroup)  # first: `ip netns exec` mounts another /sys
-        opener = ["sh", "-ec", _opening(cards, self._home), "qemu"]
+        opener = ["sh", "-ec", _opening(plugged, self.home), "qemu"]
         self._qemu = host.spawn([*enter, "ip", "netns", "exec", self.netns, *opener, *argv])
 
-    def ready(self) -> None:
+    def wait_ready(self, timeout_s: float) -> None:
         assert self._qemu is not None, "a guest with ports is plugged before it is ready"
-        sockets = f"n=0; until [ -S {self._home}/ports/0.sock ]; do [ $((n += 1)) -lt 500 ]; sleep 0.01; done"
-        try:
-            self.testbed.host.run(["sh", "-ec", sockets])
-            self.wait_ready(self._platform.boot_timeout_s)
-        except LastroError as error:
-            raise PlatformError(
-                f"the guest {self.spec.name} did not boot: {self._last_words() or error.message}"
-            ) from error
-        self.settle(self._ports)
+        listening = f"n=0; until [ -S {self.sockets}/0.sock ]; do [ $((n += 1)) -lt 500 ]; sleep 0.01; done"
+        self.testbed.host.run(["sh", "-ec", listening])
+        super().wait_ready(timeout_s)
 
-    def _last_words(self) -> str:
+    def last_words(self) -> str:
         """What QEMU said, or else the guest's console at its end."""
         if self._qemu is not None and not self._qemu.alive():
             done = self._qemu.stop()
             if words := done.error_text.strip():
                 return words[-300:]
         try:
-            console = self.testbed.host.read_text(str(self._home / "console.log"))
+            console = self.testbed.host.read_text(str(self.home / "console.log"))
         except OSError:
             return ""
         return " / ".join(line.strip() for line in console.strip().splitlines()[-2:])[-300:]
@@ -105,66 +91,38 @@ def _opening(cards: Sequence[tuple[Tap, str]], home: Path) -> str:
     return f'{"".join(opens)}exec "$@"'
 
 
-class QemuPlatform(Platform):
-    """`accelerator` and `cpu` are what tells the platforms apart; `boot_timeout_s` is when a boot has failed."""
+class QemuPlatform(Hypervisor):
+    """`accelerator` and `cpu` are what tells the platforms apart."""
 
     options = OPTIONS
     version_argv = ("qemu-system-x86_64", "--version")
+    program = "qemu-system-x86_64"
+    remedy = "apt-get install qemu-system-x86"
     accelerator: ClassVar[str]
     cpu: ClassVar[str]
-    boot_timeout_s: ClassVar[float]
 
-    def __init__(self, **chosen: Any) -> None:
-        super().__init__(**chosen)
-        self._guest: guest.Guest | None = None
+    def require_host(self, testbed: Testbed) -> None:
+        if testbed.host.which("qemu-img") is None:
+            raise Unavailable("this host has no program 'qemu-img'", "apt-get install qemu-utils")
 
-    @contextmanager
-    def prepare(self, testbed: Testbed) -> Iterator[None]:
-        """Kernel, initramfs and disk, made once for a root filesystem."""
-        for program, package in (("qemu-system-x86_64", "qemu-system-x86"), ("qemu-img", "qemu-utils")):
-            if testbed.host.which(program) is None:
-                raise Unavailable(f"this host has no program '{program}'", f"apt-get install {package}")
-        self._guest = guest.ensure(testbed.image, testbed.session.ledger.state / "guest", testbed.host)
-        yield
+    def instance(self, testbed: Testbed, spec: InstanceSpec, cgroup: str) -> QemuInstance:
+        return QemuInstance(testbed, spec, self, cgroup)
 
-    @contextmanager
-    def start(self, testbed: Testbed, spec: InstanceSpec) -> Iterator[Instance]:
-        self.require_confinement(spec)
-        if 0 < (spec.resources.memory_bytes or 0) < _LEAST_MEMORY_BYTES:
-            raise Unavailable(
-                f"a guest of {spec.resources.memory_bytes} bytes does not boot",
-                f"give it at least {_LEAST_MEMORY_BYTES >> 20} MiB",
-            )
-        home, scratch = testbed.run_dir / spec.name, testbed.scratch_dir / spec.name
-        cgroup = f"{testbed.session.cgroup}/{spec.name}"
-        with ExitStack() as stack:
-            for kind, name in (("directory", home), ("directory", scratch), ("cgroup", cgroup)):
-                stack.enter_context(testbed.session.owned(kind, str(name)))
-            testbed.host.run(["mkdir", "-p", str(home / "ports"), str(scratch)])
-            testbed.host.run(self.overlay_argv(scratch))
-            # Its memory is the machine's size. What QEMU needs for itself is the platform's cost, and not limited.
-            testbed.cgroups.make(testbed.host, cgroup, replace(spec.resources, memory_bytes=None))
-            instance = QemuInstance(testbed, spec, self, home, cgroup)
-            stack.callback(instance.stop)
-            if not spec.ports:
-                instance.boot([])
-                instance.ready()
-            yield instance
+    def furnishing(self, instance: HypervisorInstance) -> str:
+        return f"mkdir -p {instance.sockets} {instance.scratch}; {shlex.join(self.overlay_argv(instance.scratch))}"
 
     def argv(
         self, testbed: Testbed, spec: InstanceSpec, home: Path, cards: Sequence[tuple[Tap, str]], log: Path
     ) -> list[str]:
         """The command line of QEMU for a guest."""
-        assert self._guest is not None, "the platform is prepared before it starts a guest"
         bare = self.chosen["machine"] == "microvm"
         kind = "device" if bare else "pci"
-        memory_bytes = spec.resources.memory_bytes or parse_size_bytes(str(self.chosen["memory"]))
         argv = [
             "qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
             "-name", spec.name, "-machine", self._machine(bare), "-accel", self.accelerator, "-cpu", self.cpu,
-            "-smp", str(self.vcpus(spec)), "-m", f"{memory_bytes >> 20}M",
-            "-kernel", str(self._guest.kernel.elf or self._guest.kernel.image),
-            "-initrd", str(self._guest.initramfs), "-append", self._command_line(spec, bare),
+            "-smp", str(self.vcpus(spec)), "-m", f"{self.memory_mib(spec)}M",
+            "-kernel", str(self.guest.kernel.elf or self.guest.kernel.image),
+            "-initrd", str(self.guest.initramfs), "-append", self._command_line(spec, bare),
             "-serial", f"file:{log}", "-device", f"virtio-rng-{kind}",
         ]  # fmt: skip
         argv += [*self._disk(kind, testbed.scratch_dir / spec.name), *_control(home, kind)]
@@ -177,10 +135,6 @@ class QemuPlatform(Platform):
             finished = "" if tap.offloads or model == "e1000" else ",csum=off"
             argv += ["-device", f"{model},netdev=n{number},mac={mac}{rom}{finished}"]
         return argv
-
-    def vcpus(self, spec: InstanceSpec) -> int:
-        """As many as were chosen; else enough for the CPU limit."""
-        return int(self.chosen["vcpus"]) or math.ceil(spec.resources.cpus or 1)
 
     def _machine(self, bare: bool) -> str:
         if bare and (self.chosen["nic"] == "e1000" or self.chosen["disk"] == "ahci"):
@@ -197,8 +151,7 @@ class QemuPlatform(Platform):
 
     def overlay_argv(self, scratch: Path) -> list[str]:
         """The command that makes a guest's own disk."""
-        assert self._guest is not None, "the platform is prepared before it starts a guest"
-        below = ["-b", str(self._guest.disk), "-F", "raw"]
+        below = ["-b", str(self.guest.disk), "-F", "raw"]
         return ["qemu-img", "create", "-q", "-f", "qcow2", *below, str(scratch / _DISK)]
 
     def _disk(self, kind: str, scratch: Path) -> list[str]:
@@ -211,13 +164,10 @@ class QemuPlatform(Platform):
         return ""
 
     def residuals(self, testbed: Testbed) -> dict[str, str]:
-        assert self._guest is not None
-        chosen = ", ".join(f"{name} {value}" for name, value in self.chosen.items())
         return {
+            **super().residuals(testbed),
             "root filesystem": "ext4 on a disk of its own (qcow2 over raw)",
-            "instance's disk": f"{testbed.scratch_dir.parent}, over {self._guest.disk.parent}",
-            "guest kernel": self._guest.kernel.release,
-            "machine": chosen,
+            "instance's disk": f"{testbed.scratch_dir.parent}, over {self.guest.disk.parent}",
         }
 
 

@@ -6,8 +6,6 @@ On the host on which this was written, KVM is such a one: the refusal has been r
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,15 +25,13 @@ class Kvm(QemuPlatform):
     setup_s = 4.0
     boot_timeout_s = 20.0  # ten times what it takes
 
-    @contextmanager
-    def prepare(self, testbed: Testbed) -> Iterator[None]:
+    def require_host(self, testbed: Testbed) -> None:
+        super().require_host(testbed)
         if testbed.host.run(["test", "-w", "/dev/kvm"], check=False).returncode != 0:
             raise Unavailable(
                 "this host has no /dev/kvm that can be used",
                 "switch virtualization on in the firmware and load kvm_intel or kvm_amd; in a guest, ask for nesting",
             )
-        with super().prepare(testbed):
-            yield
 
     def probe(self, testbed: Testbed) -> Availability:
         found = super().probe(testbed)
