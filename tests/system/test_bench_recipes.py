@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -36,5 +37,8 @@ def test_an_instance_by_hand(testbed: Testbed, pool: PlatformPool, platform: str
             assert testbed.session.pids() - before, "it is in a group of the session, as Lastro's own instances are"
         finally:
             recipe.end()
+        ended = time.monotonic() + 10.0  # Podman removes a container first and ends its own clean-up a moment later
+        while testbed.session.pids() - before and time.monotonic() < ended:
+            time.sleep(0.05)
         assert testbed.session.pids() <= before
         assert recipe.netns == testbed.dut or not (NETNS_DIR / recipe.netns).exists()
