@@ -8,7 +8,6 @@ from __future__ import annotations
 import itertools
 import math
 import re
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
@@ -121,10 +120,11 @@ def _context(report: Report, say: Language) -> dict[str, Any]:
         "groups": list(_groups(report, hoisted, say)),
         "scalings": scalings(report),
         "slope_text": slope_text,
-        "commands": _commands(report, say),
+        "commands": words.commands(report, say),
         "all_trials": ALL,
         "baseline": ", ".join(f"{name} = {level}" for name, level in report.study.design.baseline.items()),
-        "waiting": report.progress.counts.get("pending", 0) + report.progress.counts.get("running", 0),
+        "words": words,
+        "resources": words.resources(report, say),
         "is_mapping": lambda value: isinstance(value, Mapping),
         "is_list": lambda value: isinstance(value, list | tuple),
     }
@@ -133,7 +133,7 @@ def _context(report: Report, say: Language) -> dict[str, Any]:
 def _tiles(report: Report, say: Language) -> list[tuple[str, str, str]]:
     """(number, words, CSS class) for the band under the title."""
     counts = report.progress.counts
-    waiting = counts.get("pending", 0) + counts.get("running", 0)
+    waiting = words.waiting(report)
     tiles = [
         (len(report.rows), say("treatments"), ""),
         (counts.get("valid", 0), say("valid trials"), "valid"),
@@ -141,7 +141,7 @@ def _tiles(report: Report, say: Language) -> list[tuple[str, str, str]]:
         (counts.get("unavailable", 0), say("trials unavailable here"), "unavailable"),
     ]
     tiles += [(waiting, say("trials not run yet"), "pending")] if waiting else []
-    return [(say.integer(number), words, kind if number else "") for number, words, kind in tiles]
+    return [(say.integer(number), label, kind if number else "") for number, label, kind in tiles]
 
 
 # The table
@@ -221,7 +221,7 @@ def _spark(ratio: Ratio | None, reach: float) -> Markup:
     )
 
 
-# Figures and commands
+# Figures
 
 
 def inline_svg(document: str, label: str) -> Markup:
@@ -236,17 +236,3 @@ def inline_svg(document: str, label: str) -> Markup:
     )
     start = re.sub(r'\s(?:width|height)="[\d.]+pt"', "", body[: body.index(">")].removeprefix("<svg"))
     return head + Markup(start.strip() + body[body.index(">") :])
-
-
-def _commands(report: Report, say: Language) -> list[tuple[str, str]]:
-    """(what for, command line) to repeat the campaign or look into it."""
-    here = shlex.quote(report.directory)
-    study = shlex.quote(f"{report.directory}/study.toml")
-    profile = f" --profile {shlex.quote(report.study.profile)}" if report.study.profile else ""
-    first = report.timeline[0].trial if report.timeline else 1
-    return [
-        (say("What this host can run of it"), f"lastro plan {study}{profile}"),
-        (say("The whole campaign again, in the same order"), f"sudo lastro run {study}{profile} -o again"),
-        (say("One trial by hand, as a shell script"), f"lastro show {here} {first} --commands"),
-        (say("Every value, for R or pandas"), f"lastro results {here} --csv values.csv"),
-    ]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
 from lastro.report.language import N_, Language
+from lastro.report.ledgers import Ledger
 from lastro.report.model import Report
 from lastro.report.numbers import Verdict, direction_text, ratio_text, verdict
 from lastro.results.samples import Metric
@@ -48,13 +50,12 @@ def summary(report: Report, say: Language) -> str:
 
 def _tally(report: Report, say: Language) -> str:
     progress = report.progress
-    waiting = progress.counts.get("pending", 0) + progress.counts.get("running", 0)
     parts = [(progress.counts.get("valid", 0), N_("{n} yielded a valid result"))] + [
         (number, words)
         for number, words in (
             (progress.counts.get("invalid", 0), N_("{n} stayed invalid")),
             (progress.counts.get("unavailable", 0), N_("{n} cannot run on this host")),
-            (waiting, N_("{n} have not run yet")),
+            (waiting(report), N_("{n} have not run yet")),
         )
         if number
     ]
@@ -220,6 +221,48 @@ def metric_note(metric: Metric, say: Language) -> str:
     """'TCP throughput; higher is better'."""
     return "; ".join(part for part in (metric.summary, direction_text(metric, say)) if part)
 
+
+def commands(report: Report, say: Language) -> list[tuple[str, str]]:
+    """(what for, command line) to repeat the campaign or look into it."""
+    here = shlex.quote(report.directory)
+    study = shlex.quote(f"{report.directory}/study.toml")
+    profile = f" --profile {shlex.quote(report.study.profile)}" if report.study.profile else ""
+    first = report.timeline[0].trial if report.timeline else 1
+    return [
+        (say("What this host can run of it"), f"lastro plan {study}{profile}"),
+        (say("The whole campaign again, in the same order"), f"sudo lastro run {study}{profile} -o again"),
+        (say("One trial by hand, as a shell script"), f"lastro show {here} {first} --commands"),
+        (say("Every value, for R or pandas"), f"lastro results {here} --csv values.csv"),
+    ]
+
+
+def resources(report: Report, say: Language) -> list[tuple[str, str, Ledger]]:
+    """(name, title, table) of what trials used, did to their neighbour, and suffered from the host."""
+    ledgers = report.ledgers
+    found = [
+        ("usage", say("Used by each instance, from its own cgroup"), ledgers.usage),
+        ("doses", say("Dose that the neighbour reached"), ledgers.doses),
+        ("host", say("Disturbances of the host"), ledgers.host),
+    ]
+    return [entry for entry in found if entry[2]]
+
+
+def waiting(report: Report) -> int:
+    """Trials that have not run yet."""
+    return report.progress.counts.get("pending", 0) + report.progress.counts.get("running", 0)
+
+
+def not_run_yet(report: Report, say: Language) -> str:
+    return say("{trials} not run yet.", trials=say.count(waiting(report), "trial"))
+
+
+AS_WRITTEN = N_("What tools, parts and the author of the study wrote stands here as they wrote it.")
+CONTINUE = N_("This campaign has trials left to run; this continues it:")
+NOTHING_MISSING = N_("Nothing: every trial of the plan has a valid result, at the first attempt.")
+RESIDUALS = N_(
+    "Every platform ran the same files. This is what still differed between them; a difference in results may come "
+    "from these rows."
+)
 
 # Words that the store and the log write, said by variable
 STATES = (N_("pending"), N_("running"), N_("valid"), N_("invalid"), N_("unavailable"))

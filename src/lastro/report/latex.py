@@ -1,0 +1,120 @@
+"""The tables of a report as a LaTeX document that compiles by itself, or table by table in a paper: booktabs and
+
+longtable, so that long tables break over pages. Every character from a study or a trial is escaped."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from lastro import __version__
+from lastro.report import words
+from lastro.report.language import Language
+from lastro.report.model import Report
+from lastro.report.scaling import scalings
+from lastro.report.tables import Table, gaps_table, invalid_table, results_table, scaling_table
+
+_BABEL = {"en": "english", "pt-BR": "brazilian"}
+_PREAMBLE = r"""\documentclass[10pt]{article}
+\usepackage[a4paper,margin=18mm]{geometry}
+\usepackage{iftex}
+\ifpdftex\usepackage[T1]{fontenc}\usepackage[utf8]{inputenc}\usepackage{lmodern}\fi
+\usepackage{textcomp}
+\usepackage[LANGUAGE]{babel}
+\usepackage{booktabs,longtable,array}
+\setlength{\emergencystretch}{3em}
+\begin{document}"""
+
+_APART = "\ue000"  # for private use, so not printable: no text from outside has it here
+_SPECIAL = {
+    _APART: "{}",
+    "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "_": r"\_", "%": r"\%",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
+    "|": r"\textbar{}", '"': r"\textquotedbl{}", "`": r"\textasciigrave{}", "'": r"\textquotesingle{}",
+    "[": "{[}", "]": "{]}", "*": "{*}", "×": r"\ensuremath{\times}", "±": r"\ensuremath{\pm}",
+    "≈": r"\ensuremath{\approx}", "−": r"\ensuremath{-}", "▲": r"\ensuremath{\triangle}", "≤": r"\ensuremath{\leq}",
+    "▼": r"\ensuremath{\bigtriangledown}", "↑": r"\ensuremath{\uparrow}", "↓": r"\ensuremath{\downarrow}",
+    "≥": r"\ensuremath{\geq}", "²": r"\ensuremath{^{2}}", "†": r"\textdagger{}", "·": r"\textperiodcentered{}",
+    "—": "---", "–": "--", "“": "``", "”": "''", "’": "'", "…": r"\dots{}", "µ": r"\textmu{}", "μ": r"\textmu{}",
+    "σ": r"\ensuremath{\sigma}", "κ": r"\ensuremath{\kappa}", "λ": r"\ensuremath{\lambda}", "✕": r"\texttimes{}",
+    "→": r"\ensuremath{\rightarrow}", "\xa0": "~",
+}  # fmt: skip
+
+
+def render_latex(report: Report, say: Language) -> str:
+    """The document; its lines `% lastro: NAME` and `% end` bracket each table."""
+    return "\n\n".join(_parts(report, say)) + "\n"
+
+
+def _parts(report: Report, say: Language) -> Iterator[str]:
+    yield f"% Lastro {__version__}"
+    yield _PREAMBLE.replace("LANGUAGE", _BABEL[say.code])
+    yield rf"\section*{{{escape(report.study.title or report.study.name)}}}"
+    yield escape(words.summary(report, say))
+    if said := words.findings(report, say):
+        yield _items(said)
+    yield from (table_text(table) for table in _tables(report, say) if table)
+    yield rf"\subsection*{{{escape(say('Limitations'))}}}"
+    yield _items(words.limitations(report, say))
+    yield r"\end{document}"
+
+
+def _tables(report: Report, say: Language) -> Iterator[Table]:
+    yield from (results_table(report, index, say) for index in range(len(report.metrics)))
+    yield from (scaling_table(report, scaling, say) for scaling in scalings(report))
+    yield gaps_table(report, say)
+    yield invalid_table(report, say)
+
+
+def escape(text: str) -> str:
+    """Text as itself, on one line. A character that the usual fonts lack is written as its code point, <U+4E2D>."""
+    line = " ".join("".join(char if char.isprintable() else " " for char in text).split())
+    apart = re.sub(r"([-,])(?=\1)", rf"\1{_APART}", line)  # "--" is no dash
+    return "".join(map(_character, apart))
+
+
+def _character(char: str) -> str:
+    if char in _SPECIAL:
+        return _SPECIAL[char]
+    return char if ord(char) < 0x100 else rf"\textless{{}}U+{ord(char):04X}\textgreater{{}}"
+
+
+def table_text(table: Table) -> str:
+    """A longtable between its marks, with a label `tab:NAME`."""
+    title = escape(". ".join(part for part in (table.title, table.note) if part))
+    head = f"{_row(table.columns)} \\\\"
+    lines = [
+        f"% lastro: {_label(table.name)}",
+        rf"\begin{{longtable}}{{{_columns(table)}}}",
+        rf"\caption{{{title}}}\label{{tab:{_label(table.name)}}}\\",
+        rf"\toprule {head} \midrule \endfirsthead",
+        rf"\toprule {head} \midrule \endhead",
+        r"\bottomrule \endfoot",
+        *(rf"{_row(row)} \\" for row in table.rows),
+        r"\end{longtable}",
+        "% end",
+    ]
+    return "\n".join(lines)
+
+
+def _columns(table: Table) -> str:
+    """Long columns share most of the width; the others are as wide as their text."""
+    share = 0.62 / max(1, len(table.long))
+    kinds = (
+        rf">{{\raggedright\arraybackslash}}p{{{share:.2f}\linewidth}}" if at in table.long else "lr"[at in table.right]
+        for at in range(len(table.columns))
+    )
+    return f"@{{}}{''.join(kinds)}@{{}}"
+
+
+def _row(cells: Iterable[str]) -> str:
+    return " & ".join(map(escape, cells))
+
+
+def _items(sentences: Iterable[str]) -> str:
+    lines = "\n".join(rf"\item {escape(sentence)}" for sentence in sentences)
+    return f"\\begin{{itemize}}\n{lines}\n\\end{{itemize}}"
+
+
+def _label(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-") or "table"

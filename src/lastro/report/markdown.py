@@ -1,0 +1,141 @@
+"""The report as Markdown, for a pull request or a wiki: what the page says, with tables instead of its richer cells.
+
+Everything from a study or a trial is escaped, so that nothing in it becomes markup, a link or a mention."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from lastro.report import words
+from lastro.report.language import Language
+from lastro.report.model import Report
+from lastro.report.scaling import scalings
+from lastro.report.tables import Table, gaps_table, invalid_table, ledger_table, results_table, scaling_table
+
+FOLD_ABOVE = 25  # rows of a table, beyond which it is folded
+
+_SPECIAL = str.maketrans(
+    {char: f"\\{char}" for char in "\\`*_[]#!|~$"} | {"<": "&lt;", ">": "&gt;", "&": "&amp;", "@": "&#64;"}
+)
+
+
+def render_markdown(report: Report, say: Language, figures: Mapping[str, str] | None = None) -> str:
+    """The document. `figures` are links to figures that were written, {alternative text: address}."""
+    return "\n\n".join(_parts(report, say, figures or {})) + "\n"
+
+
+def _parts(report: Report, say: Language, figures: Mapping[str, str]) -> Iterator[str]:
+    yield f"# {escape(report.study.title or report.study.name)}"
+    yield escape(words.summary(report, say))
+    if say.code != "en":
+        yield f"*{escape(say(words.AS_WRITTEN))}*"
+    if not report.progress.finished:
+        yield f"**{escape(say('unfinished'))}** {escape(say(words.CONTINUE))} `lastro resume`"
+    if said := words.findings(report, say):
+        yield from _section(say("In short"), bullets(said))
+    if figures:
+        yield from _section(say("Figures"), *(f"![{escape(alt)}](<{_address(at)}>)" for alt, at in figures.items()))
+    yield from _section(say("Results"), *(table_text(results_table(report, at, say), say) for at in _metrics(report)))
+    for scaling in scalings(report):
+        yield table_text(scaling_table(report, scaling, say), say)
+    yield from _section(say("What is missing, and why"), *_missing(report, say))
+    yield from _section(say("Resources"), *_resources(report, say))
+    yield from _section(say("Residual differences"), *_residuals(report, say))
+    yield from _section(say("Provenance"), fold(say("Provenance"), bullets(_facts(report.provenance))))
+    yield from _section(say("How to repeat it"), *_commands(report, say))
+    yield from _section(say("Limitations"), bullets(words.limitations(report, say)))
+
+
+def _metrics(report: Report) -> range:
+    return range(len(report.metrics))
+
+
+def _section(title: str, *parts: str) -> Iterator[str]:
+    """A heading and what stands under it; nothing where nothing does."""
+    if any(parts):
+        yield f"## {escape(title)}"
+        yield from filter(None, parts)
+
+
+def _missing(report: Report, say: Language) -> Iterator[str]:
+    gaps, invalid = gaps_table(report, say), invalid_table(report, say)
+    if not (gaps or invalid) and report.progress.finished:
+        yield escape(say(words.NOTHING_MISSING))
+    yield from (table_text(table, say) for table in (gaps, invalid) if table)
+    if not report.progress.finished:
+        yield escape(words.not_run_yet(report, say))
+
+
+def _resources(report: Report, say: Language) -> Iterator[str]:
+    for name, title, ledger in words.resources(report, say):
+        yield table_text(ledger_table(name, title, ledger, say, ours=True), say)
+
+
+def _residuals(report: Report, say: Language) -> Iterator[str]:
+    if report.residuals:
+        yield escape(say(words.RESIDUALS))
+        yield table_text(ledger_table("residuals", "", report.residuals, say, ours=False), say)
+
+
+def _facts(value: Any, path: tuple[str, ...] = ()) -> Iterator[str]:
+    """Leaves of the provenance, each with the way to it: 'host.cpu.model: AMD EPYC 7B13'."""
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _facts(item, (*path, str(key)))
+    elif path:
+        text = ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+        yield f"{'.'.join(path)}: {text}"
+
+
+def _commands(report: Report, say: Language) -> Iterator[str]:
+    for what, command in words.commands(report, say):
+        yield f"{escape(what)}:"
+        yield code(command, "sh")
+
+
+# Markup
+
+
+def escape(text: str) -> str:
+    """Text as itself, on one line, whatever it holds."""
+    line = " ".join("".join(char if char.isprintable() else " " for char in text).split())
+    line = line.translate(_SPECIAL).replace("://", ":&#47;/").replace("www.", "www&#46;")
+    line = re.sub(r"(?<=[^\W_])\\_(?=[^\W_])", "_", line)  # within a word it is no emphasis
+    return re.sub(r"^(\d+)?([-+=.)])", r"\1\\\2", line)
+
+
+def bullets(items: Iterable[str]) -> str:
+    return "\n".join(f"- {escape(item)}" for item in items)
+
+
+def code(text: str, language: str = "") -> str:
+    """A block of code, fenced by more backticks than it holds in a row."""
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}{language}\n{text.rstrip()}\n{fence}"
+
+
+def table_text(table: Table, say: Language) -> str:
+    """A table with its title and note; folded when it is long."""
+    rule = ["---:" if at in table.right else "---" for at in range(len(table.columns))]
+    lines = [_row(map(escape, table.columns)), _row(rule), *(_row(map(escape, row)) for row in table.rows)]
+    head = [f"**{escape(table.title)}**" if table.title else "", escape(table.note)]
+    body = "\n".join(lines)
+    if len(table.rows) > FOLD_ABOVE:
+        body = fold(say("Show all {n}", n=say.integer(len(table.rows))), body)
+    return "\n\n".join(part for part in (*head, body) if part)
+
+
+def _row(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def fold(summary: str, body: str) -> str:
+    return f"<details><summary>{escape(summary)}</summary>\n\n{body}\n\n</details>" if body else ""
+
+
+def _address(path: str) -> str:
+    """A relative address inside < >: no line break and no bracket that would end it."""
+    return re.sub(r"[<>\\\x00-\x1f]", lambda found: f"%{ord(found[0]):02X}", path)

@@ -1,0 +1,108 @@
+"""`lastro report --format md` and `latex`: well-formed whatever a campaign holds, and nothing in it is markup."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from lastro.cli import main
+from lastro.report import latex, markdown
+from lastro.report.language import LANGUAGES
+
+from ..campaigns import make_campaign
+from ..fates import CAMPAIGNS
+
+texts = st.text(st.characters(min_codepoint=32, max_codepoint=0x17F) | st.sampled_from("\n\t×±≈−▲▼↑↓²†—“”…中"))
+
+
+@pytest.fixture(params=CAMPAIGNS, scope="module")
+def campaign(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return CAMPAIGNS[request.param](tmp_path_factory.mktemp("campaigns") / request.param)
+
+
+def rendered(text: str) -> str:
+    return MarkdownIt("commonmark").enable("table").render(text)
+
+
+def one_line(text: str) -> str:
+    return " ".join("".join(char if char.isprintable() else " " for char in text).split())
+
+
+@pytest.mark.parametrize("code", LANGUAGES)
+def test_markdown_of_any_campaign(campaign: Path, code: str, capsys) -> None:
+    assert main(["report", str(campaign), "--format", "md", "--lang", code]) == 0
+    file = Path(capsys.readouterr().out.strip())
+    assert file == campaign / "report.md"
+    text = file.read_text(encoding="utf-8")
+    page = rendered(text)
+    tags = set(re.findall(r"<([a-z0-9]+)", page))
+    assert tags <= {"h1", "h2", "p", "ul", "li", "strong", "em", "code", "pre", "details", "summary", *TABLE}
+    widths = [row.count("<th") + row.count("<td") for row in re.findall(r"(?s)<tr>.*?</tr>", page)]
+    assert all(width > 1 for width in widths)
+
+
+TABLE = {"table", "thead", "tbody", "tr", "th", "td"}
+
+
+@given(texts)
+def test_markdown_shows_any_text_as_it_is(text: str) -> None:
+    page = rendered(f"{markdown.escape(text)}\n\n| a |\n| --- |\n| x{markdown.escape(text)} |")
+    shown = re.sub(r"<[^>]*>", "", page.split("</p>")[0]) if one_line(text) else ""
+    for entity, char in (("&lt;", "<"), ("&gt;", ">"), ("&quot;", '"'), ("&amp;", "&")):
+        shown = shown.replace(entity, char)
+    assert shown == one_line(text)
+    assert set(re.findall(r"<([a-z0-9]+)", page)) <= {"p", *TABLE}
+
+
+@pytest.mark.parametrize(
+    "text", ["1. one", "- a", "+ b", "# h", "> q", "===", "---", "@someone", "http://x.y", "![a](b)"]
+)
+def test_nothing_becomes_a_list_a_link_or_a_mention(text: str) -> None:
+    assert set(re.findall(r"<([a-z0-9]+)", rendered(markdown.escape(text)))) == {"p"}
+    assert "@" not in markdown.escape(text) and "://" not in markdown.escape(text)
+
+
+def test_a_fence_is_longer_than_what_it_holds() -> None:
+    assert rendered(markdown.code("a ```` b")).strip() == "<pre><code>a ```` b\n</code></pre>"
+
+
+@pytest.mark.parametrize("code", LANGUAGES)
+def test_latex_of_any_campaign(campaign: Path, code: str, capsys) -> None:
+    assert main(["report", str(campaign), "--format", "latex", "--lang", code, "-o", "-"]) == 0
+    text = capsys.readouterr().out
+    environments: list[str] = []
+    for kind, name in re.findall(r"\\(begin|end){(\w+)}", text):
+        if kind == "begin":
+            environments.append(name)
+        else:
+            assert environments.pop() == name
+    assert environments == []
+    bare = re.sub(r"\\[\\{}$&#_%]", "", text)
+    assert bare.count("{") == bare.count("}") and "$" not in bare and "#" not in bare
+    for table in re.findall(r"(?s)\\begin{longtable}.*?\\end{longtable}", bare):
+        assert len({line.count("&") for line in table.splitlines() if "&" in line}) <= 1
+    assert "\\begin{tabular" not in text and "<script" not in text
+
+
+@given(texts)
+def test_latex_escapes_what_can_be_read_back(text: str) -> None:
+    written = latex.escape(text)
+    back = {escaped: char for char, escaped in latex._SPECIAL.items() if len(escaped) > 1}
+    back |= {"''": "”", "'": "’", "~": "\xa0", "{}": ""}
+    pattern = "|".join(map(re.escape, sorted(back, key=len, reverse=True)))
+    read = re.sub(pattern, lambda found: back[found[0]], written)
+    read = re.sub(r"<U\+([0-9A-F]{4,})>", lambda found: chr(int(found[1], 16)), read)
+    assert read == one_line(text)
+
+
+def test_figures_are_linked_from_where_the_text_lies(tmp_path: Path, capsys) -> None:
+    directory = make_campaign(tmp_path / "a campaign")
+    assert main(["report", str(directory), "--format", "md", "--figures", "-o", str(tmp_path / "x.md")]) == 0
+    capsys.readouterr()
+    links = re.findall(r"!\[.*?\]\(<(.*?)>\)", (tmp_path / "x.md").read_text())
+    assert len(links) >= 4 and all((tmp_path / link).is_file() for link in links)
