@@ -35,7 +35,7 @@ _SPECIAL = {
     "≈": r"\ensuremath{\approx}", "−": r"\ensuremath{-}", "▲": r"\ensuremath{\triangle}", "≤": r"\ensuremath{\leq}",
     "▼": r"\ensuremath{\bigtriangledown}", "↑": r"\ensuremath{\uparrow}", "↓": r"\ensuremath{\downarrow}",
     "≥": r"\ensuremath{\geq}", "²": r"\ensuremath{^{2}}", "†": r"\textdagger{}", "·": r"\textperiodcentered{}",
-    "—": "---", "–": "--", "“": "``", "”": "''", "’": "'", "…": r"\dots{}", "µ": r"\textmu{}", "μ": r"\textmu{}",
+    "—": "---", "–": "--", "“": "``", "”": "''", "’": "'", "…": r"\dots{}", "µ": r"\textmu{}", "μ": r"\ensuremath{\mu}",
     "σ": r"\ensuremath{\sigma}", "κ": r"\ensuremath{\kappa}", "λ": r"\ensuremath{\lambda}", "✕": r"\texttimes{}",
     "→": r"\ensuremath{\rightarrow}", "\xa0": "~",
 }  # fmt: skip
