@@ -2,7 +2,7 @@
 
     LastroError                      1   something that Lastro did not foresee as a user's fault
     ├── InputError                   2   what the user gave cannot be used
-    │   └── StudyError               2   … a study file: names file, key path, nearest valid name
+    │   └── StudyError               2   … a study or claims file: names file, key path, nearest valid name
     ├── HostError                    3   this host cannot do what was asked
     │   ├── NeedsRoot                3   … without root
     │   ├── Unavailable              3   … a part is not available here: reason and remedy
@@ -44,7 +44,9 @@ class InputError(LastroError):
 
 
 class StudyError(InputError):
-    """A study file that cannot be used. `where` is the key path in the file, dotted, or empty for the whole file."""
+    """A study file, or a claims file, that cannot be used.
+
+    `where` is the key path in the file, dotted, or empty for the whole file."""
 
     def __init__(self, message: str, *, file: str = "", where: str = "", hint: str | None = None) -> None:
         place = ": ".join(part for part in (file, where) if part)

@@ -24,6 +24,7 @@ COMMANDS = {
         "show": "everything known of one trial; --commands: a shell script that repeats it by hand",
         "results": "table of results; --json, --csv, --parquet",
         "report": "write the self-contained HTML report",
+        "claims": "what the campaign says of published claims, one by one",
         "compare": "the same study on two hosts or two days; --fail-over 5%: a gate for CI",
     },
     "host": {

@@ -1,4 +1,6 @@
-"""Published studies as data: each a folder with its study file. On the command line they are `paper:NAME`."""
+"""Published studies as data: each a folder with its study file, and the claims of the paper where there are any. On the
+
+command line they are `paper:NAME`."""
 
 from __future__ import annotations
 
@@ -22,3 +24,9 @@ def find(name: str) -> Path:
     if name not in known:
         raise InputError(f"no paper is named '{name}'", did_you_mean(name, known))
     return _HOME / name / "study.toml"
+
+
+def claims(name: str) -> Path | None:
+    """The file of a paper's published claims, if the study is a paper's and has one."""
+    file = _HOME / name / "claims.toml"
+    return file if name in names() and file.is_file() else None

@@ -15,7 +15,7 @@ from lastro.study.json_schema import json_schema
 from lastro.study.model import ScenarioSchema, Study
 from lastro.study.problems import Key, Problems, Wrong, shown
 from lastro.study.resolve import resolve
-from lastro.study.schema import MAX_INTEGER, read_shape
+from lastro.study.schema import MAX_INTEGER, StudyFile, read_shape
 
 __all__ = ["json_schema", "load", "parse"]
 
@@ -27,26 +27,7 @@ def load(path: Path, schemas: Mapping[str, ScenarioSchema]) -> Study:
     """The study in a file. `schemas` says, by scenario, what a study may name.
 
     Raises: StudyError when the file cannot be read, or is no sound study."""
-    file = str(path)
-    try:
-        with path.open("rb") as stream:
-            data = stream.read(MAX_BYTES + 1)
-    except FileNotFoundError:
-        raise StudyError("there is no such file", file=file, hint=_hint_for_missing(path)) from None
-    except IsADirectoryError:
-        raise StudyError("is a directory, not a study file", file=file, hint=_hint_for_missing(path / "?")) from None
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise StudyError(f"cannot be read: {reason}", file=file) from error
-    if len(data) > MAX_BYTES:
-        raise StudyError(f"is larger than {MAX_BYTES // 2**20} MiB, and no study is", file=file)
-    try:
-        text = data.decode("utf-8-sig")  # some editors begin a file with a byte order mark
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        message = f"is not UTF-8: byte 0x{data[error.start]:02x} cannot stand there"
-        raise StudyError(message, file=file, where=f"line {line}", hint="save the file as UTF-8") from error
-    return parse(text, file, schemas)
+    return parse(read_text(path, "study", "`lastro new` writes a study file to start from"), str(path), schemas)
 
 
 def parse(text: str, file: str, schemas: Mapping[str, ScenarioSchema]) -> Study:
@@ -54,11 +35,43 @@ def parse(text: str, file: str, schemas: Mapping[str, ScenarioSchema]) -> Study:
 
     Raises: StudyError when the text is no sound study."""
     problems = Problems(file)
-    document = _read_toml(text, file)
+    shape = read_shape(read_document(text, problems), problems, StudyFile)
+    return replace(resolve(shape, schemas, problems), source=text, file=file)
+
+
+def read_text(path: Path, kind: str, hint: str) -> str:
+    """The text of a file of some kind; the hint says where one comes from.
+
+    Raises: StudyError when the file cannot be read, is too large, or is not UTF-8."""
+    file = str(path)
+    try:
+        with path.open("rb") as stream:
+            data = stream.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        raise StudyError("there is no such file", file=file, hint=_near(path, hint)) from None
+    except IsADirectoryError:
+        raise StudyError(f"is a directory, not a {kind} file", file=file, hint=_near(path / "?", hint)) from None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise StudyError(f"cannot be read: {reason}", file=file) from error
+    if len(data) > MAX_BYTES:
+        raise StudyError(f"is larger than {MAX_BYTES // 2**20} MiB, and no {kind} is", file=file)
+    try:
+        return data.decode("utf-8-sig")  # some editors begin a file with a byte order mark
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        message = f"is not UTF-8: byte 0x{data[error.start]:02x} cannot stand there"
+        raise StudyError(message, file=file, where=f"line {line}", hint="save the file as UTF-8") from error
+
+
+def read_document(text: str, problems: Problems) -> dict[str, Any]:
+    """The TOML tables of a text, with values that a study can use.
+
+    Raises: StudyError when the text is not TOML, or holds what no study can use."""
+    document = _read_toml(text, problems.file)
     _check_values(document, problems)
     problems.tell()
-    shape = read_shape(document, problems)
-    return replace(resolve(shape, schemas, problems), source=text, file=file)
+    return document
 
 
 def _read_toml(text: str, file: str) -> dict[str, Any]:
@@ -96,10 +109,9 @@ def _check_values(document: dict[str, Any], problems: Problems) -> None:
             problems.add(keys, Wrong("is too large a number"))
 
 
-def _hint_for_missing(path: Path) -> str:
+def _near(path: Path, hint: str) -> str:
     try:
         near = [file.name for file in path.parent.glob("*.toml")]
     except OSError:
         near = []
-    start = "`lastro new` writes a study file to start from"
-    return f"{did_you_mean(path.name, near)} {start}" if near else start
+    return f"{did_you_mean(path.name, near)} {hint}" if near else hint

@@ -1,4 +1,4 @@
-"""What is wrong with a study file: found one by one, told as one error."""
+"""What is wrong with a study file, or a claims file: found one by one, told as one error."""
 
 from __future__ import annotations
 

@@ -5,9 +5,9 @@ this module imports pydantic; only `load` and the command that prints the JSON S
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, ValidationError, WithJsonSchema
 from pydantic_core import ErrorDetails, PydanticCustomError
@@ -59,11 +59,14 @@ Prose = Annotated[str, BeforeValidator(_prose), Field(max_length=10_000)]
 Replicates = Annotated[int, Field(ge=1, le=10_000, description="Blocks: each holds every treatment once.")]
 
 
-class _Table(BaseModel):
+class Table(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class StudyTable(_Table):
+T = TypeVar("T", bound=Table)
+
+
+class StudyTable(Table):
     """What the study is about."""
 
     name: str = Field(pattern=f"^{NAME_PATTERN}$", max_length=64, description="Names the campaign's directory.")
@@ -73,7 +76,7 @@ class StudyTable(_Table):
     metrics: list[OneLine] = Field(default_factory=list, min_length=1, description="Default: all of the scenario's.")
 
 
-class DesignTable(_Table):
+class DesignTable(Table):
     """How often, in what order, and against what the treatments are compared."""
 
     replicates: Replicates = 5
@@ -85,14 +88,14 @@ class DesignTable(_Table):
     baseline: dict[str, ALevel] = Field(default_factory=dict, description="Levels against which ratios are taken.")
 
 
-class ExcludeTable(_Table):
+class ExcludeTable(Table):
     """Treatments that match every entry of `when` are not part of the study."""
 
     when: dict[str, OneOrMoreLevels] = Field(min_length=1, description="Factor = level, or a list of levels.")
     reason: OneLine = Field(min_length=1, description="Shown wherever the gap is.")
 
 
-class ProfileTable(_Table):
+class ProfileTable(Table):
     """Other replicates and durations for the same study."""
 
     model_config = ConfigDict(extra="allow", strict=True)
@@ -101,7 +104,7 @@ class ProfileTable(_Table):
     replicates: Replicates | None = None
 
 
-class ProfilesTable(_Table):
+class ProfilesTable(Table):
     """Profiles of the study: from a first look to the published effort."""
 
     quick: ProfileTable = Field(default_factory=ProfileTable)
@@ -109,7 +112,7 @@ class ProfilesTable(_Table):
     paper: ProfileTable = Field(default_factory=ProfileTable)
 
 
-class StudyFile(_Table):
+class StudyFile(Table):
     """A study: one scenario, its factors and levels, its metrics, its design."""
 
     study: StudyTable
@@ -120,12 +123,6 @@ class StudyFile(_Table):
     profiles: ProfilesTable = Field(default_factory=ProfilesTable)
 
 
-_TABLES: Mapping[str, type[_Table]] = {
-    "study": StudyTable,
-    "design": DesignTable,
-    "exclude": ExcludeTable,
-    "profiles": ProfilesTable,
-}
 _WANTED = {
     "string_type": "a string",
     "int_type": "a whole number",
@@ -137,28 +134,29 @@ _WANTED = {
 _MESSAGES: dict[str, Callable[[dict[str, Any]], str]] = {
     "missing": lambda _: "is missing",
     "extra_forbidden": lambda _: "no such key is known here",
+    "greater_than": lambda ctx: f"must be above {ctx['gt']:g}",
     "greater_than_equal": lambda ctx: f"must be at least {ctx['ge']}",
     "less_than_equal": lambda ctx: f"must be at most {ctx['le']}",
     "literal_error": lambda ctx: f"must be {ctx['expected']}",
     "string_pattern_mismatch": lambda _: "must be made of a-z, 0-9, '.', '_' and '-', and begin with a letter or digit",
     "string_too_short": lambda _: "is empty",
     "string_too_long": lambda ctx: f"must have at most {ctx['max_length']} characters",
-    "too_short": lambda _: "is empty",
+    "too_short": lambda ctx: "is empty" if ctx["min_length"] == 1 else f"must have {ctx['min_length']} entries or more",
     "too_long": lambda ctx: f"must have at most {ctx['max_length']} entries",
 }
 
 
-def read_shape(document: dict[str, Any], problems: Problems) -> StudyFile:
-    """The document as a StudyFile.
+def read_shape(document: dict[str, Any], problems: Problems, model: type[T]) -> T:
+    """The document as the model of its kind of file.
 
     Raises: StudyError when tables, keys, types or bounds are not as the models want them."""
     try:
-        return StudyFile.model_validate(document)
+        return model.model_validate(document)
     except ValidationError as error:
         details = error.errors(include_url=False)
     # A misspelt key often makes another one missing: name the cause before its consequence.
     for detail in sorted(details, key=lambda detail: detail["type"] != "extra_forbidden"):
-        problems.add(detail["loc"], Wrong(_message(detail), _hint(detail)))
+        problems.add(detail["loc"], Wrong(_message(detail), _hint(detail, model)))
     problems.tell()
     raise AssertionError("pydantic refused the document and named no error")
 
@@ -172,8 +170,18 @@ def _message(detail: ErrorDetails) -> str:
     return f"{message}, and is {shown(detail['input'])}" if message.startswith("must") else message
 
 
-def _hint(detail: ErrorDetails) -> str | Callable[[], str]:
+def _hint(detail: ErrorDetails, model: type[Table]) -> str | Callable[[], str]:
     if detail["type"] != "extra_forbidden":
         return ""
-    table = _TABLES[str(detail["loc"][0])] if len(detail["loc"]) > 1 else StudyFile
-    return partial(did_you_mean, str(detail["loc"][-1]), table.model_fields)
+    *way, key = detail["loc"]
+    for step in way:
+        if isinstance(step, str):
+            model = _table_in(model.model_fields[step].annotation) or model
+    return partial(did_you_mean, str(key), model.model_fields)
+
+
+def _table_in(annotation: Any) -> type[Table] | None:
+    """The table in a field's type: Table, Table | None, list[Table]."""
+    if isinstance(annotation, type) and issubclass(annotation, Table):
+        return annotation
+    return next((table for inner in get_args(annotation) if (table := _table_in(inner))), None)

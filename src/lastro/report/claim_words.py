@@ -1,0 +1,178 @@
+"""How a judgement of a claim is said: published figure, measured effect, and why the verdict is what it is."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Literal
+
+from lastro.report.language import ENGLISH, N_, Language
+from lastro.report.numbers import MINUS, fixed, ratio_text
+from lastro.stats.contrasts import Contrast
+from lastro.stats.intervals import Interval
+from lastro.stats.ratios import Ratio
+from lastro.study.claims import Additive, Alike, Claim, Compare, Measure, Order, Published
+from lastro.units import significant
+
+if TYPE_CHECKING:
+    from lastro.report.claim_effects import Effects, Part
+
+Verdict = Literal["reproduced", "same direction only", "contradicted", "not distinguishable here", "untestable here"]
+
+VERDICT_MARKS: dict[Verdict, str] = {
+    "reproduced": "✓",
+    "same direction only": "↗",
+    "contradicted": "✕",
+    "not distinguishable here": "≈",
+    "untestable here": "–",
+}
+VERDICT_WORDS: dict[Verdict, str] = {
+    "reproduced": N_("reproduced"),
+    "same direction only": N_("same direction only"),
+    "contradicted": N_("contradicted"),
+    "not distinguishable here": N_("not distinguishable here"),
+    "untestable here": N_("untestable here"),
+}
+
+
+def published_text(published: Published | None, say: Language = ENGLISH) -> str:
+    """'×0.8961 ± 0.052, −312.39 Mbit/s': the judged figure with its tolerance, then the other; as printed without one.
+
+    Empty when the source gives no figure."""
+    if published is None:
+        return ""
+    if published.tolerance is None:
+        return published.printed
+    measure, figure = published.judged
+    around = {"ratio": 1.0, "share": 100.0, "difference": 1.0}[measure]
+    text = f"{_shown(measure, figure, published.unit)} ± {significant(published.tolerance * around, 2)}"
+    if measure == "ratio" and published.difference is not None:
+        text += f", {_shown('difference', published.difference, published.unit)}"
+    return say.number(text.replace(", ", " | ")).replace(" | ", ", ")
+
+
+def effect_text(measure: Measure, effect: Contrast, unit: str, say: Language = ENGLISH) -> str:
+    """'×1.051 [1.047, 1.055]', '+312 [290, 334] Mbit/s', '62.6 % [58.1, 67.0]', or the value without its interval."""
+    if effect.value is None:
+        return say("no ratio") if measure == "ratio" else say("no effect")
+    if measure == "ratio":
+        unbounded = effect.interval is None and effect.n > 1
+        return ratio_text(Ratio(effect.value, effect.interval, effect.pairing, (effect.n, effect.n), unbounded), say)
+    scale, ending = (100, " %") if measure == "share" else (1, f" {unit}" if unit else "")
+    if effect.interval is None:
+        return say.number(_signed(effect.value * scale)) + f"{ending} ({say('no interval')})"
+    half = effect.interval.half_width * scale
+    decimals = 3 if half <= 0 else min(9, max(0, 1 - math.floor(math.log10(half))))
+    value, low, high = (fixed(x * scale, decimals) for x in (effect.value, effect.interval.low, effect.interval.high))
+    plus = "+" if measure == "difference" and not value.startswith(MINUS) else ""
+    return say.number(f"{plus}{value} [{low}, {high}]") + ending
+
+
+def p_text(p: float | None, say: Language = ENGLISH) -> str:
+    """'0.012', '< 0.001', or nothing."""
+    return "" if p is None else say.number("< 0.001" if p < 0.001 else f"{p:.3f}" if p < 0.1 else f"{p:.2f}")
+
+
+def reason_words(
+    claim: Claim,
+    verdict: Verdict,
+    effects: Effects,
+    part: Part,
+    p: float,
+    alpha: float,
+    say: Language = ENGLISH,
+) -> str:
+    """Why a claim that could be tested has its verdict, and over how much of the design."""
+    text = {
+        "reproduced": _reproduced,
+        "same direction only": _direction_only,
+        "contradicted": _contradicted,
+        "not distinguishable here": lambda *args: _not_distinguishable(*args, corrected=p < alpha),
+    }[verdict](claim, part, say)
+    if effects.strata < effects.all_strata:
+        text += "; " + say("over {n} of {all} conditions of the design", n=effects.strata, all=effects.all_strata)
+    return text
+
+
+def _reproduced(claim: Claim, part: Part, say: Language) -> str:
+    if claim.published is not None and claim.published.tolerance is not None:
+        return say("the whole interval lies within the tolerance of the published figure")
+    if _of_likeness(claim):
+        return say("the widest difference, {levels}, is within {margin}", levels=part.label, margin=_margin(claim, say))
+    if isinstance(claim.statement, Order):
+        return say("every pair is told apart in this order; the nearest is {levels}", levels=part.label)
+    return say("told from no effect, in this direction")
+
+
+def _direction_only(claim: Claim, part: Part, say: Language) -> str:
+    low, high = tolerated(claim)
+    found = judged_interval(claim, part)
+    if found is None:
+        return say("of the magnitude there is no interval")
+    if found.high < low:
+        return say("the whole interval lies below the tolerance of the published figure")
+    if found.low > high:
+        return say("the whole interval lies above the tolerance of the published figure")
+    return say("the interval reaches beyond the tolerance of the published figure")
+
+
+def _contradicted(claim: Claim, part: Part, say: Language) -> str:
+    if _of_likeness(claim):
+        return say("{levels} differ by more than {margin}", levels=part.label, margin=_margin(claim, say))
+    if isinstance(claim.statement, Order):
+        return say("{levels} are told apart in the other order", levels=part.label)
+    return say("told from no effect, in the other direction")
+
+
+def _not_distinguishable(claim: Claim, part: Part, say: Language, *, corrected: bool) -> str:
+    if _of_likeness(claim):
+        text = say("of {levels} neither likeness within {margin} nor more than that can be told",
+                   levels=part.label, margin=_margin(claim, say))  # fmt: skip
+    elif isinstance(claim.statement, Order):
+        text = say("{levels} cannot be told apart", levels=part.label)
+    else:
+        text = say("cannot be told from no effect")
+    if corrected:
+        text += " " + say("once the number of claims is allowed for")
+    found = judged_interval(claim, part)
+    if found is not None and claim.published is not None and claim.published.tolerance is not None:
+        low, high = tolerated(claim)
+        if found.high < low or found.low > high:
+            text += "; " + say("one as large as the published would have been seen")
+    return text
+
+
+def tolerated(claim: Claim) -> tuple[float, float]:
+    """The least and the greatest effect within the tolerance of the published figure; endless without one."""
+    if claim.published is None or claim.published.tolerance is None:
+        return -math.inf, math.inf
+    _, figure = claim.published.judged
+    return figure - claim.published.tolerance, figure + claim.published.tolerance
+
+
+def judged_interval(claim: Claim, part: Part) -> Interval | None:
+    """The interval of the effect by the measure of the published figure, else of the effect as it is."""
+    measure = claim.published.judged[0] if claim.published and claim.published.tolerance is not None else part.measure
+    if part.measure == measure:
+        return part.effect.interval
+    return part.beside.interval if measure == "difference" and part.beside is not None else None
+
+
+def _of_likeness(claim: Claim) -> bool:
+    statement = claim.statement
+    return isinstance(statement, Alike | Additive) or (
+        isinstance(statement, Compare) and statement.direction == "alike"
+    )
+
+
+def _margin(claim: Claim, say: Language) -> str:
+    return say.number(f"{(claim.margin or 0) * 100:g} %")
+
+
+def _shown(measure: Measure, value: float, unit: str) -> str:
+    if measure == "ratio":
+        return f"×{significant(value, 4)}"
+    return f"{significant(value * 100, 4)} %" if measure == "share" else f"{_signed(value)} {unit}"
+
+
+def _signed(value: float) -> str:
+    return f"{'+' if value > 0 else ''}{value:g}".replace("-", MINUS)

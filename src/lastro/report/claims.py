@@ -1,0 +1,133 @@
+"""The verdict of a campaign on each claim of a file.
+
+The rule, which docs/explanation-claims.md tells in full:
+
+1. A claim becomes contrasts of the campaign's cells, over the strata in which all that it compares was measured. Where
+   there is nothing to compare, or fewer than two blocks were run, it is untestable here.
+2. Each claim has two p-values: of the hypothesis that it is not so, and of the one that its contrary is not so. A claim
+   with several parts is so when every part is (the largest p counts), and its contrary when that of any part is (the
+   smallest p counts, times their number). Parts that state a sign are tested against zero; parts that state likeness by
+   two one-sided tests against their margin.
+3. The smaller of the two is the claim's p. The claims of a file are one family: p is adjusted by Holm's method over all
+   that could be tested. Where it is not below 1 - confidence, the claim is not distinguishable here.
+4. Else, when the contrary is what was found, the claim is contradicted.
+5. Else the claim is reproduced, if no figure was published with it, or if the whole interval of the effect lies within
+   the tolerance of the published figure; if not, it holds in the same direction only.
+
+Sources: Schuirmann, J. Pharmacokinet. Biopharm. 15 (1987) 657-680 (two one-sided tests); Berger, Technometrics 24
+(1982) 295-300 (every part at its full level); Holm, Scand. J. Statist. 6 (1979) 65-70.
+
+Pure: a report in, judgements out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lastro.report.claim_effects import Effects, Part, Untestable, effects_of
+from lastro.report.claim_words import VERDICT_WORDS, Verdict, judged_interval, reason_words, tolerated
+from lastro.report.language import ENGLISH, Language
+from lastro.report.model import Report
+from lastro.stats.adjust import holm
+from lastro.study.claims import Claim, Claims
+
+VERDICTS = tuple(VERDICT_WORDS)
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """A claim and what this campaign says of it: all that a table of claims needs.
+
+    `part` is the part of the claim that decided, None when it is untestable; of one part of one part, the only one.
+    `effects` has them all. `p` is raw, `p_adjusted` is Holm's over the claims of the file. `n_blocks` counts the blocks
+    that the campaign has valid trials in. `reason` is a sentence, in the language that was asked for."""
+
+    claim: Claim
+    verdict: Verdict
+    reason: str
+    unit: str
+    effects: Effects | None
+    part: Part | None
+    p: float | None
+    p_adjusted: float | None
+    n_blocks: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Tested:
+    """A claim after its tests and before the correction for their number."""
+
+    claim: Claim
+    effects: Effects | None = None
+    part: Part | None = None
+    p: float | None = None
+    so: bool = False
+    why_not: str = ""
+
+
+def judge(claims: Claims, report: Report, say: Language = ENGLISH) -> tuple[Judgement, ...]:
+    """A judgement for each claim, in their order. See the module for the rule."""
+    blocks = {p.block for row in report.rows for cell in row.cells for p in cell.points}
+    tested = [_test(claim, report, len(blocks), say) for claim in claims.claims]
+    adjusted = holm([one.p for one in tested])
+    return tuple(_judgement(one, p, report, len(blocks), say) for one, p in zip(tested, adjusted, strict=True))
+
+
+def tally(judgements: Sequence[Judgement]) -> dict[Verdict, int]:
+    """How many claims have each verdict, in the order of VERDICTS."""
+    return {verdict: sum(one.verdict == verdict for one in judgements) for verdict in VERDICTS}
+
+
+def _test(claim: Claim, report: Report, n_blocks: int, say: Language) -> _Tested:
+    if n_blocks < 2:
+        why = say("n = {n}: nothing is known of the spread with fewer than two blocks", n=n_blocks)
+        return _Tested(claim, why_not=why)
+    try:
+        effects = effects_of(claim.statement, claim.margin, report, say)
+    except Untestable as untestable:
+        return _Tested(claim, why_not=str(untestable))
+    for part in effects.parts:
+        if part.p_for is None or part.p_against is None:
+            return _Tested(claim, effects, part, why_not=part.effect.absent_because or say("there is no interval"))
+    p_for = max(part.p_for or 0.0 for part in effects.parts)
+    p_against = min(1.0, len(effects.parts) * min(part.p_against or 0.0 for part in effects.parts))
+    so = p_for <= p_against
+    decisive = _weakest(effects.parts) if so else _worst(effects.parts)
+    return _Tested(claim, effects, decisive, min(p_for, p_against), so)
+
+
+def _weakest(parts: Sequence[Part]) -> Part:
+    return max(parts, key=lambda part: part.p_for or 0.0)
+
+
+def _worst(parts: Sequence[Part]) -> Part:
+    return min(parts, key=lambda part: part.p_against or 0.0)
+
+
+def _judgement(one: _Tested, p_adjusted: float | None, report: Report, n_blocks: int, say: Language) -> Judgement:
+    alpha = 1 - report.study.design.confidence
+    metric = next((metric for metric in report.metrics if metric.name == one.claim.statement.metric), None)
+    verdict = _verdict(one, p_adjusted, alpha)
+    reason = one.why_not
+    if verdict != "untestable here" and one.effects and one.part and one.p is not None:
+        reason = reason_words(one.claim, verdict, one.effects, one.part, one.p, alpha, say)
+    unit = metric.unit if metric else ""
+    return Judgement(one.claim, verdict, reason, unit, one.effects, one.part, one.p, p_adjusted, n_blocks)
+
+
+def _verdict(one: _Tested, p_adjusted: float | None, alpha: float) -> Verdict:
+    if one.part is None or one.p is None or p_adjusted is None:
+        return "untestable here"
+    if p_adjusted >= alpha:
+        return "not distinguishable here"
+    if not one.so:
+        return "contradicted"
+    return "reproduced" if magnitude_agrees(one.claim, one.part) else "same direction only"
+
+
+def magnitude_agrees(claim: Claim, part: Part) -> bool:
+    """Whether the whole interval of the effect lies within the tolerance of the published figure, if there is one."""
+    low, high = tolerated(claim)
+    found = judged_interval(claim, part)
+    return low == -math.inf or (found is not None and low <= found.low and found.high <= high)

@@ -1,0 +1,79 @@
+"""The judgements of claims as one JSON document, for programs. Its keys are stable, as those of `report.document` are.
+
+    format     "lastro-claims/1"
+    directory  the campaign's directory
+    study      its name
+    file       the claims file
+    source     title, authors, year
+    confidence of every interval; a claim is told from none where p_adjusted is below 1 - confidence
+    tally      {verdict: number of claims}
+    claims     [{id, says, where, metric, unit, verdict, reason, published, margin, p, p_adjusted, n_blocks, strata,
+                 all_strata, decided_by, parts}]
+               published {ratio, share, difference, unit, tolerance, printed}
+               parts [{label, measure, effect, difference}]
+               effect and difference {value, interval {low, high, confidence}, p, df, n, pairing, absent_because}
+
+What does not exist is null."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from lastro.report.claim_effects import Part
+from lastro.report.claims import Judgement, tally
+from lastro.report.model import Report
+from lastro.study.claims import Claims
+
+FORMAT = "lastro-claims/1"
+
+
+def claims_text(claims: Claims, judgements: Sequence[Judgement], report: Report) -> str:
+    return json.dumps(claims_document(claims, judgements, report), indent=2, ensure_ascii=False, allow_nan=False)
+
+
+def claims_document(claims: Claims, judgements: Sequence[Judgement], report: Report) -> dict[str, Any]:
+    """Plain JSON-able data, with the keys of this module's docstring."""
+    return {
+        "format": FORMAT,
+        "directory": report.directory,
+        "study": report.study.name,
+        "file": claims.file,
+        "source": asdict(claims.source),
+        "confidence": report.study.design.confidence,
+        "tally": dict(tally(judgements)),
+        "claims": [_judgement(one) for one in judgements],
+    }
+
+
+def _judgement(one: Judgement) -> dict[str, Any]:
+    effects = one.effects
+    return {
+        "id": one.claim.id,
+        "says": one.claim.says,
+        "where": one.claim.where,
+        "metric": one.claim.statement.metric,
+        "unit": one.unit,
+        "verdict": one.verdict,
+        "reason": one.reason,
+        "published": asdict(one.claim.published) if one.claim.published else None,
+        "margin": one.claim.margin,
+        "p": one.p,
+        "p_adjusted": one.p_adjusted,
+        "n_blocks": one.n_blocks,
+        "strata": effects.strata if effects else None,
+        "all_strata": effects.all_strata if effects else None,
+        "decided_by": one.part.label if one.part else None,
+        "parts": [_part(part) for part in effects.parts] if effects else [],
+    }
+
+
+def _part(part: Part) -> dict[str, Any]:
+    return {
+        "label": part.label,
+        "measure": part.measure,
+        "effect": asdict(part.effect),
+        "difference": asdict(part.beside) if part.beside else None,
+    }

@@ -1,0 +1,134 @@
+"""What a paper, or a user, states of a study, as frozen data: claims that a campaign can confirm or contradict."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from lastro.study.model import Level
+
+Levels = Mapping[str, tuple[Level, ...]]  # {factor: levels}; more than one level means the mean over them
+Direction = Literal["higher", "lower", "alike"]
+Measure = Literal["ratio", "difference", "share"]
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    """The mean of `metric` over the treatments of one side is higher than, lower than or like that of the other."""
+
+    metric: str
+    of: Levels
+    to: Levels
+    at: Levels
+    direction: Direction
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """The share that a protection wins back of what is lost without it: (protected - without) / (ideal - without)."""
+
+    metric: str
+    ideal: Levels
+    without: Levels
+    protected: Levels
+    at: Levels
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Levels of one factor in falling order of their means; levels of one group are not ordered among themselves.
+
+    With `of` and `to`, what falls is the effect of the one against the other, a difference, at each level."""
+
+    metric: str
+    factor: str
+    falling: tuple[tuple[Level, ...], ...]
+    of: Levels
+    to: Levels
+    at: Levels
+
+
+@dataclass(frozen=True, slots=True)
+class Alike:
+    """Every two of these levels of one factor have means that differ by less than the claim's margin."""
+
+    metric: str
+    factor: str
+    levels: tuple[Level, ...]
+    at: Levels
+
+
+@dataclass(frozen=True, slots=True)
+class Additive:
+    """Two factors do not interact: no mean of two of their levels is off the sum of their main effects by more than
+
+    the claim's margin, a share of the grand mean."""
+
+    metric: str
+    factors: tuple[str, str]
+    at: Levels
+
+
+Statement = Compare | Recovery | Order | Alike | Additive
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A published figure: a ratio, a share (both dimensionless) or a difference in `unit`; one of them is judged.
+
+    A ratio goes before a difference, which is of the machine that it was measured on. `tolerance` is how far to either
+    side of the judged figure a measured effect may lie, in its unit. `printed` is how the source prints it."""
+
+    ratio: float | None = None
+    share: float | None = None
+    difference: float | None = None
+    unit: str = ""
+    tolerance: float | None = None
+    printed: str = ""
+
+    @property
+    def judged(self) -> tuple[Measure, float]:
+        """The measure by which an effect is judged against this figure, and the figure."""
+        if self.share is not None:
+            return "share", self.share
+        if self.ratio is not None:
+            return "ratio", self.ratio
+        return "difference", self.difference or 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """`says` is the claim in a sentence, `says_in` the same by language code; `where` it stands in the source.
+
+    `margin` is what still counts as alike, as a share: 0.05 is from 1/1.05 to 1.05 times."""
+
+    id: str
+    says: str
+    says_in: Mapping[str, str]
+    where: str
+    statement: Statement
+    published: Published | None = None
+    margin: float | None = None
+
+    def text(self, language: str) -> str:
+        """The claim in a language, in English where the file has no other."""
+        return self.says_in.get(language, self.says)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where the claims come from."""
+
+    title: str = ""
+    authors: str = ""
+    year: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """The claims of one file: one family of tests."""
+
+    source: Source
+    claims: tuple[Claim, ...]
+    file: str = ""

@@ -1,0 +1,103 @@
+"""The shape of a claims file as pydantic models. Importing this module imports pydantic; only `load_claims` does."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from lastro.study.model import NAME_PATTERN
+from lastro.study.schema import ALevel, OneLine, OneOrMoreLevels, Table
+
+Some = Annotated[OneLine, Field(min_length=1)]
+Side = Annotated[dict[str, OneOrMoreLevels], Field(min_length=1)]
+At = Annotated[dict[str, OneOrMoreLevels], Field(default_factory=dict)]
+
+
+class SourceTable(Table):
+    """Where the claims come from."""
+
+    title: OneLine = ""
+    authors: OneLine = ""
+    year: int | None = Field(default=None, ge=1900, le=2200)
+
+
+class CompareTable(Table):
+    """Two sides, each a choice of levels of the same factors."""
+
+    metric: Some
+    of: Side
+    to: Side
+    at: At
+
+
+class RecoveryTable(Table):
+    """Three choices of levels of the same factors."""
+
+    metric: Some
+    ideal: Side
+    without: Side
+    protected: Side
+    at: At
+
+
+class OrderTable(Table):
+    """Levels, or groups of levels, of one factor; optionally of the effect of one side against another."""
+
+    metric: Some
+    factor: Some
+    falling: list[OneOrMoreLevels] = Field(min_length=2)
+    of: dict[str, OneOrMoreLevels] = Field(default_factory=dict)
+    to: dict[str, OneOrMoreLevels] = Field(default_factory=dict)
+    at: At
+
+
+class AlikeTable(Table):
+    metric: Some
+    factor: Some
+    levels: list[ALevel] = Field(min_length=2)
+    at: At
+
+
+class AdditiveTable(Table):
+    metric: Some
+    factors: list[OneLine] = Field(min_length=2, max_length=2)
+    at: At
+
+
+class PublishedTable(Table):
+    """A figure of the source, in its own unit."""
+
+    ratio: float | None = Field(default=None, gt=0)
+    share: float | None = None
+    difference: float | None = None
+    unit: OneLine = ""
+    tolerance: float | None = Field(default=None, gt=0)
+    printed: OneLine = ""
+
+
+class ClaimTable(Table):
+    """One claim: a sentence, where it stands, and exactly one of the five statements."""
+
+    id: str = Field(pattern=f"^{NAME_PATTERN}$", max_length=64)
+    says: Annotated[OneLine, Field(min_length=1)]
+    says_in: dict[str, OneLine] = Field(default_factory=dict)
+    where: OneLine = ""
+    compare: CompareTable | None = None
+    recovery: RecoveryTable | None = None
+    order: OrderTable | None = None
+    alike: AlikeTable | None = None
+    additive: AdditiveTable | None = None
+    direction: Literal["higher", "lower", "alike"] | None = None
+    margin: float | None = Field(default=None, gt=0, le=10)
+    published: PublishedTable | None = None
+
+
+class ClaimsFile(Table):
+    """Claims on one study."""
+
+    source: SourceTable = SourceTable()
+    claim: list[ClaimTable] = Field(min_length=1, max_length=1000)
+
+
+KINDS = ("compare", "recovery", "order", "alike", "additive")

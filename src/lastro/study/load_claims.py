@@ -1,0 +1,207 @@
+"""Claims files: TOML text to the Claims model. Whatever is wrong with a file becomes one StudyError.
+
+A metric or a factor that the study does not know is an error. A level that it does not have is none: a claim on it is
+untestable with this campaign, and is judged so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+from lastro.errors import did_you_mean
+from lastro.study.claims import (
+    Additive,
+    Alike,
+    Claim,
+    Claims,
+    Compare,
+    Levels,
+    Order,
+    Published,
+    Recovery,
+    Source,
+    Statement,
+)
+from lastro.study.claims_schema import (
+    KINDS,
+    AdditiveTable,
+    AlikeTable,
+    ClaimsFile,
+    ClaimTable,
+    CompareTable,
+    OrderTable,
+    PublishedTable,
+    RecoveryTable,
+)
+from lastro.study.load import read_document, read_text
+from lastro.study.model import Level, Study
+from lastro.study.problems import Key, Problems, Wrong, shown
+from lastro.study.schema import read_shape
+
+_Sides = Mapping[str, Mapping[str, Sequence[Level]]]  # {key of the side: {factor: levels}}
+_Table = CompareTable | RecoveryTable | OrderTable | AlikeTable | AdditiveTable
+
+
+def load_claims(path: Path, study: Study) -> Claims:
+    """The claims in a file, on this study.
+
+    Raises: StudyError when the file cannot be read, or is no sound claims file of this study."""
+    return parse_claims(
+        read_text(path, "claims", "docs/explanation-claims.md tells how to write one"), str(path), study
+    )
+
+
+def parse_claims(text: str, file: str, study: Study) -> Claims:
+    """The claims in a text; `file` is the name that errors give it.
+
+    Raises: StudyError when the text is no sound claims file of this study."""
+    problems = Problems(file)
+    shape = read_shape(read_document(text, problems), problems, ClaimsFile)
+    seen: set[str] = set()
+    claims = []
+    for index, table in enumerate(shape.claim):
+        with problems.at("claim", index, "id"):
+            if table.id in seen:
+                raise Wrong(f"{shown(table.id)} is the name of a claim above")
+        seen.add(table.id)
+        claims.append(_claim(table, index, study, problems))
+    problems.tell()
+    source = Source(shape.source.title, shape.source.authors, shape.source.year)
+    return Claims(source, tuple(claim for claim in claims if claim), file)
+
+
+def _claim(table: ClaimTable, index: int, study: Study, problems: Problems) -> Claim | None:
+    """The claim of a table, or None with its problems noted."""
+    here: tuple[Key, ...] = ("claim", index)
+    given = [kind for kind in KINDS if getattr(table, kind) is not None]
+    if len(given) != 1:
+        found = f"has {' and '.join(given)}" if given else "states nothing"
+        problems.add(here, Wrong(found, f"a claim has exactly one of {', '.join(KINDS)}"))
+        return None
+    statement: _Table = getattr(table, given[0])
+    _check_names(statement, study, (*here, given[0]), problems)
+    _check_direction(table, given[0], here, problems)
+    with problems.at(*here, "published"):
+        _check_published(table, given[0])
+        _check_unit(table.published, statement.metric, study)
+    published = Published(**table.published.model_dump()) if table.published else None
+    return Claim(
+        table.id, table.says, table.says_in, table.where, _statement(statement, table), published, table.margin
+    )
+
+
+def _statement(table: _Table, claim: ClaimTable) -> Statement:
+    at = _levels(table.at)
+    if isinstance(table, CompareTable):
+        return Compare(table.metric, _levels(table.of), _levels(table.to), at, claim.direction or "alike")
+    if isinstance(table, RecoveryTable):
+        ideal, without, protected = map(_levels, (table.ideal, table.without, table.protected))
+        return Recovery(table.metric, ideal, without, protected, at)
+    if isinstance(table, OrderTable):
+        falling = tuple(tuple(group) for group in table.falling)
+        return Order(table.metric, table.factor, falling, _levels(table.of), _levels(table.to), at)
+    if isinstance(table, AlikeTable):
+        return Alike(table.metric, table.factor, tuple(table.levels), at)
+    return Additive(table.metric, (table.factors[0], table.factors[1]), at)
+
+
+def _levels(side: Mapping[str, Sequence[Level]]) -> Levels:
+    return {factor: tuple(levels) for factor, levels in side.items()}
+
+
+# What the models cannot know
+
+
+def _check_names(table: _Table, study: Study, here: tuple[Key, ...], problems: Problems) -> None:
+    metrics = {metric.name for metric in (*study.metrics, *study.all_metrics)}
+    with problems.at(*here, "metric"):
+        if table.metric not in metrics:
+            hint = partial(did_you_mean, table.metric, metrics)
+            raise Wrong(f"study {study.name} has no metric {shown(table.metric)}", hint)
+    factors = {factor.name for factor in study.factors} | set(study.settings)
+    sides = _sides(table)
+    for key, side in (*sides.items(), ("at", table.at)):
+        for name in side:
+            with problems.at(*here, key, name):
+                _known(name, factors, study)
+    own = [table.factor] if isinstance(table, OrderTable | AlikeTable) else []
+    own += table.factors if isinstance(table, AdditiveTable) else []
+    for name in own:
+        with problems.at(*here, "factors" if isinstance(table, AdditiveTable) else "factor"):
+            _known(name, factors, study)
+    with problems.at(*here):
+        _check_sides(table, sides, own)
+
+
+def _sides(table: _Table) -> _Sides:
+    if isinstance(table, RecoveryTable):
+        return {"ideal": table.ideal, "without": table.without, "protected": table.protected}
+    return {"of": table.of, "to": table.to} if isinstance(table, CompareTable | OrderTable) else {}
+
+
+def _known(name: str, factors: Iterable[str], study: Study) -> None:
+    if name not in factors:
+        raise Wrong(f"study {study.name} has no factor {shown(name)}", partial(did_you_mean, name, factors))
+
+
+def _check_sides(table: _Table, sides: _Sides, own: Sequence[str]) -> None:
+    if len({frozenset(side) for side in sides.values()}) > 1:
+        raise Wrong(f"{', '.join(sides)} must name the same factors", "what holds for all sides belongs in `at`")
+    named = {name for side in sides.values() for name in side} | set(own)
+    if common := sorted(named & set(table.at)):
+        raise Wrong(f"`at` names {shown(common[0])} again", "a factor is compared, or is a condition")
+    if twice := [name for name in own if own.count(name) > 1 or any(name in side for side in sides.values())]:
+        raise Wrong(f"names {shown(twice[0])} twice")
+    for first, second in zip(list(sides), list(sides)[1:], strict=False):
+        if sides[first] and {k: sorted(map(str, v)) for k, v in sides[first].items()} == {
+            k: sorted(map(str, v)) for k, v in sides[second].items()
+        }:
+            raise Wrong(f"`{first}` and `{second}` are the same")
+
+
+def _check_direction(table: ClaimTable, kind: str, here: tuple[Key, ...], problems: Problems) -> None:
+    with problems.at(*here, "direction"):
+        if kind == "compare" and table.direction is None:
+            raise Wrong("is missing", 'a comparison is "higher", "lower" or "alike"')
+        if kind != "compare" and table.direction is not None:
+            raise Wrong(f"says nothing of {kind}", "only `compare` has a direction")
+    alike = table.direction == "alike" or kind in ("alike", "additive")
+    with problems.at(*here, "margin"):
+        if alike and table.margin is None:
+            raise Wrong("is missing", "what still counts as alike, as a share: margin = 0.05 is 5 %")
+        if not alike and table.margin is not None:
+            raise Wrong("belongs to claims of likeness only", "`published.tolerance` is for a magnitude")
+
+
+def _check_published(table: ClaimTable, kind: str) -> None:
+    published = table.published
+    if published is None:
+        return
+    judged = [name for name in ("ratio", "share", "difference") if getattr(published, name) is not None]
+    allowed = {"compare": {"ratio", "difference"}, "recovery": {"share"}}.get(kind, set())
+    if table.direction == "alike":
+        allowed = set()
+    if wrong := [name for name in judged if name not in allowed]:
+        raise Wrong(f"{wrong[0]} says nothing of {kind}", f"known here: {', '.join(sorted(allowed)) or 'printed'}")
+    if published.tolerance is None and judged:
+        raise Wrong("tolerance is missing", f"how far from {judged[0]} a measured effect may lie, in its unit")
+    if published.tolerance is not None and not judged:
+        raise Wrong("has a tolerance and no figure", "name a ratio, a share or a difference")
+    if published.difference is not None and not published.unit:
+        raise Wrong("a difference needs its unit")
+    _check_sign(published, table.direction)
+
+
+def _check_unit(published: PublishedTable | None, name: str, study: Study) -> None:
+    units = {metric.name: metric.unit for metric in (*study.all_metrics, *study.metrics)}
+    if published and published.difference is not None and published.unit != units.get(name, published.unit):
+        raise Wrong(f"is in {shown(published.unit)}, and {name} is in {shown(units[name])}", "convert the figure")
+
+
+def _check_sign(published: PublishedTable, direction: str | None) -> None:
+    """A claim of 'higher' with a ratio below 1 is a slip of the pen."""
+    signs = [] if published.ratio is None else [published.ratio - 1]
+    signs += [] if published.difference is None else [published.difference]
+    if direction is not None and any((sign > 0) != (direction == "higher") for sign in signs):
+        raise Wrong(f"the figure does not go with the direction {shown(direction)}")

@@ -1,0 +1,128 @@
+"""The published claims of kagami2017: each is judged, and reproduced in a world in which what was published is so."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lastro import papers
+from lastro.report.claims import Judgement, judge
+from lastro.report.language import language
+from lastro.report.model import Report, build_report
+from lastro.results.read import load_campaign
+from lastro.results.store import Store
+from lastro.study.claims import Additive, Claims
+from lastro.study.load_claims import load_claims
+
+from ..campaigns import KAGAMI, make_campaign, make_study
+from ..kagami_truth import ANOMALIES, mean_of, published_value
+
+FILE = papers.claims("kagami2017")
+STUDY = replace(make_study(KAGAMI, replicates=12), name="kagami2017")
+NO_APPARMOR = ("AppArmor is not in this kernel", "boot another kernel")
+
+
+def campaign(directory: Path, **options: Any) -> Report:
+    study = replace(STUDY, design=replace(STUDY.design, replicates=options.pop("replicates", 12)))
+    make_campaign(directory, study, value=published_value, notes=lambda levels, block: {}, **options)
+    with Store.open(directory) as store:
+        return build_report(load_campaign(store))
+
+
+@pytest.fixture(scope="module")
+def claims() -> Claims:
+    assert FILE is not None
+    return load_claims(FILE, STUDY)
+
+
+@pytest.fixture(scope="module")
+def judged(claims: Claims, tmp_path_factory: pytest.TempPathFactory) -> tuple[Judgement, ...]:
+    return judge(claims, campaign(tmp_path_factory.mktemp("kagami") / "full"))
+
+
+def test_every_claim_is_reproduced_where_the_published_is_so(judged: tuple[Judgement, ...]) -> None:
+    others = {one.claim.id: (one.verdict, one.reason) for one in judged if one.verdict != "reproduced"}
+    assert others == {}
+    assert len(judged) == 50
+
+
+def test_every_claim_stands_on_the_whole_design(judged: tuple[Judgement, ...]) -> None:
+    for one in judged:
+        assert one.effects is not None and one.effects.strata == one.effects.all_strata, one.claim.id
+        assert one.n_blocks == 12 and one.part is not None and one.part.effect.pairing == "paired"
+
+
+def test_the_world_of_the_test_is_the_published_one() -> None:
+    """The true means, not the judge, give back the figures of the file."""
+    plane = [(a, f) for a in KAGAMI["attachment"] for f in KAGAMI["function"]]
+
+    def mean(metric: str, isolation: str, *anomalies: str) -> float:
+        levels = [
+            {"attachment": a, "function": f, "isolation": isolation, "anomaly": x} for a, f in plane for x in anomalies
+        ]
+        return sum(mean_of(one, metric) for one in levels) / len(levels)
+
+    ideal, lost = mean("throughput", "none", "none"), mean("throughput", "none", *ANOMALIES)
+    assert lost / ideal == pytest.approx(0.8961, abs=1e-4)
+    assert lost - ideal == pytest.approx(-312.39, abs=0.1)
+    assert (mean("throughput", "cgroups", *ANOMALIES) - lost) / (ideal - lost) == pytest.approx(0.6259, abs=1e-3)
+    assert mean("throughput", "cgroups+apparmor", *ANOMALIES) / ideal == pytest.approx(0.9619, abs=1e-4)
+    peaks = mean("latency_max", "none", "none")
+    assert mean("latency_max", "none", *ANOMALIES) / peaks == pytest.approx(2.2978, abs=1e-4)
+    assert mean("latency_max", "none", "memory") - peaks == pytest.approx(2.18, abs=0.01)
+
+
+def test_without_apparmor_its_claims_are_untestable_and_say_why(claims: Claims, tmp_path: Path) -> None:
+    report = campaign(tmp_path / "c", unavailable=lambda levels: NO_APPARMOR if "apparmor" in str(levels) else None)
+    judged = judge(claims, report)
+    untestable = {one.claim.id for one in judged if one.verdict == "untestable here"}
+    assert untestable == {one.claim.id for one in judged if one.claim.id.startswith(("apparmor", "both"))}
+    for one in judged:
+        if one.claim.id in untestable:
+            assert one.reason.startswith(
+                "isolation = apparmor, cgroups+apparmor is unavailable: AppArmor is not in this"
+            )
+        else:
+            assert one.verdict == "reproduced", (one.claim.id, one.reason)
+    partly = next(one for one in judged if one.claim.id == "direct-over-bridge")
+    assert partly.reason.endswith("over 24 of 48 conditions of the design")
+
+
+def test_with_one_block_every_claim_is_untestable(claims: Claims, tmp_path: Path) -> None:
+    judged = judge(claims, campaign(tmp_path / "c", replicates=1))
+    assert {one.verdict for one in judged} == {"untestable here"}
+    assert all(one.reason.startswith("n = 1: ") and one.p is None for one in judged)
+
+
+def test_every_claim_has_its_place_and_its_portuguese(claims: Claims) -> None:
+    for claim in claims.claims:
+        assert claim.where.startswith("section "), claim.id
+        assert claim.text("pt-BR") != claim.text("en"), claim.id
+        assert claim.published is None or claim.published.printed, claim.id
+
+
+def test_tolerances_are_what_the_head_of_the_file_says(claims: Claims) -> None:
+    for claim in claims.claims:
+        if claim.published is None or claim.published.tolerance is None:
+            continue
+        measure, figure = claim.published.judged
+        effect = abs(figure - 1) if measure == "ratio" else abs(figure)
+        wanted = 0.2 if measure == "share" else effect / 2
+        assert claim.published.tolerance == pytest.approx(wanted, rel=0.01), claim.id
+
+
+def test_reasons_are_said_in_portuguese(claims: Claims, tmp_path: Path) -> None:
+    report = campaign(tmp_path / "c", replicates=2)
+    english, portuguese = judge(claims, report), judge(claims, report, language("pt-BR"))
+    assert [one.verdict for one in english] == [one.verdict for one in portuguese]
+    for one, other in zip(english, portuguese, strict=True):
+        assert one.reason != other.reason, one.claim.id
+
+
+def test_an_interaction_is_judged_in_every_cell(judged: tuple[Judgement, ...]) -> None:
+    for one in judged:
+        if isinstance(one.claim.statement, Additive):
+            assert one.effects is not None and len(one.effects.parts) == 15
