@@ -109,3 +109,25 @@ def _exact_order(cdf: Sequence[float], confidence: float) -> tuple[int, float]:
 def _normal_order(mean: float, variance: float, confidence: float) -> tuple[int, float]:
     z = NormalDist().inv_cdf((1 + confidence) / 2)
     return max(1, math.floor(mean + 0.5 - z * math.sqrt(variance))), confidence
+
+
+@lru_cache(maxsize=64)
+def discordant_cdf(n: int) -> tuple[float, ...]:
+    """P(D <= d) for d = 0, 1, … pairs out of order among n values without ties, all orders being equally likely.
+
+    Source: Kendall, Rank Correlation Methods (1975), chapter 5."""
+    import numpy as np
+
+    shares = np.ones(1)
+    for size in range(2, n + 1):
+        shares = np.convolve(shares, np.full(size, 1 / size))
+    return tuple(np.minimum(np.cumsum(shares), 1.0).tolist())
+
+
+def kendall_order(n: int, variance: float, confidence: float) -> tuple[int, float]:
+    """As `mann_whitney_order`, for the n (n - 1) / 2 slopes between n points; `variance` is that of Kendall's S.
+
+    Source: Sen, J. Am. Stat. Assoc. 63 (1968) 1379-1389; Hollander and Wolfe (1999), section 9.3."""
+    if n > EXACT_PAIRS:
+        return _normal_order(n * (n - 1) / 4, variance / 4, confidence)
+    return _exact_order(discordant_cdf(n), confidence)

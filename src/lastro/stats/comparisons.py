@@ -1,0 +1,89 @@
+"""All pairs of groups compared, with intervals and p-values that hold for the whole family at once.
+
+Sources: Tukey (1953) and Kramer, Biometrics 12 (1956) 307-310, for equal variances; Games and Howell, Journal of
+Educational Statistics 1 (1976) 113-125, where they may differ."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from lastro.stats.intervals import Interval, sample_covariance, sample_mean, satterthwaite
+from lastro.stats.studentized_range import range_quantile, range_sf
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Mean of `first` minus mean of `second`, in the unit of the values; the later group comes first, so that it is
+    read against a baseline that leads. `interval` and `p` are adjusted for the family; None when there is no spread
+    to judge by, and `absent_because` says why."""
+
+    first: str
+    second: str
+    difference: float
+    interval: Interval | None
+    p: float | None
+    absent_because: str | None = None
+
+    @property
+    def differs(self) -> bool:
+        return self.interval is not None and not self.interval.holds(0.0)
+
+
+def tukey_hsd(groups: Mapping[str, Sequence[float]], confidence: float) -> tuple[Comparison, ...]:
+    """All pairs of independent groups of one variance (Tukey and Kramer: sizes may differ).
+
+    Groups without values are left out; without two groups there is nothing to compare, and the tuple is empty."""
+    made = {name: values for name, values in groups.items() if len(values)}
+    means = {name: sample_mean(values) for name, values in made.items()}
+    sizes = {name: len(values) for name, values in made.items()}
+    df = sum(sizes.values()) - len(sizes)
+    squares = math.fsum((value - means[name]) ** 2 for name, values in made.items() for value in values)
+    return tukey_from_model(means, sizes, squares / df if df > 0 else math.nan, df, confidence)
+
+
+def tukey_from_model(
+    means: Mapping[str, float], sizes: Mapping[str, int], mean_square: float, df: float, confidence: float
+) -> tuple[Comparison, ...]:
+    """As `tukey_hsd`, from means, how many values are behind each, and the residual mean square of a model with `df`
+    degrees of freedom: with blocks in the model, what they explain no longer widens the intervals."""
+    found = []
+    for second, first in combinations(means, 2):
+        difference = means[first] - means[second]
+        if df <= 0:
+            why = "one value in each group: nothing is known of their spread"
+            found.append(Comparison(first, second, difference, None, None, why))
+            continue
+        error = math.sqrt(mean_square / 2 * (1 / sizes[first] + 1 / sizes[second]))
+        found.append(_compare(first, second, difference, error, len(means), df, confidence))
+    return tuple(found)
+
+
+def games_howell(groups: Mapping[str, Sequence[float]], confidence: float) -> tuple[Comparison, ...]:
+    """All pairs of independent groups of which the variances may differ, each pair with its own error and degrees of
+    freedom. A group with one value has no variance: its pairs have no interval. Empty groups are left out."""
+    made = {name: values for name, values in groups.items() if len(values)}
+    means = {name: sample_mean(values) for name, values in made.items()}
+    parts = {name: sample_covariance(v, v) / len(v) for name, v in made.items() if len(v) > 1}
+    found = []
+    for second, first in combinations(made, 2):
+        difference = means[first] - means[second]
+        if alone := [name for name in (first, second) if name not in parts]:
+            why = f"n = 1 in {' and '.join(alone)}: an interval needs 2 trials or more"
+            found.append(Comparison(first, second, difference, None, None, why))
+            continue
+        both = (parts[first], parts[second])
+        df = satterthwaite(both, (len(made[first]), len(made[second])))
+        found.append(_compare(first, second, difference, math.sqrt(sum(both) / 2), len(made), df, confidence))
+    return tuple(found)
+
+
+def _compare(
+    first: str, second: str, difference: float, error: float, k: int, df: float, confidence: float
+) -> Comparison:
+    """`error` is that of one mean, which the studentized range is measured in: that of the difference over sqrt 2."""
+    half = range_quantile(confidence, k, df) * error
+    p = range_sf(abs(difference) / error, k, df) if error > 0 else float(difference == 0)
+    return Comparison(first, second, difference, Interval(difference - half, difference + half, confidence), p)

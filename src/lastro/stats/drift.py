@@ -1,0 +1,148 @@
+"""Whether a metric wandered over a campaign, whatever the treatments did to it: a trend in time and its slope.
+
+Sources: Mann, Econometrica 13 (1945) 245-259, and Kendall, Rank Correlation Methods (1975), for the test; Sen, J. Am.
+Stat. Assoc. 63 (1968) 1379-1389, for the slope and its interval."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lastro.stats.intervals import Interval, sample_mean
+from lastro.stats.rank_distributions import (
+    EXACT_PAIRS,
+    discordant_cdf,
+    exact_two_sided,
+    kendall_order,
+    normal_two_sided,
+)
+
+# All pairs of points are looked at: beyond so many, neighbours in time are averaged.
+MOST_POINTS = 2000
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """The trend of `n` points in time. `tau` is Kendall's, from -1 to 1; `p` is two-sided, of no trend.
+
+    `slope_per_hour` is in the unit of the metric per hour, or the share of the treatment's mean per hour when
+    `relative`. `points` are (hour, residual), in order of time, for a plot. What is None, `absent_because` explains."""
+
+    tau: float | None
+    p: float | None
+    slope_per_hour: float | None
+    interval: Interval | None
+    n: int
+    relative: bool
+    points: tuple[tuple[float, float], ...]
+    absent_because: str | None = None
+
+
+def drift(
+    values: Sequence[float],
+    hours: Sequence[float],
+    treatments: Sequence[Hashable],
+    confidence: float,
+    *,
+    blocks: Sequence[int] | None = None,
+    relative: bool = False,
+) -> Drift:
+    """The trend of values[i], taken at hours[i], once the mean of treatments[i] is taken away; with `relative`, as a
+    share of that mean, so that treatments of different size count alike (needs means other than zero).
+
+    With `blocks`, the points are the means of the residuals of each block: trials of one block share the state of the
+    host, and to count each as evidence of its own would find drift wherever blocks differ at all. A treatment with
+    one value says nothing of time and is left out; so is, with `relative`, one whose mean is zero.
+
+    Raises: ValueError when the sequences differ in length."""
+    names = [range(len(values)) if blocks is None else blocks, hours, treatments]
+    if any(len(name) != len(values) for name in names):
+        raise ValueError("values, hours, treatments and blocks must be of one length")
+    residuals = _residuals(values, treatments, relative)
+    points = _points(residuals, hours, blocks)
+    n = len(points)
+    if n < 3:
+        return Drift(None, None, None, None, n, relative, points, f"{n} points in time: a trend needs 3 or more")
+    slopes, s = _slopes_and_s(points)
+    if not slopes.size:
+        return Drift(None, None, None, None, n, relative, points, "all points lie at one time")
+    p, variance, tau = _mann_kendall(points, s)
+    k, achieved = kendall_order(n, variance, confidence)
+    slope = float(_at_ranks(slopes, [(slopes.size + 1) // 2, slopes.size // 2 + 1]).mean())
+    if k == 0 or 2 * k > slopes.size:
+        why = f"{n} points in time: the widest interval has {achieved:.1%}, less than {confidence:.4g}"
+        return Drift(tau, p, slope, None, n, relative, points, why)
+    low, high = _at_ranks(slopes, [k, slopes.size + 1 - k])
+    return Drift(tau, p, slope, Interval(float(low), float(high), achieved), n, relative, points)
+
+
+def _residuals(values: Sequence[float], treatments: Sequence[Hashable], relative: bool) -> dict[int, float]:
+    """What is left of each value, by its position, once its treatment's mean is taken away."""
+    members: dict[Hashable, list[int]] = {}
+    for at, treatment in enumerate(treatments):
+        members.setdefault(treatment, []).append(at)
+    residuals: dict[int, float] = {}
+    for places in members.values():
+        mean = sample_mean([values[at] for at in places])
+        if len(places) > 1 and (mean or not relative):
+            residuals |= {at: (values[at] - mean) / (mean if relative else 1) for at in places}
+    return residuals
+
+
+def _points(
+    residuals: dict[int, float], hours: Sequence[float], blocks: Sequence[int] | None
+) -> tuple[tuple[float, float], ...]:
+    """(hour, residual) in order of time: of each trial, or the means of each block, or of neighbours when too many."""
+    groups: dict[int, list[int]] = {}
+    for at in residuals:
+        groups.setdefault(at if blocks is None else blocks[at], []).append(at)
+    points = sorted(
+        (sample_mean([hours[at] for at in group]), sample_mean([residuals[at] for at in group]))
+        for group in groups.values()
+    )
+    size = math.ceil(len(points) / MOST_POINTS) or 1
+    neighbours = (points[start : start + size] for start in range(0, len(points), size))
+    return tuple((sample_mean([h for h, _ in near]), sample_mean([r for _, r in near])) for near in neighbours)
+
+
+def _slopes_and_s(points: Sequence[tuple[float, float]]) -> tuple[NDArray[np.float64], int]:
+    """The slopes between all points at different times, and Kendall's S: pairs that rise less pairs that fall."""
+    import numpy as np
+
+    hours, residuals = np.array(points).T
+    first, second = np.triu_indices(len(points), 1)
+    run, rise = hours[second] - hours[first], residuals[second] - residuals[first]
+    later = run > 0
+    return rise[later] / run[later], int(np.sign(rise[later]).sum())
+
+
+def _mann_kendall(points: Sequence[tuple[float, float]], s: int) -> tuple[float, float, float]:
+    """p, the variance of S, and tau. Source of the correction for ties in both columns: Kendall (1975), chapter 4."""
+    n = len(points)
+    ties = [[size for size in Counter(column).values() if size > 1] for column in zip(*points, strict=True)]
+    pairs, (in_time, in_value) = n * (n - 1) / 2, (sum(t * (t - 1) / 2 for t in column) for column in ties)
+    untied = (pairs - in_time) * (pairs - in_value)
+    tau = s / math.sqrt(untied) if untied else 0.0
+    lost = sum(t * (t - 1) * (2 * t + 5) for column in ties for t in column)
+    in_threes = math.prod(sum(t * (t - 1) * (t - 2) for t in column) for column in ties)
+    variance = (n * (n - 1) * (2 * n + 5) - lost) / 18
+    variance += in_threes / (9 * n * (n - 1) * (n - 2)) + 2 * in_time * in_value / (n * (n - 1))
+    if n <= EXACT_PAIRS and not any(ties):
+        return exact_two_sided(discordant_cdf(n), round((pairs - s) / 2)), variance, tau
+    # S moves in steps of 2, so the correction for continuity is that of S / 2.
+    return normal_two_sided(s / 2, variance / 4), variance, tau
+
+
+def _at_ranks(values: NDArray[np.float64], ranks: Sequence[int]) -> NDArray[np.float64]:
+    """The values of these ranks, from 1, without sorting the rest."""
+    import numpy as np
+
+    places = [rank - 1 for rank in ranks]
+    return np.partition(values, sorted(set(places)))[places]

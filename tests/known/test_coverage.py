@@ -1,0 +1,178 @@
+"""Every interval holds the truth as often as it says: within 2 points of nominal, or more often (conservative).
+
+Trials are drawn from normal and from log-normal distributions, the latter with a standard deviation of the logarithm
+of 0.3, more skew than most throughputs and latencies of trials have. Where it is greater, Student's interval of a mean
+breaks its promise: at 0.5 it holds the truth 91.5, 92.1 and 93.5 % of the time for n = 5, 10 and 30, and at 1, 82, 84
+and 88 %. The distribution-free intervals, and ratios from a log model, are there for such data."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable
+from statistics import NormalDist
+
+import pytest
+
+from lastro.stats.bootstrap import bca_interval
+from lastro.stats.comparisons import games_howell, tukey_hsd
+from lastro.stats.differences import paired_difference, unpaired_difference
+from lastro.stats.intervals import Interval, t_interval
+from lastro.stats.order import median_interval, quantile_interval
+from lastro.stats.ranks import cliffs_delta, hodges_lehmann, mann_whitney, paired_hodges_lehmann, wilcoxon_signed_rank
+from lastro.stats.ratios import paired_ratio, unpaired_ratio
+
+Draw = Callable[[random.Random], float]
+LOG_SD = 0.3
+# Both have mean 1 and about the same spread.
+DRAWS: dict[str, Draw] = {
+    "normal": lambda rng: rng.gauss(1, LOG_SD),
+    "log-normal": lambda rng: rng.lognormvariate(-(LOG_SD**2) / 2, LOG_SD),
+}
+MEDIAN = {"normal": 1.0, "log-normal": math.exp(-(LOG_SD**2) / 2)}
+SIZES = (5, 10, 30)
+
+shapes = pytest.mark.parametrize("shape", DRAWS)
+sizes = pytest.mark.parametrize("n", SIZES)
+
+
+def coverage(interval_of: Callable[[random.Random], Interval | None], truth: float, draws: int = 2500) -> float:
+    """Among the intervals that there are: a ratio's may be absent where the baseline cannot be told from zero."""
+    rng = random.Random(1954)
+    found = [interval for interval in (interval_of(rng) for _ in range(draws)) if interval is not None]
+    assert len(found) >= 0.99 * draws
+    return sum(interval.holds(truth) for interval in found) / len(found)
+
+
+def sample(rng: random.Random, shape: str, n: int, scale: float = 1.0) -> list[float]:
+    return [scale * DRAWS[shape](rng) for _ in range(n)]
+
+
+@shapes
+@sizes
+def test_mean(shape: str, n: int) -> None:
+    assert coverage(lambda rng: t_interval(sample(rng, shape, n), 0.95), 1.0) >= 0.93
+
+
+@shapes
+@sizes
+def test_difference(shape: str, n: int) -> None:
+    def unpaired(rng: random.Random) -> Interval | None:
+        return unpaired_difference(sample(rng, shape, n, 0.8), sample(rng, shape, n), 0.95).interval
+
+    def paired(rng: random.Random) -> Interval | None:
+        blocks = [rng.gauss(5, 1) for _ in range(n)]
+        treated, baseline = ([b + x for b, x in zip(blocks, sample(rng, shape, n, s), strict=True)] for s in (0.8, 1))
+        return paired_difference(treated, baseline, 0.95).interval
+
+    assert coverage(unpaired, -0.2) >= 0.93
+    assert coverage(paired, -0.2) >= 0.93
+
+
+@shapes
+@sizes
+def test_ratio(shape: str, n: int) -> None:
+    def unpaired(rng: random.Random) -> Interval | None:
+        return unpaired_ratio(sample(rng, shape, n, 0.8), sample(rng, shape, n), 0.95).interval
+
+    def paired(rng: random.Random) -> Interval | None:
+        blocks = [rng.gauss(5, 0.5) for _ in range(n)]
+        treated, baseline = ([b * x for b, x in zip(blocks, sample(rng, shape, n, s), strict=True)] for s in (0.8, 1))
+        return paired_ratio(treated, baseline, 0.95).interval
+
+    assert coverage(unpaired, 0.8) >= 0.93
+    assert coverage(paired, 0.8) >= 0.93
+
+
+@shapes
+@pytest.mark.parametrize("n", [6, 10, 30])
+def test_median(shape: str, n: int) -> None:
+    """No interval exists for n = 5."""
+    assert coverage(lambda rng: median_interval(sample(rng, shape, n), 0.95).interval, MEDIAN[shape]) >= 0.94
+
+
+@shapes
+def test_quantile(shape: str) -> None:
+    z = NormalDist().inv_cdf(0.9)
+    truth = 1 + LOG_SD * z if shape == "normal" else MEDIAN[shape] * math.exp(LOG_SD * z)
+    for n in (30, 60):
+        assert coverage(lambda rng, n=n: quantile_interval(sample(rng, shape, n), 0.9, 0.95).interval, truth) >= 0.94
+
+
+@shapes
+@sizes
+def test_shift(shape: str, n: int) -> None:
+    def unpaired(rng: random.Random) -> Interval | None:
+        return hodges_lehmann([x + 0.2 for x in sample(rng, shape, n)], sample(rng, shape, n), 0.95).interval
+
+    assert coverage(unpaired, 0.2, 1000) >= 0.93
+
+
+@shapes
+@pytest.mark.parametrize("n", [6, 10, 30])
+def test_paired_shift(shape: str, n: int) -> None:
+    """No interval exists for n = 5. The differences are symmetric, as the method assumes."""
+
+    def paired(rng: random.Random) -> Interval | None:
+        baseline = sample(rng, shape, n)
+        return paired_hodges_lehmann([0.2 + x for x in sample(rng, shape, n)], baseline, 0.95).interval
+
+    assert coverage(paired, 0.2, 1000) >= 0.93
+
+
+@sizes
+@pytest.mark.parametrize("apart", [0.0, 1.0, 2.5])
+def test_cliffs_delta(n: int, apart: float) -> None:
+    """Log-normal or normal is the same to ranks. `apart` is in standard deviations; 2.5 is a delta of 0.92."""
+    truth = 2 * NormalDist().cdf(apart / math.sqrt(2)) - 1
+
+    def delta(rng: random.Random) -> Interval | None:
+        return cliffs_delta([rng.gauss(apart, 1) for _ in range(n)], [rng.gauss(0, 1) for _ in range(n)], 0.95).interval
+
+    assert coverage(delta, truth) >= 0.93
+
+
+@shapes
+def test_bootstrap(shape: str) -> None:
+    def bca(rng: random.Random) -> Interval | None:
+        seed = rng.getrandbits(32)
+        return bca_interval(
+            sample(rng, shape, 30), lambda rows: rows.mean(axis=-1), 0.95, seed=seed, resamples=1000
+        ).interval
+
+    assert coverage(bca, 1.0, 1500) >= 0.92
+
+
+@shapes
+@sizes
+def test_tukey_for_all_pairs_at_once(shape: str, n: int) -> None:
+    rng = random.Random(8)
+    means = {"a": 0.0, "b": 0.5, "c": 1.0}
+    held = 0
+    for _ in range(600):
+        pairs = tukey_hsd({name: [m + x for x in sample(rng, shape, n)] for name, m in means.items()}, 0.95)
+        held += all(p.interval is not None and p.interval.holds(means[p.first] - means[p.second]) for p in pairs)
+    assert held / 600 >= 0.93
+
+
+def test_games_howell_for_all_pairs_at_once_where_variances_differ() -> None:
+    rng = random.Random(9)
+    spreads, sizes = {"a": 0.1, "b": 1.0, "c": 3.0}, {"a": 12, "b": 8, "c": 5}
+    held = {"tukey": 0, "games-howell": 0}
+    for _ in range(250):
+        groups = {name: [rng.gauss(0, sd) for _ in range(sizes[name])] for name, sd in spreads.items()}
+        for name, pairs in (("tukey", tukey_hsd(groups, 0.95)), ("games-howell", games_howell(groups, 0.95))):
+            held[name] += all(pair.interval is not None and pair.interval.holds(0) for pair in pairs)
+    assert held["games-howell"] / 250 >= 0.92, "250 draws know it to 1.4 points"
+    assert held["tukey"] < held["games-howell"]
+
+
+@shapes
+def test_rank_tests_reject_no_more_often_than_they_say(shape: str) -> None:
+    rng = random.Random(10)
+    rejected = [0, 0]
+    for _ in range(1500):
+        a, b = sample(rng, shape, 8), sample(rng, shape, 8)
+        for at, test in enumerate((mann_whitney(a, b), wilcoxon_signed_rank(a, b))):
+            rejected[at] += test.p is not None and test.p <= 0.05
+    assert max(rejected) / 1500 <= 0.065

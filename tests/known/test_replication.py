@@ -1,0 +1,148 @@
+"""Variance components against a textbook's nested data, and plans that keep what they promise."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+
+import pytest
+
+from lastro.stats.differences import paired_difference
+from lastro.stats.ratios import paired_ratio
+from lastro.stats.replication import (
+    half_width,
+    least_n,
+    optimum_repetitions,
+    ratio_variance,
+    variance_components,
+    variance_of_highest,
+)
+
+# Wing lengths of mosquitoes: two measurements of four females in each of three cages (Sokal and Rohlf, Biometry).
+WINGS = [
+    [[58.5, 59.5], [77.8, 80.9], [84.0, 83.6], [70.1, 68.3]],
+    [[69.8, 69.8], [56.0, 54.5], [50.7, 49.3], [63.8, 65.8]],
+    [[56.6, 57.5], [77.8, 79.2], [69.9, 69.2], [62.1, 64.5]],
+]
+
+
+def test_components_of_the_wings() -> None:
+    found = variance_components(WINGS)
+    assert found.variances == pytest.approx((1.30, 94.94, 17.71), abs=5e-3)
+    assert found.repetitions == pytest.approx((2, 4, 3)) and found.mean == pytest.approx(66.6333, abs=1e-4)
+
+
+def test_components_are_freed_of_what_lies_below_and_never_negative() -> None:
+    alternating = [[0.0, 10.0], [10.0, 0.0], [0.0, 10.0]]
+    assert variance_components(alternating).variances == (50, 0)
+    assert variance_components([1.0, 2.0, 3.0]).variances == (1,)
+
+
+def test_components_of_uneven_units_are_unbiased() -> None:
+    rng = random.Random(14)
+    total = [0.0, 0.0]
+    for _ in range(800):
+        units = []
+        for size in (1, 2, 3, 5, 4, 2):
+            shift = rng.gauss(0, 2)
+            units.append([shift + rng.gauss(0, 1) for _ in range(size)])
+        observed = variance_components(units).variances
+        total = [a + b for a, b in zip(total, observed, strict=True)]
+    assert [t / 800 for t in total] == pytest.approx([1, 4], rel=0.1)
+
+
+def test_data_that_cannot_be_taken_apart() -> None:
+    with pytest.raises(ValueError, match="level 1 is never repeated"):
+        variance_components([[1.0], [2.0]])
+    with pytest.raises(ValueError, match="level 2 is never repeated"):
+        variance_components([[1.0, 2.0]])
+    with pytest.raises(ValueError, match="depths"):
+        variance_components([[1.0, 2.0], 3.0])
+    with pytest.raises(ValueError, match="depths"):
+        variance_components([[1.0, 2.0], [[3.0, 4.0]]])
+    with pytest.raises(ValueError, match="without values"):
+        variance_components([[1.0, 2.0], []])
+
+
+def cost(repetitions: tuple[int, ...], costs: list[float]) -> float:
+    """Of one unit of the highest level."""
+    inside = 0.0
+    for level, price in enumerate(costs):
+        inside = price + (repetitions[level - 1] * inside if level else 0.0)
+    return inside
+
+
+@pytest.mark.parametrize(
+    ("variances", "costs"),
+    [([4.0, 1.0], [10.0, 60.0]), ([9.0, 4.0, 1.0], [1.0, 20.0, 100.0]), ([1.0, 0.0, 1.0], [1.0, 5.0, 11.0])],
+)
+def test_no_other_plan_is_more_precise_for_the_same_cost(variances: list[float], costs: list[float]) -> None:
+    """At a given cost as many highest units are made as can be paid: variance times cost is what a plan is worth."""
+    best = optimum_repetitions(variances, costs)
+
+    def price(repetitions: tuple[int, ...]) -> float:
+        return variance_of_highest(variances, repetitions) * cost(repetitions, costs)
+
+    least = min(map(price, itertools.product(range(1, 31), repeat=len(variances) - 1)))
+    assert price(best) <= 1.03 * least, "rounding up costs a little"
+
+
+def test_repetitions_by_the_formula_and_at_its_edges() -> None:
+    assert optimum_repetitions([4.0, 1.0], [10.0, 60.0]) == (math.ceil(math.sqrt(60 / 10 * 4)),)
+    assert optimum_repetitions([4.0, 1.0], [1.0, 1.0]) == (2,), "a whole number stays one"
+    assert optimum_repetitions([0.0, 1.0], [1.0, 100.0]) == (1,)
+    assert optimum_repetitions([1.0, 0.0], [1.0, 100.0], most=30) == (30,)
+    assert optimum_repetitions([5.0], [1.0]) == ()
+    with pytest.raises(ValueError, match="costs"):
+        optimum_repetitions([1.0, 1.0], [1.0])
+    with pytest.raises(ValueError, match="repetitions"):
+        variance_of_highest([1.0, 1.0], [])
+
+
+def test_the_predicted_half_width_is_what_n_blocks_give() -> None:
+    values = [1.0, 2.0, 4.0, 3.0, 5.0]
+    interval = paired_difference(values, [0.0] * 5, 0.95).interval
+    assert interval is not None
+    assert half_width(variance_components(values).variances[0], 5, 0.95) == pytest.approx(interval.half_width)
+
+
+@pytest.mark.parametrize("aim", [0.02, 0.05, 0.5])
+def test_least_n_is_the_least(aim: float) -> None:
+    n = least_n(0.01, aim, 0.95)
+    assert n is not None and n >= 2
+    from scipy.special import chdtri
+
+    widths = [half_width(0.01 * float(chdtri(m - 1, 0.5)) / (m - 1), m, 0.95) for m in (n, max(2, n - 1))]
+    assert widths[0] <= aim and (n == 2 or widths[1] > aim)
+
+
+def test_n_at_its_edges() -> None:
+    assert least_n(0.0, 0.1, 0.95) == 2
+    assert least_n(1.0, 1e-9, 0.95) is None
+    with pytest.raises(ValueError, match="above 0"):
+        least_n(1.0, 0.0, 0.95)
+
+
+@pytest.mark.parametrize("assurance", [0.5, 0.8, 0.95])
+def test_the_wished_share_of_campaigns_is_precise_enough(assurance: float) -> None:
+    rng = random.Random(31)
+    n = least_n(2 * 0.05**2, 0.05, 0.95, assurance)
+    assert n is not None
+    narrow = 0
+    for _ in range(1500):
+        blocks = [rng.gauss(1, 0.2) for _ in range(n)]
+        treated, baseline = ([b * (1 + rng.gauss(0, 0.05)) for b in blocks] for _ in range(2))
+        interval = paired_ratio([0.8 * x for x in treated], baseline, 0.95).interval
+        narrow += interval is not None and interval.half_width / 0.8 <= 0.05
+    # The least whole n promises a little more than was wished.
+    assert assurance - 0.04 <= narrow / 1500 <= assurance + 0.1
+
+
+def test_variance_of_a_ratio() -> None:
+    baseline = [10.0, 20.0, 30.0, 40.0]
+    assert ratio_variance([8.0, 16.0, 24.0, 32.0], baseline, paired=True) == pytest.approx(0)
+    unpaired = ratio_variance([8.0, 16.0, 24.0, 32.0], baseline, paired=False)
+    assert unpaired == pytest.approx(2 * (500 / 3) / 25**2)
+    assert ratio_variance([1.0], [1.0], paired=True) is None
+    assert ratio_variance([1.0, -1.0], [1.0, 2.0], paired=True) is None
