@@ -46,6 +46,7 @@ PURE = (
     "report.ledgers",
     "report.numbers",
     "report.scaling",
+    "report.analysis",
     "results.samples",
     "validity",
     "units",

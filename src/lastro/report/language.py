@@ -14,6 +14,7 @@ from importlib import resources
 from typing import Any
 
 from lastro.errors import InputError, did_you_mean
+from lastro.stats.notes import Note
 
 LANGUAGES = ("en", "pt-BR")
 
@@ -32,6 +33,10 @@ class Language:
     def __call__(self, message: str, /, **values: object) -> str:
         text = self.catalogue.get(message, message)
         return text.format(**values) if values else text
+
+    def note(self, note: Note) -> str:
+        """What pure code had to say, in this language."""
+        return self(note.message, **note.values)
 
     def count(self, n: int, noun: str) -> str:
         """'1 trial', '2,160 trials'; in Portuguese '1 ensaio', '2.160 ensaios'. `noun` is English and singular."""

@@ -138,6 +138,7 @@ class Report:
     events: tuple[tuple[str, str, str], ...]
     provenance: Mapping[str, Any]
     calibrations: Mapping[str, Any]
+    attempts: Sequence[Attempt] = ()  # with what they noted, for figures of it
 
     @property
     def residuals(self) -> Ledger:
@@ -172,6 +173,7 @@ def build_report(data: CampaignData, *, all_metrics: bool = False) -> Report:
         events=tuple((at, kind, text) for at, kind, text in data.events),
         provenance=data.provenance,
         calibrations=data.calibrations,
+        attempts=data.attempts,
     )
 
 

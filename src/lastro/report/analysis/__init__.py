@@ -1,0 +1,50 @@
+"""The analysis of a campaign: for each metric of a report, what its factors do, how sure that is, and what it rests on.
+
+Pure: the report in, frozen data out. It never fails on a campaign: what cannot be worked out is None, with a reason.
+`analyse` takes seconds on large campaigns, so only those who show its results call it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from lastro.report.analysis.against import against_baseline
+from lastro.report.analysis.effects import interactions, main_effects
+from lastro.report.analysis.factorial import variance_of
+from lastro.report.analysis.headline import headline
+from lastro.report.analysis.measured import measured
+from lastro.report.analysis.model import Analysis, MetricAnalysis
+from lastro.report.model import Report
+
+__all__ = ["analyse", "analyse_metric"]
+
+
+def analyse(report: Report, floors: Mapping[str, float] | None = None) -> Analysis:
+    """Everything, metric by metric. `floors` are the smallest ratios, above 1, that a calibration found resolvable
+
+    here, {metric: ratio}."""
+    floors = floors or {}
+    metrics = tuple(
+        analyse_metric(report, index, floors.get(metric.name)) for index, metric in enumerate(report.metrics)
+    )
+    return Analysis(metrics, report.study.design.confidence)
+
+
+def analyse_metric(report: Report, index: int, floor: float | None = None) -> MetricAnalysis:
+    """The analysis of the report's metric number `index`."""
+    data = measured(report, index)
+    anova, why_none, notes = variance_of(data)
+    effects = main_effects(data, floor)
+    comparisons, correction = against_baseline(report, index, data, floor)
+    return MetricAnalysis(
+        metric=report.metrics[index],
+        n=data.n,
+        anova=anova,
+        why_none=why_none,
+        effects=effects,
+        interactions=interactions(data, anova, floor),
+        comparisons=comparisons,
+        correction=correction,
+        headline=headline(anova, effects, comparisons),
+        notes=notes,
+        floor=floor,
+    )

@@ -1,0 +1,97 @@
+"""Every treatment against its baseline: the t test and its correction, and the distribution-free view beside them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from lastro.report.analysis.effects import decide, is_under
+from lastro.report.analysis.measured import Measured
+from lastro.report.analysis.model import BaselineComparison, Correction, RankTwin
+from lastro.report.language import N_
+from lastro.report.model import Report, Row
+from lastro.stats.adjust import benjamini_hochberg, holm
+from lastro.stats.differences import difference_to_baseline
+from lastro.stats.notes import Note
+from lastro.stats.pairing import Matched, match_blocks
+from lastro.stats.ranks import (
+    cliffs_delta,
+    hodges_lehmann,
+    mann_whitney,
+    paired_hodges_lehmann,
+    wilcoxon_signed_rank,
+)
+
+MOST_PLANNED = 20  # beyond so many comparisons a family is a screening
+
+
+def against_baseline(
+    report: Report, index: int, data: Measured, floor: float | None = None
+) -> tuple[tuple[BaselineComparison, ...], Correction]:
+    """The comparisons of one metric, in the order of the report's rows, and how their p-values were corrected:
+
+    Holm's method for planned comparisons, Benjamini and Hochberg's for more than twenty."""
+    pairs = [
+        (row, row.baseline)
+        for row in report.rows
+        if row.baseline is not None
+        and not row.is_baseline
+        and row.treatment.index in data.cells
+        and row.baseline.index in data.cells
+    ]
+    raw = [_comparison(row, index, data) for row, _ in pairs]
+    correction: Correction = "holm" if len(raw) <= MOST_PLANNED else "benjamini-hochberg"
+    adjust = holm if correction == "holm" else benjamini_hochberg
+    return _decided(raw, adjust([comparison.p for comparison in raw]), data, floor), correction
+
+
+def _decided(
+    raw: Sequence[BaselineComparison], adjusted: Sequence[float | None], data: Measured, floor: float | None
+) -> tuple[BaselineComparison, ...]:
+    found = []
+    for comparison, p in zip(raw, adjusted, strict=True):
+        under = is_under(comparison.ratio.value if comparison.ratio else None, floor)
+        decision = decide(p, 1 - data.confidence, under)
+        found.append(replace(comparison, p_adjusted=p, under_floor=under, decision=decision))
+    return tuple(found)
+
+
+def _comparison(row: Row, index: int, data: Measured) -> BaselineComparison:
+    assert row.baseline is not None
+    values, baseline = data.cells[row.treatment.index], data.cells[row.baseline.index]
+    difference = difference_to_baseline(values, baseline, data.confidence)
+    p = difference.p if difference else None
+    matched = match_blocks(values, baseline)
+    twin, no_twin = _twin(matched, data.confidence) if matched else (None, None)
+    alpha = 1 - data.confidence
+    agrees = (p < alpha) == (twin.p < alpha) if p is not None and twin is not None and twin.can_reject else None
+    if twin is not None and not twin.can_reject:
+        n = min(len(values), len(baseline))
+        no_twin = Note(N_("n = {n}: so few trials can never reach significance by ranks"), n=n)
+    return BaselineComparison(
+        treatment=row.treatment,
+        baseline=row.baseline,
+        ratio=row.cells[index].ratio,
+        difference=difference,
+        p=p,
+        p_adjusted=None,
+        ranks=twin,
+        agrees=agrees,
+        no_twin=no_twin,
+        under_floor=None,
+        decision="unknown",
+    )
+
+
+def _twin(matched: Matched, confidence: float) -> tuple[RankTwin | None, Note | None]:
+    a, b = matched.values, matched.baseline
+    paired = matched.pairing == "paired"
+    test = wilcoxon_signed_rank(a, b) if paired else mann_whitney(a, b)
+    if test.p is None:
+        return None, Note(N_("no two values differ, so that ranks tell nothing"))
+    shift = paired_hodges_lehmann(a, b, confidence) if paired else hodges_lehmann(a, b, confidence)
+    delta = cliffs_delta(a, b, confidence)
+    least_p = 2.0 ** (1 - test.n[0]) if paired else 2 / math.comb(len(a) + len(b), len(a))
+    can = least_p < 1 - confidence
+    return RankTwin(test.p, shift.value, shift.interval, delta.value, delta.interval, can), None

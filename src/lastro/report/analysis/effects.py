@@ -1,0 +1,108 @@
+"""What each level of a factor does to a metric, set against the factor's reference level, over all else that varied."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from lastro.report.analysis.measured import Measured
+from lastro.report.analysis.model import Decision, Interaction, LevelEffect
+from lastro.stats.adjust import holm
+from lastro.stats.anova import Anova
+from lastro.stats.contrasts import linear, ratio_of_linears
+
+LEAST_SHARE = 0.01  # of all variation that an interaction explains, to be worth a picture
+_MOST_INTERACTIONS = 6
+
+
+def main_effects(data: Measured, floor: float | None = None) -> tuple[LevelEffect, ...]:
+    """Every level of every factor that varied against the factor's reference."""
+    effects = [
+        _effect(data, factor, level, {})
+        for factor, levels in data.factors.items()
+        for level in levels
+        if level != data.references[factor]
+    ]
+    return _decided(effects, data.confidence, floor)
+
+
+def interactions(data: Measured, anova: Anova | None, floor: float | None = None) -> tuple[Interaction, ...]:
+    """The two-way interactions that explain at least one per cent of all variation and stay significant when corrected
+
+    for their number (Holm), the largest first."""
+    if anova is None:
+        return ()
+    pairs = [effect for effect in anova.effects if len(effect.factors) == 2]
+    adjusted = holm([effect.p for effect in pairs])
+    found = []
+    for effect, p_adjusted in zip(pairs, adjusted, strict=True):
+        if effect.explained >= LEAST_SHARE and p_adjusted is not None and p_adjusted < 1 - data.confidence:
+            given, shown = _roles(data, effect.factors)
+            simple = _simple_effects(data, given, shown, floor)
+            found.append(Interaction(given, shown, effect.explained, effect.p, p_adjusted, simple))
+    return tuple(sorted(found, key=lambda interaction: -interaction.explained)[:_MOST_INTERACTIONS])
+
+
+def decide(p_adjusted: float | None, alpha: float, under_floor: bool | None) -> Decision:
+    """Different only when the corrected test says so and a calibration, where there is one, does not object."""
+    if p_adjusted is None:
+        return "unknown"
+    return "different" if p_adjusted < alpha and not under_floor else "same"
+
+
+def _effect(data: Measured, factor: str, level: str, given: dict[str, str]) -> LevelEffect:
+    reference = data.references[factor]
+    combinations = data.combinations(factor, given)
+    both = [at for at in combinations if level in at and reference in at]
+    treated = {at[level]: 1 / len(both) for at in both}
+    untreated = {at[reference]: 1 / len(both) for at in both}
+    weights = treated | {index: -weight for index, weight in untreated.items()}
+    return LevelEffect(
+        factor=factor,
+        level=level,
+        reference=reference,
+        given=tuple(given.items()),
+        ratio=ratio_of_linears(treated, untreated, data.cells, data.confidence),
+        difference=linear(weights, data.cells, data.confidence),
+        p_adjusted=None,
+        cells=len(both),
+        all_cells=len(combinations),
+        n=(_values(data, treated), _values(data, untreated)),
+    )
+
+
+def _values(data: Measured, treatments: dict[int, float]) -> int:
+    return sum(len(data.cells[index]) for index in treatments)
+
+
+def _simple_effects(data: Measured, given: str, shown: str, floor: float | None) -> tuple[LevelEffect, ...]:
+    effects = [
+        _effect(data, shown, level, {given: at})
+        for at in data.factors[given]
+        for level in data.factors[shown]
+        if level != data.references[shown]
+    ]
+    return _decided(effects, data.confidence, floor)
+
+
+def _decided(effects: Sequence[LevelEffect], confidence: float, floor: float | None) -> tuple[LevelEffect, ...]:
+    adjusted = holm([effect.difference.p for effect in effects])
+    return tuple(
+        replace(effect, p_adjusted=p, decision=decide(p, 1 - confidence, is_under(effect.ratio.value, floor)))
+        for effect, p in zip(effects, adjusted, strict=True)
+    )
+
+
+def is_under(ratio: float | None, floor: float | None) -> bool | None:
+    """Whether a ratio is nearer to 1 than this design can resolve here; None without a calibration."""
+    if floor is None or ratio is None:
+        return None
+    return ratio > 0 and max(ratio, 1 / ratio) < floor
+
+
+def _roles(data: Measured, pair: Sequence[str]) -> tuple[str, str]:
+    """(the factor whose levels are panels, the one whose effects are shown): as isolation and anomaly in Kagami's
+
+    figures, whichever are fewer being the panels; what the study set a baseline for rather shows its effects."""
+    first, second = sorted(pair, key=lambda name: (name != "isolation", len(data.factors[name])))
+    return first, second

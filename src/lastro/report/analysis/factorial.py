@@ -1,0 +1,87 @@
+"""The analysis of variance of one metric: which factors, which interactions, and on which scale."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+from lastro.report.analysis.measured import Measured
+from lastro.report.language import N_
+from lastro.stats.notes import Note
+
+if TYPE_CHECKING:
+    from lastro.stats.anova import Anova
+
+_MOST_NUMBERS = 40_000_000  # of the model matrix: 320 MB
+
+
+def variance_of(data: Measured) -> tuple[Anova | None, Note | None, tuple[Note, ...]]:
+    """The analysis of variance, or why there is none; and what to know of it.
+
+    Type II, blocks as a factor where there are several, interactions up to the highest order that the data allow; on
+    the logarithms where all values are positive and they fit better."""
+    if why := _why_none(data):
+        return None, why, ()
+    from lastro.stats.anova import anova
+
+    treatments, blocks, values = zip(*data.trials(), strict=True)
+    factors = {name: [data.levels[index][name] for index in treatments] for name in data.factors}
+    block = blocks if len(data.blocks) > 1 else None
+    order = _order(data)
+    if order < 1:
+        return None, Note(N_("too few trials to tell what the factors do from noise")), ()
+    found = anova(values, factors, block=block, order=order)
+    if min(values) > 0:
+        of_logs = anova(values, factors, block=block, order=order, log=True)
+        found = of_logs if logs_fit_better(found, of_logs, values) else found
+    return found, None, tuple(_notes(data, order, found))
+
+
+def logs_fit_better(plain: Anova, of_logs: Anova, values: Sequence[float]) -> bool:
+    """Whether the logarithms have the higher likelihood under the same model, by more than chance would give.
+
+    Source: Box and Cox, An analysis of transformations, J. R. Stat. Soc. B 26 (1964) 211-252: the profile likelihood
+    of lambda 0 against 1; half of the 95 % point of chi-squared with one degree of freedom is 1.92."""
+    if not plain.residual.ss or not of_logs.residual.ss:
+        return False
+    n = len(values)
+    gain = n / 2 * (math.log(plain.residual.ss) - math.log(of_logs.residual.ss)) - math.fsum(map(math.log, values))
+    return gain > 1.92
+
+
+def _notes(data: Measured, order: int, found: Anova) -> Iterator[Note]:
+    if order < len(data.factors):
+        why = N_("interactions of more than {order} factors are left in the residual: combinations are missing")
+        if data.complete:
+            why = N_("interactions of more than {order} factors are left in the residual: too few trials for them")
+        yield Note(why, order=order)
+    if found.log:
+        yield Note(N_("on the logarithms of the values, which fit better: effects multiply"))
+
+
+def _why_none(data: Measured) -> Note | None:
+    if not data.cells:
+        return Note(N_("no valid value"))
+    if not data.factors:
+        return Note(N_("no factor has two measured levels"))
+    values = {value for cell in data.cells.values() for value in cell.values()}
+    if len(values) == 1:
+        return Note(N_("every value is the same"))
+    if max(map(len, data.cells.values())) < 2 and len(data.factors) < 2:
+        return Note(N_("one trial of each treatment: nothing tells the effects from noise"))
+    return None
+
+
+def _order(data: Measured) -> int:
+    """The highest order of interactions that leaves something to estimate the noise from; two at most where cells are
+
+    missing, since higher ones would be told from what is left of them; 0 when nothing at all is left."""
+    sizes = [len(levels) - 1 for levels in data.factors.values()]
+    highest = len(sizes) if data.complete else min(2, len(sizes))
+    for order in range(highest, 0, -1):
+        df = sum(math.prod(group) for size in range(1, order + 1) for group in combinations(sizes, size))
+        if data.n - len(data.blocks) - df > 0 and data.n * df <= _MOST_NUMBERS:
+            return order
+    return 0

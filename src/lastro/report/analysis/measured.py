@@ -1,0 +1,83 @@
+"""The valid values of one metric, arranged for the analysis: by treatment and block, with the factors that vary."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from lastro.report.model import Report, Row
+
+LevelsOf = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """`cells` are {treatment: {block: value}}, only those with values; `factors` those that vary among them, with
+
+    their measured levels in the study's order; `references` the level of each against which the others are set."""
+
+    cells: Mapping[int, Mapping[int, float]]
+    levels: Mapping[int, LevelsOf]
+    factors: Mapping[str, tuple[str, ...]]
+    references: Mapping[str, str]
+    confidence: float
+
+    @property
+    def n(self) -> int:
+        return sum(map(len, self.cells.values()))
+
+    @property
+    def blocks(self) -> frozenset[int]:
+        return frozenset(block for cell in self.cells.values() for block in cell)
+
+    @property
+    def complete(self) -> bool:
+        """Whether every combination of the measured levels was measured."""
+        return len(self.cells) == math.prod(map(len, self.factors.values()))
+
+    def trials(self) -> Iterator[tuple[int, int, float]]:
+        """(treatment, block, value) of every trial."""
+        for index, cell in self.cells.items():
+            for block, value in cell.items():
+                yield index, block, value
+
+    def combinations(self, factor: str, given: LevelsOf) -> list[dict[str, int]]:
+        """{level of the factor: treatment} for every combination of the other factors' levels in which `given` holds
+
+        and anything was measured."""
+        found: dict[tuple[str, ...], dict[str, int]] = {}
+        others = [name for name in self.factors if name != factor]
+        for index in self.cells:
+            levels = self.levels[index]
+            if all(levels[name] == level for name, level in given.items()):
+                found.setdefault(tuple(levels[name] for name in others), {})[levels[factor]] = index
+        return list(found.values())
+
+
+def measured(report: Report, index: int) -> Measured:
+    """The values of the report's metric number `index`."""
+    rows = [row for row in report.rows if row.cells[index].points]
+    levels = {row.treatment.index: _texts(row) for row in rows}
+    factors = {}
+    for factor in report.varying:
+        here = {of[factor.name] for of in levels.values()}
+        if len(here) > 1:
+            factors[factor.name] = tuple(text for level in factor.levels if (text := str(level)) in here)
+    return Measured(
+        cells={row.treatment.index: {p.block: p.value for p in row.cells[index].points} for row in rows},
+        levels=levels,
+        factors=factors,
+        references={name: _reference(report, name, found) for name, found in factors.items()},
+        confidence=report.study.design.confidence,
+    )
+
+
+def _texts(row: Row) -> dict[str, str]:
+    return {name: str(level) for name, level in row.treatment.levels.items()}
+
+
+def _reference(report: Report, factor: str, levels: Sequence[str]) -> str:
+    """The baseline's level of the factor where it was measured, else the first level that was."""
+    wished = str(report.study.design.baseline.get(factor, levels[0]))
+    return wished if wished in levels else levels[0]

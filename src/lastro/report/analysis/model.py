@@ -1,0 +1,148 @@
+"""What the analysis of a campaign found, as frozen data: one `MetricAnalysis` for each metric of the report.
+
+What could not be worked out is None or empty, and a `Note` beside it says why."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from lastro.results.samples import Metric
+
+if TYPE_CHECKING:
+    from lastro.stats.anova import Anova
+    from lastro.stats.contrasts import Contrast
+    from lastro.stats.differences import Difference
+    from lastro.stats.intervals import Interval
+    from lastro.stats.notes import Note
+    from lastro.stats.ratios import Ratio
+    from lastro.study.design import Treatment
+
+Decision = Literal["different", "same", "unknown"]
+Correction = Literal["holm", "benjamini-hochberg"]
+
+
+@dataclass(frozen=True, slots=True)
+class LevelEffect:
+    """A level of a factor against the factor's reference level, over the cells of the other factors in which both were
+
+    measured: `cells` of `all_cells`. `given` fixes a level of another factor, for a simple effect; empty for a main
+    effect. `ratio` is of the two means; `difference` is in the metric's unit and has the p-value, which
+    `p_adjusted` corrects (Holm) for all main effects of the metric, or all simple effects of one interaction."""
+
+    factor: str
+    level: str
+    reference: str
+    given: tuple[tuple[str, str], ...]
+    ratio: Contrast
+    difference: Contrast
+    p_adjusted: float | None
+    cells: int
+    all_cells: int
+    n: tuple[int, int]
+    decision: Decision = "unknown"
+
+    @property
+    def distance(self) -> float:
+        """How far the ratio is from 1, as a logarithm: a half is as far as a double; 0 where there is none."""
+        value = self.ratio.value
+        if value is None or not math.isfinite(value):
+            return 0.0
+        return abs(math.log(value)) if value > 0 else math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class Interaction:
+    """Two factors whose effects depend on each other: what it explains of all variation, its p and p adjusted over the
+
+    two-way interactions of the metric, and the effects of `shown` at each level of `given` that make it visible."""
+
+    given: str
+    shown: str
+    explained: float
+    p: float | None
+    p_adjusted: float | None
+    effects: tuple[LevelEffect, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RankTwin:
+    """The distribution-free view of a comparison: Wilcoxon's signed ranks where paired, Mann and Whitney's else.
+
+    `shift` is Hodges and Lehmann's, treatment minus baseline, in the metric's unit; `delta` is Cliff's, from -1 to 1.
+    `can_reject` is whether so few trials could ever reach the level of significance."""
+
+    p: float
+    shift: float
+    shift_interval: Interval | None
+    delta: float
+    delta_interval: Interval | None
+    can_reject: bool
+
+
+@dataclass(frozen=True, slots=True)
+class BaselineComparison:
+    """A treatment against its baseline. `agrees` is whether t and rank test, both uncorrected, decide alike; None where
+
+    the rank test cannot decide, and `no_twin` says why. `under_floor` is None without a calibration."""
+
+    treatment: Treatment
+    baseline: Treatment
+    ratio: Ratio | None
+    difference: Difference | None
+    p: float | None
+    p_adjusted: float | None
+    ranks: RankTwin | None
+    agrees: bool | None
+    no_twin: Note | None
+    under_floor: bool | None
+    decision: Decision
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """What a sentence on the metric says: the factor that explains most, the widest effect, and comparisons by decision
+
+    after correction: different, indistinguishable (`same`), unknown."""
+
+    factor: str | None
+    explained: float | None
+    widest: LevelEffect | None
+    different: int
+    same: int
+    unknown: int
+
+
+@dataclass(frozen=True, slots=True)
+class MetricAnalysis:
+    """Everything of one metric. `floor` is the smallest ratio (above 1) that a calibration found resolvable."""
+
+    metric: Metric
+    n: int
+    anova: Anova | None
+    why_none: Note | None
+    effects: tuple[LevelEffect, ...]
+    interactions: tuple[Interaction, ...]
+    comparisons: tuple[BaselineComparison, ...]
+    correction: Correction
+    headline: Headline
+    notes: tuple[Note, ...]
+    floor: float | None = None
+
+    @property
+    def log(self) -> bool:
+        """Whether the analysis of variance is of logarithms, in which effects multiply."""
+        return self.anova is not None and self.anova.log
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """One entry for each metric of the report, in its order; `alpha` is the level of significance of every test."""
+
+    metrics: tuple[MetricAnalysis, ...]
+    confidence: float
+
+    @property
+    def alpha(self) -> float:
+        return 1 - self.confidence

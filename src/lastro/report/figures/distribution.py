@@ -1,0 +1,327 @@
+"""Every trial of a metric as a point, treatment by treatment, with the mean, its interval and the median; and what is
+
+missing marked where it would stand. With many treatments the factors that matter least share a place."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import statistics
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lastro.report.analysis.model import MetricAnalysis
+from lastro.report.figures.style import (
+    DASHED,
+    FAINT,
+    GREY,
+    GRID,
+    SMALL_PT,
+    axis_title,
+    colour_of,
+    headed,
+    marker_of,
+    metric_title,
+    new_figure,
+    numbers_in,
+    points,
+    safe,
+    wrapped,
+)
+from lastro.report.language import N_, Language
+from lastro.report.model import Cell, Report, Row
+from lastro.stats.intervals import Summary, describe
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+MOST_PLACES = 60
+_SLOT_IN = 0.155  # height of one place
+_GAP_SLOTS = 0.8  # between two levels of the factor on the axis
+_MOST_COLOURS = 8
+
+WHY_MISSING = {
+    "unavailable": N_("unavailable"),
+    "invalid": N_("invalid"),
+    "pending": N_("not run yet"),
+    "excluded": N_("excluded by the study"),
+    "valueless": N_("no value"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Roles:
+    """Which factors are drawn as what: `rows` on the axis, `colours`, `panels`; those `pooled` share places."""
+
+    rows: tuple[str, ...]
+    colours: tuple[str, ...]
+    panels: tuple[str, ...]
+    pooled: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Grid:
+    """The levels of every role, and the report's rows at each place: {(row, colour, panel): rows}.
+
+    `absent` are the colours of which nothing at all has a value: they share one slot, so that they stay in sight
+    without filling half of the picture."""
+
+    roles: _Roles
+    rows: tuple[str, ...]
+    colours: tuple[str, ...]
+    absent: tuple[str, ...]
+    panels: tuple[str, ...]
+    at: Mapping[tuple[str, str, str], Sequence[Row]]
+
+    @property
+    def present(self) -> tuple[str, ...]:
+        return tuple(colour for colour in self.colours if colour not in self.absent)
+
+    @property
+    def group(self) -> int:
+        """Slots for one level of the axis."""
+        return len(self.present) + bool(self.absent)
+
+    def top(self, row: int) -> float:
+        """The place of a level's first slot on the vertical axis, in slots from the top."""
+        return row * (self.group + _GAP_SLOTS)
+
+    @property
+    def slots(self) -> float:
+        return self.top(len(self.rows))
+
+
+def draw_distribution(report: Report, index: int, say: Language, analysis: MetricAnalysis | None = None) -> Figure:
+    """The figure of the report's metric number `index`; with its analysis, the factors that matter most lead."""
+    metric, grid = report.metrics[index], _grid(report, index, analysis)
+    panel_in = max(0.9, grid.slots * _SLOT_IN)
+    figure = new_figure(len(grid.panels) * (panel_in + 0.3) + 1.5)
+    stacked = figure.subplots(len(grid.panels), 1, sharex=True, squeeze=False)[:, 0]
+    usual_n, baselines = _usual_n(grid, index), _baseline_means(report, index)
+    for axes, panel in zip(stacked, grid.panels, strict=True):
+        _panel(axes, index, grid, panel, usual_n, baselines, say)
+        axes.set_title(safe(panel), loc="left")
+    _scale(stacked[0], report, index)
+    stacked[-1].set_xlabel(axis_title(metric))
+    for axes in stacked:
+        numbers_in(axes, say)
+    headed(figure, metric_title(metric, say), *_how_to_read(report, grid, usual_n, say))
+    _legend(figure, report, index, grid, say)
+    return figure
+
+
+def _how_to_read(report: Report, grid: _Grid, usual_n: int | None, say: Language) -> Iterator[str]:
+    confidence = say.number(f"{100 * report.study.design.confidence:g}") + " %"
+    yield say("mean with its {confidence} interval, median (thin line) and every trial", confidence=confidence)
+    if grid.roles.pooled:
+        names = " × ".join(grid.roles.pooled)
+        yield say("each place pools every level of {factors}; its interval is over blocks", factors=names)
+    if usual_n:
+        yield say("n = {n} where none is written", n=say.integer(usual_n))
+
+
+# Which factor goes where
+
+
+def _grid(report: Report, index: int, analysis: MetricAnalysis | None) -> _Grid:
+    roles = _roles(report, analysis)
+    levels = {factor.name: [str(level) for level in factor.levels] for factor in report.study.factors}
+
+    def combined(names: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(" · ".join(combination) for combination in itertools.product(*(levels[name] for name in names)))
+
+    def place(row: Row, names: tuple[str, ...]) -> str:
+        return " · ".join(str(row.treatment.levels[name]) for name in names)
+
+    at: dict[tuple[str, str, str], list[Row]] = {}
+    for row in report.rows:
+        at.setdefault((place(row, roles.rows), place(row, roles.colours), place(row, roles.panels)), []).append(row)
+    colours = combined(roles.colours)
+    seen = {colour for (_, colour, _), rows in at.items() if any(row.cells[index].summary for row in rows)}
+    absent = tuple(colour for colour in colours if colour not in seen) if roles.colours else ()
+    return _Grid(roles, combined(roles.rows), colours, absent, combined(roles.panels), at)
+
+
+def _roles(report: Report, analysis: MetricAnalysis | None) -> _Roles:
+    """The factor with most levels on the axis, the next by colour (as far as colours reach), the others as panels.
+
+    Where that makes more than sixty places, those factors share places that explain least, or have fewest levels."""
+    sizes = {factor.name: len(factor.levels) for factor in report.varying}
+    kept = list(sizes)
+    if math.prod(sizes.values()) > MOST_PLACES:
+        kept = []
+        for name in sorted(sizes, key=lambda name: (-_explained(analysis, name), -sizes[name])):
+            if not kept or math.prod(sizes[other] for other in kept) * sizes[name] <= MOST_PLACES:
+                kept.append(name)
+    pooled = tuple(name for name in sizes if name not in kept)
+    kept.sort(key=lambda name: -sizes[name])
+    if not kept:
+        return _Roles((), (), (), pooled)
+    colour = next((name for name in kept[1:] if sizes[name] <= _MOST_COLOURS), None)
+    panels = tuple(name for name in kept[1:] if name != colour)
+    return _Roles((kept[0],), (colour,) if colour else (), panels, pooled)
+
+
+def _explained(analysis: MetricAnalysis | None, factor: str) -> float:
+    """The share of variation in which the factor has a part, alone or with others."""
+    if analysis is None or analysis.anova is None:
+        return 0.0
+    return math.fsum(effect.explained for effect in analysis.anova.effects if factor in effect.factors)
+
+
+def _usual_n(grid: _Grid, index: int) -> int | None:
+    """The n that most places have, written once; None when nothing was measured."""
+    found = Counter(n for rows in grid.at.values() if (n := sum(len(row.cells[index].points) for row in rows)))
+    return found.most_common(1)[0][0] if found else None
+
+
+def _baseline_means(report: Report, index: int) -> dict[int, float]:
+    """The mean of each treatment's baseline: {treatment: mean}, for those whose baseline has one."""
+    means = {row.treatment.index: cell.summary.mean for row in report.rows if (cell := row.cells[index]).summary}
+    return {
+        row.treatment.index: means[row.baseline.index]
+        for row in report.rows
+        if row.baseline is not None and row.baseline.index in means
+    }
+
+
+# Drawing
+
+
+def _panel(
+    axes: Axes,
+    index: int,
+    grid: _Grid,
+    panel: str,
+    usual_n: int | None,
+    baselines: Mapping[int, float],
+    say: Language,
+) -> None:
+    for row_at, level in enumerate(grid.rows):
+        top = grid.top(row_at)
+        for slot, colour in enumerate(grid.present):
+            rows = grid.at.get((level, colour, panel), ())
+            if not any(row.cells[index].summary for row in rows):
+                _missing(axes, top + slot, _why_missing(rows, say))
+            else:
+                _place(axes, rows, index, top + slot, grid.colours.index(colour), usual_n, say)
+            means = [mean for row in rows if (mean := baselines.get(row.treatment.index)) is not None]
+            if means:
+                mean = math.fsum(means) / len(means)
+                axes.plot([mean, mean], [top + slot - 0.5, top + slot + 0.5], zorder=1.5, **DASHED)
+        if grid.absent:
+            rows = [row for colour in grid.absent for row in grid.at.get((level, colour, panel), ())]
+            _missing(axes, top + len(grid.present), f"{', '.join(grid.absent)}: {_why_missing(rows, say)}")
+    labels = [wrapped(level, 18) or say("all") for level in grid.rows]
+    axes.set_yticks([grid.top(at) + (grid.group - 1) / 2 for at in range(len(grid.rows))], labels)
+    axes.set_ylim(grid.slots - _GAP_SLOTS - 0.3, -0.7)
+    axes.tick_params(axis="y", length=0)
+    axes.tick_params(axis="x", labelbottom=True)
+    axes.grid(axis="x", color=GRID, linewidth=0.6)
+
+
+def _why_missing(rows: Sequence[Row], say: Language) -> str:
+    kinds = {row.status if row.status in WHY_MISSING else "valueless" for row in rows} or {"excluded"}
+    return ", ".join(sorted(say(WHY_MISSING[kind]) for kind in kinds))
+
+
+def _missing(axes: Axes, y: float, words: str) -> None:
+    """A hatched band over the whole width where the treatment would stand."""
+    axes.axhspan(y - 0.42, y + 0.42, facecolor="none", edgecolor=FAINT, hatch="//////", linewidth=0)
+    box = {"facecolor": "white", "edgecolor": "none", "pad": 0.6}
+    place: Any = ("axes fraction", "data")
+    text = safe(f"✕ {words}", 60)
+    axes.annotate(text, (0.02, y), xycoords=place, va="center", fontsize=SMALL_PT - 0.5, color=GREY, bbox=box)
+
+
+def _place(
+    axes: Axes, rows: Sequence[Row], index: int, y: float, colour_at: int, usual_n: int | None, say: Language
+) -> None:
+    """Points of the rows that share a place, their mean with its interval, and their median."""
+    cells = [row.cells[index] for row in rows if row.cells[index].summary]
+    colour, marker = colour_of(colour_at), marker_of(colour_at)
+    values = [point.value for cell in cells for point in cell.points]
+    summary = _summary(cells, values)
+    points(axes, values, _spread(y, len(values)), colour, alpha=0.5, zorder=3)
+    if summary.interval is not None:
+        ends = [summary.interval.low, summary.interval.high]
+        axes.plot(ends, [y, y], color=colour, linewidth=1.9, solid_capstyle="butt", zorder=3.5)
+    median = statistics.median(values)
+    axes.plot([median, median], [y - 0.38, y + 0.38], color="black", linewidth=0.9, zorder=3.8)
+    axes.plot(
+        [summary.mean], [y], marker=marker, ms=4.4, color=colour, mec="white", mew=0.6, linestyle="none", zorder=4
+    )
+    notes = [
+        "†" if any(cell.limited for cell in cells) else "",
+        f"n = {say.integer(summary.n)}" if summary.n != usual_n else "",
+        "" if summary.interval else say("no interval"),
+    ]
+    if text := " ".join(note for note in notes if note):
+        place: Any = ("axes fraction", "data")
+        axes.annotate(
+            text, (1.01, y), xycoords=place, va="center", fontsize=SMALL_PT - 0.5, color=GREY, annotation_clip=False
+        )
+
+
+def _summary(cells: Sequence[Cell], values: Sequence[float]) -> Summary:
+    """Of one treatment its own; of several the mean over them, with the interval of their means in each block."""
+    alone = cells[0].summary
+    if len(cells) == 1 and alone is not None:
+        return alone
+    by_block: dict[int, list[float]] = {}
+    for cell in cells:
+        for point in cell.points:
+            by_block.setdefault(point.block, []).append(point.value)
+    whole = [math.fsum(found) / len(found) for found in by_block.values() if len(found) == len(cells)]
+    confidence = next((c.summary.interval.confidence for c in cells if c.summary and c.summary.interval), 0.95)
+    mean = math.fsum(cell.summary.mean for cell in cells if cell.summary) / len(cells)
+    interval = describe(whole, confidence).interval if len(whole) > 1 else None
+    return Summary(len(values), mean, None, interval)
+
+
+def _spread(y: float, n: int) -> list[float]:
+    """Points of one place a little apart, in the order of their blocks."""
+    return [y + (0.0 if n == 1 else 0.32 * (2 * at / (n - 1) - 1)) for at in range(n)]
+
+
+def _scale(axes: Axes, report: Report, index: int) -> None:
+    """Logarithmic where the means span more than a factor of thirty; some width where there is but one value."""
+    means = [cell.summary.mean for row in report.rows if (cell := row.cells[index]).summary is not None]
+    values = [point.value for row in report.rows for point in row.cells[index].points]
+    if not values:
+        axes.set_xticks([])
+    elif min(values) > 0 and max(means) / min(means) > 30:
+        axes.set_xscale("log")
+    elif min(values) == max(values):
+        room = abs(values[0]) * 0.1 or 1.0
+        axes.set_xlim(values[0] - room, values[0] + room)
+    else:
+        axes.locator_params(axis="x", nbins=6)
+
+
+def _legend(figure: Figure, report: Report, index: int, grid: _Grid, say: Language) -> None:
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    handles: list[Any] = [
+        Line2D([], [], color=colour_of(at), marker=marker_of(at), ms=5, label=safe(level, 34))
+        for at, level in enumerate(grid.colours)
+        if grid.roles.colours and level not in grid.absent
+    ]
+    if _baseline_means(report, index):
+        handles.append(Line2D([], [], label=say("mean of its baseline"), **DASHED))
+    missing = [row for row in report.rows if row.cells[index].summary is None]
+    if missing:
+        label = f"✕ {_why_missing(missing, say)}"
+        handles.append(Patch(facecolor="none", edgecolor=FAINT, hatch="//////", linewidth=0, label=label))
+    if any(row.cells[index].limited for row in report.rows):
+        handles.append(Line2D([], [], linestyle="none", label=say("† generator-limited: a lower bound")))
+    if handles:
+        title = safe(grid.roles.colours[0]) if grid.roles.colours else None
+        figure.legend(
+            handles=handles, loc="outside lower left", ncols=2 if len(handles) > 1 else 1, frameon=False, title=title,
+            alignment="left", title_fontsize=8,
+        )  # fmt: skip

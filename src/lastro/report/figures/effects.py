@@ -1,0 +1,159 @@
+"""What each level of a factor does to a metric: the ratio to the factor's reference level, as dots with intervals."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from lastro.report.analysis.model import LevelEffect, MetricAnalysis
+from lastro.report.figures.style import (
+    FAINT,
+    GREY,
+    GRID,
+    PALETTE,
+    SMALL_PT,
+    headed,
+    metric_title,
+    new_figure,
+    numbers_in,
+    safe,
+    wrapped,
+)
+from lastro.report.language import Language
+from lastro.report.numbers import VERDICT_MARKS, Verdict, ratio_text
+from lastro.results.samples import Metric
+from lastro.stats.ratios import Ratio
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_ROW_IN = 0.32
+COLOURS: dict[Verdict, str] = {"better": PALETTE[0], "worse": PALETTE[1], "higher": "black", "lower": "black"}
+
+
+def draw_effects(analysis: MetricAnalysis, say: Language, confidence: float) -> Figure | None:
+    """Main effects of every factor that varied; None where there is no ratio at all."""
+    if not any(effect.ratio.value is not None for effect in analysis.effects):
+        return None
+    groups = [(name, list(found)) for name, found in itertools.groupby(analysis.effects, key=lambda e: e.factor)]
+    titles = [say("{factor}, against {reference}", factor=name, reference=found[0].reference) for name, found in groups]
+    figure = new_figure(_ROW_IN * (len(analysis.effects) + len(groups)) + 1.35)
+    axes = figure.subplots()
+    draw_rows(axes, analysis, list(zip(titles, [found for _, found in groups], strict=True)), say)
+    percent = say.number(f"{100 * confidence:g}") + " %"
+    how = say("ratio of means with its {confidence} interval, over the levels of all other factors", confidence=percent)
+    corrected = say("hollow: not distinguishable from 1 (Holm)")
+    headed(figure, metric_title(analysis.metric, say), f"{how}; {corrected}")
+    return figure
+
+
+def draw_rows(
+    axes: Axes, analysis: MetricAnalysis, groups: Sequence[tuple[str, Sequence[LevelEffect]]], say: Language
+) -> None:
+    """Groups of effects below each other, each under its heading, with ratio, interval and n in words at the right."""
+    y, ticks, labels = 0.0, [], []
+    _log_axis(axes, [effect for _, found in groups for effect in found], analysis.floor)
+    for title, found in groups:
+        place: Any = ("axes fraction", "data")
+        axes.annotate(safe(title, 70), (0, y), xycoords=place, va="center", fontsize=8, fontweight="bold")
+        for effect in found:
+            y += 1
+            _row(axes, analysis.metric, effect, y, say)
+            ticks.append(y)
+            labels.append(wrapped(effect.level, 20))
+        y += 1
+    axes.set_yticks(ticks, labels)
+    axes.set_ylim(y - 0.4, -0.6)
+    axes.tick_params(axis="y", length=0)
+    axes.axvline(1, color="black", linewidth=0.9)
+    if analysis.floor is not None:
+        axes.axvspan(1 / analysis.floor, analysis.floor, color=FAINT, alpha=0.35, lw=0, label=say("noise floor"))
+        axes.legend(loc="lower right", frameon=False)
+    axes.grid(axis="x", color=GRID, linewidth=0.6)
+    axes.set_xlabel(_axis_label(analysis.metric, say))
+    numbers_in(axes, say)
+
+
+def _row(axes: Axes, metric: Metric, effect: LevelEffect, y: float, say: Language) -> None:
+    ratio = effect.ratio
+    said = judged(metric, effect)
+    text = ""
+    if ratio.value is not None and ratio.value > 0:
+        colour = COLOURS.get(said, GREY)
+        if ratio.interval is not None:
+            low = max(ratio.interval.low, 1e-12)
+            axes.plot([low, ratio.interval.high], [y, y], color=colour, linewidth=1.8, solid_capstyle="butt")
+        fill = colour if effect.decision == "different" else "white"
+        axes.plot([ratio.value], [y], marker="o", ms=5.5, color=fill, mec=colour, mew=1.3, linestyle="none", zorder=4)
+        as_ratio = Ratio(ratio.value, ratio.interval, ratio.pairing, effect.n, ratio.interval is None)
+        text = f"{VERDICT_MARKS[said]} {ratio_text(as_ratio, say)}".strip()
+    else:
+        text = say("no ratio")
+    n = say("n = {n} and {reference}", n=say.integer(effect.n[0]), reference=say.integer(effect.n[1]))
+    if effect.cells < effect.all_cells:
+        n += " · " + say("{n} of {all} combinations", n=effect.cells, all=effect.all_cells)
+    place: Any = ("axes fraction", "data")
+    axes.annotate(
+        f"{text}\n{n}", (1.02, y), xycoords=place, va="center", fontsize=SMALL_PT, color="black", annotation_clip=False,
+        linespacing=1.15,
+    )  # fmt: skip
+
+
+def judged(metric: Metric, effect: LevelEffect) -> Verdict:
+    """What the corrected test says of an effect."""
+    value = effect.ratio.value
+    if effect.decision == "unknown" or value is None:
+        return ""
+    if effect.decision == "same":
+        return "same"
+    if metric.better == "neither":
+        return "higher" if value > 1 else "lower"
+    return "better" if (value > 1) == (metric.better == "higher") else "worse"
+
+
+def _log_axis(axes: Axes, effects: Sequence[LevelEffect], floor: float | None) -> None:
+    """A logarithmic axis with 1 inside, wide enough for every interval, at most from a hundredth to a hundredfold."""
+    from matplotlib.ticker import FuncFormatter, NullLocator
+
+    ends = [1.0, 1.02, 1 / 1.02] + ([floor, 1 / floor] if floor else [])
+    for effect in effects:
+        if (value := effect.ratio.value) is not None and value > 0:
+            ends.append(value)
+            if effect.ratio.interval is not None:
+                ends += [end for end in (effect.ratio.interval.low, effect.ratio.interval.high) if end > 0]
+    low, high = (min(100.0, max(0.01, end)) for end in (min(ends), max(ends)))
+    room = (high / low) ** 0.06
+    axes.set_xscale("log")
+    axes.set_xlim(low / room, high * room)
+    axes.set_xticks(ratio_ticks(low / room, high * room))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"×{value:g}"))
+    axes.xaxis.set_minor_locator(NullLocator())
+
+
+def ratio_ticks(low: float, high: float) -> list[float]:
+    """A few round ratios between two bounds, as far apart on either side of 1 as people would choose them."""
+    for steps in (
+        (0.01, 0.1, 1, 10, 100),
+        (0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100),
+        (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20),
+        (0.25, 0.5, 0.7, 1, 1.4, 2, 3, 4),
+        (0.4, 0.6, 0.8, 1, 1.2, 1.5, 2),
+        (0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.3),
+        (0.85, 0.9, 0.95, 1, 1.05, 1.1, 1.15),
+        (0.94, 0.96, 0.98, 1, 1.02, 1.04, 1.06),
+        (0.97, 0.98, 0.99, 1, 1.01, 1.02, 1.03),
+    ):
+        inside = [float(step) for step in steps if low <= step <= high]
+        if len(inside) >= 3:
+            return inside
+    return [1.0]
+
+
+def _axis_label(metric: Metric, say: Language) -> str:
+    if metric.better == "neither":
+        return say("ratio to the reference level")
+    if metric.better == "higher":
+        return say("ratio to the reference level (▲ right: better)")
+    return say("ratio to the reference level (▲ left: better)")

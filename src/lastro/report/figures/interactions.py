@@ -1,0 +1,36 @@
+"""Where the effect of one factor depends on another: the effects of the one under each level of the other."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+from lastro.report.analysis.model import Interaction, MetricAnalysis
+from lastro.report.figures.effects import draw_rows
+from lastro.report.figures.style import headed, metric_title, new_figure
+from lastro.report.language import Language
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_ROW_IN = 0.32
+
+
+def draw_interaction(analysis: MetricAnalysis, interaction: Interaction, say: Language, confidence: float) -> Figure:
+    """A group of dots with intervals for each level of `given`: as the published figures of isolation and anomaly."""
+    groups = [
+        (say("{factor} = {level}", factor=interaction.given, level=level), list(found))
+        for level, found in itertools.groupby(interaction.effects, key=lambda effect: effect.given[0][1])
+    ]
+    figure = new_figure(_ROW_IN * (len(interaction.effects) + len(groups)) + 1.5)
+    draw_rows(figure.subplots(), analysis, groups, say)
+    percent = say.number(f"{100 * confidence:g}") + " %"
+    what = say(
+        "effect of {shown} (against {reference}) under each {given}",
+        shown=interaction.shown, reference=interaction.effects[0].reference, given=interaction.given,
+    )  # fmt: skip
+    share = say.number(f"{100 * interaction.explained:.1f}")
+    how = say("ratio of means with its {confidence} interval; hollow: not distinguishable from 1", confidence=percent)
+    explains = say("the interaction explains {share} % of all variation", share=share)
+    headed(figure, f"{metric_title(analysis.metric, say)}: {what}", f"{how}; {explains}")
+    return figure

@@ -1,0 +1,102 @@
+"""How much of the variation of each metric each effect explains, as Jain draws it: one bar for each metric."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from lastro.report.analysis.model import Analysis, MetricAnalysis
+from lastro.report.figures.style import PALETTE, SMALL_PT, headed, new_figure, safe, wrapped
+from lastro.report.language import Language
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_LEAST_NAMED = 0.005  # of all variation in some metric; what is less is summed
+_LEAST_WRITTEN = 0.06  # the narrowest part that its number fits into
+# The last colour of the palette is near that of the residual.
+_FILLS = PALETTE[:6]
+_HATCHES = ("", "", "", "", "", "", "////", "....", "xxxx")
+_OTHERS: dict[str, Any] = {"facecolor": "#F2F2F2", "edgecolor": "#555555", "hatch": "...", "linewidth": 0.4}
+_BLOCK: dict[str, Any] = {"facecolor": "#C9C9C9", "edgecolor": "#555555", "hatch": "|||", "linewidth": 0.4}
+_NOISE: dict[str, Any] = {"facecolor": "#E9E9E9", "edgecolor": "#999999", "hatch": "//", "linewidth": 0.4}
+
+Share = tuple[str, float, dict[str, Any]]  # what, share of all variation, how it is drawn
+
+
+def draw_variation(analysis: Analysis, say: Language) -> Figure | None:
+    """Stacked shares of every metric that has an analysis of variance; None when none has."""
+    metrics = [metric for metric in analysis.metrics if metric.anova is not None and metric.anova.total_ss > 0]
+    if not metrics:
+        return None
+    named = _named(metrics)
+    figure = new_figure(0.5 * len(metrics) + 0.1 * len(named) + 1.75)
+    axes = figure.subplots()
+    for at, metric in enumerate(metrics):
+        left = 0.0
+        for _, share, look in _shares(metric, named, say):
+            axes.barh(at, share, left=left, height=0.62, **look)
+            if share >= _LEAST_WRITTEN:
+                _write(axes, left + share / 2, at, f"{100 * share:.0f}")
+            left += share
+    labels = [f"{wrapped(m.metric.name, 16)}\nn = {say.integer(m.n)}" for m in metrics]
+    axes.set_yticks(range(len(metrics)), labels)
+    axes.invert_yaxis()
+    axes.set_xlim(0, None)
+    axes.tick_params(axis="y", length=0)
+    axes.set_xlabel(say("share of the total variation (%)"))
+    axes.xaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f}")
+    _legend(figure, metrics[0], named, say)
+    headed(figure, say("Variation explained by each effect"), _scales(metrics, say))
+    return figure
+
+
+def _named(metrics: Sequence[MetricAnalysis]) -> list[str]:
+    """The effects with a colour of their own, in the order of the table: the widest of those worth it in any metric."""
+    widest: dict[str, float] = {}
+    for metric in metrics:
+        for effect in metric.anova.effects if metric.anova else ():
+            if effect.factors != ("block",):
+                widest[effect.name] = max(widest.get(effect.name, 0.0), effect.explained)
+    leading = sorted(widest, key=lambda name: -widest[name])[: len(_HATCHES)]
+    return [name for name in widest if name in leading and widest[name] >= _LEAST_NAMED]
+
+
+def _look(at: int) -> dict[str, Any]:
+    return {
+        "facecolor": _FILLS[at % len(_FILLS)], "edgecolor": "white", "hatch": _HATCHES[at % len(_HATCHES)],
+        "linewidth": 0.7,
+    }  # fmt: skip
+
+
+def _shares(metric: MetricAnalysis, named: Sequence[str], say: Language) -> list[Share]:
+    """Every part of one bar, from the left: named effects, the other interactions together, blocks, noise."""
+    assert metric.anova is not None
+    explained = {effect.name: effect.explained for effect in metric.anova.effects}
+    block = explained.pop("block", 0.0)
+    parts = [(name, explained.get(name, 0.0), _look(at)) for at, name in enumerate(named)]
+    rest = sum(share for name, share in explained.items() if name not in named)
+    return [
+        *parts,
+        (say("all other effects"), rest, _OTHERS),
+        (say("blocks"), block, _BLOCK),
+        (say("within treatments: noise"), metric.anova.residual.explained, _NOISE),
+    ]
+
+
+def _write(axes: Axes, x: float, y: float, text: str) -> None:
+    box = {"facecolor": "white", "edgecolor": "none", "pad": 0.8, "alpha": 0.85}
+    axes.text(x, y, text, ha="center", va="center", fontsize=SMALL_PT, bbox=box)
+
+
+def _scales(metrics: Sequence[MetricAnalysis], say: Language) -> str:
+    logs = [metric.metric.name for metric in metrics if metric.log]
+    return say("on logarithms: {metrics}", metrics=", ".join(logs)) if logs else ""
+
+
+def _legend(figure: Figure, metric: MetricAnalysis, named: Sequence[str], say: Language) -> None:
+    from matplotlib.patches import Patch
+
+    handles = [Patch(label=safe(name, 40), **look) for name, _, look in _shares(metric, named, say)]
+    figure.legend(handles=handles, loc="outside lower left", ncols=2, frameon=False, handleheight=1.1)

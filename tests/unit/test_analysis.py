@@ -1,0 +1,137 @@
+"""What the analysis says of campaigns whose truth is known, and that no campaign makes it fail."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lastro.report.analysis import analyse
+from lastro.report.analysis.model import Analysis, MetricAnalysis
+from lastro.report.model import build_report
+from lastro.results.read import load_campaign
+from lastro.results.store import Store
+
+from ..campaigns import METRICS, Levels, make_campaign, make_study
+from ..cli.test_results_report import CAMPAIGNS
+
+FACTORS = {"isolation": ("none", "cgroups", "apparmor"), "anomaly": ("none", "memory", "disk")}
+BASELINE = {"isolation": "none", "anomaly": "none"}
+
+
+def analysis_of(directory: Path, floors: dict[str, float] | None = None) -> Analysis:
+    with Store.open(directory, readonly=True) as store:
+        return analyse(build_report(load_campaign(store)), floors)
+
+
+def made(
+    directory: Path, value: Callable[[Levels, random.Random], float], replicates: int = 12, **more: object
+) -> MetricAnalysis:
+    """A campaign of one metric: 3 levels of isolation by 3 of anomaly."""
+    study = make_study(FACTORS, replicates=replicates, baseline=BASELINE, metrics=METRICS[:1])
+
+    def seeded(levels: Levels, block: int, metric: str) -> float:
+        return value(levels, random.Random(f"{sorted(levels.items())}{block}"))
+
+    make_campaign(directory, study, value=seeded, **more)  # type: ignore[arg-type]
+    return analysis_of(directory).metrics[0]
+
+
+@pytest.mark.parametrize("name", CAMPAIGNS)
+def test_every_campaign_is_analysed_and_what_is_missing_has_a_reason(name: str, tmp_path: Path) -> None:
+    for metric in analysis_of(CAMPAIGNS[name](tmp_path / name)).metrics:
+        assert (metric.anova is None) == (metric.why_none is not None)
+        decided = metric.headline.different + metric.headline.same + metric.headline.unknown
+        assert decided == len(metric.comparisons)
+        for comparison in metric.comparisons:
+            assert (comparison.agrees is None) <= (comparison.no_twin is not None or comparison.p is None)
+            assert (comparison.p is None) == (comparison.decision == "unknown")
+
+
+def test_main_effects_are_near_the_truth(tmp_path: Path) -> None:
+    truth = {"memory": 0.8, "disk": 0.97, "cgroups": 0.95, "apparmor": 1.0}
+
+    def value(levels: Levels, rng: random.Random) -> float:
+        return 1000 * truth.get(levels["isolation"], 1) * truth.get(levels["anomaly"], 1) * (1 + rng.gauss(0, 0.01))
+
+    metric = made(tmp_path / "c", value)
+    for effect in metric.effects:
+        assert effect.reference == "none" and effect.n == (36, 36) and (effect.cells, effect.all_cells) == (3, 3)
+        assert effect.ratio.value is not None and effect.ratio.interval is not None
+        assert abs(effect.ratio.value - truth[effect.level]) < 2 * effect.ratio.interval.half_width < 0.02, effect
+        assert effect.decision == ("same" if truth[effect.level] == 1 else "different"), effect
+    assert metric.headline.factor == "anomaly" and metric.headline.widest is not None
+    assert metric.headline.widest.level == "memory"
+    assert metric.interactions == ()
+
+
+def test_an_interaction_that_matters_is_found_and_shown_by_simple_effects(tmp_path: Path) -> None:
+    def value(levels: Levels, rng: random.Random) -> float:
+        hurt = 0.7 if levels["anomaly"] == "memory" and levels["isolation"] != "cgroups" else 1.0
+        return 1000 * hurt * (1 + rng.gauss(0, 0.01))
+
+    (found,) = made(tmp_path / "c", value).interactions
+    assert (found.given, found.shown) == ("isolation", "anomaly") and found.explained > 0.1
+    shown = {(effect.given[0][1], effect.level): effect for effect in found.effects}
+    assert len(shown) == 6
+    for (isolation, anomaly), effect in shown.items():
+        hurt = isolation != "cgroups" and anomaly == "memory"
+        assert effect.ratio.value == pytest.approx(0.7 if hurt else 1, abs=0.02)
+        assert effect.decision == ("different" if hurt else "same")
+
+
+def test_missing_cells_lower_the_order_and_are_counted(tmp_path: Path) -> None:
+    def value(levels: Levels, rng: random.Random) -> float:
+        return 100 + rng.gauss(0, 1)
+
+    def lost(levels: Levels) -> tuple[str, None] | None:
+        return ("no", None) if (levels["isolation"], levels["anomaly"]) == ("cgroups", "disk") else None
+
+    metric = made(tmp_path / "c", value, unavailable=lost)
+    cgroups = next(effect for effect in metric.effects if effect.level == "cgroups")
+    assert (cgroups.cells, cgroups.all_cells) == (2, 3) and cgroups.n == (24, 24)
+
+
+def test_without_true_differences_corrected_comparisons_rarely_cry_wolf(tmp_path: Path) -> None:
+    false_alarms = 0
+    for seed in range(20):
+
+        def value(levels: Levels, rng: random.Random, seed: int = seed) -> float:
+            return 100 + random.Random(f"{seed}{rng.random()}").gauss(0, 1)
+
+        false_alarms += made(tmp_path / str(seed), value, replicates=5).headline.different > 0
+    assert false_alarms <= 4, "20 families at 5 %: more than four has a chance below 0.3 %"
+
+
+def test_below_the_noise_floor_nothing_differs(tmp_path: Path) -> None:
+    def value(levels: Levels, rng: random.Random) -> float:
+        return 1000 * (0.98 if levels["isolation"] == "cgroups" else 1) * (1 + rng.gauss(0, 0.001))
+
+    assert made(tmp_path / "c", value).headline.different > 0
+    metric = analysis_of(tmp_path / "c", {"throughput": 1.03}).metrics[0]
+    assert metric.headline.different == 0
+    assert all(comparison.under_floor for comparison in metric.comparisons)
+
+
+def test_too_few_trials_for_ranks_is_said(tmp_path: Path) -> None:
+    def value(levels: Levels, rng: random.Random) -> float:
+        return 100 + rng.gauss(0, 1)
+
+    metric = made(tmp_path / "c", value, replicates=5)
+    for comparison in metric.comparisons:
+        assert comparison.ranks is not None and not comparison.ranks.can_reject and comparison.agrees is None
+        assert comparison.no_twin is not None and "n = 5" in comparison.no_twin
+
+
+def test_effects_that_multiply_are_analysed_on_logarithms(tmp_path: Path) -> None:
+    def value(levels: Levels, rng: random.Random) -> float:
+        scale = {"none": 1, "memory": 10, "disk": 100}[str(levels["anomaly"])]
+        return scale * float(rng.lognormvariate(0, 0.3))
+
+    def plain(levels: Levels, rng: random.Random) -> float:
+        return {"none": 100, "memory": 110, "disk": 120}[str(levels["anomaly"])] + rng.gauss(0, 3)
+
+    assert made(tmp_path / "a", value).log
+    assert not made(tmp_path / "b", plain).log
