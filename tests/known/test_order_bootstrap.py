@@ -73,7 +73,7 @@ def test_no_narrower_ranks_bracket_a_quantile() -> None:
 
 def test_a_quantile_may_be_known_without_an_interval() -> None:
     found = quantile_interval(ranks(5), 0.5, 0.95)
-    assert found.value == 3 and found.interval is None and "93.8%" in str(found.absent_because)
+    assert found.value == 3 and found.interval is None and "93.8 %" in str(found.absent_because)
 
 
 def test_bootstrap_against_scipy() -> None:

@@ -33,6 +33,15 @@ def test_components_of_the_wings() -> None:
     assert found.repetitions == pytest.approx((2, 4, 3)) and found.mean == pytest.approx(66.6333, abs=1e-4)
 
 
+def test_components_of_the_paper() -> None:
+    """The worked examples of Kalibera and Jones; their -5.7, an estimate of a variance, is given as the 0 it means."""
+    three = [[[9.0, 5.0], [8.0, 3.0]], [[10.0, 6.0], [7.0, 11.0]], [[1.0, 12.0], [2.0, 4.0]]]
+    assert variance_components(three).variances == pytest.approx((16.5, 0, 2.3), abs=0.05)
+    two = [[value for unit in part for value in unit] for part in three]
+    assert variance_components(two).variances == pytest.approx((12.7, 0.4), abs=0.05)
+    assert variance_components(two).mean == 6.5
+
+
 def test_components_are_freed_of_what_lies_below_and_never_negative() -> None:
     alternating = [[0.0, 10.0], [10.0, 0.0], [0.0, 10.0]]
     assert variance_components(alternating).variances == (50, 0)
@@ -90,6 +99,7 @@ def test_no_other_plan_is_more_precise_for_the_same_cost(variances: list[float],
 
 def test_repetitions_by_the_formula_and_at_its_edges() -> None:
     assert optimum_repetitions([4.0, 1.0], [10.0, 60.0]) == (math.ceil(math.sqrt(60 / 10 * 4)),)
+    assert optimum_repetitions([0.7267, 0.2628, 0.7747], [3.0, 20.0, 100.0]) == (5, 2), "4.29 and 1.30, rounded up"
     assert optimum_repetitions([4.0, 1.0], [1.0, 1.0]) == (2,), "a whole number stays one"
     assert optimum_repetitions([0.0, 1.0], [1.0, 100.0]) == (1,)
     assert optimum_repetitions([1.0, 0.0], [1.0, 100.0], most=30) == (30,)

@@ -10,6 +10,7 @@ from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 from lastro.stats.intervals import Interval
+from lastro.stats.notes import Note
 from lastro.stats.order import Estimate
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     Statistic = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
 LEAST_N = 30
+TOO_FEW_TO_RESAMPLE = "n = {n}: a bootstrap interval needs {needed} trials or more"
 # So many values are held at a time, 32 MB of doubles.
 _CHUNK = 4_000_000
 
@@ -39,7 +41,7 @@ def bca_interval(
     n = len(sample)
     value = float(statistic(sample[None, :])[0])
     if n < LEAST_N:
-        return Estimate(value, None, n, f"n = {n}: a bootstrap interval needs {LEAST_N} trials or more")
+        return Estimate(value, None, n, Note(TOO_FEW_TO_RESAMPLE, n=n, needed=LEAST_N))
     rng = np.random.default_rng(seed)
     rows = max(1, _CHUNK // n)
     sizes = [min(rows, resamples - start) for start in range(0, resamples, rows)]

@@ -11,7 +11,11 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from lastro.stats.intervals import Interval, sample_covariance, sample_mean, satterthwaite
+from lastro.stats.notes import Note
 from lastro.stats.studentized_range import range_quantile, range_sf
+
+ONE_VALUE_EACH = "one value in each group: nothing is known of their spread"
+ONE_VALUE_IN = "n = 1 in {groups}: an interval needs 2 trials or more"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +29,7 @@ class Comparison:
     difference: float
     interval: Interval | None
     p: float | None
-    absent_because: str | None = None
+    absent_because: Note | None = None
 
     @property
     def differs(self) -> bool:
@@ -53,8 +57,7 @@ def tukey_from_model(
     for second, first in combinations(means, 2):
         difference = means[first] - means[second]
         if df <= 0:
-            why = "one value in each group: nothing is known of their spread"
-            found.append(Comparison(first, second, difference, None, None, why))
+            found.append(Comparison(first, second, difference, None, None, Note(ONE_VALUE_EACH)))
             continue
         error = math.sqrt(mean_square / 2 * (1 / sizes[first] + 1 / sizes[second]))
         found.append(_compare(first, second, difference, error, len(means), df, confidence))
@@ -71,7 +74,7 @@ def games_howell(groups: Mapping[str, Sequence[float]], confidence: float) -> tu
     for second, first in combinations(made, 2):
         difference = means[first] - means[second]
         if alone := [name for name in (first, second) if name not in parts]:
-            why = f"n = 1 in {' and '.join(alone)}: an interval needs 2 trials or more"
+            why = Note(ONE_VALUE_IN, groups="; ".join(alone))
             found.append(Comparison(first, second, difference, None, None, why))
             continue
         both = (parts[first], parts[second])

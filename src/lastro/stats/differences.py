@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from lastro.stats.intervals import Interval, sample_covariance, sample_mean, satterthwaite, t_p, t_quantile
+from lastro.stats.notes import FEWER_THAN_TWO, Note
 from lastro.stats.pairing import Pairing, match_blocks
 
 
@@ -26,7 +27,7 @@ class Difference:
     n: tuple[int, int]
     df: float | None = None
     p: float | None = None
-    absent_because: str | None = None
+    absent_because: Note | None = None
 
     @property
     def differs(self) -> bool:
@@ -79,7 +80,7 @@ def p_to_baseline(by_block: Mapping[int, float], baseline_by_block: Mapping[int,
 
 
 def _of_one(pairing: Pairing, value: float, n: tuple[int, int]) -> Difference:
-    return Difference(value, None, pairing, n, absent_because=f"n = {min(n)}: an interval needs 2 trials or more")
+    return Difference(value, None, pairing, n, absent_because=Note(FEWER_THAN_TWO, n=min(n)))
 
 
 def _student(

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lastro.stats.intervals import Interval, sample_mean
+from lastro.stats.notes import Note, steps_too_coarse
 from lastro.stats.rank_distributions import (
     EXACT_PAIRS,
     discordant_cdf,
@@ -22,6 +23,8 @@ from lastro.stats.rank_distributions import (
 
 # All pairs of points are looked at: beyond so many, neighbours in time are averaged.
 MOST_POINTS = 2000
+TOO_FEW_POINTS = "n = {n} points in time: a trend needs 3 or more"
+ONE_TIME = "all points lie at one time"
 
 if TYPE_CHECKING:
     import numpy as np
@@ -42,7 +45,7 @@ class Drift:
     n: int
     relative: bool
     points: tuple[tuple[float, float], ...]
-    absent_because: str | None = None
+    absent_because: Note | None = None
 
 
 def drift(
@@ -69,16 +72,15 @@ def drift(
     points = _points(residuals, hours, blocks)
     n = len(points)
     if n < 3:
-        return Drift(None, None, None, None, n, relative, points, f"{n} points in time: a trend needs 3 or more")
+        return Drift(None, None, None, None, n, relative, points, Note(TOO_FEW_POINTS, n=n))
     slopes, s = _slopes_and_s(points)
     if not slopes.size:
-        return Drift(None, None, None, None, n, relative, points, "all points lie at one time")
+        return Drift(None, None, None, None, n, relative, points, Note(ONE_TIME))
     p, variance, tau = _mann_kendall(points, s)
     k, achieved = kendall_order(n, variance, confidence)
     slope = float(_at_ranks(slopes, [(slopes.size + 1) // 2, slopes.size // 2 + 1]).mean())
     if k == 0 or 2 * k > slopes.size:
-        why = f"{n} points in time: the widest interval has {achieved:.1%}, less than {confidence:.4g}"
-        return Drift(tau, p, slope, None, n, relative, points, why)
+        return Drift(tau, p, slope, None, n, relative, points, steps_too_coarse(n, achieved, confidence))
     low, high = _at_ranks(slopes, [k, slopes.size + 1 - k])
     return Drift(tau, p, slope, Interval(float(low), float(high), achieved), n, relative, points)
 

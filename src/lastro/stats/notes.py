@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
+# Said by several statistics.
+FEWER_THAN_TWO = "n = {n}: an interval needs 2 trials or more"
+STEPS_TOO_COARSE = "n = {n}: the widest interval has {achieved} % confidence, less than {wished} %"
+
 
 class Note(str):
     """An English sentence made of a `message` with {placeholders} and the `values` that fill them.
@@ -18,3 +22,8 @@ class Note(str):
 
     message: str
     values: MappingProxyType[str, object]
+
+
+def steps_too_coarse(n: object, achieved: float, wished: float) -> Note:
+    """That order statistics of so few values make no interval; both confidences are between 0 and 1."""
+    return Note(STEPS_TOO_COARSE, n=n, achieved=f"{100 * achieved:.1f}", wished=f"{100 * wished:.4g}")

@@ -9,7 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lastro.stats.intervals import Interval
+from lastro.stats.notes import Note, steps_too_coarse
 from lastro.stats.quantiles import least_n_for, quantile
+
+NOT_ESTIMABLE = "not estimable: n = {n}, needs {needed}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +24,7 @@ class Estimate:
     value: float | None
     interval: Interval | None
     n: int
-    absent_because: str | None = None
+    absent_because: Note | None = None
 
 
 def median_interval(values: Sequence[float], confidence: float) -> Estimate:
@@ -34,8 +37,7 @@ def median_interval(values: Sequence[float], confidence: float) -> Estimate:
     median = quantile(values, 0.5)
     k = sum(1 for below in range((n + 1) // 2) if 2 * float(bdtr(below, n, 0.5)) <= (1 - confidence) * (1 + 1e-12))
     if k == 0:
-        why = f"n = {n}: from least to greatest holds the median with {_range_confidence(n, 0.5):.1%}, too little"
-        return Estimate(median, None, n, why)
+        return Estimate(median, None, n, steps_too_coarse(n, _range_confidence(n, 0.5), confidence))
     ordered = sorted(values)
     achieved = 1 - 2 * float(bdtr(k - 1, n, 0.5))
     return Estimate(median, Interval(ordered[k - 1], ordered[-k], achieved), n)
@@ -48,10 +50,10 @@ def quantile_interval(values: Sequence[float], q: float, confidence: float) -> E
     p99.9 at 95 %. Raises: ValueError unless 0 < q < 1 and 0 < confidence < 1."""
     n, needed = len(values), least_n_for(max(q, 1 - q), confidence)
     if n < needed:
-        return Estimate(None, None, n, f"not estimable: n = {n}, needs {needed}")
+        return Estimate(None, None, n, Note(NOT_ESTIMABLE, n=n, needed=needed))
     ranks = _narrowest_ranks(n, q, confidence)
     if ranks is None:
-        why = f"n = {n}: from least to greatest holds it with {_range_confidence(n, q):.1%}, too little"
+        why = steps_too_coarse(n, _range_confidence(n, q), confidence)
         return Estimate(quantile(values, q), None, n, why)
     low, high, achieved = ranks
     ordered = sorted(values)

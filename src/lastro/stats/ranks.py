@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from statistics import NormalDist, median
 
 from lastro.stats.intervals import Interval
+from lastro.stats.notes import FEWER_THAN_TWO, Note, steps_too_coarse
 from lastro.stats.rank_distributions import (
     EXACT_BOTH,
     EXACT_PAIRS,
@@ -24,6 +25,11 @@ from lastro.stats.rank_distributions import (
     tie_term,
 )
 
+TOO_FEW_GROUPS = "ranks need two groups or more, and more values than groups"
+ALL_EQUAL = "all values are equal"
+EMPTY_SAMPLE = "a sample has no values"
+NO_PAIR_DIFFERS = "no pair differs"
+
 
 @dataclass(frozen=True, slots=True)
 class RankTest:
@@ -35,7 +41,7 @@ class RankTest:
     p: float | None
     n: tuple[int, ...]
     exact: bool = False
-    absent_because: str | None = None
+    absent_because: Note | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +54,7 @@ class Shift:
     value: float
     interval: Interval | None
     n: tuple[int, ...]
-    absent_because: str | None = None
+    absent_because: Note | None = None
 
     @property
     def differs(self) -> bool:
@@ -62,7 +68,7 @@ class Delta:
     value: float
     interval: Interval | None
     n: tuple[int, int]
-    absent_because: str | None = None
+    absent_because: Note | None = None
 
 
 def kruskal_wallis(groups: Mapping[str, Sequence[float]]) -> RankTest:
@@ -72,12 +78,12 @@ def kruskal_wallis(groups: Mapping[str, Sequence[float]]) -> RankTest:
     samples = [list(values) for values in groups.values() if len(values)]
     sizes = tuple(len(sample) for sample in samples)
     if len(samples) < 2 or sum(sizes) == len(samples):
-        return RankTest(None, None, sizes, absent_because="needs two groups or more, and more values than groups")
+        return RankTest(None, None, sizes, absent_because=Note(TOO_FEW_GROUPS))
     ranks = mid_ranks([value for sample in samples for value in sample])
     total = len(ranks)
     corrected = 1 - tie_term(ranks) / (total**3 - total)
     if corrected <= 0:
-        return RankTest(None, None, sizes, absent_because="all values are equal")
+        return RankTest(None, None, sizes, absent_because=Note(ALL_EQUAL))
     between, start = [], 0
     for size in sizes:
         between.append(size * (math.fsum(ranks[start : start + size]) / size - (total + 1) / 2) ** 2)
@@ -94,7 +100,7 @@ def mann_whitney(a: Sequence[float], b: Sequence[float]) -> RankTest:
     Exact, given the ties, up to 50 values in all. Source: Hollander and Wolfe (1999), section 4.1."""
     n = (len(a), len(b))
     if 0 in n:
-        return RankTest(None, None, n, absent_because="a sample has no values")
+        return RankTest(None, None, n, absent_because=Note(EMPTY_SAMPLE))
     ranks = mid_ranks([*a, *b])
     u = math.fsum(ranks[: n[0]]) - n[0] * (n[0] + 1) / 2
     total = sum(n)
@@ -116,7 +122,7 @@ def wilcoxon_signed_rank(a: Sequence[float], b: Sequence[float]) -> RankTest:
     differences = [x - y for x, y in zip(a, b, strict=True) if x != y]
     n = len(differences)
     if n == 0:
-        return RankTest(None, None, (0,), absent_because="no pair differs")
+        return RankTest(None, None, (0,), absent_because=Note(NO_PAIR_DIFFERS))
     ranks = mid_ranks([abs(difference) for difference in differences])
     v = math.fsum(rank for rank, difference in zip(ranks, differences, strict=True) if difference > 0)
     if n <= EXACT_PAIRS:
@@ -148,7 +154,7 @@ def paired_hodges_lehmann(a: Sequence[float], b: Sequence[float], confidence: fl
         raise ValueError("no values, no shift")
     walsh = sorted((x + y) / 2 for at, x in enumerate(differences) for y in differences[at:])
     n = len(differences)
-    return _shift(walsh, signed_rank_order(n, confidence), (n, n), confidence)
+    return _shift(walsh, signed_rank_order(n, confidence), (n,), confidence)
 
 
 def cliffs_delta(a: Sequence[float], b: Sequence[float], confidence: float) -> Delta:
@@ -163,7 +169,7 @@ def cliffs_delta(a: Sequence[float], b: Sequence[float], confidence: float) -> D
         raise ValueError("no values, no delta")
     theta = (math.fsum(mid_ranks([*a, *b])[: n[0]]) - n[0] * (n[0] + 1) / 2) / (n[0] * n[1])
     if min(n) < 2:
-        return Delta(2 * theta - 1, None, n, f"n = {min(n)}: an interval needs 2 trials or more")
+        return Delta(2 * theta - 1, None, n, Note(FEWER_THAN_TWO, n=min(n)))
     z2 = NormalDist().inv_cdf((1 + confidence) / 2) ** 2
     low, high = (_newcombe_end(theta, end, n, z2) for end in (0.0, 1.0))
     return Delta(2 * theta - 1, Interval(2 * low - 1, 2 * high - 1, confidence), n)
@@ -172,8 +178,7 @@ def cliffs_delta(a: Sequence[float], b: Sequence[float], confidence: float) -> D
 def _shift(ordered: list[float], order: tuple[int, float], n: tuple[int, ...], confidence: float) -> Shift:
     k, achieved = order
     if k == 0:
-        why = f"n = {' and '.join(map(str, n))}: the widest interval has {achieved:.1%}, less than {confidence:.4g}"
-        return Shift(median(ordered), None, n, why)
+        return Shift(median(ordered), None, n, steps_too_coarse(" + ".join(map(str, n)), achieved, confidence))
     return Shift(median(ordered), Interval(ordered[k - 1], ordered[-k], achieved), n)
 
 

@@ -11,9 +11,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from lastro.stats.intervals import Interval, sample_covariance, sample_mean, satterthwaite, t_quantile
+from lastro.stats.notes import FEWER_THAN_TWO, Note
 from lastro.stats.pairing import Pairing, match_blocks
 
 Freedom = Literal["satterthwaite", "summed"]
+ZERO_BASELINE = "the mean of the baseline is zero"
+UNBOUNDED = "unbounded: the baseline cannot be told from zero"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +31,7 @@ class Ratio:
     pairing: Pairing
     n: tuple[int, int]
     unbounded: bool = False
-    absent_because: str | None = None
+    absent_because: Note | None = None
 
     @property
     def differs(self) -> bool:
@@ -60,7 +63,7 @@ def unpaired_ratio(
     if b == 0:
         return _zero_baseline("unpaired", n)
     if min(n) < 2:
-        return Ratio(a / b, None, "unpaired", n, absent_because=f"n = {min(n)}: an interval needs 2 trials or more")
+        return Ratio(a / b, None, "unpaired", n, absent_because=Note(FEWER_THAN_TWO, n=min(n)))
     var_a, var_b = (sample_covariance(sample, sample) / len(sample) for sample in (values, baseline))
     df = satterthwaite((var_a, (a / b) ** 2 * var_b), n) if freedom == "satterthwaite" else float(sum(n) - 2)
     return _fieller(Moments(a, b, var_a, var_b, 0.0, df), confidence, "unpaired", n)
@@ -75,7 +78,7 @@ def paired_ratio(values: Sequence[float], baseline: Sequence[float], confidence:
     if b == 0:
         return _zero_baseline("paired", n)
     if n[0] < 2:
-        return Ratio(a / b, None, "paired", n, absent_because=f"n = {n[0]}: an interval needs 2 trials or more")
+        return Ratio(a / b, None, "paired", n, absent_because=Note(FEWER_THAN_TWO, n=n[0]))
     var_a, var_b, cov = (
         sample_covariance(x, y) / n[0] for x, y in ((values, values), (baseline, baseline), (values, baseline))
     )
@@ -96,14 +99,13 @@ def ratio_to_baseline(
 
 
 def _zero_baseline(pairing: Pairing, n: tuple[int, int]) -> Ratio:
-    return Ratio(None, None, pairing, n, unbounded=True, absent_because="the mean of the baseline is zero")
+    return Ratio(None, None, pairing, n, unbounded=True, absent_because=Note(ZERO_BASELINE))
 
 
 def _fieller(m: Moments, confidence: float, pairing: Pairing, n: tuple[int, int]) -> Ratio:
     interval = fieller_interval(m, confidence)
     if interval is None:
-        why = "unbounded: the baseline cannot be told from zero"
-        return Ratio(m.a / m.b, None, pairing, n, unbounded=True, absent_because=why)
+        return Ratio(m.a / m.b, None, pairing, n, unbounded=True, absent_because=Note(UNBOUNDED))
     return Ratio(m.a / m.b, interval, pairing, n)
 
 

@@ -1,6 +1,6 @@
 """How often to repeat, and at which level: trials within a deployment, deployments within a block, blocks.
 
-Source: Kalibera and Jones, Rigorous benchmarking in reasonable time, ISMM (2013) 63-74, sections 6 to 8. Levels are
+Source: Kalibera and Jones, Rigorous benchmarking in reasonable time, ISMM (2013) 63-74. Levels are
 counted from the lowest: level 1 is repeated at the least cost, and the highest decides the width of the interval."""
 
 from __future__ import annotations

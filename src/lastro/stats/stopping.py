@@ -7,7 +7,7 @@ the last intervals cover a little less than they say: 95 % intervals 92.7 to 95 
 blocks are needed and the trials are skewed (simulated for 10 to 200 blocks). Reports must label such campaigns as
 sequential.
 
-Source: Chow and Robbins, Ann. Math. Statist. 36 (1965) 457-462; Kalibera and Jones, ISMM (2013), section 3."""
+Source: Chow and Robbins, Ann. Math. Statist. 36 (1965) 457-462; Kalibera and Jones, ISMM (2013) 63-74."""
 
 from __future__ import annotations
 
