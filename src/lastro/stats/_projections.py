@@ -16,6 +16,8 @@ Codes = NDArray[np.intp]
 
 # A column that keeps less than this of its length beside the others is aliased with them. R's `lm` uses 1e-7.
 ALIASED = 1e-8
+# What is below, of values of which the largest is about one, is the computer's and not the campaign's.
+ROUNDING = 20 * 2.0**-52
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,12 @@ def without(basis: Floats, columns: Floats) -> Floats:
     for _ in range(2):
         columns = columns - basis @ (basis.T @ columns)
     return columns
+
+
+def varying(left: Floats) -> float:
+    """The sum of squares of what a model of scaled values leaves; 0 when that is rounding alone."""
+    rss = float(left @ left)
+    return rss if rss > len(left) * ROUNDING**2 else 0.0
 
 
 @dataclass(frozen=True, slots=True)

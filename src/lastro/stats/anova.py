@@ -108,7 +108,7 @@ def anova(
 
     Raises: ValueError for no or non-finite values, for unequal lengths, and with `log` for values that are not > 0."""
     _check(values, factors, block, log)
-    from lastro.stats._projections import Centred
+    from lastro.stats._projections import Centred, varying
 
     data = Centred.of([math.log(value) for value in values] if log else values)
     plan = _Plan.of(factors, block, order)
@@ -117,10 +117,7 @@ def anova(
     total = float(data.y @ data.y)
     left = data.y - model.fitted
     residual_df = len(values) - model.rank
-    rss = float(left @ left)
-    # Twenty roundings of each value: what is below is the computer's and not the campaign's.
-    if residual_df == 0 or rss <= len(values) * (20 * 2.0**-52) ** 2:
-        rss = 0.0
+    rss = varying(left) if residual_df else 0.0
     found = [(0, 0.0) if term is None else model.effect(term, plan.given(term, kind)) for term in plan.fitted]
     effects = tuple(
         _effect(names, df, ss, (residual_df, rss), total, unit)

@@ -1,0 +1,160 @@
+"""Whether what a model leaves looks as its tests assume: normal, and of equal spread in every cell. Numbers, no words.
+
+Both tests see more the more trials there are: with few, passing says little, and with thousands, failing may not
+matter. Hence the points of the quantile plot, which show how far from normal and where."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from lastro.stats.anova import Anova, anova
+from lastro.stats.intervals import sample_covariance, sample_mean
+from lastro.stats.notes import Note
+
+# What Royston's approximation of the distribution of W was made for.
+SHAPIRO_N = (3, 5000)
+
+# Why there is no test; the report's catalogues translate these.
+TOO_FEW = "the Shapiro-Wilk test needs {least} to {most} residuals, and there are {n}"
+NO_SPREAD = "the residuals do not vary"
+NO_CELLS = "the Brown-Forsythe test needs two cells or more, with three trials or more in one of them"
+
+
+@dataclass(frozen=True, slots=True)
+class Checks:
+    """The tests at the level `alpha`; what is None could not be tested, and `notes` says why.
+
+    `points` are those of a normal quantile plot, in order: the quantile that a normal distribution would have there,
+    and the residual in standard deviations. On a straight line they are normal. `outliers` are positions of residuals
+    so large that, were they all normal, one like them would come up with a probability below `alpha`."""
+
+    shapiro_w: float | None
+    shapiro_p: float | None
+    brown_forsythe_f: float | None
+    brown_forsythe_p: float | None
+    points: tuple[tuple[float, float], ...]
+    outliers: tuple[int, ...]
+    alpha: float
+    notes: tuple[Note, ...]
+
+    @property
+    def looks_normal(self) -> bool | None:
+        return None if self.shapiro_p is None else self.shapiro_p >= self.alpha
+
+    @property
+    def spreads_look_equal(self) -> bool | None:
+        return None if self.brown_forsythe_p is None else self.brown_forsythe_p >= self.alpha
+
+    @property
+    def pass_both(self) -> bool | None:
+        """None when neither could be tested."""
+        known = [check for check in (self.looks_normal, self.spreads_look_equal) if check is not None]
+        return all(known) if known else None
+
+
+def check_residuals(table: Anova, cells: Sequence[Hashable], *, alpha: float = 0.05) -> Checks:
+    """Checks of the residuals of a model; `cells` names for each value the treatment that it is of.
+
+    Raises: ValueError when there are more or fewer names than residuals."""
+    groups: dict[Hashable, list[float]] = {}
+    for cell, residual in zip(cells, table.residuals, strict=True):
+        groups.setdefault(cell, []).append(residual)
+    # The sums of squares know what is rounding alone; residuals by themselves do not.
+    return _check(list(table.residuals) if table.residual.ss else [0.0] * table.n, list(groups.values()), alpha)
+
+
+def check_groups(groups: Sequence[Sequence[float]], *, alpha: float = 0.05) -> Checks:
+    """Checks of independent samples, around the mean of each. Empty ones are passed over."""
+    residuals = [[value - sample_mean(group) for value in group] for group in groups if group]
+    return _check([value for group in residuals for value in group], residuals, alpha)
+
+
+def brown_forsythe(groups: Sequence[Sequence[float]]) -> tuple[float | None, float | None]:
+    """F and p of equal spreads: the analysis of variance of distances from each group's median.
+
+    (None, None) when there are fewer than two groups or no group has three values, whose distances can differ.
+    Source: Brown and Forsythe, Robust tests for the equality of variances, J. Am. Stat. Assoc. 69 (1974) 364-367."""
+    filled = [group for group in groups if group]
+    if len(filled) < 2 or max(map(len, filled)) < 3:
+        return None, None
+    centres = [median(group) for group in filled]
+    distances = [abs(value - centre) for group, centre in zip(filled, centres, strict=True) for value in group]
+    effect = anova(distances, {"group": [i for i, group in enumerate(filled) for _ in group]}).effects[0]
+    return effect.f, effect.p
+
+
+def log_advantage(
+    values: Sequence[float],
+    factors: Mapping[str, Sequence[object]],
+    *,
+    block: Sequence[object] | None = None,
+    order: int = 1,
+) -> float | None:
+    """How much better a model of logarithms fits than one of the values: the difference of the log-likelihoods.
+
+    It compares the profile of Box and Cox at lambda 0 and 1. Above 1.92, half the 95 % quantile of chi-squared with
+    one degree of freedom, lambda 1 lies outside of its 95 % interval: effects and errors multiply rather than add.
+    Below -1.92 the same holds of logarithms. In between the data do not tell. With `order` 1 interactions count as
+    misfit, since the scale is sought on which effects are additive. None unless every value is above 0 and varies
+    around both models.
+
+    Source: Box and Cox, An analysis of transformations, J. R. Stat. Soc. B 26 (1964) 211-252, section 3."""
+    if not values or min(values) <= 0:
+        return None
+    raw, log = (anova(values, factors, block=block, order=order, log=log).residual.ss for log in (False, True))
+    if raw <= 0 or log <= 0:
+        return None
+    n = len(values)
+    return n / 2 * (math.log(raw) - math.log(log)) - math.fsum(map(math.log, values))
+
+
+def _check(residuals: Sequence[float], groups: Sequence[Sequence[float]], alpha: float) -> Checks:
+    n = len(residuals)
+    varies = n > 1 and max(residuals) > min(residuals)
+    notes = []
+    w = shapiro_p = None
+    if not varies:
+        notes.append(Note(NO_SPREAD))
+    elif SHAPIRO_N[0] <= n <= SHAPIRO_N[1]:
+        w, shapiro_p = _shapiro(residuals)
+    else:
+        notes.append(Note(TOO_FEW, least=SHAPIRO_N[0], most=SHAPIRO_N[1], n=n))
+    f, spread_p = brown_forsythe(groups) if varies else (None, None)
+    if varies and spread_p is None:
+        notes.append(Note(NO_CELLS))
+    standard = _standardised(residuals) if varies else []
+    return Checks(w, shapiro_p, f, spread_p, _points(standard), _outliers(standard, alpha), alpha, tuple(notes))
+
+
+def _shapiro(values: Sequence[float]) -> tuple[float, float]:
+    """W and its p. Sources: Shapiro and Wilk, Biometrika 52 (1965) 591-611; Royston, Applied Statistics 44 (1995)."""
+    from scipy.stats import shapiro
+
+    # In units of the spread: the algorithm mistakes a tiny range for none at all.
+    found = shapiro(_standardised(values))
+    return float(found.statistic), float(found.pvalue)
+
+
+def _standardised(residuals: Sequence[float]) -> list[float]:
+    sd = math.sqrt(sample_covariance(residuals, residuals))
+    return [residual / sd for residual in residuals]
+
+
+def _points(standard: Sequence[float]) -> tuple[tuple[float, float], ...]:
+    """Plotting positions (i - 3/8) / (n + 1/4), by Blom, Statistical Estimates (1958)."""
+    from scipy.special import ndtri
+
+    n = len(standard)
+    return tuple((float(ndtri((i - 0.375) / (n + 0.25))), value) for i, value in enumerate(sorted(standard), 1))
+
+
+def _outliers(standard: Sequence[float], alpha: float) -> tuple[int, ...]:
+    from scipy.special import ndtri
+
+    if not standard:
+        return ()
+    bound = float(ndtri(1 - alpha / 2 / len(standard)))
+    return tuple(index for index, value in enumerate(standard) if abs(value) > bound)
