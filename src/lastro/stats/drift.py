@@ -15,9 +15,11 @@ from lastro.stats.intervals import Interval, sample_mean
 from lastro.stats.notes import Note, steps_too_coarse
 from lastro.stats.rank_distributions import (
     EXACT_PAIRS,
+    at_ranks,
     discordant_cdf,
     exact_two_sided,
     kendall_order,
+    median_of,
     normal_two_sided,
 )
 
@@ -78,11 +80,11 @@ def drift(
         return Drift(None, None, None, None, n, relative, points, Note(ONE_TIME))
     p, variance, tau = _mann_kendall(points, s)
     k, achieved = kendall_order(n, variance, confidence)
-    slope = float(_at_ranks(slopes, [(slopes.size + 1) // 2, slopes.size // 2 + 1]).mean())
+    slope = median_of(slopes)
     if k == 0 or 2 * k > slopes.size:
         return Drift(tau, p, slope, None, n, relative, points, steps_too_coarse(n, achieved, confidence))
-    low, high = _at_ranks(slopes, [k, slopes.size + 1 - k])
-    return Drift(tau, p, slope, Interval(float(low), float(high), achieved), n, relative, points)
+    low, high = at_ranks(slopes, k, slopes.size + 1 - k)
+    return Drift(tau, p, slope, Interval(low, high, achieved), n, relative, points)
 
 
 def _residuals(values: Sequence[float], treatments: Sequence[Hashable], relative: bool) -> dict[int, float]:
@@ -140,11 +142,3 @@ def _mann_kendall(points: Sequence[tuple[float, float]], s: int) -> tuple[float,
         return exact_two_sided(discordant_cdf(n), round((pairs - s) / 2)), variance, tau
     # S moves in steps of 2, so the correction for continuity is that of S / 2.
     return normal_two_sided(s / 2, variance / 4), variance, tau
-
-
-def _at_ranks(values: NDArray[np.float64], ranks: Sequence[int]) -> NDArray[np.float64]:
-    """The values of these ranks, from 1, without sorting the rest."""
-    import numpy as np
-
-    places = [rank - 1 for rank in ranks]
-    return np.partition(values, sorted(set(places)))[places]

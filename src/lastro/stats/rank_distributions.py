@@ -6,6 +6,11 @@ import math
 from collections.abc import Sequence
 from functools import lru_cache
 from statistics import NormalDist
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 # Up to these sizes the distributions are exact: all counts stay below 2**53, so doubles hold them without rounding.
 EXACT_BOTH = 50
@@ -25,6 +30,20 @@ def mid_ranks(values: Sequence[float]) -> list[float]:
             ranks[at] = (start + 1 + end) / 2
         start = end
     return ranks
+
+
+def at_ranks(values: NDArray[np.float64], *ranks: int) -> tuple[float, ...]:
+    """The values of these ranks, from 1, without sorting the rest."""
+    import numpy as np
+
+    places = [rank - 1 for rank in ranks]
+    return tuple(np.partition(values, sorted(set(places)))[places].tolist())
+
+
+def median_of(values: NDArray[np.float64]) -> float:
+    """The middle value, or the mean of the two in the middle."""
+    low, high = at_ranks(values, (values.size + 1) // 2, values.size // 2 + 1)
+    return (low + high) / 2
 
 
 def tie_term(ranks: Sequence[float]) -> float:

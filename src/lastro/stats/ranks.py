@@ -8,15 +8,18 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import NormalDist, median
+from statistics import NormalDist
+from typing import TYPE_CHECKING
 
 from lastro.stats.intervals import Interval
 from lastro.stats.notes import FEWER_THAN_TWO, Note, steps_too_coarse
 from lastro.stats.rank_distributions import (
     EXACT_BOTH,
     EXACT_PAIRS,
+    at_ranks,
     exact_two_sided,
     mann_whitney_order,
+    median_of,
     mid_ranks,
     normal_two_sided,
     rank_sum_cdf,
@@ -24,6 +27,10 @@ from lastro.stats.rank_distributions import (
     signed_rank_order,
     tie_term,
 )
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 TOO_FEW_GROUPS = "ranks need two groups or more, and more values than groups"
 ALL_EQUAL = "all values are equal"
@@ -139,7 +146,9 @@ def hodges_lehmann(a: Sequence[float], b: Sequence[float], confidence: float) ->
     n = (len(a), len(b))
     if 0 in n:
         raise ValueError("no values, no shift")
-    differences = sorted(x - y for x in a for y in b)
+    import numpy as np
+
+    differences = np.subtract.outer(np.asarray(a, dtype=float), np.asarray(b, dtype=float)).ravel()
     return _shift(differences, mann_whitney_order(*n, confidence), n, confidence)
 
 
@@ -152,13 +161,18 @@ def paired_hodges_lehmann(a: Sequence[float], b: Sequence[float], confidence: fl
     differences = [x - y for x, y in zip(a, b, strict=True)]
     if not differences:
         raise ValueError("no values, no shift")
-    walsh = sorted((x + y) / 2 for at, x in enumerate(differences) for y in differences[at:])
+    import numpy as np
+
     n = len(differences)
+    first, second = np.triu_indices(n)
+    walsh = (np.array(differences)[first] + np.array(differences)[second]) / 2
     return _shift(walsh, signed_rank_order(n, confidence), (n,), confidence)
 
 
 def cliffs_delta(a: Sequence[float], b: Sequence[float], confidence: float) -> Delta:
     """Cliff's delta of two independent samples, with Newcombe's interval, which does not vanish at -1 and 1.
+
+    Of samples from the same blocks the interval is wider than it need be: it knows nothing of what they share.
 
     Sources: Cliff, Dominance statistics, Psychological Bulletin 114 (1993) 494-509; the interval is method 5 of
     Newcombe, Statistics in Medicine 25 (2006) 559-573, for P(a > b), of which delta is a line.
@@ -175,11 +189,12 @@ def cliffs_delta(a: Sequence[float], b: Sequence[float], confidence: float) -> D
     return Delta(2 * theta - 1, Interval(2 * low - 1, 2 * high - 1, confidence), n)
 
 
-def _shift(ordered: list[float], order: tuple[int, float], n: tuple[int, ...], confidence: float) -> Shift:
+def _shift(all_shifts: NDArray[np.float64], order: tuple[int, float], n: tuple[int, ...], confidence: float) -> Shift:
     k, achieved = order
     if k == 0:
-        return Shift(median(ordered), None, n, steps_too_coarse(" + ".join(map(str, n)), achieved, confidence))
-    return Shift(median(ordered), Interval(ordered[k - 1], ordered[-k], achieved), n)
+        return Shift(median_of(all_shifts), None, n, steps_too_coarse(" + ".join(map(str, n)), achieved, confidence))
+    low, high = at_ranks(all_shifts, k, all_shifts.size + 1 - k)
+    return Shift(median_of(all_shifts), Interval(low, high, achieved), n)
 
 
 def _newcombe_end(theta: float, limit: float, n: tuple[int, int], z2: float) -> float:
