@@ -6,14 +6,15 @@ same conditions; how many of how many strata these are is kept. Pure: a report i
 
 from __future__ import annotations
 
+import difflib
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from lastro.errors import did_you_mean
 from lastro.report.language import Language
 from lastro.report.model import Report, Row
+from lastro.report.numbers import MINUS
 from lastro.stats.contrasts import Contrast, linear, ratio_of_linears
 from lastro.study.claims import Additive, Alike, Compare, Levels, Measure, Order, Recovery, Statement
 from lastro.study.model import Level
@@ -114,10 +115,10 @@ class _Cells:
                 self._check_constant(name, levels, condition)
                 continue
             if absent := [level for level in levels if _plain(level) not in known]:
-                hint = did_you_mean(str(absent[0]), map(str, known.values()))
-                raise Untestable(
-                    self.say("the study has no {factor} {level}", factor=name, level=absent[0]) + f" ({hint})"
-                )
+                near = difflib.get_close_matches(str(absent[0]), map(str, known.values()), n=1)
+                say = self.say
+                text = say("the study has no {factor} {level}", factor=name, level=absent[0])
+                raise Untestable(f"{text}; {say('did you mean {level}?', level=near[0])}" if near else text)
             settled[name] = tuple(_plain(level) for level in levels)
         return settled
 
@@ -200,10 +201,10 @@ def _order(statement: Order, cells: _Cells) -> Effects:
     parts = []
     for upper, lower in itertools.pairwise(statement.falling):
         for first, second in itertools.product(upper, lower):
-            label = f"{first} / {second}"
             if share == 1:
-                parts.append(_direction(label, of_level[first][0], of_level[second][0], True, cells))
+                parts.append(_direction(f"{first} / {second}", of_level[first][0], of_level[second][0], True, cells))
             else:
+                label = f"{first} {MINUS} {second}"
                 effects = [_less(*of_level[level]) for level in (first, second)]
                 gap = cells.difference(effects[0], effects[1])
                 parts.append(_signed(label, "difference", gap, gap, None, True))
@@ -284,6 +285,9 @@ def _bounded(
     cells: _Cells,
 ) -> Part:
     low, high = bounds
+    if (linear(to, cells.values, cells.confidence).value or 0.0) <= 0:
+        say = cells.say
+        raise Untestable(say("there is no ratio: {metric} is not above zero", metric=cells.metric.name))
     above_low, above_high = cells.above(of, to, low), cells.above(of, to, high)
     if effect.value is None or above_low is None or above_high is None:
         return Part(label, "ratio", effect, beside, None, None)

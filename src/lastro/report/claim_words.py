@@ -96,6 +96,8 @@ def reason_words(
 def _reproduced(claim: Claim, part: Part, say: Language) -> str:
     if claim.published is not None and claim.published.tolerance is not None:
         return say("the whole interval lies within the tolerance of the published figure")
+    if isinstance(claim.statement, Compare) and _of_likeness(claim):
+        return say("the difference is within {margin}", margin=_margin(claim, say))
     if _of_likeness(claim):
         return say("the widest difference, {levels}, is within {margin}", levels=part.label, margin=_margin(claim, say))
     if isinstance(claim.statement, Order):

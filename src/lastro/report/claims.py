@@ -30,6 +30,7 @@ from lastro.report.claim_words import VERDICT_WORDS, Verdict, judged_interval, r
 from lastro.report.language import ENGLISH, Language
 from lastro.report.model import Report
 from lastro.stats.adjust import holm
+from lastro.stats.notes import Note
 from lastro.study.claims import Claim, Claims
 
 VERDICTS = tuple(VERDICT_WORDS)
@@ -89,12 +90,17 @@ def _test(claim: Claim, report: Report, n_blocks: int, say: Language) -> _Tested
         return _Tested(claim, why_not=str(untestable))
     for part in effects.parts:
         if part.p_for is None or part.p_against is None:
-            return _Tested(claim, effects, part, why_not=part.effect.absent_because or say("there is no interval"))
+            return _Tested(claim, effects, part, why_not=_why_absent(part, say))
     p_for = max(part.p_for or 0.0 for part in effects.parts)
     p_against = min(1.0, len(effects.parts) * min(part.p_against or 0.0 for part in effects.parts))
     so = p_for <= p_against
     decisive = _weakest(effects.parts) if so else _worst(effects.parts)
     return _Tested(claim, effects, decisive, min(p_for, p_against), so)
+
+
+def _why_absent(part: Part, say: Language) -> str:
+    why = part.effect.absent_because
+    return say.note(why) if isinstance(why, Note) else why or say("there is no interval")
 
 
 def _weakest(parts: Sequence[Part]) -> Part:

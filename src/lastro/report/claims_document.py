@@ -25,6 +25,7 @@ from typing import Any
 from lastro.report.claim_effects import Part
 from lastro.report.claims import Judgement, tally
 from lastro.report.model import Report
+from lastro.stats.contrasts import Contrast
 from lastro.study.claims import Claims
 
 FORMAT = "lastro-claims/1"
@@ -74,6 +75,19 @@ def _part(part: Part) -> dict[str, Any]:
     return {
         "label": part.label,
         "measure": part.measure,
-        "effect": asdict(part.effect),
-        "difference": asdict(part.beside) if part.beside else None,
+        "effect": _effect(part.effect),
+        "difference": _effect(part.beside) if part.beside else None,
+    }
+
+
+def _effect(effect: Contrast) -> dict[str, Any]:
+    interval = effect.interval
+    return {
+        "value": effect.value,
+        "interval": asdict(interval) if interval else None,
+        "p": effect.p,
+        "df": effect.df,
+        "n": effect.n,
+        "pairing": effect.pairing,
+        "absent_because": effect.absent_because,
     }

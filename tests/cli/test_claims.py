@@ -1,0 +1,140 @@
+"""`lastro claims` on synthetic campaigns of every fate, as a user sees it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lastro.cli import main
+
+from ..campaigns import KAGAMI, make_campaign, make_study
+from ..kagami_truth import published_value
+
+STUDY = replace(make_study(KAGAMI, replicates=2), name="kagami2017")
+NO_APPARMOR = ("AppArmor is not in this kernel", "boot another kernel")
+MINE = """
+[[claim]]
+id = "slower"
+says = "cgroups slow the flow [bold] down"
+compare = { metric = "throughput", of = { isolation = "cgroups" }, to = { isolation = "none" }, at = {anomaly = "cpu"} }
+direction = "lower"
+[[claim]]
+id = "unknown"
+says = "a network anomaly costs more"
+compare = { metric = "throughput", of = { anomaly = "networt" }, to = { anomaly = "none" } }
+direction = "lower"
+"""
+
+
+def kagami(directory: Path, **options: Any) -> Path:
+    options = {"value": published_value, "notes": lambda levels, block: {}} | options
+    return make_campaign(directory, options.pop("study", STUDY), **options)
+
+
+CAMPAIGNS: dict[str, Callable[[Path], Path]] = {
+    "normal": kagami,
+    "one-block": lambda d: kagami(d, study=replace(STUDY, design=replace(STUDY.design, replicates=1))),
+    "not-begun": lambda d: kagami(d, stop_after=0),
+    "unfinished": lambda d: kagami(d, stop_after=300),
+    "everything-invalid": lambda d: kagami(d, doubts=lambda levels, block, attempt: ["no traffic"]),
+    "everything-unavailable": lambda d: kagami(d, unavailable=lambda levels: NO_APPARMOR),
+    "no-apparmor": lambda d: kagami(d, unavailable=lambda levels: NO_APPARMOR if "apparmor" in str(levels) else None),
+    "constant": lambda d: kagami(d, value=lambda levels, block, metric: 3.0),
+    "zero": lambda d: kagami(d, value=lambda levels, block, metric: 0.0),
+    "negative": lambda d: kagami(d, value=lambda levels, block, metric: -published_value(levels, block, metric)),
+    "wild": lambda d: kagami(d, value=lambda levels, block, metric: (-1) ** block * 10.0 ** (9 * block)),
+    "one-metric-missing": lambda d: kagami(
+        d, value=lambda x, block, metric: None if metric == "jitter" else published_value(x, block, metric)
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture(params=CAMPAIGNS, scope="module")
+def campaign(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return CAMPAIGNS[request.param](tmp_path_factory.mktemp("claims") / request.param)
+
+
+def test_every_campaign_gets_its_table_and_its_document(campaign: Path, capsys, monkeypatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    assert main(["claims", str(campaign)]) == 0
+    out = capsys.readouterr().out
+    assert out.count("section ") >= 50 and "\x1b" not in out
+    assert max(len(line) for line in out.splitlines()) <= 100
+    assert main(["claims", str(campaign), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out, parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
+    assert len(document["claims"]) == sum(document["tally"].values()) == 50
+    assert all(claim["reason"] for claim in document["claims"])
+    for claim in document["claims"]:
+        untestable = claim["verdict"] == "untestable here"
+        assert (claim["p_adjusted"] is None) == untestable
+        assert untestable or (
+            claim["p"] <= claim["p_adjusted"] and claim["decided_by"] in {p["label"] for p in claim["parts"]}
+        )
+    if campaign.name in ("one-block", "not-begun", "everything-invalid", "everything-unavailable"):
+        assert document["tally"]["untestable here"] == 50
+
+
+@pytest.mark.parametrize("width", ["60", "80", "200"])
+def test_the_table_fits_any_terminal(tmp_path: Path, width: str, capsys, monkeypatch) -> None:
+    monkeypatch.setenv("COLUMNS", width)
+    assert main(["claims", str(kagami(tmp_path / "c"))]) == 0
+    assert max(len(line) for line in capsys.readouterr().out.splitlines()) <= int(width)
+
+
+@pytest.fixture
+def mine(tmp_path: Path) -> tuple[str, Path]:
+    file = tmp_path / "mine.toml"
+    file.write_text(MINE)
+    return str(kagami(tmp_path / "c")), file
+
+
+def test_claims_of_ones_own(mine: tuple[str, Path], capsys) -> None:
+    directory, file = mine
+    assert main(["claims", directory, "--claims", str(file)]) == 0
+    out = capsys.readouterr().out
+    assert "2 claims: 1 contradicted, 1 untestable here" in out
+    assert "[bold]" in out
+    assert main(["claims", directory, "--claims", str(file), "--json"]) == 0
+    claims = json.loads(capsys.readouterr().out)["claims"]
+    assert claims[1]["reason"] == "the study has no anomaly networt"
+
+
+def test_a_file_in_the_campaign_goes_before_the_papers(mine: tuple[str, Path], capsys) -> None:
+    directory, file = mine
+    (Path(directory) / "claims.toml").write_text(file.read_text())
+    assert main(["claims", directory]) == 0
+    assert "2 claims" in capsys.readouterr().out
+
+
+def test_a_gate_exits_with_4(mine: tuple[str, Path], capsys) -> None:
+    directory, file = mine
+    assert main(["claims", directory, "--claims", str(file), "--fail-on", "contradicted"]) == 4
+    assert main(["claims", directory, "--fail-on", "contradicted"]) == 0
+    assert main(["claims", directory, "--claims", str(file), "--fail-on", "not-reproduced"]) == 4
+    capsys.readouterr()
+
+
+def test_in_portuguese(mine: tuple[str, Path], capsys, monkeypatch) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
+    assert main(["claims", mine[0], "--lang", "pt-BR"]) == 0
+    out = capsys.readouterr().out
+    assert "50 afirmações: " in out and "reproduzida" in out and "Sob anomalias, macvlan" in out
+    assert "×1,0" in out
+
+
+def test_a_study_without_claims(tmp_path: Path, capsys) -> None:
+    assert main(["claims", str(make_campaign(tmp_path / "c"))]) == 2
+    assert "no paper with claims has a study named small" in capsys.readouterr().err
+
+
+def test_a_claims_file_of_another_study(tmp_path: Path, capsys) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text(MINE)
+    directory = make_campaign(tmp_path / "c", make_study({"isolation": ("none", "cgroups")}, settings={}))
+    assert main(["claims", str(directory), "--claims", str(file)]) == 2
+    assert "study small has no factor 'anomaly'" in capsys.readouterr().err

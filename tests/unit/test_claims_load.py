@@ -1,0 +1,159 @@
+"""Claims files: what a sound one becomes, and what is said of one that is not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lastro.errors import StudyError
+from lastro.study.claims import Additive, Alike, Claims, Compare, Order, Recovery
+from lastro.study.load_claims import load_claims, parse_claims
+
+from ..campaigns import KAGAMI, make_study
+
+STUDY = make_study(KAGAMI, settings={"platform": "docker", "tcp_s": 15})
+HEAD = '[[claim]]\nid = "x"\nsays = "s"\n'
+COMPARE = 'compare = { metric = "throughput", of = { anomaly = "cpu" }, to = { anomaly = "none" } }\n'
+
+
+def read(text: str) -> Claims:
+    return parse_claims(text, "c.toml", STUDY)
+
+
+def refusal(text: str) -> StudyError:
+    with pytest.raises(StudyError) as caught:
+        read(text)
+    assert caught.value.exit_code == 2
+    assert caught.value.message.startswith("c.toml: ")
+    assert "\n" not in caught.value.message
+    return caught.value
+
+
+def test_each_kind_of_statement() -> None:
+    kinds = {
+        f'{COMPARE}direction = "lower"': Compare,
+        'recovery = { metric = "jitter", ideal = { isolation = "none" }, without = { isolation = "cgroups" }, '
+        'protected = { isolation = "apparmor" } }': Recovery,
+        'order = { metric = "jitter", factor = "function", falling = ["nat", ["dpi", "firewall"]] }': Order,
+        'alike = { metric = "jitter", factor = "function", levels = ["nat", "dpi"] }\nmargin = 0.1': Alike,
+        'additive = { metric = "jitter", factors = ["function", "anomaly"] }\nmargin = 0.1': Additive,
+    }
+    for text, kind in kinds.items():
+        (claim,) = read(HEAD + text).claims
+        assert isinstance(claim.statement, kind)
+
+
+def test_a_level_alone_is_a_list_of_one() -> None:
+    (claim,) = read(f'{HEAD}{COMPARE}direction = "lower"').claims
+    assert isinstance(claim.statement, Compare)
+    assert claim.statement.of == {"anomaly": ("cpu",)}
+    (claim,) = read(
+        f'{HEAD}order = {{ metric = "jitter", factor = "anomaly", falling = ["io", ["cpu", "disk"]] }}'
+    ).claims
+    assert isinstance(claim.statement, Order)
+    assert claim.statement.falling == (("io",), ("cpu", "disk"))
+
+
+def test_a_level_that_the_study_lacks_and_a_constant_are_no_errors() -> None:
+    text = COMPARE.replace('"cpu"', '"network"').replace("} }", '}, at = { platform = "docker" } }')
+    assert len(read(f'{HEAD}{text}direction = "lower"').claims) == 1
+
+
+WRONG = {
+    COMPARE.replace("throughput", "thruput") + 'direction = "lower"': (
+        "claim[0].compare.metric: study small has no metric 'thruput'",
+        "did you mean 'throughput'?",
+    ),
+    COMPARE.replace("{ anomaly", "{ anomoly") + 'direction = "lower"': (
+        "claim[0].compare.of.anomoly: study small has no factor 'anomoly'",
+        "did you mean 'anomaly'?",
+    ),
+    COMPARE: ("claim[0].direction: is missing", '"higher", "lower" or "alike"'),
+    COMPARE + 'direction = "up"': ("claim[0].direction: must be 'higher', 'lower' or 'alike', and is 'up'", ""),
+    COMPARE + 'direction = "alike"': ("claim[0].margin: is missing", "0.05"),
+    COMPARE + 'direction = "lower"\nmargin = 0.1': ("claim[0].margin: belongs to claims of likeness", "tolerance"),
+    "": ("claim[0]: states nothing", "exactly one of compare, recovery, order, alike, additive"),
+    COMPARE + 'additive = { metric = "jitter", factors = ["function", "anomaly"] }': (
+        "claim[0]: has compare and additive", "exactly one",
+    ),
+    COMPARE.replace("compare", "comapre") + 'direction = "lower"': ("claim[0].comapre: no such key", "'compare'"),
+    COMPARE.replace("metric", "metrik") + 'direction = "lower"': ("claim[0].compare.metrik: no such key", "'metric'"),
+    COMPARE.replace('to = { anomaly = "none" }', 'to = { function = "nat" }') + 'direction = "lower"': (
+        "claim[0].compare: of, to must name the same factors", "`at`",
+    ),
+    COMPARE.replace('"none"', '"cpu"') + 'direction = "lower"': ("claim[0].compare: `of` and `to` are the same", ""),
+    COMPARE.replace("} }", '}, at = { anomaly = "io" } }') + 'direction = "lower"': (
+        "claim[0].compare: `at` names 'anomaly' again", "",
+    ),
+    COMPARE + 'direction = "lower"\npublished = { ratio = 1.1, tolerance = 0.1 }': (
+        "claim[0].published: the figure does not go with the direction 'lower'", "",
+    ),
+    COMPARE + 'direction = "lower"\npublished = { ratio = 0.9 }': ("claim[0].published: tolerance is missing", "ratio"),
+    COMPARE + 'direction = "lower"\npublished = { tolerance = 0.9 }': (
+        "claim[0].published: has a tolerance and no figure", "",
+    ),
+    COMPARE + 'direction = "lower"\npublished = { share = 0.9, tolerance = 0.1 }': (
+        "claim[0].published: share says nothing of compare", "difference, ratio",
+    ),
+    COMPARE + 'direction = "lower"\npublished = { difference = -3, tolerance = 1 }': (
+        "claim[0].published: a difference needs its unit", "",
+    ),
+    COMPARE + 'direction = "lower"\npublished = { difference = -3, unit = "ms", tolerance = 1 }': (
+        "claim[0].published: is in 'ms', and throughput is in 'Mbit/s'", "convert",
+    ),
+    COMPARE + 'direction = "lower"\npublished = { ratio = 0.9, tolerance = 0 }': (
+        "claim[0].published.tolerance: must be above 0, and is 0", "",
+    ),
+    'order = { metric = "jitter", factor = "function", falling = ["nat"] }': (
+        "claim[0].order.falling: must have 2 entries or more", "",
+    ),
+    'order = { metric = "jitter", factor = "function", falling = ["nat", "dpi"], of = { function = "nat" }, '
+    'to = { function = "dpi" } }': ("claim[0].order: names 'function' twice", ""),
+    'alike = { metric = "jitter", factor = "function", levels = ["nat", "dpi"] }\nmargin = 0.1\ndirection = "lower"': (
+        "claim[0].direction: says nothing of alike", "",
+    ),
+    'additive = { metric = "jitter", factors = ["function", "function"] }\nmargin = 0.1': (
+        "claim[0].additive: names 'function' twice", "",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_what_is_wrong_is_named_with_its_place_and_a_hint(text: str) -> None:
+    message, hint = WRONG[text]
+    error = refusal(HEAD + text)
+    assert message in error.message
+    assert hint in (error.hint or "")
+
+
+def test_two_claims_of_one_name_and_the_number_of_problems() -> None:
+    one = f'{HEAD}{COMPARE}direction = "lower"\n'
+    error = refusal(one + one + HEAD.replace("x", "y"))
+    assert "claim[1].id: 'x' is the name of a claim above" in error.message
+    assert "(and 1 more problem in this file)" in (error.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"), [("", "claim: is missing"), ("claim = 3", "must be a list"), ("x", "TOML")]
+)
+def test_no_claims_file_at_all(text: str, message: str) -> None:
+    assert message in refusal(text).message
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    (tmp_path / "claims.toml").write_text("")
+    with pytest.raises(StudyError, match="there is no such file") as caught:
+        load_claims(tmp_path / "claim.toml", STUDY)
+    assert "did you mean 'claims.toml'?" in (caught.value.hint or "")
+
+
+@given(st.text(max_size=80), st.sampled_from([COMPARE, *WRONG]))
+def test_whatever_the_text_it_is_claims_or_one_error(noise: str, text: str) -> None:
+    for mixed in (noise, HEAD + text + noise, HEAD + text.replace('"cpu"', repr(noise))):
+        try:
+            read(mixed)
+        except StudyError as error:
+            assert "\n" not in error.message

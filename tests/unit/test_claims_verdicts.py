@@ -1,0 +1,209 @@
+"""Verdicts on synthetic campaigns of which the truth is known: how often they are wrong, and how often silent.
+
+Each world is a factorial of two links, two isolations and three anomalies in six blocks, with noise of 3 % and a block
+effect of 2 %; it is measured 300 times, by fixed seeds. Rates are those of wrong verdicts among these campaigns."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from lastro.report.claims import judge
+from lastro.report.model import Point, Report, build_report
+from lastro.results.read import load_campaign
+from lastro.results.samples import Metric
+from lastro.results.store import Store
+from lastro.study.load_claims import parse_claims
+from lastro.study.model import Level
+
+from ..campaigns import make_campaign, make_study
+
+Levels = Mapping[str, Level]
+World = Callable[[Levels], float]
+
+FACTORS = {"link": ("bridge", "direct"), "isolation": ("none", "cgroups"), "anomaly": ("none", "cpu", "memory")}
+STUDY = make_study(FACTORS, replicates=6, metrics=(Metric("throughput", "Mbit/s", "higher", ""),))
+BLOCKS, SEEDS, NOISE, BLOCK_NOISE = 6, 300, 0.03, 0.02
+
+CLAIMS = parse_claims(
+    """
+    [[claim]]
+    id = "faster"
+    says = "direct carries a fifth more than the bridge"
+    compare = { metric = "throughput", of = { link = "direct" }, to = { link = "bridge" } }
+    direction = "higher"
+    published = { ratio = 1.2, tolerance = 0.1 }
+    [[claim]]
+    id = "cost"
+    says = "anomalies cost throughput"
+    compare = { metric = "throughput", of = { anomaly = ["cpu", "memory"] }, to = { anomaly = "none" }, at = { isolation = "none" } }
+    direction = "lower"
+    [[claim]]
+    id = "recovered"
+    says = "cgroups recover most of it"
+    recovery = { metric = "throughput", ideal = { isolation = "none", anomaly = "none" }, without = { isolation = "none", anomaly = ["cpu", "memory"] }, protected = { isolation = "cgroups", anomaly = ["cpu", "memory"] } }
+    published = { share = 0.6, tolerance = 0.3 }
+    [[claim]]
+    id = "order"
+    says = "memory is worse than CPU, and CPU worse than none"
+    order = { metric = "throughput", factor = "anomaly", falling = ["none", "cpu", "memory"], at = { isolation = "none" } }
+    [[claim]]
+    id = "alike"
+    says = "without anomaly cgroups cost nothing"
+    compare = { metric = "throughput", of = { isolation = "cgroups" }, to = { isolation = "none" }, at = { anomaly = "none" } }
+    direction = "alike"
+    margin = 0.1
+    [[claim]]
+    id = "additive"
+    says = "anomalies do the same to each link"
+    additive = { metric = "throughput", factors = ["link", "anomaly"] }
+    margin = 0.08
+    """,  # noqa: E501
+    "claims.toml",
+    STUDY,
+)
+
+
+def world(
+    *, link: float = 0.0, cpu: float = 0.0, memory: float = 0.0, recovered: float = 0.0, cgroups: float = 0.0,
+    interaction: float = 0.0,
+) -> World:  # fmt: skip
+    """True means: what the direct link adds, an anomaly takes, cgroups give back of that, and cost without anomaly."""
+
+    def mean(levels: Levels) -> float:
+        loss = {"none": 0.0, "cpu": cpu, "memory": memory}[str(levels["anomaly"])]
+        if levels["isolation"] == "cgroups":
+            loss = loss * (1 - recovered) if loss else cgroups
+        direct = levels["link"] == "direct"
+        twist = interaction * (1 if direct else -1) * {"none": -0.5, "cpu": -0.5, "memory": 1.0}[str(levels["anomaly"])]
+        return 1000 * (1 - loss + (link if direct else 0) + twist)
+
+    return mean
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Report:
+    directory = make_campaign(tmp_path_factory.mktemp("worlds") / "c", STUDY, notes=lambda levels, block: {})
+    with Store.open(directory) as store:
+        return build_report(load_campaign(store))
+
+
+def measured(template: Report, mean: World, seed: int, skewed: bool = False, lost: float = 0.0) -> Report:
+    """The campaign of the template with other values in it, less a share that is lost."""
+    rng = random.Random(seed)
+    blocks = [1 + rng.gauss(0, BLOCK_NOISE) for _ in range(BLOCKS)]
+
+    def noise() -> float:
+        return rng.gauss(0, NOISE) if not skewed else math.exp(rng.gauss(-0.02, 0.2)) * 0.15 - 0.15
+
+    rows = []
+    for row in template.rows:
+        centre = mean(row.treatment.levels)
+        points = tuple(Point(1, 1, b + 1, centre * blocks[b] * (1 + noise())) for b in range(BLOCKS))
+        points = tuple(point for point in points if rng.random() >= lost)
+        rows.append(replace(row, cells=(replace(row.cells[0], points=points),)))
+    return replace(template, rows=tuple(rows))
+
+
+def verdicts(template: Report, mean: World, *, seeds: int = SEEDS, **kind: Any) -> list[dict[str, str]]:
+    """{claim: verdict} of each campaign of a world."""
+    reports = (measured(template, mean, seed, **kind) for seed in range(seeds))
+    return [{one.claim.id: one.verdict for one in judge(CLAIMS, report)} for report in reports]
+
+
+def rate(campaigns: list[dict[str, str]], wrong: Callable[[dict[str, str]], bool]) -> float:
+    return sum(map(wrong, campaigns)) / len(campaigns)
+
+
+TRUE = world(link=0.2, cpu=0.1, memory=0.25, recovered=0.6)
+TOLD = {"reproduced", "same direction only", "contradicted"}
+
+
+def test_true_claims_are_reproduced_and_hardly_ever_contradicted(template: Report) -> None:
+    found = verdicts(template, TRUE)
+    assert rate(found, lambda one: "contradicted" in one.values()) == 0
+    for claim in ("faster", "cost", "recovered", "order", "alike", "additive"):
+        assert rate(found, lambda one, claim=claim: one[claim] == "reproduced") > 0.9, claim
+
+
+@pytest.mark.parametrize("kind", [{}, {"skewed": True}, {"lost": 0.2}], ids=["normal", "log-normal", "with gaps"])
+def test_where_nothing_has_an_effect_nothing_is_told(template: Report, kind: dict[str, Any]) -> None:
+    """Directions and orders of a file: at most one file in twenty with any verdict on them."""
+    found = verdicts(template, world(), seeds=4 * SEEDS, **kind)
+    wrong = rate(found, lambda one: bool({one["faster"], one["cost"], one["order"], one["recovered"]} & TOLD))
+    assert wrong <= 0.05
+    assert rate(found, lambda one: one["alike"] == "contradicted" or one["additive"] == "contradicted") <= 0.05
+    assert rate(found, lambda one: one["recovered"] == "untestable here") > 0.9  # nothing is lost
+
+
+def test_where_the_opposite_is_so_claims_are_contradicted_and_never_reproduced(template: Report) -> None:
+    found = verdicts(template, world(link=-0.2, cpu=-0.1, memory=-0.25, cgroups=0.3, interaction=0.2))
+    for claim in ("faster", "cost", "order", "alike", "additive"):
+        assert rate(found, lambda one, claim=claim: one[claim] == "contradicted") > 0.9, claim
+    assert rate(found, lambda one: "reproduced" in one.values()) <= 0.05
+    assert {one["recovered"] for one in found} == {"untestable here"}  # anomalies help: there is no loss
+
+
+@pytest.mark.parametrize(
+    ("claim", "edge"),
+    [
+        ("faster", world(link=0.1)),
+        ("faster", world(link=0.3)),
+        ("recovered", world(cpu=0.2, memory=0.2, recovered=0.3)),
+        ("order", world(cpu=0.2, memory=0.2)),
+        ("alike", world(cgroups=1 - 1 / 1.1)),
+        ("alike", world(cgroups=-0.1)),
+        ("additive", world(interaction=0.08)),
+    ],
+)
+def test_on_the_edge_of_tolerance_or_margin_hardly_any_is_called_reproduced(
+    template: Report, claim: str, edge: World
+) -> None:
+    """The hardest case: what is so lies just where 'reproduced' ends, or two levels of an order are the same."""
+    found = verdicts(template, edge)
+    wrong = {"reproduced"} if claim in ("faster", "recovered") else {"reproduced", "contradicted"}
+    assert rate(found, lambda one: one[claim] in wrong) <= 0.05
+
+
+def test_another_magnitude_is_the_same_direction_only(template: Report) -> None:
+    found = verdicts(template, world(link=0.05, cpu=0.1, memory=0.25, recovered=0.1))
+    assert rate(found, lambda one: one["faster"] == "same direction only") > 0.9
+    assert rate(found, lambda one: one["recovered"] == "reproduced") <= 0.05
+    assert rate(found, lambda one: one["recovered"] == "same direction only") > 0.1
+
+
+def test_verdicts_do_not_depend_on_the_order_of_the_claims(template: Report) -> None:
+    turned = replace(CLAIMS, claims=CLAIMS.claims[::-1])
+    for seed in range(20):
+        report = measured(template, TRUE, seed)
+        assert judge(CLAIMS, report) == judge(turned, report)[::-1]
+
+
+def test_more_claims_ask_for_more_evidence(template: Report) -> None:
+    """Holm's correction can only silence a claim, and the reason then says that it did."""
+    weak = world(link=0.02)
+    one = replace(CLAIMS, claims=CLAIMS.claims[:1])
+    many = replace(one, claims=tuple(replace(one.claims[0], id=str(i)) for i in range(40)))
+    tally: Counter[str] = Counter()
+    for seed in range(100):
+        report = measured(template, weak, seed)
+        alone, among = judge(one, report)[0], judge(many, report)[0]
+        assert alone.p == among.p
+        assert (among.p_adjusted or 0) >= (alone.p_adjusted or 0)
+        tally[f"{alone.verdict} -> {among.verdict}"] += 1
+        if alone.verdict in TOLD and among.verdict not in TOLD:
+            assert "once the number of claims is allowed for" in among.reason
+    assert tally["same direction only -> not distinguishable here"] > 0
+    assert not any(key.startswith("not distinguishable here -> ") and key.endswith("only") for key in tally)
+
+
+def test_an_effect_that_would_have_been_seen_is_said_to_be(template: Report) -> None:
+    found = [judge(CLAIMS, measured(template, world(), seed))[0] for seed in range(20)]
+    said = [one for one in found if one.verdict == "not distinguishable here"]
+    assert said and all("one as large as the published would have been seen" in one.reason for one in said)
