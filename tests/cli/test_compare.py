@@ -230,7 +230,7 @@ def test_other_factors_are_one_error(tmp_path: Path) -> None:
 def test_bad_arguments_are_one_error(tmp_path: Path) -> None:
     a, b = pair(tmp_path)
     for margin in ("5", "x", "-1%", "100%", "5 percent"):
-        is_error(lastro("compare", a, b, f"--fail-over={margin}"), 2, "no margin below 1", "5%")
+        is_error(lastro("compare", a, b, f"--fail-over={margin}"), 2, "no share below 1", "5%")
     is_error(lastro("compare", a, b, "--metric", "throughputs"), 2, "did you mean 'throughput'?")
     is_error(lastro("compare", a, a), 2, "the same campaign")
     is_error(lastro("compare", a, b, "--confidence", "95"), 2, "0.5 up to 1")

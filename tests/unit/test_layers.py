@@ -38,6 +38,8 @@ PURE = (
     "report.claim_words",
     "study",
     "stats",
+    "report.advice",
+    "report.advice_text",
     "report.compare",
     "report.compare_text",
     "report.compare_document",

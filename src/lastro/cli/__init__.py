@@ -21,10 +21,11 @@ COMMANDS = {
     },
     "campaign": {
         "status": "how far a campaign is",
-        "show": "everything known of one trial; --commands: a shell script that repeats it by hand",
+        "show": "everything known of one trial; --commands: a script that repeats it by hand",
         "results": "table of results; --json, --csv, --parquet",
         "report": "write the self-contained HTML report",
         "claims": "what the campaign says of published claims, one by one",
+        "advise-replicates": "how many blocks the next campaign needs, and whether longer trials pay",
         "compare": "the same study on two hosts or two days; --fail-over 5%: a gate for CI",
     },
     "host": {

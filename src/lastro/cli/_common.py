@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
+import re
 from pathlib import Path
 
-from lastro.errors import NeedsRoot
+from lastro.errors import InputError, NeedsRoot
 from lastro.results.store import Store
 
 
@@ -16,6 +18,15 @@ def campaign_argument(parser: argparse.ArgumentParser) -> None:
 
 def open_campaign(directory: Path, *, readonly: bool = True) -> Store:
     return Store.open(directory, readonly=readonly)
+
+
+def share(text: str, option: str, *, above_zero: bool = False) -> float:
+    """'5%' or '0.05' as 0.05. Raises: InputError unless it is from 0 (or above) up to, and not, 1."""
+    match = re.fullmatch(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(%?)\s*", text)
+    value = float(match[1]) / (100 if match[2] else 1) if match else math.nan
+    if not 0 <= value < 1 or (above_zero and not value):
+        raise InputError(f"{option} {text} is no share {'above 0 and ' if above_zero else ''}below 1", "as 5% or 0.05")
+    return value
 
 
 def require_root(command: str) -> None:

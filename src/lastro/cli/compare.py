@@ -15,14 +15,12 @@ Needs no root."""
 from __future__ import annotations
 
 import argparse
-import math
-import re
 import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lastro.cli._common import open_campaign
+from lastro.cli._common import open_campaign, share
 from lastro.errors import InputError
 
 if TYPE_CHECKING:
@@ -51,7 +49,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from lastro.report.compare import compare
 
-    margin = _margin(args.fail_over)
+    margin = None if args.fail_over is None else share(args.fail_over, "--fail-over")
     if args.confidence is not None and not 0.5 <= args.confidence < 1:
         raise InputError(f"--confidence {args.confidence:g} is not from 0.5 up to 1", "0.95 is usual")
     if args.a.resolve() == args.b.resolve():
@@ -64,16 +62,6 @@ def run(args: argparse.Namespace) -> int:
     if margin is not None and not found.n_judged:
         raise InputError("the gate had nothing to judge", "`lastro compare` without --fail-over says why")
     return REGRESSION if found.regressions or (args.fail_lost and found.lost) else 0
-
-
-def _margin(text: str | None) -> float | None:
-    if text is None:
-        return None
-    match = re.fullmatch(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(%?)\s*", text)
-    value = float(match[1]) / (100 if match[2] else 1) if match else math.nan
-    if not 0 <= value < 1:
-        raise InputError(f"--fail-over {text} is no margin below 1", "write it as 5% or as 0.05")
-    return value
 
 
 def _report(directory: Path, *, everything: bool) -> Report:

@@ -1,0 +1,48 @@
+"""From the spread of a campaign, the number of blocks for intervals of a wished width: for each metric, for the
+treatment that needs most and for the one in the middle, with the time that so many blocks take on this host.
+
+  lastro advise-replicates DIR                    for ratios known to plus or minus 5 %
+  lastro advise-replicates DIR --precision 2%
+
+Where the samples under a metric were kept, it also says whether longer trials would pay, or only more blocks
+(Kalibera and Jones 2013). A pilot of five blocks or more is worth asking. Needs no root."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from lastro.cli._common import campaign_argument, open_campaign, share
+
+if TYPE_CHECKING:
+    from lastro.report.model import Report
+    from lastro.results.samples import Series
+    from lastro.results.store import Store
+
+_MOST_SERIES = 3000  # trials of which the samples are read: more tell nothing more
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    campaign_argument(parser)
+    parser.add_argument(
+        "--precision", default="5%", metavar="P", help="half the interval's width over the ratio: 5%% (default) or 0.05"
+    )
+    parser.add_argument("--json", action="store_true", help="print it as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    from lastro.report import advice, advice_text
+    from lastro.report.model import build_report
+    from lastro.results.read import load_campaign
+
+    precision = share(args.precision, "--precision", above_zero=True)
+    with open_campaign(args.dir) as store:
+        report = build_report(load_campaign(store))
+        found = advice.advise(report, precision, _series(store, report))
+    print(advice_text.document_text(found) if args.json else advice_text.advice_text(found))
+    return 0
+
+
+def _series(store: Store, report: Report) -> dict[tuple[int, int], list[Series]]:
+    trials = sorted({(p.trial, p.attempt) for row in report.rows for cell in row.cells for p in cell.points})
+    return {key: store.series(*key) for key in trials[:_MOST_SERIES]}

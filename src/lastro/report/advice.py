@@ -1,0 +1,229 @@
+"""How many blocks the next campaign needs for a wished precision, and whether longer trials would help. Pure.
+
+Precision is half the width of the interval of a ratio to the baseline, as a share of that ratio; of a mean, where the
+study names no baseline. The spread between blocks is that of this campaign, so the advice is as uncertain as it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean, median
+
+from lastro.report.model import Cell, Point, Report, Row
+from lastro.results.samples import Metric, Series
+from lastro.stats.intervals import sample_covariance, sample_mean
+from lastro.stats.pairing import match_blocks
+from lastro.stats.replication import least_n, optimum_repetitions, ratio_variance, variance_components
+from lastro.stats.stopping import relative_half_width
+
+LIKELY, SURE = 0.5, 0.8  # chances that so many blocks are enough
+# The setting that says for how long the samples of a series are taken.
+_LENGTHS = {"throughput": "tcp_s", "rtt": "ping_s"}
+_SAME = 0.01  # a metric is the mean of a series when the two differ by no more in any trial
+
+SeriesByAttempt = Mapping[tuple[int, int], Sequence[Series]]  # (trial, attempt): its series
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What one treatment needs in one metric. `now` is its relative half width now, infinite without an interval.
+
+    `likely` and `sure` are blocks that are enough in one campaign of two, and in four of five; None: a million are too
+    few."""
+
+    treatment: str
+    n: int
+    now: float
+    likely: int | None
+    sure: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class MetricAdvice:
+    """Of the treatments of one metric, the one that needs most blocks and the one in the middle; None where nothing is
+    known of the spread, with the reason."""
+
+    metric: Metric
+    worst: Need | None
+    middle: Need | None
+    absent_because: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Where the variance of a metric comes from: the share from samples inside a trial, and between trials.
+
+    `best_s` is the length of measurement that gives the narrowest interval in a given time (Kalibera and Jones), None
+    where the study's settings do not tell what a sample costs; `length_s` is the one that was used."""
+
+    metric: Metric
+    setting: str | None
+    samples: float
+    inside: float
+    length_s: float | None
+    best_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """`blocks` and `sure_blocks` serve every metric; None where some metric's need is unknown or beyond reach.
+
+    `block_s` is how long a block of this campaign took, repetitions of invalid trials included; None before any ran."""
+
+    directory: str
+    title: str
+    precision: float
+    confidence: float
+    of_ratio: bool
+    replicates: int
+    block_s: float | None
+    metrics: tuple[MetricAdvice, ...]
+    splits: tuple[Split, ...]
+
+    @property
+    def likely_blocks(self) -> int | None:
+        return _most([advice.worst.likely if advice.worst else None for advice in self.metrics])
+
+    @property
+    def sure_blocks(self) -> int | None:
+        return _most([advice.worst.sure if advice.worst else None for advice in self.metrics])
+
+    def duration_s(self, blocks: int | None) -> float | None:
+        return None if blocks is None or self.block_s is None else blocks * self.block_s
+
+
+def _most(blocks: Sequence[int | None]) -> int | None:
+    known = [n for n in blocks if n is not None]
+    return max(known) if known and len(known) == len(blocks) else None
+
+
+def advise(report: Report, precision: float, series: SeriesByAttempt) -> Advice:
+    """`precision` is the wished relative half width: 0.05 for plus or minus 5 %; above zero."""
+    of_ratio = any(cell.ratio is not None for row in report.rows for cell in row.cells)
+    metrics = [
+        _metric_advice(report, index, metric, precision, of_ratio) for index, metric in enumerate(report.metrics)
+    ]
+    return Advice(
+        directory=report.directory,
+        title=report.study.title or report.study.name,
+        precision=precision,
+        confidence=report.study.design.confidence,
+        of_ratio=of_ratio,
+        replicates=report.study.design.replicates,
+        block_s=_block_s(report),
+        metrics=tuple(metrics),
+        splits=tuple(_splits(report, series)),
+    )
+
+
+def _block_s(report: Report) -> float | None:
+    """Seconds of a block of the treatments that ran: all time spent, over the trials that came to an end by it."""
+    counts = report.progress.counts
+    ended = counts.get("valid", 0) + counts.get("invalid", 0)
+    runnable = sum(row.status != "unavailable" for row in report.rows)
+    return report.progress.measured_s / ended * runnable if ended else None
+
+
+# Blocks
+
+
+def _metric_advice(report: Report, index: int, metric: Metric, precision: float, of_ratio: bool) -> MetricAdvice:
+    confidence = report.study.design.confidence
+    rows = {row.treatment.index: row for row in report.rows}
+    needs: list[Need] = []
+    for row in report.rows:
+        if of_ratio and (row.baseline is None or row.is_baseline):
+            continue
+        reference = rows[row.baseline.index].cells[index] if of_ratio and row.baseline is not None else None
+        variance = _variance(row.cells[index], reference)
+        if variance is not None:
+            needs.append(_need(row, row.cells[index], variance, precision, confidence, of_ratio))
+    if not needs:
+        return MetricAdvice(metric, None, None, "no treatment has two valid trials and a mean other than zero")
+    needs.sort(key=lambda need: (math.inf if need.sure is None else need.sure, need.now))
+    return MetricAdvice(metric, needs[-1], needs[(len(needs) - 1) // 2])
+
+
+def _variance(cell: Cell, reference: Cell | None) -> float | None:
+    """What one block adds to the variance of the ratio (or mean), as a share of it squared."""
+    if reference is not None:
+        found = match_blocks(_by_block(cell.points), _by_block(reference.points))
+        return ratio_variance(found.values, found.baseline, paired=found.pairing == "paired") if found else None
+    values = [point.value for point in cell.points]
+    if len(values) < 2 or sample_mean(values) == 0:
+        return None
+    return sample_covariance(values, values) / sample_mean(values) ** 2
+
+
+def _by_block(points: Iterable[Point]) -> dict[int, float]:
+    return {point.block: point.value for point in points}
+
+
+def _need(row: Row, cell: Cell, variance: float, precision: float, confidence: float, of_ratio: bool) -> Need:
+    if of_ratio:
+        now = relative_half_width(cell.ratio.value, cell.ratio.interval) if cell.ratio else math.inf
+    else:
+        now = relative_half_width(cell.summary.mean, cell.summary.interval) if cell.summary else math.inf
+    likely, sure = (least_n(variance, precision, confidence, chance) for chance in (LIKELY, SURE))
+    return Need(row.treatment.label, len(cell.points), now, likely, sure)
+
+
+# Longer trials, or more of them
+
+
+def _splits(report: Report, series: SeriesByAttempt) -> Iterable[Split]:
+    for index, metric in enumerate(report.metrics):
+        by_treatment = [_samples(row.cells[index].points, metric, series) for row in report.rows]
+        names = {name for name, _ in filter(None, by_treatment)}
+        if len(names) == 1:
+            found = [samples for _, samples in filter(None, by_treatment)]
+            if split := _split(report, metric, names.pop(), found):
+                yield split
+
+
+def _samples(
+    points: Sequence[Point], metric: Metric, series: SeriesByAttempt
+) -> tuple[str, list[tuple[float, ...]]] | None:
+    """The series of which this metric is the mean, trial by trial; None when there is none."""
+    candidates = {each.name for point in points for each in series.get((point.trial, point.attempt), ())}
+    for name in sorted(candidates):
+        found = []
+        for point in points:
+            mine = [each for each in series.get((point.trial, point.attempt), ()) if each.name == name]
+            if not mine or mine[0].unit != metric.unit or len(mine[0].values) < 2:
+                break
+            if not math.isclose(sample_mean(mine[0].values), point.value, rel_tol=_SAME):
+                break
+            found.append(mine[0].values)
+        if len(found) == len(points) >= 2:
+            return name, found
+    return None
+
+
+def _split(report: Report, metric: Metric, name: str, by_treatment: Sequence[list[tuple[float, ...]]]) -> Split | None:
+    """Relative components of variance, pooled over treatments, and what they are worth at this campaign's cost."""
+    inside, between, samples = [], [], []
+    for trials in by_treatment:
+        found = variance_components(trials)
+        if found.mean != 0:
+            inside.append(found.variances[0] / found.mean**2)
+            between.append(found.variances[1] / found.mean**2)
+            samples.append(found.repetitions[0])
+    if not samples:
+        return None
+    within, outside, n = fmean(inside), fmean(between), fmean(samples)
+    total = within / n + outside
+    setting, length_s = _length(report, name)
+    best_s = None
+    trial_s = median(moment.duration_s for moment in report.timeline if moment.valid)
+    if length_s is not None and trial_s > length_s and within > 0 and outside > 0:
+        sample_s = length_s / n
+        best_s = sample_s * optimum_repetitions((within, outside), (sample_s, trial_s - length_s))[0]
+    return Split(metric, setting, n, within / n / total if total else 0.0, length_s, best_s)
+
+
+def _length(report: Report, series: str) -> tuple[str | None, float | None]:
+    setting = _LENGTHS.get(series)
+    value = report.study.settings.get(setting) if setting else None
+    return (setting, float(value)) if isinstance(value, int | float) and value else (None, None)

@@ -1,0 +1,157 @@
+"""Advice on replicates as plain lines, and as a JSON document.
+
+    format      "lastro-advice/1"
+    precision, confidence, of ("ratio to the baseline" or "mean"), replicates (of this campaign), block_s
+    blocks      {likely, sure}: for every metric, in one campaign of two and in four of five; duration_s of each
+    metrics     [{metric, worst, median, absent_because}]; worst and median {treatment, n, half_width, likely, sure}
+    splits      [{metric, setting, samples, inside, length_s, best_s}]
+
+What does not exist is null."""
+
+from __future__ import annotations
+
+import json
+import math
+import textwrap
+from collections.abc import Iterator
+from typing import Any
+
+from lastro.report.advice import Advice, MetricAdvice, Need, Split
+from lastro.units import human_duration, significant
+
+_MUCH = 1.5  # a best length within this factor of the one used is no reason to change it
+
+
+def advice_text(advice: Advice) -> str:
+    what = "the ratio to the baseline" if advice.of_ratio else "the mean"
+    lines = [advice.title]
+    if advice.block_s is not None:
+        lines.append(f"{advice.replicates} blocks planned; a block takes {human_duration(advice.block_s)} here")
+    lines += [
+        "",
+        f"Blocks for a {advice.confidence * 100:.4g}% interval of ±{_percent(advice.precision)} around {what}:",
+        "",
+        *_table(advice),
+        "",
+        *_wrapped(
+            "Enough: in one campaign of two / in four of five, if the spread is that of this campaign. Half widths are "
+            "those of this campaign."
+        ),
+    ]
+    for paragraph in (*_conclusion(advice), *map(_split_text, advice.splits)):
+        lines += ["", *_wrapped(paragraph)]
+    return "\n".join(_plain(line) for line in lines)
+
+
+def _plain(text: str) -> str:
+    return "".join(char if char.isprintable() else " " for char in text)
+
+
+def _table(advice: Advice) -> list[str]:
+    heads = ("metric", "treatment", "n", "half width", "blocks enough", "time")
+    rows = [heads, *(row for metric in advice.metrics for row in _rows(advice, metric))]
+    widths = [max(len(row[at]) for row in rows) for at in range(len(heads))]
+    lines = ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return [lines[0], "─" * (sum(widths) + 2 * len(widths) - 2), *lines[1:]]
+
+
+def _rows(advice: Advice, metric: MetricAdvice) -> Iterator[tuple[str, ...]]:
+    if metric.worst is None or metric.middle is None:
+        yield (metric.metric.name, str(metric.absent_because), "", "", "", "")
+        return
+    for name, which, need in ((metric.metric.name, "worst: ", metric.worst), ("", "median: ", metric.middle)):
+        seconds = advice.duration_s(need.sure)
+        yield (
+            name, which + need.treatment, str(need.n), "none" if math.isinf(need.now) else f"±{_percent(need.now)}",
+            f"{_blocks(need.likely)} / {_blocks(need.sure)}", human_duration(seconds) if seconds is not None else "",
+        )  # fmt: skip
+
+
+def _blocks(n: int | None) -> str:
+    return "over 1,000,000" if n is None else f"{n:,}"
+
+
+def _conclusion(advice: Advice) -> Iterator[str]:
+    sure = advice.sure_blocks
+    if sure is None:
+        yield "No number of blocks can be advised for all metrics together: see the table."
+        return
+    seconds = advice.duration_s(sure)
+    time = f", about {human_duration(seconds)}" if seconds is not None else ""
+    yield f"For every metric and treatment: replicates = {sure}{time}."
+
+
+def _split_text(split: Split) -> str:
+    share = f"{split.inside:.0%}"
+    start = (
+        f"{split.metric.name}: {share} of the variance between trials comes from inside them "
+        f"(about {split.samples:.0f} samples each)"
+    )
+    if split.best_s is None or split.length_s is None:
+        return f"{start}; only that share can longer trials reduce."
+    used, best = f"{significant(split.length_s, 3)} s", f"{significant(split.best_s, 3)} s"
+    if split.best_s > _MUCH * split.length_s:
+        return f"{start}. Longer trials pay: {split.setting} = {best} instead of {used} (Kalibera and Jones)."
+    if split.best_s * _MUCH < split.length_s:
+        return f"{start}. More blocks pay, with shorter trials: {split.setting} = {best} instead of {used} is enough."
+    return f"{start}. More blocks pay; {split.setting} = {used} is about right."
+
+
+def _percent(share: float) -> str:
+    return f"{significant(100 * share, 2)} %"
+
+
+def _wrapped(text: str) -> list[str]:
+    return textwrap.wrap(text, 100)
+
+
+def document_text(advice: Advice) -> str:
+    return json.dumps(document(advice), indent=2, ensure_ascii=False, allow_nan=False)
+
+
+def document(advice: Advice) -> dict[str, Any]:
+    """Plain JSON-able data, with the keys of this module's docstring."""
+    likely, sure = advice.likely_blocks, advice.sure_blocks
+    return {
+        "format": "lastro-advice/1",
+        "directory": advice.directory,
+        "precision": advice.precision,
+        "confidence": advice.confidence,
+        "of": "ratio to the baseline" if advice.of_ratio else "mean",
+        "replicates": advice.replicates,
+        "block_s": advice.block_s,
+        "blocks": {"likely": likely, "sure": sure},
+        "duration_s": {"likely": advice.duration_s(likely), "sure": advice.duration_s(sure)},
+        "metrics": [
+            {
+                "metric": metric.metric.name,
+                "worst": _need(metric.worst),
+                "median": _need(metric.middle),
+                "absent_because": metric.absent_because,
+            }
+            for metric in advice.metrics
+        ],
+        "splits": [
+            {
+                "metric": split.metric.name,
+                "setting": split.setting,
+                "samples": split.samples,
+                "inside": split.inside,
+                "length_s": split.length_s,
+                "best_s": split.best_s,
+            }
+            for split in advice.splits
+        ],
+    }
+
+
+def _need(need: Need | None) -> dict[str, Any] | None:
+    if need is None:
+        return None
+    return {
+        "treatment": need.treatment,
+        "n": need.n,
+        "half_width": None if math.isinf(need.now) else need.now,
+        "likely": need.likely,
+        "sure": need.sure,
+    }
