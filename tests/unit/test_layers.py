@@ -40,6 +40,8 @@ PURE = (
     "stats",
     "report.advice",
     "report.advice_text",
+    "report.calibration",
+    "report.calibration_text",
     "report.compare",
     "report.compare_text",
     "report.compare_document",

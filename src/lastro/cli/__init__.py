@@ -17,6 +17,7 @@ COMMANDS = {
         "plan": "show treatments, trials, what is unavailable and why, and the expected duration",
         "run": "run a study on this host (root)",
         "resume": "continue a campaign that was interrupted (root)",
+        "calibrate": "run the baseline against itself: the noise floor of each metric here (root)",
         "schema": "print the JSON Schema of study files, for editors",
     },
     "campaign": {

@@ -59,7 +59,7 @@ def _tidy(store: Store) -> None:
 def _carry_on(store: Store, *, wait: bool, changed_host: bool) -> None:
     study = store.study
     with scenario_on_host(study.scenario, f"campaign {store.directory.resolve()}", wait=wait) as scenario:
-        if changes := _changes(store.provenance, identity(scenario)):
+        if changes := changes_between(store.provenance, identity(scenario)):
             if not changed_host:
                 raise InputError(
                     f"{store.directory} was begun under other conditions: {'; '.join(changes)}",
@@ -69,8 +69,8 @@ def _carry_on(store: Store, *, wait: bool, changed_host: bool) -> None:
         run_here(store, scenario, "resumed")
 
 
-def _changes(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
-    """What would make trials of the two sessions incomparable."""
+def changes_between(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    """What would make trials of two sessions or campaigns incomparable, from their provenance."""
     found = []
     for chapter, key in _IDENTITY:
         was, is_ = (facts.get(chapter, {}).get(key) for facts in (before, now))

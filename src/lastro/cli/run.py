@@ -34,16 +34,16 @@ def run(args: argparse.Namespace) -> int:
     if registry.get("scenario", study.scenario).needs_root:
         require_root("run")
     directory = args.output or Path("campaigns") / f"{study.name}-{datetime.now():%Y%m%d-%H%M%S}"
-    _check_place(directory)
+    check_place(directory)
     with (
         scenario_on_host(study.scenario, f"campaign {directory.resolve()}", wait=args.wait) as scenario,
-        Store.create(directory, study, *_schedule(study), provenance(study, scenario)) as store,
+        Store.create(directory, study, *schedule(study), provenance(study, scenario)) as store,
     ):
         run_here(store, scenario, "started")
     return conclude(directory, report=not args.no_report)
 
 
-def _check_place(directory: Path) -> None:
+def check_place(directory: Path) -> None:
     """Before the host is taken: can a campaign be there?"""
     try:
         holds_one = (directory / DB_NAME).exists()
@@ -61,7 +61,7 @@ def _check_place(directory: Path) -> None:
         raise InputError(f"{nearest} cannot be written to", "choose another -o DIR")
 
 
-def _schedule(study: Study) -> tuple[list[design.Treatment], Any]:
+def schedule(study: Study) -> tuple[list[design.Treatment], Any]:
     treatments = design.treatments(study)
     return treatments, design.trials(study, len(treatments))
 

@@ -1,0 +1,198 @@
+"""Runs the baseline against itself (an A/A campaign): its settings and metrics, two blocks for each block of the study,
+consecutive blocks in pairs. What differs there is noise. Of it comes each metric's noise floor: a smaller difference is
+one that the study's number of blocks, on this host, cannot tell from none; and how often an interval excludes "no
+difference" by chance.
+
+  lastro calibrate DIR           runs in DIR/noise-floor, and keeps the floors with the campaign in DIR, for its report
+  lastro calibrate study.toml    stands alone, in campaigns/NAME-noise-floor-DATE-TIME
+  lastro calibrate DIR -o AA     when AA holds a finished A/A campaign: judges it, runs nothing
+
+Interrupted, `lastro resume DIR/noise-floor` goes on; then `lastro calibrate DIR` again keeps the floors. Without --all,
+only as many baseline treatments run as fit in an hour, and one at least. Needs root when the scenario does."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lastro import registry
+from lastro.campaign.runner import expected_duration_s, utc_now
+from lastro.cli._campaign import run_here
+from lastro.cli._common import open_campaign, require_root
+from lastro.cli._host import scenario_on_host
+from lastro.cli._study import load_study
+from lastro.cli.resume import changes_between
+from lastro.cli.run import check_place, provenance, schedule
+from lastro.errors import InputError
+from lastro.results.store import DB_NAME, Store
+from lastro.scenarios.base import Scenario
+from lastro.study import design, twin
+from lastro.study.model import Study
+from lastro.units import human_duration
+
+if TYPE_CHECKING:
+    from lastro.report.calibration import Calibration
+
+SHORT_S = 3600.0
+MARK = "calibrates"  # in the provenance of an A/A campaign: the study that it is for
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("study", metavar="DIR|STUDY", help="a campaign's directory, or a study file, or paper:NAME")
+    parser.add_argument("--profile", metavar="P", help="of a study file: quick, standard or paper")
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="AA", help="directory of the A/A campaign, new or finished"
+    )
+    parser.add_argument("--all", action="store_true", help="every baseline treatment, however long it takes")
+    parser.add_argument("--wait", action="store_true", help="wait for another campaign on this host to end")
+    parser.add_argument("--changed-host", action="store_true", help="keep the floors though the host or image differ")
+    parser.add_argument("--json", action="store_true", help="print it as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    judged = _judged(args)
+    study = _study_of(judged) if judged else load_study(args)
+    directory = _place(args, judged, study)
+    if not (directory / DB_NAME).exists():
+        _run(args, study, directory)
+    calibration = _judge(directory, study)
+    if judged:
+        _keep_with(judged, directory, calibration, changed_host=args.changed_host)
+    _print(args, calibration, directory, judged)
+    return 0
+
+
+def _judged(args: argparse.Namespace) -> Path | None:
+    """The campaign to be judged, when it is one and not a study file."""
+    directory = Path(args.study)
+    if not directory.is_dir():
+        return None
+    if args.profile:
+        raise InputError("--profile is for study files", "a campaign has its profile already")
+    return directory
+
+
+def _study_of(directory: Path) -> Study:
+    with open_campaign(directory) as store:
+        if MARK in store.provenance:
+            raise InputError(f"{directory} is an A/A campaign itself", "give the campaign or study that it is for")
+        return store.study
+
+
+def _place(args: argparse.Namespace, judged: Path | None, study: Study) -> Path:
+    if args.output:
+        return Path(args.output)
+    if judged:
+        return judged / "noise-floor"
+    return Path("campaigns") / f"{study.name}-noise-floor-{datetime.now():%Y%m%d-%H%M%S}"
+
+
+# The A/A campaign
+
+
+def _run(args: argparse.Namespace, study: Study, directory: Path) -> None:
+    scenario_class: type[Scenario] = registry.get("scenario", study.scenario)
+    if scenario_class.needs_root:
+        require_root("calibrate")
+    check_place(directory)
+    aa, told = _bounded(twin.baseline_twin(study), scenario_class, everything=args.all)
+    print(f"{told}; in {directory}", file=sys.stderr, flush=True)
+    with (
+        scenario_on_host(study.scenario, f"campaign {directory.resolve()}", wait=args.wait) as scenario,
+        Store.create(directory, aa, *schedule(aa), {**provenance(aa, scenario), MARK: study.name}) as store,
+    ):
+        run_here(store, scenario, "started")
+
+
+def _bounded(aa: Study, scenario: type[Scenario], *, everything: bool) -> tuple[Study, str]:
+    """The A/A study, shortened unless everything is wanted, and what is about to run, in words."""
+    found = design.treatments(aa)
+    fitting = len(found)
+    while not everything and fitting > 1 and expected_duration_s(aa, scenario, found[:fitting]) > SHORT_S:
+        fitting -= 1
+    chosen = aa if fitting == len(found) else twin.first_treatments(aa, fitting)
+    blocks = aa.design.replicates
+    seconds = expected_duration_s(chosen, scenario, found[:fitting])
+    words = f"A/A campaign: {fitting} of {len(found)} baseline treatments, {blocks} blocks, {fitting * blocks} trials"
+    more = "" if fitting == len(found) else " (--all runs every one)"
+    return chosen, f"{words}, about {human_duration(seconds)}{more}"
+
+
+# The judgement
+
+
+def _judge(directory: Path, study: Study) -> Calibration:
+    """The floors of a finished A/A campaign, kept in its own database too."""
+    from lastro.report.calibration import KEY, calibrate, to_dict
+    from lastro.report.model import build_report
+    from lastro.results.read import load_campaign
+
+    with open_campaign(directory) as store:
+        data = load_campaign(store)
+    _check_twin(directory, data.study, study)
+    report = build_report(data)
+    if not report.progress.finished:
+        raise InputError(
+            f"the A/A campaign in {directory} is unfinished",
+            f"go on with `lastro resume {directory}`, then give this command again",
+        )
+    calibration = calibrate(report, study.design.replicates)
+    _keep(directory, KEY, to_dict(calibration, utc_now()))
+    return calibration
+
+
+def _check_twin(directory: Path, aa: Study, study: Study) -> None:
+    """Is it an A/A campaign of this very study?"""
+    wanted = twin.baseline_twin(study)
+    for what, one, other in (
+        ("scenario", aa.scenario, wanted.scenario),
+        ("factors", aa.factors, wanted.factors),
+        ("settings", aa.settings, wanted.settings),
+        ("metrics", [metric.name for metric in aa.metrics], [metric.name for metric in wanted.metrics]),
+    ):
+        if one != other:
+            raise InputError(
+                f"the campaign in {directory} is no A/A campaign of this study: it has other {what}",
+                "name another directory with -o, or run without it",
+            )
+
+
+def _keep(directory: Path, key: str, value: dict[str, Any]) -> None:
+    with Store.open(directory) as store:
+        store.save_calibration(key, value)
+
+
+def _keep_with(judged: Path, directory: Path, calibration: Calibration, *, changed_host: bool) -> None:
+    """The floors hold on the host on which they were found."""
+    from lastro.report.calibration import KEY, to_dict
+
+    facts = []
+    for place in (judged, directory):
+        with open_campaign(place) as store:
+            facts.append(store.provenance)
+    if (changes := changes_between(*facts)) and not changed_host:
+        raise InputError(
+            f"the A/A campaign in {directory} ran under other conditions than {judged}: {'; '.join(changes)}",
+            "calibrate on the same host and image, or keep it knowingly with --changed-host",
+        )
+    _keep(judged, KEY, {**to_dict(calibration, utc_now()), "changed_host": changes})
+    with Store.open(judged) as store:
+        store.log(utc_now(), "calibrated", f"noise floors from {directory}")
+
+
+def _print(args: argparse.Namespace, calibration: Calibration, directory: Path, judged: Path | None) -> None:
+    if args.json:
+        import json
+
+        from lastro.report.calibration import to_dict
+
+        print(json.dumps(to_dict(calibration, utc_now()), indent=2, ensure_ascii=False, allow_nan=False))
+        return
+    from lastro.report.calibration_text import calibration_text
+
+    print(calibration_text(calibration))
+    kept = f"kept with {judged}, for its report" if judged else f"kept in {directory}"
+    print(f"\n{kept}")

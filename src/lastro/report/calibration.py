@@ -1,0 +1,141 @@
+"""Noise floors: made of an A/A campaign, kept with the campaign that they judge, read back for a report. Pure.
+
+As kept, under the key `KEY` of a campaign's calibrations:
+
+    format       1
+    directory    of the A/A campaign; at_utc, when it was judged
+    blocks       of the study that is judged; pairs, how many the A/A campaign planned; confidence
+    metrics      {name: {floor, typical, treatment, absent_because, n_pairs, ratio, interval, observed, resampled}}
+                 of the baseline treatment with the highest floor; floor and typical are shares (0.03: 3 %)
+                 observed, resampled: false positives {count, n, interval}
+    observed     the same over all metrics and treatments; metrics of one trial depend on each other"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lastro.report.model import Report
+from lastro.results.samples import Metric
+from lastro.stats.intervals import Interval
+from lastro.stats.noise_floor import NoiseFloor, Rate, noise_floor, pairs_of, rate
+
+KEY = "noise floor"
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """What a report needs of one metric: differences smaller than `share` (0.03: 3 %) are not distinguishable here.
+
+    `blocks` is the number of blocks for which it holds, `treatment` the baseline that is noisiest."""
+
+    share: float
+    blocks: int
+    treatment: str
+
+    def hides(self, ratio: float) -> bool:
+        """Whether a ratio to the baseline is so near 1 that it is not distinguishable here."""
+        return abs(ratio - 1) < self.share
+
+
+@dataclass(frozen=True, slots=True)
+class MetricFloor:
+    metric: Metric
+    treatment: str
+    found: NoiseFloor
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """`metrics` has the noisiest treatment of each. `observed` counts false positives over all of both."""
+
+    directory: str
+    blocks: int
+    pairs: int
+    confidence: float
+    metrics: tuple[MetricFloor, ...]
+    observed: Rate
+
+
+def calibrate(report: Report, blocks: int) -> Calibration:
+    """The noise floors of an A/A campaign for a study of so many blocks (2 or more)."""
+    design = report.study.design
+    found: list[MetricFloor] = []
+    for index, metric in enumerate(report.metrics):
+        for row in report.rows:
+            pairs = pairs_of({point.block: point.value for point in row.cells[index].points})
+            # By treatment and not by metric: metrics of one trial share the coin, as they share the trial.
+            seed = f"{design.seed}:{row.treatment.label}"
+            floor = noise_floor(pairs, blocks, design.confidence, seed)
+            found.append(MetricFloor(metric, row.treatment.label, floor))
+    return Calibration(
+        directory=report.directory,
+        blocks=blocks,
+        pairs=design.replicates // 2,
+        confidence=design.confidence,
+        metrics=tuple(_noisiest([each for each in found if each.metric == metric]) for metric in report.metrics),
+        observed=_pooled([each.found.observed for each in found], design.confidence),
+    )
+
+
+def _noisiest(floors: Sequence[MetricFloor]) -> MetricFloor:
+    return max(floors, key=lambda each: -1.0 if each.found.floor is None else each.found.floor)
+
+
+def _pooled(rates: Iterable[Rate], confidence: float) -> Rate:
+    rates = list(rates)
+    return rate(sum(each.count for each in rates), sum(each.n for each in rates), confidence)
+
+
+def noise_floors(calibrations: Mapping[str, Any]) -> dict[str, Floor]:
+    """By metric, what `lastro calibrate` left in a campaign; empty when there was no calibration, or it is of another
+    format. A metric whose floor is not known is not in it."""
+    kept = calibrations.get(KEY)
+    if not isinstance(kept, Mapping) or kept.get("format") != FORMAT or not isinstance(kept.get("metrics"), Mapping):
+        return {}
+    floors = {}
+    for name, metric in kept["metrics"].items():
+        share = metric.get("floor") if isinstance(metric, Mapping) else None
+        if isinstance(share, int | float) and math.isfinite(share):
+            floors[name] = Floor(float(share), int(kept.get("blocks", 0)), str(metric.get("treatment", "")))
+    return floors
+
+
+def to_dict(calibration: Calibration, at_utc: str) -> dict[str, Any]:
+    """Plain JSON-able data, as this module's docstring says."""
+    return {
+        "format": FORMAT,
+        "directory": calibration.directory,
+        "at_utc": at_utc,
+        "blocks": calibration.blocks,
+        "pairs": calibration.pairs,
+        "confidence": calibration.confidence,
+        "metrics": {each.metric.name: _metric(each) for each in calibration.metrics},
+        "observed": _rate(calibration.observed),
+    }
+
+
+def _metric(each: MetricFloor) -> dict[str, Any]:
+    ratio = each.found.ratio
+    return {
+        "floor": each.found.floor,
+        "typical": each.found.typical,
+        "treatment": each.treatment,
+        "absent_because": each.found.absent_because,
+        "n_pairs": each.found.pairs,
+        "ratio": ratio.value if ratio else None,
+        "interval": _interval(ratio.interval if ratio else None),
+        "observed": _rate(each.found.observed),
+        "resampled": _rate(each.found.resampled),
+    }
+
+
+def _rate(found: Rate) -> dict[str, Any]:
+    return {"count": found.count, "n": found.n, "interval": _interval(found.interval)}
+
+
+def _interval(interval: Interval | None) -> dict[str, float] | None:
+    return None if interval is None else {"low": interval.low, "high": interval.high}

@@ -1,0 +1,61 @@
+"""Noise floors as plain lines for a terminal."""
+
+from __future__ import annotations
+
+import textwrap
+
+from lastro.report.calibration import Calibration, MetricFloor
+from lastro.report.numbers import ratio_text
+from lastro.stats.noise_floor import Rate
+from lastro.units import significant
+
+
+def calibration_text(calibration: Calibration) -> str:
+    """The table, and below it what it means."""
+    level = f"{calibration.confidence * 100:.4g}%"
+    heads = ("metric", "noise floor", "typical", "A/A ratio", "excludes 1", "noisiest baseline")
+    rows = [heads, *(_row(each) for each in calibration.metrics)]
+    widths = [max(len(row[at]) for row in rows) for at in range(len(heads))]
+    table = ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    below = [
+        f"Floor: a smaller difference is one that {calibration.blocks} blocks, on this host, cannot tell from none: 95th "
+        f"percentile of the half width of the {level} interval when the baseline is compared with itself; typical: the "
+        f"median. Excludes 1: how often it found a difference all the same, in pseudo-experiments of the pairs; "
+        f"{1 - calibration.confidence:.3g} is the stated rate.",
+        f"Of {calibration.observed.n} comparisons that the A/A campaign itself holds, {_rate(calibration.observed)} "
+        "excluded 1 (metrics of one trial depend on each other).",
+        *(
+            f"{each.metric.name}: no floor: {each.found.absent_because}"
+            for each in calibration.metrics
+            if each.found.absent_because
+        ),
+    ]
+    if short := [each for each in calibration.metrics if each.found.pairs < calibration.blocks]:
+        least = min(each.found.pairs for each in short)
+        below.append(
+            f"Only {least} of {calibration.pairs} pairs were whole for some metrics: their floors are uncertain."
+        )
+    lines = [table[0], "─" * (sum(widths) + 2 * len(widths) - 2), *table[1:], ""]
+    return "\n".join([*lines, *(line for text in below for line in textwrap.wrap(text, 100))])
+
+
+def _row(each: MetricFloor) -> tuple[str, ...]:
+    found = each.found
+    return (
+        each.metric.name,
+        _share(found.floor),
+        _share(found.typical),
+        ratio_text(found.ratio) if found.ratio else "—",
+        "—" if found.resampled.share is None else _share(found.resampled.share),
+        each.treatment,
+    )
+
+
+def _share(value: float | None) -> str:
+    return "—" if value is None else f"{significant(100 * value, 3)} %"
+
+
+def _rate(found: Rate) -> str:
+    if found.interval is None:
+        return str(found.count)
+    return f"{found.count} ({found.interval.low:.0%} to {found.interval.high:.0%})"

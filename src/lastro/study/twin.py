@@ -1,0 +1,47 @@
+"""A study's twin for an A/A comparison: its baseline treatments only, each twice for every block of the study."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from lastro.errors import InputError
+from lastro.study.design import combinations, treatments
+from lastro.study.model import Exclusion, Factor, Study
+
+LEFT_OUT = "left out to keep the A/A campaign short"
+
+
+def baseline_twin(study: Study) -> Study:
+    """The study with its factors reduced to the baseline's levels, and two blocks for each of its own.
+
+    Settings, metrics and seed stay. Raises: InputError when there is no baseline, the study excludes it, or one block
+    is all that the study has."""
+    if not study.design.baseline:
+        raise InputError(
+            f"the study {study.name} names no baseline to run against itself",
+            'name one in [design], such as baseline = { platform = "native" }',
+        )
+    if study.design.replicates < 2:
+        raise InputError(f"the study {study.name} has one block, which resolves nothing", "give it more replicates")
+    baseline = study.design.baseline
+    twin = replace(
+        study,
+        name=f"{study.name}-noise-floor"[:64],
+        title=f"A/A: {study.title or study.name}",
+        factors=tuple(
+            Factor(factor.name, (baseline[factor.name],) if factor.name in baseline else factor.levels)
+            for factor in study.factors
+        ),
+        design=replace(study.design, replicates=2 * study.design.replicates),
+        source=f"# An A/A campaign: only the baseline of the study below, in twice as many blocks.\n{study.source}",
+    )
+    if not treatments(twin):
+        raise InputError(f"the study {study.name} excludes its own baseline", "nothing can be run against itself")
+    return twin
+
+
+def first_treatments(study: Study, n: int) -> Study:
+    """The study with all but its first n treatments excluded, and the reason."""
+    left_out = list(combinations(study))[n:]
+    rules = tuple(Exclusion({name: (level,) for name, level in levels.items()}, LEFT_OUT) for levels in left_out)
+    return replace(study, exclusions=(*study.exclusions, *rules))
