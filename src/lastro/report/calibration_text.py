@@ -18,10 +18,10 @@ def calibration_text(calibration: Calibration) -> str:
     widths = [max(len(row[at]) for row in rows) for at in range(len(heads))]
     table = ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     below = [
-        f"Floor: a smaller difference is one that {calibration.blocks} blocks, on this host, cannot tell from none: 95th "
-        f"percentile of the half width of the {level} interval when the baseline is compared with itself; typical: the "
-        f"median. Excludes 1: how often it found a difference all the same, in pseudo-experiments of the pairs; "
-        f"{1 - calibration.confidence:.3g} is the stated rate.",
+        f"Floor: a smaller difference is one that {calibration.blocks} blocks, on this host, cannot tell from none: "
+        f"95th percentile of half the width of the {level} interval when the baseline is compared with itself "
+        "(typical: the median). Excludes 1: how often it found a difference all the same, in pseudo-experiments of the "
+        f"pairs; the stated rate is {_share(1 - calibration.confidence)}.",
         f"Of {calibration.observed.n} comparisons that the A/A campaign itself holds, {_rate(calibration.observed)} "
         "excluded 1 (metrics of one trial depend on each other).",
         *(

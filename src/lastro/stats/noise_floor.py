@@ -11,8 +11,9 @@ difference must be larger, up to twice as large, to be found most of the time.
 
 *False positives*: how often the interval excludes 1 although nothing differs. `observed` counts the experiments of n
 consecutive pairs that the A/A campaign really holds; they are few, and their interval says so. `resampled` counts
-pseudo-experiments: many, but made of the same pairs, so that their interval is that of the resampling alone. With
-coins, they are blind to pairs that depend on each other; `observed` is not."""
+pseudo-experiments: many, but made of the same pairs, so that their interval is that of the resampling alone. The coin
+does here what the random order inside a block does in a study: noise that lasts over many blocks raises the floor, and
+not the rate. What can raise the rate is a spread far from normal in few blocks."""
 
 from __future__ import annotations
 

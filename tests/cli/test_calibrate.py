@@ -1,0 +1,154 @@
+"""`lastro calibrate`, end to end on the scenario without a host: runs, resumes, is kept with the campaign it is for."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lastro.report.calibration import KEY, noise_floors
+from lastro.results.store import Store
+
+from .conftest import Bench, finish, interrupt, is_error, lastro, n_done, rows, start, until
+
+BASELINE = {"level": "a"}
+
+
+def calibrations(directory: Path) -> dict[str, Any]:
+    with Store.open(directory, readonly=True) as store:
+        return store.calibrations()
+
+
+def test_it_runs_the_baseline_twice_a_block_and_keeps_the_floors_with_the_campaign(bench: Bench) -> None:
+    assert bench.run(baseline=BASELINE, replicates=6).code == 0
+    done = lastro("calibrate", bench.directory)
+    aa = bench.directory / "noise-floor"
+    assert done.code == 0, done
+    assert "A/A campaign: 1 of 1 baseline treatments, 12 blocks, 12 trials, about 12 ms" in done.err
+    assert [row[3] for row in rows(aa)] == ["valid"] * 12 and {row[2] for row in rows(aa)} == {0}
+    kept = calibrations(bench.directory)[KEY]
+    assert set(kept["metrics"]) == {"speed", "delay"} and (kept["blocks"], kept["pairs"]) == (6, 6)
+    floors = noise_floors(calibrations(bench.directory))
+    assert all(0.01 < floor.share < 0.3 and floor.blocks == 6 for floor in floors.values())
+    assert calibrations(aa)[KEY]["metrics"] == kept["metrics"], "and in the A/A campaign itself"
+    assert f"kept with {bench.directory}" in done.out and "noise floor" in done.out
+    assert lastro("report", bench.directory).code == 0, "the report is not confused by it"
+
+
+def test_judging_again_runs_nothing_and_says_the_same(bench: Bench) -> None:
+    bench.run(baseline=BASELINE, replicates=4)
+    first = lastro("calibrate", bench.directory, "--json").json
+    again = lastro("calibrate", bench.directory, "--json")
+    assert again.err == "" and {**again.json, "at_utc": ""} == {**first, "at_utc": ""}
+    assert len(rows(bench.directory / "noise-floor")) == 8
+
+
+def test_a_calibrated_campaign_goes_on_with_its_own_calibrations_untouched(bench: Bench) -> None:
+    """Its scenario has a calibration of its own, and the floors are no calibration of the scenario's."""
+    process = bench.begin(baseline=BASELINE, replicates=20, calibration="good", trial_s=0.02)
+    bench.wait_until_done(3)
+    interrupt(process)
+    assert finish(process).code == 130
+    assert lastro("calibrate", bench.directory).code == 0
+    before = calibrations(bench.directory)
+    assert {KEY, "ceiling/a"} <= set(before)
+    assert lastro("resume", bench.directory, "--no-report").code == 0
+    after = calibrations(bench.directory)
+    assert after[KEY] == before[KEY] and after["ceiling/a"] == before["ceiling/a"]
+    with Store.open(bench.directory, readonly=True) as store:
+        assert all(set(attempt.notes["calibrations"]) <= {"ceiling/a", "ceiling/b"} for attempt in store.attempts())
+
+
+def test_interrupted_it_resumes_like_any_campaign_and_is_then_kept(bench: Bench) -> None:
+    bench.run(baseline=BASELINE, replicates=10)
+    text = bench.home / "study.toml"
+    text.write_text(text.read_text().replace("[design]", "trial_s = 0.05\n[design]"))
+    slow = bench.home / "slow"
+    assert lastro("run", text, "-o", slow, "--no-report").code == 0
+    process = start("calibrate", slow)
+    aa = slow / "noise-floor"
+    until(lambda: n_done(aa) >= 2, "two trials")
+    interrupt(process, signal.SIGTERM)
+    ended = finish(process)
+    assert ended.code == 143 and "lastro resume" in ended.err
+    is_error(lastro("calibrate", slow), 2, "is unfinished", f"lastro resume {aa}")
+    assert KEY not in calibrations(slow)
+    assert lastro("resume", aa, "--no-report").code == 0
+    done = lastro("calibrate", slow)
+    assert done.code == 0 and KEY in calibrations(slow)
+
+
+def test_a_study_file_has_a_campaign_of_its_own(bench: Bench) -> None:
+    study = bench.write({"level": ["a", "b"], "step": [0, 5, 9]}, baseline={"level": "b"}, replicates=3)
+    aa = bench.home / "aa"
+    done = lastro("calibrate", study, "-o", aa)
+    assert done.code == 0 and "3 of 3 baseline treatments, 6 blocks, 18 trials" in done.err
+    assert f"kept in {aa}" in done.out and set(noise_floors(calibrations(aa))) == {"speed", "delay"}
+    named = lastro("calibrate", study, cwd=bench.home)
+    assert named.code == 0 and list((bench.home / "campaigns").glob("synthetic-noise-floor-*"))
+
+
+def test_the_floors_of_a_study_file_can_be_kept_with_a_campaign_of_it(bench: Bench) -> None:
+    aa = bench.home / "aa"
+    assert lastro("calibrate", bench.write(baseline=BASELINE, replicates=3), "-o", aa).code == 0
+    bench.run(baseline=BASELINE, replicates=3)
+    assert lastro("calibrate", bench.directory, "-o", aa).err == ""
+    assert noise_floors(calibrations(bench.directory)).keys() == {"speed", "delay"}
+
+
+def test_an_hour_is_enough_unless_everything_is_wanted(bench: Bench) -> None:
+    """Six baseline treatments of 60 s in 20 blocks take two hours: half of them run, and it is said."""
+    study = bench.write({"level": ["a", "b"], "step": list(range(6))}, baseline=BASELINE, replicates=10, trial_s=60)
+    process = start("calibrate", study, "-o", bench.directory)
+    until(lambda: (bench.directory / "campaign.db").exists(), "the campaign")
+    interrupt(process)
+    ended = finish(process)
+    assert ended.code == 130 and "2 of 6 baseline treatments, 20 blocks, 40 trials, about 40 min" in ended.err
+    assert "(--all runs every one)" in ended.err and len(rows(bench.directory)) == 40
+
+
+def test_another_host_is_refused_unless_it_is_wanted(bench: Bench) -> None:
+    bench.run(baseline=BASELINE, replicates=3)
+    with sqlite3.connect(bench.directory / "campaign.db") as db:
+        (text,) = db.execute("SELECT value FROM meta WHERE key = 'provenance'").fetchone()
+        facts = json.loads(text)
+        facts["host"]["kernel"] = "2.6.32"
+        db.execute("UPDATE meta SET value = ? WHERE key = 'provenance'", (json.dumps(facts),))
+    db.close()
+    is_error_of = lastro("calibrate", bench.directory)
+    assert is_error_of.code == 2 and "kernel was 2.6.32" in is_error_of.err
+    assert lastro("calibrate", bench.directory, "--changed-host").code == 0
+    assert "kernel was" in calibrations(bench.directory)[KEY]["changed_host"][0]
+
+
+def test_trials_that_stay_invalid_leave_a_floor_that_says_so(bench: Bench) -> None:
+    study = bench.write({"fault": ["always-invalid", "none"]}, baseline={"fault": "always-invalid"}, replicates=3)
+    done = lastro("calibrate", study, "-o", bench.directory)
+    assert done.code == 0 and "no floor: 0 whole pairs" in done.out
+    assert noise_floors(calibrations(bench.directory)) == {}
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [({"replicates": 3}, "names no baseline"), ({"replicates": 1, "baseline": BASELINE}, "has one block")],
+)
+def test_a_study_that_cannot_be_calibrated_is_one_error(bench: Bench, options: dict[str, Any], words: str) -> None:
+    is_error(lastro("calibrate", bench.write(**options), "-o", bench.directory), 2, words)
+    assert not bench.directory.exists()
+
+
+def test_bad_arguments_are_one_error(bench: Bench) -> None:
+    study = bench.write(baseline=BASELINE, replicates=3)
+    lastro("run", study, "-o", bench.directory, "--no-report")
+    other = bench.home / "other"
+    lastro("run", bench.write({"level": ["a", "c"]}, baseline=BASELINE), "-o", other, "--no-report")
+    is_error(lastro("calibrate", bench.directory, "-o", other), 2, "no A/A campaign of this study")
+    is_error(lastro("calibrate", bench.directory, "--profile", "quick"), 2, "--profile is for study files")
+    is_error(lastro("calibrate", bench.home / "nothing"), 2, "no such file")
+    is_error(lastro("calibrate", bench.home), 2, "holds no campaign")
+    assert lastro("calibrate", bench.directory).code == 0
+    is_error(lastro("calibrate", bench.directory / "noise-floor"), 2, "is an A/A campaign itself")
