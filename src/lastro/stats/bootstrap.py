@@ -32,7 +32,9 @@ def bca_interval(
     gives one number for each: `lambda rows: np.median(rows, axis=-1)`.
 
     Only for n >= 30: of fewer values, resamples are too like each other and the interval is too narrow. The same seed
-    gives the same interval. Raises: ValueError when there are no values."""
+    gives the same interval. Source: Efron (1987).
+
+    Raises: ValueError when there are no values."""
     import numpy as np
 
     if not len(values):

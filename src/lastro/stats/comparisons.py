@@ -37,7 +37,7 @@ class Comparison:
 
 
 def tukey_hsd(groups: Mapping[str, Sequence[float]], confidence: float) -> tuple[Comparison, ...]:
-    """All pairs of independent groups of one variance (Tukey and Kramer: sizes may differ).
+    """All pairs of independent groups of one variance. Source: Tukey (1953), and Kramer (1956) for unequal sizes.
 
     Groups without values are left out; without two groups there is nothing to compare, and the tuple is empty."""
     made = {name: values for name, values in groups.items() if len(values)}
@@ -66,7 +66,9 @@ def tukey_from_model(
 
 def games_howell(groups: Mapping[str, Sequence[float]], confidence: float) -> tuple[Comparison, ...]:
     """All pairs of independent groups of which the variances may differ, each pair with its own error and degrees of
-    freedom. A group with one value has no variance: its pairs have no interval. Empty groups are left out."""
+    freedom. A group with one value has no variance: its pairs have no interval. Empty groups are left out.
+
+    Source: Games and Howell (1976)."""
     made = {name: values for name, values in groups.items() if len(values)}
     means = {name: sample_mean(values) for name, values in made.items()}
     parts = {name: sample_covariance(v, v) / len(v) for name, v in made.items() if len(v) > 1}

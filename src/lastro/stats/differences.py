@@ -1,6 +1,6 @@
 """The difference between a treatment's mean and its baseline's, with Student's or Welch's interval and test.
 
-Sources: Jain, The Art of Computer Systems Performance Analysis (1991), section 13.4; Welch, The generalization of
+Sources: Jain, The Art of Computer Systems Performance Analysis (1991); Welch, The generalization of
 'Student's' problem when several different population variances are involved, Biometrika 34 (1947) 28-35."""
 
 from __future__ import annotations
@@ -38,6 +38,8 @@ class Difference:
 def paired_difference(values: Sequence[float], baseline: Sequence[float], confidence: float) -> Difference:
     """Mean of the differences within blocks: values[i] and baseline[i] come from one block. n - 1 degrees of freedom.
 
+    Source: Jain (1991), section 13.4.1.
+
     Raises: ValueError when the samples are empty or differ in length."""
     n = (len(values), len(baseline))
     differences = [a - b for a, b in zip(values, baseline, strict=True)]
@@ -49,7 +51,9 @@ def paired_difference(values: Sequence[float], baseline: Sequence[float], confid
 
 
 def unpaired_difference(values: Sequence[float], baseline: Sequence[float], confidence: float) -> Difference:
-    """Difference of the means of two independent samples whose variances may differ (Welch).
+    """Difference of the means of two independent samples whose variances may differ.
+
+    Source: Welch (1947); degrees of freedom by Satterthwaite (1946).
 
     Raises: ValueError when a sample is empty."""
     n = (len(values), len(baseline))

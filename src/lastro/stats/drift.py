@@ -66,6 +66,8 @@ def drift(
     host, and to count each as evidence of its own would find drift wherever blocks differ at all. A treatment with
     one value says nothing of time and is left out; so is, with `relative`, one whose mean is zero.
 
+    Sources: Mann (1945) and Kendall (1975) for tau and p, Sen (1968) for the slope and its interval.
+
     Raises: ValueError when the sequences differ in length."""
     names = [range(len(values)) if blocks is None else blocks, hours, treatments]
     if any(len(name) != len(values) for name in names):

@@ -30,7 +30,9 @@ class Estimate:
 def median_interval(values: Sequence[float], confidence: float) -> Estimate:
     """The median between the k-th least and the k-th greatest value, k the largest with the wished confidence.
 
-    No such interval exists for n <= 5 at 95 %. Raises: ValueError when there are no values."""
+    No such interval exists for n <= 5 at 95 %. Source: David and Nagaraja (2003), section 7.1.
+
+    Raises: ValueError when there are no values."""
     from scipy.special import bdtr
 
     n = len(values)
@@ -47,7 +49,9 @@ def quantile_interval(values: Sequence[float], q: float, confidence: float) -> E
     """The q-quantile between two order statistics: those fewest ranks apart that have the wished confidence.
 
     Not estimable, and neither value nor interval given, below `quantiles.least_n_for`: 299 values for p99, 2,995 for
-    p99.9 at 95 %. Raises: ValueError unless 0 < q < 1 and 0 < confidence < 1."""
+    p99.9 at 95 %. Source: David and Nagaraja (2003), section 7.1.
+
+    Raises: ValueError unless 0 < q < 1 and 0 < confidence < 1."""
     n, needed = len(values), least_n_for(max(q, 1 - q), confidence)
     if n < needed:
         return Estimate(None, None, n, Note(NOT_ESTIMABLE, n=n, needed=needed))

@@ -35,8 +35,9 @@ def variance_components(nested: Nested) -> Components:
     """Components of values nested in lists: [[a, b], [c, d, e]] are two deployments with two and three trials.
 
     A flat list has one level. Units of one level may differ in size; those of one value add nothing to the variance
-    within. Raises: ValueError when the depth differs between units, a unit is empty, or some level is never repeated.
-    """
+    within. Source: Kalibera and Jones (2013), whose T² these are.
+
+    Raises: ValueError when the depth differs between units, a unit is empty, or some level is never repeated."""
     by_level = _levels(nested)
     observed, sizes = [], []
     for level, units in enumerate(by_level, 1):
@@ -58,6 +59,7 @@ def optimum_repetitions(variances: Sequence[float], costs: Sequence[float], most
     repetitions inside it (setting a deployment up), all in one unit. Level i is worth sqrt(c[i+1] v[i] / (c[i] v[i+1]))
     repetitions. One that adds no variance is not repeated, and the level below it is held against the next that does,
     at the cost of both; where no higher level varies, there is no end to what repeating is worth: `most`.
+    Source: Kalibera and Jones (2013).
 
     Raises: ValueError unless there are as many costs, all above zero, as variances."""
     if len(costs) != len(variances) or min(costs) <= 0:

@@ -65,7 +65,8 @@ def relative_half_width(value: float | None, interval: Interval | None) -> float
 def decide(rule: Rule, blocks: int, half_widths: Mapping[str, float]) -> Decision:
     """Whether to stop after so many whole blocks, given the relative half width of each chosen contrast.
 
-    Without contrasts nothing can become narrow, and only the cap stops."""
+    Without contrasts nothing can become narrow, and only the cap stops. Source: Chow and Robbins (1965), for every
+    contrast at once."""
     widest = max(half_widths, key=half_widths.__getitem__, default=None)
     half_width = None if widest is None else half_widths[widest]
     if blocks >= rule.least_blocks and half_width is not None and half_width <= rule.target:

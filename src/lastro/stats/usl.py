@@ -70,7 +70,7 @@ class Usl:
 def fit_usl(load: Sequence[float], throughput: Sequence[float], confidence: float) -> Usl | None:
     """The law fitted to throughput[i] at load[i]; None unless there are three different loads, all above zero, and
     some throughput. Intervals by Student's t with n - 3 degrees of freedom from the curvature at the fit, cut where
-    parameters cannot lie.
+    parameters cannot lie. Source: Gunther (2007), chapter 5; Seber and Wild, Nonlinear Regression (1989).
 
     Raises: ValueError when the samples differ in length."""
     if len(load) != len(throughput):
