@@ -13,15 +13,16 @@ from lastro.report.analysis.factorial import variance_of
 from lastro.report.analysis.headline import headline
 from lastro.report.analysis.measured import measured
 from lastro.report.analysis.model import Analysis, MetricAnalysis
+from lastro.report.analysis.pairs import level_pairs
+from lastro.report.analysis.trends import count_scalings, drift_of
 from lastro.report.model import Report
+from lastro.stats.residual_checks import check_residuals
 
 __all__ = ["analyse", "analyse_metric"]
 
 
 def analyse(report: Report, floors: Mapping[str, float] | None = None) -> Analysis:
-    """Everything, metric by metric. `floors` are the smallest ratios, above 1, that a calibration found resolvable
-
-    here, {metric: ratio}."""
+    """Everything, metric by metric. `floors` are noise floors as shares, {metric: 0.03}: what a calibration found."""
     floors = floors or {}
     metrics = tuple(
         analyse_metric(report, index, floors.get(metric.name)) for index, metric in enumerate(report.metrics)
@@ -33,6 +34,7 @@ def analyse_metric(report: Report, index: int, floor: float | None = None) -> Me
     """The analysis of the report's metric number `index`."""
     data = measured(report, index)
     anova, why_none, notes = variance_of(data)
+    alpha = 1 - data.confidence
     effects = main_effects(data, floor)
     comparisons, correction = against_baseline(report, index, data, floor)
     return MetricAnalysis(
@@ -44,6 +46,10 @@ def analyse_metric(report: Report, index: int, floor: float | None = None) -> Me
         interactions=interactions(data, anova, floor),
         comparisons=comparisons,
         correction=correction,
+        pairs=level_pairs(data),
+        checks=check_residuals(anova, [index for index, _, _ in data.trials()], alpha=alpha) if anova else None,
+        drift=drift_of(report, index),
+        scaling=count_scalings(report, report.metrics[index], data),
         headline=headline(anova, effects, comparisons),
         notes=notes,
         floor=floor,

@@ -97,7 +97,7 @@ def is_under(ratio: float | None, floor: float | None) -> bool | None:
     """Whether a ratio is nearer to 1 than this design can resolve here; None without a calibration."""
     if floor is None or ratio is None:
         return None
-    return ratio > 0 and max(ratio, 1 / ratio) < floor
+    return abs(ratio - 1) < floor
 
 
 def _roles(data: Measured, pair: Sequence[str]) -> tuple[str, str]:

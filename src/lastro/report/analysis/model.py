@@ -5,6 +5,7 @@ What could not be worked out is None or empty, and a `Note` beside it says why."
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -12,11 +13,15 @@ from lastro.results.samples import Metric
 
 if TYPE_CHECKING:
     from lastro.stats.anova import Anova
+    from lastro.stats.comparisons import Comparison
     from lastro.stats.contrasts import Contrast
     from lastro.stats.differences import Difference
+    from lastro.stats.drift import Drift
     from lastro.stats.intervals import Interval
     from lastro.stats.notes import Note
     from lastro.stats.ratios import Ratio
+    from lastro.stats.residual_checks import Checks
+    from lastro.stats.usl import Usl
     from lastro.study.design import Treatment
 
 Decision = Literal["different", "same", "unknown"]
@@ -101,6 +106,31 @@ class BaselineComparison:
 
 
 @dataclass(frozen=True, slots=True)
+class LevelPairs:
+    """Every pair of levels of one factor, the other factors removed: values are a level's mean in each block.
+
+    Tukey's honest significant difference with the blocks in the model, or Games and Howell's where variances differ."""
+
+    factor: str
+    method: Literal["tukey-hsd", "games-howell"]
+    n_blocks: int
+    means: Mapping[str, float]
+    comparisons: tuple[Comparison, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CountScaling:
+    """The Universal Scalability Law through the trials of one combination of the other factors' levels; `points` are
+
+    (count, value) of every trial."""
+
+    factor: str
+    levels: Mapping[str, str]
+    points: tuple[tuple[float, float], ...]
+    fit: Usl
+
+
+@dataclass(frozen=True, slots=True)
 class Headline:
     """What a sentence on the metric says: the factor that explains most, the widest effect, and comparisons by decision
 
@@ -116,7 +146,9 @@ class Headline:
 
 @dataclass(frozen=True, slots=True)
 class MetricAnalysis:
-    """Everything of one metric. `floor` is the smallest ratio (above 1) that a calibration found resolvable."""
+    """Everything of one metric. `floor` is a share (0.03: 3 %): by a calibration, smaller differences cannot be told from
+
+    none."""
 
     metric: Metric
     n: int
@@ -126,6 +158,10 @@ class MetricAnalysis:
     interactions: tuple[Interaction, ...]
     comparisons: tuple[BaselineComparison, ...]
     correction: Correction
+    pairs: tuple[LevelPairs, ...]
+    checks: Checks | None
+    drift: Drift | None
+    scaling: tuple[CountScaling, ...]
     headline: Headline
     notes: tuple[Note, ...]
     floor: float | None = None

@@ -1,10 +1,10 @@
-"""Every figure of a report, in the order in which the page shows them. Only the one that is asked for is drawn.
+"""Every figure of a report, in the order in which the page shows them. Only what is asked for is drawn.
 
-`pictures` is the whole set; each is a `Picture` that saves as SVG, PNG or PDF."""
+`plans` says what can be drawn, `pictures` draws all of it; each `Picture` saves as SVG, PNG or PDF."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Literal
@@ -18,10 +18,12 @@ from lastro.results.samples import Metric
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Picture", "Plan", "figure_name", "metric_png", "metric_svg", "pictures", "timeline_svg"]
+    from lastro.report.claims import Judgement
+
+__all__ = ["Kind", "Picture", "Plan", "figure_name", "metric_png", "metric_svg", "pictures", "plans", "timeline_svg"]
 
 Kind = Literal[
-    "effects", "variation", "interaction", "distribution", "course", "checks", "resources", "scaling", "floor", "claims"
+    "variation", "effects", "interaction", "distribution", "scaling", "checks", "claims", "floor", "course", "resources"
 ]
 
 
@@ -42,67 +44,98 @@ class Plan:
         return None if figure is None else Picture(self.name, self.title, figure)
 
 
-def pictures(report: Report, analysis: Analysis, say: Language = ENGLISH) -> Iterator[Picture]:
+def pictures(
+    report: Report, analysis: Analysis, say: Language = ENGLISH, judgements: Sequence[Judgement] = ()
+) -> Iterator[Picture]:
     """Every figure that the campaign has something for, drawn one after the other."""
-    for plan in plans(report, analysis, say):
+    for plan in plans(report, analysis, say, judgements):
         if (picture := plan.picture()) is not None:
             yield picture
 
 
-def plans(report: Report, analysis: Analysis, say: Language = ENGLISH) -> Iterator[Plan]:
+def plans(
+    report: Report, analysis: Analysis, say: Language = ENGLISH, judgements: Sequence[Judgement] = ()
+) -> Iterator[Plan]:
     """What can be drawn of a campaign; a plan may still turn out to have nothing to show."""
     yield _variation(analysis, say)
     for index, metric in enumerate(analysis.metrics):
         yield from _metric_plans(report, index, metric, say)
-    yield _course(report, analysis, say)
+    yield from _campaign_plans(report, analysis, say, judgements)
 
 
 def _variation(analysis: Analysis, say: Language) -> Plan:
     from lastro.report.figures.variation import draw_variation
 
     title = say("Variation explained by each effect")
-    return Plan("variation", None, "variation", title, lambda: draw_variation(analysis, say))
+    return Plan("variation", None, "variation", title, partial(draw_variation, analysis, say))
 
 
 def _metric_plans(report: Report, index: int, analysis: MetricAnalysis, say: Language) -> Iterator[Plan]:
-    from lastro.report.figures.distribution import draw_distribution
+    from lastro.report.figures.checks import draw_checks
     from lastro.report.figures.effects import draw_effects
     from lastro.report.figures.interactions import draw_interaction
+    from lastro.report.figures.scaling import draw_scaling
+    from lastro.report.scaling import scalings
 
     name, confidence = analysis.metric.name, report.study.design.confidence
-    yield Plan(
-        "effects", index, file_stem("effects", name), say("Effects on {metric}", metric=name),
-        lambda: draw_effects(analysis, say, confidence),
-    )  # fmt: skip
+    title = say("Effects on {metric}", metric=name)
+    draw = partial(draw_effects, analysis, say, confidence)
+    yield Plan("effects", index, file_stem("effects", name), title, draw)
     for interaction in analysis.interactions:
         given, shown = interaction.given, interaction.shown
-        yield Plan(
-            "interaction",
-            index,
-            file_stem("interaction", name, given, shown),
-            say("{shown} under each {given}, on {metric}", shown=shown, given=given, metric=name),
-            partial(draw_interaction, analysis, interaction, say, confidence),
-        )
-    yield Plan(
-        "distribution", index, figure_name(analysis.metric), say("Every trial of {metric}", metric=name),
-        lambda: draw_distribution(report, index, say, analysis),
-    )  # fmt: skip
+        title = say("{shown} under each {given}, on {metric}", shown=shown, given=given, metric=name)
+        draw = partial(draw_interaction, analysis, interaction, say, confidence)
+        yield Plan("interaction", index, file_stem("interaction", name, given, shown), title, draw)
+    yield _distribution(report, index, say, analysis)
+    for scaling in scalings(report):
+        title = say("{metric} by {factor}", metric=name, factor=scaling.factor)
+        draw = partial(draw_scaling, report, index, scaling, analysis, say)
+        yield Plan("scaling", index, file_stem("scaling", name, scaling.factor), title, draw)
+    title = say("Residuals of {metric}", metric=name)
+    yield Plan("checks", index, file_stem("checks", name), title, partial(draw_checks, analysis, say))
+
+
+def _campaign_plans(
+    report: Report, analysis: Analysis, say: Language, judgements: Sequence[Judgement]
+) -> Iterator[Plan]:
+    from lastro.report.figures.claims import draw_claims
+    from lastro.report.figures.floor import draw_floor
+    from lastro.report.figures.resources import draw_resources
+
+    yield Plan("claims", None, "claims", say("Published and measured"), partial(draw_claims, judgements, say))
+    yield Plan("floor", None, "floor", say("Noise floor of this host"), partial(draw_floor, report, say))
+    yield _course(report, analysis, say)
+    title = say("Resources that each role used in a trial")
+    yield Plan("resources", None, "resources", title, partial(draw_resources, report, say))
+
+
+def _distribution(report: Report, index: int, say: Language, analysis: MetricAnalysis | None = None) -> Plan:
+    from lastro.report.figures.distribution import draw_distribution
+
+    metric = report.metrics[index]
+    title = say("Every trial of {metric}", metric=metric.name)
+    draw = partial(draw_distribution, report, index, say, analysis)
+    return Plan("distribution", index, figure_name(metric), title, draw)
 
 
 def _course(report: Report, analysis: Analysis | None, say: Language) -> Plan:
     from lastro.report.figures.course import draw_course
 
     title = say("Time course of the campaign")
-    return Plan("course", None, "course", title, lambda: draw_course(report, say, analysis))
+    return Plan("course", None, "course", title, partial(draw_course, report, say, analysis))
 
 
 def metric_svg(report: Report, index: int, say: Language = ENGLISH, analysis: MetricAnalysis | None = None) -> str:
-    """The distribution of one metric as an SVG document; the same data give the same bytes."""
-    return _distribution(report, index, say, analysis).svg()
+    """Every trial of one metric as an SVG document; the same data give the same bytes."""
+    picture = _distribution(report, index, say, analysis).picture()
+    assert picture is not None
+    return picture.svg()
 
 
 def metric_png(report: Report, index: int, dpi: int = 160) -> bytes:
-    return _distribution(report, index, ENGLISH, None).png(dpi)
+    picture = _distribution(report, index, ENGLISH).picture()
+    assert picture is not None
+    return picture.png(dpi)
 
 
 def timeline_svg(report: Report, say: Language = ENGLISH, analysis: Analysis | None = None) -> str | None:
@@ -114,12 +147,3 @@ def timeline_svg(report: Report, say: Language = ENGLISH, analysis: Analysis | N
 def figure_name(metric: Metric) -> str:
     """A file name without anything that a file system or a shell would mind."""
     return file_stem(metric.name)
-
-
-def _distribution(report: Report, index: int, say: Language, analysis: MetricAnalysis | None) -> Picture:
-    from lastro.report.figures.distribution import draw_distribution
-
-    metric = report.metrics[index]
-    with style():
-        figure = draw_distribution(report, index, say, analysis)
-    return Picture(figure_name(metric), say("Every trial of {metric}", metric=metric.name), figure)

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from lastro.report.analysis.model import Analysis
+from lastro.report.analysis.trends import parse_utc
 from lastro.report.figures.style import GREY, GRID, PALETTE, SMALL_PT, headed, new_figure, numbers_in, points, safe
 from lastro.report.language import N_, Language
 from lastro.report.model import Report
@@ -180,11 +181,3 @@ def _mark_events(axes: Axes, report: Report, clock: _Clock, *, named: bool) -> N
                 safe(kind, 24), (x, 1), xycoords=("data", "axes fraction"), fontsize=SMALL_PT - 0.5, color=GREY,
                 rotation=90, ha="right", va="top",
             )  # fmt: skip
-
-
-def parse_utc(utc: str) -> datetime | None:
-    try:
-        at = datetime.fromisoformat(utc)
-    except ValueError:
-        return None
-    return at.replace(tzinfo=None)

@@ -69,7 +69,9 @@ def draw_rows(
     axes.tick_params(axis="y", length=0)
     axes.axvline(1, color="black", linewidth=0.9)
     if analysis.floor is not None:
-        axes.axvspan(1 / analysis.floor, analysis.floor, color=FAINT, alpha=0.35, lw=0, label=say("noise floor"))
+        axes.axvspan(
+            max(0.01, 1 - analysis.floor), 1 + analysis.floor, color=FAINT, alpha=0.35, lw=0, label=say("noise floor")
+        )
         axes.legend(loc="lower right", frameon=False)
     axes.grid(axis="x", color=GRID, linewidth=0.6)
     axes.set_xlabel(_axis_label(analysis.metric, say))
@@ -117,7 +119,7 @@ def _log_axis(axes: Axes, effects: Sequence[LevelEffect], floor: float | None) -
     """A logarithmic axis with 1 inside, wide enough for every interval, at most from a hundredth to a hundredfold."""
     from matplotlib.ticker import FuncFormatter, NullLocator
 
-    ends = [1.0, 1.02, 1 / 1.02] + ([floor, 1 / floor] if floor else [])
+    ends = [1.0, 1.02, 1 / 1.02] + ([1 + floor, 1 - floor] if floor else [])
     for effect in effects:
         if (value := effect.ratio.value) is not None and value > 0:
             ends.append(value)

@@ -16,8 +16,12 @@ if TYPE_CHECKING:
 _ROW_IN = 0.32
 
 
-def draw_interaction(analysis: MetricAnalysis, interaction: Interaction, say: Language, confidence: float) -> Figure:
+def draw_interaction(
+    analysis: MetricAnalysis, interaction: Interaction, say: Language, confidence: float
+) -> Figure | None:
     """A group of dots with intervals for each level of `given`: as the published figures of isolation and anomaly."""
+    if not interaction.effects:
+        return None
     groups = [
         (say("{factor} = {level}", factor=interaction.given, level=level), list(found))
         for level, found in itertools.groupby(interaction.effects, key=lambda effect: effect.given[0][1])

@@ -1,0 +1,65 @@
+"""Whether what the analysis of variance leaves looks as its tests assume: a normal quantile plot, and residuals against
+
+fitted values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lastro.report.analysis.model import MetricAnalysis
+from lastro.report.figures.style import GREY, GRID, PALETTE, headed, new_figure, numbers_in, points
+from lastro.report.language import Language
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from lastro.stats.residual_checks import Checks
+
+
+def draw_checks(analysis: MetricAnalysis, say: Language) -> Figure | None:
+    """Two small panels side by side; None without residuals to look at."""
+    checks, anova = analysis.checks, analysis.anova
+    if checks is None or anova is None or len(checks.points) < 3:
+        return None
+    figure = new_figure(3.1)
+    normal, against = figure.subplots(1, 2)
+    x, y = zip(*checks.points, strict=True)
+    reach = [min(x), max(x)]
+    normal.plot(reach, reach, color="black", linewidth=0.9)
+    points(normal, x, y, PALETTE[0], 2.2, alpha=0.6)
+    normal.set_xlabel(say("normal quantile"))
+    normal.set_title(say("residual (standard deviations)"), loc="left", fontsize=8)
+    against.axhline(0, color="black", linewidth=0.9)
+    points(against, anova.fitted, anova.residuals, PALETTE[0], 2.2, alpha=0.6)
+    against.set_xlabel(say("fitted value (logarithm)") if anova.log else say("fitted value"))
+    against.set_title(say("residual"), loc="left", fontsize=8)
+    for axes in (normal, against):
+        _plain(axes, say)
+    n = say("n = {n}", n=say.integer(anova.n))
+    headed(figure, f"{analysis.metric.name} ({n})", *_verdicts(checks, say))
+    return figure
+
+
+def _verdicts(checks: Checks, say: Language) -> tuple[str, str]:
+    normal, equal = "", ""
+    if checks.shapiro_w is not None and checks.shapiro_p is not None:
+        words = say("residuals look normal") if checks.looks_normal else say("residuals are not normal")
+        normal = f"{words}: Shapiro-Wilk W = {say.number(f'{checks.shapiro_w:.3f}')}, {_p(checks.shapiro_p, say)}"
+    if checks.brown_forsythe_p is not None:
+        words = say("spreads look equal") if checks.spreads_look_equal else say("spreads differ between treatments")
+        equal = f"{words}: Brown-Forsythe {_p(checks.brown_forsythe_p, say)}"
+    return normal, equal
+
+
+def _p(p: float, say: Language) -> str:
+    return say.number("p < 0.001" if p < 0.001 else f"p = {p:.3f}")
+
+
+def _plain(axes: Axes, say: Language) -> None:
+    axes.grid(color=GRID, linewidth=0.6)
+    axes.spines["left"].set_visible(True)
+    axes.spines["left"].set_color(GREY)
+    axes.locator_params(nbins=5)
+    axes.tick_params(labelsize=7)
+    numbers_in(axes, say, x=True, y=True)

@@ -1,0 +1,106 @@
+"""What a source published, and what was measured here: claim by claim, those of one kind of measure on one axis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from lastro.report.claim_words import VERDICT_WORDS, effect_text
+from lastro.report.claims import Judgement
+from lastro.report.figures.style import FAINT, GREY, GRID, PALETTE, SMALL_PT, headed, new_figure, numbers_in, wrapped
+from lastro.report.language import Language
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from lastro.stats.contrasts import Contrast
+
+_ROW_IN = 0.5
+MARKS = {
+    "reproduced": "✓", "same direction only": "≈", "contradicted": "✕", "not distinguishable here": "?",
+}  # fmt: skip
+
+Group = tuple[str, str]  # measure and unit
+
+
+def draw_claims(judgements: Sequence[Judgement], say: Language) -> Figure | None:
+    """Claims with a measured effect; None when there is none. The others stand in the table of claims."""
+    groups: dict[Group, list[Judgement]] = {}
+    for one in judgements:
+        if one.part is not None and judged_effect(one)[1] is not None:
+            measure, _ = judged_effect(one)
+            groups.setdefault((measure, one.unit if measure == "difference" else ""), []).append(one)
+    if not groups:
+        return None
+    sizes = [len(found) + 0.9 for found in groups.values()]
+    figure = new_figure(_ROW_IN * sum(sizes) + 1.3)
+    stacked = figure.subplots(len(groups), 1, squeeze=False, gridspec_kw={"height_ratios": sizes})[:, 0]
+    for axes, (group, found) in zip(stacked, groups.items(), strict=True):
+        _panel(axes, group, found, say)
+    marks = ", ".join(f"{mark} {say(VERDICT_WORDS[verdict])}" for verdict, mark in MARKS.items())  # type: ignore[index]
+    headed(
+        figure, say("Published and measured"),
+        say("diamond: published, with its tolerance; dot: measured here, with its interval"), marks,
+    )  # fmt: skip
+    return figure
+
+
+def judged_effect(one: Judgement) -> tuple[str, Contrast | None]:
+    """The measure in which a claim is drawn, that of the published figure where there is one, and the effect in it."""
+    part, published = one.part, one.claim.published
+    if part is None:
+        return "", None
+    measure = published.judged[0] if published is not None and published.tolerance is not None else part.measure
+    if measure == part.measure:
+        return measure, part.effect if part.effect.value is not None else None
+    if measure == "difference" and part.beside is not None and part.beside.value is not None:
+        return measure, part.beside
+    return part.measure, part.effect if part.effect.value is not None else None
+
+
+def _panel(axes: Axes, group: Group, found: Sequence[Judgement], say: Language) -> None:
+    measure, unit = group
+    scale = 100.0 if measure == "share" else 1.0
+    for y, one in enumerate(found):
+        _, effect = judged_effect(one)
+        assert effect is not None and effect.value is not None and one.part is not None
+        _published(axes, one, measure, y, scale)
+        if effect.interval is not None:
+            ends = [effect.interval.low * scale, effect.interval.high * scale]
+            axes.plot(ends, [y, y], color=PALETTE[0], linewidth=2, solid_capstyle="butt", zorder=3)
+        axes.plot([effect.value * scale], [y], marker="o", ms=5, color=PALETTE[0], mec="white", mew=0.6, zorder=4)
+        text = f"{MARKS.get(one.verdict, '')} {effect_text(measure, effect, unit, say)}"  # type: ignore[arg-type]
+        n = say("n = {n}", n=say.integer(effect.n))
+        place: Any = ("axes fraction", "data")
+        axes.annotate(
+            f"{wrapped(text, 26)}\n{n}", (1.02, y), xycoords=place, va="center", fontsize=SMALL_PT,
+            annotation_clip=False,
+        )  # fmt: skip
+    axes.axvline(1.0 if measure == "ratio" else 0.0, color="black", linewidth=0.9)
+    axes.set_yticks(range(len(found)), [wrapped(one.claim.id, 20) for one in found])
+    axes.set_ylim(len(found) - 0.4, -0.6)
+    axes.tick_params(axis="y", length=0)
+    axes.grid(axis="x", color=GRID, linewidth=0.6)
+    axes.locator_params(axis="x", nbins=5)
+    axes.set_xlabel(_axis(measure, unit, say))
+    numbers_in(axes, say)
+
+
+def _published(axes: Axes, one: Judgement, measure: str, y: int, scale: float) -> None:
+    published = one.claim.published
+    if published is None or published.judged[0] != measure:
+        return
+    figure = published.judged[1] * scale
+    if published.tolerance is not None:
+        reach = published.tolerance * scale
+        axes.barh(y, 2 * reach, left=figure - reach, height=0.6, color=FAINT, alpha=0.55)
+    axes.plot([figure], [y], marker="D", ms=5, color="white", mec=GREY, mew=1.2, linestyle="none", zorder=3.5)
+
+
+def _axis(measure: str, unit: str, say: Language) -> str:
+    if measure == "ratio":
+        return say("ratio")
+    if measure == "share":
+        return say("share recovered (%)")
+    return say("difference ({unit})", unit=unit) if unit else say("difference")

@@ -1,0 +1,121 @@
+"""What each role of the testbed used: CPU seconds and memory of a trial, by the levels of the leading factor."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from lastro.report.figures.style import GREY, GRID, PALETTE, SMALL_PT, headed, new_figure, numbers_in, safe, wrapped
+from lastro.report.language import N_, Language
+from lastro.report.model import Report
+from lastro.stats.intervals import describe
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_ROW_IN = 0.2
+_MOST_ROLES = 12
+_LEADING = ("platform", "isolation", "function", "attachment")
+# What notes call it, what it is called here, and how many of its units make one of those shown.
+QUANTITIES = (("cpu_s", N_("CPU time (s)"), 1.0), ("memory_bytes", N_("memory (MiB)"), 2.0**20))
+
+Used = dict[str, dict[str, dict[str, list[float]]]]  # role -> level -> quantity -> values of the trials
+
+
+def draw_resources(report: Report, say: Language) -> Figure | None:
+    """Means with intervals, and n; None where no valid trial noted what it used."""
+    factor, levels, confidence = *_leading(report), report.study.design.confidence
+    used = _gather(report, factor)
+    quantities = [each for each in QUANTITIES if any(each[0] in of for role in used.values() for of in role.values())]
+    if not quantities:
+        return None
+    places = list(_places(used, levels))
+    figure = new_figure(_ROW_IN * (places[-1][0] + 1) + 1.3)
+    beside = figure.subplots(1, len(quantities), sharey=True, squeeze=False)[0]
+    for axes, (name, label, unit) in zip(beside, quantities, strict=True):
+        for y, role, level in places:
+            if level is not None:
+                _dot(axes, y, [value / unit for value in used[role].get(level, {}).get(name, ())], confidence, say)
+        axes.set_xlabel(say(label))
+        axes.set_xlim(0, axes.get_xlim()[1] * 1.05)
+        axes.locator_params(axis="x", nbins=5)
+        axes.tick_params(axis="y", length=0)
+        axes.grid(axis="x", color=GRID, linewidth=0.6)
+        numbers_in(axes, say)
+    _label(beside[0], places)
+    percent = say.number(f"{100 * confidence:g}") + " %"
+    by = say("by {factor}", factor=factor) if factor else ""
+    title = say("Resources that each role used in a trial")
+    how = say("mean of the valid trials with its {confidence} interval", confidence=percent)
+    headed(figure, f"{title} {by}".strip(), how)
+    return figure
+
+
+def _leading(report: Report) -> tuple[str, tuple[str, ...]]:
+    """The factor by which resources are told apart, and its levels; ('', ('',)) when none of those varies."""
+    for name in _LEADING:
+        for factor in report.varying:
+            if factor.name == name:
+                return name, tuple(str(level) for level in factor.levels)
+    return "", ("",)
+
+
+def _gather(report: Report, factor: str) -> Used:
+    """Notes are read with suspicion, because a part from elsewhere may have written anything into them."""
+    levels = {row.treatment.index: str(row.treatment.levels.get(factor, "")) for row in report.rows}
+    used: Used = {}
+    for attempt in report.attempts:
+        usage = attempt.notes.get("usage") if attempt.valid else None
+        if isinstance(usage, Mapping):
+            for role, quantities in usage.items():
+                for name, value in _numbers(quantities):
+                    if role in used or len(used) < _MOST_ROLES:
+                        of_level = used.setdefault(str(role), {}).setdefault(levels[attempt.treatment], {})
+                        of_level.setdefault(name, []).append(value)
+    return used
+
+
+def _numbers(quantities: Any) -> Iterator[tuple[str, float]]:
+    for name, _, _ in QUANTITIES:
+        value = quantities.get(name) if isinstance(quantities, Mapping) else None
+        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value >= 0:
+            yield name, float(value)
+
+
+def _places(used: Used, levels: Sequence[str]) -> Iterator[tuple[float, str, str | None]]:
+    """(place on the axis, role, level) from the top; a heading, whose level is None, above each role."""
+    y = 0.0
+    for role in used:
+        if levels != ("",):
+            yield y, role, None
+            y += 1
+        for level in levels:
+            yield y, role, level
+            y += 1
+        y += 0.4
+
+
+def _dot(axes: Axes, y: float, values: Sequence[float], confidence: float, say: Language) -> None:
+    place: Any = ("axes fraction", "data")
+    if not values:
+        axes.annotate("✕", (0.02, y), xycoords=place, va="center", fontsize=SMALL_PT, color=GREY)
+        return
+    found = describe(values, confidence)
+    if found.interval is not None:
+        ends = [max(0.0, found.interval.low), found.interval.high]
+        axes.plot(ends, [y, y], color=PALETTE[0], linewidth=1.8, solid_capstyle="butt")
+    axes.plot([found.mean], [y], marker="o", ms=4.2, color=PALETTE[0], mec="white", mew=0.5, zorder=4)
+    n = say("n = {n}", n=say.integer(found.n))
+    axes.annotate(n, (1.01, y), xycoords=place, va="center", fontsize=SMALL_PT - 0.5, color=GREY, annotation_clip=False)
+
+
+def _label(axes: Axes, places: Sequence[tuple[float, str, str | None]]) -> None:
+    headings = any(level is None for _, _, level in places)
+    texts = [role if level is None or not headings else wrapped(level, 18, 18) for _, role, level in places]
+    axes.set_yticks([y for y, _, _ in places], [safe(text, 24) for text in texts])
+    for tick, (_, _, level) in zip(axes.get_yticklabels(), places, strict=True):
+        if headings and level is None:
+            tick.set_fontweight("bold")
+    axes.set_ylim(places[-1][0] + 0.6, -0.8)

@@ -1,0 +1,118 @@
+"""How a metric goes with a number: every trial, the least-squares line with its band and, for what is a throughput, the
+
+Universal Scalability Law, nowhere beyond the levels measured."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from lastro.report.analysis.model import CountScaling, MetricAnalysis
+from lastro.report.figures.style import (
+    GRID,
+    PALETTE,
+    axis_title,
+    headed,
+    metric_title,
+    new_figure,
+    numbers_in,
+    points,
+    safe,
+)
+from lastro.report.language import Language
+from lastro.report.model import Report, Row
+from lastro.report.scaling import Scaling
+from lastro.stats.intervals import sample_mean, t_quantile
+from lastro.stats.scaling import fit_line
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_PANEL_IN = 1.9
+_STEPS = 60
+MOST_PANELS = 12
+
+
+def draw_scaling(
+    report: Report, index: int, scaling: Scaling, analysis: MetricAnalysis, say: Language
+) -> Figure | None:
+    """A panel for each combination of the other factors; None where the metric has no values to draw."""
+    panels = _panels(report, index, scaling)
+    if not panels:
+        return None
+    shown = dict(list(panels.items())[:MOST_PANELS])
+    figure = new_figure(_PANEL_IN * len(shown) + 1.4)
+    stacked = figure.subplots(len(shown), 1, sharex=True, squeeze=False)[:, 0]
+    confidence = report.study.design.confidence
+    for axes, (levels, found) in zip(stacked, shown.items(), strict=True):
+        x, y = [at for at, _ in found], [value for _, value in found]
+        points(axes, x, y, PALETTE[0], 2.6, alpha=0.6, zorder=3)
+        _line(axes, x, y, confidence, say)
+        if law := _law(analysis, scaling, levels):
+            _curve(axes, law, say)
+        axes.set_title(safe(" · ".join((*levels, say("n = {n}", n=say.integer(len(found)))))), loc="left")
+        axes.grid(color=GRID, linewidth=0.6)
+        axes.tick_params(axis="y", length=0)
+        axes.locator_params(nbins=5)
+        numbers_in(axes, say, x=True, y=True)
+    stacked[-1].set_xlabel(safe(scaling.factor))
+    stacked[len(shown) // 2].set_ylabel(axis_title(analysis.metric))
+    stacked[0].legend(frameon=False, loc="best", fontsize=7)
+    percent = say.number(f"{100 * confidence:g}") + " %"
+    how = say("every trial, the line through them and the {confidence} band of its mean", confidence=percent)
+    some = say("{n} of {all} combinations", n=len(shown), all=len(panels)) if len(shown) < len(panels) else ""
+    headed(figure, metric_title(analysis.metric, say), how, some)
+    return figure
+
+
+def _panels(report: Report, index: int, scaling: Scaling) -> dict[tuple[str, ...], list[tuple[float, float]]]:
+    """{levels of the other factors: (number, value) of every trial}, those alone in which the number varied."""
+    rows: dict[tuple[str, ...], list[Row]] = {}
+    for row in report.rows:
+        rows.setdefault(tuple(str(row.treatment.levels[name]) for name in scaling.others), []).append(row)
+    found = {
+        levels: [(float(row.treatment.levels[scaling.factor]), p.value) for row in own for p in row.cells[index].points]
+        for levels, own in rows.items()
+    }
+    return {levels: pairs for levels, pairs in found.items() if len({x for x, _ in pairs}) > 1}
+
+
+def _line(axes: Axes, x: Sequence[float], y: Sequence[float], confidence: float, say: Language) -> None:
+    """The line, and the band in which its mean lies: y ± t s sqrt(1/n + (x - mean)² / Sxx) (Jain, section 14.5)."""
+    line = fit_line(x, y, confidence)
+    n, centre = len(x), sample_mean(x)
+    if line is None or n < 3:
+        return
+    at = _steps(min(x), max(x))
+    fitted = [line.intercept + line.slope * each for each in at]
+    axes.plot(at, fitted, color="black", linewidth=1.3, label=say("line"))
+    squares = math.fsum((b - line.intercept - line.slope * a) ** 2 for a, b in zip(x, y, strict=True))
+    spread = math.fsum((each - centre) ** 2 for each in x)
+    half = t_quantile(confidence, n - 2) * math.sqrt(squares / (n - 2))
+    reach = [half * math.sqrt(1 / n + (each - centre) ** 2 / spread) for each in at]
+    low = [a - b for a, b in zip(fitted, reach, strict=True)]
+    high = [a + b for a, b in zip(fitted, reach, strict=True)]
+    axes.fill_between(at, low, high, color="black", alpha=0.15, linewidth=0)
+
+
+def _law(analysis: MetricAnalysis, scaling: Scaling, levels: Sequence[str]) -> CountScaling | None:
+    own: Mapping[str, str] = dict(zip(scaling.others, levels, strict=True))
+    for law in analysis.scaling:
+        if law.factor == scaling.factor and all(own.get(name) == level for name, level in law.levels.items()):
+            return law
+    return None
+
+
+def _curve(axes: Axes, law: CountScaling, say: Language) -> None:
+    counts = [x for x, _ in law.points]
+    at = _steps(min(counts), max(counts))
+    fit = [law.fit.throughput(each) for each in at]
+    axes.plot(at, fit, color=PALETTE[1], linewidth=1.5, linestyle=(0, (5, 1.5)), label=say("scalability law"))
+    if (peak := law.fit.peak) is not None:
+        axes.plot([peak.n], [peak.throughput], marker="v", ms=6, color=PALETTE[1], mec="white", mew=0.6, zorder=5)
+
+
+def _steps(low: float, high: float) -> list[float]:
+    return [low + (high - low) * at / _STEPS for at in range(_STEPS + 1)]
