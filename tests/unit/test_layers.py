@@ -36,6 +36,8 @@ PURE = (
     "report.claims",
     "report.claim_effects",
     "report.claim_words",
+    "report.claims_document",
+    "report.claims_text",
     "study",
     "stats",
     "report.advice",

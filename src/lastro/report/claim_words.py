@@ -41,7 +41,7 @@ def published_text(published: Published | None, say: Language = ENGLISH) -> str:
     if published is None:
         return ""
     if published.tolerance is None:
-        return published.printed
+        return f"“{published.printed}”" if published.printed else ""
     measure, figure = published.judged
     around = {"ratio": 1.0, "share": 100.0, "difference": 1.0}[measure]
     text = f"{_shown(measure, figure, published.unit)} ± {significant(published.tolerance * around, 2)}"
@@ -172,8 +172,8 @@ def _margin(claim: Claim, say: Language) -> str:
 
 def _shown(measure: Measure, value: float, unit: str) -> str:
     if measure == "ratio":
-        return f"×{significant(value, 4)}"
-    return f"{significant(value * 100, 4)} %" if measure == "share" else f"{_signed(value)} {unit}"
+        return f"×{value:g}"
+    return f"{value * 100:.4g} %" if measure == "share" else f"{_signed(value)} {unit}"
 
 
 def _signed(value: float) -> str:

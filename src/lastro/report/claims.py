@@ -26,14 +26,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lastro.report.claim_effects import Effects, Part, Untestable, effects_of
-from lastro.report.claim_words import VERDICT_WORDS, Verdict, judged_interval, reason_words, tolerated
+from lastro.report.claim_words import Verdict, judged_interval, reason_words, tolerated
 from lastro.report.language import ENGLISH, Language
 from lastro.report.model import Report
 from lastro.stats.adjust import holm
 from lastro.stats.notes import Note
 from lastro.study.claims import Claim, Claims
-
-VERDICTS = tuple(VERDICT_WORDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +71,6 @@ def judge(claims: Claims, report: Report, say: Language = ENGLISH) -> tuple[Judg
     tested = [_test(claim, report, len(blocks), say) for claim in claims.claims]
     adjusted = holm([one.p for one in tested])
     return tuple(_judgement(one, p, report, len(blocks), say) for one, p in zip(tested, adjusted, strict=True))
-
-
-def tally(judgements: Sequence[Judgement]) -> dict[Verdict, int]:
-    """How many claims have each verdict, in the order of VERDICTS."""
-    return {verdict: sum(one.verdict == verdict for one in judgements) for verdict in VERDICTS}
 
 
 def _test(claim: Claim, report: Report, n_blocks: int, say: Language) -> _Tested:

@@ -23,7 +23,8 @@ from dataclasses import asdict
 from typing import Any
 
 from lastro.report.claim_effects import Part
-from lastro.report.claims import Judgement, tally
+from lastro.report.claims import Judgement
+from lastro.report.claims_text import tally
 from lastro.report.model import Report
 from lastro.stats.contrasts import Contrast
 from lastro.study.claims import Claims

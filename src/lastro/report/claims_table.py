@@ -8,12 +8,13 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from lastro.report.claim_words import VERDICT_MARKS, VERDICT_WORDS, Verdict, effect_text, p_text, published_text
-from lastro.report.claims import Judgement, tally
+from lastro.report.claim_words import VERDICT_MARKS, VERDICT_WORDS, Verdict, published_text
+from lastro.report.claims import Judgement
+from lastro.report.claims_text import evidence_text, explanation, measured_text, source_text, tally_text
 from lastro.report.language import ENGLISH, Language
 from lastro.report.model import Report
 from lastro.report.terminal import plain
-from lastro.study.claims import Claims, Source
+from lastro.study.claims import Claims
 
 STYLES: dict[Verdict, str] = {
     "reproduced": "green",
@@ -28,12 +29,12 @@ def render_claims(
     claims: Claims, judgements: Sequence[Judgement], report: Report, say: Language = ENGLISH
 ) -> RenderableType:
     """Title, tally, a row for each claim with the reason of its verdict, and how to read it."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 1, 0), header_style="bold", expand=False)
-    for heading, ratio in ((say("claim"), 5), (say("published"), 3), (say("measured here"), 4), (say("verdict"), 3)):
-        table.add_column(heading, ratio=ratio, overflow="fold", min_width=9)
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 1, 0), show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
     for one in judgements:
-        published = plain(published_text(one.claim.published, say))
-        table.add_row(_claim(one, say), published, _measured(one, say), _verdict(one, say))
+        verdict = f"{VERDICT_MARKS[one.verdict]} {say(VERDICT_WORDS[one.verdict])}"
+        table.add_row(Text(verdict, style=STYLES[one.verdict]), _claim(one, say))
     lines: list[RenderableType] = [
         Text(plain(source_text(claims.source) or claims.file), style="bold"),
         Text(tally_text(judgements, say)),
@@ -44,52 +45,16 @@ def render_claims(
     return Group(*lines)
 
 
-def source_text(source: Source) -> str:
-    """'Authors, Title (2017)'."""
-    text = ", ".join(part for part in (source.authors, source.title) if part)
-    return f"{text} ({source.year})" if source.year else text
-
-
-def tally_text(judgements: Sequence[Judgement], say: Language = ENGLISH) -> str:
-    """'27 claims: 20 reproduced, 7 untestable here'."""
-    counts = [f"{n} {say(VERDICT_WORDS[verdict])}" for verdict, n in tally(judgements).items() if n]
-    return f"{say.count(len(judgements), 'claim')}: {', '.join(counts)}"
-
-
-def explanation(report: Report, say: Language = ENGLISH) -> str:
-    """How to read the table, in a paragraph."""
-    return say(
-        "Effects have their {confidence} intervals; p is raw, then adjusted by Holm's method for the number of claims. "
-        "A claim is reproduced when the effect has its direction and, where a figure was published, its whole interval "
-        "lies within the tolerance.",
-        confidence=f"{report.study.design.confidence:.0%}",
-    )
-
-
-def _claim(one: Judgement, say: Language) -> Text:
-    text = Text(plain(one.claim.text(say.code)))
+def _claim(one: Judgement, say: Language) -> RenderableType:
+    """The claim and where it stands; published above measured; and why the verdict is what it is."""
     where = " · ".join(part for part in (one.claim.statement.metric, one.claim.where) if part)
-    return text.append(f"\n{plain(where)}", style="dim")
-
-
-def _measured(one: Judgement, say: Language) -> Text:
-    part = one.part
-    if part is None:
-        return Text(say("nothing"), style="dim")
-    text = Text(effect_text(part.measure, part.effect, one.unit, say))
-    if part.beside is not None:
-        text.append(f"\n{effect_text('difference', part.beside, one.unit, say)}")
-    said = [plain(part.label)] if one.effects and len(one.effects.parts) > 1 else []
-    if one.p is not None:
-        said.append(f"p {_equal(p_text(one.p, say))}, {_equal(p_text(one.p_adjusted, say))}")
-    said.append(f"n = {part.effect.n}")
-    return text.append("\n" + "; ".join(said), style="dim")
-
-
-def _equal(p: str) -> str:
-    return p if p.startswith("<") else f"= {p}"
-
-
-def _verdict(one: Judgement, say: Language) -> Text:
-    head = Text(f"{VERDICT_MARKS[one.verdict]} {say(VERDICT_WORDS[one.verdict])}", style=STYLES[one.verdict])
-    return head.append(f"\n{plain(one.reason)}", style="dim" if one.verdict != "untestable here" else "")
+    figures = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
+    figures.add_column(no_wrap=True, style="dim")
+    figures.add_column(overflow="fold")
+    if one.claim.published is not None:
+        figures.add_row(say("published"), plain(published_text(one.claim.published, say)))
+    if one.part is not None:
+        figures.add_row(say("measured"), plain(measured_text(one, say)))
+    evidence = evidence_text(one, say)
+    figures.add_row(say("why"), plain(one.reason) + (f" ({evidence})" if evidence else ""))
+    return Group(Text(plain(one.claim.text(say.code)), style="bold"), Text(plain(where), style="dim"), figures)

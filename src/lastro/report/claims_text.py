@@ -1,0 +1,64 @@
+"""The sentences of a table of claims, the same in the terminal and on the page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lastro.report.claim_words import VERDICT_WORDS, Verdict, effect_text, p_text
+from lastro.report.claims import Judgement
+from lastro.report.language import ENGLISH, Language
+from lastro.report.model import Report
+from lastro.study.claims import Source
+
+
+def measured_text(one: Judgement, say: Language = ENGLISH) -> str:
+    """'×1.048 [1.046, 1.049], +139 [136, 142] Mbit/s', after the levels where a claim has several parts."""
+    part = one.part
+    if part is None:
+        return ""
+    effects = [effect_text(part.measure, part.effect, one.unit, say)]
+    effects += [effect_text("difference", part.beside, one.unit, say)] if part.beside is not None else []
+    several = one.effects is not None and len(one.effects.parts) > 1
+    return (f"{part.label}: " if several else "") + ", ".join(effects)
+
+
+def evidence_text(one: Judgement, say: Language = ENGLISH) -> str:
+    """'p < 0.001, adjusted = 0.004; 12 blocks', empty where nothing was tested."""
+    if one.part is None or one.p is None:
+        return ""
+    effect = one.part.effect
+    ps = say("p {p}, adjusted {adjusted}", p=_equal(one.p, say), adjusted=_equal(one.p_adjusted, say))
+    n = say.count(effect.n, "block") if effect.pairing == "paired" else say.count(effect.n, "value")
+    return f"{ps}; {n}"
+
+
+def _equal(p: float | None, say: Language) -> str:
+    text = p_text(p, say)
+    return text if text.startswith("<") else f"= {text}"
+
+
+def source_text(source: Source) -> str:
+    """'Authors, Title (2017)'."""
+    text = ", ".join(part for part in (source.authors, source.title) if part)
+    return f"{text} ({source.year})" if source.year else text
+
+
+def tally_text(judgements: Sequence[Judgement], say: Language = ENGLISH) -> str:
+    """'27 claims: 20 reproduced, 7 untestable here'."""
+    counts = [f"{n} {say(VERDICT_WORDS[verdict])}" for verdict, n in tally(judgements).items() if n]
+    return f"{say.count(len(judgements), 'claim')}: {', '.join(counts)}"
+
+
+def explanation(report: Report, say: Language = ENGLISH) -> str:
+    """How to read the table, in a paragraph."""
+    return say(
+        "Effects have their {confidence} intervals; p is raw, then adjusted by Holm's method for the number of claims. "
+        "A claim is reproduced when the effect has its direction and, where a figure was published, its whole interval "
+        "lies within the tolerance.",
+        confidence=f"{report.study.design.confidence:.0%}",
+    )
+
+
+def tally(judgements: Sequence[Judgement]) -> dict[Verdict, int]:
+    """How many claims have each verdict, in the order of VERDICT_WORDS."""
+    return {verdict: sum(one.verdict == verdict for one in judgements) for verdict in VERDICT_WORDS}
