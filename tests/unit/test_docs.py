@@ -23,7 +23,7 @@ from lastro.anomalies import cpu, disk, io, memory
 from lastro.cli import compare
 from lastro.instruments import iperf3_udp
 from lastro.results.store import MAX_ATTEMPTS
-from lastro.scenarios import chain, exposure, lifecycle
+from lastro.scenarios import _workload, chain, compute, exposure, lifecycle
 from lastro.scenarios.base import Scenario, schemas
 from lastro.study.json_schema import json_schema
 from lastro.study.load import load, parse
@@ -244,6 +244,26 @@ def metrics_table(scenario: type[Scenario] = chain.ChainScenario) -> str:
     return table(("metric", "unit", "better", "meaning"), rows)
 
 
+def workloads() -> list[registry.PartInfo]:
+    return [info for info in own_parts("instrument") if info.name in _workload.workloads()]
+
+
+def workloads_table() -> str:
+    rows: list[tuple[object, ...]] = []
+    for info in workloads():
+        assert info.cls is not None
+        rows.append((f"`{info.name}`", "", "", "", info.summary))
+        for s in info.cls.options:
+            work = " (work)" if s.effort else ""
+            rows.append(("", f"`{s.name}`{work}", f"`{toml(s.default)}`", bounds(s) or unit(s), s.summary))
+    return table(("instrument", "option", "default", "bounds", "meaning"), rows)
+
+
+def workload_metrics_table() -> str:
+    rows = [(f"`{i.name}`", f"`{m.name}`", m.unit, m.better, m.summary) for i in workloads() for m in i.cls.metrics]  # type: ignore[union-attr]
+    return table(("instrument", "metric", "unit", "better", "meaning"), rows)
+
+
 def parts_table() -> str:
     kinds = chain.ChainScenario.parts
     return table(("kind", "level", "what it is"), [(k, f"`{i.name}`", i.summary) for k in kinds for i in own_parts(k)])
@@ -260,7 +280,7 @@ def keys_table() -> str:
                 schema = {
                     **schema,
                     "type": "string",
-                    "description": "The procedure of a trial: `chain`, `exposure` or `lifecycle`.",
+                    "description": "The procedure of a trial: `chain`, `compute`, `exposure` or `lifecycle`.",
                 }
             default = "required" if key in required else f"`{toml(schema['default'])}`" if schema.get("default") else ""
             low, high = schema.get("minimum"), schema.get("maximum")
@@ -311,6 +331,10 @@ TABLES = {
     "settings": settings_table,
     "metrics": metrics_table,
     "lifecycle_settings": partial(settings_table, lifecycle.LifecycleScenario),
+    "compute_settings": partial(settings_table, compute.ComputeScenario),
+    "compute_metrics": partial(metrics_table, compute.ComputeScenario),
+    "workloads": workloads_table,
+    "workload_metrics": workload_metrics_table,
     "exposure_metrics": partial(metrics_table, exposure.ExposureScenario),
     "lifecycle_metrics": partial(metrics_table, lifecycle.LifecycleScenario),
     "parts": parts_table,

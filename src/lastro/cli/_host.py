@@ -3,30 +3,40 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from lastro import registry
+from lastro.campaign.runner import configuration
 from lastro.cli._interrupts import one_interrupt
+from lastro.host.base import Host
 from lastro.host.ledger import STATE_DIR, Session, session
 from lastro.image import rootfs
 from lastro.scenarios.base import Scenario
+from lastro.study import design
+from lastro.study.model import Study
 from lastro.testbed import Testbed, local_testbed
+
+NeedsOn = Callable[[Host], rootfs.Needs]
 
 
 @contextmanager
-def testbed(purpose: str, *, wait: bool = False) -> Iterator[Testbed]:
-    """This host, held for one purpose, with the root filesystem built."""
-    with one_interrupt() as ignore, session(purpose, wait=wait) as held, local_testbed(held, image_of(held)) as bed:
+def testbed(purpose: str, *, wait: bool = False, needs: NeedsOn = lambda host: rootfs.Needs()) -> Iterator[Testbed]:
+    """This host, held for one purpose, with the root filesystem built, and in it what `needs` says."""
+    with (
+        one_interrupt() as ignore,
+        session(purpose, wait=wait) as held,
+        local_testbed(held, image_of(held, needs(held.host))) as bed,
+    ):
         try:
             yield bed
         finally:
             ignore()
 
 
-def image_of(held: Session) -> rootfs.Image:
+def image_of(held: Session, needs: rootfs.Needs | None = None) -> rootfs.Image:
     """The root filesystem, built now if it was not before."""
-    recipe, store = rootfs.Recipe.of_this_host(held.host), STATE_DIR / "rootfs"
+    recipe, store = rootfs.Recipe.of_this_host(held.host, needs), STATE_DIR / "rootfs"
     image = rootfs.find(recipe, store)
     if image is None:
         print("building the root filesystem, once (about half a minute) …", file=sys.stderr, flush=True)
@@ -36,14 +46,15 @@ def image_of(held: Session) -> rootfs.Image:
 
 
 @contextmanager
-def scenario_on_host(name: str, purpose: str, *, wait: bool = False) -> Iterator[Scenario]:
-    """A scenario ready to run; with a testbed when it needs one."""
-    kind: type[Scenario] = registry.get("scenario", name)
+def scenario_on_host(study: Study, purpose: str, *, wait: bool = False) -> Iterator[Scenario]:
+    """A study's scenario ready to run; with a testbed when it needs one, whose image has what the study needs."""
+    kind: type[Scenario] = registry.get("scenario", study.scenario)
     if not kind.needs_root:
         with one_interrupt():
             yield kind(None)
         return
-    with testbed(purpose, wait=wait) as bed:
+    configs = [configuration(study, treatment) for treatment in design.treatments(study)]
+    with testbed(purpose, wait=wait, needs=lambda host: kind.image_needs(host, configs)) as bed:
         scenario = kind(bed)
         try:
             yield scenario

@@ -101,7 +101,7 @@ def _run(args: argparse.Namespace, study: Study, directory: Path) -> None:
     aa, told = _bounded(twin.baseline_twin(study), scenario_class, everything=args.all)
     print(f"{told}; in {directory}", file=sys.stderr, flush=True)
     with (
-        scenario_on_host(study.scenario, f"campaign {directory.resolve()}", wait=args.wait) as scenario,
+        scenario_on_host(study, f"campaign {directory.resolve()}", wait=args.wait) as scenario,
         Store.create(directory, aa, *schedule(aa), {**provenance(aa, scenario), MARK: study.name}) as store,
     ):
         run_here(store, scenario, "started")

@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
 def _probe(study: Study, treatments: list[design.Treatment], *, wait: bool) -> list[Availability]:
     from lastro.cli._host import scenario_on_host
 
-    with scenario_on_host(study.scenario, f"plan of {study.name}", wait=wait) as scenario:
+    with scenario_on_host(study, f"plan of {study.name}", wait=wait) as scenario:
         return [scenario.availability(configuration(study, treatment)) for treatment in treatments]
 
 

@@ -58,7 +58,7 @@ def _tidy(store: Store) -> None:
 
 def _carry_on(store: Store, *, wait: bool, changed_host: bool) -> None:
     study = store.study
-    with scenario_on_host(study.scenario, f"campaign {store.directory.resolve()}", wait=wait) as scenario:
+    with scenario_on_host(study, f"campaign {store.directory.resolve()}", wait=wait) as scenario:
         if changes := changes_between(store.provenance, identity(scenario)):
             if not changed_host:
                 raise InputError(

@@ -36,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
     directory = args.output or Path("campaigns") / f"{study.name}-{datetime.now():%Y%m%d-%H%M%S}"
     check_place(directory)
     with (
-        scenario_on_host(study.scenario, f"campaign {directory.resolve()}", wait=args.wait) as scenario,
+        scenario_on_host(study, f"campaign {directory.resolve()}", wait=args.wait) as scenario,
         Store.create(directory, study, *schedule(study), provenance(study, scenario)) as store,
     ):
         run_here(store, scenario, "started")

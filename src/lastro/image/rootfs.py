@@ -32,6 +32,17 @@ _shifting = threading.Lock()  # instances may start in parallel
 
 
 @dataclass(frozen=True, slots=True)
+class Needs:
+    """What somebody needs in a root filesystem: Debian packages, and programs of this host's for /usr/local/bin."""
+
+    packages: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+
+    def and_of(self, other: Needs) -> Needs:
+        return Needs(self.packages + other.packages, self.files + other.files)
+
+
+@dataclass(frozen=True, slots=True)
 class Recipe:
     """What goes in. `extra_files` are the user's own programs, such as a static `click`, copied to /usr/local/bin."""
 
@@ -41,9 +52,12 @@ class Recipe:
     hooks: tuple[str, ...] = (WITHOUT_FILE_CAPABILITIES,)  # shell; $1 is the root filesystem's directory
 
     @classmethod
-    def of_this_host(cls, host: Host) -> Recipe:
-        click = host.which("click")
-        return cls(extra_files=(click,) if click else ())
+    def of_this_host(cls, host: Host, needs: Needs | None = None) -> Recipe:
+        """What every image has, and what is needed besides: with no needs, it is always the same recipe."""
+        click, more = host.which("click"), needs or Needs()
+        packages = tuple(sorted(set(more.packages) - set(PACKAGES)))
+        files = tuple(sorted(set(more.files)))
+        return cls(packages=PACKAGES + packages, extra_files=((click,) if click else ()) + files)
 
     @property
     def key(self) -> str:

@@ -1,14 +1,23 @@
-"""An instrument loads the path between two instances and measures what comes of it."""
+"""An instrument measures: the path between two instances under load, or one instance by a workload inside it."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import ClassVar
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
+from lastro.errors import CommandFailed, InstrumentError
+from lastro.host.base import Completed, Host
+from lastro.image.rootfs import Needs
 from lastro.platforms.base import Instance
 from lastro.results.samples import Metric, Reading
-from lastro.study.model import Level
+from lastro.study.model import Level, Setting
+
+WORK_DIR = "/var/tmp"  # on the instance's own disk on every platform, under a read-only root too
+KILLED = 128 + 9
+TIME_HOST = Metric("time_host", "s", "lower", "time of the workload on the host's clock, without entering the instance")
+TIME_TOOL = Metric("time_tool", "s", "lower", "time of the workload as its tool tells it, by the instance's clock")
 
 
 class Instrument(ABC):
@@ -25,3 +34,118 @@ class Instrument(ABC):
         """One measurement from `client` to address `target`, which is `server`'s.
 
         Raises: InstrumentError when the tool's output cannot be a measurement; CommandFailed; CommandTimeout."""
+
+
+class Workload(ABC):
+    """An instrument that runs inside one instance: one tool, its options as levels of a study, its metrics.
+
+    `options` are chosen like those of a platform, `sysbench-cpu:primes=200000` or `"instrument.threads" = [1, 2]`.
+    `packages` are Debian packages that it needs in the image. All metrics are by the instance's clock, except those
+    named in `by_host_clock`. Where a command of its own is not enough, override `run`."""
+
+    kind = "instrument"
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    metrics: ClassVar[tuple[Metric, ...]]
+    options: ClassVar[tuple[Setting, ...]] = ()
+    packages: ClassVar[tuple[str, ...]] = ()
+    version_argv: ClassVar[tuple[str, ...]] = ()
+    by_host_clock: ClassVar[frozenset[str]] = frozenset({TIME_HOST.name})
+
+    def __init__(self, **chosen: Level) -> None:
+        self.chosen: dict[str, Level] = {option.name: option.default for option in self.options} | chosen
+
+    def number(self, option: str) -> int:
+        return int(self.chosen[option])
+
+    @classmethod
+    def needs(cls, host: Host) -> Needs:
+        """What it needs in the image: packages, and programs of the user's or made from our own source on this host.
+
+        A program that cannot be had is left out: the probe then finds that it is missing."""
+        return Needs(cls.packages)
+
+    @abstractmethod
+    def expected_s(self, cpus: float, slowdown: float) -> float:
+        """How long it runs on so many ordinary CPUs, preparation included, for the plan.
+
+        `slowdown`: by what factor the platform makes a computation longer; what is bound by time ignores it."""
+
+    @abstractmethod
+    def brief(self) -> Self:
+        """Itself made short, a second or so: the probe runs it to see that it works."""
+
+    def argv(self) -> list[str]:
+        """The command; empty where it is more than one."""
+        return []
+
+    def read(self, text: str) -> Reading:
+        """What the command's output says. A pure function. Raises: InstrumentError, and nothing else."""
+        raise NotImplementedError
+
+    @classmethod  # noqa: B027 - most need nothing
+    def require(cls, host: Host) -> None:
+        """Raises: Unavailable when this host lacks what the tool is made of or taken from: a compiler, say."""
+
+    def prepare(self, instance: Instance) -> None:  # noqa: B027 - most need nothing
+        """Before the time that is measured, such as a file to work on, below WORK_DIR. Raises: as `run`."""
+
+    def run(self, instance: Instance, limit_s: float) -> Reading:
+        """The workload, in an instance that is prepared; `limit_s` is when to give up.
+
+        Raises: InstrumentError when the tool was killed, filled the disk, or printed what cannot be a measurement;
+        CommandFailed; CommandTimeout."""
+        timed = run_timed(instance, self.argv(), limit_s)
+        return with_host_time(self.read(timed.done.text), timed.host_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """A command that ran in an instance. `host_s` is on the host's clock, less what entering the instance takes."""
+
+    done: Completed
+    host_s: float
+
+
+def run_timed(instance: Instance, argv: Sequence[str], limit_s: float) -> Timed:
+    """Run a command in an instance against the host's clock. Entering is timed by a command that does nothing.
+
+    Raises: as `Workload.run`."""
+    entering_s = min(instance.run(["true"]).duration_s for _ in range(3))
+    done = instance.run(argv, timeout_s=limit_s, check=False)
+    if done.returncode != 0:
+        raise failure(instance, argv, done)
+    return Timed(done, max(0.0, done.duration_s - entering_s))
+
+
+def failure(instance: Instance, argv: Sequence[str], done: Completed) -> InstrumentError | CommandFailed:
+    """Why a tool ended with an error, as far as it can be known."""
+    words = f"{done.error_text}\n{done.text}"
+    if "No space left on device" in words:
+        return InstrumentError(f"{argv[0]} filled the instance's disk", "give it more room, or less to write")
+    if done.returncode == KILLED:
+        limit = instance.spec.resources.memory_bytes
+        bound = f": the instance has {limit >> 20} MiB of memory" if limit else ""
+        return InstrumentError(f"{argv[0]} was killed{bound}", "give it more memory, or a smaller task")
+    return CommandFailed(argv, done.returncode, done.error_text or done.text)
+
+
+def with_host_time(reading: Reading, host_s: float) -> Reading:
+    """The reading with the host's time beside the tool's."""
+    return replace(reading, measurements={TIME_HOST.name: host_s, **reading.measurements})
+
+
+def time_reasons(tool_s: float, host_s: float) -> tuple[str, ...]:
+    """A tool cannot have worked for longer than its process lived. For where the instance's clock is known to run well:
+
+    the two then differ by no more than the entering does from one time to the next."""
+    if tool_s <= 1.05 * host_s + 0.05:
+        return ()
+    return (f"the tool says that it worked for {tool_s:.3f} s, and lived for {host_s:.3f} s on the host's clock",)
+
+
+def positive(name: str, value: float) -> float:
+    """Raises: InstrumentError for a result that is zero, negative, or no number."""
+    if not 0 < value < float("inf"):
+        raise InstrumentError(f"{name} cannot be {value:g}")
+    return value

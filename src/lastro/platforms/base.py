@@ -212,6 +212,7 @@ class Platform(ABC):
     setup_s: ClassVar[float] = (
         1.2  # start and end of three instances, about: what a plan expects before it has seen any
     )
+    slowdown: ClassVar[float] = 1.0  # of a computation against the bare host, about: for plans alone
     own_cgroups: tuple[str, ...] = ()  # of daemons: what they use is the platform's cost, not foreign load
 
     def __init__(self, **chosen: Level) -> None:

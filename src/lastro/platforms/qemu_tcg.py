@@ -14,3 +14,4 @@ class QemuTcg(QemuPlatform):
     cpu = "max"
     boot_timeout_s = 120.0
     setup_s = 9.0
+    slowdown = 5.0

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from lastro import registry
 from lastro.attachments.base import Attachment
 from lastro.errors import LastroError, Unavailable
-from lastro.host.base import Transcript
+from lastro.host.base import Host, Transcript
+from lastro.image.rootfs import Needs
 from lastro.platforms.base import AVAILABLE, Availability, Instance, InstanceSpec, Platform, unavailable
 from lastro.results.samples import Metric, Outcome
-from lastro.study.levels import join_options, option_value, split_options
+from lastro.study.levels import option_value, part_level, split_options
 from lastro.study.model import Level, ScenarioSchema, Setting
 
 if TYPE_CHECKING:
@@ -58,6 +59,21 @@ class Scenario(ABC):
     def close(self) -> None:
         """Withdraw what was prepared for the session, such as daemons."""
         self._stack.close()
+
+    @classmethod
+    def part_names(cls, kind: str) -> frozenset[str]:
+        """Parts of a kind that a study may choose; of instruments, say, those that this scenario can use."""
+        return registry.names(kind)
+
+    @classmethod
+    def known_metrics(cls) -> tuple[Metric, ...]:
+        """Everything that a trial may measure; more than `metrics` where parts bring metrics of their own."""
+        return cls.metrics
+
+    @classmethod
+    def image_needs(cls, host: Host, configs: Sequence[Config]) -> Needs:
+        """What the trials of a study need in the root filesystem beyond what every image has."""
+        return Needs()
 
     @classmethod
     @abstractmethod
@@ -117,12 +133,8 @@ class Scenario(ABC):
 
 
 def platform_level(config: Config) -> str:
-    """The platform of a treatment with all that was chosen of it, such as `docker:storage=vfs`.
-
-    Options are part of the level, or constants and factors of their own, named `platform.OPTION`."""
-    chosen = [f"{key.partition('.')[2]}={config[key]}" for key in sorted(config) if key.startswith("platform.")]
-    level = str(config["platform"])
-    return join_options(level, chosen)
+    """The platform of a treatment with all that was chosen of it."""
+    return part_level(config, "platform")
 
 
 def setup_s(config: Config) -> float:
@@ -131,18 +143,20 @@ def setup_s(config: Config) -> float:
     return float(info.cls.setup_s) if info and info.cls else Platform.setup_s
 
 
-def _platform(level: str) -> Platform:
-    """Raises: Unavailable when the platform has no option of a name; InputError when it may not have the value."""
+def make_part(kind: str, level: str) -> Any:
+    """A part with the options of its level.
+
+    Raises: Unavailable when the part has no option of a name; InputError when it may not have the value."""
     name, texts = split_options(level)
-    kind: type[Platform] = registry.get("platform", name)
-    known = {option.name: option for option in kind.options}
+    part = registry.get(kind, name)
+    known = {option.name: option for option in part.options}
     for option in texts:
         if option not in known:
             raise Unavailable(
-                f"platform {name} has no option '{option}'",
+                f"{kind} {name} has no option '{option}'",
                 f"exclude this treatment, or write the option into a level, such as 'NAME:{option}={texts[option]}'",
             )
-    return kind(**{option: option_value(known[option], text) for option, text in texts.items()})
+    return part(**{option: option_value(known[option], text) for option, text in texts.items()})
 
 
 class PlatformPool:
@@ -160,7 +174,7 @@ class PlatformPool:
     def get(self, name: str) -> Platform:
         """A prepared platform. Raises: whatever its preparation raises."""
         if name not in self._ready:
-            platform = _platform(name)
+            platform: Platform = make_part("platform", name)
             with self._testbed.host.recorded() as transcript:
                 self._stack.enter_context(platform.prepare(self._testbed))
             self._ready[name] = platform
@@ -227,17 +241,26 @@ def schema(scenario: type[Scenario]) -> ScenarioSchema:
     return ScenarioSchema(
         name=scenario.name,
         summary=scenario.summary,
-        parts={kind: registry.names(kind) for kind in scenario.parts},
-        options={kind: _options(kind) for kind in scenario.parts},
+        parts={kind: scenario.part_names(kind) for kind in scenario.parts},
+        options={kind: _options(kind, scenario.part_names(kind)) for kind in scenario.parts},
         combinable=scenario.combinable,
         settings={setting.name: setting for setting in scenario.settings},
-        metrics={metric.name: metric for metric in scenario.metrics},
+        metrics={metric.name: metric for metric in scenario.known_metrics()},
+        metrics_of={kind: found for kind in scenario.parts if (found := _metrics_of(kind, scenario))},
     )
 
 
-def _options(kind: str) -> dict[str, dict[str, Setting]]:
-    """What can be chosen of each part of a kind that can be imported."""
-    infos = registry.parts(kind).values()
+def _metrics_of(kind: str, scenario: type[Scenario]) -> dict[str, frozenset[str]]:
+    """Metrics that parts bring and the scenario itself does not have, by part."""
+    own = {metric.name for metric in scenario.metrics}
+    infos = [info for info in registry.parts(kind).values() if info.name in scenario.part_names(kind)]
+    brought = {info.name: frozenset(metric.name for metric in getattr(info.cls, "metrics", ())) for info in infos}
+    return {name: names - own for name, names in brought.items() if names - own}
+
+
+def _options(kind: str, names: frozenset[str]) -> dict[str, dict[str, Setting]]:
+    """What can be chosen of each of these parts that can be imported."""
+    infos = [info for info in registry.parts(kind).values() if info.name in names]
     offered = {info.name: getattr(info.cls, "options", ()) for info in infos}
     return {name: {option.name: option for option in options} for name, options in offered.items() if options}
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from lastro.study.levels import NONE, options_named
+from lastro.study.levels import NONE, options_named, options_of_one
 from lastro.study.model import ScenarioSchema, Setting
 from lastro.study.schema import StudyFile
 
@@ -33,16 +33,19 @@ def _study_of(schema: ScenarioSchema) -> dict[str, Any]:
     values |= {name: _setting(setting) for name, setting in schema.settings.items()}
     values |= {name: _setting(options[0]) for name, options in options_named(schema).items()}
     lists = {name: _list_of(value) for name, value in values.items()}
-    durations = {name: values[name] for name, setting in schema.settings.items() if setting.is_duration}
+    constants = values | {name: _setting(option) for name, (option,) in options_of_one(schema).items()}
+    offered = {name: [setting] for name, setting in schema.settings.items()}
+    offered |= options_named(schema) | options_of_one(schema)
+    changeable = {name: constants[name] for name, each in offered.items() if any(s.in_profiles for s in each)}
 
     tables["StudyTable"]["scenario"] = {"const": schema.name, "description": schema.summary}
     tables["StudyTable"]["metrics"] |= {"items": {"enum": list(schema.metrics)}, "uniqueItems": True}
     _close(study["properties"]["factors"], lists)
-    _close(study["properties"]["settings"], values)
+    _close(study["properties"]["settings"], constants)
     _close(tables["DesignTable"]["baseline"], values)
     _close(tables["ExcludeTable"]["when"], {name: {"anyOf": [values[name], lists[name]]} for name in values})
     profile = study["$defs"]["ProfileTable"]
-    _close(profile, {**profile["properties"], **durations})
+    _close(profile, {**profile["properties"], **changeable})
     return study
 
 

@@ -1,7 +1,8 @@
 """One level or setting, checked against what its scenario knows.
 
 A part may have options. They are written into its level, `docker:storage=vfs`, or are factors and constants of their
-own, named after the kind: `"platform.storage" = ["overlay2", "vfs"]`."""
+own, named after the kind: `"platform.storage" = ["overlay2", "vfs"]`. A constant may also be of one part alone, such as
+`"instrument.gzip.size" = "2G"`: it takes the place of that option's default wherever nothing else is written."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ def check_level(schema: ScenarioSchema, name: str, raw: Level) -> Level:
         return _part(schema, name, raw)
     if name in schema.settings:
         return _setting(schema.settings[name], raw)
-    if offered := options_named(schema).get(name):
+    if offered := (options_named(schema) | options_of_one(schema)).get(name):
         return _option_of_any(offered, raw)
     raise unknown_name(schema, name)
 
@@ -36,6 +37,31 @@ def options_named(schema: ScenarioSchema) -> dict[str, list[Setting]]:
             for option in options.values():
                 found.setdefault(f"{kind}.{option.name}", []).append(option)
     return found
+
+
+def options_of_one(schema: ScenarioSchema) -> dict[str, list[Setting]]:
+    """`instrument.gzip.size` and the like, each with its option: constants, never factors."""
+    return {
+        f"{kind}.{part}.{option.name}": [option]
+        for kind, parts in schema.options.items()
+        for part, options in parts.items()
+        for option in options.values()
+    }
+
+
+def part_level(config: Mapping[str, Level], kind: str) -> str:
+    """The level of a kind of part in a treatment with all that was chosen of it, such as `docker:storage=vfs`.
+
+    Options are part of the level, or constants and factors of their own, named `platform.OPTION`; what is said of one
+    part alone, `platform.docker.OPTION`, holds where neither says anything."""
+    level = str(config[kind])
+    name, written = split_options(level)
+    chosen = []
+    for key in sorted(key for key in config if key.startswith(f"{kind}.")):
+        *part, option = key.removeprefix(f"{kind}.").split(".")
+        if not part or (part == [name] and option not in written and f"{kind}.{option}" not in config):
+            chosen.append(f"{option}={config[key]}")
+    return join_options(level, chosen)
 
 
 def split_options(level: str) -> tuple[str, dict[str, str]]:
@@ -78,7 +104,7 @@ def _option_of_any(offered: Sequence[Setting], raw: Level) -> Level:
 
 
 def unknown_name(schema: ScenarioSchema, name: str) -> Wrong:
-    known = [*schema.parts, *schema.settings, *options_named(schema)]
+    known = [*schema.parts, *schema.settings, *options_named(schema), *options_of_one(schema)]
     return Wrong(
         f"scenario {schema.name} has no part factor and no setting of this name", partial(did_you_mean, name, known)
     )

@@ -24,18 +24,21 @@ class Setting:
     maximum: float | None = None
     choices: tuple[str, ...] = ()
     check: Callable[[str], object] | None = None  # raises InputError for a text that cannot be used
+    effort: bool = False  # how much work a trial does, such as a number of rows
 
     @property
-    def is_duration(self) -> bool:
-        """Durations are what a profile may change, besides the number of replicates."""
-        return self.name.endswith("_s")
+    def in_profiles(self) -> bool:
+        """Durations and amounts of work are what a profile may change, besides the number of replicates."""
+        return self.effort or self.name.endswith("_s")
 
 
 @dataclass(frozen=True, slots=True)
 class ScenarioSchema:
     """What a scenario offers to a study. `parts` maps each factor that is a kind of part to its known names.
 
-    `options` holds, by kind and part, what can be chosen of that part."""
+    `options` holds, by kind and part, what can be chosen of that part. `metrics_of` holds the names of metrics that
+
+    only such a part yields, in the same way."""
 
     name: str
     summary: str
@@ -44,6 +47,7 @@ class ScenarioSchema:
     settings: Mapping[str, Setting]
     metrics: Mapping[str, Metric]
     options: Mapping[str, Mapping[str, Mapping[str, Setting]]] = field(default_factory=dict)
+    metrics_of: Mapping[str, Mapping[str, frozenset[str]]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

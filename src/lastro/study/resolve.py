@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING
 from lastro.errors import did_you_mean
 from lastro.results.samples import Metric
 from lastro.study.design import combinations, factorial_size
-from lastro.study.levels import NONE, check_level, identity, listed_level, options_named, unknown_name
+from lastro.study.levels import (
+    NONE,
+    check_level,
+    identity,
+    listed_level,
+    options_named,
+    options_of_one,
+    split_options,
+    unknown_name,
+)
 from lastro.study.model import Design, Exclusion, Factor, Level, ScenarioSchema, Study
 from lastro.study.problems import Problems, Wrong, shown
 
@@ -33,7 +42,7 @@ def resolve(file: StudyFile, schemas: Mapping[str, ScenarioSchema], problems: Pr
     schema = schemas[file.study.scenario]
     factors = _factors(file, schema, problems)
     settings = _settings(file, schema, problems)
-    metrics = _metrics(file, schema, problems)
+    metrics = _metrics(file, schema, {**settings, **factors}, problems)
     problems.tell()  # what follows refers to factors, and would only repeat what is wrong with them
     study = Study(
         name=file.study.name,
@@ -58,7 +67,9 @@ def _factors(file: StudyFile, schema: ScenarioSchema, problems: Problems) -> Fac
     factors: dict[str, dict[Level, Level]] = {}
     for name, raw_levels in file.factors.items():
         if name not in schema.parts and name not in schema.settings and name not in options_named(schema):
-            problems.add(("factors", name), unknown_name(schema, name))
+            constant = Wrong("an option of one part alone is a constant", "keep it in [settings], or in a level")
+            known = name in options_of_one(schema)
+            problems.add(("factors", name), constant if known else unknown_name(schema, name))
             continue
         levels = factors.setdefault(name, {})
         for index, raw in enumerate(raw_levels):
@@ -85,12 +96,15 @@ def _settings(file: StudyFile, schema: ScenarioSchema, problems: Problems) -> di
         if kind not in defaults and kind not in file.settings and kind not in file.factors:
             hint = f"name one in [settings], or several in [factors]; known here: {', '.join(sorted(known))}"
             problems.add(("settings", kind), Wrong(f"the {kind} has no default, and this study names none", hint))
-    chosen = [name for name in file.settings if name in options_named(schema)]
+    chosen = [name for name in file.settings if name in options_named(schema) | options_of_one(schema)]
     names = [name for name in (*schema.parts, *schema.settings, *chosen) if name not in file.factors]
     return {name: written.get(name, defaults.get(name, "")) for name in names}
 
 
-def _metrics(file: StudyFile, schema: ScenarioSchema, problems: Problems) -> tuple[Metric, ...]:
+def _metrics(
+    file: StudyFile, schema: ScenarioSchema, chosen: Mapping[str, object], problems: Problems
+) -> tuple[Metric, ...]:
+    """Those that are listed; else all that the chosen parts can yield."""
     metrics: dict[str, Metric] = {}
     for index, name in enumerate(file.study.metrics):
         with problems.at("study", "metrics", index):
@@ -100,7 +114,18 @@ def _metrics(file: StudyFile, schema: ScenarioSchema, problems: Problems) -> tup
             if name in metrics:
                 raise Wrong(f"{shown(name)} is listed already")
             metrics[name] = schema.metrics[name]
-    return tuple((metrics or schema.metrics).values())
+    return tuple(metrics.values()) or _metrics_of(schema, chosen)
+
+
+def _metrics_of(schema: ScenarioSchema, chosen: Mapping[str, object]) -> tuple[Metric, ...]:
+    """Without those that only parts yield of which none is chosen: one name, or the levels of a factor."""
+    unseen: set[str] = set()
+    for kind, parts in schema.metrics_of.items():
+        levels = chosen.get(kind, "")
+        names = {split_options(str(level))[0] for level in (levels if isinstance(levels, Mapping) else [levels])}
+        yielded = frozenset[str]().union(*(parts.get(name, frozenset()) for name in names))
+        unseen |= frozenset[str]().union(*parts.values()) - yielded
+    return tuple(metric for metric in schema.metrics.values() if metric.name not in unseen)
 
 
 def _known_factor(factors: Factors, name: str) -> Mapping[Level, Level]:
@@ -135,7 +160,9 @@ def _exclusions(file: StudyFile, schema: ScenarioSchema, factors: Factors, probl
 def _profiles(
     file: StudyFile, schema: ScenarioSchema, factors: Factors, problems: Problems
 ) -> dict[str, dict[str, Level]]:
-    durations = {name for name, setting in schema.settings.items() if setting.is_duration}
+    offered = {name: [setting] for name, setting in schema.settings.items()}
+    offered |= options_named(schema) | options_of_one(schema)
+    changeable = {name for name, settings in offered.items() if any(setting.in_profiles for setting in settings)}
     profiles: dict[str, dict[str, Level]] = {}
     for profile in type(file.profiles).model_fields:
         if profile not in file.profiles.model_fields_set:
@@ -148,9 +175,9 @@ def _profiles(
             with problems.at("profiles", profile, name):
                 if name in factors:
                     raise Wrong("is a factor of this study, and a profile changes no factor")
-                if name not in durations:
-                    hint = partial(did_you_mean, name, {"replicates", *durations})
-                    raise Wrong("a profile changes the number of replicates and durations, and nothing else", hint)
+                if name not in changeable:
+                    hint = partial(did_you_mean, name, {"replicates", *changeable})
+                    raise Wrong("a profile changes replicates, durations and amounts of work, and nothing else", hint)
                 changes[name] = check_level(schema, name, raw)
     return profiles
 

@@ -14,10 +14,14 @@ from lastro.testbed import Testbed, local_testbed
 
 
 @pytest.fixture(scope="module")
-def testbed() -> Iterator[Testbed]:
-    """The real image on this machine. Waits for whoever else holds the host."""
+def testbed(request: pytest.FixtureRequest) -> Iterator[Testbed]:
+    """The real image on this machine. Waits for whoever else holds the host.
+
+    A module's `image_needs(host)` tells what its tests need in the image beyond what every image has."""
+    needs = getattr(request.module, "image_needs", lambda host: rootfs.Needs())
     with session("tests", wait=True) as held:
-        image = rootfs.ensure(rootfs.Recipe.of_this_host(held.host), held.ledger.state / "rootfs", held.host)
+        recipe = rootfs.Recipe.of_this_host(held.host, needs(held.host))
+        image = rootfs.ensure(recipe, held.ledger.state / "rootfs", held.host)
         with local_testbed(held, image) as made:
             yield made
 

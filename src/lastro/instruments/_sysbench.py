@@ -1,0 +1,63 @@
+"""What the instruments made of sysbench share: its report. Source: sysbench 1.0 (Debian), sb_timer.c and sysbench.c."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from lastro.errors import InstrumentError
+from lastro.instruments.base import positive
+from lastro.study.model import Setting
+
+VERSION_ARGV = ("sysbench", "--version")
+DAY_S = 86_400
+THREADS = Setting("threads", 1, "threads that work at once", 1, 4096)
+NUMBER = r"(\d{1,15}(?:\.\d{1,9})?)"
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What every test of sysbench ends with. Latencies are of events, in ms."""
+
+    total_s: float
+    events: int
+    threads: int
+    latency_mean_ms: float
+    latency_p95_ms: float
+
+
+def report(text: str) -> Report:
+    """Raises: InstrumentError when this is no report, or one of nothing done."""
+    return Report(
+        total_s=positive("sysbench's total time", field(text, "total time", rf"total time: +{NUMBER}s")),
+        events=int(positive("sysbench's number of events", field(text, "events", r"number of events: +(\d{1,15})\s"))),
+        threads=int(field(text, "number of threads", r"Number of threads: (\d{1,6})\s")),
+        latency_mean_ms=field(text, "mean latency", rf"avg: +{NUMBER}\s"),
+        latency_p95_ms=field(text, "95th percentile", rf"95th percentile: +{NUMBER}\s"),
+    )
+
+
+def field(text: str, what: str, pattern: str) -> float:
+    """The one number at a place in a report. Raises: InstrumentError when there is none there, or more than one."""
+    found = re.findall(pattern, text, re.ASCII)
+    if len(found) != 1:
+        raise InstrumentError(f"sysbench printed its {what} {len(found)} times: …{text[-80:]!r}")
+    return float(found[0])
+
+
+def threads_reasons(done: Report, threads: int) -> tuple[str, ...]:
+    """Did it work with as many threads as were asked for?"""
+    return () if done.threads == threads else (f"sysbench worked with {done.threads} threads instead of {threads}",)
+
+
+def rate_reasons(rate: float, done: Report) -> tuple[str, ...]:
+    """Its own rate must be its own count over its own time; it rounds, and takes the two at different moments."""
+    counted = done.events / done.total_s
+    if abs(rate - counted) <= 0.02 * counted + 2:
+        return ()
+    return (f"sysbench counts {done.events} events in {done.total_s:g} s and tells a rate of {rate:g}/s",)
+
+
+def length_reasons(done: Report, asked_s: float) -> tuple[str, ...]:
+    """Longer is right: an event that has begun is finished."""
+    return () if done.total_s >= 0.95 * asked_s else (f"sysbench ran for {done.total_s:g} s instead of {asked_s:g} s",)

@@ -1,0 +1,63 @@
+"""How fast a CPU finds primes, by sysbench. An event is the search for all primes up to a limit, by trial division."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from lastro.instruments import _sysbench
+from lastro.instruments.base import TIME_TOOL, Workload
+from lastro.results.samples import Metric, Reading
+from lastro.study.model import Setting
+
+_SPEED = 4.5e9  # an ordinary core's: it finds the primes up to N in N to the power of 1.5 / _SPEED seconds
+
+
+class SysbenchCpu(Workload):
+    name = "sysbench-cpu"
+    summary = "search for primes by sysbench: events in a time, or the time for a number of events"
+    packages = ("sysbench",)
+    version_argv = _sysbench.VERSION_ARGV
+    options = (
+        Setting("primes", 10_000, "an event is the search for all primes up to this", 3, 100_000_000),
+        _sysbench.THREADS,
+        Setting("events", 0, "events in all; 0: as many as `time_s` allows", 0, 10**9, effort=True),
+        Setting("time_s", 10, "length of the measurement in whole seconds, where `events` is 0", 1, _sysbench.DAY_S),
+    )
+    metrics = (
+        TIME_TOOL,
+        Metric("cpu_events", "1/s", "higher", "searches for primes per second, all threads together (sysbench)"),
+        Metric("cpu_event_mean", "ms", "lower", "mean time of one search (sysbench)"),
+        Metric("cpu_event_p95", "ms", "lower", "95th percentile of the time of one search, in sysbench's buckets"),
+    )
+
+    def argv(self) -> list[str]:
+        events = self.number("events")
+        limits = [f"--events={events}", f"--time={0 if events else self.chosen['time_s']}"]
+        task = [f"--cpu-max-prime={self.chosen['primes']}", f"--threads={self.chosen['threads']}"]
+        return ["sysbench", "cpu", *task, *limits, "run"]
+
+    def read(self, text: str) -> Reading:
+        done = _sysbench.report(text)
+        rate = _sysbench.field(text, "rate", rf"events per second: +{_sysbench.NUMBER}\s")
+        reasons = _sysbench.threads_reasons(done, self.number("threads")) + _sysbench.rate_reasons(rate, done)
+        events = self.number("events")
+        if events and done.events != events:
+            reasons += (f"sysbench did {done.events} events instead of {events}",)
+        if not events:
+            reasons += _sysbench.length_reasons(done, self.number("time_s"))
+        values = {
+            "time_tool": done.total_s,
+            "cpu_events": done.events / done.total_s,
+            "cpu_event_mean": done.latency_mean_ms,
+            "cpu_event_p95": done.latency_p95_ms,
+        }
+        return Reading(values, invalid_because=reasons)
+
+    def expected_s(self, cpus: float, slowdown: float) -> float:
+        if not self.number("events"):
+            return float(self.number("time_s"))
+        event_s: float = self.number("primes") ** 1.5 / _SPEED * slowdown
+        return self.number("events") * event_s / min(cpus, self.number("threads"))
+
+    def brief(self) -> Self:
+        return type(self)(**{**self.chosen, "primes": min(1000, self.number("primes")), "events": 100})

@@ -1,0 +1,84 @@
+"""Bandwidth of memory by sysbench: blocks written or read over and over, in sequence or in random order.
+
+A block that fits a cache measures that cache. sysbench counts bytes as it asks for them: it is the bandwidth that a
+program sees, not that of the memory's bus."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from lastro.instruments import _sysbench
+from lastro.instruments.base import TIME_TOOL, Workload, positive
+from lastro.results.samples import Metric, Reading
+from lastro.study.model import Setting
+from lastro.units import parse_size_bytes
+
+_MIB = 1 << 20
+_SPEED_BPS = 6e9  # of one ordinary core
+_ENDLESS = "100T"
+
+
+class SysbenchMemory(Workload):
+    name = "sysbench-memory"
+    summary = "bandwidth of memory by sysbench, over blocks of a chosen size"
+    packages = ("sysbench",)
+    version_argv = _sysbench.VERSION_ARGV
+    options = (
+        Setting("block", "1K", "size of a block; each thread works on one", check=parse_size_bytes),
+        Setting(
+            "total", "0", "bytes to move in all, however long it takes; 0: as many as `time_s` allows",
+            check=parse_size_bytes, effort=True,
+        ),
+        Setting("operation", "write", "what is done to a block", choices=("read", "write")),
+        Setting("access", "seq", "order within a block", choices=("seq", "rnd")),
+        Setting("scope", "global", "one block for all threads, or one for each", choices=("global", "local")),
+        _sysbench.THREADS,
+        Setting("time_s", 10, "length of the measurement in whole seconds, where `total` is 0", 1, _sysbench.DAY_S),
+    )  # fmt: skip
+    metrics = (
+        TIME_TOOL,
+        Metric("memory_bandwidth", "MiB/s", "higher", "bytes moved per second, all threads together (sysbench)"),
+        Metric("memory_operations", "1/s", "higher", "blocks moved per second, all threads together (sysbench)"),
+    )
+
+    def argv(self) -> list[str]:
+        total = parse_size_bytes(str(self.chosen["total"]))
+        return [
+            "sysbench", "memory",
+            f"--memory-block-size={parse_size_bytes(str(self.chosen['block']))}",
+            f"--memory-total-size={total or _ENDLESS}",
+            f"--memory-oper={self.chosen['operation']}", f"--memory-access-mode={self.chosen['access']}",
+            f"--memory-scope={self.chosen['scope']}", f"--threads={self.chosen['threads']}",
+            "--events=0", f"--time={0 if total else self.chosen['time_s']}", "run",
+        ]  # fmt: skip
+
+    def read(self, text: str) -> Reading:
+        done = _sysbench.report(text)
+        told = _sysbench.field(text, "operations", r"Total operations: (\d{1,15}) \(")
+        operations = positive("sysbench's operations", told)
+        told = _sysbench.field(text, "MiB transferred", rf"\n{_sysbench.NUMBER} MiB transferred")
+        moved_mib = positive("sysbench's MiB", told)
+        block = parse_size_bytes(str(self.chosen["block"]))
+        total = parse_size_bytes(str(self.chosen["total"]))
+        reasons = _sysbench.threads_reasons(done, self.number("threads"))
+        if abs(moved_mib - operations * block / _MIB) > 0.01 + 0.001 * moved_mib:
+            reasons += (f"sysbench moved {operations:.0f} blocks of {block} bytes and tells of {moved_mib:g} MiB",)
+        if total and operations < total // block:
+            reasons += (f"sysbench moved {operations:.0f} blocks instead of {total // block}",)
+        if not total:
+            reasons += _sysbench.length_reasons(done, self.number("time_s"))
+        values = {
+            "time_tool": done.total_s,
+            "memory_bandwidth": operations * block / _MIB / done.total_s,
+            "memory_operations": operations / done.total_s,
+        }
+        return Reading(values, invalid_because=reasons)
+
+    def expected_s(self, cpus: float, slowdown: float) -> float:
+        total = parse_size_bytes(str(self.chosen["total"]))
+        if not total:
+            return float(self.number("time_s"))
+        return total * slowdown / _SPEED_BPS / min(cpus, self.number("threads"))
+
+    def brief(self) -> Self:
+        return type(self)(**{**self.chosen, "total": str(64 * parse_size_bytes(str(self.chosen["block"])))})
