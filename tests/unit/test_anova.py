@@ -83,6 +83,17 @@ def residual_ss(rows: Rows, values: Sequence[float], terms: Sequence[tuple[int, 
     return float(np.sum((y - x @ beta) ** 2))
 
 
+TERMS = [(0,), *(term for size in (1, 2, 3) for term in itertools.combinations((1, 2, 3), size))]
+
+
+def like_nested_models(rows: Rows, values: Sequence[float], table: Anova) -> None:
+    for term, effect in zip(TERMS, table.effects, strict=True):
+        others = [other for other in TERMS if not set(term) <= set(other)]
+        expected = residual_ss(rows, values, others) - residual_ss(rows, values, [*others, term])
+        assert effect.ss == pytest.approx(expected, rel=1e-8, abs=1e-8 * table.total_ss), effect.name
+    assert table.residual.ss == pytest.approx(residual_ss(rows, values, TERMS), rel=1e-8)
+
+
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("empty_cells", [False, True])
 def test_type_ii_is_the_difference_of_two_nested_models(seed: int, empty_cells: bool) -> None:
@@ -91,15 +102,27 @@ def test_type_ii_is_the_difference_of_two_nested_models(seed: int, empty_cells: 
     rows = [row for row in crossed(3, 2, 2, blocks=6) if row[1:] not in gone and rng.random() < 0.75]
     values = noisy(rows, rng)
     table = fit(rows, values)
-    terms = [(0,), *(term for size in (1, 2, 3) for term in itertools.combinations((1, 2, 3), size))]
-    assert len(terms) == len(table.effects)
-    for term, effect in zip(terms, table.effects, strict=True):
-        others = [other for other in terms if not set(term) <= set(other)]
-        expected = residual_ss(rows, values, others) - residual_ss(rows, values, [*others, term])
-        assert effect.ss == pytest.approx(expected, rel=1e-8, abs=1e-8 * table.total_ss), effect.name
-    assert table.residual.ss == pytest.approx(residual_ss(rows, values, terms), rel=1e-8)
+    like_nested_models(rows, values, table)
     assert any("shares add up" in note for note in table.notes)
     assert any("A × B × C (0/2)" in note for note in table.notes) == empty_cells
+
+
+@pytest.mark.parametrize("per_cell", [1, 3])
+def test_the_short_way_of_balanced_designs_ends_where_nested_models_do(per_cell: int) -> None:
+    rows = crossed(3, 2, 4, blocks=3) * per_cell
+    values = noisy(rows, random.Random(per_cell))
+    like_nested_models(rows, values, fit(rows, values))
+
+
+def test_one_trial_less_changes_little_though_it_goes_the_long_way() -> None:
+    """So the types agree, nearly, where each is worked out in its own way."""
+    rows = crossed(3, 2, 2, blocks=40)
+    values = noisy(rows, random.Random(3))
+    table = fit(rows, values)
+    for kind in ("I", "II", "III"):
+        almost = fit(rows[:-1], values[:-1], kind)
+        for effect, other in zip(table.effects, almost.effects, strict=True):
+            assert other.explained == pytest.approx(effect.explained, abs=0.02)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -69,14 +69,20 @@ def span(columns: Floats, lengths: Floats | None = None) -> Floats:
     """An orthonormal basis of the columns; aliased ones are left out, judged by `lengths`, default their own."""
     if columns.shape[1] == 0:
         return columns
-    of = columns if lengths is None else lengths
-    floor = ALIASED * float(np.max(np.sqrt(np.sum(of**2, axis=0))))
+    floor = shortest(columns if lengths is None else lengths)
     if columns.shape[1] <= columns.shape[0]:
         q, r = np.linalg.qr(columns)
         if np.min(np.abs(np.diag(r))) > floor:
             return q
-    u, sizes, _ = np.linalg.svd(columns, full_matrices=False)
-    return u[:, sizes > floor]
+    from scipy.linalg import qr
+
+    q, r, _ = (np.asarray(part) for part in qr(columns, mode="economic", pivoting=True))
+    return q[:, : int(np.count_nonzero(np.abs(np.diag(r)) > floor))]
+
+
+def shortest(columns: Floats) -> float:
+    """What a column beside the others must keep of its length not to count as aliased."""
+    return ALIASED * math.sqrt(float(np.max(np.sum(columns**2, axis=0))))
 
 
 def without(basis: Floats, columns: Floats) -> Floats:
@@ -96,13 +102,15 @@ def varying(left: Floats) -> float:
 class Model:
     """Columns of each term, and the response, in coordinates of the space that all columns span.
 
-    `fitted` is per value; `rank` is of the whole model with its mean."""
+    `fitted` is per value; `rank` is of the whole model with its mean. `orthogonal` says that every column is at right
+    angles to all others, as in a design with every combination equally often."""
 
     terms: tuple[Floats, ...]
     intercept: Floats
     z: Floats
     fitted: Floats
     rank: int
+    orthogonal: bool
 
     @classmethod
     def of(cls, y: Floats, factors: Sequence[Codes], terms: Sequence[Sequence[int]]) -> Model:
@@ -118,20 +126,32 @@ class Model:
                 columns = products(columns, coding[index])
             parts.append(columns)
         stacked = np.hstack(parts)
-        frame = np.linalg.qr(stacked)[0]
-        inner = frame.T @ stacked
+        crossed = len(counts) == math.prod(int(codes.max()) + 1 for codes in factors) and np.ptp(counts) == 0
+        if crossed:
+            frame, inner = stacked / np.linalg.norm(stacked, axis=0), np.eye(stacked.shape[1])
+        else:
+            frame, inner = np.linalg.qr(stacked)
         intercept, *own = np.split(inner, np.cumsum([part.shape[1] for part in parts])[:-1], axis=1)
         z = frame.T @ (root * (np.bincount(rows, weights=y) / counts))
-        basis = span(inner)
+        basis = inner if crossed else span(inner)
         fitted = (frame @ (basis @ (basis.T @ z)) / root)[rows]
-        return cls(tuple(own), intercept, z, fitted, basis.shape[1])
+        return cls(tuple(own), intercept, z, fitted, basis.shape[1], crossed)
 
     def effect(self, term: int, given: Sequence[int]) -> tuple[int, float]:
         """Degrees of freedom and sum of squares that a term adds to the mean and the terms that are given."""
-        others = span(np.hstack([self.intercept, *(self.terms[index] for index in given)]))
         own = self.terms[term]
-        added = span(without(others, own), own)
-        return added.shape[1], float(np.sum((added.T @ without(others, self.z)) ** 2))
+        if self.orthogonal:
+            return own.shape[1], float(np.sum((own.T @ self.z) ** 2))
+        others = np.hstack([self.intercept, *(self.terms[index] for index in given)])
+        columns = np.hstack([others, own])
+        first, last = others.shape[1], columns.shape[1]
+        if last <= len(self.z):
+            r = np.asarray(np.linalg.qr(np.column_stack([columns, self.z]), mode="r"))
+            if np.min(np.abs(np.diag(r)[:last])) > shortest(columns):
+                return last - first, float(np.sum(r[first:last, last] ** 2))
+        basis = span(others)
+        added = span(without(basis, own), own)
+        return added.shape[1], float(np.sum((added.T @ without(basis, self.z)) ** 2))
 
 
 def _distinct(factors: Sequence[Codes], n: int) -> tuple[Codes, Codes, Codes]:
