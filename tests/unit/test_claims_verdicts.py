@@ -207,3 +207,17 @@ def test_an_effect_that_would_have_been_seen_is_said_to_be(template: Report) -> 
     found = [judge(CLAIMS, measured(template, world(), seed))[0] for seed in range(20)]
     said = [one for one in found if one.verdict == "not distinguishable here"]
     assert said and all("one as large as the published would have been seen" in one.reason for one in said)
+
+
+def test_under_the_noise_floor_nothing_is_told(template: Report) -> None:
+    """The floor is of one treatment against one; of the six that a link is averaged over, it is less by their root."""
+    report = measured(template, TRUE, 1)
+    ratio = judge(CLAIMS, report)[0].part
+    assert ratio is not None and ratio.effect.value is not None
+    away = (ratio.effect.value - 1) * math.sqrt(6)
+    for share, verdict in ((away * 0.99, "reproduced"), (away * 1.01, "not distinguishable here")):
+        kept = {"format": 1, "blocks": 6, "metrics": {"throughput": {"floor": share}}}
+        judged = {one.claim.id: one for one in judge(CLAIMS, replace(report, calibrations={"noise floor": kept}))}
+        assert judged["faster"].verdict == verdict
+        assert ("under the noise floor" in judged["faster"].reason) == (verdict != "reproduced")
+        assert judged["alike"].verdict == "reproduced"  # a floor hides no likeness

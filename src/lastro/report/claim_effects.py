@@ -10,8 +10,9 @@ import difflib
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from lastro.report.calibration import noise_floors
 from lastro.report.language import Language
 from lastro.report.model import Report, Row
 from lastro.report.numbers import MINUS
@@ -32,7 +33,8 @@ class Part:
     """One of the contrasts that a statement stands on: all of them must be so for the statement to be.
 
     `effect` is what is judged, in `measure`; `beside` the same as a difference in the metric's unit, for comparisons.
-    `p_for` is of the hypothesis that the statement is not so, `p_against` of the one that its contrary is not so."""
+    `p_for` is of the hypothesis that the statement is not so, `p_against` of the one that its contrary is not so.
+    `hidden` tells that the effect, a ratio, lies under the noise floor of this host: see `_Cells.hides`."""
 
     label: str
     measure: Measure
@@ -40,6 +42,7 @@ class Part:
     beside: Contrast | None
     p_for: float | None
     p_against: float | None
+    hidden: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +77,7 @@ class _Cells:
             raise Untestable(say("{metric} was not measured", metric=metric))
         self.report, self.metric, self.say = report, report.metrics[at], say
         self.confidence = report.study.design.confidence
+        self.floor = noise_floors(report.calibrations).get(metric)
         self.rows = {_key(row.treatment.levels): row for row in report.rows}
         self.factors = {
             factor.name: {_plain(level): level for level in factor.levels} for factor in report.study.factors
@@ -155,6 +159,16 @@ class _Cells:
 
     def ratio(self, of: Weights, to: Weights) -> Contrast:
         return ratio_of_linears(of, to, self.values, self.confidence)
+
+    def hides(self, of: Weights, to: Weights, ratio: float) -> bool:
+        """Whether a ratio lies under the noise floor that `lastro calibrate` found, if it did.
+
+        The floor is of one treatment against one. Of means over several it is less: their noise is independent, and its
+        variance goes with the sum of the squared weights."""
+        if self.floor is None:
+            return False
+        squares = math.fsum(weight**2 for side in (of, to) for weight in side.values())
+        return abs(ratio - 1) < self.floor.share * math.sqrt(squares / 2)
 
     def above(self, of: Weights, to: Weights, bound: float) -> float | None:
         """The one-sided p of the hypothesis that `of` is not above `bound` times `to`."""
@@ -252,7 +266,8 @@ def _direction(label: str, of: Weights, to: Weights, higher: bool, cells: _Cells
     gap, ratio = cells.difference(of, to), cells.ratio(of, to)
     if ratio.value is None or ratio.value <= 0:
         return _signed(label, "difference", gap, gap, None, higher)
-    return _signed(label, "ratio", ratio, gap, gap, higher)
+    part = _signed(label, "ratio", ratio, gap, gap, higher)
+    return replace(part, hidden=cells.hides(of, to, ratio.value))
 
 
 def _signed(

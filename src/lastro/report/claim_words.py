@@ -73,21 +73,19 @@ def p_text(p: float | None, say: Language = ENGLISH) -> str:
 
 
 def reason_words(
-    claim: Claim,
-    verdict: Verdict,
-    effects: Effects,
-    part: Part,
-    p: float,
-    alpha: float,
-    say: Language = ENGLISH,
+    claim: Claim, verdict: Verdict, effects: Effects, part: Part, say: Language = ENGLISH, *, corrected: bool = False
 ) -> str:
-    """Why a claim that could be tested has its verdict, and over how much of the design."""
-    text = {
-        "reproduced": _reproduced,
-        "same direction only": _direction_only,
-        "contradicted": _contradicted,
-        "not distinguishable here": lambda *args: _not_distinguishable(*args, corrected=p < alpha),
-    }[verdict](claim, part, say)
+    """Why a claim that could be tested has its verdict, and over how much of the design.
+
+    `corrected` tells that the raw p would have been small enough."""
+    if verdict == "reproduced":
+        text = _reproduced(claim, part, say)
+    elif verdict == "same direction only":
+        text = _direction_only(claim, part, say)
+    elif verdict == "contradicted":
+        text = _contradicted(claim, part, say)
+    else:
+        text = _not_distinguishable(claim, part, say, corrected)
     if effects.strata < effects.all_strata:
         text += "; " + say("over {n} of {all} conditions of the design", n=effects.strata, all=effects.all_strata)
     return text
@@ -125,7 +123,7 @@ def _contradicted(claim: Claim, part: Part, say: Language) -> str:
     return say("told from no effect, in the other direction")
 
 
-def _not_distinguishable(claim: Claim, part: Part, say: Language, *, corrected: bool) -> str:
+def _not_distinguishable(claim: Claim, part: Part, say: Language, corrected: bool) -> str:
     if _of_likeness(claim):
         text = say("of {levels} neither likeness within {margin} nor more than that can be told",
                    levels=part.label, margin=_margin(claim, say))  # fmt: skip
@@ -133,7 +131,9 @@ def _not_distinguishable(claim: Claim, part: Part, say: Language, *, corrected: 
         text = say("{levels} cannot be told apart", levels=part.label)
     else:
         text = say("cannot be told from no effect")
-    if corrected:
+    if part.hidden:
+        text += "; " + say("it lies under the noise floor of this host")
+    elif corrected:
         text += " " + say("once the number of claims is allowed for")
     found = judged_interval(claim, part)
     if found is not None and claim.published is not None and claim.published.tolerance is not None:

@@ -9,7 +9,8 @@ The rule, which docs/explanation-claims.md tells in full:
    smallest p counts, times their number). Parts that state a sign are tested against zero; parts that state likeness by
    two one-sided tests against their margin.
 3. The smaller of the two is the claim's p. The claims of a file are one family: p is adjusted by Holm's method over all
-   that could be tested. Where it is not below 1 - confidence, the claim is not distinguishable here.
+   that could be tested. Where it is not below 1 - confidence, the claim is not distinguishable here. Nor is it where a
+   ratio that it stands on lies under the noise floor that `lastro calibrate` found on this host.
 4. Else, when the contrary is what was found, the claim is contradicted.
 5. Else the claim is reproduced, if no figure was published with it, or if the whole interval of the effect lies within
    the tolerance of the published figure; if not, it holds in the same direction only.
@@ -62,6 +63,7 @@ class _Tested:
     part: Part | None = None
     p: float | None = None
     so: bool = False
+    hidden: bool = False
     why_not: str = ""
 
 
@@ -88,7 +90,8 @@ def _test(claim: Claim, report: Report, n_blocks: int, say: Language) -> _Tested
     p_against = min(1.0, len(effects.parts) * min(part.p_against or 0.0 for part in effects.parts))
     so = p_for <= p_against
     decisive = _weakest(effects.parts) if so else _worst(effects.parts)
-    return _Tested(claim, effects, decisive, min(p_for, p_against), so)
+    hidden = next((part for part in (effects.parts if so else (decisive,)) if part.hidden), None)
+    return _Tested(claim, effects, hidden or decisive, min(p_for, p_against), so, hidden is not None)
 
 
 def _why_absent(part: Part, say: Language) -> str:
@@ -110,7 +113,7 @@ def _judgement(one: _Tested, p_adjusted: float | None, report: Report, n_blocks:
     verdict = _verdict(one, p_adjusted, alpha)
     reason = one.why_not
     if verdict != "untestable here" and one.effects and one.part and one.p is not None:
-        reason = reason_words(one.claim, verdict, one.effects, one.part, one.p, alpha, say)
+        reason = reason_words(one.claim, verdict, one.effects, one.part, say, corrected=one.p < alpha)
     unit = metric.unit if metric else ""
     return Judgement(one.claim, verdict, reason, unit, one.effects, one.part, one.p, p_adjusted, n_blocks)
 
@@ -118,7 +121,7 @@ def _judgement(one: _Tested, p_adjusted: float | None, report: Report, n_blocks:
 def _verdict(one: _Tested, p_adjusted: float | None, alpha: float) -> Verdict:
     if one.part is None or one.p is None or p_adjusted is None:
         return "untestable here"
-    if p_adjusted >= alpha:
+    if p_adjusted >= alpha or one.hidden:
         return "not distinguishable here"
     if not one.so:
         return "contradicted"
