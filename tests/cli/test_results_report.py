@@ -41,6 +41,10 @@ def test_json_is_json(campaign: Path, capsys) -> None:
         == (document["counts"]["trials"])
     )
     assert len(document["treatments"]) == len({treatment["id"] for treatment in document["treatments"]})
+    for metric in document["metrics"]:
+        found = document["analysis"][metric["name"]]
+        assert (found["anova"] is None) == (found["why_no_anova"] is not None)
+        assert found["headline"]["different"] == sum(each["decision"] == "different" for each in found["comparisons"])
 
 
 class _Tags(html.parser.HTMLParser):

@@ -53,6 +53,7 @@ PURE = (
     "report.numbers",
     "report.scaling",
     "report.analysis",
+    "report.analysis_document",
     "results.samples",
     "validity",
     "units",

@@ -15,6 +15,8 @@
     invalid_attempts [{trial, attempt, block, treatment, reasons, trial_state}]
     scaling      [{factor, levels (of the other factors), metrics {name: line}}], for factors of three numbers or more
                  line {slope, slope_interval, intercept, intercept_interval, r2, n}
+    analysis     {metric: {anova, effects, interactions, comparisons, pairs, checks, drift, scaling, headline ...}}, as
+                 the docstring of `report.analysis_document` tells key by key
 
 What does not exist is null, never absent and never NaN."""
 
@@ -23,6 +25,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from lastro.report.analysis import analyse
+from lastro.report.analysis_document import analysis_document
 from lastro.report.model import Cell, Gap, InvalidAttempt, Report, Row
 from lastro.report.numbers import verdict
 from lastro.report.scaling import Scaling, ScalingRow, scalings
@@ -57,6 +61,7 @@ def document(report: Report) -> dict[str, Any]:
         "unavailable": [_gap(gap) for gap in report.gaps],
         "invalid_attempts": [_invalid(attempt) for attempt in report.invalid_attempts],
         "scaling": [_scaling(report, scaling, row) for scaling in scalings(report) for row in scaling.rows],
+        "analysis": analysis_document(analyse(report)),
     }
 
 

@@ -15,6 +15,7 @@ from lastro.report.analysis.measured import measured
 from lastro.report.analysis.model import Analysis, MetricAnalysis
 from lastro.report.analysis.pairs import level_pairs
 from lastro.report.analysis.trends import count_scalings, drift_of
+from lastro.report.calibration import noise_floors
 from lastro.report.model import Report
 from lastro.stats.residual_checks import check_residuals
 
@@ -22,8 +23,11 @@ __all__ = ["analyse", "analyse_metric"]
 
 
 def analyse(report: Report, floors: Mapping[str, float] | None = None) -> Analysis:
-    """Everything, metric by metric. `floors` are noise floors as shares, {metric: 0.03}: what a calibration found."""
-    floors = floors or {}
+    """Everything, metric by metric. `floors` are noise floors as shares, {metric: 0.03}; by default those that a
+
+    calibration left in the campaign."""
+    if floors is None:
+        floors = {name: floor.share for name, floor in noise_floors(report.calibrations).items()}
     metrics = tuple(
         analyse_metric(report, index, floors.get(metric.name)) for index, metric in enumerate(report.metrics)
     )

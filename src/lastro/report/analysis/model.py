@@ -146,9 +146,7 @@ class Headline:
 
 @dataclass(frozen=True, slots=True)
 class MetricAnalysis:
-    """Everything of one metric. `floor` is a share (0.03: 3 %): by a calibration, smaller differences cannot be told from
-
-    none."""
+    """Everything of one metric. `floor` is a share (0.03: 3 %): a calibration found smaller differences to be noise."""
 
     metric: Metric
     n: int

@@ -5,6 +5,7 @@ else happened, and below how much the host was disturbed."""
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -20,8 +21,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from lastro.stats.drift import Drift
+
 _PANEL_IN = 1.25
 _MOST_EVENTS = 40
+TREND = N_("dots: a trial less the mean of its treatment; squares: means of blocks; line and numbers: their drift")
 HOST_READINGS = {
     "steal_percent": N_("CPU stolen (%)"),
     "foreign_cpus": N_("foreign CPUs"),
@@ -49,6 +53,8 @@ class _Panel:
     label: str
     valid: Sequence[tuple[float, float]]
     invalid: Sequence[tuple[float, float]]
+    trend: tuple[tuple[float, float], ...] = ()  # the ends of a line
+    blocks: tuple[tuple[float, float], ...] = ()  # the means of the blocks, which the trend goes through
 
 
 def draw_course(report: Report, say: Language, analysis: Analysis | None = None) -> Figure | None:
@@ -57,7 +63,7 @@ def draw_course(report: Report, say: Language, analysis: Analysis | None = None)
     if clock is None:
         return None
     panels = [
-        *_metric_panels(report, clock, say),
+        *_metric_panels(report, clock, say, analysis),
         _duration_panel(report, clock, say),
         *_host_panels(report, clock, say),
     ]
@@ -71,7 +77,7 @@ def draw_course(report: Report, say: Language, analysis: Analysis | None = None)
     stacked[-1].set_xlabel(unit)
     invalid = report.progress.n_invalid_attempts
     how = say("{n} attempts, of which {invalid} invalid (✕)", n=say.integer(len(report.timeline)), invalid=invalid)
-    trend = say("dots: a trial less the mean of its treatment; line: trend") if len(panels) > 1 else ""
+    trend = say(TREND) if any(panel.blocks for panel in panels) else ""
     headed(figure, how, trend)
     return figure
 
@@ -84,14 +90,43 @@ def _clock(report: Report) -> _Clock | None:
     return _Clock(min(moments), 3600 if hours else 60)
 
 
-def _metric_panels(report: Report, clock: _Clock, say: Language) -> Iterator[_Panel]:
+def _metric_panels(report: Report, clock: _Clock, say: Language, analysis: Analysis | None) -> Iterator[_Panel]:
     starts = {(a.trial, a.attempt): a.started_utc for a in report.attempts}
     for index, metric in enumerate(report.metrics):
         found, relative = deviations(report, index)
         timed = [(at, value) for key, value in found if (at := clock.at(starts.get(key, ""))) is not None]
-        if timed:
-            unit = "%" if relative else metric.unit
-            yield _Panel("metric", f"{metric.name} ({unit})" if unit else metric.name, timed, ())
+        if not timed:
+            continue
+        unit = "%" if relative else metric.unit
+        label = f"{metric.name} ({unit})" if unit else metric.name
+        drift = analysis.metrics[index].drift if analysis else None
+        if drift is None or drift.slope_per_hour is None or drift.relative != relative:
+            yield _Panel("metric", label, timed, ())
+            continue
+        keys = [(p.trial, p.attempt) for row in report.rows for p in row.cells[index].points]
+        first = min(at for key in keys if (at := clock.at(starts.get(key, ""))) is not None)
+        per_hour, scale = clock.unit_s / 3600, 100 if relative else 1
+        blocks = tuple((first + hour / per_hour, value * scale) for hour, value in drift.points)
+        slope = drift.slope_per_hour * scale * per_hour
+        label += " · " + _drift_words(drift, unit, scale, say)
+        yield _Panel("metric", label, timed, (), _through(blocks, slope), blocks)
+
+
+def _through(blocks: Sequence[tuple[float, float]], slope: float) -> tuple[tuple[float, float], ...]:
+    """The ends of Sen's line, which goes through the medians."""
+    x, y = (statistics.median(values) for values in zip(*blocks, strict=True))
+    return tuple((end, y + slope * (end - x)) for end in (blocks[0][0], blocks[-1][0]))
+
+
+def _drift_words(drift: Drift, unit: str, scale: float, say: Language) -> str:
+    """'+0.12 %/h [−0.05, 0.31], p = 0.31, n = 12'."""
+    assert drift.slope_per_hour is not None
+    text = f"{drift.slope_per_hour * scale:+.2g} {unit}/h"
+    if drift.interval is not None:
+        text += f" [{drift.interval.low * scale:.2g}, {drift.interval.high * scale:.2g}]"
+    if drift.p is not None:
+        text += ", p < 0.001" if drift.p < 0.001 else f", p = {drift.p:.2f}"
+    return say.number(text.replace("-", "−")) + "; " + say("n = {n}", n=drift.n)
 
 
 def deviations(report: Report, index: int) -> tuple[list[tuple[tuple[int, int], float]], bool]:
@@ -139,33 +174,31 @@ def _host_reading(notes: Mapping[str, Any], name: str) -> float | None:
 
 def _draw(axes: Axes, panel: _Panel) -> None:
     if panel.valid:
-        points(axes, [x for x, _ in panel.valid], [y for _, y in panel.valid], PALETTE[0], 2.0, alpha=0.6)
+        points(
+            axes,
+            [x for x, _ in panel.valid],
+            [y for _, y in panel.valid],
+            PALETTE[0],
+            2.0 if len(panel.valid) > 300 else 3.2,
+            alpha=0.6,
+        )
     if panel.invalid:
         x, y = zip(*panel.invalid, strict=True)
         axes.plot(x, y, linestyle="none", marker="X", ms=4.5, mew=0, color=PALETTE[1])
     if panel.kind == "metric":
         axes.axhline(0, color=GREY, linewidth=0.6)
-        _trend(axes, panel.valid)
-    else:
+    if panel.blocks:
+        x, y = zip(*panel.blocks, strict=True)
+        axes.plot(x, y, linestyle="none", marker="s", ms=4, color="white", mec="black", mew=0.9, zorder=4)
+        x, y = zip(*panel.trend, strict=True)
+        axes.plot(x, y, color="black", linewidth=1.4, zorder=5)
+    if panel.kind != "metric":
         highest = max(y for _, y in (*panel.valid, *panel.invalid))
         axes.set_ylim(0, 1.12 * highest if highest > 0 else 1.0)
     axes.set_title(safe(panel.label, 70), loc="left")
     axes.grid(axis="y", color=GRID, linewidth=0.6)
     axes.locator_params(axis="y", nbins=4)
     axes.tick_params(axis="y", length=0)
-
-
-def _trend(axes: Axes, timed: Sequence[tuple[float, float]]) -> None:
-    """The least-squares line through the deviations, over the time in which there are any."""
-    n = len(timed)
-    centre = math.fsum(x for x, _ in timed) / n
-    spread = math.fsum((x - centre) ** 2 for x, _ in timed)
-    if n < 3 or spread == 0:
-        return
-    slope = math.fsum((x - centre) * y for x, y in timed) / spread
-    mean = math.fsum(y for _, y in timed) / n
-    ends = [min(x for x, _ in timed), max(x for x, _ in timed)]
-    axes.plot(ends, [mean + slope * (x - centre) for x in ends], color="black", linewidth=1.4, zorder=4)
 
 
 def _mark_events(axes: Axes, report: Report, clock: _Clock, *, named: bool) -> None:

@@ -42,6 +42,7 @@ MOST_PLACES = 60
 _SLOT_IN = 0.155  # height of one place
 _GAP_SLOTS = 0.8  # between two levels of the factor on the axis
 _MOST_COLOURS = 8
+_FEW = 15  # points of one place, which are then drawn larger
 
 WHY_MISSING = {
     "unavailable": N_("unavailable"),
@@ -245,10 +246,11 @@ def _place(
     colour, marker = colour_of(colour_at), marker_of(colour_at)
     values = [point.value for cell in cells for point in cell.points]
     summary = _summary(cells, values)
-    points(axes, values, _spread(y, len(values)), colour, alpha=0.5, zorder=3)
+    few = len(values) <= _FEW
+    points(axes, values, _spread(y, len(values)), colour, 3.4 if few else 2.2, alpha=0.65 if few else 0.5, zorder=3.6)
     if summary.interval is not None:
         ends = [summary.interval.low, summary.interval.high]
-        axes.plot(ends, [y, y], color=colour, linewidth=1.9, solid_capstyle="butt", zorder=3.5)
+        axes.plot(ends, [y, y], color=colour, linewidth=1.5, solid_capstyle="butt", zorder=3)
     median = statistics.median(values)
     axes.plot([median, median], [y - 0.38, y + 0.38], color="black", linewidth=0.9, zorder=3.8)
     axes.plot(

@@ -44,7 +44,7 @@ def draw_scaling(
         return None
     shown = dict(list(panels.items())[:MOST_PANELS])
     figure = new_figure(_PANEL_IN * len(shown) + 1.4)
-    stacked = figure.subplots(len(shown), 1, sharex=True, squeeze=False)[:, 0]
+    stacked = figure.subplots(len(shown), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
     confidence = report.study.design.confidence
     for axes, (levels, found) in zip(stacked, shown.items(), strict=True):
         x, y = [at for at, _ in found], [value for _, value in found]
@@ -52,7 +52,8 @@ def draw_scaling(
         _line(axes, x, y, confidence, say)
         if law := _law(analysis, scaling, levels):
             _curve(axes, law, say)
-        axes.set_title(safe(" · ".join((*levels, say("n = {n}", n=say.integer(len(found)))))), loc="left")
+        named = [f"{name} = {level}" for name, level in zip(scaling.others, levels, strict=True)]
+        axes.set_title(safe(" · ".join((*named, say("n = {n}", n=say.integer(len(found)))))), loc="left")
         axes.grid(color=GRID, linewidth=0.6)
         axes.tick_params(axis="y", length=0)
         axes.locator_params(nbins=5)

@@ -111,10 +111,18 @@ def marker_of(at: int) -> str:
     return MARKERS[at % len(MARKERS)]
 
 
-def headed(figure: Figure, *lines: str, width: int = 74) -> None:
-    """A title over the whole figure, wrapped to its width; the first line says what is shown."""
-    wrapped = [part for line in lines if line for part in textwrap.wrap(safe(line, 400), width) or [""]]
-    figure.suptitle("\n".join(wrapped), fontsize=9, x=0.01, ha="left")
+def headed(figure: Figure, what: str, *how: str, width: int = 74) -> None:
+    """A title over the whole figure, wrapped to its width: in bold what is shown, below it how to read it.
+
+    The title holds empty lines for the second, so that the layout makes room for it."""
+    first = textwrap.wrap(safe(what, 400), width - 8) or [""]
+    rest = [part for line in how if line for part in textwrap.wrap(safe(line, 400), width)]
+    size_pt, height_pt = 9.0, 72 * figure.get_size_inches()[1]
+    figure.suptitle("\n".join([*first, *[" "] * len(rest)]), fontsize=size_pt, x=0.01, ha="left", fontweight="bold")
+    if rest:
+        top = 1 - (len(first) * 1.2 * size_pt + 4) / height_pt
+        text = "\n".join(rest)
+        figure.text(0.01, top, text, fontsize=size_pt - 0.5, color="#333333", ha="left", va="top", linespacing=1.2)
 
 
 def numbers_in(axes: Axes, say: Language, *, x: bool = True, y: bool = False) -> None:

@@ -17,9 +17,9 @@ _LEAST_NAMED = 0.005  # of all variation in some metric; what is less is summed
 _LEAST_WRITTEN = 0.06  # the narrowest part that its number fits into
 # The last colour of the palette is near that of the residual.
 _FILLS = PALETTE[:6]
-_HATCHES = ("", "", "", "", "", "", "////", "....", "xxxx")
-_OTHERS: dict[str, Any] = {"facecolor": "#F2F2F2", "edgecolor": "#555555", "hatch": "...", "linewidth": 0.4}
-_BLOCK: dict[str, Any] = {"facecolor": "#C9C9C9", "edgecolor": "#555555", "hatch": "|||", "linewidth": 0.4}
+_HATCHES = ("", "", "", "", "", "", "////", "||||", "xxxx")  # no dots: each is a circle of many curves
+_OTHERS: dict[str, Any] = {"facecolor": "#F2F2F2", "edgecolor": "#555555", "hatch": "++", "linewidth": 0.4}
+_BLOCK: dict[str, Any] = {"facecolor": "#C9C9C9", "edgecolor": "#555555", "hatch": "---", "linewidth": 0.4}
 _NOISE: dict[str, Any] = {"facecolor": "#E9E9E9", "edgecolor": "#999999", "hatch": "//", "linewidth": 0.4}
 
 Share = tuple[str, float, dict[str, Any]]  # what, share of all variation, how it is drawn

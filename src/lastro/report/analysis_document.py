@@ -1,0 +1,248 @@
+"""The analysis as plain JSON-able data: what `lastro results --json` gives under `analysis`.
+
+{metric: {n, anova, why_no_anova, notes [text], effects, interactions, comparisons, correction, pairs, checks,
+drift, scaling, noise_floor, headline}}
+
+anova        {type, log (whether of logarithms), effects [{name, factors, df, ss, ms, f, p, explained}], residual,
+             total_ss, n, notes [text]}; explained is the share of the total variation
+effects      [{factor, level, reference, given {factor: level}, ratio, difference, p, p_adjusted (Holm), decision,
+             cells [used, all], n [level, reference]}]; decision is different, same or unknown, after correction
+interactions [{given, shown, explained, p, p_adjusted, effects}]
+comparisons  [{treatment, baseline (ids), ratio {value, interval}, difference {value, interval, pairing, df}, p,
+             p_adjusted, ranks {p, shift, shift_interval, delta, delta_interval, can_reject}, agrees, no_ranks,
+             under_noise_floor, decision}]; correction is holm or benjamini-hochberg
+pairs        [{factor, method (tukey-hsd, games-howell), blocks, means {level: mean}, comparisons [{first, second,
+             difference, interval, p}]}]; interval and p are adjusted for the family
+checks       {shapiro_w, shapiro_p, brown_forsythe_f, brown_forsythe_p, outliers}; outliers is how many
+drift        {tau, p, slope_per_hour, interval, relative, n, absent_because}; of block means
+scaling      [{factor, levels, n, lambda, sigma, kappa, peak, no_peak_because}], the Universal Scalability Law;
+             a parameter is {value, interval, at_bound}, the peak {n, throughput, interval}
+noise_floor  the share of difference (0.03: 3 %) that a calibration found not to be distinguishable; or null
+headline     {factor, explained, widest, different, same, unknown}"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from lastro.report.analysis.model import (
+    Analysis,
+    BaselineComparison,
+    CountScaling,
+    Headline,
+    LevelEffect,
+    LevelPairs,
+    MetricAnalysis,
+)
+from lastro.stats.intervals import Interval
+
+if TYPE_CHECKING:
+    from lastro.stats.anova import Anova, Effect
+    from lastro.stats.contrasts import Contrast
+    from lastro.stats.drift import Drift
+    from lastro.stats.residual_checks import Checks
+    from lastro.stats.usl import Parameter
+
+
+def analysis_document(analysis: Analysis) -> dict[str, Any]:
+    """{metric: everything found}; see this module's docstring."""
+    return {metric.metric.name: _metric(metric) for metric in analysis.metrics}
+
+
+def interval_document(interval: Interval | None) -> dict[str, float | None] | None:
+    """None where there is none; an end that is not finite is null."""
+    if interval is None:
+        return None
+    return {"low": _finite(interval.low), "high": _finite(interval.high), "confidence": interval.confidence}
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)
+
+
+def _metric(metric: MetricAnalysis) -> dict[str, Any]:
+    return {
+        "n": metric.n,
+        "anova": _anova(metric.anova) if metric.anova else None,
+        "why_no_anova": _text(metric.why_none),
+        "notes": [str(note) for note in metric.notes],
+        "effects": [_effect(effect) for effect in metric.effects],
+        "interactions": [
+            {
+                "given": found.given,
+                "shown": found.shown,
+                "explained": found.explained,
+                "p": found.p,
+                "p_adjusted": found.p_adjusted,
+                "effects": [_effect(effect) for effect in found.effects],
+            }
+            for found in metric.interactions
+        ],
+        "comparisons": [_comparison(comparison) for comparison in metric.comparisons],
+        "correction": metric.correction,
+        "pairs": [_pairs(pairs) for pairs in metric.pairs],
+        "checks": _checks(metric.checks) if metric.checks else None,
+        "drift": _drift(metric.drift) if metric.drift else None,
+        "scaling": [_scaling(scaling) for scaling in metric.scaling],
+        "noise_floor": metric.floor,
+        "headline": _headline(metric.headline),
+    }
+
+
+def _anova(anova: Anova) -> dict[str, Any]:
+    return {
+        "type": anova.kind,
+        "log": anova.log,
+        "effects": [_line(effect) for effect in anova.effects],
+        "residual": _line(anova.residual),
+        "total_ss": anova.total_ss,
+        "n": anova.n,
+        "notes": [str(note) for note in anova.notes],
+    }
+
+
+def _line(effect: Effect) -> dict[str, Any]:
+    return {
+        "name": effect.name,
+        "factors": list(effect.factors),
+        "df": effect.df,
+        "ss": _finite(effect.ss),
+        "ms": _finite(effect.ms),
+        "f": _finite(effect.f),
+        "p": _finite(effect.p),
+        "explained": _finite(effect.explained),
+    }
+
+
+def _contrast(contrast: Contrast) -> dict[str, Any]:
+    return {
+        "value": _finite(contrast.value),
+        "interval": interval_document(contrast.interval),
+        "pairing": contrast.pairing,
+        "df": _finite(contrast.df),
+        "n": contrast.n,
+        "absent_because": _text(contrast.absent_because),
+    }
+
+
+def _effect(effect: LevelEffect) -> dict[str, Any]:
+    return {
+        "factor": effect.factor,
+        "level": effect.level,
+        "reference": effect.reference,
+        "given": dict(effect.given),
+        "ratio": _contrast(effect.ratio),
+        "difference": _contrast(effect.difference),
+        "p": _finite(effect.difference.p),
+        "p_adjusted": _finite(effect.p_adjusted),
+        "decision": effect.decision,
+        "cells": [effect.cells, effect.all_cells],
+        "n": list(effect.n),
+    }
+
+
+def _comparison(found: BaselineComparison) -> dict[str, Any]:
+    ratio, difference, ranks = found.ratio, found.difference, found.ranks
+    return {
+        "treatment": found.treatment.id,
+        "baseline": found.baseline.id,
+        "ratio": ratio and {"value": ratio.value, "interval": interval_document(ratio.interval)},
+        "difference": difference
+        and {
+            "value": _finite(difference.value),
+            "interval": interval_document(difference.interval),
+            "pairing": difference.pairing,
+            "df": _finite(difference.df),
+        },
+        "p": _finite(found.p),
+        "p_adjusted": _finite(found.p_adjusted),
+        "ranks": ranks
+        and {
+            "p": ranks.p,
+            "shift": _finite(ranks.shift),
+            "shift_interval": interval_document(ranks.shift_interval),
+            "delta": ranks.delta,
+            "delta_interval": interval_document(ranks.delta_interval),
+            "can_reject": ranks.can_reject,
+        },
+        "agrees": found.agrees,
+        "no_ranks": _text(found.no_twin),
+        "under_noise_floor": found.under_floor,
+        "decision": found.decision,
+    }
+
+
+def _pairs(pairs: LevelPairs) -> dict[str, Any]:
+    return {
+        "factor": pairs.factor,
+        "method": pairs.method,
+        "blocks": pairs.n_blocks,
+        "means": dict(pairs.means),
+        "comparisons": [
+            {
+                "first": comparison.first,
+                "second": comparison.second,
+                "difference": _finite(comparison.difference),
+                "interval": interval_document(comparison.interval),
+                "p": _finite(comparison.p),
+            }
+            for comparison in pairs.comparisons
+        ],
+    }
+
+
+def _checks(checks: Checks) -> dict[str, Any]:
+    return {
+        "shapiro_w": checks.shapiro_w,
+        "shapiro_p": checks.shapiro_p,
+        "brown_forsythe_f": _finite(checks.brown_forsythe_f),
+        "brown_forsythe_p": _finite(checks.brown_forsythe_p),
+        "outliers": len(checks.outliers),
+    }
+
+
+def _drift(drift: Drift) -> dict[str, Any]:
+    return {
+        "tau": _finite(drift.tau),
+        "p": _finite(drift.p),
+        "slope_per_hour": _finite(drift.slope_per_hour),
+        "interval": interval_document(drift.interval),
+        "relative": drift.relative,
+        "n": drift.n,
+        "absent_because": _text(drift.absent_because),
+    }
+
+
+def _scaling(scaling: CountScaling) -> dict[str, Any]:
+    fit = scaling.fit
+    return {
+        "factor": scaling.factor,
+        "levels": dict(scaling.levels),
+        "n": fit.n,
+        "lambda": _parameter(fit.lambda_),
+        "sigma": _parameter(fit.sigma),
+        "kappa": _parameter(fit.kappa),
+        "peak": fit.peak
+        and {"n": fit.peak.n, "throughput": fit.peak.throughput, "interval": interval_document(fit.peak.interval)},
+        "no_peak_because": _text(fit.no_peak_because),
+    }
+
+
+def _parameter(parameter: Parameter) -> dict[str, Any]:
+    interval = interval_document(parameter.interval)
+    return {"value": _finite(parameter.value), "interval": interval, "at_bound": parameter.at_bound}
+
+
+def _headline(headline: Headline) -> dict[str, Any]:
+    return {
+        "factor": headline.factor,
+        "explained": _finite(headline.explained),
+        "widest": headline.widest and _effect(headline.widest),
+        "different": headline.different,
+        "same": headline.same,
+        "unknown": headline.unknown,
+    }

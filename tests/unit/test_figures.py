@@ -1,0 +1,161 @@
+"""Figures: each can be drawn of every campaign, shows every trial and n, says all of its words in the language, and is
+
+the same twice."""
+
+from __future__ import annotations
+
+import re
+import struct
+from pathlib import Path
+
+import pytest
+
+from lastro.report.analysis import analyse
+from lastro.report.figures import Picture, Plan, pictures, plans
+from lastro.report.figures.style import compact
+from lastro.report.language import ENGLISH, language
+from lastro.report.model import Report, build_report
+from lastro.results.read import load_campaign
+from lastro.results.store import Store
+
+from ..campaigns import KAGAMI, METRICS, Levels, make_campaign, make_study
+from ..cli.test_results_report import CAMPAIGNS
+
+DOT = re.compile(r"M[\d.]+ [\d.]+h0")
+
+
+def report_of(directory: Path) -> Report:
+    with Store.open(directory, readonly=True) as store:
+        return build_report(load_campaign(store))
+
+
+def drawn(report: Report, code: str = "en") -> dict[str, Picture]:
+    say = ENGLISH if code == "en" else language(code)
+    return {picture.name: picture for picture in pictures(report, analyse(report), say)}
+
+
+def texts(svg: str) -> str:
+    return "\n".join(re.findall(r"<text[^>]*>(.*?)</text>", svg))
+
+
+@pytest.fixture(params=CAMPAIGNS, scope="module")
+def report(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Report:
+    """Every campaign, with one metric: the others are drawn alike."""
+    return report_of(CAMPAIGNS[request.param](tmp_path_factory.mktemp("figures") / request.param))
+
+
+def of_first_metric(report: Report) -> list[Plan]:
+    return [plan for plan in plans(report, analyse(report)) if not plan.metric]
+
+
+def test_every_campaign_can_be_drawn_and_every_trial_is_a_point(report: Report) -> None:
+    for plan in of_first_metric(report):
+        picture = plan.picture()
+        if picture is None:
+            continue
+        svg = picture.svg()
+        assert "n = " in texts(svg) or plan.kind == "course" or not report.progress.counts.get("valid"), plan.name
+        if plan.kind == "distribution":
+            assert len(DOT.findall(svg)) == sum(len(row.cells[0].points) for row in report.rows)
+
+
+def test_a_distribution_and_a_course_are_always_there(report: Report) -> None:
+    kinds = {plan.kind for plan in of_first_metric(report) if plan.picture()}
+    assert ("distribution" in kinds) == bool(report.metrics)
+    assert ("course" in kinds) == bool(report.timeline)
+
+
+@pytest.fixture(scope="module")
+def normal(tmp_path_factory: pytest.TempPathFactory) -> Report:
+    return report_of(make_campaign(tmp_path_factory.mktemp("normal") / "c", make_study(metrics=METRICS[:1])))
+
+
+@pytest.fixture(scope="module")
+def disturbed(tmp_path_factory: pytest.TempPathFactory) -> Report:
+    """An anomaly that hurts without isolation only; throughput that grows with instances, to a point."""
+
+    def value(levels: Levels, block: int, metric: str) -> float:
+        n = int(levels["instances"])
+        hurt = 0.6 if levels["anomaly"] == "memory" and levels["isolation"] == "none" else 1.0
+        return 100 * hurt * n / (1 + 0.1 * (n - 1) + 0.01 * n * (n - 1)) * (1 + 0.01 * (((n + block) % 5) - 2))
+
+    factors = {"isolation": ("none", "cgroups"), "anomaly": ("none", "memory"), "instances": (1, 2, 4, 8, 16)}
+    study = make_study(factors, metrics=METRICS[:1], baseline={"isolation": "none", "anomaly": "none"})
+    return report_of(make_campaign(tmp_path_factory.mktemp("disturbed") / "c", study, value=value))
+
+
+def test_two_renders_give_the_same_bytes(disturbed: Report) -> None:
+    first, second = drawn(disturbed), drawn(disturbed)
+    for name, picture in first.items():
+        assert picture.svg() == second[name].svg(), name
+        assert picture.png() == second[name].png(), name
+        assert picture.pdf() == second[name].pdf(), name
+
+
+def test_one_drawing_is_svg_png_and_pdf(normal: Report) -> None:
+    picture = drawn(normal)["throughput"]
+    assert picture.svg().startswith("<?xml") and picture.pdf().startswith(b"%PDF")
+    width, height = struct.unpack(">II", picture.png(dpi=100)[16:24])
+    assert width == 500 and height > 100
+
+
+def test_an_interaction_and_a_law_are_drawn_with_their_words(disturbed: Report) -> None:
+    found = drawn(disturbed)
+    interaction = next(name for name in found if name.startswith("interaction") and "anomaly" in name)
+    words = texts(found[interaction].svg())
+    assert "isolation = none" in words and "isolation = cgroups" in words and "memory" in words
+    assert "scalability law" in texts(found["scaling-throughput-instances"].svg())
+
+
+def test_no_word_of_ours_stays_english(disturbed: Report) -> None:
+    english, portuguese = drawn(disturbed), drawn(disturbed, "pt-BR")
+    assert english.keys() == portuguese.keys()
+    names = {
+        "throughput",
+        "isolation",
+        "anomaly",
+        "instances",
+        "none",
+        "cgroups",
+        "memory",
+        "function",
+        "source",
+        "sink",
+    }
+    for name, picture in portuguese.items():
+        words = set(re.findall(r"[a-z]{4,}", texts(picture.svg()).lower()))
+        same = words & set(re.findall(r"[a-z]{4,}", texts(english[name].svg()).lower()))
+        assert same <= names | {
+            "mbit",
+            "start",
+            "holm",
+            "total",
+            "total",
+            "shapiro",
+            "wilk",
+            "brown",
+            "forsythe",
+            "normal",
+        }, name
+
+
+def test_numbers_on_axes_have_the_marks_of_the_language(disturbed: Report) -> None:
+    words = texts(drawn(disturbed, "pt-BR")["effects-throughput"].svg())
+    assert re.search(r"×\d,\d", words) and not re.search(r"×\d\.\d", words)
+
+
+def test_points_become_one_path_and_text_is_left_alone() -> None:
+    use = '<use xlink:href="#m" x="10.123456" y="20" style="fill: #0072b2; fill-opacity: 0.5"/>'
+    marks = f'<g id="points-2.2"><defs><path d="M 0 1"/></defs><g clip-path="url(#p)">{use}{use}</g>\n</g>'
+    svg = f'{marks}<text x="1.23456">1.23456</text>'
+    short = compact(svg)
+    assert len(DOT.findall(short)) == 2 and "<use" not in short and 'clip-path="url(#p)"' in short
+    assert '<text x="1.23">1.23456</text>' in short and "stroke-width: 2.2" in short
+
+
+def test_2160_trials_are_drawn_in_time_and_small(tmp_path: Path) -> None:
+    """All are there, as points, and no figure is a burden for a page."""
+    study = make_study(KAGAMI, replicates=12, metrics=METRICS[:1], baseline={"isolation": "none", "anomaly": "none"})
+    svgs = {name: picture.svg() for name, picture in drawn(report_of(make_campaign(tmp_path / "c", study))).items()}
+    assert len(DOT.findall(svgs["throughput"])) == 2160
+    assert sum(map(len, svgs.values())) < 800_000
