@@ -95,6 +95,9 @@ def test_with_one_block_every_claim_is_untestable(claims: Claims, tmp_path: Path
     judged = judge(claims, campaign(tmp_path / "c", replicates=1))
     assert {one.verdict for one in judged} == {"untestable here"}
     assert all(one.reason.startswith("n = 1: ") and one.p is None for one in judged)
+    first = judged[0].part
+    assert first is not None and first.effect.value == pytest.approx(1.05, abs=0.02)  # a first look, without interval
+    assert first.effect.interval is None
 
 
 def test_every_claim_has_its_place_and_its_portuguese(claims: Claims) -> None:

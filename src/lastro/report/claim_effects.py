@@ -82,9 +82,10 @@ class _Cells:
         self.factors = {
             factor.name: {_plain(level): level for level in factor.levels} for factor in report.study.factors
         }
-        # A cell with one value has no spread to judge by.
         values = {row.treatment.index: {p.block: p.value for p in row.cells[at].points} for row in report.rows}
-        self.values = {index: by_block for index, by_block in values.items() if len(by_block) > 1}
+        # A cell with one value has no spread to judge by, and would hide that of all others.
+        least = min(2, max(map(len, values.values()), default=0))
+        self.values = {index: by_block for index, by_block in values.items() if by_block and len(by_block) >= least}
 
     def sides(self, sides: Sequence[Levels], at: Levels) -> tuple[list[Weights], int, int]:
         """The weights of the mean of each side over the measured strata; how many these are, of how many.

@@ -55,11 +55,11 @@ def effect_text(measure: Measure, effect: Contrast, unit: str, say: Language = E
     if effect.value is None:
         return say("no ratio") if measure == "ratio" else say("no effect")
     if measure == "ratio":
-        unbounded = effect.interval is None and effect.n > 1
+        unbounded = effect.interval is None and effect.df is not None
         return ratio_text(Ratio(effect.value, effect.interval, effect.pairing, (effect.n, effect.n), unbounded), say)
     scale, ending = (100, " %") if measure == "share" else (1, f" {unit}" if unit else "")
     if effect.interval is None:
-        return say.number(_signed(effect.value * scale)) + f"{ending} ({say('no interval')})"
+        return say.number(_signed(float(significant(effect.value * scale)))) + f"{ending} ({say('no interval')})"
     half = effect.interval.half_width * scale
     decimals = 3 if half <= 0 else min(9, max(0, 1 - math.floor(math.log10(half))))
     value, low, high = (fixed(x * scale, decimals) for x in (effect.value, effect.interval.low, effect.interval.high))

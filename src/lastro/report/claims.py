@@ -78,7 +78,8 @@ def judge(claims: Claims, report: Report, say: Language = ENGLISH) -> tuple[Judg
 def _test(claim: Claim, report: Report, n_blocks: int, say: Language) -> _Tested:
     if n_blocks < 2:
         why = say("n = {n}: nothing is known of the spread with fewer than two blocks", n=n_blocks)
-        return _Tested(claim, why_not=why)
+        effects = _first_look(claim, report, say) if n_blocks else None
+        return _Tested(claim, effects, effects.parts[0] if effects else None, why_not=why)
     try:
         effects = effects_of(claim.statement, claim.margin, report, say)
     except Untestable as untestable:
@@ -92,6 +93,14 @@ def _test(claim: Claim, report: Report, n_blocks: int, say: Language) -> _Tested
     decisive = _weakest(effects.parts) if so else _worst(effects.parts)
     hidden = next((part for part in (effects.parts if so else (decisive,)) if part.hidden), None)
     return _Tested(claim, effects, hidden or decisive, min(p_for, p_against), so, hidden is not None)
+
+
+def _first_look(claim: Claim, report: Report, say: Language) -> Effects | None:
+    """The effects of a single block, without intervals, if there are any."""
+    try:
+        return effects_of(claim.statement, claim.margin, report, say)
+    except Untestable:
+        return None
 
 
 def _why_absent(part: Part, say: Language) -> str:
