@@ -7,12 +7,14 @@ import re
 import string
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TypeGuard
 
 import jinja2
 import jinja2.nodes
 import pytest
 
 import lastro.report
+import lastro.stats
 from lastro.errors import InputError
 from lastro.report.language import ENGLISH, LANGUAGES, language
 
@@ -22,10 +24,12 @@ OTHERS = [code for code in LANGUAGES if code != "en"]
 
 
 def spoken() -> set[str]:
-    """Literal messages given to `say(...)`, or `say.count(n, ...)`, in code and templates; and those marked by `N_`."""
+    """Literal messages given to `say(...)`, or `say.count(n, ...)`, and those marked by `N_`, and notes of `stats`."""
     found: set[str] = set()
     for file in FOLDER.rglob("*.py"):
         found.update(_in_code(ast.parse(file.read_text())))
+    for file in Path(lastro.stats.__file__).parent.glob("*.py"):
+        found.update(_in_notes(ast.parse(file.read_text())))
     for template in TEMPLATES:
         found.update(_in_template(jinja2.Environment().parse(template.read_text())))
     return found
@@ -61,6 +65,21 @@ def _in_code(tree: ast.AST) -> Iterator[str]:
             yield from texts
         elif function in ("say.count", "self.say.count"):
             yield from (form for text in texts for form in (text, text + "s"))
+
+
+def _in_notes(tree: ast.Module) -> Iterator[str]:
+    """The constants of a module of `stats` that its notes are made of."""
+    constants = {ast.unparse(s.targets[0]): ast.literal_eval(s.value) for s in tree.body if _is_text(s)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "Note":
+            names = {inner.id for inner in ast.walk(node.args[0]) if isinstance(inner, ast.Name)}
+            yield from (constants[name] for name in names if name in constants)
+
+
+def _is_text(statement: ast.stmt) -> TypeGuard[ast.Assign]:
+    if not isinstance(statement, ast.Assign) or not isinstance(statement.value, ast.Constant):
+        return False
+    return isinstance(statement.value.value, str)
 
 
 def placeholders(message: str) -> set[str]:

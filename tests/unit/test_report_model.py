@@ -12,7 +12,7 @@ import pytest
 from lastro.report.language import ENGLISH
 from lastro.report.model import Report, Row, build_report
 from lastro.report.numbers import comparison_text, mean_text, ratio_text, verdict
-from lastro.report.words import findings, limitations, summary
+from lastro.report.words import limitations, summary
 from lastro.results.read import load_campaign
 from lastro.results.samples import Metric
 from lastro.results.store import Store
@@ -89,7 +89,6 @@ def test_an_unfinished_campaign(tmp_path: Path) -> None:
     assert any("unfinished" in sentence for sentence in limitations(report, ENGLISH))
     nothing = report_of(make_campaign(tmp_path / "none", stop_after=0))
     assert {row.status for row in nothing.rows} == {"pending"} and nothing.progress.first_utc is None
-    assert findings(nothing, ENGLISH) == ()
 
 
 def test_one_replicate_has_no_interval(tmp_path: Path) -> None:
@@ -98,7 +97,6 @@ def test_one_replicate_has_no_interval(tmp_path: Path) -> None:
     assert cell.summary is not None and cell.summary.interval is None
     assert cell.ratio is not None and cell.ratio.absent_because == "n = 1: an interval needs 2 trials or more"
     assert "no interval" in comparison_text(row_of(report, "native", "cgroups"), cell)
-    assert findings(report, ENGLISH) == ()
 
 
 def test_a_baseline_that_cannot_run_leaves_no_ratio(tmp_path: Path) -> None:

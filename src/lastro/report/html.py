@@ -5,11 +5,9 @@ drew ourselves and markup made of numbers alone."""
 
 from __future__ import annotations
 
-import itertools
-import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from importlib import resources
 from typing import Any
 
@@ -17,66 +15,22 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from lastro import __version__
-from lastro.report import words
-from lastro.report.figures import metric_svg, timeline_svg
+from lastro.report import stat_tables, words
+from lastro.report.answers import answers, metric_summary
+from lastro.report.content import Content
+from lastro.report.figures import plans
 from lastro.report.language import Language
-from lastro.report.ledgers import ALL, Ledger
-from lastro.report.model import Cell, Report, Row
-from lastro.report.numbers import (
-    STATUS_WORDS,
-    VERDICT_WORDS,
-    comparison_text,
-    direction_text,
-    interval_text,
-    mean_text,
-    verdict,
-)
+from lastro.report.ledgers import ALL
+from lastro.report.numbers import direction_text
+from lastro.report.results_view import groups, hoisted_factors
 from lastro.report.scaling import scalings, slope_text
-from lastro.stats.ratios import Ratio
 
-_NOTHING = Markup()
-MANY = 40  # above so many treatments the leading factors become headings of groups
-_SPARK_REACH = math.log(1.05), math.log(4)  # least and most that a ratio's little axis shows on either side of 1
+_TONES = {"▲": "better", "▼": "worse", "✓": "better", "✕": "worse"}
 
 
-@dataclass(frozen=True, slots=True)
-class CellView:
-    """A cell of the table as text; `words` instead of numbers where nothing was measured, `absent` for no interval."""
-
-    words: str = ""
-    mean: str = ""
-    interval: str = ""
-    absent: str = ""
-    note: str = ""
-    comparison: str = ""
-    verdict: str = ""
-    explanation: str = ""
-    spark: Markup = _NOTHING
-    limited: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class RowView:
-    row: Row
-    levels: tuple[str, ...]
-    n: str
-    status: str
-    mark: str
-    cells: tuple[CellView, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class GroupView:
-    """Treatments under one heading (empty: no heading). `absent` says it when all of them are unavailable."""
-
-    heading: str
-    absent: str
-    rows: tuple[RowView, ...]
-
-
-def render_html(report: Report, say: Language) -> str:
+def render_html(content: Content) -> str:
     """The page, as a string. The same report gives the same bytes."""
-    return _environment().get_template("report.html.j2").render(_context(report, say))
+    return _environment().get_template("report.html.j2").render(_context(content))
 
 
 def _environment() -> Environment:
@@ -88,36 +42,32 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.tests["ledger"] = lambda value: isinstance(value, Ledger)
+    environment.globals["tone"] = lambda text: _TONES.get(text[:1], "")
     return environment
 
 
-def _context(report: Report, say: Language) -> dict[str, Any]:
-    hoisted = max(0, len(report.varying) - 2) if len(report.rows) > MANY else 0
-    timeline = timeline_svg(report)
-    return {
+def _context(content: Content) -> dict[str, Any]:
+    report, say = content.report, content.say
+    hoisted = hoisted_factors(report)
+    drawn = _drawn(content)
+    context: dict[str, Any] = {
         "say": say,
         "report": report,
         "version": __version__,
         "title": report.study.title or report.study.name,
         "summary": words.summary(report, say),
-        "findings": words.findings(report, say),
+        "answers": answers(report, content.analysis, say),
+        "drawn": drawn,
+        "metrics": [_metric(content, index) for index in range(len(report.metrics))],
+        "claims": stat_tables.claims_table(content.judgements, say),
+        "claims_tally": content.claims_tally,
         "limitations": words.limitations(report, say),
         "limited": words.LIMITED,
         "confidence": words.percent(report.study.design.confidence),
-        "tiles": _tiles(report, say),
-        "figures": [
-            {
-                "metric": metric,
-                "note": words.metric_note(metric, say),
-                "svg": inline_svg(metric_svg(report, at), metric.name),
-            }
-            for at, metric in enumerate(report.metrics)
-        ],
-        "timeline": inline_svg(timeline, say("time course of the campaign")) if timeline else None,
+        "tiles": _tiles(content),
         "factors": [factor.name for factor in report.varying[hoisted:]] or [say("treatment")],
         "directions": [direction_text(metric, say) for metric in report.metrics],
-        "groups": list(_groups(report, hoisted, say)),
+        "groups": list(groups(report, hoisted, say)),
         "scalings": scalings(report),
         "slope_text": slope_text,
         "commands": words.commands(report, say),
@@ -128,10 +78,34 @@ def _context(report: Report, say: Language) -> dict[str, Any]:
         "is_mapping": lambda value: isinstance(value, Mapping),
         "is_list": lambda value: isinstance(value, list | tuple),
     }
+    return context | {"contents": list(_contents(context, say))}
 
 
-def _tiles(report: Report, say: Language) -> list[tuple[str, str, str]]:
+def _contents(context: Mapping[str, Any], say: Language) -> Iterator[tuple[str, str]]:
+    """(anchor, name) of every section that the page has."""
+    drawn = context["drawn"]
+    sections = (
+        ("answer", say("In short"), context["answers"]),
+        ("effects", say("Effects"), drawn["effects"] or drawn["variation"]),
+        ("interactions", say("Interactions"), drawn["interaction"]),
+        ("trials", say("Trials"), drawn["distribution"]),
+        ("claims", say("Claims"), context["claims"]),
+        ("results", say("Results"), True),
+        ("missing", say("Missing"), True),
+        ("time", say("Time course"), True),
+        ("resources", say("Resources"), True),
+        ("statistics", say("Statistics"), True),
+        ("scaling", say("Scaling"), context["scalings"]),
+        ("provenance", say("Provenance"), True),
+        ("repeat", say("Repeat"), True),
+        ("limitations", say("Limitations"), True),
+    )
+    return ((anchor, name) for anchor, name, there in sections if there)
+
+
+def _tiles(content: Content) -> list[tuple[str, str, str]]:
     """(number, words, CSS class) for the band under the title."""
+    report, say = content.report, content.say
     counts = report.progress.counts
     waiting = words.waiting(report)
     tiles = [
@@ -144,84 +118,33 @@ def _tiles(report: Report, say: Language) -> list[tuple[str, str, str]]:
     return [(say.integer(number), label, kind if number else "") for number, label, kind in tiles]
 
 
-# The table
-
-
-def _groups(report: Report, hoisted: int, say: Language) -> Iterator[GroupView]:
-    names = [factor.name for factor in report.varying]
-    marks = {t.index: str(number) for number, gap in enumerate(report.gaps, 1) for t in gap.treatments}
-    reaches = [_reach(report, index) for index in range(len(report.metrics))]
-
-    def heading(row: Row) -> str:
-        return " · ".join(str(row.treatment.levels[name]) for name in names[:hoisted])
-
-    for text, rows in itertools.groupby(report.rows, key=heading):
-        views = tuple(_row_view(row, names[hoisted:], marks.get(row.treatment.index, ""), reaches, say) for row in rows)
-        absent = ""
-        if text and all(view.row.status == "unavailable" for view in views):
-            absent = say("all {n} treatments unavailable here", n=len(views))
-        yield GroupView(text, absent, views)
-
-
-def _row_view(row: Row, names: Sequence[str], mark: str, reaches: Sequence[float], say: Language) -> RowView:
-    total = sum(row.trials.values())
-    levels = tuple(str(row.treatment.levels[name]) for name in names) or (
-        row.treatment.label or say("the only treatment"),
-    )
-    n = str(row.n_valid) if row.n_valid == total else say("{n} of {all}", n=row.n_valid, all=total)
-    cells = tuple(_cell_view(row, cell, reach, say) for cell, reach in zip(row.cells, reaches, strict=True))
-    return RowView(row, levels, n, say(STATUS_WORDS[row.status]), mark, cells)
-
-
-def _cell_view(row: Row, cell: Cell, reach: float, say: Language) -> CellView:
-    if cell.summary is None:
-        return CellView(words=say("not measured"))
-    said = verdict(cell.metric, cell.ratio)
-    explanation = say(VERDICT_WORDS[said])
-    if cell.ratio is not None:
-        parts = (explanation, words.reason(cell.ratio, say), words.pairing(cell.ratio, say))
-        explanation = "; ".join(part for part in parts if part)
-    return CellView(
-        mean=mean_text(cell.summary, say),
-        interval="" if cell.summary.interval is None else interval_text(cell.summary, say),
-        note=f"n = {cell.summary.n}" if cell.missing else "",
-        absent=interval_text(cell.summary, say) if cell.summary.interval is None else "",
-        comparison=comparison_text(row, cell, say),
-        verdict=said,
-        explanation=explanation,
-        spark=_spark(cell.ratio, reach),
-        limited=cell.limited > 0,
-    )
-
-
-def _reach(report: Report, index: int) -> float:
-    """How far the little axes of one metric reach on either side of ratio 1, as a logarithm; one for its column."""
-    ends = [
-        abs(math.log(end))
-        for row in report.rows
-        if (ratio := row.cells[index].ratio) is not None and ratio.interval is not None
-        for end in (ratio.interval.low, ratio.interval.high)
-        if end > 0
-    ]
-    least, most = _SPARK_REACH
-    return min(most, max([least, *ends]))
-
-
-def _spark(ratio: Ratio | None, reach: float) -> Markup:
-    """The ratio and its interval on a logarithmic axis 64 units wide with 1 in the middle. Numbers only, so trusted."""
-    if ratio is None or ratio.interval is None or ratio.value is None:
-        return _NOTHING
-    low, at, high = (
-        round(32 + 30 * max(-1.0, min(1.0, math.log(value) / reach)), 1) if value > 0 else 2.0
-        for value in (ratio.interval.low, ratio.value, ratio.interval.high)
-    )
-    return Markup(
-        f'<svg class="spark" viewBox="0 0 64 8" aria-hidden="true"><path class="one" d="M32 0V8"/>'
-        f'<path d="M{low} 4H{high}"/><circle cx="{at}" cy="4" r="2.2"/></svg>'
-    )
+def _metric(content: Content, index: int) -> dict[str, Any]:
+    """The tables of one metric."""
+    metric, say = content.analysis.metrics[index], content.say
+    return {
+        "name": metric.metric.name,
+        "summary": metric_summary(metric, say),
+        "effects": stat_tables.effects_table(metric, say),
+        "interactions": [stat_tables.interaction_table(metric, found, say) for found in metric.interactions],
+        "anova": stat_tables.anova_table(metric, say),
+        "comparisons": stat_tables.comparisons_table(metric, say),
+    }
 
 
 # Figures
+
+
+def _drawn(content: Content) -> dict[str, list[dict[str, Any]]]:
+    """{kind: [title, note and SVG of each figure]}, in their order; a kind without figures is an empty list."""
+    drawn: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for plan in plans(content.report, content.analysis, content.say):
+        picture = plan.picture()
+        if picture is not None:
+            metric = None if plan.metric is None else content.report.metrics[plan.metric]
+            note = metric.summary if metric is not None and plan.kind == "distribution" else ""
+            svg = inline_svg(picture.svg(), plan.title)
+            drawn[plan.kind].append({"title": plan.title, "note": note, "svg": svg, "metric": plan.metric})
+    return drawn
 
 
 def inline_svg(document: str, label: str) -> Markup:

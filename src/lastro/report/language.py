@@ -35,8 +35,9 @@ class Language:
         return text.format(**values) if values else text
 
     def note(self, note: Note) -> str:
-        """What pure code had to say, in this language."""
-        return self(note.message, **note.values)
+        """What pure code had to say, in this language; floats among its values take this language's marks."""
+        values = {name: self.number(str(v)) if isinstance(v, float) else v for name, v in note.values.items()}
+        return self(note.message, **values)
 
     def count(self, n: int, noun: str) -> str:
         """'1 trial', '2,160 trials'; in Portuguese '1 ensaio', '2.160 ensaios'. `noun` is English and singular."""

@@ -9,9 +9,16 @@ from collections.abc import Iterable, Iterator
 
 from lastro import __version__
 from lastro.report import words
-from lastro.report.language import Language
-from lastro.report.model import Report
+from lastro.report.answers import answers
+from lastro.report.content import Content
 from lastro.report.scaling import scalings
+from lastro.report.stat_tables import (
+    anova_table,
+    claims_table,
+    comparisons_table,
+    effects_table,
+    interaction_table,
+)
 from lastro.report.tables import Table, gaps_table, invalid_table, results_table, scaling_table
 
 _BABEL = {"en": "english", "pt-BR": "brazilian"}
@@ -41,27 +48,36 @@ _SPECIAL = {
 }  # fmt: skip
 
 
-def render_latex(report: Report, say: Language) -> str:
+def render_latex(content: Content) -> str:
     """The document; its lines `% lastro: NAME` and `% end` bracket each table."""
-    return "\n\n".join(_parts(report, say)) + "\n"
+    return "\n\n".join(_parts(content)) + "\n"
 
 
-def _parts(report: Report, say: Language) -> Iterator[str]:
+def _parts(content: Content) -> Iterator[str]:
+    report, say = content.report, content.say
     yield f"% Lastro {__version__}"
     yield _PREAMBLE.replace("LANGUAGE", _BABEL[say.code])
     yield rf"\section*{{{escape(report.study.title or report.study.name)}}}"
     yield escape(words.summary(report, say))
-    if said := words.findings(report, say):
+    if said := [answer.text for answer in answers(report, content.analysis, say)]:
         yield _items(said)
-    yield from (table_text(table) for table in _tables(report, say) if table)
+    yield from (table_text(table) for table in _tables(content) if table)
     yield rf"\subsection*{{{escape(say('Limitations'))}}}"
     yield _items(words.limitations(report, say))
     yield r"\end{document}"
 
 
-def _tables(report: Report, say: Language) -> Iterator[Table]:
+def _tables(content: Content) -> Iterator[Table]:
+    report, say = content.report, content.say
+    for metric in content.analysis.metrics:
+        yield effects_table(metric, say)
+        yield from (interaction_table(metric, found, say) for found in metric.interactions)
+    yield claims_table(content.judgements, say)
     yield from (results_table(report, index, say) for index in range(len(report.metrics)))
     yield from (scaling_table(report, scaling, say) for scaling in scalings(report))
+    for metric in content.analysis.metrics:
+        yield anova_table(metric, say)
+        yield comparisons_table(metric, say)
     yield gaps_table(report, say)
     yield invalid_table(report, say)
 

@@ -9,9 +9,18 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from lastro.report import words
+from lastro.report.answers import answers
+from lastro.report.content import Content
 from lastro.report.language import Language
 from lastro.report.model import Report
 from lastro.report.scaling import scalings
+from lastro.report.stat_tables import (
+    anova_table,
+    claims_table,
+    comparisons_table,
+    effects_table,
+    interaction_table,
+)
 from lastro.report.tables import Table, gaps_table, invalid_table, ledger_table, results_table, scaling_table
 
 FOLD_ABOVE = 25  # rows of a table, beyond which it is folded
@@ -21,25 +30,23 @@ _SPECIAL = str.maketrans(
 )
 
 
-def render_markdown(report: Report, say: Language, figures: Mapping[str, str] | None = None) -> str:
+def render_markdown(content: Content, figures: Mapping[str, str] | None = None) -> str:
     """The document. `figures` are links to figures that were written, {alternative text: address}."""
-    return "\n\n".join(_parts(report, say, figures or {})) + "\n"
+    return "\n\n".join(_parts(content, figures or {})) + "\n"
 
 
-def _parts(report: Report, say: Language, figures: Mapping[str, str]) -> Iterator[str]:
+def _parts(content: Content, figures: Mapping[str, str]) -> Iterator[str]:
+    report, say = content.report, content.say
     yield f"# {escape(report.study.title or report.study.name)}"
     yield escape(words.summary(report, say))
     if say.code != "en":
         yield f"*{escape(say(words.AS_WRITTEN))}*"
     if not report.progress.finished:
         yield f"**{escape(say('unfinished'))}** {escape(say(words.CONTINUE))} `lastro resume`"
-    if said := words.findings(report, say):
-        yield from _section(say("In short"), bullets(said))
-    if figures:
-        yield from _section(say("Figures"), *(f"![{escape(alt)}](<{_address(at)}>)" for alt, at in figures.items()))
-    yield from _section(say("Results"), *(table_text(results_table(report, at, say), say) for at in _metrics(report)))
-    for scaling in scalings(report):
-        yield table_text(scaling_table(report, scaling, say), say)
+    yield from _section(say("In short"), bullets(answer.text for answer in answers(report, content.analysis, say)))
+    links = (f"![{escape(alt)}](<{_address(at)}>)" for alt, at in figures.items())
+    yield from _section(say("Figures"), *links)
+    yield from _statistics(content)
     yield from _section(say("What is missing, and why"), *_missing(report, say))
     yield from _section(say("Resources"), *_resources(report, say))
     yield from _section(say("Residual differences"), *_residuals(report, say))
@@ -48,8 +55,23 @@ def _parts(report: Report, say: Language, figures: Mapping[str, str]) -> Iterato
     yield from _section(say("Limitations"), bullets(words.limitations(report, say)))
 
 
-def _metrics(report: Report) -> range:
-    return range(len(report.metrics))
+def _statistics(content: Content) -> Iterator[str]:
+    """Effects, interactions, claims, results, then what stands behind them."""
+    report, metrics, say = content.report, content.analysis.metrics, content.say
+
+    def texts(tables: Iterable[Table]) -> list[str]:
+        return [table_text(table, say) for table in tables if table]
+
+    yield from _section(say("What each factor does"), *texts(effects_table(metric, say) for metric in metrics))
+    found = (interaction_table(metric, one, say) for metric in metrics for one in metric.interactions)
+    yield from _section(say("Where effects depend on each other"), *texts(found))
+    yield from _section(say("Claims"), escape(content.claims_tally), *texts([claims_table(content.judgements, say)]))
+    yield from _section(
+        say("Results"), *texts(results_table(report, index, say) for index in range(len(report.metrics)))
+    )
+    behind = [table for metric in metrics for table in (anova_table(metric, say), comparisons_table(metric, say))]
+    scaled = [scaling_table(report, scaling, say) for scaling in scalings(report)]
+    yield from _section(say("The statistics behind it"), *texts([*behind, *scaled]))
 
 
 def _section(title: str, *parts: str) -> Iterator[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 from lastro.report.language import N_, Language
 from lastro.report.ledgers import Ledger
 from lastro.report.model import Report
-from lastro.report.numbers import Verdict, direction_text, ratio_text, verdict
+from lastro.report.numbers import direction_text
 from lastro.results.samples import Metric
 from lastro.stats.ratios import Ratio
 from lastro.units import human_bytes, human_duration
@@ -67,52 +66,6 @@ def _tally(report: Report, say: Language) -> str:
     return text + "."
 
 
-_TALLY_WORDS: dict[Verdict, str] = {
-    "worse": N_("{n} worse"),
-    "better": N_("{n} better"),
-    "lower": N_("{n} lower"),
-    "higher": N_("{n} higher"),
-    "same": N_("{n} not distinguishable"),
-}
-
-
-def findings(report: Report, say: Language) -> tuple[str, ...]:
-    """A sentence for each metric: how many treatments differ from their baseline, and the widest difference."""
-    return tuple(sentence for index in range(len(report.metrics)) if (sentence := _finding(report, index, say)))
-
-
-def _finding(report: Report, index: int, say: Language) -> str:
-    metric = report.metrics[index]
-    cells = [(row, row.cells[index]) for row in report.rows]
-    judged = [(row, cell.ratio, verdict(metric, cell.ratio)) for row, cell in cells if verdict(metric, cell.ratio)]
-    if not judged:
-        return ""
-    tally = Counter(word for _, _, word in judged)
-    text = say(
-        "{metric}: of {treatments} set against the baseline, {parts}.",
-        metric=metric.name,
-        treatments=say.count(len(judged), "treatment"),
-        parts=", ".join(say(words, n=tally[word]) for word, words in _TALLY_WORDS.items() if tally[word]),
-    )
-    differing = [(row, ratio) for row, ratio, word in judged if word != "same" and ratio is not None]
-    if not differing:
-        return text
-    row, ratio = max(differing, key=lambda pair: _distance(pair[1].value))
-    widest = say(
-        "The widest difference is {ratio}, for {treatment}.",
-        ratio=ratio_text(ratio, say),
-        treatment=row.treatment.label,
-    )
-    return f"{text} {widest}"
-
-
-def _distance(ratio: float | None) -> float:
-    """How far a ratio is from 1, the same for a half as for a double; not above zero counts as farthest."""
-    if ratio is None or ratio <= 0:
-        return float("inf")
-    return max(ratio, 1 / ratio)
-
-
 def limitations(report: Report, say: Language) -> tuple[str, ...]:
     """What a reader must keep in mind, from the design and from what befell this campaign."""
     design, progress = report.study.design, report.progress
@@ -122,9 +75,9 @@ def limitations(report: Report, say: Language) -> tuple[str, ...]:
             "deciding."
         ),
         say(
-            "Intervals are {confidence} confidence intervals; the unit is the trial. Each comparison stands alone, "
-            "without correction for their number. Of 100 comparisons without any true difference, about {n} would "
-            "still exclude 1.",
+            "Intervals are {confidence} confidence intervals; the unit is the trial. In the table of results each "
+            "ratio stands alone: of 100 without any true difference, about {n} would still exclude 1. What is said to "
+            "differ in words and figures does so after correction for the number of comparisons.",
             confidence=percent(design.confidence),
             n=round((1 - design.confidence) * 100),
         ),
@@ -256,6 +209,11 @@ def not_run_yet(report: Report, say: Language) -> str:
     return say("{trials} not run yet.", trials=say.count(waiting(report), "trial"))
 
 
+HOW_TO_READ = N_(
+    "A p is raw, then corrected for the number of comparisons beside it. The test by ranks needs no normal "
+    "distribution; where it decides otherwise, trust neither alone. Shares of the variation are those of the sums of "
+    "squares."
+)
 AS_WRITTEN = N_("What tools, parts and the author of the study wrote stands here as they wrote it.")
 CONTINUE = N_("This campaign has trials left to run; this continues it:")
 NOTHING_MISSING = N_("Nothing: every trial of the plan has a valid result, at the first attempt.")

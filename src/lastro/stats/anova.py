@@ -285,5 +285,5 @@ def _notes(effects: Sequence[Effect], plan: _Plan, residual: Effect, total: floa
         notes.append(Note(NO_SPREAD))
     explained = math.fsum(effect.explained for effect in (*effects, residual))
     if abs(explained - 1) > 1e-6:
-        notes.append(Note(OVERLAP, percent=f"{100 * explained:.1f}"))
+        notes.append(Note(OVERLAP, percent=round(100 * explained, 1)))
     return notes

@@ -1,0 +1,178 @@
+"""The answer of a campaign in a few sentences, made from its analysis: for each metric which factor matters most, the
+
+widest effect and what cannot be told apart; then what was not measured, and how small a difference can be seen here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from lastro.report.analysis.model import Analysis, LevelEffect, MetricAnalysis
+from lastro.report.figures.effects import judged
+from lastro.report.language import N_, Language
+from lastro.report.model import Report
+from lastro.report.numbers import Verdict
+from lastro.report.stat_tables import METHODS, contrast_ratio, p_text, share_text
+
+EFFECT_WORDS: dict[Verdict, str] = {
+    "better": N_("better"),
+    "worse": N_("worse"),
+    "higher": N_("higher"),
+    "lower": N_("lower"),
+}
+_MOST_GAPS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What is said of one metric, and in `details` how far it holds; `metric` is empty for what is said of the whole
+
+    campaign."""
+
+    metric: str
+    sentences: tuple[str, ...]
+    details: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        return " ".join((f"{self.metric}:" if self.metric else "", *self.sentences, *self.details)).strip()
+
+
+def answers(report: Report, analysis: Analysis, say: Language) -> tuple[Answer, ...]:
+    """One for each metric of which something can be said, then those of the whole campaign."""
+    found = [
+        Answer(metric.metric.name, tuple(_of_metric(metric, analysis.alpha, say)), tuple(_compared(metric, say)))
+        for metric in analysis.metrics
+    ]
+    found.append(Answer("", tuple(_not_measured(report, say))))
+    found.append(Answer("", tuple(_noise_floors(analysis, say))))
+    return tuple(answer for answer in found if answer.sentences or answer.details)
+
+
+def _of_metric(metric: MetricAnalysis, alpha: float, say: Language) -> Iterator[str]:
+    if metric.anova is None and metric.why_none is not None:
+        yield say("What its factors do cannot be told: {why}.", why=say.note(metric.why_none))
+    yield from _leading(metric, alpha, say)
+    yield from _widest(metric, say)
+    for interaction in metric.interactions:
+        yield say(
+            "What {shown} does depends on {given}: their interaction explains {share} of the variation.",
+            shown=interaction.shown,
+            given=interaction.given,
+            share=share_text(interaction.explained, say),
+        )
+
+
+def _leading(metric: MetricAnalysis, alpha: float, say: Language) -> Iterator[str]:
+    if metric.anova is None or metric.headline.factor is None:
+        return
+    effect = metric.anova.effect(metric.headline.factor)
+    noise = share_text(metric.anova.residual.explained, say)
+    if effect.p is None or effect.p >= alpha:
+        yield say("No factor’s share of the variation can be told from noise, which makes up {noise}.", noise=noise)
+        return
+    yield say(
+        "{factor} matters most: it explains {share} of the variation; noise between trials makes up {noise}.",
+        factor=effect.name,
+        share=share_text(effect.explained, say),
+        noise=noise,
+    )
+
+
+def _widest(metric: MetricAnalysis, say: Language) -> Iterator[str]:
+    effect = metric.headline.widest
+    if effect is None or effect.decision == "unknown":
+        return
+    n = sum(other.difference.p is not None for other in metric.effects)
+    ratio = contrast_ratio(effect.ratio, say)
+    if effect.decision == "same":
+        yield say(
+            "No level of any factor can be told from its reference, after correction for {comparisons}; the widest "
+            "is {level} at {ratio}.",
+            comparisons=say.count(n, "comparison"),
+            level=_level(effect),
+            ratio=ratio,
+        )
+        return
+    yield say(
+        "The widest effect is that of {level} instead of {reference}: {ratio}, {verdict} (p {p} after correction for "
+        "{comparisons}).",
+        level=_level(effect),
+        reference=effect.reference,
+        ratio=ratio,
+        verdict=say(EFFECT_WORDS.get(judged(metric.metric, effect), "")),
+        p=p_text(effect.p_adjusted, say, sign=True),
+        comparisons=say.count(n, "comparison"),
+    )
+
+
+def _level(effect: LevelEffect) -> str:
+    return f"{effect.factor} = {effect.level}"
+
+
+def _compared(metric: MetricAnalysis, say: Language) -> Iterator[str]:
+    """How many treatments differ from their baseline once corrected, and where ranks disagree."""
+    different, same = metric.headline.different, metric.headline.same
+    if different + same:
+        yield say(
+            "Of {treatments} set against the baseline, {different} differ and {same} are not distinguishable here, "
+            "after correction for {comparisons} ({method}).",
+            treatments=say.count(different + same, "treatment"),
+            different=say.integer(different),
+            same=say.integer(same),
+            comparisons=say.count(different + same, "comparison"),
+            method=METHODS[metric.correction],
+        )
+    if disagreeing := sum(comparison.agrees is False for comparison in metric.comparisons):
+        yield say(
+            "In {comparisons} the test by ranks decides otherwise.", comparisons=say.count(disagreeing, "comparison")
+        )
+
+
+def _not_measured(report: Report, say: Language) -> Iterator[str]:
+    for gap in report.gaps[:_MOST_GAPS]:
+        where = gap.where or say.count(len(gap.treatments), "treatment")
+        yield say("Could not be measured here: {where} ({why}).", where=where, why=gap.reason)
+    if (more := len(report.gaps) - _MOST_GAPS) > 0:
+        yield say("More that could not, with its reasons, stands below: {n}.", n=more)
+    if lost := [metric.name for at, metric in enumerate(report.metrics) if not any(_points(report, at))]:
+        yield say("No valid value of: {metrics}.", metrics=", ".join(lost))
+
+
+def _points(report: Report, index: int) -> Iterator[bool]:
+    return (bool(row.cells[index].points) for row in report.rows)
+
+
+def _noise_floors(analysis: Analysis, say: Language) -> Iterator[str]:
+    """How small a difference can be seen here, once a calibration told; that none told, else."""
+    known = [metric for metric in analysis.metrics if metric.floor is not None]
+    if known:
+        floors = ", ".join(f"{m.metric.name} {percent_above(m.floor or 1.0, say)}" for m in known)
+        yield say("Differences below the noise floor of this host are not told apart: {floors}.", floors=floors)
+    elif any(metric.n for metric in analysis.metrics):
+        yield say(NOT_CALIBRATED)
+
+
+NOT_CALIBRATED = N_(
+    "No calibration was run, so the noise floor of this host is not known; the command lastro calibrate compares the "
+    "baseline with itself and finds it."
+)
+
+
+def percent_above(ratio: float, say: Language) -> str:
+    """1.034 -> '3.4%'."""
+    return say.number(f"{100 * (ratio - 1):.2g}%")
+
+
+def metric_summary(metric: MetricAnalysis, say: Language) -> str:
+    """A line on what the statistics of a metric hold, to decide whether to look into them."""
+    parts = [say.count(metric.n, "trial")]
+    if metric.anova is not None and metric.headline.factor is not None:
+        share = share_text(metric.headline.explained or 0.0, say)
+        parts.append(say("{factor} explains {share}", factor=metric.headline.factor, share=share))
+    if metric.comparisons:
+        n = say.count(len(metric.comparisons), "comparison")
+        parts.append(
+            say("{comparisons}, {different} of them different", comparisons=n, different=metric.headline.different)
+        )
+    return "; ".join(parts)

@@ -1,0 +1,24 @@
+"""What a document shows, whatever its format: the report, its analysis, the claims that were judged, the language."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lastro.report.language import Language
+from lastro.report.model import Report
+
+if TYPE_CHECKING:
+    from lastro.report.analysis.model import Analysis
+    from lastro.report.claims import Judgement
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """`judgements` are empty without claims; `claims_tally` says them in a line."""
+
+    report: Report
+    analysis: Analysis
+    say: Language
+    judgements: tuple[Judgement, ...] = ()
+    claims_tally: str = ""

@@ -1,0 +1,143 @@
+"""The rich table of results on the page: cells with mean, interval and ratio, a little axis for each ratio, and rows
+
+under headings where there are many."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from lastro.report import words
+from lastro.report.language import Language
+from lastro.report.model import Cell, Report, Row
+from lastro.report.numbers import (
+    STATUS_WORDS,
+    VERDICT_WORDS,
+    comparison_text,
+    interval_text,
+    mean_text,
+    verdict,
+)
+from lastro.stats.ratios import Ratio
+
+_NOTHING = Markup()
+MANY = 40  # above so many treatments the leading factors become headings of groups
+_SPARK_REACH = math.log(1.05), math.log(4)  # least and most that a ratio's little axis shows on either side of 1
+
+
+@dataclass(frozen=True, slots=True)
+class CellView:
+    """A cell of the table as text; `words` instead of numbers where nothing was measured, `absent` for no interval."""
+
+    words: str = ""
+    mean: str = ""
+    interval: str = ""
+    absent: str = ""
+    note: str = ""
+    comparison: str = ""
+    verdict: str = ""
+    explanation: str = ""
+    spark: Markup = _NOTHING
+    limited: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RowView:
+    row: Row
+    levels: tuple[str, ...]
+    n: str
+    status: str
+    mark: str
+    cells: tuple[CellView, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupView:
+    """Treatments under one heading (empty: no heading). `absent` says it when all of them are unavailable."""
+
+    heading: str
+    absent: str
+    rows: tuple[RowView, ...]
+
+
+def hoisted_factors(report: Report) -> int:
+    """How many leading factors become headings."""
+    return max(0, len(report.varying) - 2) if len(report.rows) > MANY else 0
+
+
+def groups(report: Report, hoisted: int, say: Language) -> Iterator[GroupView]:
+    names = [factor.name for factor in report.varying]
+    marks = {t.index: str(number) for number, gap in enumerate(report.gaps, 1) for t in gap.treatments}
+    reaches = [_reach(report, index) for index in range(len(report.metrics))]
+
+    def heading(row: Row) -> str:
+        return " · ".join(str(row.treatment.levels[name]) for name in names[:hoisted])
+
+    for text, rows in itertools.groupby(report.rows, key=heading):
+        views = tuple(_row_view(row, names[hoisted:], marks.get(row.treatment.index, ""), reaches, say) for row in rows)
+        absent = ""
+        if text and all(view.row.status == "unavailable" for view in views):
+            absent = say("all {n} treatments unavailable here", n=len(views))
+        yield GroupView(text, absent, views)
+
+
+def _row_view(row: Row, names: Sequence[str], mark: str, reaches: Sequence[float], say: Language) -> RowView:
+    total = sum(row.trials.values())
+    levels = tuple(str(row.treatment.levels[name]) for name in names) or (
+        row.treatment.label or say("the only treatment"),
+    )
+    n = str(row.n_valid) if row.n_valid == total else say("{n} of {all}", n=row.n_valid, all=total)
+    cells = tuple(_cell_view(row, cell, reach, say) for cell, reach in zip(row.cells, reaches, strict=True))
+    return RowView(row, levels, n, say(STATUS_WORDS[row.status]), mark, cells)
+
+
+def _cell_view(row: Row, cell: Cell, reach: float, say: Language) -> CellView:
+    if cell.summary is None:
+        return CellView(words=say("not measured"))
+    said = verdict(cell.metric, cell.ratio)
+    explanation = say(VERDICT_WORDS[said])
+    if cell.ratio is not None:
+        parts = (explanation, words.reason(cell.ratio, say), words.pairing(cell.ratio, say))
+        explanation = "; ".join(part for part in parts if part)
+    return CellView(
+        mean=mean_text(cell.summary, say),
+        interval="" if cell.summary.interval is None else interval_text(cell.summary, say),
+        note=f"n = {cell.summary.n}" if cell.missing else "",
+        absent=interval_text(cell.summary, say) if cell.summary.interval is None else "",
+        comparison=comparison_text(row, cell, say),
+        verdict=said,
+        explanation=explanation,
+        spark=_spark(cell.ratio, reach),
+        limited=cell.limited > 0,
+    )
+
+
+def _reach(report: Report, index: int) -> float:
+    """How far the little axes of one metric reach on either side of ratio 1, as a logarithm; one for its column."""
+    ends = [
+        abs(math.log(end))
+        for row in report.rows
+        if (ratio := row.cells[index].ratio) is not None and ratio.interval is not None
+        for end in (ratio.interval.low, ratio.interval.high)
+        if end > 0
+    ]
+    least, most = _SPARK_REACH
+    return min(most, max([least, *ends]))
+
+
+def _spark(ratio: Ratio | None, reach: float) -> Markup:
+    """The ratio and its interval on a logarithmic axis 64 units wide with 1 in the middle. Numbers only, so trusted."""
+    if ratio is None or ratio.interval is None or ratio.value is None:
+        return _NOTHING
+    low, at, high = (
+        round(32 + 30 * max(-1.0, min(1.0, math.log(value) / reach)), 1) if value > 0 else 2.0
+        for value in (ratio.interval.low, ratio.value, ratio.interval.high)
+    )
+    return Markup(
+        f'<svg class="spark" viewBox="0 0 64 8" aria-hidden="true"><path class="one" d="M32 0V8"/>'
+        f'<path d="M{low} 4H{high}"/><circle cx="{at}" cy="4" r="2.2"/></svg>'
+    )

@@ -1,0 +1,220 @@
+"""The tables of what stands behind an answer: effects, interactions, variance, comparisons. As text; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from lastro.report import claim_words
+from lastro.report.figures.effects import judged
+from lastro.report.language import N_, Language
+from lastro.report.numbers import MINUS, VERDICT_MARKS, fixed, metric_heading, ratio_text
+from lastro.report.tables import Table
+from lastro.stats.ratios import Ratio
+from lastro.units import significant
+
+if TYPE_CHECKING:
+    from lastro.report.analysis.model import BaselineComparison, Interaction, LevelEffect, MetricAnalysis
+    from lastro.report.claims import Judgement
+    from lastro.stats.anova import Anova, Effect
+    from lastro.stats.contrasts import Contrast
+    from lastro.stats.differences import Difference
+
+METHODS = {"holm": "Holm", "benjamini-hochberg": "Benjamini–Hochberg"}
+DECISIONS = {
+    "different": N_("different"),
+    "same": N_("not distinguishable here"),
+    "unknown": N_("cannot be told"),
+}
+
+
+def effects_table(metric: MetricAnalysis, say: Language) -> Table:
+    """Main effects: each level of each factor against the factor's reference, over the levels of all other factors."""
+    return Table(
+        f"effects-{metric.metric.name}",
+        say("Effect of each level on {metric}", metric=metric.metric.name),
+        (say("factor"), *_effect_columns(metric, say)),
+        tuple((effect.factor, *_effect_row(metric, effect, say)) for effect in metric.effects),
+        _numbers(3, 7),
+        note=say("Corrected by Holm’s method over this table."),
+    )
+
+
+def interaction_table(metric: MetricAnalysis, interaction: Interaction, say: Language) -> Table:
+    """Simple effects: the same, at each level of the other factor."""
+    given, shown = interaction.given, interaction.shown
+    return Table(
+        f"interaction-{metric.metric.name}-{given}-{shown}",
+        say("{shown} under each {given}, on {metric}", shown=shown, given=given, metric=metric.metric.name),
+        (given, *_effect_columns(metric, say)),
+        tuple((_given(effect), *_effect_row(metric, effect, say)) for effect in interaction.effects),
+        _numbers(3, 7),
+        note=say(
+            "The interaction explains {share} of the variation (p {p} after correction).",
+            share=share_text(interaction.explained, say),
+            p=p_text(interaction.p_adjusted, say, sign=True),
+        ),
+    )
+
+
+def _numbers(first: int, end: int) -> frozenset[int]:
+    return frozenset(range(first, end))
+
+
+def _given(effect: LevelEffect) -> str:
+    return ", ".join(level for _, level in effect.given)
+
+
+def _effect_columns(metric: MetricAnalysis, say: Language) -> tuple[str, ...]:
+    unit = metric_heading(metric.metric).partition(" (")[2].rstrip(")")
+    difference = say("difference ({unit})", unit=unit) if unit else say("difference")
+    return (say("level"), say("against"), say("ratio"), difference, "p", say("p corrected"), "n", say("combinations"))
+
+
+def _effect_row(metric: MetricAnalysis, effect: LevelEffect, say: Language) -> tuple[str, ...]:
+    mark = VERDICT_MARKS[judged(metric.metric, effect)]
+    return (
+        effect.level,
+        effect.reference,
+        f"{mark} {contrast_ratio(effect.ratio, say)}".strip(),
+        difference_text(effect.difference, say),
+        p_text(effect.difference.p, say),
+        p_text(effect.p_adjusted, say),
+        f"{say.integer(effect.n[0])} / {say.integer(effect.n[1])}",
+        say("{n} of {all}", n=effect.cells, all=effect.all_cells),
+    )
+
+
+def anova_table(metric: MetricAnalysis, say: Language) -> Table:
+    """The analysis of variance, with the share of the variation that each effect explains."""
+    anova = metric.anova
+    columns = (say("source"), "df", "SS", "MS", "F", "p", say("explained"))
+    title = say("Analysis of variance of {metric}", metric=metric.metric.name)
+    name = f"anova-{metric.metric.name}"
+    if anova is None:
+        why = say.note(metric.why_none) if metric.why_none else ""
+        return Table(name, title, columns, (), note=say("No analysis of variance: {why}.", why=why))
+    rows = [_anova_row(effect, say) for effect in (*anova.effects, anova.residual)]
+    df = sum(effect.df for effect in (*anova.effects, anova.residual))
+    rows.append((say("total"), say.integer(df), _number(anova.total_ss, say), "", "", "", share_text(1.0, say)))
+    return Table(name, title, columns, tuple(rows), _numbers(1, 7), note=" ".join(_anova_notes(metric, anova, say)))
+
+
+def _anova_row(effect: Effect, say: Language) -> tuple[str, ...]:
+    names = {"block": N_("block"), "residual": N_("residual")}
+    return (
+        say(names[effect.name]) if effect.name in names else effect.name,
+        say.integer(effect.df),
+        _number(effect.ss, say),
+        "" if effect.ms is None else _number(effect.ms, say),
+        "" if effect.f is None else _number(effect.f, say),
+        p_text(effect.p, say),
+        share_text(effect.explained, say),
+    )
+
+
+def _anova_notes(metric: MetricAnalysis, anova: Anova, say: Language) -> Sequence[str]:
+    kind = say("Type {kind}, n = {n}.", kind=anova.kind, n=say.integer(anova.n))
+    notes = dict.fromkeys(say.note(note) for note in (*metric.notes, *anova.notes))
+    return (kind, *(f"{note[:1].upper()}{note[1:]}." for note in notes))
+
+
+def comparisons_table(metric: MetricAnalysis, say: Language) -> Table:
+    """Every treatment against its baseline: raw p, corrected p, and the p of the test by ranks beside them."""
+    method = METHODS[metric.correction]
+    columns = (
+        say("treatment"), say("ratio to the baseline"), "p", f"p ({method})", say("p by ranks"), say("ranks agree"),
+        say("verdict"),
+    )  # fmt: skip
+    return Table(
+        f"comparisons-{metric.metric.name}",
+        say("Comparisons with the baseline in {metric}", metric=metric.metric.name),
+        columns,
+        tuple(_comparison_row(comparison, say) for comparison in metric.comparisons),
+        _numbers(2, 5),
+        note=say("Corrected by {method} over the {n} of this table.", method=method, n=len(metric.comparisons)),
+    )
+
+
+def _comparison_row(comparison: BaselineComparison, say: Language) -> tuple[str, ...]:
+    verdict = say(DECISIONS[comparison.decision])
+    if comparison.under_floor:
+        verdict = say("{verdict}: under the noise floor", verdict=verdict)
+    agrees = {True: say("yes"), False: say("no"), None: "—"}[comparison.agrees]
+    return (
+        comparison.treatment.label,
+        ratio_text(comparison.ratio, say) if comparison.ratio else say("no ratio"),
+        p_text(comparison.p, say),
+        p_text(comparison.p_adjusted, say),
+        p_text(comparison.ranks.p, say) if comparison.ranks else "",
+        agrees,
+        verdict,
+    )
+
+
+def claims_table(judgements: Sequence[Judgement], say: Language) -> Table:
+    """What was claimed, what was published, what was measured here, and the verdict with its reason."""
+    columns = (
+        say("claim"), say("published"), say("measured here"), "p", say("p corrected"), "n", say("verdict"), say("why"),
+    )  # fmt: skip
+    rows = tuple(_claim_row(judgement, say) for judgement in judgements)
+    title = say("Claims")
+    return Table("claims", title, columns, rows, frozenset({3, 4, 5}), frozenset({0, 7}))
+
+
+def _claim_row(judgement: Judgement, say: Language) -> tuple[str, ...]:
+    claim, part = judgement.claim, judgement.part
+    where = " · ".join(text for text in (claim.statement.metric, claim.where) if text)
+    measured = claim_words.effect_text(part.measure, part.effect, judgement.unit, say) if part else "—"
+    mark, said = claim_words.VERDICT_MARKS[judgement.verdict], say(claim_words.VERDICT_WORDS[judgement.verdict])
+    return (
+        f"{claim.text(say.code)} ({where})",
+        claim_words.published_text(claim.published, say) or "—",
+        measured,
+        p_text(judgement.p, say),
+        p_text(judgement.p_adjusted, say),
+        str(part.effect.n) if part else "",
+        f"{mark} {said}",
+        judgement.reason,
+    )
+
+
+# Numbers
+
+
+def contrast_ratio(contrast: Contrast, say: Language) -> str:
+    """A contrast that is a ratio, as ratios to a baseline are written."""
+    unbounded = contrast.interval is None and contrast.n > 1
+    return ratio_text(
+        Ratio(contrast.value, contrast.interval, contrast.pairing, (contrast.n, contrast.n), unbounded), say
+    )
+
+
+def difference_text(difference: Contrast | Difference, say: Language) -> str:
+    """'−312 [−334, −290]', with as many decimals as the interval's width deserves."""
+    if difference.value is None:
+        return ""
+    if difference.interval is None:
+        return say.number(significant(difference.value, 4).replace("-", MINUS))
+    low, high = difference.interval.low, difference.interval.high
+    digits = significant(difference.interval.half_width, 2)
+    if "e" in digits:
+        return say.number(f"{difference.value:.2e} [{low:.2e}, {high:.2e}]".replace("-", MINUS))
+    decimals = len(digits.partition(".")[2])
+    value, low_text, high_text = (fixed(number, decimals) for number in (difference.value, low, high))
+    return say.number(f"{value} [{low_text}, {high_text}]")
+
+
+def p_text(p: float | None, say: Language, *, sign: bool = False) -> str:
+    """'0.012' or '< 0.001'; with `sign` '= 0.012', to stand after the letter p. Empty without a p."""
+    text = claim_words.p_text(p, say)
+    return f"= {text}" if sign and text and not text.startswith("<") else text
+
+
+def share_text(share: float, say: Language) -> str:
+    """'78.9%'."""
+    return say.number(f"{100 * share:.1f}%")
+
+
+def _number(value: float, say: Language) -> str:
+    return say.number(significant(value, 4).replace("-", MINUS))
