@@ -69,9 +69,11 @@ def _content(directory: Path, data: CampaignData, report: Report, say: Language)
     """The report with its analysis, and the claims that the campaign has or its paper made."""
     from lastro import papers
     from lastro.report.analysis import analyse
+    from lastro.report.calibration import noise_floors
     from lastro.report.content import Content
 
-    analysis = analyse(report)
+    floors = {name: floor.share for name, floor in noise_floors(report.calibrations).items()}
+    analysis = analyse(report, floors)
     own = directory / "claims.toml"
     file = own if own.is_file() else papers.claims(data.study.name)
     if file is None:
@@ -108,7 +110,7 @@ def _write_figures(content: Content, folder: Path) -> dict[str, Path]:
     from lastro.results.export import write_atomically
 
     written = {}
-    for picture in pictures(content.report, content.analysis, content.say):
+    for picture in pictures(content.report, content.analysis, content.say, content.judgements):
         file = folder / f"{picture.name}.svg"
         write_atomically(file, picture.svg())
         write_atomically(file.with_suffix(".png"), picture.png())

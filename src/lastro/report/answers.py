@@ -11,8 +11,9 @@ from lastro.report.analysis.model import Analysis, LevelEffect, MetricAnalysis
 from lastro.report.figures.effects import judged
 from lastro.report.language import N_, Language
 from lastro.report.model import Report
-from lastro.report.numbers import Verdict
+from lastro.report.numbers import MINUS, Verdict
 from lastro.report.stat_tables import METHODS, contrast_ratio, p_text, share_text
+from lastro.units import significant
 
 EFFECT_WORDS: dict[Verdict, str] = {
     "better": N_("better"),
@@ -145,10 +146,12 @@ def _points(report: Report, index: int) -> Iterator[bool]:
 
 def _noise_floors(analysis: Analysis, say: Language) -> Iterator[str]:
     """How small a difference can be seen here, once a calibration told; that none told, else."""
-    known = [metric for metric in analysis.metrics if metric.floor is not None]
+    known = [(metric.metric.name, metric.floor) for metric in analysis.metrics if metric.floor is not None]
     if known:
-        floors = ", ".join(f"{m.metric.name} {percent_above(m.floor or 1.0, say)}" for m in known)
-        yield say("Differences below the noise floor of this host are not told apart: {floors}.", floors=floors)
+        floors = ", ".join(f"{name} {share_text(floor, say)}" for name, floor in known)
+        yield say(
+            "Differences below the noise floor of this host are not distinguishable here: {floors}.", floors=floors
+        )
     elif any(metric.n for metric in analysis.metrics):
         yield say(NOT_CALIBRATED)
 
@@ -159,9 +162,44 @@ NOT_CALIBRATED = N_(
 )
 
 
-def percent_above(ratio: float, say: Language) -> str:
-    """1.034 -> '3.4%'."""
-    return say.number(f"{100 * (ratio - 1):.2g}%")
+def check_sentences(metric: MetricAnalysis, say: Language) -> Iterator[str]:
+    """What the residuals of the analysis of variance say of its assumptions, and what follows for a reader."""
+    checks = metric.checks
+    if checks is None:
+        return
+    if checks.shapiro_p is not None:
+        words = say("residuals look normal") if checks.looks_normal else say("residuals are not normal")
+        yield f"{words[:1].upper()}{words[1:]} (Shapiro–Wilk, p {p_text(checks.shapiro_p, say, sign=True)})."
+    if checks.brown_forsythe_p is not None:
+        words = say("spreads look equal") if checks.spreads_look_equal else say("spreads differ between treatments")
+        yield f"{words[:1].upper()}{words[1:]} (Brown–Forsythe, p {p_text(checks.brown_forsythe_p, say, sign=True)})."
+    yield from (f"{text[:1].upper()}{text[1:]}." for text in map(say.note, checks.notes))
+    if checks.pass_both is False:
+        yield say("So rely on the paired comparisons and on the ranks more than on the F tests.")
+
+
+def drift_sentence(metric: MetricAnalysis, alpha: float, say: Language) -> str:
+    """Whether the metric wandered over the campaign; empty where nothing is known of it."""
+    drift, name = metric.drift, metric.metric.name
+    if drift is None:
+        return ""
+    if drift.p is None or drift.slope_per_hour is None:
+        why = say.note(drift.absent_because) if drift.absent_because else say("no valid value")
+        return say("{metric}: no trend can be estimated ({why}).", metric=name, why=why)
+    if drift.p >= alpha:
+        p = p_text(drift.p, say, sign=True)
+        return say(
+            "{metric}: no drift can be told from chance (p {p}, {n} points in time).", metric=name, p=p, n=drift.n
+        )
+    scale, unit = (100.0, "%") if drift.relative else (1.0, metric.metric.unit)
+    return say(
+        "{metric}: a drift of {slope} per hour (p {p}, {n} points in time). Blocks even it out between treatments; it "
+        "widens what is not paired.",
+        metric=name,
+        slope=f"{say.number(significant(scale * drift.slope_per_hour, 2).replace('-', MINUS))} {unit}".strip(),
+        p=p_text(drift.p, say, sign=True),
+        n=drift.n,
+    )
 
 
 def metric_summary(metric: MetricAnalysis, say: Language) -> str:

@@ -16,7 +16,7 @@ from markupsafe import Markup
 
 from lastro import __version__
 from lastro.report import stat_tables, words
-from lastro.report.answers import answers, metric_summary
+from lastro.report.answers import answers, check_sentences, drift_sentence, metric_summary
 from lastro.report.content import Content
 from lastro.report.figures import plans
 from lastro.report.language import Language
@@ -126,8 +126,9 @@ def _metric(content: Content, index: int) -> dict[str, Any]:
         "summary": metric_summary(metric, say),
         "effects": stat_tables.effects_table(metric, say),
         "interactions": [stat_tables.interaction_table(metric, found, say) for found in metric.interactions],
-        "anova": stat_tables.anova_table(metric, say),
-        "comparisons": stat_tables.comparisons_table(metric, say),
+        "checks": list(check_sentences(metric, say)),
+        "drift": drift_sentence(metric, content.analysis.alpha, say),
+        "tables": stat_tables.tables_behind(metric, say),
     }
 
 
@@ -137,7 +138,7 @@ def _metric(content: Content, index: int) -> dict[str, Any]:
 def _drawn(content: Content) -> dict[str, list[dict[str, Any]]]:
     """{kind: [title, note and SVG of each figure]}, in their order; a kind without figures is an empty list."""
     drawn: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for plan in plans(content.report, content.analysis, content.say):
+    for plan in plans(content.report, content.analysis, content.say, content.judgements):
         picture = plan.picture()
         if picture is not None:
             metric = None if plan.metric is None else content.report.metrics[plan.metric]

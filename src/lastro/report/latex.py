@@ -13,11 +13,10 @@ from lastro.report.answers import answers
 from lastro.report.content import Content
 from lastro.report.scaling import scalings
 from lastro.report.stat_tables import (
-    anova_table,
     claims_table,
-    comparisons_table,
     effects_table,
     interaction_table,
+    tables_behind,
 )
 from lastro.report.tables import Table, gaps_table, invalid_table, results_table, scaling_table
 
@@ -76,8 +75,7 @@ def _tables(content: Content) -> Iterator[Table]:
     yield from (results_table(report, index, say) for index in range(len(report.metrics)))
     yield from (scaling_table(report, scaling, say) for scaling in scalings(report))
     for metric in content.analysis.metrics:
-        yield anova_table(metric, say)
-        yield comparisons_table(metric, say)
+        yield from tables_behind(metric, say)
     yield gaps_table(report, say)
     yield invalid_table(report, say)
 

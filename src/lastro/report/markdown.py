@@ -9,17 +9,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from lastro.report import words
-from lastro.report.answers import answers
+from lastro.report.analysis.model import MetricAnalysis
+from lastro.report.answers import answers, check_sentences, drift_sentence, metric_summary
 from lastro.report.content import Content
 from lastro.report.language import Language
 from lastro.report.model import Report
 from lastro.report.scaling import scalings
 from lastro.report.stat_tables import (
-    anova_table,
     claims_table,
-    comparisons_table,
     effects_table,
     interaction_table,
+    tables_behind,
 )
 from lastro.report.tables import Table, gaps_table, invalid_table, ledger_table, results_table, scaling_table
 
@@ -48,6 +48,8 @@ def _parts(content: Content, figures: Mapping[str, str]) -> Iterator[str]:
     yield from _section(say("Figures"), *links)
     yield from _statistics(content)
     yield from _section(say("What is missing, and why"), *_missing(report, say))
+    drifts = [drift_sentence(metric, content.analysis.alpha, say) for metric in content.analysis.metrics]
+    yield from _section(say("Time course"), bullets(filter(None, drifts)))
     yield from _section(say("Resources"), *_resources(report, say))
     yield from _section(say("Residual differences"), *_residuals(report, say))
     yield from _section(say("Provenance"), fold(say("Provenance"), bullets(_facts(report.provenance))))
@@ -69,9 +71,14 @@ def _statistics(content: Content) -> Iterator[str]:
     yield from _section(
         say("Results"), *texts(results_table(report, index, say) for index in range(len(report.metrics)))
     )
-    behind = [table for metric in metrics for table in (anova_table(metric, say), comparisons_table(metric, say))]
-    scaled = [scaling_table(report, scaling, say) for scaling in scalings(report)]
-    yield from _section(say("The statistics behind it"), *texts([*behind, *scaled]))
+    yield from _section(say("The statistics behind it"), *(part for metric in metrics for part in _behind(metric, say)))
+    yield from _section(say("Scaling"), *texts(scaling_table(report, scaling, say) for scaling in scalings(report)))
+
+
+def _behind(metric: MetricAnalysis, say: Language) -> Iterator[str]:
+    body = [table_text(table, say) if table else escape(table.note) for table in tables_behind(metric, say)]
+    body.insert(1, escape(" ".join(check_sentences(metric, say))))
+    yield fold(f"{metric.metric.name}: {metric_summary(metric, say)}", "\n\n".join(filter(None, body)))
 
 
 def _section(title: str, *parts: str) -> Iterator[str]:

@@ -10,15 +10,17 @@ from lastro.report.figures.effects import judged
 from lastro.report.language import N_, Language
 from lastro.report.numbers import MINUS, VERDICT_MARKS, fixed, metric_heading, ratio_text
 from lastro.report.tables import Table
+from lastro.stats.comparisons import Comparison
 from lastro.stats.ratios import Ratio
 from lastro.units import significant
 
 if TYPE_CHECKING:
-    from lastro.report.analysis.model import BaselineComparison, Interaction, LevelEffect, MetricAnalysis
+    from lastro.report.analysis.model import BaselineComparison, Interaction, LevelEffect, LevelPairs, MetricAnalysis
     from lastro.report.claims import Judgement
     from lastro.stats.anova import Anova, Effect
     from lastro.stats.contrasts import Contrast
     from lastro.stats.differences import Difference
+    from lastro.stats.usl import Parameter
 
 METHODS = {"holm": "Holm", "benjamini-hochberg": "Benjamini–Hochberg"}
 DECISIONS = {
@@ -26,6 +28,13 @@ DECISIONS = {
     "same": N_("not distinguishable here"),
     "unknown": N_("cannot be told"),
 }
+
+
+def tables_behind(metric: MetricAnalysis, say: Language) -> list[Table]:
+    """What the statistics section holds of one metric: variance, comparisons, pairs of levels, scalability."""
+    pairs = [pairs_table(metric, one, say) for one in metric.pairs]
+    found = [anova_table(metric, say), comparisons_table(metric, say), *pairs, usl_table(metric, say)]
+    return [table for table in found if table or table.name.startswith("anova")]
 
 
 def effects_table(metric: MetricAnalysis, say: Language) -> Table:
@@ -152,6 +161,68 @@ def _comparison_row(comparison: BaselineComparison, say: Language) -> tuple[str,
     )
 
 
+_PAIRS = {"tukey-hsd": "Tukey HSD", "games-howell": "Games–Howell"}
+
+
+def pairs_table(metric: MetricAnalysis, pairs: LevelPairs, say: Language) -> Table:
+    """Every pair of levels of one factor, over the levels of all others."""
+    method = _PAIRS[pairs.method]
+    rows = tuple(
+        (pair.first, pair.second, difference_text(pair, say), p_text(pair.p, say)) for pair in pairs.comparisons
+    )
+    unit = metric.metric.unit
+    return Table(
+        f"pairs-{metric.metric.name}-{pairs.factor}",
+        say("All pairs of levels of {factor}, in {metric}", factor=pairs.factor, metric=metric.metric.name),
+        (
+            say("level"),
+            say("against"),
+            say("difference ({unit})", unit=unit) if unit else say("difference"),
+            say("p corrected"),
+        ),
+        rows,
+        _numbers(2, 4),
+        note=say("{method}; means of {n} blocks.", method=method, n=pairs.n_blocks),
+    )
+
+
+def usl_table(metric: MetricAnalysis, say: Language) -> Table:
+    """The Universal Scalability Law's parameters for each combination of the other factors; empty where none fits."""
+    factor = metric.scaling[0].factor if metric.scaling else ""
+    columns = (say("treatment"), "λ", "σ", "κ", say("peak at"), "n")
+    rows = tuple(
+        (
+            " · ".join(one.levels.values()) or say("all"),
+            *(_parameter(found, say) for found in (one.fit.lambda_, one.fit.sigma, one.fit.kappa)),
+            _number(one.fit.peak.n, say) if one.fit.peak else say(_NO_PEAK[one.fit.no_peak_because or ""]),
+            str(one.fit.n),
+        )
+        for one in metric.scaling
+    )
+    return Table(
+        f"usl-{metric.metric.name}",
+        say("Scalability law of {metric} by {factor}", metric=metric.metric.name, factor=factor),
+        columns,
+        rows,
+        frozenset({5}),
+        note=say("λ per unit of the factor, σ contention, κ coherency, with their intervals; no peak beyond the data."),
+    )
+
+
+_NO_PEAK = {
+    "coherency may be zero": N_("none: coherency may be zero"),
+    "beyond the measured range": N_("beyond the measured range"),
+    "": "",
+}
+
+
+def _parameter(found: Parameter, say: Language) -> str:
+    if found.interval is None:
+        return f"{_number(found.value, say)} ({say('no interval')})"
+    low, high = (significant(end, 3) for end in (found.interval.low, found.interval.high))
+    return say.number(f"{significant(found.value, 3)} [{low}, {high}]".replace("-", MINUS))
+
+
 def claims_table(judgements: Sequence[Judgement], say: Language) -> Table:
     """What was claimed, what was published, what was measured here, and the verdict with its reason."""
     columns = (
@@ -190,19 +261,20 @@ def contrast_ratio(contrast: Contrast, say: Language) -> str:
     )
 
 
-def difference_text(difference: Contrast | Difference, say: Language) -> str:
+def difference_text(found: Contrast | Difference | Comparison, say: Language) -> str:
     """'−312 [−334, −290]', with as many decimals as the interval's width deserves."""
-    if difference.value is None:
+    value = found.difference if isinstance(found, Comparison) else found.value
+    if value is None:
         return ""
-    if difference.interval is None:
-        return say.number(significant(difference.value, 4).replace("-", MINUS))
-    low, high = difference.interval.low, difference.interval.high
-    digits = significant(difference.interval.half_width, 2)
+    if found.interval is None:
+        return say.number(significant(value, 4).replace("-", MINUS))
+    low, high = found.interval.low, found.interval.high
+    digits = significant(found.interval.half_width, 2)
     if "e" in digits:
-        return say.number(f"{difference.value:.2e} [{low:.2e}, {high:.2e}]".replace("-", MINUS))
+        return say.number(f"{value:.2e} [{low:.2e}, {high:.2e}]".replace("-", MINUS))
     decimals = len(digits.partition(".")[2])
-    value, low_text, high_text = (fixed(number, decimals) for number in (difference.value, low, high))
-    return say.number(f"{value} [{low_text}, {high_text}]")
+    text, low_text, high_text = (fixed(number, decimals) for number in (value, low, high))
+    return say.number(f"{text} [{low_text}, {high_text}]")
 
 
 def p_text(p: float | None, say: Language, *, sign: bool = False) -> str:
