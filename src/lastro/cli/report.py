@@ -79,14 +79,14 @@ def _content(directory: Path, data: CampaignData, report: Report, say: Language)
     if file is None:
         return Content(report, analysis, say)
     from lastro.report.claims import judge
-    from lastro.report.claims_table import source_text, tally_text
+    from lastro.report.claims_text import explanation, source_text, tally_text
     from lastro.report.model import build_report
     from lastro.study.load_claims import load_claims
 
     claims = load_claims(file, data.study)
     judgements = judge(claims, build_report(data, all_metrics=True), say)
     tally = ": ".join(part for part in (source_text(claims.source), tally_text(judgements, say)) if part)
-    return Content(report, analysis, say, judgements, tally)
+    return Content(report, analysis, say, judgements, tally, explanation(report, say))
 
 
 def _render(content: Content, kind: str, links: dict[str, str]) -> str:

@@ -15,10 +15,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """`judgements` are empty without claims; `claims_tally` says them in a line."""
+    """`judgements` are empty without claims; `claims_tally` says them in a line, `claims_note` how to read them."""
 
     report: Report
     analysis: Analysis
     say: Language
     judgements: tuple[Judgement, ...] = ()
     claims_tally: str = ""
+    claims_note: str = ""

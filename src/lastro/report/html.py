@@ -59,7 +59,7 @@ def _context(content: Content) -> dict[str, Any]:
         "answers": answers(report, content.analysis, say),
         "drawn": drawn,
         "metrics": [_metric(content, index) for index in range(len(report.metrics))],
-        "claims": stat_tables.claims_table(content.judgements, say),
+        "claims": stat_tables.claims_table(content.judgements, content.claims_note, say),
         "claims_tally": content.claims_tally,
         "limitations": words.limitations(report, say),
         "limited": words.LIMITED,

@@ -67,7 +67,11 @@ def _statistics(content: Content) -> Iterator[str]:
     yield from _section(say("What each factor does"), *texts(effects_table(metric, say) for metric in metrics))
     found = (interaction_table(metric, one, say) for metric in metrics for one in metric.interactions)
     yield from _section(say("Where effects depend on each other"), *texts(found))
-    yield from _section(say("Claims"), escape(content.claims_tally), *texts([claims_table(content.judgements, say)]))
+    yield from _section(
+        say("Claims"),
+        escape(content.claims_tally),
+        *texts([claims_table(content.judgements, content.claims_note, say)]),
+    )
     yield from _section(
         say("Results"), *texts(results_table(report, index, say) for index in range(len(report.metrics)))
     )

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from lastro.report import claim_words
+from lastro.report.claims_text import measured_text
 from lastro.report.figures.effects import judged
 from lastro.report.language import N_, Language
 from lastro.report.numbers import MINUS, VERDICT_MARKS, fixed, metric_heading, ratio_text
@@ -223,25 +224,24 @@ def _parameter(found: Parameter, say: Language) -> str:
     return say.number(f"{significant(found.value, 3)} [{low}, {high}]".replace("-", MINUS))
 
 
-def claims_table(judgements: Sequence[Judgement], say: Language) -> Table:
+def claims_table(judgements: Sequence[Judgement], note: str, say: Language) -> Table:
     """What was claimed, what was published, what was measured here, and the verdict with its reason."""
     columns = (
-        say("claim"), say("published"), say("measured here"), "p", say("p corrected"), "n", say("verdict"), say("why"),
+        say("claim"), say("published"), say("measured"), "p", say("p corrected"), "n", say("verdict"), say("why"),
     )  # fmt: skip
     rows = tuple(_claim_row(judgement, say) for judgement in judgements)
     title = say("Claims")
-    return Table("claims", title, columns, rows, frozenset({3, 4, 5}), frozenset({0, 7}))
+    return Table("claims", title, columns, rows, frozenset({3, 4, 5}), frozenset({0, 7}), note)
 
 
 def _claim_row(judgement: Judgement, say: Language) -> tuple[str, ...]:
     claim, part = judgement.claim, judgement.part
     where = " · ".join(text for text in (claim.statement.metric, claim.where) if text)
-    measured = claim_words.effect_text(part.measure, part.effect, judgement.unit, say) if part else "—"
     mark, said = claim_words.VERDICT_MARKS[judgement.verdict], say(claim_words.VERDICT_WORDS[judgement.verdict])
     return (
-        f"{claim.text(say.code)} ({where})",
+        f"{claim.text(say.code)} ({where})" if where else claim.text(say.code),
         claim_words.published_text(claim.published, say) or "—",
-        measured,
+        measured_text(judgement, say) if part else "—",
         p_text(judgement.p, say),
         p_text(judgement.p_adjusted, say),
         str(part.effect.n) if part else "",
