@@ -98,18 +98,19 @@ class _Cells:
         weights: list[dict[int, float]] = [{} for _ in sides]
         used, lost = 0, []
         for stratum in _combinations(others):
-            rows = [[self.rows.get(stratum | choice) for choice in _combinations(side)] for side in wanted]
-            if any(row is None for side in rows for row in side):
+            keys = [[stratum | choice for choice in _combinations(side)] for side in wanted]
+            if any(key not in self.rows for side in keys for key in side):
                 continue  # not part of the design
-            missing = [row for side in rows for row in side if row and row.treatment.index not in self.values]
-            lost += [missing] if missing else []
-            used += not missing
-            for side, found in zip(weights, rows if not missing else [], strict=False):
-                side.update({row.treatment.index: 1 / len(found) for row in found if row})
+            rows = [[self.rows[key] for key in side] for side in keys]
+            if missing := [row for side in rows for row in side if row.treatment.index not in self.values]:
+                lost.append(missing)
+                continue
+            used += 1
+            for side, found in zip(weights, rows, strict=True):
+                side.update({row.treatment.index: 1 / len(found) for row in found})
         if not used:
             raise Untestable(self._why([row for rows in lost for row in rows]))
-        scaled = [{index: weight / used for index, weight in side.items()} for side in weights]
-        return list(scaled), used, used + len(lost)
+        return [{index: weight / used for index, weight in side.items()} for side in weights], used, used + len(lost)
 
     def _settled(self, side: Levels, *, condition: bool = False) -> dict[str, tuple[object, ...]]:
         """The levels of a side as the study spells them; what it holds constant is left out where it is a condition."""
@@ -124,28 +125,27 @@ class _Cells:
                 say = self.say
                 text = say("the study has no {factor} {level}", factor=name, level=absent[0])
                 raise Untestable(f"{text}; {say('did you mean {level}?', level=near[0])}" if near else text)
-            settled[name] = tuple(_plain(level) for level in levels)
+            settled[name] = tuple(dict.fromkeys(_plain(level) for level in levels))
         return settled
 
     def _check_constant(self, name: str, levels: Sequence[Level], condition: bool) -> None:
-        constant = self.report.study.settings[name]
+        say, constant = self.say, self.report.study.settings.get(name)
+        if constant is None:
+            raise Untestable(say("this study does not vary {factor}", factor=name))
         if not condition or _plain(constant) not in {_plain(level) for level in levels}:
-            raise Untestable(
-                self.say("this study holds {factor} at {level}, and does not vary it", factor=name, level=constant)
-            )
+            text = say("this study holds {factor} at {level}, and does not vary it", factor=name, level=constant)
+            raise Untestable(text)
 
     def _why(self, rows: Iterable[Row]) -> str:
         """Why none of these treatments has enough values, each reason once."""
         say, found = self.say, list(rows)
-        reasons = {}
-        for row in found:
-            if row.status == "unavailable":
-                reasons[_shared(self.report, row.reason)] = row.reason or ""
+        lost = [row.reason or "" for row in found if row.status == "unavailable"]
+        reasons = dict.fromkeys((_shared(self.report, reason), reason) for reason in lost)
         said = [
             say("{levels} is unavailable: {reason}", levels=where, reason=reason)
             if where
             else say("unavailable: {reason}", reason=reason)
-            for where, reason in reasons.items()
+            for where, reason in reasons
         ]
         if any(row.status == "pending" for row in found):
             said.append(say("trials that it needs have not run yet"))
@@ -346,6 +346,6 @@ def _words(side: Levels, other: Levels) -> str:
     return " · ".join(", ".join(map(str, levels)) for name, levels in side.items() if levels != other.get(name))
 
 
-def _shared(report: Report, reason: str | None) -> str:
+def _shared(report: Report, reason: str) -> str:
     """What the treatments that one reason forbids have in common: 'isolation = apparmor'."""
     return next((gap.where for gap in report.gaps if gap.reason == reason and gap.where), "")
