@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from lastro.stats._projections import ALIASED, ROUNDING, Centred, Codes, Floats, coded, varying
+from lastro.stats.ratios import Moments
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,8 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class CellFit:
-    """The fit, in units of the centred values. Of each value: its cell, its block, and what the fit leaves of it.
+    """The fit, in units of the centred values. Of each value: its cell, its blocks, and what the fit leaves of it;
+    `effects` are the blocks', around their mean.
 
     `blocks` holds for each value its row of the block columns, made orthogonal to the cells and of length one over all
     values, so that with the cells they are the projection that fits."""
@@ -43,6 +45,7 @@ class CellFit:
     cell: Codes
     blocks: Floats
     left: Floats
+    effects: Floats
     df: int
     data: Centred
 
@@ -64,55 +67,97 @@ class CellFit:
         left = data.y - means[rows] - effects[columns]
         own = whiten[columns] - (share @ whiten)[rows]
         df = len(values) - len(index) - whiten.shape[1]
-        return cls(index, means, counts, table, whiten, rows, own, left, df, data)
+        return cls(index, means, counts, table, whiten, rows, own, left, effects, df, data)
+
+    @property
+    def n_blocks(self) -> int:
+        return len(self.effects)
 
     def pooled(self, weights: Mapping[Any, float]) -> Estimate:
-        """With one residual variance for all cells."""
-        w, value, apart = self._value(weights)
-        if apart or self.df == 0:
-            return Estimate(value, apart=apart)
-        by_block = self.whiten.T @ (self.table.T @ (w / self.counts))
-        spread = float(w @ (w / self.counts) + by_block @ by_block) * varying(self.left) / self.df
-        return Estimate(value, math.sqrt(spread) * self.data.scale, self.df)
+        """With one residual variance for all cells; the blocks are taken as they are."""
+        own = self._sum(weights)
+        if own.apart or self.df == 0:
+            return Estimate(own.value, apart=own.apart)
+        spread = float(own.weight @ own.weight) * varying(self.left) / self.df
+        return Estimate(own.value, math.sqrt(spread) * self.data.scale, self.df)
 
     def separate(self, weights: Mapping[Any, float]) -> Estimate:
         """With a variance of its own for each value, from its residual; without blocks it is Welch's.
 
-        Source: the HC2 estimator of MacKinnon and White, J. Econometrics 29 (1985) 305-325. Degrees of freedom are
-        Satterthwaite's, where each cell brings the sum of what its residuals are free: with two cells in n complete
-        blocks that is the paired t test with n - 1."""
-        w, value, apart = self._value(weights)
-        if apart:
-            return Estimate(value, apart=True)
-        weight = (w / self.counts)[self.cell]
-        weight -= self.blocks @ (self.whiten.T @ (self.table.T @ (w / self.counts)))
-        free = 1 - 1 / self.counts[self.cell] - np.sum(self.blocks**2, axis=1)
-        counted = np.abs(weight) > ALIASED * float(np.max(np.abs(weight)))
-        if np.any(free[counted] < ALIASED):
-            return Estimate(value)
-        q = np.where(counted, weight**2 / np.where(counted, free, 1), 0)
-        left = self.left if varying(self.left) else np.zeros_like(self.left)
-        parts = np.bincount(self.cell, weights=q * left**2, minlength=len(self.counts))
-        spread = float(parts.sum())
-        # Without any spread, that of equal variances.
-        shares = np.bincount(self.cell, weights=q * free, minlength=len(self.counts)) if spread == 0 else parts
-        freedom = np.bincount(self.cell, weights=free, minlength=len(self.counts))
-        used = shares > 0
-        df = float(shares.sum()) ** 2 / float(np.sum(shares[used] ** 2 / freedom[used]))
-        return Estimate(value, math.sqrt(spread) * self.data.scale, df)
+        Blocks are taken for a sample: unless the weights sum to zero, how blocks differ adds to the error. Source: the
+        HC2 estimator of MacKinnon and White, J. Econometrics 29 (1985) 305-325. Degrees of freedom are Satterthwaite's,
+        where each cell brings the sum of what its residuals are free: with two cells in n complete blocks that is the
+        paired t test with n - 1."""
+        own = self._sum(weights)
+        if own.apart or not self._known(own):
+            return Estimate(own.value, apart=own.apart)
+        return Estimate(own.value, math.sqrt(self._covariance(own, own)), self._freedom(own.weight, own.total))
 
-    def _value(self, weights: Mapping[Any, float]) -> tuple[Floats, float, bool]:
-        """Weights in the order of the cells, the sum with them, and whether blocks keep its cells apart."""
+    def ratio(self, numerator: Mapping[Any, float], denominator: Mapping[Any, float]) -> Moments | None:
+        """The two sums and their covariances, as in `separate`; None where either has no error or the second is 0."""
+        a, b = self._sum(numerator), self._sum(denominator)
+        if a.apart or b.apart or b.value == 0 or not (self._known(a) and self._known(b)):
+            return None
+        df = self._freedom(a.weight - a.value / b.value * b.weight, a.total - a.value / b.value * b.total)
+        var_a, var_b, cov = (self._covariance(x, y) for x, y in ((a, a), (b, b), (a, b)))
+        return Moments(a.value, b.value, var_a, var_b, cov, df)
+
+    def _sum(self, weights: Mapping[Any, float]) -> _Sum:
         w = np.zeros(len(self.index))
         for cell, weight in weights.items():
             w[self.index[cell]] += weight
         size, total = float(np.abs(w).sum()), float(w.sum())
+        total = total if abs(total) > ROUNDING * size else 0.0
         value = float(w @ self.means)
         value = 0.0 if abs(value) <= ROUNDING * size else value * self.data.scale
-        if abs(total) > ROUNDING * size:
-            value += total * self.data.mean
         by_block = self.table.T @ (w / self.counts)
-        # What differences between blocks do not reach is the same in every block, unless the blocks fall into parts.
         effects = self.whiten @ (self.whiten.T @ by_block)
+        # What differences between blocks do not reach is the same in every block, unless the blocks fall into parts.
         reached = self.table.sum(axis=0) * effects - self.table.T @ ((self.table @ effects) / self.counts)
-        return w, value, float(np.ptp(by_block - reached)) > ALIASED * size
+        apart = float(np.ptp(by_block - reached)) > ALIASED * size
+        of_value = (w / self.counts)[self.cell] - self.blocks @ (self.whiten.T @ by_block)
+        of_value[np.abs(of_value) <= ALIASED * size / len(of_value)] = 0
+        return _Sum(value + total * self.data.mean, of_value, total, apart)
+
+    @property
+    def _free(self) -> Floats:
+        """How much of itself each residual keeps: 0 for a value that is fitted exactly."""
+        return np.asarray(1 - 1 / self.counts[self.cell] - np.sum(self.blocks**2, axis=1))
+
+    def _known(self, own: _Sum) -> bool:
+        """Whether every value with a weight leaves a residual, which tells its variance."""
+        return not np.any(self._free[own.weight != 0] < ALIASED)
+
+    def _variances(self) -> Floats:
+        free = self._free
+        if varying(self.left) == 0:
+            return np.zeros_like(free)
+        return np.where(free < ALIASED, 0, self.left**2 / np.where(free < ALIASED, 1, free))
+
+    def _of_blocks(self) -> float:
+        """The variance of the mean of the blocks."""
+        return float(np.var(self.effects, ddof=1)) / len(self.effects) if len(self.effects) > 1 else 0.0
+
+    def _covariance(self, a: _Sum, b: _Sum) -> float:
+        within = float(np.sum(a.weight * b.weight * self._variances()))
+        return (within + a.total * b.total * self._of_blocks()) * self.data.scale**2
+
+    def _freedom(self, weight: Floats, total: float) -> float:
+        variances = self._variances()
+        if not np.any(variances):
+            variances = np.ones_like(variances)  # without any spread, the degrees of freedom of equal ones
+        free = np.append(np.bincount(self.cell, weights=self._free), len(self.effects) - 1)
+        parts = np.append(np.bincount(self.cell, weights=weight**2 * variances), total**2 * self._of_blocks())
+        used = parts > 0
+        return float(parts.sum() ** 2 / np.sum(parts[used] ** 2 / free[used])) if np.any(used) else float(self.df)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sum:
+    """A weighted sum of cell means: its value, the weight of each of the values in it, the sum of the cells' weights,
+    and whether blocks keep its cells apart."""
+
+    value: float
+    weight: Floats
+    total: float
+    apart: bool

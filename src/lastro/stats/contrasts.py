@@ -12,12 +12,15 @@ import math
 import sys
 from collections.abc import Hashable, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from lastro.stats.intervals import Interval, sample_covariance, sample_mean, satterthwaite, t_p, t_quantile
 from lastro.stats.notes import Note
 from lastro.stats.pairing import Pairing, blocks_to_pair
 from lastro.stats.ratios import Moments, fieller_interval
+
+if TYPE_CHECKING:
+    from lastro.stats._cell_fit import CellFit
 
 K = TypeVar("K", bound=Hashable)
 
@@ -54,14 +57,17 @@ def linear(weights: Mapping[K, float], cells: Mapping[K, Mapping[int, float]], c
     """The sum of weight times mean over the cells: {treated: 1, baseline: -1} is a difference of two means.
 
     Paired within blocks, with n - 1 degrees of freedom, when at least two blocks, and half of the blocks of each cell,
-    hold every cell with a weight; else unpaired with the degrees of freedom of Welch and Satterthwaite. The same rule
-    as `ratios.ratio_to_baseline`. A cell without values makes the contrast absent, and its reason says so."""
+    hold every cell with a weight, as in `ratios.ratio_to_baseline`. Where three cells or more share blocks that are
+    not as complete, what each block does is estimated from all of them and taken out (`_cell_fit.CellFit.separate`).
+    Else unpaired, with the degrees of freedom of Welch and Satterthwaite. A cell without values makes the contrast
+    absent, and its reason says so."""
     keys = _weighted(weights)
     if missing := _missing(keys, cells):
         return _absent(missing)
     blocks = blocks_to_pair([cells[key] for key in keys])
     if not blocks:
-        return _unpaired_linear(weights, _samples(keys, cells), confidence)
+        adjusted = _block_adjusted(weights, keys, cells, confidence)
+        return adjusted or _unpaired_linear(weights, _samples(keys, cells), confidence)
     return _paired_linear(_within_blocks(weights, cells, blocks), confidence)
 
 
@@ -80,7 +86,8 @@ def ratio_of_linears(
         return _absent(missing)
     blocks = blocks_to_pair([cells[key] for key in keys])
     if not blocks:
-        return share(numerator, denominator, _samples(keys, cells), confidence)
+        adjusted = _block_adjusted_ratio(numerator, denominator, keys, cells, confidence)
+        return adjusted or share(numerator, denominator, _samples(keys, cells), confidence)
     n = len(blocks)
     above, below = (_within_blocks(weights, cells, blocks) for weights in (numerator, denominator))
     var_a, var_b, cov = (sample_covariance(x, y) / n for x, y in ((above, above), (below, below), (above, below)))
@@ -182,6 +189,43 @@ def _sum_of(terms: Iterable[tuple[float, float]]) -> float:
     products = [weight * value for weight, value in terms]
     total = math.fsum(products)
     return 0.0 if abs(total) <= 2 * sys.float_info.epsilon * math.fsum(map(abs, products)) else total
+
+
+def _block_adjusted(
+    weights: Mapping[K, float], keys: Sequence[K], cells: Mapping[K, Mapping[int, float]], confidence: float
+) -> Contrast | None:
+    """None where the cells do not share blocks enough to tell what these do."""
+    if not (fit := _fit_of_shared_blocks(keys, cells)):
+        return None
+    estimate = fit.separate(weights)
+    if estimate.apart or estimate.error is None or estimate.df is None:
+        return None
+    return from_standard_error(estimate.value, estimate.error, estimate.df, confidence, fit.n_blocks, "paired")
+
+
+def _block_adjusted_ratio(
+    numerator: Mapping[K, float],
+    denominator: Mapping[K, float],
+    keys: Sequence[K],
+    cells: Mapping[K, Mapping[int, float]],
+    confidence: float,
+) -> Contrast | None:
+    if not (fit := _fit_of_shared_blocks(keys, cells)) or not (moments := fit.ratio(numerator, denominator)):
+        return None
+    top = fit.separate(numerator)
+    p = t_p(top.value, top.error or 0.0, top.df or moments.df)
+    return _ratio(Contrast(None, None, p, None, fit.n_blocks, "paired"), moments, confidence)
+
+
+def _fit_of_shared_blocks(keys: Sequence[K], cells: Mapping[K, Mapping[int, float]]) -> CellFit | None:
+    """Of three cells or more: two tell of a block only where both were measured in it."""
+    rows = [(key, block, value) for key in keys for block, value in cells[key].items()]
+    if len(keys) < 3 or len({block for _, block, _ in rows}) == len(rows):
+        return None
+    from lastro.stats._cell_fit import CellFit
+
+    of_cell, blocks, values = zip(*rows, strict=True)
+    return CellFit.of(values, of_cell, blocks)
 
 
 def _samples(keys: Sequence[K], cells: Mapping[K, Mapping[int, float]]) -> dict[K, list[float]]:

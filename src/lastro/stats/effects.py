@@ -162,9 +162,7 @@ class CellMeans:
         return {level: self._contrast([(1.0, (level,))], (index,), strata, levels) for level in levels}
 
     def contrast(self, weights: Mapping[Cell, float]) -> Contrast:
-        """Any weighted sum of means of cells that have values. For a log model a ratio, if the weights sum to zero.
-
-        `n` counts blocks when it was worked out block by block, else the values of the cells with a weight."""
+        """Any weighted sum of means of cells that have values. For a log model a ratio, if the weights sum to zero."""
         found = self._block_by_block(weights) if self.spread == "separate" else None
         found = found or self._adjusted(weights)
         return as_ratio(found) if self.log else found
@@ -240,7 +238,9 @@ class CellMeans:
         """From the model of all cells with additive blocks, which takes out of each value what its block does."""
         estimate = self._fit.separate(weights) if self.spread == "separate" else self._fit.pooled(weights)
         n = sum(len(self.cells[cell]) for cell, weight in weights.items() if weight)
-        pairing: Pairing = "paired" if self.has_blocks else "unpaired"
+        pairing: Pairing = "unpaired"
+        if self.has_blocks:
+            n, pairing = self._fit.n_blocks, "paired"
         if estimate.apart:
             return Contrast(None, None, None, None, n, pairing, Note(APART))
         if estimate.error is None or estimate.df is None:
