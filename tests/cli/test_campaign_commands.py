@@ -84,7 +84,8 @@ def test_the_schedule_is_the_planned_one(campaign: Path) -> None:
 def test_status(campaign: Path) -> None:
     facts = lastro("status", campaign, "--json").json
     assert set(facts) == {
-        "study", "title", "profile", "counts", "trials", "attempts", "invalid_attempts", "finished", "remaining_s",
+        "study", "title", "profile", "stopping", "most_replicates",
+        "counts", "trials", "attempts", "invalid_attempts", "finished", "remaining_s",
         "last_event", "next",
     }  # fmt: skip
     assert facts["counts"] == {"valid": 8, "invalid": 8, "unavailable": 4, "running": 0, "pending": 0}

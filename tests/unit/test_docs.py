@@ -285,6 +285,7 @@ def keys_table() -> str:
             default = "required" if key in required else f"`{toml(schema['default'])}`" if schema.get("default") else ""
             low, high = schema.get("minimum"), schema.get("maximum")
             limits = f"{low:,g} to {high:,g}" if low is not None and key != "seed" else ""
+            limits = " or ".join(f"`{toml(word)}`" for word in schema["enum"]) if "enum" in schema else limits
             limits = f"only `{toml(schema['const'])}`" if "const" in schema and key != "scenario" else limits
             rows.append((f"`{name}.{key}`", kind_word(schema), default, limits, schema.get("description", "")))
     return table(("key", "type", "default", "bounds", "meaning"), rows)

@@ -46,6 +46,11 @@ class Plain:
             )
         self.total = runnable_trials
 
+    def extended(self, runnable_trials: int) -> None:
+        """A sequential campaign goes on for another block."""
+        self._say(f"not precise enough yet: {runnable_trials - self.total} trials more")
+        self.total = runnable_trials
+
     def calibrating(self, key: str) -> None:
         self._say(f"calibrating {_plain_key(key)} …")
 
@@ -105,6 +110,10 @@ class Bar(Plain):
 
     def probed(self, runnable_trials: int) -> None:
         super().probed(runnable_trials)
+        self._progress.update(self._task, total=runnable_trials)
+
+    def extended(self, runnable_trials: int) -> None:
+        super().extended(runnable_trials)
         self._progress.update(self._task, total=runnable_trials)
 
     def started(self, trial: TrialRow, treatment: Treatment, remaining_s: float) -> None:

@@ -22,6 +22,7 @@ class Observer(Protocol):
 
     def probing(self, treatment: Treatment) -> None: ...
     def probed(self, runnable_trials: int) -> None: ...
+    def extended(self, runnable_trials: int) -> None: ...
     def calibrating(self, key: str) -> None: ...
     def started(self, trial: TrialRow, treatment: Treatment, remaining_s: float) -> None: ...
     def finished(self, trial: TrialRow, outcome: Outcome, state: State, remaining_s: float) -> None: ...
@@ -33,8 +34,11 @@ def run(store: Store, scenario: Scenario, observer: Observer) -> None:
     Raises: HostError when no treatment can run here; StoreError when a result cannot be written."""
     campaign = _Campaign(store, scenario, observer)
     campaign.probe()
-    while (trial := store.next_trial()) is not None:
-        campaign.run_trial(trial)
+    while True:
+        while (trial := store.next_trial()) is not None:
+            campaign.run_trial(trial)
+        if not campaign.goes_on():
+            return
 
 
 def utc_now() -> str:
@@ -92,6 +96,22 @@ class _Campaign:
         )
         self.pace.note(duration_s, final=state != "pending")
         self.observer.finished(trial, outcome, state, self.pace.remaining_s(duration_s))
+
+    def goes_on(self) -> bool:
+        """Whether a sequential campaign needs another block, which it then has. A fixed one never does."""
+        if not self.study.design.sequential:
+            return False
+        from lastro.campaign.sequential import decision, reason
+
+        found = decision(self.store)
+        if found is None or found.stop:
+            self.store.log(utc_now(), "sequential", "" if found is None else reason(found))
+            return False
+        self.store.add_block()
+        counts = self.store.counts()
+        self.pace.remaining = counts["pending"] + counts["running"]
+        self.observer.extended(sum(counts.values()) - counts["unavailable"])
+        return True
 
     def _attempt(self, config: Config) -> tuple[Outcome, list[dict[str, Any]]]:
         with self.scenario.attempt() as transcript:

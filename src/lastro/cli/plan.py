@@ -62,13 +62,16 @@ def _reasons(treatments: list[design.Treatment], found: list[Availability]) -> d
 def _lines(
     study: Study, treatments: list[design.Treatment], found: list[Availability], probed: bool, duration_s: float
 ) -> list[str]:
-    replicates = study.design.replicates
+    replicates, most = study.design.replicates, study.design.most_blocks
     runnable = sum(map(bool, found))
     lines = [f"{study.name}: {study.title}" if study.title else study.name]
     lines += [f"scenario {study.scenario}" + (f", profile {study.profile}" if study.profile else ""), ""]
     lines += [f"  {factor.name:<15} {', '.join(map(str, factor.levels))}" for factor in study.factors]
     lines += ["", f"treatments  {len(treatments)}", f"blocks      {replicates} (randomised, seed {study.design.seed})"]
     lines += [f"trials      {len(treatments) * replicates}"]
+    if study.design.sequential:
+        precision = f"±{100 * study.design.precision:g} %"
+        lines += [f"sequential  blocks are added until every ratio is known to {precision}, {most} blocks at most"]
     if not probed:
         how = "" if os.geteuid() == 0 else "as root and "
         lines += ["", f"availability was not probed: run {how}without --no-probe to see what this host cannot do"]
@@ -83,7 +86,8 @@ def _lines(
             lines += [f"    remedy: {remedy}"] if remedy else []
     else:
         lines += ["all of them can run on this host"]
-    return [*lines, "", f"expected    {human_duration(duration_s)}"]
+    longest = f" to {human_duration(duration_s * most / replicates)}" if most > replicates else ""
+    return [*lines, "", f"expected    {human_duration(duration_s)}{longest}"]
 
 
 def _schedule_lines(study: Study, treatments: list[design.Treatment]) -> list[str]:
@@ -104,6 +108,8 @@ def _document(
         "profile": study.profile,
         "scenario": study.scenario,
         "replicates": study.design.replicates,
+        "stopping": study.design.stopping,
+        "most_replicates": study.design.most_blocks,
         "seed": study.design.seed,
         "trials": len(treatments) * study.design.replicates,
         "probed": probed,

@@ -11,6 +11,7 @@ from typing import Any
 
 from lastro import registry
 from lastro.campaign.runner import utc_now
+from lastro.campaign.sequential import decision
 from lastro.cli._campaign import run_here
 from lastro.cli._common import campaign_argument, open_campaign, require_root
 from lastro.cli._host import scenario_on_host
@@ -40,13 +41,19 @@ def run(args: argparse.Namespace) -> int:
         if registry.get("scenario", store.study.scenario).needs_root:
             require_root("resume")
         before = store.counts()
-        if store.next_trial() is None and not before["unavailable"]:
+        if store.next_trial() is None and not before["unavailable"] and not _wants_more(store):
             _tidy(store)
         else:  # what was unavailable may be available by now: a remedy was applied
             _carry_on(store, wait=args.wait, changed_host=args.changed_host)
         if store.counts() == before:
             print(f"{args.dir}: nothing is left to run")
     return conclude(args.dir, report=not args.no_report)
+
+
+def _wants_more(store: Store) -> bool:
+    """A sequential campaign may have been killed before it decided on its next block."""
+    found = decision(store)
+    return found is not None and not found.stop
 
 
 def _tidy(store: Store) -> None:

@@ -28,6 +28,8 @@ def run(args: argparse.Namespace) -> int:
         "study": report.study.name,
         "title": report.study.title,
         "profile": report.study.profile,
+        "stopping": report.study.design.stopping,
+        "most_replicates": report.study.design.most_blocks,
         "counts": {state: progress.counts.get(state, 0) for state in states},
         "trials": progress.n_trials,
         "attempts": progress.n_attempts,
@@ -68,6 +70,8 @@ def _as_text(facts: dict[str, Any]) -> str:
         f"{'█' * int(30 * share)}{'░' * (30 - int(30 * share))}  {done:,} of {trials:,} trials ({share:.0%})",
         ", ".join(f"{n:,} {state}" for state, n in counts.items() if n),
     ]
+    if facts["stopping"] == "sequential":
+        lines.append(f"sequential: blocks are added until every ratio is precise, {facts['most_replicates']} at most")
     if facts["invalid_attempts"]:
         lines.append(f"{facts['invalid_attempts']:,} of {facts['attempts']:,} attempts were invalid and set aside")
     if facts["last_event"]:

@@ -287,6 +287,8 @@ def _differences(a: Report, b: Report) -> Iterable[tuple[str, str, str]]:
         was, is_ = (str(report.study.settings.get(name, "not set")) for report in (a, b))
         if was != is_:
             yield name, was, is_
+    if a.study.design.stopping != b.study.design.stopping:
+        yield "stopping", a.study.design.stopping, b.study.design.stopping
     if a.study.design.replicates != b.study.design.replicates:
         yield "replicates", str(a.study.design.replicates), str(b.study.design.replicates)
 

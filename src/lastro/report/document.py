@@ -2,8 +2,8 @@
 
     format       "lastro-results/1"
     directory    the campaign's directory
-    study        name, title, scenario, profile, factors {name: [level]}, settings, confidence, replicates, seed,
-                 baseline {factor: level}
+    study        name, title, scenario, profile, factors {name: [level]}, settings, confidence, replicates, stopping,
+                 seed, baseline {factor: level}
     counts       trials by state (pending, running, valid, invalid, unavailable), trials, attempts, invalid_attempts
     finished     whether no trial is left to run
     metrics      [{name, unit, better, summary}]
@@ -76,6 +76,7 @@ def _study(report: Report) -> dict[str, Any]:
         "settings": dict(study.settings),
         "confidence": study.design.confidence,
         "replicates": study.design.replicates,
+        "stopping": study.design.stopping,
         "seed": study.design.seed,
         "baseline": dict(study.design.baseline),
     }

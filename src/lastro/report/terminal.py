@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from rich.cells import cell_len
 from rich.text import Text
 
+from lastro.report.language import ENGLISH
 from lastro.report.model import Cell, Report, Row
 from lastro.report.numbers import (
     STATUS_WORDS,
@@ -22,7 +23,7 @@ from lastro.report.numbers import (
     verdict,
 )
 from lastro.report.scaling import Scaling, scalings, slope_text
-from lastro.report.words import LIMITED_EXPLANATION
+from lastro.report.words import LIMITED_EXPLANATION, sequential_note
 
 MANY = 40  # above so many treatments the leading factors are always headings
 _GAP = "  "
@@ -234,6 +235,8 @@ def _paragraphs(report: Report) -> Iterator[str]:
         if any(cell.ratio for row in report.rows for cell in row.cells)
         else ""
     )
+    if report.study.design.sequential:
+        yield sequential_note(report, ENGLISH)
     if report.n_limited:
         yield f"† {LIMITED_EXPLANATION}"
     yield from _reasons_of_ratios(report)

@@ -92,6 +92,8 @@ def limitations(report: Report, say: Language) -> tuple[str, ...]:
         said.append(
             say("With {n} replicates the intervals are wide; small differences cannot be seen.", n=design.replicates)
         )
+    if design.sequential:
+        said.append(sequential_note(report, say))
     if not design.baseline:
         said.append(say("The study names no baseline, so there are no ratios."))
     if report.gaps:
@@ -111,6 +113,20 @@ LIMITED = N_(
     "the load generator, not the function, was the bottleneck (as much went through with function “none” on that "
     "attachment), so that throughput is a lower bound of what the function can carry."
 )
+
+
+def sequential_note(report: Report, say: Language) -> str:
+    """What must be known of a campaign whose number of blocks was not fixed beforehand."""
+    design = report.study.design
+    return say(
+        "Sequential campaign: blocks were added until every chosen ratio was known to ±{precision}, or there were "
+        "{most}. It ends rather when the spread looks small by chance, so its intervals are a little too narrow: "
+        "95% intervals hold the truth in 92.5% of cases or more.",
+        precision=say.number(f"{100 * design.precision:g}%"),
+        most=design.max_replicates,
+    )
+
+
 LIMITED_EXPLANATION = f"generator-limited: {LIMITED}"  # as the terminal says it
 
 

@@ -9,16 +9,16 @@ import zlib
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Self
 
 from lastro.errors import InputError, StoreError
 from lastro.results.samples import Outcome, Series
-from lastro.study.design import Treatment, Trial
+from lastro.study.design import Treatment, Trial, block
 from lastro.study.model import Study
 
-FORMAT = 1
+FORMAT = 2  # 2: a study may stop sequentially, and then grows by blocks
 DB_NAME = "campaign.db"
 MAX_ATTEMPTS = 3  # an invalid trial is repeated at most twice
 
@@ -246,6 +246,20 @@ class Store:
         found = dict(self._query("SELECT state, count(*) FROM trial GROUP BY state"))
         states: tuple[State, ...] = ("pending", "running", "valid", "invalid", "unavailable")
         return {state: found.get(state, 0) for state in states}
+
+    def add_block(self) -> None:
+        """One block more, drawn as if it had been there from the start; the study has one more replicate then."""
+        study = self.study
+        number = study.design.replicates + 1
+        trials = block(study, len(self.treatments()), number)
+        grown = replace(study, design=replace(study.design, replicates=number))
+        with self._transaction():
+            self._db.executemany(
+                "INSERT INTO trial(number, block, treatment, state)"
+                " SELECT ?, ?, idx, iif(unavailable IS NULL, 'pending', 'unavailable') FROM treatment WHERE idx = ?",
+                ((trial.number, trial.block, trial.treatment) for trial in trials),
+            )
+            self._db.execute("UPDATE meta SET value = ? WHERE key = 'study'", (json.dumps(grown.to_dict()),))
 
     def begin(self, number: int) -> None:
         """Mark a trial as in flight, before anything is made for it."""

@@ -60,13 +60,16 @@ def trials(study: Study, n_treatments: int) -> Iterator[Trial]:
 
     so the order of a block does not depend on how many blocks there are (Montgomery, Design and Analysis of
     Experiments, chapter 4: randomise within blocks)."""
-    number = 0
-    for block in range(1, study.design.replicates + 1):
-        order = list(range(n_treatments))
-        random.Random(f"{study.design.seed}:{block}").shuffle(order)
-        for treatment in order:
-            number += 1
-            yield Trial(number, block, treatment)
+    for number in range(1, study.design.replicates + 1):
+        yield from block(study, n_treatments, number)
+
+
+def block(study: Study, n_treatments: int, number: int) -> Iterator[Trial]:
+    """The trials of one block, the first of which is number 1."""
+    order = list(range(n_treatments))
+    random.Random(f"{study.design.seed}:{number}").shuffle(order)
+    for place, treatment in enumerate(order, 1):
+        yield Trial((number - 1) * n_treatments + place, number, treatment)
 
 
 def baseline_indices(study: Study, all_treatments: Sequence[Treatment]) -> dict[int, int]:

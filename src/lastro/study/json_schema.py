@@ -42,6 +42,7 @@ def _study_of(schema: ScenarioSchema) -> dict[str, Any]:
     tables["StudyTable"]["metrics"] |= {"items": {"enum": list(schema.metrics)}, "uniqueItems": True}
     _close(study["properties"]["factors"], lists)
     _close(study["properties"]["settings"], constants)
+    tables["DesignTable"]["precise_metrics"] |= {"items": {"enum": list(schema.metrics)}, "uniqueItems": True}
     _close(tables["DesignTable"]["baseline"], values)
     _close(tables["ExcludeTable"]["when"], {name: {"anyOf": [values[name], lists[name]]} for name in values})
     profile = study["$defs"]["ProfileTable"]

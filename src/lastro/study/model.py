@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import Any, Literal
 
 from lastro.results.samples import Metric
 
@@ -69,13 +69,29 @@ class Exclusion:
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """Replicated randomised complete blocks; `baseline` holds the levels against which ratios are taken."""
+    """Replicated randomised complete blocks; `baseline` holds the levels against which ratios are taken.
+
+    With `stopping` sequential, blocks are added to the `replicates` until the ratios to the baseline of
+    `precise_metrics` (all of the study's, when empty) have intervals of at most `precision` (0.05: plus or minus 5 %),
+    or there are `max_replicates`. In a campaign `replicates` then grows with its blocks."""
 
     replicates: int = 5
     seed: int = 1
     order: str = "randomised-blocks"
     confidence: float = 0.95
     baseline: Mapping[str, Level] = field(default_factory=dict)
+    stopping: Literal["fixed", "sequential"] = "fixed"
+    precision: float = 0.05
+    max_replicates: int = 40
+    precise_metrics: tuple[str, ...] = ()
+
+    @property
+    def sequential(self) -> bool:
+        return self.stopping == "sequential"
+
+    @property
+    def most_blocks(self) -> int:
+        return self.max_replicates if self.sequential else self.replicates
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +112,21 @@ class Study:
     file: str = ""
 
     def with_profile(self, name: str) -> Study:
-        """The study under one of its profiles: other durations and replicates, all else the same."""
+        """The study under one of its profiles: other durations and replicates, all else the same.
+
+        A profile that names `replicates` and no `max_replicates` fixes their number, in a sequential study too."""
         changes = dict(self.profiles[name])
-        replicates = int(changes.pop("replicates", self.design.replicates))
+        fixed = "replicates" in changes and "max_replicates" not in changes
+        design = replace(
+            self.design,
+            replicates=int(changes.pop("replicates", self.design.replicates)),
+            max_replicates=int(changes.pop("max_replicates", self.design.max_replicates)),
+            stopping="fixed" if fixed else self.design.stopping,
+        )
         return replace(
             self,
             settings={**self.settings, **changes},
-            design=replace(self.design, replicates=replicates),
+            design=design,
             profile=name,
         )
 
@@ -116,7 +140,8 @@ class Study:
         values["factors"] = tuple(Factor(f["name"], tuple(f["levels"])) for f in data["factors"])
         for name in ("metrics", "all_metrics"):
             values[name] = tuple(Metric(**metric) for metric in data[name])
-        values["design"] = Design(**data["design"])
+        precise = tuple(data["design"].get("precise_metrics", ()))
+        values["design"] = Design(**{**data["design"], "precise_metrics": precise})
         values["exclusions"] = tuple(
             Exclusion({name: tuple(levels) for name, levels in rule["when"].items()}, rule["reason"])
             for rule in data["exclusions"]

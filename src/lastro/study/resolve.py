@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from lastro.errors import did_you_mean
 from lastro.results.samples import Metric
+from lastro.stats.stopping import LEAST_BLOCKS
 from lastro.study.design import combinations, factorial_size
 from lastro.study.levels import (
     NONE,
@@ -23,7 +24,7 @@ from lastro.study.model import Design, Exclusion, Factor, Level, ScenarioSchema,
 from lastro.study.problems import Problems, Wrong, shown
 
 if TYPE_CHECKING:
-    from lastro.study.schema import StudyFile
+    from lastro.study.schema import DesignTable, ProfileTable, StudyFile
 
 MAX_TRIALS = 1_000_000
 
@@ -53,7 +54,7 @@ def resolve(file: StudyFile, schemas: Mapping[str, ScenarioSchema], problems: Pr
         settings=settings,
         metrics=metrics,
         all_metrics=tuple(schema.metrics.values()),
-        design=_design(file, schema, factors, problems),
+        design=_design(file, schema, factors, metrics, problems),
         exclusions=_exclusions(file, schema, factors, problems),
         profiles=_profiles(file, schema, factors, problems),
     )
@@ -134,13 +135,49 @@ def _known_factor(factors: Factors, name: str) -> Mapping[Level, Level]:
     return factors[name]
 
 
-def _design(file: StudyFile, schema: ScenarioSchema, factors: Factors, problems: Problems) -> Design:
+def _design(
+    file: StudyFile, schema: ScenarioSchema, factors: Factors, metrics: Sequence[Metric], problems: Problems
+) -> Design:
     baseline: dict[str, Level] = {}
     for name, raw in file.design.baseline.items():
         with problems.at("design", "baseline", name):
             baseline[name] = listed_level(schema, _known_factor(factors, name), name, raw)
     design = file.design
-    return Design(design.replicates, design.seed, design.order, float(design.confidence), baseline)
+    sequential = design.stopping == "sequential"
+    (_check_sequential if sequential else _check_fixed)(file, metrics, problems)
+    return Design(
+        replicates=max(design.replicates, LEAST_BLOCKS) if sequential else design.replicates,
+        seed=design.seed,
+        order=design.order,
+        confidence=float(design.confidence),
+        baseline=baseline,
+        stopping=design.stopping,
+        precision=float(design.precision),
+        max_replicates=design.max_replicates,
+        precise_metrics=tuple(design.precise_metrics),
+    )
+
+
+def _check_sequential(file: StudyFile, metrics: Sequence[Metric], problems: Problems) -> None:
+    design, known = file.design, {metric.name for metric in metrics}
+    if not design.baseline:
+        hint = "name a baseline, or leave the number of blocks fixed"
+        problems.add(("design", "stopping"), Wrong("looks at ratios, and this study has no baseline", hint))
+    if design.max_replicates < design.replicates:
+        message = f"must be at least `replicates`, which is {design.replicates}, and is {design.max_replicates}"
+        problems.add(("design", "max_replicates"), Wrong(message))
+    for index, name in enumerate(design.precise_metrics):
+        if name not in known:
+            wrong = Wrong(f"the study has no metric {shown(name)}", partial(did_you_mean, name, known))
+            problems.add(("design", "precise_metrics", index), wrong)
+
+
+def _check_fixed(file: StudyFile, _metrics: Sequence[Metric], problems: Problems) -> None:
+    """What only sequential stopping uses was not meant for a fixed number of blocks."""
+    for name in ("precision", "max_replicates", "precise_metrics"):
+        if name in file.design.model_fields_set:
+            hint = 'add stopping = "sequential", or leave it out'
+            problems.add(("design", name), Wrong("is for sequential stopping, and this study's is fixed", hint))
 
 
 def _exclusions(file: StudyFile, schema: ScenarioSchema, factors: Factors, problems: Problems) -> tuple[Exclusion, ...]:
@@ -169,17 +206,31 @@ def _profiles(
             continue
         table = getattr(file.profiles, profile)
         changes = profiles.setdefault(profile, {})
-        if table.replicates is not None:
-            changes["replicates"] = table.replicates
+        with problems.at("profiles", profile, "max_replicates"):
+            changes |= _blocks(table, file.design)
         for name, raw in table.model_extra.items():
             with problems.at("profiles", profile, name):
                 if name in factors:
                     raise Wrong("is a factor of this study, and a profile changes no factor")
                 if name not in changeable:
-                    hint = partial(did_you_mean, name, {"replicates", *changeable})
+                    hint = partial(did_you_mean, name, {"replicates", "max_replicates", *changeable})
                     raise Wrong("a profile changes replicates, durations and amounts of work, and nothing else", hint)
                 changes[name] = check_level(schema, name, raw)
     return profiles
+
+
+def _blocks(table: ProfileTable, design: DesignTable) -> dict[str, Level]:
+    """What a profile says of the number of blocks. Sequential stopping needs ten, of which a spread can be judged."""
+    named = {"replicates": table.replicates, "max_replicates": table.max_replicates}
+    changes: dict[str, Level] = {name: number for name, number in named.items() if number is not None}
+    if table.max_replicates is None:
+        return changes
+    if design.stopping == "fixed":
+        raise Wrong("is for sequential stopping, and this study's is fixed")
+    least = max(design.replicates if table.replicates is None else table.replicates, LEAST_BLOCKS)
+    if table.max_replicates < least:
+        raise Wrong(f"must be at least `replicates`, which is {least}, and is {table.max_replicates}")
+    return changes | {"replicates": least}
 
 
 def _check_size(study: Study, problems: Problems) -> None:
@@ -193,10 +244,10 @@ def _check_size(study: Study, problems: Problems) -> None:
         n_treatments = sum(1 for _ in combinations(study))
     if not n_treatments:
         problems.add(("exclude",), Wrong("the exclusions leave no treatment"))
-    blocks: dict[tuple[str, ...], int] = {("design",): study.design.replicates}
-    blocks |= {("profiles", name): int(changes.get("replicates", 0)) for name, changes in study.profiles.items()}
-    for table, n_blocks in blocks.items():
-        n_trials = n_treatments * n_blocks
+    designs: dict[tuple[str, ...], Design] = {("design",): study.design}
+    designs |= {("profiles", name): study.with_profile(name).design for name in study.profiles}
+    for table, design in designs.items():
+        n_trials = n_treatments * design.most_blocks
         if n_trials > MAX_TRIALS:
             message = f"{n_treatments:,} treatments make {n_trials:,} trials, and a study has at most {MAX_TRIALS:,}"
-            problems.add((*table, "replicates"), Wrong(message))
+            problems.add((*table, "max_replicates" if design.sequential else "replicates"), Wrong(message))

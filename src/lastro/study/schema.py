@@ -58,6 +58,8 @@ OneLine = Annotated[str, BeforeValidator(_one_line), Field(max_length=200)]
 Prose = Annotated[str, BeforeValidator(_prose), Field(max_length=10_000)]
 Replicates = Annotated[int, Field(ge=1, le=10_000, description="Blocks: each holds every treatment once.")]
 
+MaxReplicates = Annotated[int, Field(ge=10, le=10_000, description="Sequential: blocks at most.")]
+
 
 class Table(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
@@ -86,6 +88,17 @@ class DesignTable(Table):
     order: Literal["randomised-blocks"] = "randomised-blocks"
     confidence: float = Field(default=0.95, ge=0.5, le=0.9999, description="Of every interval in the results.")
     baseline: dict[str, ALevel] = Field(default_factory=dict, description="Levels against which ratios are taken.")
+    stopping: Literal["fixed", "sequential"] = Field(
+        default="fixed",
+        description="`sequential`: after 10 blocks or `replicates`, one more until `precision` or `max_replicates`.",
+    )
+    precision: float = Field(
+        default=0.05, ge=0.001, le=1, description="Sequential: half the interval's width over the ratio, 0.05 for 5 %."
+    )
+    max_replicates: MaxReplicates = 40
+    precise_metrics: list[OneLine] = Field(
+        default_factory=list, min_length=1, description="Sequential: metrics to be precise. Default: the study's."
+    )
 
 
 class ExcludeTable(Table):
@@ -102,6 +115,7 @@ class ProfileTable(Table):
     __pydantic_extra__: dict[str, ALevel] = Field(init=False)
 
     replicates: Replicates | None = None
+    max_replicates: MaxReplicates | None = None
 
 
 class ProfilesTable(Table):

@@ -32,7 +32,7 @@ def baseline_twin(study: Study) -> Study:
             Factor(factor.name, (baseline[factor.name],) if factor.name in baseline else factor.levels)
             for factor in study.factors
         ),
-        design=replace(study.design, replicates=2 * study.design.replicates),
+        design=replace(study.design, replicates=2 * study.design.replicates, stopping="fixed"),
         source=f"# An A/A campaign: only the baseline of the study below, in twice as many blocks.\n{study.source}",
     )
     if not treatments(twin):

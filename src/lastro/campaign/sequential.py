@@ -1,0 +1,49 @@
+"""Sequential stopping: after which block a campaign has seen enough. Decided by what its database holds and nothing
+else, so that a resumed campaign decides as one that was never interrupted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from lastro.results.store import Attempt, Store
+from lastro.stats.ratios import ratio_to_baseline
+from lastro.stats.stopping import Decision, Rule, decide, relative_half_width
+from lastro.study.design import Treatment, baseline_indices
+from lastro.study.model import Study
+
+
+def decision(store: Store) -> Decision | None:
+    """Whether to stop after the blocks that there are; None when their number is fixed."""
+    study = store.study
+    if not study.design.sequential:
+        return None
+    rule = Rule(study.design.precision, study.design.max_replicates)
+    treatments = [row.treatment for row in store.treatments()]
+    return decide(rule, study.design.replicates, half_widths(study, treatments, store.attempts()))
+
+
+def half_widths(study: Study, treatments: Sequence[Treatment], attempts: Iterable[Attempt]) -> dict[str, float]:
+    """Relative half width of the ratio of each treatment to its baseline, for each metric that is to be precise.
+
+    What was never measured on either side has no ratio, and more blocks would not give it one: it is left out."""
+    names = study.design.precise_metrics or tuple(metric.name for metric in study.metrics)
+    values: dict[tuple[int, str], dict[int, float]] = {}
+    for attempt in attempts:
+        if attempt.valid:
+            for name in attempt.measurements.keys() & set(names):
+                values.setdefault((attempt.treatment, name), {})[attempt.block] = attempt.measurements[name]
+    widths = {}
+    by_index = {treatment.index: treatment for treatment in treatments}
+    for index, reference in baseline_indices(study, treatments).items():
+        for name in names if index != reference else ():
+            own, other = (values.get((treatment, name), {}) for treatment in (index, reference))
+            ratio = ratio_to_baseline(own, other, study.design.confidence)
+            if ratio is not None:
+                widths[f"{name} of {by_index[index].label}"] = relative_half_width(ratio.value, ratio.interval)
+    return widths
+
+
+def reason(found: Decision) -> str:
+    """'17 blocks: narrow enough; widest: jitter of runc, ±4.8 %'."""
+    widest = "" if found.widest is None else f"; widest: {found.widest}, ±{100 * (found.half_width or 0):.2g} %"
+    return f"{found.blocks} blocks: {found.reason}{widest}"
