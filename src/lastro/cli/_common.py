@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import math
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from lastro.errors import InputError, NeedsRoot
@@ -18,6 +21,19 @@ def campaign_argument(parser: argparse.ArgumentParser) -> None:
 
 def open_campaign(directory: Path, *, readonly: bool = True) -> Store:
     return Store.open(directory, readonly=readonly)
+
+
+@contextmanager
+def collector_paused() -> Iterator[None]:
+    """Large campaigns are a million objects that live until the command ends: looking for cycles among them, again and
+    again as they are read, takes longer than to read them."""
+    paused = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if paused:
+            gc.enable()
 
 
 def share(text: str, option: str, *, above_zero: bool = False) -> float:

@@ -14,7 +14,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from lastro.cli._common import campaign_argument, open_campaign
+from lastro.cli._common import campaign_argument, collector_paused, open_campaign
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -28,6 +28,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    with collector_paused():
+        return _run(args)
+
+
+def _run(args: argparse.Namespace) -> int:
     from lastro.report.model import build_report
     from lastro.results.export import to_csv, to_parquet
     from lastro.results.read import load_campaign

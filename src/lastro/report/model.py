@@ -6,9 +6,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from functools import cache, partial
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from lastro.report.ledgers import Ledger, Ledgers, build_ledgers
 from lastro.results.samples import Metric
@@ -24,9 +26,8 @@ if TYPE_CHECKING:
 Status = Literal["measured", "partly", "invalid", "unavailable", "pending"]
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
-    """The value of one metric in one valid trial, in the metric's unit."""
+class Point(NamedTuple):
+    """The value of one metric in one valid trial, in the metric's unit; a tuple, since there may be 400,000."""
 
     trial: int
     attempt: int
@@ -133,12 +134,16 @@ class Report:
     progress: Progress
     invalid_attempts: tuple[InvalidAttempt, ...]
     gaps: tuple[Gap, ...]
-    ledgers: Ledgers
+    later_ledgers: Callable[[], Ledgers]  # made when first asked for: a plain table has no use for them
     timeline: tuple[Moment, ...]
     events: tuple[tuple[str, str, str], ...]
     provenance: Mapping[str, Any]
     calibrations: Mapping[str, Any]
     attempts: Sequence[Attempt] = ()  # with what they noted, for figures of it
+
+    @property
+    def ledgers(self) -> Ledgers:
+        return self.later_ledgers()
 
     @property
     def residuals(self) -> Ledger:
@@ -159,6 +164,7 @@ def build_report(data: CampaignData, *, all_metrics: bool = False) -> Report:
     own metrics."""
     study = data.study
     metrics = study.metrics + (_other_metrics(study, data.attempts) if all_metrics else ())
+    treatments = [row.treatment for row in data.treatments]
     return Report(
         directory=data.directory,
         study=study,
@@ -168,7 +174,7 @@ def build_report(data: CampaignData, *, all_metrics: bool = False) -> Report:
         progress=_progress(data),
         invalid_attempts=_invalid_attempts(data),
         gaps=_gaps(data),
-        ledgers=build_ledgers(study, [row.treatment for row in data.treatments], data.attempts),
+        later_ledgers=cache(partial(build_ledgers, study, treatments, data.attempts)),
         timeline=tuple(Moment(a.trial, a.block, a.started_utc, a.duration_s, a.valid) for a in data.attempts),
         events=tuple((at, kind, text) for at, kind, text in data.events),
         provenance=data.provenance,
@@ -240,22 +246,24 @@ def _cells(
             found,
             describe([point.value for point in found], confidence) if found else None,
             ratio,
-            limited=sum(metric.name in _limited_metrics(attempt.notes) for attempt in attempts),
+            limited=sum(metric.name in _limited_metrics(a.notes) for a in attempts if a.notes.get("generator_limited")),
             missing=len(attempts) - len(found),
         )
     return cells
 
 
 def _points(metric: str, attempts: Iterable[Attempt]) -> tuple[Point, ...]:
-    found = ((attempt, attempt.measurements.get(metric, math.nan)) for attempt in attempts)
-    points = [Point(a.trial, a.attempt, a.block, value) for a, value in found if math.isfinite(value)]
-    return tuple(sorted(points, key=lambda point: point.block))
+    points = [
+        Point(attempt.trial, attempt.attempt, attempt.block, value)
+        for attempt in attempts
+        if (value := attempt.measurements.get(metric)) is not None and math.isfinite(value)
+    ]
+    return tuple(sorted(points, key=attrgetter("block")))
 
 
 def _limited_metrics(notes: Mapping[str, Any]) -> frozenset[str]:
-    """Metrics that the generator bounded in this trial: those of which a ceiling was known, else throughput."""
-    if not notes.get("generator_limited"):
-        return frozenset()
+    """Metrics that the generator bounded in a trial that it limited: those of which a ceiling was known, else
+    throughput."""
     ceiling = notes.get("ceiling")
     return frozenset(ceiling) if isinstance(ceiling, Mapping) and ceiling else frozenset({"throughput"})
 

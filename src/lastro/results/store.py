@@ -325,7 +325,8 @@ class Store:
             return [
                 Attempt(
                     number, block, treatment, attempt, started, duration_s, bool(valid),
-                    tuple(json.loads(reasons)), json.loads(notes), values.get(attempt_id, {}),
+                    () if reasons == "[]" else tuple(json.loads(reasons)), json.loads(notes),
+                    values.get(attempt_id, {}),
                 )
                 for attempt_id, number, block, treatment, attempt, started, duration_s, valid, reasons, notes in rows
             ]  # fmt: skip
