@@ -61,6 +61,13 @@ def test_two_runs_of_the_same_thing_are_not_told_apart(tmp_path: Path) -> None:
     assert done.code == 0 and "no regression of more than 5 % was found (24 tests" in done.out
 
 
+def test_what_is_not_distinguishable_is_shown_in_part_unless_all_is_wanted(tmp_path: Path) -> None:
+    a, b = pair(tmp_path)
+    some, everything = wide(a, b).out, wide(a, b, "--all").out
+    assert some.count("≈ not distinguishable") == 12 and "… and 12 more that are not distinguishable; --all" in some
+    assert everything.count("≈ not distinguishable") == 24 and "more that are" not in everything
+
+
 def test_a_regression_comes_first_and_ends_with_code_4(tmp_path: Path) -> None:
     a, b = pair(tmp_path, b=steady("b", slow="apparmor", factor=0.8))
     done = wide(a, b, "--fail-over", "5%", "--metric", "throughput", "--metric", "jitter")

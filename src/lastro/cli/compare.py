@@ -42,6 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--confidence", type=float, metavar="C", help="of intervals and gate (default: A's study's)")
     parser.add_argument("--junit", type=Path, metavar="FILE", help="write the outcome as JUnit XML, for CI systems")
+    parser.add_argument("--all", action="store_true", help="show every row that is not distinguishable, too")
     parser.add_argument("--format", choices=("text", "md"), default="text", help="md: Markdown; default: text")
     parser.add_argument("--json", action="store_true", help="print one JSON document instead of the table")
 
@@ -90,4 +91,5 @@ def _print(args: argparse.Namespace, found: Comparison) -> None:
     elif args.format == "md":
         print(markdown(found), end="")
     else:
-        print("\n".join(terminal_lines(found, max(60, shutil.get_terminal_size((100, 24)).columns))))
+        width = max(60, shutil.get_terminal_size((100, 24)).columns)
+        print("\n".join(terminal_lines(found, width, everything=args.all)))

@@ -9,16 +9,24 @@ from lastro.report.compare import Compared, Comparison
 from lastro.report.numbers import VERDICT_MARKS, count, ratio_text
 from lastro.units import significant
 
+_ALIKE_SHOWN = 12
 _HEADS = ("metric", "treatment", "A", "B", "unit", "B / A", "p", "p (Holm)", "")
 
 
-def terminal_lines(comparison: Comparison, width: int) -> list[str]:
-    """Everything, worst first. Where a row would not fit, metric and treatment stand on a line of their own."""
-    rows = [_row(cell) for cell in comparison.cells if cell.test is not None]
+def terminal_lines(comparison: Comparison, width: int, *, everything: bool = False) -> list[str]:
+    """Worst first; of what is not distinguishable only the first rows, unless everything is wanted.
+
+    Where a row would not fit, metric and treatment stand on a line of their own."""
+    tested = [cell for cell in comparison.cells if cell.test is not None]
+    alike = [cell for cell in tested if cell.verdict == "same" and not cell.regressed]
+    hidden = set() if everything else {id(cell) for cell in alike[_ALIKE_SHOWN:]}
+    rows = [_row(cell) for cell in tested if id(cell) not in hidden]
     lines = [comparison.study.title or comparison.study.name]
     for paragraph in _above(comparison):
         lines += _wrapped(paragraph, width)
     lines += ["", *_table(rows, width), ""] if rows else [""]
+    if hidden:
+        lines += [f"… and {len(hidden)} more that are not distinguishable; --all shows them", ""]
     for paragraph in _below(comparison):
         lines += _wrapped(paragraph, width)
     return lines
