@@ -122,7 +122,7 @@ def test_what_it_prints(tmp_path: Path) -> None:
     done = lastro("advise-replicates", directory)
     assert done.code == 0 and "±5.0 % around the ratio to the baseline" in done.out
     assert (
-        "worst: " in done.out and "median: " in done.out and "For every metric and treatment: replicates = " in done.out
+        "worst: " in done.out and "median: " in done.out and "For every treatment and metric: replicates = " in done.out
     )
     found = lastro("advise-replicates", directory, "--precision", "0.1", "--json").json
     assert found["precision"] == 0.1 and found["blocks"]["likely"] <= found["blocks"]["sure"]
@@ -149,6 +149,14 @@ def test_a_campaign_that_knows_no_spread_is_told_so(tmp_path: Path, fate: str) -
     else:
         assert "no treatment has two valid trials" in done.out and "No number of blocks can be advised" in done.out
         assert lastro("advise-replicates", tmp_path, "--json").json["blocks"] == {"likely": None, "sure": None}
+
+
+def test_a_metric_without_a_spread_does_not_spoil_the_advice_for_others(tmp_path: Path) -> None:
+    study = make_study({"platform": ("native", "runc")}, replicates=6, baseline={"platform": "native"})
+    make_campaign(tmp_path, study, value=lambda levels, block, metric: 0.0 if metric == "jitter" else 9.0 + block)
+    done = lastro("advise-replicates", tmp_path)
+    assert "For every treatment and metric but jitter: replicates = 2" in done.out
+    assert "median: " not in done.out, "of one treatment"
 
 
 def test_bad_arguments_are_one_error(tmp_path: Path) -> None:

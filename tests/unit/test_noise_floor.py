@@ -123,6 +123,7 @@ def test_what_has_no_floor_says_why() -> None:
     for pairs in ([(0.0, 0.0)] * 5, [(-1.0, 1.0), (1.0, -1.0), (0.5, -2.0)]):
         found = noise_floor(pairs, 5, 0.95, "x")
         assert found.floor is None and "told from zero" in str(found.absent_because)
+        assert found.resampled.n < 4000, "an experiment without an interval finds nothing, true or false"
     with pytest.raises(ValueError, match="1 blocks"):
         noise_floor([(1.0, 1.0)] * 3, 1, 0.95, "x")
 

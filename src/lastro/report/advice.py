@@ -67,7 +67,8 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """`blocks` and `sure_blocks` serve every metric; None where some metric's need is unknown or beyond reach.
+    """`likely_blocks` and `sure_blocks` serve every metric whose spread is known; None where there is none, or one of
+    them needs more than a million. `unknown` names the others.
 
     `block_s` is how long a block of this campaign took, repetitions of invalid trials included; None before any ran."""
 
@@ -83,11 +84,15 @@ class Advice:
 
     @property
     def likely_blocks(self) -> int | None:
-        return _most([advice.worst.likely if advice.worst else None for advice in self.metrics])
+        return _most([advice.worst.likely for advice in self.metrics if advice.worst])
 
     @property
     def sure_blocks(self) -> int | None:
-        return _most([advice.worst.sure if advice.worst else None for advice in self.metrics])
+        return _most([advice.worst.sure for advice in self.metrics if advice.worst])
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        return tuple(advice.metric.name for advice in self.metrics if advice.worst is None)
 
     def duration_s(self, blocks: int | None) -> float | None:
         return None if blocks is None or self.block_s is None else blocks * self.block_s

@@ -2,7 +2,7 @@
 
     format      "lastro-advice/1"
     precision, confidence, of ("ratio to the baseline" or "mean"), replicates (of this campaign), block_s
-    blocks      {likely, sure}: for every metric, in one campaign of two and in four of five; duration_s of each
+    blocks      {likely, sure}: for every metric whose spread is known, in one campaign of two and in four of five; duration_s of each
     metrics     [{metric, worst, median, absent_because}]; worst and median {treatment, n, half_width, likely, sure}
     splits      [{metric, setting, samples, inside, length_s, best_s}]
 
@@ -59,7 +59,8 @@ def _rows(advice: Advice, metric: MetricAdvice) -> Iterator[tuple[str, ...]]:
     if metric.worst is None or metric.middle is None:
         yield (metric.metric.name, str(metric.absent_because), "", "", "", "")
         return
-    for name, which, need in ((metric.metric.name, "worst: ", metric.worst), ("", "median: ", metric.middle)):
+    shown = [(metric.metric.name, "worst: ", metric.worst), ("", "median: ", metric.middle)]
+    for name, which, need in shown if metric.worst != metric.middle else [(metric.metric.name, "", metric.worst)]:
         seconds = advice.duration_s(need.sure)
         yield (
             name, which + need.treatment, str(need.n), "none" if math.isinf(need.now) else f"±{_percent(need.now)}",
@@ -74,11 +75,12 @@ def _blocks(n: int | None) -> str:
 def _conclusion(advice: Advice) -> Iterator[str]:
     sure = advice.sure_blocks
     if sure is None:
-        yield "No number of blocks can be advised for all metrics together: see the table."
+        yield "No number of blocks can be advised: see the table."
         return
     seconds = advice.duration_s(sure)
     time = f", about {human_duration(seconds)}" if seconds is not None else ""
-    yield f"For every metric and treatment: replicates = {sure}{time}."
+    but = f" but {', '.join(advice.unknown)}" if advice.unknown else ""
+    yield f"For every treatment and metric{but}: replicates = {sure}{time}."
 
 
 def _split_text(split: Split) -> str:
@@ -88,7 +90,7 @@ def _split_text(split: Split) -> str:
         f"(about {split.samples:.0f} samples each)"
     )
     if split.best_s is None or split.length_s is None:
-        return f"{start}; only that share can longer trials reduce."
+        return f"{start}; more samples in a trial can reduce only that share."
     used, best = f"{significant(split.length_s, 3)} s", f"{significant(split.best_s, 3)} s"
     if split.best_s > _MUCH * split.length_s:
         return f"{start}. Longer trials pay: {split.setting} = {best} instead of {used} (Kalibera and Jones)."

@@ -106,7 +106,7 @@ def noise_floor(
     known = [ratio for ratio in experiments if ratio.interval is not None]
     observed = rate(sum(ratio.differs for ratio in known), len(known), confidence)
     widths, excluded = _pseudo_experiments(pairs, blocks, confidence, seed, resamplings)
-    resampled = rate(excluded, resamplings, confidence)
+    resampled = rate(excluded, sum(map(math.isfinite, widths)), confidence)
     typical, floor = (_percentile(widths, q) for q in (0.5, PERCENTILE))
     absent = None if math.isfinite(floor) else "the mean cannot be told from zero in so few blocks"
     whole = paired_ratio(b, a, confidence)
