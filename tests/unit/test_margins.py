@@ -136,6 +136,20 @@ def test_a_truth_at_the_margin_itself_is_called_a_regression_at_the_stated_rate_
     assert share_of_alarms(n=6, cells=8, margin=0.05, ratio=0.95, gates=GATES, better="higher") <= MOST
 
 
+def test_cells_that_share_their_blocks_keep_the_rate() -> None:
+    """What disturbs a block disturbs every treatment in it: tests of one campaign depend on each other."""
+    rng, alarms = random.Random(8), 0
+    for _ in range(GATES):
+        before, after = ([rng.gauss(0, 6) for _ in range(6)] for _ in "ab")
+        cells = [
+            Candidate([value + x for value, x in zip(normal(rng, 6, 100, 3), after, strict=True)],
+                      [value + x for value, x in zip(normal(rng, 6, 100, 3), before, strict=True)], "lower")
+            for _ in range(8)
+        ]  # fmt: skip
+        alarms += any(judged.regressed for judged in gate(cells, 0.0, 0.05))
+    assert alarms / GATES <= MOST
+
+
 def test_one_cell_reaches_its_stated_rate() -> None:
     """A gate that never alarms would keep the rate too: this one uses it up."""
     assert share_of_alarms(n=10, cells=1, margin=0.0, ratio=1.0, gates=GATES) >= 0.035

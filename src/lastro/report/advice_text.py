@@ -2,7 +2,8 @@
 
     format      "lastro-advice/1"
     precision, confidence, of ("ratio to the baseline" or "mean"), replicates (of this campaign), block_s
-    blocks      {likely, sure}: for every metric whose spread is known, in one campaign of two and in four of five; duration_s of each
+    blocks      {likely, sure}: for every metric whose spread is known, in one campaign of two and in four of five
+    duration_s  of each
     metrics     [{metric, worst, median, absent_because}]; worst and median {treatment, n, half_width, likely, sure}
     splits      [{metric, setting, samples, inside, length_s, best_s}]
 
