@@ -23,3 +23,13 @@ class Content:
     judgements: tuple[Judgement, ...] = ()
     claims_tally: str = ""
     claims_note: str = ""
+
+    @property
+    def under_floor(self) -> frozenset[tuple[int, int]]:
+        """(treatment, number of the metric) of every ratio to a baseline that is under the noise floor of this host."""
+        return frozenset(
+            (comparison.treatment.index, index)
+            for index, metric in enumerate(self.analysis.metrics)
+            for comparison in metric.comparisons
+            if comparison.under_floor
+        )

@@ -67,7 +67,7 @@ def _context(content: Content) -> dict[str, Any]:
         "tiles": _tiles(content),
         "factors": [factor.name for factor in report.varying[hoisted:]] or [say("treatment")],
         "directions": [direction_text(metric, say) for metric in report.metrics],
-        "groups": list(groups(report, hoisted, say)),
+        "groups": list(groups(content, hoisted)),
         "scalings": scalings(report),
         "slope_text": slope_text,
         "commands": words.commands(report, say),

@@ -72,7 +72,7 @@ def _tables(content: Content) -> Iterator[Table]:
         yield effects_table(metric, say)
         yield from (interaction_table(metric, found, say) for found in metric.interactions)
     yield claims_table(content.judgements, content.claims_note, say)
-    yield from (results_table(report, index, say) for index in range(len(report.metrics)))
+    yield from (results_table(content, index) for index in range(len(report.metrics)))
     yield from (scaling_table(report, scaling, say) for scaling in scalings(report))
     for metric in content.analysis.metrics:
         yield from tables_behind(metric, say)

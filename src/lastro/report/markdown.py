@@ -72,9 +72,7 @@ def _statistics(content: Content) -> Iterator[str]:
         escape(content.claims_tally),
         *texts([claims_table(content.judgements, content.claims_note, say)]),
     )
-    yield from _section(
-        say("Results"), *texts(results_table(report, index, say) for index in range(len(report.metrics)))
-    )
+    yield from _section(say("Results"), *texts(results_table(content, index) for index in range(len(report.metrics))))
     yield from _section(say("The statistics behind it"), *(part for metric in metrics for part in _behind(metric, say)))
     yield from _section(say("Scaling"), *texts(scaling_table(report, scaling, say) for scaling in scalings(report)))
 

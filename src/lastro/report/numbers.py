@@ -96,10 +96,14 @@ def verdict(metric: Metric, ratio: Ratio | None) -> Verdict:
     return "better" if (ratio.value > 1) == (metric.better == "higher") else "worse"
 
 
-def comparison_text(row: Row, cell: Cell, say: Language = ENGLISH) -> str:
-    """The second line of a cell: the ratio, 'baseline', or why there is no ratio; empty without a baseline at all."""
+def comparison_text(row: Row, cell: Cell, say: Language = ENGLISH, *, under_floor: bool = False) -> str:
+    """The second line of a cell: the ratio, 'baseline', or why there is no ratio; empty without a baseline at all.
+
+    Under the noise floor a ratio is not distinguishable here, whatever its interval says."""
     if row.is_baseline:
         return say("baseline")
+    if cell.ratio is not None and under_floor:
+        return f"{VERDICT_MARKS['same']} {ratio_text(cell.ratio, say)} ({say('under the noise floor')})"
     if cell.ratio is not None:
         return f"{VERDICT_MARKS[verdict(cell.metric, cell.ratio)]} {ratio_text(cell.ratio, say)}".strip()
     return say("no baseline value") if row.baseline is not None and cell.summary is not None else ""

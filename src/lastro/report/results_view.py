@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
 
 from lastro.report import words
+from lastro.report.content import Content
 from lastro.report.language import Language
 from lastro.report.model import Cell, Report, Row
 from lastro.report.numbers import (
@@ -69,7 +70,8 @@ def hoisted_factors(report: Report) -> int:
     return max(0, len(report.varying) - 2) if len(report.rows) > MANY else 0
 
 
-def groups(report: Report, hoisted: int, say: Language) -> Iterator[GroupView]:
+def groups(content: Content, hoisted: int) -> Iterator[GroupView]:
+    report, say, under = content.report, content.say, content.under_floor
     names = [factor.name for factor in report.varying]
     marks = {t.index: str(number) for number, gap in enumerate(report.gaps, 1) for t in gap.treatments}
     reaches = [_reach(report, index) for index in range(len(report.metrics))]
@@ -78,27 +80,39 @@ def groups(report: Report, hoisted: int, say: Language) -> Iterator[GroupView]:
         return " · ".join(str(row.treatment.levels[name]) for name in names[:hoisted])
 
     for text, rows in itertools.groupby(report.rows, key=heading):
-        views = tuple(_row_view(row, names[hoisted:], marks.get(row.treatment.index, ""), reaches, say) for row in rows)
+        views = tuple(
+            _row_view(row, names[hoisted:], marks.get(row.treatment.index, ""), reaches, under, say) for row in rows
+        )
         absent = ""
         if text and all(view.row.status == "unavailable" for view in views):
             absent = say("all {n} treatments unavailable here", n=len(views))
         yield GroupView(text, absent, views)
 
 
-def _row_view(row: Row, names: Sequence[str], mark: str, reaches: Sequence[float], say: Language) -> RowView:
+def _row_view(
+    row: Row,
+    names: Sequence[str],
+    mark: str,
+    reaches: Sequence[float],
+    under: Container[tuple[int, int]],
+    say: Language,
+) -> RowView:
     total = sum(row.trials.values())
     levels = tuple(str(row.treatment.levels[name]) for name in names) or (
         row.treatment.label or say("the only treatment"),
     )
     n = str(row.n_valid) if row.n_valid == total else say("{n} of {all}", n=row.n_valid, all=total)
-    cells = tuple(_cell_view(row, cell, reach, say) for cell, reach in zip(row.cells, reaches, strict=True))
+    cells = tuple(
+        _cell_view(row, cell, reach, say, (row.treatment.index, at) in under)
+        for at, (cell, reach) in enumerate(zip(row.cells, reaches, strict=True))
+    )
     return RowView(row, levels, n, say(STATUS_WORDS[row.status]), mark, cells)
 
 
-def _cell_view(row: Row, cell: Cell, reach: float, say: Language) -> CellView:
+def _cell_view(row: Row, cell: Cell, reach: float, say: Language, under_floor: bool) -> CellView:
     if cell.summary is None:
         return CellView(words=say("not measured"))
-    said = verdict(cell.metric, cell.ratio)
+    said = "same" if under_floor else verdict(cell.metric, cell.ratio)
     explanation = say(VERDICT_WORDS[said])
     if cell.ratio is not None:
         parts = (explanation, words.reason(cell.ratio, say), words.pairing(cell.ratio, say))
@@ -108,7 +122,7 @@ def _cell_view(row: Row, cell: Cell, reach: float, say: Language) -> CellView:
         interval="" if cell.summary.interval is None else interval_text(cell.summary, say),
         note=f"n = {cell.summary.n}" if cell.missing else "",
         absent=interval_text(cell.summary, say) if cell.summary.interval is None else "",
-        comparison=comparison_text(row, cell, say),
+        comparison=comparison_text(row, cell, say, under_floor=under_floor),
         verdict=said,
         explanation=explanation,
         spark=_spark(cell.ratio, reach),

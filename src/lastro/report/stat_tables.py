@@ -226,12 +226,10 @@ def _parameter(found: Parameter, say: Language) -> str:
 
 def claims_table(judgements: Sequence[Judgement], note: str, say: Language) -> Table:
     """What was claimed, what was published, what was measured here, and the verdict with its reason."""
-    columns = (
-        say("claim"), say("published"), say("measured"), "p", say("p corrected"), "n", say("verdict"), say("why"),
-    )  # fmt: skip
+    columns = (say("claim"), say("published"), say("measured"), "p", say("p corrected"), "n", say("verdict"))
     rows = tuple(_claim_row(judgement, say) for judgement in judgements)
-    title = say("Claims")
-    return Table("claims", title, columns, rows, frozenset({3, 4, 5}), frozenset({0, 7}), note)
+    title = say("Every claim, with what was published and what was measured")
+    return Table("claims", title, columns, rows, frozenset({3, 4, 5}), frozenset({0, 2, 6}), note)
 
 
 def _claim_row(judgement: Judgement, say: Language) -> tuple[str, ...]:
@@ -245,8 +243,7 @@ def _claim_row(judgement: Judgement, say: Language) -> tuple[str, ...]:
         p_text(judgement.p, say),
         p_text(judgement.p_adjusted, say),
         str(part.effect.n) if part else "",
-        f"{mark} {said}",
-        judgement.reason,
+        f"{mark} {said}: {judgement.reason}",
     )
 
 

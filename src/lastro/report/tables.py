@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lastro.report import words
+from lastro.report.content import Content
 from lastro.report.language import Language
 from lastro.report.ledgers import ALL, Ledger
 from lastro.report.model import Cell, Report, Row
@@ -28,8 +29,9 @@ class Table:
         return bool(self.rows)
 
 
-def results_table(report: Report, index: int, say: Language) -> Table:
+def results_table(content: Content, index: int) -> Table:
     """Every treatment's mean and ratio in one metric; a treatment without a value says why it has none."""
+    report, say, under = content.report, content.say, content.under_floor
     metric = report.metrics[index]
     factors = tuple(factor.name for factor in report.varying) or (say("treatment"),)
     heading = say("mean ± half of the {confidence} interval", confidence=words.percent(report.study.design.confidence))
@@ -37,7 +39,10 @@ def results_table(report: Report, index: int, say: Language) -> Table:
         f"results-{index + 1}",
         metric_heading(metric),
         (*factors, "n", heading, say("ratio to the baseline")),
-        tuple((*levels_of(report, row, say), *_result(row, row.cells[index], say)) for row in report.rows),
+        tuple(
+            (*levels_of(report, row, say), *_result(row, row.cells[index], say, (row.treatment.index, index) in under))
+            for row in report.rows
+        ),
         frozenset({len(factors), len(factors) + 1}),
         note=words.metric_note(metric, say),
     )
@@ -49,13 +54,13 @@ def levels_of(report: Report, row: Row, say: Language) -> tuple[str, ...]:
     return levels or (row.treatment.label or say("the only treatment"),)
 
 
-def _result(row: Row, cell: Cell, say: Language) -> tuple[str, str, str]:
+def _result(row: Row, cell: Cell, say: Language, under_floor: bool) -> tuple[str, str, str]:
     if cell.summary is None:
         return "0", say("not measured") if row.n_valid else say(STATUS_WORDS[row.status]), ""
     mean = mean_text(cell.summary, say) + (" †" if cell.limited else "")
     if cell.summary.interval is None:
         mean = f"{mean} ({interval_text(cell.summary, say)})"
-    return str(cell.summary.n), mean, comparison_text(row, cell, say)
+    return str(cell.summary.n), mean, comparison_text(row, cell, say, under_floor=under_floor)
 
 
 def scaling_table(report: Report, scaling: Scaling, say: Language) -> Table:

@@ -283,7 +283,7 @@ def _notes(effects: Sequence[Effect], plan: _Plan, residual: Effect, total: floa
         notes.append(Note(NO_RESIDUAL))
     elif residual.ss == 0:
         notes.append(Note(NO_SPREAD))
-    explained = math.fsum(effect.explained for effect in (*effects, residual))
-    if abs(explained - 1) > 1e-6:
-        notes.append(Note(OVERLAP, percent=round(100 * explained, 1)))
+    percent = round(100 * math.fsum(effect.explained for effect in (*effects, residual)), 1)
+    if percent != 100:
+        notes.append(Note(OVERLAP, percent=percent))
     return notes

@@ -1,0 +1,128 @@
+"""What a report says of campaigns whose truth is known, and what it holds back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from lastro.report import calibration
+from lastro.report.analysis import analyse
+from lastro.report.answers import answers, check_sentences, drift_sentence, metric_summary
+from lastro.report.content import Content
+from lastro.report.html import render_html
+from lastro.report.language import ENGLISH, language
+from lastro.report.markdown import render_markdown
+from lastro.report.model import build_report
+from lastro.report.stat_tables import anova_table, comparisons_table, effects_table, p_text, share_text, tables_behind
+from lastro.results.read import load_campaign
+from lastro.results.store import Store
+
+from ..campaigns import METRICS, Levels, make_campaign, make_study
+from ..fates import CAMPAIGNS
+
+PLATFORMS = {"platform": ("native", "runc"), "isolation": ("none", "cgroups")}
+
+
+def truth(levels: Levels, block: int, metric: str) -> float:
+    """runc costs a fifth, isolation nothing; a little noise that is the same at every call."""
+    wobble = 0.004 * ((block * 7 + len(str(levels["isolation"])) * 3 + len(str(levels["platform"]))) % 5 - 2)
+    return 1000 * (0.8 if levels["platform"] == "runc" else 1.0) * (1 + wobble)
+
+
+def content_of(directory: Path, floors: dict[str, float] | None = None, code: str = "en") -> Content:
+    with Store.open(directory, readonly=True) as store:
+        report = build_report(load_campaign(store))
+    return Content(report, analyse(report, floors), language(code))
+
+
+@pytest.fixture(scope="module")
+def known(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    baseline = {"platform": "native", "isolation": "none"}
+    study = make_study(PLATFORMS, replicates=8, metrics=METRICS[:1], baseline=baseline)
+    return make_campaign(tmp_path_factory.mktemp("known") / "c", study, value=truth)
+
+
+def test_the_answer_names_the_factor_the_effect_and_the_correction(known: Path) -> None:
+    content = content_of(known)
+    said = answers(content.report, content.analysis, ENGLISH)
+    assert said[0].metric == "throughput"
+    assert "platform matters most: it explains 99." in said[0].text
+    assert "platform = runc instead of native: ×0." in said[0].text and ", worse (p < 0.001" in said[0].text
+    assert "after correction for 2 comparisons" in said[0].text
+    assert "2 differ and 1 are not distinguishable here" in said[0].text
+    assert "lastro calibrate" in said[-1].text
+
+
+def test_without_a_difference_none_is_claimed(tmp_path: Path) -> None:
+    study = make_study(PLATFORMS, replicates=8, metrics=METRICS[:1], baseline={"platform": "native"})
+
+    def alike(levels: Levels, block: int, metric: str) -> float:
+        return truth({**levels, "platform": "native"}, block * 3 + len(str(levels)), metric)
+
+    directory = make_campaign(tmp_path, study, value=alike)
+    content = content_of(directory)
+    text = answers(content.report, content.analysis, ENGLISH)[0].text
+    assert "matters most" not in text and "widest effect is" not in text
+    assert "can be told from noise" in text and "0 differ" in text
+
+
+def test_a_difference_under_the_noise_floor_is_not_distinguishable(known: Path) -> None:
+    floors = {"throughput": 0.5}
+    content = content_of(known, floors)
+    text = " ".join(answer.text for answer in answers(content.report, content.analysis, ENGLISH))
+    assert "0 differ and 3 are not distinguishable here" in text
+    assert "below the noise floor of this host are not distinguishable here: throughput 50.0%" in text
+    assert len(content.under_floor) == 3
+    rows = comparisons_table(content.analysis.metrics[0], ENGLISH).rows
+    assert {row[-1] for row in rows} == {"not distinguishable here: under the noise floor"}
+    for page in (render_html(content), render_markdown(content)):
+        assert page.count("(under the noise floor)") == 3 and "▼ ×0.8" not in page
+
+
+def test_the_floor_of_a_calibration_reaches_the_report(known: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from lastro.cli import report as command
+
+    content = content_of(known)
+    kept = {"format": calibration.FORMAT, "blocks": 8, "metrics": {"throughput": {"floor": 0.5, "treatment": "native"}}}
+    calibrated = replace(content.report, calibrations={calibration.KEY: kept})
+    with Store.open(known, readonly=True) as store:
+        found = command._content(known, load_campaign(store), calibrated, ENGLISH)
+    assert found.analysis.metrics[0].floor == 0.5
+
+
+def test_tables_hold_raw_and_corrected_p_side_by_side(known: Path) -> None:
+    metric = content_of(known).analysis.metrics[0]
+    effects, comparisons = effects_table(metric, ENGLISH), comparisons_table(metric, ENGLISH)
+    assert effects.columns[5:7] == ("p", "p corrected") and comparisons.columns[2:4] == ("p", "p (Holm)")
+    assert all(len(row) == len(table.columns) for table in (effects, comparisons) for row in table.rows)
+    variance = anova_table(metric, ENGLISH)
+    assert [row[0] for row in variance.rows] == [
+        "block", "platform", "isolation", "platform × isolation", "residual", "total",
+    ]  # fmt: skip
+    assert variance.rows[-1][-1] == "100.0%"
+
+
+@pytest.mark.parametrize("code", ["en", "pt-BR"])
+@pytest.mark.parametrize("make", CAMPAIGNS.values(), ids=CAMPAIGNS)
+def test_every_campaign_has_an_answer_or_a_reason(make: Callable[[Path], Path], code: str, tmp_path: Path) -> None:
+    content = content_of(make(tmp_path / "c"), code=code)
+    report, say = content.report, content.say
+    for answer in answers(report, content.analysis, say):
+        assert answer.text and "{" not in answer.text.replace("{{ 7*7 }}", "")
+    for metric in content.analysis.metrics:
+        assert metric.anova is not None or metric.why_none is not None
+        lines = [*check_sentences(metric, say), drift_sentence(metric, content.analysis.alpha, say)]
+        assert all("nan" not in line for line in [*lines, metric_summary(metric, say)])
+        for table in tables_behind(metric, say):
+            assert all(len(row) == len(table.columns) for row in table.rows)
+            assert not any("nan" in cell or "None" in cell for row in table.rows for cell in row[1:])
+
+
+def test_numbers_as_text() -> None:
+    portuguese = language("pt-BR")
+    assert p_text(0.0002, ENGLISH, sign=True) == "< 0.001" and p_text(0.0121, ENGLISH, sign=True) == "= 0.012"
+    assert p_text(0.0121, portuguese) == "0,012" and p_text(None, ENGLISH) == ""
+    assert share_text(0.7888, ENGLISH) == "78.9%" and share_text(0.7888, portuguese) == "78,9%"
