@@ -24,6 +24,21 @@ SAMPLES: dict[str, list[tuple[str, Mapping[str, Level]]]] = {
             {"block": "1M", "operation": "read", "access": "rnd", "scope": "local", "threads": 2, "time_s": 1},
         ),
     ],
+    "bonnie": [  # 2.00a
+        (
+            "bonnie-direct.csv",
+            {"files": 0, "size": "256M", "seeks": 60_000, "processes": 2, "direct": "yes"},
+        ),
+        ("bonnie-files.csv", {"files": 25, "size": "0"}),
+    ],
+    "dbench": [  # 4.00
+        ("dbench.txt", {"clients": 2, "time_s": 3}),
+        ("dbench-synced.txt", {"clients": 6, "time_s": 2, "synced": "yes"}),
+    ],
+    "fio": [  # 3.33
+        ("fio-buffered.json", {"size": "48M", "time_s": 1}),
+        ("fio-direct.json", {"size": "32M", "time_s": 1, "processes": 1, "direct": "yes"}),
+    ],
 }
 
 

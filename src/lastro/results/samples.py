@@ -32,12 +32,14 @@ class Series:
 class Reading:
     """What one instrument or meter says of one trial: measurements by metric name, and the series under them.
 
-    `payload_bytes` is what an instrument received at the far end: the witnesses of the path must account for it."""
+    `payload_bytes` is what an instrument received at the far end: the witnesses of the path must account for it.
+    `notes` are what a reader of the numbers should know, such as that a cache stood before the disk."""
 
     measurements: dict[str, float]
     series: tuple[Series, ...] = ()
     payload_bytes: int = 0
     invalid_because: tuple[str, ...] = ()
+    notes: dict[str, object] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -57,6 +59,7 @@ class Outcome:
         self.measurements.update({prefix + name: value for name, value in reading.measurements.items()})
         self.series.extend(reading.series)
         self.invalid_because.extend(reading.invalid_because)
+        self.notes |= reading.notes
 
     def doubt(self, reasons: Iterable[str]) -> None:
         """Add each reason why this trial cannot be used."""

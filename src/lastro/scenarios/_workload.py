@@ -195,7 +195,7 @@ def judge_clock(
     elif TIME_TOOL.name in measured and "time_host" in measured:
         reasons += time_reasons(measured[TIME_TOOL.name], measured["time_host"])
     series = tuple(each for each in reading.series if not wrong or each.name in tool.by_host_clock)
-    outcome.add(Reading(measured, series, invalid_because=tuple(reasons)))
+    outcome.add(Reading(measured, series, invalid_because=tuple(reasons), notes=reading.notes))
 
 
 # What can run here

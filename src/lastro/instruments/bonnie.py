@@ -1,0 +1,147 @@
+"""Bonnie++: a large file written, rewritten and read in blocks, seeks in it, and many small files.
+
+Trindade 2018 (section 7.3) takes writing, reading and seeks, these by four processes that Bonnie++ makes, for 25, 50
+and 100 files. What makes processes in Bonnie++ is its number of seekers: its option for concurrency (-c) only labels
+the report, and -p and -y join programs that somebody else starts. It counts files by 1024 (-n). It tells no rate of
+what took less than half a second: that metric is then missing. Source: bonnie++(8) and the code of version 2.00a."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Self
+
+from lastro.errors import InstrumentError
+from lastro.instruments._disk import DIRECT, NO, YES, DiskWorkload
+from lastro.instruments.base import TIME_TOOL, positive
+from lastro.results.samples import Metric, Reading
+from lastro.study.model import Setting
+from lastro.units import parse_size_bytes
+
+_MIB = 1 << 20
+_CSV = "1.98"
+_SHORT = "+++++"  # as Bonnie++ prints a rate that it cannot tell
+_NUMBER = re.compile(r"\d{1,12}(?:\.\d{1,3})?", re.ASCII)
+# Columns of the format 1.98. Rates of the file are in KiB/s.
+_VERSION, _SIZE, _SEEKS, _PROCESSES, _FILES, _N_COLUMNS = 0, 5, 7, 8, 21, 50
+_IN_FILE = {"bonnie_write": 11, "bonnie_rewrite": 13, "bonnie_read": 17}
+_SEEK = {"bonnie_seeks": 19}
+_OF_FILES = {"bonnie_create": 26, "bonnie_stat": 28, "bonnie_delete": 30}
+_PLACES = {**_IN_FILE, **_SEEK, **_OF_FILES}
+_OTHER_OF_FILES = (32, 34, 36)  # the same in random order
+_SPEED_BPS, _SEEK_RATE, _FILE_RATE, _PAUSE_S = 4e8, 4e3, 1e4, 3.0  # of an ordinary disk; it sleeps before it seeks
+
+
+class Bonnie(DiskWorkload):
+    name = "bonnie"
+    summary = "Bonnie++: a large file written and read in blocks, random seeks, and many small files"
+    packages = ("bonnie++",)
+    version_argv = ("dpkg-query", "--show", "bonnie++")
+    options = (
+        Setting("files", 25, "small files, in units of 1024; published: 25, 50, 100; 0: none", 0, 10_000),
+        Setting("size", "2G", "size of the large file, in whole MiB; 0: none", check=parse_size_bytes, effort=True),
+        Setting("processes", 4, "processes that seek at once; published: 4", 1, 256),
+        Setting("seeks", 8192, "seeks in all, one in ten of which writes its block back", 1, 10**7, effort=True),
+        Setting("block", "8K", "what is read and written at once: a power of two", check=parse_size_bytes),
+        DIRECT,
+        Setting("synced", NO, "every write to the large file is followed by fsync(2)", choices=(NO, YES)),
+    )
+    metrics = (
+        TIME_TOOL,
+        Metric("bonnie_write", "MiB/s", "higher", "writing of a large file in blocks (Bonnie++)"),
+        Metric("bonnie_rewrite", "MiB/s", "higher", "reading and writing back of a large file in blocks (Bonnie++)"),
+        Metric("bonnie_read", "MiB/s", "higher", "reading of a large file in blocks (Bonnie++)"),
+        Metric("bonnie_seeks", "1/s", "higher", "seeks in a large file, each with a read, all processes (Bonnie++)"),
+        Metric("bonnie_create", "1/s", "higher", "small files created in the order of their names (Bonnie++)"),
+        Metric("bonnie_stat", "1/s", "higher", "small files asked for by stat(2), in order (Bonnie++)"),
+        Metric("bonnie_delete", "1/s", "higher", "small files deleted, in order (Bonnie++)"),
+    )
+
+    @property
+    def size_mib(self) -> int:
+        return parse_size_bytes(str(self.chosen["size"])) // _MIB
+
+    @property
+    def file_bytes(self) -> int:
+        return self.size_mib * _MIB
+
+    def argv(self) -> list[str]:
+        """-f: no single characters. -r 0: it shall not compare the file with the memory of the host."""
+        block = parse_size_bytes(str(self.chosen["block"]))
+        file = f"{self.size_mib}:{block}:{self.chosen['seeks']}:{self.chosen['processes']}"
+        modes = [flag for option, flag in (("direct", "-D"), ("synced", "-b")) if self.chosen[option] == YES]
+        where = ["-d", self.place, "-u", "root", "-m", "lastro", "-q"]
+        return ["bonnie++", *where, "-f", "-r", "0", "-s", file, "-n", str(self.chosen["files"]), *modes]
+
+    def read(self, text: str) -> Reading:
+        cells = columns(text)
+        reasons = self._not_as_asked(cells)
+        values = {name: positive(name, found) for name, found in rates(cells).items()}
+        short = sorted(name for name, at in _PLACES.items() if cells[at] == _SHORT)
+        notes: dict[str, object] = {"too short to tell a rate": short} if short else {}
+        if not values:
+            reasons += ("Bonnie++ tells no rate of what takes it less than half a second: choose a larger `size`",)
+            return Reading({}, invalid_because=reasons, notes=notes)
+        measured = {name: value / 1024 if name in _IN_FILE else value for name, value in values.items()}
+        return Reading({"time_tool": self._told_s(cells, values), **measured}, invalid_because=reasons, notes=notes)
+
+    def _told_s(self, cells: list[str], values: Mapping[str, float]) -> float:
+        """Time of the phases of which a rate is told, at least: it cuts fractions off all rates but that of seeks."""
+        small = [found for at in (*_OF_FILES.values(), *_OTHER_OF_FILES) if (found := rate(cells, at)) is not None]
+        return (
+            sum(self.size_mib * 1024 / (values[name] + 1) for name in _IN_FILE if name in values)
+            + sum(self.number("seeks") / (values[name] + 0.05) for name in _SEEK if name in values)
+            + sum(self.number("files") * 1024 / (found + 1) for found in small)
+        )
+
+    def _not_as_asked(self, cells: list[str]) -> tuple[str, ...]:
+        """Does the report tell the same task as was set?"""
+        asked = {_FILES: str(self.chosen["files"] or "")}
+        if self.size_mib:
+            asked |= {_SEEKS: str(self.chosen["seeks"]), _PROCESSES: str(self.chosen["processes"])}
+        names = {_FILES: "thousand files", _SEEKS: "seeks", _PROCESSES: "processes"}
+        reasons = [f"Bonnie++ tells of {cells[at] or 0} {names[at]} instead of {word or 0}"
+                   for at, word in asked.items() if cells[at] != word]  # fmt: skip
+        size = f"{self.size_mib // 1024}G" if self.size_mib % 1024 == 0 else f"{self.size_mib}M"
+        if cells[_SIZE] != (size if self.size_mib else ""):
+            reasons.append(f"Bonnie++ tells of a file of {cells[_SIZE] or 0} instead of {size}")
+        return tuple(reasons)
+
+    def expected_s(self, cpus: float, slowdown: float) -> float:
+        work_s = 6 * self.number("files") * 1024 / _FILE_RATE
+        if self.size_mib:
+            work_s += 3 * self.file_bytes / _SPEED_BPS + self.number("seeks") / _SEEK_RATE
+        return work_s * math.sqrt(slowdown) + (_PAUSE_S if self.size_mib else 0) + 0.1
+
+    def brief(self) -> Self:
+        return type(self)(**{**self.chosen, "files": 1, "size": "8M", "seeks": 100, "synced": NO})
+
+
+def columns(text: str) -> list[str]:
+    """The cells of the one line of results. Raises: InstrumentError when there is none, or another format."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    if len(lines) != 1:
+        raise InstrumentError(f"Bonnie++ printed {len(lines)} lines of results: …{text[-80:]!r}")
+    cells = lines[0].split(",")
+    if cells[_VERSION] != _CSV or len(cells) != _N_COLUMNS:
+        raise InstrumentError(
+            f"Bonnie++ printed {len(cells)} columns in format {cells[_VERSION][:20]!r}",
+            f"Lastro reads format {_CSV}, that of Bonnie++ 2.00",
+        )
+    return cells
+
+
+def rates(cells: list[str]) -> dict[str, float]:
+    """Those that are told, by metric, in Bonnie++'s own units."""
+    return {name: found for name, at in _PLACES.items() if (found := rate(cells, at)) is not None}
+
+
+def rate(cells: list[str], at: int) -> float | None:
+    """None where the phase was left out, or too short. Raises: InstrumentError for anything else than a number."""
+    cell = cells[at]
+    if cell in ("", _SHORT):
+        return None
+    if not _NUMBER.fullmatch(cell):
+        raise InstrumentError(f"Bonnie++ printed {cell[:40]!r} where a rate should be")
+    return float(cell)

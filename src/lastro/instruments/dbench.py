@@ -1,0 +1,85 @@
+"""dbench: clients that each repeat the file operations of a file server's client, as the package's loadfile lists them.
+
+Clients warm up for a fifth of the time before it counts. dbench waits for all of them, but does not see that one was
+killed: the count of those that cleaned up tells it. The files of a client come to about 22 MB. Mendes 2019 has 6, 12,
+128 and 256 clients. Source: the code of version 4.00."""
+
+from __future__ import annotations
+
+import re
+from typing import Self
+
+from lastro.errors import InstrumentError
+from lastro.instruments._disk import NO, YES, DiskWorkload
+from lastro.instruments.base import positive
+from lastro.results.samples import Metric, Reading
+from lastro.study.model import Setting
+
+_CLIENT_BYTES = 22_000_000
+_NUMBER = r"(\d{1,12}(?:\.\d{1,9})?(?:e[+-]?\d{1,2})?)"
+_RESULT = re.compile(
+    rf"^Throughput {_NUMBER} MB/sec(?: \(sync open\))?(?: \(sync dirs\))?  (\d{{1,6}}) clients  (\d{{1,6}}) procs  "
+    rf"max_latency={_NUMBER} ms$",
+    re.MULTILINE | re.ASCII,
+)
+_TICK = re.compile(r"^ *\d{1,6} +\d{1,12} +[\d.]{1,15} MB/sec  execute +(\d{1,6}) sec ", re.MULTILINE | re.ASCII)
+_ENDING = re.compile(r"^ *(\d{1,6})  cleanup +\d{1,6} sec$", re.MULTILINE | re.ASCII)
+_TROUBLE = re.compile(r"^\[\d{1,12}\] .*$", re.MULTILINE | re.ASCII)
+
+
+class Dbench(DiskWorkload):
+    name = "dbench"
+    summary = "dbench: the file operations of many clients of a file server at once"
+    packages = ("dbench",)
+    version_argv = ("sh", "-c", "dbench --help | head -n 1")
+    options = (
+        Setting("clients", 6, "clients at once; published: 6, 12, 128, 256", 1, 4096),
+        Setting("time_s", 60, "length of the measurement in whole seconds, after a fifth more to warm up", 2, 86_400),
+        Setting("synced", NO, "what is written is on its disk before the next operation (O_SYNC)", choices=(NO, YES)),
+    )
+    metrics = (
+        Metric("dbench_throughput", "MB/s", "higher", "bytes read and written per second, all clients (dbench)"),
+        Metric("dbench_latency_max", "ms", "lower", "longest time of one operation of a client (dbench)"),
+    )
+
+    @property
+    def file_bytes(self) -> int:
+        return self.number("clients") * _CLIENT_BYTES
+
+    @property
+    def direct(self) -> bool:
+        return False
+
+    def argv(self) -> list[str]:
+        synced = ["-s"] if self.chosen["synced"] == YES else []
+        return ["dbench", "-D", self.place, "-t", str(self.chosen["time_s"]), *synced, str(self.chosen["clients"])]
+
+    def read(self, text: str) -> Reading:
+        found = _RESULT.findall(text)
+        if len(found) != 1:
+            raise InstrumentError(f"dbench printed {len(found)} results: …{text[-80:]!r}")
+        throughput, clients, processes, latency_ms = found[0]
+        asked, time_s = self.number("clients"), self.number("time_s")
+        reasons: tuple[str, ...] = ()
+        if {int(clients), int(processes)} != {asked}:
+            reasons += (f"dbench ran {clients} clients in {processes} processes instead of {asked}",)
+        left = int(endings[-1]) if (endings := _ENDING.findall(text)) else asked
+        if left:
+            reasons += (f"{left} of dbench's clients came to no good end",)
+        last_s = max(map(int, _TICK.findall(text)), default=0)
+        if last_s < 0.9 * time_s - 2:
+            reasons += (f"dbench measured for {last_s} s instead of {time_s} s",)
+        if trouble := _TROUBLE.findall(text):
+            reasons += (f"a client of dbench had {len(trouble)} failures: {trouble[0][:120]}",)
+        values = {
+            "dbench_throughput": positive("dbench's throughput", float(throughput)),
+            "dbench_latency_max": positive("dbench's longest time", float(latency_ms)),
+        }
+        return Reading(values, invalid_because=reasons)
+
+    def expected_s(self, cpus: float, slowdown: float) -> float:
+        starting_s = self.number("clients") * 0.01 * slowdown / cpus
+        return 1.2 * self.number("time_s") + 1 + starting_s
+
+    def brief(self) -> Self:
+        return type(self)(**{**self.chosen, "clients": 1, "time_s": 2})

@@ -1,0 +1,134 @@
+"""fio, the modern twin of Bonnie++: a file written and read in sequence, then read at random by several processes.
+
+What is written counts when it has reached the disk (`end_fsync`). Before each phase fio tells the instance's kernel to
+forget what it has cached of the file (`invalidate`, on by default): without `direct`, what is read twice, or is in the
+cache of a machine's host, still comes from memory. Source: fio(1), version 3.33."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any, Self
+
+from lastro.errors import InstrumentError
+from lastro.instruments._disk import DIRECT, DiskWorkload
+from lastro.instruments.base import TIME_TOOL, positive
+from lastro.results.samples import Metric, Reading
+from lastro.study.model import Setting
+from lastro.units import parse_size_bytes
+
+_MIB = 1 << 20
+_SPEED_BPS = 4e8  # of an ordinary disk
+_WRITE, _READ, _RANDOM = PHASES = ("write", "read", "random-read")
+
+
+class Fio(DiskWorkload):
+    name = "fio"
+    summary = "fio: a file written and read in sequence, and read at random by several processes"
+    packages = ("fio",)
+    version_argv = ("fio", "--version")
+    options = (
+        Setting("size", "2G", "size of the file", check=parse_size_bytes, effort=True),
+        Setting("block", "1M", "what is written and read at once in sequence", check=parse_size_bytes),
+        Setting("random_block", "4K", "what is read at once at random", check=parse_size_bytes),
+        Setting("processes", 4, "processes that read at random at once", 1, 256),
+        Setting("time_s", 10, "length of the reading at random, in whole seconds", 1, 86_400),
+        DIRECT,
+    )
+    metrics = (
+        TIME_TOOL,
+        Metric("fio_write", "MiB/s", "higher", "writing of a file in sequence, until it is on its disk (fio)"),
+        Metric("fio_read", "MiB/s", "higher", "reading of a file in sequence (fio)"),
+        Metric("fio_random_reads", "1/s", "higher", "reads at random places of a file, all processes (fio)"),
+        Metric("fio_random_read_mean", "ms", "lower", "mean time of a read at a random place (fio)"),
+        Metric("fio_random_read_p99", "ms", "lower", "99th percentile of the time of a read at a random place (fio)"),
+    )
+
+    @property
+    def file_bytes(self) -> int:
+        return parse_size_bytes(str(self.chosen["size"]))
+
+    def argv(self) -> list[str]:
+        block, random_block = (parse_size_bytes(str(self.chosen[name])) for name in ("block", "random_block"))
+        return [
+            "fio", "--output-format=json", f"--directory={self.place}", "--filename=file", f"--size={self.file_bytes}",
+            "--ioengine=psync", f"--direct={int(self.direct)}", "--group_reporting",
+            f"--name={_WRITE}", "--rw=write", f"--bs={block}", "--end_fsync=1",
+            f"--name={_READ}", "--stonewall", "--rw=read", f"--bs={block}",
+            f"--name={_RANDOM}", "--stonewall", "--rw=randread", f"--bs={random_block}",
+            f"--numjobs={self.chosen['processes']}", "--time_based", f"--runtime={self.chosen['time_s']}",
+        ]  # fmt: skip
+
+    def read(self, text: str) -> Reading:
+        jobs = phases(text)
+        written, read_, random = (jobs[name]["write" if name == _WRITE else "read"] for name in PHASES)
+        reasons = tuple(
+            f"fio moved {done:.0f} bytes of {self.file_bytes} in its phase '{name}'"
+            for name, phase in ((_WRITE, written), (_READ, read_))
+            if (done := number(phase, "io_bytes")) != self.file_bytes // self._block * self._block
+        )
+        reasons += tuple(reason for name in PHASES for reason in rate_reasons(name, jobs[name]))
+        random_s = number(random, "runtime") / 1e3
+        if random_s < 0.95 * self.number("time_s"):
+            reasons += (f"fio read at random for {random_s:g} s instead of {self.chosen['time_s']} s",)
+        values = {
+            "time_tool": sum(number(phase, "runtime") for phase in (written, read_, random)) / 1e3,
+            "fio_write": number(written, "bw_bytes") / _MIB,
+            "fio_read": number(read_, "bw_bytes") / _MIB,
+            "fio_random_reads": number(random, "iops"),
+            "fio_random_read_mean": number(random, "clat_ns", "mean") / 1e6,
+            "fio_random_read_p99": number(random, "clat_ns", "percentile", "99.000000") / 1e6,
+        }
+        return Reading({name: positive(name, value) for name, value in values.items()}, invalid_because=reasons)
+
+    @property
+    def _block(self) -> int:
+        return parse_size_bytes(str(self.chosen["block"])) or 1
+
+    def expected_s(self, cpus: float, slowdown: float) -> float:
+        return 2 * self.file_bytes * math.sqrt(slowdown) / _SPEED_BPS + self.number("time_s") + 0.5 * slowdown
+
+    def brief(self) -> Self:
+        return type(self)(**{**self.chosen, "size": str(8 * self._block), "time_s": 1})
+
+
+def phases(text: str) -> dict[str, Mapping[str, Any]]:
+    """fio's report of each phase; lines before the JSON are its remarks. Raises: InstrumentError."""
+    try:
+        report = json.loads(text[text.index("{\n") :])
+        jobs = {job["jobname"]: job for job in report["jobs"]}
+        failed = [f"{name} ({job['error']})" for name, job in jobs.items() if job["error"] != 0]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise InstrumentError(f"fio printed no report: …{text[-80:]!r}") from None
+    if failed:
+        raise InstrumentError(f"fio failed in {', '.join(failed)[:200]}")
+    if sorted(jobs) != sorted(PHASES) or len(report["jobs"]) != len(PHASES):
+        raise InstrumentError(f"fio reports {', '.join(map(str, jobs))[:200] or 'nothing'}, not {', '.join(PHASES)}")
+    for name in PHASES:
+        if not isinstance(jobs[name].get("write" if name == _WRITE else "read"), dict):
+            raise InstrumentError(f"fio reports nothing of its phase '{name}'")
+    return jobs
+
+
+def number(report: Mapping[str, Any], *path: str) -> float:
+    """The number at a place of a report. Raises: InstrumentError when there is none."""
+    found: Any = report
+    for key in path:
+        found = found.get(key) if isinstance(found, Mapping) else None
+    try:
+        if isinstance(found, int | float) and not isinstance(found, bool) and math.isfinite(found):
+            return float(found)
+    except OverflowError:
+        pass
+    raise InstrumentError(f"fio tells no {'.'.join(path)}, but {str(found)[:40]}")
+
+
+def rate_reasons(name: str, job: Mapping[str, Any]) -> tuple[str, ...]:
+    """Its own rate must be its own bytes over its own time, which it tells in whole ms."""
+    phase = job["write" if name == _WRITE else "read"]
+    told, moved, runtime_ms = (number(phase, key) for key in ("bw_bytes", "io_bytes", "runtime"))
+    lowest, highest = moved * 1e3 / (runtime_ms + 2), moved * 1e3 / max(runtime_ms - 2, 0.5)
+    if 0.99 * lowest <= told <= 1.01 * highest:
+        return ()
+    return (f"fio tells {told:g} bytes/s of {moved:g} bytes in {runtime_ms:g} ms",)

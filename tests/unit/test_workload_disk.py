@@ -1,0 +1,161 @@
+"""What Bonnie++, fio and dbench say, on real output, and when they contradict themselves; and what caches do to it."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from lastro.errors import InstrumentError
+from lastro.instruments._disk import cache_notes
+from lastro.instruments.bonnie import Bonnie
+from lastro.instruments.dbench import Dbench
+from lastro.instruments.fio import Fio
+
+from .workload_samples import text_of
+
+GIB = 1 << 30
+DIRECT: dict[str, Any] = {"files": 0, "size": "256M", "seeks": 60_000, "processes": 2}
+
+
+def test_bonnie_tells_rates_and_what_was_too_short_for_one() -> None:
+    found = Bonnie(**DIRECT).read(text_of("bonnie-direct.csv"))
+    cells = text_of("bonnie-direct.csv").split(",")
+    assert found.measurements["bonnie_write"] == int(cells[11]) / 1024
+    assert found.measurements["bonnie_rewrite"] == int(cells[13]) / 1024
+    assert found.measurements["bonnie_seeks"] == float(cells[19])
+    assert set(found.measurements) == {"time_tool", "bonnie_write", "bonnie_rewrite", "bonnie_seeks"}
+    assert found.notes == {"too short to tell a rate": ["bonnie_read"]}
+    phases_s = 262144 / int(cells[11]) + 262144 / int(cells[13]) + 60_000 / int(cells[19])
+    assert found.measurements["time_tool"] == pytest.approx(phases_s, rel=1e-4)
+
+
+def test_bonnie_without_a_large_file_tells_of_small_ones() -> None:
+    found = Bonnie(files=25, size="0").read(text_of("bonnie-files.csv"))
+    assert set(found.measurements) == {"time_tool", "bonnie_create", "bonnie_delete"}
+    assert found.notes == {"too short to tell a rate": ["bonnie_stat"]}
+
+
+def test_bonnie_without_any_rate_is_doubted() -> None:
+    text = re.sub(r"191711,30", "+++++,+++", text_of("bonnie-cached.csv"))
+    found = Bonnie(files=0, size="256M").read(text)
+    assert found.measurements == {}
+    assert found.invalid_because[0].endswith("choose a larger `size`")
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({"files": 1}, "Bonnie++ tells of 0 thousand files instead of 1"),
+        ({"seeks": 1}, "Bonnie++ tells of 60000 seeks instead of 1"),
+        ({"processes": 4}, "Bonnie++ tells of 2 processes instead of 4"),
+        ({"size": "1G"}, "Bonnie++ tells of a file of 256M instead of 1G"),
+    ],
+)
+def test_bonnie_with_another_task_than_was_set_is_doubted(changed: dict[str, Any], reason: str) -> None:
+    assert Bonnie(**{**DIRECT, **changed}).read(text_of("bonnie-direct.csv")).invalid_because == (reason,)
+
+
+def test_a_format_of_bonnie_that_is_not_known_is_refused() -> None:
+    with pytest.raises(InstrumentError, match=r"in format '1\.97'"):
+        Bonnie(**DIRECT).read(text_of("bonnie-direct.csv").replace("1.98,", "1.97,", 1))
+
+
+def test_fio_tells_bytes_over_time_of_three_phases() -> None:
+    jobs = {job["jobname"]: job for job in json.loads(text_of("fio-buffered.json"))["jobs"]}
+    found = Fio(size="48M", time_s=1).read(text_of("fio-buffered.json"))
+    write, random = jobs["write"]["write"], jobs["random-read"]["read"]
+    assert found.measurements["fio_write"] == pytest.approx(48 / (write["runtime"] / 1e3), rel=0.01)
+    assert found.measurements["fio_random_reads"] == pytest.approx(
+        random["total_ios"] / (random["runtime"] / 1e3), rel=0.01
+    )
+    assert found.measurements["fio_random_read_p99"] == random["clat_ns"]["percentile"]["99.000000"] / 1e6
+    assert found.invalid_because == ()
+
+
+def test_fio_with_fewer_bytes_or_less_time_than_was_asked_for_is_doubted() -> None:
+    reasons = Fio(size="64M", time_s=2).read(text_of("fio-direct.json")).invalid_because
+    assert reasons[0] == "fio moved 33554432 bytes of 67108864 in its phase 'write'"
+    assert reasons[-1] == "fio read at random for 1.001 s instead of 2 s"
+
+
+def test_fio_that_contradicts_itself_is_doubted() -> None:
+    report = json.loads(text_of("fio-direct.json"))
+    report["jobs"][0]["write"]["bw_bytes"] *= 2
+    (reason,) = Fio(size="32M", time_s=1, processes=1).read(json.dumps(report, indent=1)).invalid_because
+    assert reason.startswith("fio tells 1.42785e+09 bytes/s")
+
+
+def test_a_phase_of_fio_that_failed_or_is_missing_is_no_measurement() -> None:
+    report = json.loads(text_of("fio-direct.json"))
+    report["jobs"][1]["error"] = 28
+    with pytest.raises(InstrumentError, match=r"fio failed in read \(28\)"):
+        Fio().read(json.dumps(report, indent=1))
+    del report["jobs"][1]
+    with pytest.raises(InstrumentError, match="fio reports write, random-read, not"):
+        Fio().read(json.dumps(report, indent=1))
+
+
+@pytest.mark.parametrize("value", [None, "1", True, -1, 0, 1e400, 10**400, [], {}])
+def test_a_number_of_fio_that_is_none_is_refused(value: object) -> None:
+    report = json.loads(text_of("fio-direct.json"))
+    report["jobs"][2]["read"]["iops"] = value
+    with pytest.raises(InstrumentError):
+        Fio(size="32M", time_s=1).read(json.dumps(report, indent=1))
+
+
+def test_fios_remarks_before_its_report_are_no_harm() -> None:
+    tool, text = Fio(size="32M", time_s=1, processes=1), text_of("fio-direct.json")
+    assert tool.read("note: both iodepth >= 1 and a synchronous engine\n" + text) == tool.read(text)
+
+
+def test_dbench_tells_its_throughput_and_its_longest_operation() -> None:
+    text = text_of("dbench.txt")
+    found = Dbench(clients=2, time_s=3).read(text)
+    last = text.splitlines()[-1].split()
+    assert found.measurements == {
+        "dbench_throughput": float(last[1]), "dbench_latency_max": float(last[-2].partition("=")[2])
+    }  # fmt: skip
+
+
+def test_a_client_of_dbench_that_was_killed_is_found() -> None:
+    """dbench ends well, and its result names all the clients."""
+    text = text_of("dbench.txt").replace("   0  cleanup", "   1  cleanup")
+    assert Dbench(clients=2, time_s=3).read(text).invalid_because == ("1 of dbench's clients came to no good end",)
+
+
+def test_dbench_with_other_clients_a_shorter_time_or_failures_is_doubted() -> None:
+    text = text_of("dbench.txt").replace("releasing clients", "releasing clients\n[92] read failed on handle 1 (x)")
+    reasons = Dbench(clients=3, time_s=30).read(text).invalid_because
+    assert reasons == (
+        "dbench ran 2 clients in 2 processes instead of 3",
+        "dbench measured for 2 s instead of 30 s",
+        "a client of dbench had 1 failures: [92] read failed on handle 1 (x)",
+    )
+
+
+def test_clients_of_dbench_that_did_not_start_are_no_measurement() -> None:
+    text = text_of("dbench.txt").replace("Throughput 58.682", "Throughput 0")
+    with pytest.raises(InstrumentError, match="throughput cannot be 0"):
+        Dbench(clients=2, time_s=3).read(text)
+
+
+def test_commands_say_what_was_chosen() -> None:
+    bonnie = Bonnie(files=50, size="1G", direct="yes", synced="yes").argv()
+    assert bonnie[-5:] == ["1024:8192:8192:4", "-n", "50", "-D", "-b"]
+    assert Dbench(clients=256, synced="yes").argv()[-4:] == ["-t", "60", "-s", "256"]
+    assert "--direct=1" in Fio(direct="yes").argv() and "--direct=0" in Fio().argv()
+    assert all("/var/tmp/lastro-" in " ".join(kind().argv()) for kind in (Bonnie, Dbench, Fio))
+
+
+def test_a_cache_that_may_hide_the_disk_is_told() -> None:
+    def notes(file_gib: int, memory_gib: int | None, direct: bool = False, shares: bool = True) -> Any:
+        return cache_notes(file_gib * GIB, memory_gib and memory_gib * GIB, direct, shares)["disk"]
+
+    assert notes(1, 1)["warning"] == "the page cache may hide the disk: 1.0 GiB of files, and 1.0 GiB of memory"
+    assert "as much memory as the host" in notes(1, None)["warning"]
+    assert "warning" not in notes(2, 1) and notes(2, 1)["page cache"] == "in use, of less than 1.0 GiB"
+    assert "warning" not in notes(1, 1, direct=True) and "O_DIRECT" in notes(1, 1, direct=True)["page cache"]
+    assert "host's cache" in notes(1, 1, shares=False) and "host's cache" not in notes(1, 1)
