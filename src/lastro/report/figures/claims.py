@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lastro.report.claim_words import VERDICT_WORDS, effect_text
 from lastro.report.claims import Judgement
+from lastro.report.figures.effects import ratio_axis
 from lastro.report.figures.style import FAINT, GREY, GRID, PALETTE, SMALL_PT, headed, new_figure, numbers_in, wrapped
 from lastro.report.language import Language
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from lastro.stats.contrasts import Contrast
 
-_ROW_IN = 0.5
+_ROW_IN = 0.38
 MARKS = {
     "reproduced": "✓", "same direction only": "≈", "contradicted": "✕", "not distinguishable here": "?",
 }  # fmt: skip
@@ -33,7 +34,7 @@ def draw_claims(judgements: Sequence[Judgement], say: Language) -> Figure | None
             groups.setdefault((measure, one.unit if measure == "difference" else ""), []).append(one)
     if not groups:
         return None
-    sizes = [len(found) + 0.9 for found in groups.values()]
+    sizes = [len(found) + 1.2 for found in groups.values()]
     figure = new_figure(_ROW_IN * sum(sizes) + 1.3)
     stacked = figure.subplots(len(groups), 1, squeeze=False, gridspec_kw={"height_ratios": sizes})[:, 0]
     for axes, (group, found) in zip(stacked, groups.items(), strict=True):
@@ -62,13 +63,15 @@ def judged_effect(one: Judgement) -> tuple[str, Contrast | None]:
 def _panel(axes: Axes, group: Group, found: Sequence[Judgement], say: Language) -> None:
     measure, unit = group
     scale = 100.0 if measure == "share" else 1.0
+    low, high = _reach(found, measure, scale)
+    if measure == "ratio" and low > 0:
+        ratio_axis(axes, low, high)
     for y, one in enumerate(found):
         _, effect = judged_effect(one)
-        assert effect is not None and effect.value is not None and one.part is not None
+        assert effect is not None and effect.value is not None
         _published(axes, one, measure, y, scale)
         if effect.interval is not None:
-            ends = [effect.interval.low * scale, effect.interval.high * scale]
-            axes.plot(ends, [y, y], color=PALETTE[0], linewidth=2, solid_capstyle="butt", zorder=3)
+            _interval(axes, effect.interval.low * scale, effect.interval.high * scale, (low, high), y)
         axes.plot([effect.value * scale], [y], marker="o", ms=5, color=PALETTE[0], mec="white", mew=0.6, zorder=4)
         text = f"{MARKS.get(one.verdict, '')} {effect_text(measure, effect, unit, say)}"  # type: ignore[arg-type]
         n = say("n = {n}", n=say.integer(effect.n))
@@ -80,11 +83,45 @@ def _panel(axes: Axes, group: Group, found: Sequence[Judgement], say: Language) 
     axes.axvline(1.0 if measure == "ratio" else 0.0, color="black", linewidth=0.9)
     axes.set_yticks(range(len(found)), [wrapped(one.claim.id, 20) for one in found])
     axes.set_ylim(len(found) - 0.4, -0.6)
+    axes.set_xlim(low, high)
     axes.tick_params(axis="y", length=0)
     axes.grid(axis="x", color=GRID, linewidth=0.6)
-    axes.locator_params(axis="x", nbins=5)
+    if measure != "ratio" or low <= 0:
+        axes.locator_params(axis="x", nbins=4)
     axes.set_xlabel(_axis(measure, unit, say))
     numbers_in(axes, say)
+
+
+def _reach(found: Sequence[Judgement], measure: str, scale: float) -> tuple[float, float]:
+    """The ends of the axis: every effect, published figure and tolerance; intervals as far as half of that beyond."""
+    at = [1.0 if measure == "ratio" else 0.0]
+    ends = []
+    for one in found:
+        _, effect = judged_effect(one)
+        published = one.claim.published
+        if effect is not None and effect.value is not None:
+            at.append(effect.value * scale)
+            if effect.interval is not None:
+                ends += [effect.interval.low * scale, effect.interval.high * scale]
+        if published is not None and published.judged[0] == measure:
+            reach = published.tolerance or 0.0
+            at += [(published.judged[1] - reach) * scale, (published.judged[1] + reach) * scale]
+    room = 0.5 * (max(at) - min(at)) or 0.1
+    low = max(min([*at, *ends]), min(at) - room)
+    high = min(max([*at, *ends]), max(at) + room)
+    if measure == "ratio" and min(at) > 0:
+        low = max(low, 0.7 * min(at))
+        return low / 1.04, high * 1.04
+    return low - 0.05 * room, high + 0.05 * room
+
+
+def _interval(axes: Axes, low: float, high: float, reach: tuple[float, float], y: int) -> None:
+    """A bar; an arrow head where it goes on beyond the axis."""
+    ends = [max(low, reach[0]), min(high, reach[1])]
+    axes.plot(ends, [y, y], color=PALETTE[0], linewidth=2, solid_capstyle="butt", zorder=3)
+    for end, beyond, marker in ((reach[0], low < reach[0], "<"), (reach[1], high > reach[1], ">")):
+        if beyond:
+            axes.plot([end], [y], marker=marker, ms=5, color=PALETTE[0], mew=0, clip_on=False, zorder=3)
 
 
 def _published(axes: Axes, one: Judgement, measure: str, y: int, scale: float) -> None:

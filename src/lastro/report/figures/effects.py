@@ -45,8 +45,15 @@ def draw_effects(analysis: MetricAnalysis, say: Language, confidence: float) -> 
     percent = say.number(f"{100 * confidence:g}") + " %"
     how = say("ratio of means with its {confidence} interval, over the levels of all other factors", confidence=percent)
     corrected = say("hollow: not distinguishable from 1 (Holm)")
-    headed(figure, metric_title(analysis.metric, say), f"{how}; {corrected}")
+    headed(figure, metric_title(analysis.metric, say), f"{how}; {corrected}", floor_words(analysis, say))
     return figure
+
+
+def floor_words(analysis: MetricAnalysis, say: Language) -> str:
+    """What the grey band is; empty without a calibration."""
+    if analysis.floor is None:
+        return ""
+    return say("grey: noise floor of this host, ± {share} %", share=say.number(f"{100 * analysis.floor:.2g}"))
 
 
 def draw_rows(
@@ -69,10 +76,7 @@ def draw_rows(
     axes.tick_params(axis="y", length=0)
     axes.axvline(1, color="black", linewidth=0.9)
     if analysis.floor is not None:
-        axes.axvspan(
-            max(0.01, 1 - analysis.floor), 1 + analysis.floor, color=FAINT, alpha=0.35, lw=0, label=say("noise floor")
-        )
-        axes.legend(loc="lower right", frameon=False)
+        axes.axvspan(max(0.01, 1 - analysis.floor), 1 + analysis.floor, color=FAINT, alpha=0.35, linewidth=0)
     axes.grid(axis="x", color=GRID, linewidth=0.6)
     axes.set_xlabel(_axis_label(analysis.metric, say))
     numbers_in(axes, say)
@@ -117,8 +121,6 @@ def judged(metric: Metric, effect: LevelEffect) -> Verdict:
 
 def _log_axis(axes: Axes, effects: Sequence[LevelEffect], floor: float | None) -> None:
     """A logarithmic axis with 1 inside, wide enough for every interval, at most from a hundredth to a hundredfold."""
-    from matplotlib.ticker import FuncFormatter, NullLocator
-
     ends = [1.0, 1.02, 1 / 1.02] + ([1 + floor, 1 - floor] if floor else [])
     for effect in effects:
         if (value := effect.ratio.value) is not None and value > 0:
@@ -127,9 +129,16 @@ def _log_axis(axes: Axes, effects: Sequence[LevelEffect], floor: float | None) -
                 ends += [end for end in (effect.ratio.interval.low, effect.ratio.interval.high) if end > 0]
     low, high = (min(100.0, max(0.01, end)) for end in (min(ends), max(ends)))
     room = (high / low) ** 0.06
+    ratio_axis(axes, low / room, high * room)
+
+
+def ratio_axis(axes: Axes, low: float, high: float) -> None:
+    """A logarithmic axis with a few round ratios."""
+    from matplotlib.ticker import FuncFormatter, NullLocator
+
     axes.set_xscale("log")
-    axes.set_xlim(low / room, high * room)
-    axes.set_xticks(ratio_ticks(low / room, high * room))
+    axes.set_xlim(low, high)
+    axes.set_xticks(ratio_ticks(low, high))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"×{value:g}"))
     axes.xaxis.set_minor_locator(NullLocator())
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from lastro.report.calibration import KEY
 from lastro.report.figures.style import FAINT, GRID, PALETTE, SMALL_PT, headed, new_figure, numbers_in, wrapped
 from lastro.report.language import Language
 from lastro.report.model import Report
@@ -19,7 +20,7 @@ _ROW_IN = 0.42
 
 def draw_floor(report: Report, say: Language) -> Figure | None:
     """One row for each metric with a noise floor; None without a calibration."""
-    kept = report.calibrations.get("noise floor")
+    kept = report.calibrations.get(KEY)
     metrics = kept.get("metrics") if isinstance(kept, Mapping) else None
     if not isinstance(metrics, Mapping):
         return None

@@ -115,7 +115,7 @@ def headed(figure: Figure, what: str, *how: str, width: int = 74) -> None:
     """A title over the whole figure, wrapped to its width: in bold what is shown, below it how to read it.
 
     The title holds empty lines for the second, so that the layout makes room for it."""
-    first = textwrap.wrap(safe(what, 400), width - 8) or [""]
+    first = textwrap.wrap(safe(what, 400), width - 14) or [""]
     rest = [part for line in how if line for part in textwrap.wrap(safe(line, 400), width)]
     size_pt, height_pt = 9.0, 72 * figure.get_size_inches()[1]
     figure.suptitle("\n".join([*first, *[" "] * len(rest)]), fontsize=size_pt, x=0.01, ha="left", fontweight="bold")
