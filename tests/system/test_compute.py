@@ -28,6 +28,11 @@ pytestmark = pytest.mark.root
 BRIEF = {
     "sysbench-cpu": {"primes": 1000, "time_s": 1},
     "sysbench-memory": {"block": "1M", "total": "256M"},
+    "stream": {"array": "4M", "repeats": 3},
+    "pi": {"digits": 100_000},
+    "john": {"time_s": 1},
+    "mbw": {"array": 8, "runs": 3},
+    "gzip": {"size": "5M"},
 }
 PLATFORMS = ("native", "runc", "docker", "qemu-tcg")
 

@@ -39,6 +39,23 @@ SAMPLES: dict[str, list[tuple[str, Mapping[str, Level]]]] = {
         ("fio-buffered.json", {"size": "48M", "time_s": 1}),
         ("fio-direct.json", {"size": "32M", "time_s": 1, "processes": 1, "direct": "yes"}),
     ],
+    "stream": [
+        ("stream-1.txt", {"array": "1M", "repeats": 3}),
+        ("stream-500.txt", {"array": "4M", "repeats": 4, "threads": 500}),
+    ],
+    "pi": [("pi-1.txt", {"digits": 100_000}), ("pi-2.txt", {"digits": 123_456, "threads": 2})],
+    "john": [  # 1.9.0
+        ("john-bcrypt.txt", {"threads": 2, "time_s": 1}),
+        ("john-md5crypt.txt", {"format": "md5crypt", "time_s": 1}),
+    ],
+    "y-cruncher": [  # not captured here: written after what users published of 0.7 and 0.8
+        ("y-cruncher-plain.txt", {"digits": 500_000_000}),
+        ("y-cruncher-colours.txt", {}),
+    ],
+    "mbw": [  # 1.2.2
+        ("mbw-memcpy.txt", {"array": 8, "runs": 3}),
+        ("mbw-mcblock.txt", {"array": 8, "runs": 4, "method": "mcblock", "block": 65_536}),
+    ],
 }
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shlex
 import shutil
 import stat
 import tempfile
@@ -33,7 +34,9 @@ _shifting = threading.Lock()  # instances may start in parallel
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What somebody needs in a root filesystem: Debian packages, and programs of this host's for /usr/local/bin."""
+    """What somebody needs in a root filesystem: Debian packages, and programs of this host's for /usr/local/bin.
+
+    A directory goes there whole."""
 
     packages: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
@@ -63,7 +66,8 @@ class Recipe:
     def key(self) -> str:
         digest = hashlib.sha256(json.dumps(asdict(self)).encode())
         for file in self.extra_files:
-            digest.update(Path(file).read_bytes())
+            for path in sorted(Path(file).rglob("*")) if Path(file).is_dir() else [Path(file)]:
+                digest.update(path.read_bytes() if path.is_file() else b"")
         return digest.hexdigest()[:16]
 
 
@@ -176,7 +180,7 @@ def _mmdebstrap(recipe: Recipe, tar: Path) -> list[str]:
     ]
     argv += [f"--dpkgopt=path-exclude={pattern}" for pattern in _EXCLUDED]
     # Static device nodes cannot be made in a user namespace and every platform brings its own.
-    argv += [f"--customize-hook=copy-in {file} /usr/local/bin" for file in recipe.extra_files]
+    argv += [f"--customize-hook=copy-in {shlex.quote(file)} /usr/local/bin" for file in recipe.extra_files]
     argv += [f"--customize-hook={hook}" for hook in recipe.hooks]
     argv += [recipe.release, str(tar)]
     if mirror := os.environ.get("LASTRO_MIRROR"):

@@ -107,12 +107,12 @@ class Timed:
     host_s: float
 
 
-def run_timed(instance: Instance, argv: Sequence[str], limit_s: float) -> Timed:
+def run_timed(instance: Instance, argv: Sequence[str], limit_s: float, *, stdin: str | bytes | None = None) -> Timed:
     """Run a command in an instance against the host's clock. Entering is timed by a command that does nothing.
 
     Raises: as `Workload.run`."""
     entering_s = min(instance.run(["true"]).duration_s for _ in range(3))
-    done = instance.run(argv, timeout_s=limit_s, check=False)
+    done = instance.run(argv, stdin=stdin, timeout_s=limit_s, check=False)
     if done.returncode != 0:
         raise failure(instance, argv, done)
     return Timed(done, max(0.0, done.duration_s - entering_s))

@@ -1,0 +1,51 @@
+"""The last-level cache of CPUs, from the kernel's own files. Source: sysfs-devices-system-cpu."""
+
+from __future__ import annotations
+
+from lastro.errors import InputError
+from lastro.host.base import Host
+from lastro.units import parse_size_bytes
+
+_CPUS = "/sys/devices/system/cpu"
+
+
+def last_level_cache_bytes(host: Host, cpuset: str | None) -> int:
+    """All last-level caches that these CPUs use, each once; 0 where the kernel does not tell. None: of every CPU."""
+    caches: dict[tuple[int, str], int] = {}
+    for cpu in numbers(cpuset if cpuset is not None else _read(host, f"{_CPUS}/online")):
+        levels = []
+        for index in range(8):
+            place = f"{_CPUS}/cpu{cpu}/cache/index{index}"
+            level = _read(host, f"{place}/level")
+            if level.isdigit():
+                shared = _read(host, f"{place}/shared_cpu_list") or str(cpu)
+                levels.append((int(level), shared, _size(_read(host, f"{place}/size"))))
+        if levels:
+            level_number, shared, size = max(levels, key=lambda found: found[0])
+            caches[level_number, shared] = size
+    return sum(caches.values())
+
+
+def numbers(ranges: str) -> list[int]:
+    """'0-2,5' -> [0, 1, 2, 5]; what is no such list is empty."""
+    found: list[int] = []
+    for word in ranges.strip().split(","):
+        first, _, last = word.partition("-")
+        if not first.isdigit() or not (last or first).isdigit():
+            return []
+        found += range(int(first), int(last or first) + 1)
+    return found
+
+
+def _size(text: str) -> int:
+    try:
+        return parse_size_bytes(text)
+    except InputError:
+        return 0
+
+
+def _read(host: Host, file: str) -> str:
+    try:
+        return host.read_text(file).strip()
+    except OSError:
+        return ""

@@ -1,0 +1,43 @@
+"""Programs of our own in C, for what Debian does not package: compiled on the user's host, statically, at first use.
+
+A static program runs in every instance of the same architecture, whatever is in its root filesystem. It is made for the
+least common processor, so that a virtual machine with another model can run it, too."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from lastro.errors import CommandFailed, CommandTimeout, Unavailable
+from lastro.host.base import Host
+from lastro.host.ledger import STATE_DIR
+
+SOURCES = Path(__file__).with_name("programs")
+_FLAGS = ("-O2", "-fopenmp", "-static", "-std=gnu11")
+_COMPILE_S = 120.0
+
+
+def built(host: Host, source: str, libraries: Sequence[str], remedy: str) -> str:
+    """Path of the program `lastro-SOURCE` made of `programs/SOURCE.c`, compiled if it was not before.
+
+    Raises: Unavailable when there is no compiler, or it finds no library; with the remedy."""
+    if host.which("gcc") is None:
+        raise Unavailable(f"lastro-{source} is compiled here, and this host has no C compiler", remedy)
+    file = SOURCES / f"{source}.c"
+    version = host.run(["gcc", "-dumpfullversion"]).text.strip()
+    recipe = "\n".join([version, *_FLAGS, *libraries, file.read_text()])
+    place = STATE_DIR / "programs" / hashlib.sha256(recipe.encode()).hexdigest()[:12]
+    program = place / f"lastro-{source}"
+    if not program.is_file():
+        place.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=place) as work:
+            made = Path(work) / program.name
+            argv = ["gcc", *_FLAGS, "-o", str(made), str(file), *(f"-l{name}" for name in libraries)]
+            try:
+                host.run(argv, timeout_s=_COMPILE_S)
+            except (CommandFailed, CommandTimeout) as error:
+                raise Unavailable(f"lastro-{source} cannot be compiled here: {error.message}", remedy) from error
+            made.rename(program)
+    return str(program)

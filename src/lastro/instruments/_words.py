@@ -1,0 +1,54 @@
+"""Reports as our own programs print them: lines that begin with a name, `name value value …`, and `end` at the end."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from lastro.errors import InstrumentError
+
+_MOST_CHARS = 40
+
+
+def lines_of(text: str, program: str) -> dict[str, list[list[str]]]:
+    """The words of every line, by the first; whole reports only. Raises: InstrumentError."""
+    lines = text.splitlines()
+    if not lines or lines[0] != f"{program} 1" or lines[-1] != "end":
+        raise InstrumentError(f"{program} printed no whole report but {text[:80]!r}")
+    found: dict[str, list[list[str]]] = {}
+    for line in lines:
+        name, *words = line.split() or [""]
+        found.setdefault(name, []).append(words)
+    return found
+
+
+def numbers(lines: dict[str, list[list[str]]], name: str) -> list[float]:
+    """The finite, non-negative numbers of the one line of a name. Raises: InstrumentError."""
+    if len(rows := lines.get(name, [])) != 1:
+        raise InstrumentError(f"the report has {len(rows)} lines '{name}' instead of one")
+    return [_number(name, word) for word in rows[0]]
+
+
+def number(lines: dict[str, list[list[str]]], name: str) -> float:
+    """The one number of the one line of a name. Raises: InstrumentError."""
+    found = numbers(lines, name)
+    if len(found) != 1:
+        raise InstrumentError(f"the report has {len(found)} numbers '{name}' instead of one")
+    return found[0]
+
+
+def whole(name: str, words: Sequence[str], n: int) -> list[int]:
+    """So many whole numbers. Raises: InstrumentError."""
+    if len(words) != n or not all(word.isascii() and word.isdigit() and len(word) < _MOST_CHARS for word in words):
+        raise InstrumentError(f"the report has '{name} {' '.join(words)[:80]}'")
+    return [int(word) for word in words]
+
+
+def _number(name: str, word: str) -> float:
+    try:
+        value = float(word) if word.isascii() and len(word) < _MOST_CHARS else math.nan
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < math.inf:
+        raise InstrumentError(f"the report has {name} {word[:_MOST_CHARS]!r}")
+    return value

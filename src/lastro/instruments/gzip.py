@@ -1,0 +1,116 @@
+"""Compression of a file by gzip, timed on the host's clock: the processor's work, and the file system's.
+
+The file is the same everywhere: words drawn from a fixed seed, over and over. gzip looks back 32 KiB and no further, so
+that its work is the same for each repetition of the longer pattern."""
+
+from __future__ import annotations
+
+import random
+import zlib
+from bisect import bisect
+from functools import cache
+from itertools import accumulate
+from typing import Self
+
+from lastro.errors import InstrumentError
+from lastro.instruments.base import TIME_HOST, WORK_DIR, Workload, positive, run_timed
+from lastro.platforms.base import Instance
+from lastro.results.samples import Metric, Reading
+from lastro.study.model import Setting
+from lastro.units import parse_size_bytes
+
+_PATTERN_BYTES = 1 << 20
+_SOURCE, _TARGET = f"{WORK_DIR}/lastro-gzip", f"{WORK_DIR}/lastro-gzip.gz"
+_SPEED_BPS = 3e7  # of an ordinary core at level 6
+_FILL_BPS = 1.5e9
+
+
+@cache
+def pattern() -> bytes:
+    """Some text, the same for ever: words of made-up letters, the more frequent the earlier, by Zipf's law.
+
+    All draws are by `random()`, the one method whose sequence Python promises to keep."""
+    draw = random.Random(2019).random
+    letters = "etaoinshrdlucmfwypvbgkjqxz"
+    words = ["".join(letters[int(26 * draw() ** 2)] for _ in range(2 + int(8 * draw()))) for _ in range(4096)]
+    upto = list(accumulate(1 / rank for rank in range(1, len(words) + 1)))
+    drawn = (words[bisect(upto, draw() * upto[-1], hi=len(words) - 1)] for _ in range(_PATTERN_BYTES // 3))
+    return " ".join(drawn).encode()[:_PATTERN_BYTES]
+
+
+@cache
+def checksum(size: int) -> int:
+    """CRC-32 of a file of the pattern, over and over."""
+    block, crc = pattern(), 0
+    for _ in range(size // _PATTERN_BYTES):
+        crc = zlib.crc32(block, crc)
+    return zlib.crc32(block[: size % _PATTERN_BYTES], crc)
+
+
+class Gzip(Workload):
+    name = "gzip"
+    summary = "compression of a file of reproducible text by gzip, timed on the host's clock"
+    packages = ("gzip",)
+    version_argv = ("gzip", "--version")
+    by_host_clock = frozenset({TIME_HOST.name, "gzip_rate", "gzip_ratio"})
+    options = (
+        Setting("size", "256M", "size of the file", check=parse_size_bytes, effort=True),
+        Setting("level", 6, "how hard gzip tries", 1, 9),
+    )
+    metrics = (
+        Metric("gzip_rate", "MiB/s", "higher", "bytes compressed per second of the host's clock"),
+        Metric("gzip_ratio", "1", "higher", "size of the file over that of the compressed one: the same everywhere"),
+    )
+
+    @property
+    def size(self) -> int:
+        return parse_size_bytes(str(self.chosen["size"]))
+
+    def argv(self) -> list[str]:
+        return ["sh", "-c", f"gzip -{self.chosen['level']} -n -c {_SOURCE} > {_TARGET}"]
+
+    def prepare(self, instance: Instance) -> None:
+        """The file, made inside of one pattern, and on its disk before the measurement; its checksum, made here."""
+        if not self.size:
+            raise InstrumentError("a file of 0 bytes takes no time to compress", "choose another size")
+        script = (
+            f"set -e; cat > {_SOURCE}.1; "
+            f"n=$(({self.size} / {_PATTERN_BYTES} + 1)); "
+            f"while [ $n -gt 0 ]; do cat {_SOURCE}.1; n=$((n - 1)); done | head -c {self.size} > {_SOURCE}; "
+            f"rm {_SOURCE}.1; sync {_SOURCE}"
+        )
+        checksum(self.size)
+        run_timed(instance, ["sh", "-c", script], 120 + self.size / 1e6, stdin=pattern())
+
+    def run(self, instance: Instance, limit_s: float) -> Reading:
+        timed = run_timed(instance, self.argv(), limit_s)
+        looking = f"stat -c %s {_TARGET}; tail -c 8 {_TARGET} | od -An -v -tu1"
+        return self.judged(timed.host_s, instance.run(["sh", "-c", looking]).text)
+
+    def judged(self, host_s: float, seen: str) -> Reading:
+        """What the compressed file is: its size, then its last bytes. Source: RFC 1952, section 2.3.1."""
+        try:
+            compressed, *tail = (int(word) for word in seen.split())
+            trailer = bytes(tail)
+        except ValueError:
+            raise InstrumentError(f"what gzip left cannot be read: {seen[:80]!r}") from None
+        if len(trailer) != 8:
+            raise InstrumentError(f"what gzip left has no trailer: {seen[:80]!r}")
+        positive("the compressed size", compressed)
+        crc, length = (int.from_bytes(trailer[place : place + 4], "little") for place in (0, 4))
+        reasons: tuple[str, ...] = ()
+        if length != self.size % 2**32 or crc != checksum(self.size):
+            reasons = ("what gzip compressed is not the file that was made",)
+        positive("the time of gzip", host_s)
+        values = {
+            TIME_HOST.name: host_s,
+            "gzip_rate": self.size / 2**20 / host_s,
+            "gzip_ratio": self.size / compressed,
+        }
+        return Reading(values, invalid_because=reasons)
+
+    def expected_s(self, cpus: float, slowdown: float) -> float:
+        return self.size * (slowdown / _SPEED_BPS + 1 / _FILL_BPS) + 0.2
+
+    def brief(self) -> Self:
+        return type(self)(**{**self.chosen, "size": "1M"})

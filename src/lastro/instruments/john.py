@@ -1,0 +1,58 @@
+"""How many passwords a second John the Ripper can try: bcrypt, which is Blowfish, works in the first-level cache."""
+
+from __future__ import annotations
+
+import re
+from typing import Self
+
+from lastro.errors import InstrumentError
+from lastro.instruments.base import Workload, positive
+from lastro.results.samples import Metric, Reading
+from lastro.study.model import Setting
+
+_PREFIXES = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9}
+_RAW = re.compile(
+    r"^Raw:\t(\d{1,12}(?:\.\d{1,6})?)([KMG]?) c/s real, (\d{1,12}(?:\.\d{1,6})?)([KMG]?) c/s virtual$", re.M | re.A
+)
+_THREADS = re.compile(r"Will run (\d{1,5}) OpenMP threads", re.A)
+
+
+class John(Workload):
+    name = "john"
+    summary = "passwords tried per second by John the Ripper's own test, bcrypt by default"
+    packages = ("john",)
+    version_argv = ("sh", "-c", "john | head -n 1")
+    options = (
+        Setting("time_s", 10, "length of the measurement in whole seconds", 1, 86_400),
+        Setting("threads", 1, "threads that work at once", 1, 4096),
+        Setting("format", "bcrypt", "which hashes", choices=("bcrypt", "md5crypt")),
+    )
+    metrics = (
+        Metric("john_rate", "1/s", "higher", "passwords tried per second of time (john, c/s real)"),
+        Metric("john_cpu_rate", "1/s", "higher", "passwords tried per second of CPU time (john, c/s virtual)"),
+    )
+
+    def argv(self) -> list[str]:
+        """What it says of threads goes to standard error."""
+        test = f"john --test={self.chosen['time_s']} --format={self.chosen['format']} 2>&1"
+        return ["env", f"OMP_NUM_THREADS={self.chosen['threads']}", "sh", "-c", test]
+
+    def read(self, text: str) -> Reading:
+        if "FAILED" in text:
+            raise InstrumentError(f"john's own test failed: {text[-200:]!r}")
+        found = _RAW.findall(text)
+        if len(found) != 1 or "... DONE" not in text:
+            raise InstrumentError(f"john printed {len(found)} rates: …{text[-80:]!r}")
+        real, real_prefix, virtual, virtual_prefix = found[0]
+        rate = positive("john's rate", float(real) * _PREFIXES[real_prefix])
+        cpu_rate = positive("john's rate by CPU time", float(virtual) * _PREFIXES[virtual_prefix])
+        asked, told = self.number("threads"), _THREADS.findall(text)
+        had = int(told[0]) if told else 1
+        reasons = () if had == asked else (f"john ran {had} threads instead of {asked}",)
+        return Reading({"john_rate": rate, "john_cpu_rate": cpu_rate}, invalid_because=reasons)
+
+    def expected_s(self, cpus: float, slowdown: float) -> float:
+        return self.number("time_s") + 0.5 * slowdown
+
+    def brief(self) -> Self:
+        return type(self)(**{**self.chosen, "time_s": 1})

@@ -1,0 +1,67 @@
+"""Bandwidth of copying memory by mbw: one array to another, as a program does it. In place of RAMspeed.
+
+A sweep over the size of the arrays, from what fits a cache to what does not, is a factor: `"instrument.array" = [...]`;
+below 1 MiB, sysbench-memory's `block` goes on."""
+
+from __future__ import annotations
+
+import re
+from statistics import fmean
+from typing import Self
+
+from lastro.errors import InstrumentError
+from lastro.instruments.base import Workload, positive
+from lastro.results.samples import Metric, Reading, Series
+from lastro.study.model import Setting
+
+_METHODS = {"memcpy": "0", "dumb": "1", "mcblock": "2"}
+_RUN = re.compile(
+    r"^(\d{1,6})\tMethod: ([A-Z]+)\tElapsed: (\d{1,9}\.\d+)\tMiB: (\d{1,9}\.\d+)\tCopy: (\d{1,9}\.\d+) MiB/s$",
+    re.M | re.A,
+)
+_SPEED_MIBPS = 6e3
+
+
+class Mbw(Workload):
+    name = "mbw"
+    summary = "bandwidth of copying memory by mbw, over arrays of a chosen size"
+    packages = ("mbw",)
+    version_argv = ("dpkg-query", "--show", "mbw")
+    options = (
+        Setting("array", 256, "size of each of two arrays in MiB", 1, 1_000_000),
+        Setting("method", "memcpy", "by the C library, by a plain loop, or block by block", choices=tuple(_METHODS)),
+        Setting("block", 262_144, "bytes of a block, for mcblock", 64, 1 << 30),
+        Setting("runs", 10, "how often the array is copied", 1, 100_000, effort=True),
+    )
+    metrics = (
+        Metric("copy_bandwidth", "MiB/s", "higher", "bytes copied per second, over all runs (mbw)"),
+        Metric("copy_bandwidth_best", "MiB/s", "higher", "bytes copied per second in the fastest run (mbw)"),
+    )
+
+    def argv(self) -> list[str]:
+        method = ["-t" + _METHODS[str(self.chosen["method"])], "-b", str(self.chosen["block"])]
+        return ["mbw", "-q", "-a", "-n", str(self.chosen["runs"]), *method, str(self.chosen["array"])]
+
+    def read(self, text: str) -> Reading:
+        """mbw rounds times to 10 us: rates are its own."""
+        found = _RUN.findall(text)
+        runs, array = self.number("runs"), self.number("array")
+        if len(found) != runs or [int(number) for number, *_ in found] != list(range(runs)):
+            raise InstrumentError(f"mbw printed {len(found)} runs instead of {runs}: …{text[-80:]!r}")
+        reasons = set()
+        for number, method, elapsed_s, size_mib, rate in found:
+            if method != str(self.chosen["method"]).upper() or float(size_mib) != array:
+                reasons.add(f"mbw ran {method} over {size_mib} MiB instead of {self.chosen['method']} over {array}")
+            grain_s = 0.6e-5
+            if not array / (float(elapsed_s) + grain_s) <= 1.001 * float(rate):
+                reasons.add(f"mbw's run {number} tells {rate} MiB/s, and {elapsed_s} s for {array} MiB")
+        rates = tuple(positive("mbw's rate", float(rate)) for *_, rate in found)
+        mean = 1 / fmean(1 / rate for rate in rates)  # of as many bytes in each: all bytes over all time
+        values = {"copy_bandwidth": mean, "copy_bandwidth_best": max(rates)}
+        return Reading(values, (Series("copy_bandwidth", "MiB/s", rates),), invalid_because=tuple(sorted(reasons)))
+
+    def expected_s(self, cpus: float, slowdown: float) -> float:
+        return self.number("array") * (self.number("runs") + 2) * slowdown / _SPEED_MIBPS  # and both arrays filled
+
+    def brief(self) -> Self:
+        return type(self)(**{**self.chosen, "array": 1, "runs": 2})

@@ -1,0 +1,99 @@
+"""Digits of pi on several threads: the computation apart from the output, as y-cruncher tells them apart.
+
+The program is our own: the Chudnovsky brothers' series by binary splitting over GMP. The sum runs on all threads, the
+last division and the conversion to decimal on one, so that its time falls less with threads than y-cruncher's. The
+digits are checked: at powers of ten against values that another algorithm gave, and in the end, where a conversion
+may have erred, against the number before it."""
+
+from __future__ import annotations
+
+import math
+from typing import Self
+
+from lastro.errors import LastroError
+from lastro.host.base import Host
+from lastro.image.rootfs import Needs
+from lastro.instruments import _own, _words
+from lastro.instruments.base import TIME_TOOL, WORK_DIR, Workload, positive
+from lastro.results.samples import Metric, Reading
+from lastro.study.model import Setting
+
+PROGRAM = "lastro-pi"
+REMEDY = "apt-get install gcc libc6-dev libgmp-dev"
+# The number that the first N digits of pi make, modulo 2^61 - 1; up to 10^6 found by Machin's formula too
+# (tests/known/test_pi.py).
+KNOWN = {
+    10: 3141592653,
+    100: 1921460303958977572,
+    1000: 790743638507482984,
+    10_000: 2248172433740921318,
+    100_000: 1092564522937948082,
+    1_000_000: 270993293841962608,
+    10_000_000: 1912102082256852393,
+}
+_SPEED = 4e8  # an ordinary core's: N digits take N times the square of their binary logarithm / _SPEED seconds
+
+
+class Pi(Workload):
+    name = "pi"
+    summary = "digits of pi on several threads, our own program over GMP; computation apart from output"
+    version_argv = (PROGRAM, "--version")
+    options = (
+        Setting("digits", 1_000_000, "decimal digits, the 3 included", 10, 10_000_000_000, effort=True),
+        Setting("threads", 1, "threads of the sum", 1, 4096),
+    )
+    metrics = (
+        TIME_TOOL,
+        Metric("pi_computation", "s", "lower", "time until all digits of pi were there, in decimal (its program)"),
+        Metric(
+            "pi_output", "s", "lower", "time until the digits were in a file and the file on its disk (its program)"
+        ),
+    )
+
+    @classmethod
+    def needs(cls, host: Host) -> Needs:
+        try:
+            return Needs(files=(_own.built(host, "pi", ("gmp",), REMEDY),))
+        except LastroError:
+            return Needs()
+
+    @classmethod
+    def require(cls, host: Host) -> None:
+        _own.built(host, "pi", ("gmp",), REMEDY)
+
+    def argv(self) -> list[str]:
+        return [PROGRAM, str(self.chosen["digits"]), str(self.chosen["threads"]), f"{WORK_DIR}/lastro-pi.txt"]
+
+    def read(self, text: str) -> Reading:
+        lines = _words.lines_of(text, PROGRAM)
+        reasons = []
+        for key in ("digits", "threads"):
+            if (told := _words.number(lines, key)) != self.number(key):
+                reasons.append(f"{PROGRAM} had {told:g} {key} instead of {self.number(key)}")
+        computed_s = positive("the time of the computation", _words.number(lines, "computation"))
+        output_s = _words.number(lines, "output")
+        values = {TIME_TOOL.name: computed_s + output_s, "pi_computation": computed_s, "pi_output": output_s}
+        return Reading(values, invalid_because=(*reasons, *_wrong_digits(lines, self.number("digits"))))
+
+    def expected_s(self, cpus: float, slowdown: float) -> float:
+        digits = self.number("digits")
+        alone_s = digits * math.log2(digits) ** 2 / _SPEED
+        sum_s = 0.75 * alone_s / min(cpus, self.number("threads"))  # of the rest there is one thread
+        return slowdown * (0.25 * alone_s + sum_s)
+
+    def brief(self) -> Self:
+        return type(self)(**{**self.chosen, "digits": min(100_000, self.number("digits"))})
+
+
+def _wrong_digits(lines: dict[str, list[list[str]]], digits: int) -> list[str]:
+    """Reasons to think that some digit is not pi's."""
+    found = dict[int, int]()
+    for words in lines.get("residue", []):
+        n, residue = _words.whole("residue", words, 2)
+        found[n] = residue
+    wrong = [n for n, residue in KNOWN.items() if n <= digits and found.get(n) != residue]
+    reasons = [f"the first {wrong[0]} digits are not those of pi"] if wrong else []
+    (binary,) = _words.whole("binary", next(iter(lines.get("binary", [])), []), 1)
+    if found.get(digits) != binary:
+        reasons.append("the digits are not the number that was computed: its conversion to decimal erred")
+    return reasons

@@ -1,0 +1,111 @@
+"""Bandwidth of memory by four loops over long arrays, as John McCalpin's STREAM defines and counts them.
+
+The program is our own after that definition (https://www.cs.virginia.edu/stream/ref.html): no package of Debian's has
+it. Bytes of an iteration: 16 for copy and scale, 24 for add and triad; 1 MB is 10^6 bytes; the best of the repeats
+counts, without the first; the arrays are checked in the end. A thread more than CPUs shares one with another."""
+
+from __future__ import annotations
+
+from statistics import fmean
+from typing import Self
+
+from lastro.errors import InstrumentError, LastroError
+from lastro.host.base import Host
+from lastro.image.rootfs import Needs
+from lastro.instruments import _own, _words
+from lastro.instruments._cache import last_level_cache_bytes
+from lastro.instruments.base import TIME_TOOL, Workload, positive
+from lastro.platforms.base import Instance
+from lastro.results.samples import Metric, Reading, Series
+from lastro.study.model import Setting
+from lastro.units import parse_size_bytes
+
+PROGRAM = "lastro-stream"
+REMEDY = "apt-get install gcc libc6-dev"
+BYTES = {"copy": 16, "scale": 16, "add": 24, "triad": 24}  # of an iteration
+_ITEM = 8
+_TIMES_CACHE = 4
+_MOST_ERROR = 1e-13
+_SPEED_BPS = 8e9  # of one ordinary core
+_SOFT_FLOAT = 4.0  # numbers with a point are that much slower than others where a platform computes them itself
+_USUAL_BYTES = 128 << 20
+
+
+class Stream(Workload):
+    name = "stream"
+    summary = "bandwidth of memory by copy, scale, add and triad after STREAM's definition, our own program"
+    version_argv = (PROGRAM, "--version")
+    options = (
+        Setting("threads", 1, "threads that work at once, more than CPUs if need be", 1, 65_536),
+        Setting(
+            "array", "0", "size of each of three arrays; 0: four times the last-level cache of its CPUs",
+            check=parse_size_bytes,
+        ),
+        Setting("repeats", 10, "how often each loop runs; the best counts, without the first", 2, 200, effort=True),
+    )  # fmt: skip
+    metrics = (
+        TIME_TOOL,
+        *(
+            Metric(f"stream_{name}", "MB/s", "higher", f"{name}: {n} bytes an iteration over the best time of a repeat")
+            for name, n in BYTES.items()
+        ),
+    )
+
+    @classmethod
+    def needs(cls, host: Host) -> Needs:
+        try:
+            return Needs(files=(_own.built(host, "stream", ("m",), REMEDY),))
+        except LastroError:
+            return Needs()
+
+    @classmethod
+    def require(cls, host: Host) -> None:
+        _own.built(host, "stream", ("m",), REMEDY)
+
+    @property
+    def array_bytes(self) -> int:
+        return parse_size_bytes(str(self.chosen["array"])) or _USUAL_BYTES
+
+    def prepare(self, instance: Instance) -> None:
+        """The size of the arrays is that of the host's cache, also where a machine shows its guest another."""
+        if not parse_size_bytes(str(self.chosen["array"])):
+            cache_bytes = last_level_cache_bytes(instance.testbed.host, instance.spec.resources.cpuset)
+            self.chosen["array"] = str(_TIMES_CACHE * cache_bytes or _USUAL_BYTES)
+
+    def argv(self) -> list[str]:
+        elements = max(1, self.array_bytes // _ITEM)
+        threads = f"OMP_NUM_THREADS={self.chosen['threads']}"
+        return ["env", threads, PROGRAM, str(elements), str(self.chosen["repeats"])]
+
+    def read(self, text: str) -> Reading:
+        lines = _words.lines_of(text, PROGRAM)
+        repeats, elements = self.number("repeats"), int(self.argv()[-2])
+        told = {name: _words.number(lines, name) for name in ("threads", "elements", "repeats")}
+        asked = {"threads": self.number("threads"), "elements": elements, "repeats": repeats}
+        reasons = [
+            f"{PROGRAM} had {told[key]:g} {key} instead of {asked[key]}" for key in asked if told[key] != asked[key]
+        ]
+        error = _words.number(lines, "error")
+        if error > _MOST_ERROR:
+            reasons.append(f"the arrays are off what they must hold by {error:g}: the memory or the processor errs")
+        total_s = positive("the total time", _words.number(lines, "total"))
+        values, series, loops_s = {TIME_TOOL.name: total_s}, [], 0.0
+        for name, n_bytes in BYTES.items():
+            times_s = [positive(f"a time of {name}", found) for found in _words.numbers(lines, name)]
+            if len(times_s) != repeats or repeats < 2:
+                raise InstrumentError(f"{PROGRAM} printed {len(times_s)} times of {name} instead of {repeats}")
+            rates = tuple(n_bytes * told["elements"] / 1e6 / found for found in times_s)
+            values[f"stream_{name}"] = positive(f"the rate of {name}", max(rates[1:]))
+            series.append(Series(f"stream_{name}", "MB/s", rates))
+            loops_s += len(times_s) * fmean(times_s)
+        if loops_s > 1.001 * total_s + 1e-6:
+            reasons.append(f"the loops took {loops_s:g} s of {total_s:g} s in all")
+        return Reading(values, tuple(series), invalid_because=tuple(reasons))
+
+    def expected_s(self, cpus: float, slowdown: float) -> float:
+        loops = self.number("repeats") * sum(BYTES.values()) / _ITEM + 6  # and the arrays filled, and checked
+        hindered = 1.0 if slowdown == 1 else slowdown * _SOFT_FLOAT
+        return loops * self.array_bytes * hindered / _SPEED_BPS / min(cpus, self.number("threads"), 4)
+
+    def brief(self) -> Self:
+        return type(self)(**{**self.chosen, "array": "1M", "repeats": 2})

@@ -1,0 +1,144 @@
+"""pi, John the Ripper and gzip: what their tools leave is checked before it counts."""
+
+from __future__ import annotations
+
+import gzip as stdlib_gzip
+import zlib
+from pathlib import Path
+
+import pytest
+
+from lastro.errors import InstrumentError, Unavailable
+from lastro.host.local import LocalHost
+from lastro.image.rootfs import Recipe
+from lastro.instruments import gzip
+from lastro.instruments.gzip import Gzip
+from lastro.instruments.john import John
+from lastro.instruments.pi import Pi
+from lastro.instruments.y_cruncher import YCruncher
+
+from .workload_samples import text_of
+
+
+def test_the_computation_of_pi_is_apart_from_its_output() -> None:
+    found = Pi(digits=100_000).read(text_of("pi-1.txt")).measurements
+    assert found["time_tool"] == pytest.approx(found["pi_computation"] + found["pi_output"])
+    assert 0 < found["pi_computation"] < 10
+
+
+def test_a_wrong_digit_is_found_wherever_it_is() -> None:
+    text = text_of("pi-2.txt")
+    early = Pi(digits=123_456, threads=2).read(text.replace("residue 1000 ", "residue 1000 1")).invalid_because
+    assert early == ("the first 1000 digits are not those of pi",)
+    late = Pi(digits=123_456, threads=2).read(text.replace("residue 123456 ", "residue 123456 1")).invalid_because
+    assert late == ("the digits are not the number that was computed: its conversion to decimal erred",)
+
+
+def test_fewer_digits_or_threads_are_doubted() -> None:
+    reasons = Pi(digits=100_001, threads=3).read(text_of("pi-1.txt")).invalid_because
+    assert "lastro-pi had 100000 digits instead of 100001" in reasons
+    assert "lastro-pi had 1 threads instead of 3" in reasons
+
+
+# y-cruncher
+
+
+def test_the_computation_of_y_cruncher_is_apart_from_the_rest() -> None:
+    plain = YCruncher(digits=500_000_000).read(text_of("y-cruncher-plain.txt"))
+    assert plain.measurements == {"time_tool": 25.444, "y_cruncher_computation": 24.385}
+    colours = YCruncher().read(text_of("y-cruncher-colours.txt"))
+    assert colours.measurements == {"time_tool": 1.131, "y_cruncher_computation": 0.961}
+    assert plain.invalid_because == colours.invalid_because == ()
+
+
+def test_digits_that_y_cruncher_finds_bad_are_doubted() -> None:
+    bad = text_of("y-cruncher-plain.txt").replace("Good through", "Incorrect from")
+    (reason,) = YCruncher().read(bad).invalid_because
+    assert reason == "y-cruncher checked its digits: Incorrect from 500,000,000"
+
+
+def test_y_cruncher_is_the_users_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its whole directory goes into the image, under its own name, and its link is followed."""
+    home = tmp_path / "y-cruncher v0.8.1-static"
+    home.mkdir()
+    (home / "y-cruncher").write_text("#!/bin/sh\n")
+    (tmp_path / "y-cruncher").symlink_to(home / "y-cruncher")
+    host = LocalHost()
+    monkeypatch.setattr(host, "which", lambda program: str(tmp_path / program))
+    assert YCruncher.needs(host).files == (str(home),)
+    YCruncher.require(host)
+    before = Recipe.of_this_host(host, YCruncher.needs(host)).key
+    (home / "y-cruncher").write_text("#!/bin/sh\nanother\n")
+    assert Recipe.of_this_host(host, YCruncher.needs(host)).key != before
+    monkeypatch.setattr(host, "which", lambda program: None)
+    assert YCruncher.needs(host).files == ()
+    with pytest.raises(Unavailable, match="no program 'y-cruncher'"):
+        YCruncher.require(host)
+    assert (
+        YCruncher(digits=50_000_000, threads=2)
+        .argv()[-1]
+        .endswith("exec ./y-cruncher skip-warnings bench 50000000 -TD:2 -od:0 -o /var/tmp")
+    )
+
+
+# John the Ripper
+
+
+def test_johns_rates() -> None:
+    found = John(threads=2).read(text_of("john-bcrypt.txt"))
+    assert found.measurements == {"john_rate": 363, "john_cpu_rate": 1080}
+    assert found.invalid_because == ()
+    many = text_of("john-md5crypt.txt").replace("7027 c/s real, 21082 c/s", "7027K c/s real, 2.5M c/s")
+    assert John(format="md5crypt").read(many).measurements == {"john_rate": 7_027_000, "john_cpu_rate": 2_500_000}
+
+
+def test_johns_threads_are_those_that_were_asked_for() -> None:
+    assert John(threads=4).read(text_of("john-bcrypt.txt")).invalid_because == ("john ran 2 threads instead of 4",)
+    assert John(threads=2).read(text_of("john-md5crypt.txt")).invalid_because == ("john ran 1 threads instead of 2",)
+
+
+def test_a_test_that_john_failed_is_no_measurement() -> None:
+    with pytest.raises(InstrumentError, match="own test failed"):
+        John().read(text_of("john-md5crypt.txt").replace("DONE", "FAILED (cmp_all(1))"))
+
+
+# gzip
+
+
+def test_the_file_is_the_same_for_ever_and_text_like() -> None:
+    assert len(gzip.pattern()) == 1 << 20
+    assert zlib.crc32(gzip.pattern()) == 0xED5369E8
+    assert 2.0 < (1 << 20) / len(zlib.compress(gzip.pattern(), 6)) < 4.0
+
+
+def left(data: bytes) -> str:
+    """What a look at a compressed file prints."""
+    packed = stdlib_gzip.compress(data, 6, mtime=0)
+    return f"{len(packed)}\n {' '.join(map(str, packed[-8:]))}\n"
+
+
+def test_rate_and_ratio() -> None:
+    tool = Gzip(size="3M")
+    found = tool.judged(0.5, left(3 * gzip.pattern()))
+    assert found.invalid_because == ()
+    assert found.measurements["gzip_rate"] == 6
+    assert 2.0 < found.measurements["gzip_ratio"] < 4.0
+    assert tool.by_host_clock >= set(found.measurements)
+
+
+def test_a_size_that_is_no_whole_number_of_patterns() -> None:
+    assert Gzip(size="1.5M").judged(1, left(gzip.pattern() + gzip.pattern()[: 1 << 19])).invalid_because == ()
+
+
+def test_another_file_is_doubted() -> None:
+    reason = ("what gzip compressed is not the file that was made",)
+    assert Gzip(size="1M").judged(1, left(gzip.pattern()[:-1] + b"\0")).invalid_because == reason
+    assert Gzip(size="1M").judged(1, left(gzip.pattern()[:-1])).invalid_because == reason
+
+
+@pytest.mark.parametrize(
+    "text", ["", "0\n 1 2 3 4 5 6 7 8", "12\n", "12 1 2 3", "12 1 2 3 4 5 6 7 999", "x 1 2 3 4 5 6 7 8"]
+)
+def test_what_is_no_compressed_file_is_refused(text: str) -> None:
+    with pytest.raises(InstrumentError):
+        Gzip(size="1M").judged(1, text)
