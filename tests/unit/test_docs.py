@@ -221,7 +221,7 @@ def toml(value: Any) -> str:
 
 
 def unit(setting: Setting) -> str:
-    by_check = {"parse_rate_bps": "bit/s, with prefix", "parse_size_bytes": "byte, with prefix"}
+    by_check = {"parse_rate_bps": "bit/s, with prefix", "parse_size_bytes": "byte, with prefix", "check_test": ""}
     if setting.check is not None:
         return by_check[setting.check.__name__]  # type: ignore[attr-defined]
     by_ending = {"_s": "s", "_ms": "ms", "_percent": "%", "_cpus": "CPU"}

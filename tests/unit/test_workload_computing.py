@@ -8,14 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from lastro.errors import InstrumentError, Unavailable
+from lastro.errors import InputError, InstrumentError, Unavailable
 from lastro.host.local import LocalHost
-from lastro.image.rootfs import Recipe
-from lastro.instruments import gzip
+from lastro.image.rootfs import Needs, Recipe
+from lastro.instruments import gzip, pts
 from lastro.instruments.gzip import Gzip
 from lastro.instruments.john import John
 from lastro.instruments.pi import Pi
+from lastro.instruments.pts import Pts
 from lastro.instruments.y_cruncher import YCruncher
+from lastro.scenarios.base import make_part
 
 from .workload_samples import text_of
 
@@ -81,6 +83,53 @@ def test_y_cruncher_is_the_users_own(tmp_path: Path, monkeypatch: pytest.MonkeyP
     )
 
 
+# Phoronix Test Suite
+
+
+def test_the_suites_average_is_the_result() -> None:
+    assert Pts().read(text_of("pts-one.txt")).measurements == {"pts_result": 36.822}
+    assert Pts(runs=3).read(text_of("pts-three.txt")).measurements == {"pts_result": 35.85}
+    assert Pts(runs=2).read(text_of("pts-three.txt")).invalid_because == (
+        "the suite ran the test 3 times instead of 2",
+    )
+    with pytest.raises(InstrumentError, match="2 averages"):
+        Pts().read(2 * text_of("pts-one.txt"))
+
+
+def test_the_suite_runs_one_test_with_its_options() -> None:
+    assert Pts(test="pts/dbench", preset="dbench.clients=6", runs=3).argv() == [
+        "env", "-C", "/usr/local/bin/lastro-pts/suite", "PTS_DIR=/usr/local/bin/lastro-pts/suite/", "PTS_MODE=CLIENT",
+        "PTS_USER_PATH_OVERRIDE=/usr/local/bin/lastro-pts/data/", "FORCE_TIMES_TO_RUN=3",
+        "PRESET_OPTIONS=dbench.clients=6", "php",
+        "/usr/local/bin/lastro-pts/suite/pts-core/phoronix-test-suite.php", "batch-run", "pts/dbench",
+    ]  # fmt: skip
+    with pytest.raises(InputError, match="not the name of a test"):
+        make_part("instrument", "pts:test=gzip; rm -r /")
+
+
+def test_suite_and_installed_tests_go_into_the_image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    host, suite, data = LocalHost(), tmp_path / "suite", tmp_path / "data"
+    monkeypatch.setattr(pts, "_SUITES", (str(suite),))
+    monkeypatch.setattr(pts, "_DATA", (str(data),))
+    monkeypatch.setattr(pts, "STATE_DIR", tmp_path / "state")
+    assert Pts.needs(host) == Needs()
+    monkeypatch.setattr(host, "which", lambda program: f"/usr/bin/{program}")
+    with pytest.raises(Unavailable, match="not its files"):
+        Pts.require(host)
+    (suite / "pts-core").mkdir(parents=True)
+    (suite / "pts-core" / "phoronix-test-suite.php").write_text("<?php\n")
+    with pytest.raises(Unavailable, match="no test that it installed"):
+        Pts.require(host)
+    (data / "installed-tests").mkdir(parents=True)
+    needs = Pts.needs(host)
+    (place,) = needs.files
+    assert needs.packages == ("php-cli", "php-xml")
+    assert (Path(place) / "suite" / "pts-core" / "phoronix-test-suite.php").is_file()
+    assert (Path(place) / "data" / "installed-tests").is_dir()
+    (data / "installed-tests" / "more").write_text("")
+    assert Pts.needs(host).files != (place,)
+
+
 # John the Ripper
 
 
@@ -124,6 +173,10 @@ def test_rate_and_ratio() -> None:
     assert found.measurements["gzip_rate"] == 6
     assert 2.0 < found.measurements["gzip_ratio"] < 4.0
     assert tool.by_host_clock >= set(found.measurements)
+
+
+def test_what_was_too_short_to_be_timed_has_no_rate() -> None:
+    assert set(Gzip(size="1M").judged(None, left(gzip.pattern())).measurements) == {"gzip_ratio"}
 
 
 def test_a_size_that_is_no_whole_number_of_patterns() -> None:

@@ -52,6 +52,7 @@ SAMPLES: dict[str, list[tuple[str, Mapping[str, Level]]]] = {
         ("y-cruncher-plain.txt", {"digits": 500_000_000}),
         ("y-cruncher-colours.txt", {}),
     ],
+    "pts": [("pts-one.txt", {}), ("pts-three.txt", {"test": "pts/himeno", "runs": 3})],  # as published, 10.8 and 7.0
     "mbw": [  # 1.2.2
         ("mbw-memcpy.txt", {"array": 8, "runs": 3}),
         ("mbw-mcblock.txt", {"array": 8, "runs": 4, "method": "mcblock", "block": 65_536}),

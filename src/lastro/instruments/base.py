@@ -101,10 +101,12 @@ class Workload(ABC):
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """A command that ran in an instance. `host_s` is on the host's clock, less what entering the instance takes."""
+    """A command that ran in an instance. `host_s` is on the host's clock, less what entering the instance takes;
+
+    None for a command that took less time than that, and so cannot be told from it."""
 
     done: Completed
-    host_s: float
+    host_s: float | None
 
 
 def run_timed(instance: Instance, argv: Sequence[str], limit_s: float, *, stdin: str | bytes | None = None) -> Timed:
@@ -115,7 +117,8 @@ def run_timed(instance: Instance, argv: Sequence[str], limit_s: float, *, stdin:
     done = instance.run(argv, stdin=stdin, timeout_s=limit_s, check=False)
     if done.returncode != 0:
         raise failure(instance, argv, done)
-    return Timed(done, max(0.0, done.duration_s - entering_s))
+    inside_s = done.duration_s - entering_s
+    return Timed(done, inside_s if inside_s > entering_s else None)
 
 
 def failure(instance: Instance, argv: Sequence[str], done: Completed) -> InstrumentError | CommandFailed:
@@ -130,8 +133,10 @@ def failure(instance: Instance, argv: Sequence[str], done: Completed) -> Instrum
     return CommandFailed(argv, done.returncode, done.error_text or done.text)
 
 
-def with_host_time(reading: Reading, host_s: float) -> Reading:
-    """The reading with the host's time beside the tool's."""
+def with_host_time(reading: Reading, host_s: float | None) -> Reading:
+    """The reading with the host's time beside the tool's, where it is known."""
+    if host_s is None:
+        return reading
     return replace(reading, measurements={TIME_HOST.name: host_s, **reading.measurements})
 
 

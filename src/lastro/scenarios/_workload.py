@@ -11,7 +11,7 @@ from typing import Any
 from lastro import registry, validity
 from lastro.errors import LastroError, Unavailable
 from lastro.host.cgroups import Resources
-from lastro.instruments.base import TIME_TOOL, WORK_DIR, Workload, time_reasons
+from lastro.instruments.base import TIME_HOST, TIME_TOOL, WORK_DIR, Workload, time_reasons
 from lastro.isolation.base import Isolation
 from lastro.platforms.base import AVAILABLE, Availability, Instance, InstanceSpec, Platform, unavailable
 from lastro.results.samples import Metric, Outcome, Reading
@@ -192,8 +192,10 @@ def judge_clock(
         dropped = sorted(set(measured) - tool.by_host_clock)
         measured = {name: value for name, value in measured.items() if name in tool.by_host_clock}
         outcome.notes["not timed by a good clock"] = {"because": wrong, "dropped": dropped}
-    elif TIME_TOOL.name in measured and "time_host" in measured:
-        reasons += time_reasons(measured[TIME_TOOL.name], measured["time_host"])
+    elif TIME_TOOL.name in measured and TIME_HOST.name in measured:
+        reasons += time_reasons(measured[TIME_TOOL.name], measured[TIME_HOST.name])
+    if TIME_HOST.name not in measured:
+        outcome.notes["not timed on the host's clock"] = "the workload took less time than entering the instance"
     series = tuple(each for each in reading.series if not wrong or each.name in tool.by_host_clock)
     outcome.add(Reading(measured, series, invalid_because=tuple(reasons), notes=reading.notes))
 

@@ -1,0 +1,111 @@
+"""A test of the Phoronix Test Suite, where the user has the suite and has installed the test with it.
+
+Tests are fetched and built by the suite, which needs a network; an instance has none. So suite and installed tests go
+from the host into the image as they are. Source: the suite's own documentation, of version 10.
+
+Not run for real yet: the suite is in no Debian package."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+from typing import Self
+
+from lastro.errors import InputError, InstrumentError, LastroError, Unavailable
+from lastro.host.base import Host
+from lastro.host.ledger import STATE_DIR
+from lastro.image.rootfs import Needs
+from lastro.instruments.base import Workload, positive
+from lastro.results.samples import Metric, Reading
+from lastro.study.model import Setting
+
+PROGRAM = "phoronix-test-suite"
+_SUITES = ("/usr/share/phoronix-test-suite", "/usr/local/share/phoronix-test-suite")
+_DATA = ("/var/lib/phoronix-test-suite", "/root/.phoronix-test-suite")  # of root: since version 8, and before
+_INSIDE = "/usr/local/bin/lastro-pts"
+_HINT = "install it from phoronix-test-suite.com, then run: phoronix-test-suite install TEST; batch-setup"
+_AVERAGE = re.compile(r"^\s*Average: (\d{1,15}(?:\.\d{1,9})?) (\S.{0,60}?)\s*$", re.M | re.A)
+_TRIALS = re.compile(r"^\s*Started Run \d+ @", re.M | re.A)
+
+
+def check_test(name: str) -> None:
+    """Raises: InputError for what cannot name a test, such as pts/compress-gzip or pts/dbench-1.0.2."""
+    if not re.fullmatch(r"[a-z]+/[a-z0-9][a-z0-9.-]*", name):
+        raise InputError(f"'{name}' is not the name of a test", "write it as the suite does, such as pts/compress-gzip")
+
+
+class Pts(Workload):
+    name = "pts"
+    summary = "one test of the Phoronix Test Suite, the user's own, with what it installed"
+    packages = ("php-cli", "php-xml")
+    options = (
+        Setting("test", "pts/compress-gzip", "which test", check=check_test),
+        Setting("preset", "", "its options as the suite's PRESET_OPTIONS takes them, such as dbench.clients=6"),
+        Setting("runs", 1, "how often the suite runs it in a trial", 1, 100, effort=True),
+    )
+    metrics = (Metric("pts_result", "1", "neither", "mean of the runs as the suite prints it, in the test's own unit"),)
+
+    @classmethod
+    def needs(cls, host: Host) -> Needs:
+        try:
+            return Needs(cls.packages, (_staged(host),))
+        except LastroError:
+            return Needs()
+
+    @classmethod
+    def require(cls, host: Host) -> None:
+        _sources(host)
+
+    def argv(self) -> list[str]:
+        environment = {
+            "PTS_DIR": f"{_INSIDE}/suite/",
+            "PTS_MODE": "CLIENT",
+            "PTS_USER_PATH_OVERRIDE": f"{_INSIDE}/data/",
+            "FORCE_TIMES_TO_RUN": str(self.chosen["runs"]),
+        }
+        if self.chosen["preset"]:
+            environment["PRESET_OPTIONS"] = str(self.chosen["preset"])
+        words = [f"{name}={value}" for name, value in environment.items()]
+        script = f"{_INSIDE}/suite/pts-core/phoronix-test-suite.php"
+        return ["env", "-C", f"{_INSIDE}/suite", *words, "php", script, "batch-run", str(self.chosen["test"])]
+
+    def read(self, text: str) -> Reading:
+        found = _AVERAGE.findall(text)
+        if len(found) != 1:
+            hint = "choose one variant of the test by `preset`" if found else None
+            raise InstrumentError(f"the suite printed {len(found)} averages: …{text[-80:]!r}", hint)
+        ran, asked = len(_TRIALS.findall(text)), self.number("runs")
+        reasons = () if ran == asked else (f"the suite ran the test {ran} times instead of {asked}",)
+        return Reading({"pts_result": positive("the suite's average", float(found[0][0]))}, invalid_because=reasons)
+
+    def expected_s(self, cpus: float, slowdown: float) -> float:
+        return 60.0 * self.number("runs") * slowdown  # no more than a guess: tests differ
+
+    def brief(self) -> Self:
+        return type(self)(**{**self.chosen, "runs": 1})
+
+
+def _sources(host: Host) -> tuple[Path, Path]:
+    """Directories of the suite and of what it installed. Raises: Unavailable when one of them is not there."""
+    if host.which(PROGRAM) is None:
+        raise Unavailable(f"this host has no program '{PROGRAM}'", _HINT)
+    suite = next((Path(d) for d in _SUITES if (Path(d) / "pts-core" / "phoronix-test-suite.php").is_file()), None)
+    data = next((Path(d) for d in _DATA if (Path(d) / "installed-tests").is_dir()), None)
+    if suite is None or data is None:
+        raise Unavailable(f"{PROGRAM} is there, and {'no test that it installed' if suite else 'not its files'}", _HINT)
+    return suite, data
+
+
+def _staged(host: Host) -> str:
+    """A copy of both in one directory, made anew when something was installed since. Raises: Unavailable."""
+    suite, data = _sources(host)
+    files = sorted(path for path in data.rglob("*") if path.is_file())
+    state = "\n".join(f"{path} {path.stat().st_mtime_ns}" for path in files)
+    digest = hashlib.sha256(f"{suite} {state}".encode()).hexdigest()[:12]
+    place = STATE_DIR / "programs" / f"pts-{digest}" / "lastro-pts"
+    if not place.is_dir():
+        part = f"{place}.part"
+        copy = f"mkdir -p {part}; cp -a {suite} {part}/suite; cp -a {data} {part}/data; mv {part} {place}"
+        host.run(["sh", "-ec", copy], timeout_s=600)
+    return str(place)
