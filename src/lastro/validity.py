@@ -6,25 +6,30 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 _TOLERANCE = 0.05  # of bytes: headers count on some interfaces and retransmissions on others
 _SLACK_BYTES = 64 * 1024  # ARP, a handshake, the report at the end of a test
 _CLOCK_STEP_S = 0.25
+CHAIN_HOPS = (
+    ("source.out0", "tx_bytes"), ("function.in0", "rx_bytes"),
+    ("function.out0", "tx_bytes"), ("sink.in0", "rx_bytes"),
+)  # fmt: skip
 
 
-def path_reasons(phase: str, moved: Mapping[str, Mapping[str, int]], payload_bytes: int) -> list[str]:
-    """Did what arrived at the sink go source -> function -> sink, and nothing else with it?
+def path_reasons(
+    phase: str,
+    moved: Mapping[str, Mapping[str, int]],
+    payload_bytes: int,
+    hops: Sequence[tuple[str, str]] = CHAIN_HOPS,
+) -> list[str]:
+    """Did what arrived at the last hop go by all of them, in a chain source -> function -> sink, and nothing else?
 
-    `moved` holds bytes by port: source.out0, function.in0, function.out0, sink.in0. Each hop must have carried at
-    least what arrived: less means another way. A hop that received more than was sent to it has foreign traffic.
-    What a hop lost is no reason: loss is a result, not a fault of the trial."""
-    hops = [
-        ("source.out0", "tx_bytes"), ("function.in0", "rx_bytes"),
-        ("function.out0", "tx_bytes"), ("sink.in0", "rx_bytes"),
-    ]  # fmt: skip
+    `moved` holds bytes by port; `hops` are ports in the order of the way, with what counts there. Each must have
+    carried at least what arrived: less means another way. A hop that received more than was sent to it has foreign
+    traffic. What a hop lost is no reason: loss is a result, not a fault of the trial."""
     missing = [port for port, _ in hops if port not in moved]
     if missing:
         return [f"{phase}: no counters of {', '.join(missing)}"]
@@ -119,6 +124,11 @@ def drift(before: ClockSample, after: ClockSample) -> Drift:
     ratio = (after.guest_s - before.guest_s) / elapsed_s
     uncertainty_s = before.uncertainty_s + after.uncertainty_s
     return Drift(ratio, uncertainty_s / elapsed_s)
+
+
+def drift_between(before: ClockSample | None, after: ClockSample | None) -> Drift | None:
+    """None where the clocks are the host's, and have no readings."""
+    return drift(before, after) if before and after else None
 
 
 def drift_reasons(drifts: Mapping[str, Drift], limit: float) -> list[str]:

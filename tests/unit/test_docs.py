@@ -23,7 +23,7 @@ from lastro.anomalies import cpu, disk, io, memory
 from lastro.cli import compare
 from lastro.instruments import iperf3_udp
 from lastro.results.store import MAX_ATTEMPTS
-from lastro.scenarios import _workload, chain, compute, exposure, lifecycle
+from lastro.scenarios import _workload, chain, compute, exposure, lifecycle, uplink
 from lastro.scenarios.base import Scenario, schemas
 from lastro.study.json_schema import json_schema
 from lastro.study.load import load, parse
@@ -224,7 +224,7 @@ def unit(setting: Setting) -> str:
     by_check = {"parse_rate_bps": "bit/s, with prefix", "parse_size_bytes": "byte, with prefix", "check_test": ""}
     if setting.check is not None:
         return by_check[setting.check.__name__]  # type: ignore[attr-defined]
-    by_ending = {"_s": "s", "_ms": "ms", "_percent": "%", "_cpus": "CPU"}
+    by_ending = {"_bytes": "byte", "_s": "s", "_ms": "ms", "_percent": "%", "_cpus": "CPU"}
     return next((name for ending, name in by_ending.items() if setting.name.endswith(ending)), "")
 
 
@@ -280,7 +280,7 @@ def keys_table() -> str:
                 schema = {
                     **schema,
                     "type": "string",
-                    "description": "The procedure of a trial: `chain`, `compute`, `exposure` or `lifecycle`.",
+                    "description": "The procedure of a trial: `chain`, `compute`, `exposure`, `lifecycle` or `uplink`.",
                 }
             default = "required" if key in required else f"`{toml(schema['default'])}`" if schema.get("default") else ""
             low, high = schema.get("minimum"), schema.get("maximum")
@@ -336,6 +336,8 @@ TABLES = {
     "compute_metrics": partial(metrics_table, compute.ComputeScenario),
     "workloads": workloads_table,
     "workload_metrics": workload_metrics_table,
+    "uplink_settings": partial(settings_table, uplink.UplinkScenario),
+    "uplink_metrics": partial(metrics_table, uplink.UplinkScenario),
     "exposure_metrics": partial(metrics_table, exposure.ExposureScenario),
     "lifecycle_metrics": partial(metrics_table, lifecycle.LifecycleScenario),
     "parts": parts_table,

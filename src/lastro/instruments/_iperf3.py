@@ -65,8 +65,8 @@ def intervals(report: Mapping[str, Any]) -> Sequence[Any]:
     return found
 
 
-def check_duration(measured_s: float, asked_s: float) -> tuple[str, ...]:
+def check_duration(measured_s: float, asked_s: float, tool: str = "iperf3") -> tuple[str, ...]:
     """A test that was cut short, or a clock that ran away, cannot be compared with the others."""
     if abs(measured_s - asked_s) <= max(0.2 * asked_s, 0.5):
         return ()
-    return (f"iperf3 says that it ran for {measured_s:.2f} s instead of {asked_s:g} s",)
+    return (f"{tool} says that it ran for {measured_s:.2f} s instead of {asked_s:g} s",)

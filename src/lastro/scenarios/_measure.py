@@ -48,7 +48,7 @@ def measure(
     host.stop()
     usage.stop()
     _judge_clocks(clocks, _clocks(everyone), float(config["max_drift_percent"]) / 100, outcome)
-    _judge_links(chain.attachment.name, links, chain.attachment.counters(testbed), outcome)
+    judge_links(chain.attachment.name, links, chain.attachment.counters(testbed), outcome)
     outcome.measurements.update({**host.read(), **usage.read()})
     outcome.notes.update(usage.notes())
     outcome.notes["elapsed_s"] = usage.elapsed_s
@@ -108,7 +108,7 @@ def _instruments(testbed: Testbed, config: Config, chain: Chain, outcome: Outcom
     outcome.notes["phases"] = phases
 
 
-def _judge_links(name: str, before: Mapping[str, int], after: Mapping[str, int], outcome: Outcome) -> None:
+def judge_links(name: str, before: Mapping[str, int], after: Mapping[str, int], outcome: Outcome) -> None:
     """Links that promise a way have counters on it."""
     moved = {counter: after.get(counter, 0) - value for counter, value in before.items()}
     if moved:

@@ -10,7 +10,7 @@ from typing import Any
 
 from lastro import registry, validity
 from lastro.errors import LastroError, Unavailable
-from lastro.host.cgroups import Resources
+from lastro.host.cgroups import Resources, Usage
 from lastro.instruments.base import TIME_HOST, TIME_TOOL, WORK_DIR, Workload, time_reasons
 from lastro.isolation.base import Isolation
 from lastro.platforms.base import AVAILABLE, Availability, Instance, InstanceSpec, Platform, unavailable
@@ -169,6 +169,17 @@ class GuestAccount:
         return cls((user + nice + system + irq + softirq) / _TICKS, steal / _TICKS, used_kib << 10)
 
 
+def account(
+    used: Usage, elapsed_s: float, guest: GuestAccount | None, guest_after: GuestAccount | None
+) -> dict[str, float]:
+    """Measurements of METRICS: what the host has counted, and beside it what a machine has counted of itself."""
+    found = {"instance_cpus": used.cpu_s / elapsed_s, "instance_memory": used.memory_peak_bytes / 2**20}
+    if guest and guest_after:
+        found["guest_cpus"] = (guest_after.busy_s - guest.busy_s) / elapsed_s
+        found["guest_memory"] = guest_after.used_bytes / 2**20
+    return found
+
+
 # Its clock and its reading
 
 
@@ -184,7 +195,7 @@ def judge_clock(
 
     `limit` is a share, such as 0.001."""
     measured, reasons = dict(reading.measurements), list(reading.invalid_because)
-    found = validity.drift(before, after) if before and after else None
+    found = validity.drift_between(before, after)
     if found:
         outcome.notes["clocks"] = {"instance": {"drift": found.ratio - 1, "uncertainty": found.uncertainty}}
     wrong = validity.drift_reasons({"instance": found}, limit) if found else []

@@ -137,13 +137,10 @@ class ComputeScenario(Scenario):
         drift_limit = float(config["max_drift_percent"]) / 100
         _workload.judge_clock(tool, reading, clock, clock_after, drift_limit, outcome)
         outcome.measurements |= {
-            "instance_cpus": used.cpu_s / elapsed_s,
-            "instance_memory": used.memory_peak_bytes / 2**20,
+            **_workload.account(used, elapsed_s, guest, guest_after),
             **host.read(),
         }
         if guest and guest_after:
-            outcome.measurements["guest_cpus"] = (guest_after.busy_s - guest.busy_s) / elapsed_s
-            outcome.measurements["guest_memory"] = guest_after.used_bytes / 2**20
             outcome.notes["guest"] = {"stolen_s": round(guest_after.stolen_s - guest.stolen_s, 3)}
         foreign_cpus = host.foreign_cpus(used.user_s)
         outcome.notes |= {

@@ -1,0 +1,76 @@
+"""What the instruments share that offer a UDP load: what was sent, what arrived, each by the clock of its own end."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from lastro.errors import InstrumentError
+from lastro.instruments._iperf3 import check_duration
+from lastro.instruments.base import Instrument, positive
+from lastro.instruments.iperf3_udp import Iperf3Udp
+from lastro.platforms.base import Instance
+from lastro.results.samples import Metric, Reading
+from lastro.study.model import Level
+from lastro.units import parse_rate_bps
+
+OFFERED = Metric("udp_offered", "Mbit/s", "neither", "UDP payload sent, by the sender's clock")
+ACHIEVED = Metric("udp_throughput", "Mbit/s", "higher", "UDP payload that arrived, by the receiver's clock")
+_JITTER, _LOSS = Iperf3Udp.metrics
+_EXTRA = 16  # datagrams that end a flow, which one end may count and the other not
+
+
+@dataclass(frozen=True, slots=True)
+class UdpFlow:
+    """One flow as its two ends tell it."""
+
+    sent_bytes: float
+    sent_s: float
+    received_bytes: float
+    received_s: float
+    jitter_ms: float
+
+    def reading(self, tool: str, duration_s: float, datagram_bytes: int) -> Reading:
+        """Rates are what they are: a sender that cannot offer the rate is told, and is no fault of the trial.
+
+        Loss is by bytes at both ends: by gaps in the sequence, the loss of the last ones would be missed.
+        Raises: InstrumentError for numbers that cannot be."""
+        sent_bytes = positive(f"{tool}'s number of bytes sent", self.sent_bytes)
+        sent_s = positive(f"{tool}'s time of sending", self.sent_s)
+        if self.received_bytes > sent_bytes + _EXTRA * datagram_bytes:
+            raise InstrumentError(f"{tool} tells of {self.received_bytes:g} bytes received of {sent_bytes:g} sent")
+        reasons = list(check_duration(sent_s, duration_s, tool))
+        measured = {OFFERED.name: 8 * sent_bytes / sent_s / 1e6}
+        measured[_LOSS.name] = 100 * max(0.0, 1 - self.received_bytes / sent_bytes)
+        if self.received_bytes:
+            received_s = positive(f"{tool}'s time of receiving", self.received_s)
+            reasons += check_duration(received_s, duration_s, tool)
+            measured |= {ACHIEVED.name: 8 * self.received_bytes / received_s / 1e6, _JITTER.name: self.jitter_ms}
+        else:
+            reasons.append("no UDP traffic arrived")
+        return Reading(measured, payload_bytes=int(self.received_bytes), invalid_because=tuple(dict.fromkeys(reasons)))
+
+
+class UdpLoad(Instrument):
+    """Datagrams of one size at a nominal rate: settings `offered` (bit/s), `datagram_bytes` and `load_s`.
+
+    `by_receiver` are metrics in which the sender's clock has no part. `packages` it needs in the image."""
+
+    metrics = (OFFERED, ACHIEVED, _LOSS, _JITTER)
+    by_receiver: ClassVar[frozenset[str]] = frozenset({ACHIEVED.name, _LOSS.name})
+    packages: ClassVar[tuple[str, ...]] = ()
+    tool: ClassVar[str]
+
+    def measure(self, client: Instance, server: Instance, target: str, settings: Mapping[str, Level]) -> Reading:
+        duration_s, datagram_bytes = float(settings["load_s"]), int(settings["datagram_bytes"])
+        rate_bps = parse_rate_bps(str(settings["offered"]))
+        flow = self.flow(client, server, target, rate_bps, datagram_bytes, duration_s)
+        return flow.reading(self.tool, duration_s, datagram_bytes)
+
+    @abstractmethod
+    def flow(
+        self, client: Instance, server: Instance, target: str, rate_bps: float, datagram_bytes: int, duration_s: float
+    ) -> UdpFlow:
+        """One flow. Raises: InstrumentError, CommandFailed, CommandTimeout."""

@@ -1,0 +1,71 @@
+"""A UDP load by iperf version 2, the tool of Trindade (2018, chapter 6): 1470-byte datagrams at a nominal rate.
+
+Read is the client's report with the server's below it, in bytes and bits (`-f b`): its CSV (`-y C`) leaves out what
+the server counted, and other formats round to three digits. Written for 2.0 and 2.1; source: iperf(1)."""
+
+from __future__ import annotations
+
+import re
+
+from lastro.errors import CommandFailed, InstrumentError
+from lastro.instruments._udp import UdpFlow, UdpLoad
+from lastro.platforms.base import Instance
+
+_PORT = 5001
+_PATIENCE_S = 15.0  # the client asks ten times for the server's report
+_NUMBER = r"(\d{1,15}(?:\.\d{1,9})?)"
+_TOTAL = re.compile(
+    rf"^\[ *\d+\] +{_NUMBER}- *{_NUMBER} sec +(\d{{1,18}}) Bytes +(\d{{1,18}}) bits/sec(.*)$", re.ASCII | re.MULTILINE
+)
+_RECEIVED = re.compile(rf" +{_NUMBER} ms +(\d{{1,15}})/ *(\d{{1,15}}) \(.*", re.ASCII)
+_ROUNDING = 0.02
+
+
+class Iperf2Udp(UdpLoad):
+    name = "iperf2-udp"
+    summary = "a UDP load at a nominal rate by iperf version 2: what was offered, what arrived, loss and jitter"
+    tool = "iperf"
+    packages = ("iperf",)
+    version_argv = ("iperf", "--version")
+
+    def flow(
+        self, client: Instance, server: Instance, target: str, rate_bps: float, datagram_bytes: int, duration_s: float
+    ) -> UdpFlow:
+        listener = server.spawn(["iperf", "--server", "--udp", "--parallel", "1", "--port", str(_PORT)])
+        try:
+            listener.wait_line("Server listening", _PATIENCE_S)
+            argv = ["iperf", "--client", target, "--udp", "--port", str(_PORT), "--time", f"{duration_s:g}"]
+            argv += ["--bandwidth", f"{rate_bps:.0f}", "--len", str(datagram_bytes), "--format", "b"]
+            done = client.run(argv, timeout_s=duration_s + _PATIENCE_S, check=False)
+        finally:
+            listener.stop()
+        if done.returncode != 0:
+            raise CommandFailed(argv, done.returncode, done.error_text or done.text)
+        return self.read(done.text)
+
+    def read(self, text: str) -> UdpFlow:
+        """The client's report, as printed. Raises: InstrumentError when it is none, or contradicts itself."""
+        own, told, servers = text.partition("Server Report:")
+        if not told:
+            raise InstrumentError(f"iperf prints no report of its server's: …{text[-80:]!r}")
+        sent_s, sent_bytes, _ = _total("client", own)
+        received_s, received_bytes, rest = _total("server", servers)
+        match = _RECEIVED.fullmatch(rest)
+        if not match:
+            raise InstrumentError(f"iperf's report of the server has no jitter and loss but {rest[:80]!r}")
+        lost, datagrams = int(match[2]), int(match[3])
+        if lost > datagrams:
+            raise InstrumentError(f"iperf tells of {lost} datagrams lost of {datagrams}")
+        return UdpFlow(sent_bytes, sent_s, received_bytes, received_s, float(match[1]))
+
+
+def _total(side: str, text: str) -> tuple[float, int, str]:
+    """(seconds, bytes, the rest of the line) of the one line of totals."""
+    found = _TOTAL.findall(text)
+    if len(found) != 1:
+        raise InstrumentError(f"iperf printed {len(found)} totals of its {side}: …{text[-80:]!r}")
+    begin_s, end_s, n_bytes, rate_bps, rest = found[0]
+    seconds = float(end_s) - float(begin_s)
+    if seconds <= 0 or abs(int(rate_bps) * seconds - 8 * int(n_bytes)) > 8 * _ROUNDING * int(n_bytes) + 8:
+        raise InstrumentError(f"iperf's {side} counts {n_bytes} bytes in {seconds:g} s and tells a rate of {rate_bps}")
+    return seconds, int(n_bytes), rest

@@ -1,0 +1,133 @@
+"""Flows from real instances to their host: over the platforms' default way and others, with witnesses on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from lastro.host.base import Host
+from lastro.image.rootfs import Needs
+from lastro.results.samples import Outcome
+from lastro.scenarios.uplink import UplinkScenario
+from lastro.testbed import Testbed
+from lastro.validity import ClockSample
+
+pytestmark = pytest.mark.root
+
+PLATFORMS = ("native", "runc", "docker")
+INSTRUMENTS = ("iperf2-udp", "iperf3-udp-load", "iperf3-tcp")
+
+
+def image_needs(host: Host) -> Needs:
+    return UplinkScenario.image_needs(host, [{"instrument": name} for name in INSTRUMENTS])
+
+
+@pytest.fixture(scope="module")
+def scenario(testbed: Testbed) -> Iterator[UplinkScenario]:
+    made = UplinkScenario(testbed)
+    yield made
+    made.close()
+
+
+def config(platform: str, instrument: str, attachment: str = "nat", **more: Any) -> dict[str, Any]:
+    """A second at a low rate, tolerant of whatever else the machine does."""
+    defaults = {setting.name: setting.default for setting in UplinkScenario.settings}
+    tolerant = {"max_foreign_cpus": 4096.0, "max_steal_percent": 100.0, "memory": "512M"}
+    short = {"load_s": 1, "offered": "20M", "settle_s": 0.0}
+    parts = {"platform": platform, "isolation": "none", "instrument": instrument, "attachment": attachment}
+    return {**defaults, **tolerant, **short, **parts, **more}
+
+
+def run(scenario: UplinkScenario, wanted: dict[str, Any], calibrations: dict[str, Any] | None = None) -> Outcome:
+    with scenario.attempt():
+        return scenario.run(wanted, calibrations or {})
+
+
+def assert_carried(outcome: Outcome, instrument: str) -> None:
+    assert outcome.valid, outcome.invalid_because
+    values = outcome.measurements
+    assert {"instance_cpus", "instance_memory", "host_cpus"} <= set(values)
+    if instrument == "iperf3-tcp":
+        assert values["throughput"] > 20
+        return
+    assert values["udp_throughput"] == pytest.approx(20 * (1 - values["udp_loss"] / 100), rel=0.1)
+    assert values["udp_offered"] == pytest.approx(20, rel=0.05)
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+@pytest.mark.parametrize("instrument", INSTRUMENTS)
+def test_a_flow_reaches_the_host_through_bridge_and_nat(
+    scenario: UplinkScenario, testbed: Testbed, platform: str, instrument: str
+) -> None:
+    wanted = config(platform, instrument)
+    found = scenario.availability(wanted)
+    assert found, found
+    mark = testbed.session.mark()
+    outcome = run(scenario, wanted)
+    assert testbed.session.mark() == mark, "nothing is left but what the platform was prepared with"
+    assert_carried(outcome, instrument)
+    links, witness = outcome.notes["links"], outcome.notes["witness"]
+    assert isinstance(links, dict) and links["translated"] > 0 and links["routed"] > 0
+    assert isinstance(witness, dict) and witness[instrument]["host.eth0"]["rx_packets"] > 1
+
+
+@pytest.mark.parametrize("attachment", ["veth-bridge", "veth-direct", "macvlan-bridge", "routed", "vxlan"])
+def test_a_flow_reaches_the_host_over_other_links(scenario: UplinkScenario, attachment: str) -> None:
+    assert_carried(run(scenario, config("runc", "iperf2-udp", attachment)), "iperf2-udp")
+
+
+@pytest.mark.parametrize("instrument", ["iperf2-udp", "iperf3-tcp"])
+def test_a_machines_flow_is_timed_by_both_ends(scenario: UplinkScenario, instrument: str) -> None:
+    outcome = run(scenario, config("qemu-tcg", instrument))
+    assert_carried(outcome, instrument)
+    assert {"guest_cpus", "guest_memory"} <= set(outcome.measurements)
+    assert "instance" in outcome.notes["clocks"]  # type: ignore[operator]
+
+
+def test_what_a_machine_timed_by_a_wrong_clock_is_dropped_and_its_hosts_rate_remains(
+    scenario: UplinkScenario, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The readings are shifted, as if the guest had lost a tenth of its time."""
+    from lastro.platforms._guest import GuestInstance
+
+    real = GuestInstance.clock
+
+    def slow(self: Any) -> ClockSample:
+        found = real(self)
+        return ClockSample(found.host_s, 0.9 * found.host_s, found.guest_real_s, found.uncertainty_s)
+
+    monkeypatch.setattr(GuestInstance, "clock", slow)
+    outcome = run(scenario, config("qemu-tcg", "iperf2-udp"))
+    assert outcome.valid
+    assert {"udp_throughput", "udp_loss"} <= set(outcome.measurements)
+    assert not {"udp_offered", "jitter"} & set(outcome.measurements)
+
+
+def test_more_than_can_be_offered_is_the_generators_limit(scenario: UplinkScenario) -> None:
+    """The bare host is its own ceiling; a container is held against it."""
+    wanted = config("native", "iperf2-udp", offered="500G")
+    outcome = run(scenario, wanted)
+    assert outcome.valid, outcome.invalid_because
+    assert outcome.notes["generator_limited"] is True
+    assert outcome.measurements["udp_offered"] < 0.95 * 500_000
+    calibrations = scenario.calibrations({**wanted, "platform": "runc"})
+    assert list(calibrations.values()) == [wanted]
+    (key,) = calibrations
+    value = scenario.calibration_value(key, outcome)
+    contained = run(scenario, {**wanted, "platform": "runc", "offered": "20M"}, {key: value})
+    assert contained.notes["ceiling"] == value and contained.notes["generator_limited"] is False
+
+
+def test_isolation_holds_and_resources_are_equal(scenario: UplinkScenario) -> None:
+    outcome = run(scenario, config("runc", "iperf2-udp", isolation="seccomp"))
+    assert outcome.valid, outcome.invalid_because
+    assert outcome.notes["seen inside"]["cpus"] == 1  # type: ignore[index]
+    assert "limits" in str(scenario.availability(config("runc", "iperf2-udp", isolation="cgroups")).reason)
+
+
+def test_versions_of_the_tools_are_told(scenario: UplinkScenario) -> None:
+    found = scenario.facts([config("native", name) for name in INSTRUMENTS])
+    assert found["image_tools"]["iperf2-udp"].startswith("iperf version 2.")
+    assert found["image_tools"]["iperf3-tcp"].startswith("iperf 3.")
