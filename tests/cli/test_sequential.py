@@ -89,6 +89,23 @@ def test_interrupted_among_added_blocks_it_resumes_to_the_same_schedule(bench: B
     assert blocks(bench.directory) == 16
 
 
+def test_killed_again_and_again_it_has_every_trial_once(bench: Bench) -> None:
+    """Kills fall after a number of trials, among the added blocks: no block is drawn twice or in part."""
+    file = study(bench, stopping="sequential", precision=0.001, max_replicates=18)
+    file.write_text(file.read_text().replace("[settings]", "[settings]\ntrial_s = 0.01"))
+    process = start("run", file, "-o", bench.directory, "--no-report")
+    for done in (19, 20, 24, 29):
+        bench.wait_until_done(done)
+        process.kill()
+        process.communicate()
+        assert all(n == 2 for n in Counter(row[1] for row in rows(bench.directory)).values())
+        process = start("resume", bench.directory, "--no-report")
+    assert finish(process).code == 0
+    with Store.open(bench.directory, readonly=True) as store:
+        assert schedule(bench.directory) == [(t.number, t.block, t.treatment) for t in trials(store.study, 2)]
+    assert Counter(row[3] for row in rows(bench.directory)) == {"valid": 36}
+
+
 def test_killed_before_it_had_decided_it_decides_on_resume(bench: Bench) -> None:
     """All ten blocks are done and no eleventh was drawn: as after a kill between the last trial and the decision."""
     assert run(bench, study(bench, stopping="sequential", precision=1.0)).code == 0
