@@ -90,3 +90,21 @@ def test_intervals_cover_what_they_promise() -> None:
             held[name] += interval is not None and interval.holds(value)
         held["peak"] += fit.peak is not None and fit.peak.interval.holds((0.9 / 0.005) ** 0.5)
     assert min(held.values()) / 300 > 0.91, "300 draws know the coverage to 2.5 points"
+
+
+def test_the_band_covers_the_law_as_often_as_it_promises() -> None:
+    def law(n: float) -> float:
+        return 100 * n / (1 + 0.03 * (n - 1) + 0.0005 * n * (n - 1))
+
+    rng = random.Random(5)
+    loads = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0] * 3
+    inside, tries = 0, 300
+    for _ in range(tries):
+        fit = fit_usl(loads, [law(n) + rng.gauss(0, 20) for n in loads], 0.95)
+        assert fit is not None
+        band = fit.interval(20, 0.95)
+        assert band is not None
+        inside += band.holds(law(20))
+    assert 0.92 <= inside / tries <= 0.98
+    exact = fit_usl([1, 2, 4], [10, 15, 20], 0.95)
+    assert exact is not None and exact.interval(2, 0.95) is None

@@ -6,17 +6,24 @@ from __future__ import annotations
 
 import re
 import struct
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from lastro.report.analysis import analyse
+from lastro.report.claim_effects import Effects, Part
+from lastro.report.claims import Judgement
 from lastro.report.figures import Picture, Plan, pictures, plans
-from lastro.report.figures.style import compact
+from lastro.report.figures.claims import draw_claims
+from lastro.report.figures.style import compact, style
 from lastro.report.language import ENGLISH, language
 from lastro.report.model import Report, build_report
 from lastro.results.read import load_campaign
 from lastro.results.store import Store
+from lastro.stats.contrasts import Contrast
+from lastro.stats.intervals import Interval
+from lastro.study.claims import Claim, Published
 
 from ..campaigns import KAGAMI, METRICS, Levels, make_campaign, make_study
 from ..cli.test_results_report import CAMPAIGNS
@@ -105,6 +112,37 @@ def test_an_interaction_and_a_law_are_drawn_with_their_words(disturbed: Report) 
     words = texts(found[interaction].svg())
     assert "isolation = none" in words and "isolation = cgroups" in words and "memory" in words
     assert "scalability law" in texts(found["scaling-throughput-instances"].svg())
+
+
+def test_a_noise_floor_is_drawn_and_marks_the_effects(normal: Report) -> None:
+    kept = {"floor": 0.03, "n_pairs": 20, "ratio": 1.001, "interval": {"low": 0.99, "high": 1.01}}
+    report = replace(normal, calibrations={"noise floor": {"format": 1, "blocks": 5, "metrics": {"throughput": kept}}})
+    found = drawn(report)
+    assert "± 3 %" in texts(found["floor"].svg()) and "n = 20 pairs" in texts(found["floor"].svg())
+    assert "noise floor of this host, ± 3 %" in texts(found["effects-throughput"].svg())
+    for damaged in ({}, {"metrics": 3}, {"metrics": {"throughput": {"floor": "x"}}}, 7):
+        assert "floor" not in drawn(replace(normal, calibrations={"noise floor": damaged}))
+
+
+def test_claims_are_drawn_with_what_was_published() -> None:
+    contrast = Contrast(0.93, Interval(0.91, 0.95, 0.95), 0.001, 11, 12, "paired")
+    wide = Contrast(0.5, Interval(-40.0, 60.0, 0.95), 0.4, 11, 12, "paired")
+    found = []
+    for name, measure, effect, published in (
+        ("cost", "ratio", contrast, Published(ratio=0.9, tolerance=0.02)),
+        ("recovered", "share", wide, Published(share=0.6, tolerance=0.1)),
+        ("unpublished", "difference", contrast, None),
+    ):
+        part = Part("", measure, effect, None, 0.001, 0.999)  # type: ignore[arg-type]
+        claim = Claim(name, "", {}, "", None, published)  # type: ignore[arg-type]
+        found.append(Judgement(claim, "reproduced", "", "ms", Effects((part,), 1, 1), part, 0.01, 0.01, 12))
+    with style():
+        figure = draw_claims(found, ENGLISH)
+    assert figure is not None
+    words = texts(Picture("claims", "", figure).svg())
+    assert all(name in words for name in ("cost", "recovered", "unpublished")) and words.count("n = 12") == 3
+    assert "share recovered (%)" in words and "difference (ms)" in words
+    assert draw_claims([], ENGLISH) is None
 
 
 def test_no_word_of_ours_stays_english(disturbed: Report) -> None:

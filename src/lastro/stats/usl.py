@@ -7,6 +7,7 @@ free: Gunther, Puglia and Tomasette, Hadoop superlinear scalability, Comm. ACM 5
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -50,7 +51,7 @@ class Usl:
     """A fit over `n` points. `lambda_` is in the unit of throughput per unit of N; sigma and kappa are dimensionless.
 
     `peak` is None, with the reason, unless it lies between the measured loads and kappa's interval excludes zero.
-    `residual_sd` is None where the points leave no freedom (n = 3)."""
+    `residual_sd` is None where the points leave no freedom (n = 3), and so is `covariance`, of the three estimates."""
 
     lambda_: Parameter
     sigma: Parameter
@@ -60,11 +61,26 @@ class Usl:
     n: int
     peak: Peak | None
     no_peak_because: NoPeak | None = None
+    covariance: tuple[tuple[float, ...], ...] | None = None
 
     def throughput(self, load: float) -> float:
         """The fitted throughput at this load."""
         below = 1 + self.sigma.value * (load - 1) + self.kappa.value * load * (load - 1)
         return self.lambda_.value * load / below
+
+    def interval(self, load: float, confidence: float) -> Interval | None:
+        """Where the mean throughput at this load lies, by the delta method (as for the parameters); None without
+        freedom."""
+        if self.covariance is None:
+            return None
+        below = 1 + self.sigma.value * (load - 1) + self.kappa.value * load * (load - 1)
+        by_below = -self.lambda_.value * load / below**2
+        slopes = (load / below, by_below * (load - 1), by_below * load * (load - 1))
+        pairs = itertools.product(range(3), repeat=2)
+        variance = math.fsum(slopes[a] * slopes[b] * self.covariance[a][b] for a, b in pairs)
+        half = t_quantile(confidence, self.n - 3) * math.sqrt(max(0.0, variance))
+        at = self.throughput(load)
+        return Interval(at - half, at + half, confidence)
 
 
 def fit_usl(load: Sequence[float], throughput: Sequence[float], confidence: float) -> Usl | None:
@@ -130,7 +146,8 @@ def _described(
         _parameter(float(values[at]), math.sqrt(covariance[at, at]), bound[at], _TOP[at], df, confidence)
         for at in range(3)
     )
-    fit = Usl(lambda_, sigma, kappa, tuple(residuals.tolist()), sd, n, None)
+    known = tuple(map(tuple, covariance.tolist())) if df else None
+    fit = Usl(lambda_, sigma, kappa, tuple(residuals.tolist()), sd, n, None, covariance=known)
     if kappa.interval is None or kappa.interval.low <= 0:
         return replace(fit, no_peak_because="coherency may be zero")
     at_load = math.sqrt((1 - sigma.value) / kappa.value)

@@ -51,7 +51,7 @@ def draw_scaling(
         points(axes, x, y, PALETTE[0], 2.6, alpha=0.6, zorder=3)
         _line(axes, x, y, confidence, say)
         if law := _law(analysis, scaling, levels):
-            _curve(axes, law, say)
+            _curve(axes, law, confidence, say)
         named = [f"{name} = {level}" for name, level in zip(scaling.others, levels, strict=True)]
         axes.set_title(safe(" · ".join((*named, say("n = {n}", n=say.integer(len(found)))))), loc="left")
         axes.grid(color=GRID, linewidth=0.6)
@@ -106,11 +106,16 @@ def _law(analysis: MetricAnalysis, scaling: Scaling, levels: Sequence[str]) -> C
     return None
 
 
-def _curve(axes: Axes, law: CountScaling, say: Language) -> None:
+def _curve(axes: Axes, law: CountScaling, confidence: float, say: Language) -> None:
     counts = [x for x, _ in law.points]
     at = _steps(min(counts), max(counts))
     fit = [law.fit.throughput(each) for each in at]
     axes.plot(at, fit, color=PALETTE[1], linewidth=1.5, linestyle=(0, (5, 1.5)), label=say("scalability law"))
+    found = [law.fit.interval(each, confidence) for each in at]
+    bands = [band for band in found if band is not None]
+    if len(bands) == len(at):
+        low, high = [band.low for band in bands], [band.high for band in bands]
+        axes.fill_between(at, low, high, color=PALETTE[1], alpha=0.18, linewidth=0)
     if (peak := law.fit.peak) is not None:
         axes.plot([peak.n], [peak.throughput], marker="v", ms=6, color=PALETTE[1], mec="white", mew=0.6, zorder=5)
 
