@@ -121,6 +121,27 @@ def test_every_campaign_has_an_answer_or_a_reason(make: Callable[[Path], Path], 
             assert not any("nan" in cell or "None" in cell for row in table.rows for cell in row[1:])
 
 
+def test_one_replicate_tests_nothing_and_calls_nothing_unbounded(tmp_path: Path) -> None:
+    content = content_of(CAMPAIGNS["one-replicate"](tmp_path))
+    said = answers(content.report, content.analysis, ENGLISH)[0].text
+    assert "Too few trials to test any difference" in said and "widest" not in said
+    page = render_html(content)
+    assert "no interval" in page and "unbounded" not in page
+
+
+def test_a_wide_range_has_plain_numbers_on_its_axis(tmp_path: Path) -> None:
+    def value(levels: Levels, block: int, metric: str) -> float:
+        return (100.0 if levels["platform"] == "runc" else 1.0) * (1 + block / 100)
+
+    page = render_html(content_of(make_campaign(tmp_path, value=value)))
+    assert "mathdefault" not in page
+
+
+def test_a_factor_matters_only_after_correction_for_the_number_of_factors(known: Path) -> None:
+    content = content_of(known)
+    assert "(p < 0.001 after correction for 2 factors)" in answers(content.report, content.analysis, ENGLISH)[0].text
+
+
 def test_numbers_as_text() -> None:
     portuguese = language("pt-BR")
     assert p_text(0.0002, ENGLISH, sign=True) == "< 0.001" and p_text(0.0121, ENGLISH, sign=True) == "= 0.012"

@@ -11,8 +11,9 @@ from lastro.report.analysis.model import Analysis, LevelEffect, MetricAnalysis
 from lastro.report.figures.effects import judged
 from lastro.report.language import N_, Language
 from lastro.report.model import Report
-from lastro.report.numbers import MINUS, Verdict
-from lastro.report.stat_tables import METHODS, contrast_ratio, p_text, share_text
+from lastro.report.numbers import MINUS, Verdict, contrast_ratio
+from lastro.report.stat_tables import METHODS, p_text, share_text
+from lastro.stats.adjust import holm
 from lastro.units import significant
 
 EFFECT_WORDS: dict[Verdict, str] = {
@@ -65,24 +66,30 @@ def _of_metric(metric: MetricAnalysis, alpha: float, say: Language) -> Iterator[
 
 
 def _leading(metric: MetricAnalysis, alpha: float, say: Language) -> Iterator[str]:
+    """The factor that explains most, if its F test holds after correction for the number of factors."""
     if metric.anova is None or metric.headline.factor is None:
         return
-    effect = metric.anova.effect(metric.headline.factor)
+    factors = [effect for effect in metric.anova.effects if len(effect.factors) == 1 and effect.name != "block"]
+    corrected = dict(zip((effect.name for effect in factors), holm([effect.p for effect in factors]), strict=True))
+    effect, p = metric.anova.effect(metric.headline.factor), corrected[metric.headline.factor]
     noise = share_text(metric.anova.residual.explained, say)
-    if effect.p is None or effect.p >= alpha:
+    if p is None or p >= alpha:
         yield say("No factor’s share of the variation can be told from noise, which makes up {noise}.", noise=noise)
         return
     yield say(
-        "{factor} matters most: it explains {share} of the variation; noise between trials makes up {noise}.",
+        "{factor} matters most: it explains {share} of the variation (p {p} after correction for {factors}); noise "
+        "between trials makes up {noise}.",
         factor=effect.name,
         share=share_text(effect.explained, say),
+        p=p_text(p, say, sign=True),
+        factors=say.count(len(factors), "factor"),
         noise=noise,
     )
 
 
 def _widest(metric: MetricAnalysis, say: Language) -> Iterator[str]:
     effect = metric.headline.widest
-    if effect is None or effect.decision == "unknown":
+    if effect is None or effect.decision == "unknown" or effect.distance == 0:
         return
     n = sum(other.difference.p is not None for other in metric.effects)
     ratio = contrast_ratio(effect.ratio, say)
@@ -114,6 +121,8 @@ def _level(effect: LevelEffect) -> str:
 def _compared(metric: MetricAnalysis, say: Language) -> Iterator[str]:
     """How many treatments differ from their baseline once corrected, and where ranks disagree."""
     different, same = metric.headline.different, metric.headline.same
+    if metric.headline.unknown and not different + same:
+        yield say("Too few trials to test any difference from the baseline.")
     if different + same:
         yield say(
             "Of {treatments} set against the baseline, {different} differ and {same} are not distinguishable here, "

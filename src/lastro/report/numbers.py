@@ -10,7 +10,9 @@ from typing import Literal
 from lastro.report.language import ENGLISH, N_, Language
 from lastro.report.model import Cell, Row
 from lastro.results.samples import Metric
+from lastro.stats.contrasts import UNBOUNDED, ZERO_DENOMINATOR, Contrast
 from lastro.stats.intervals import Summary
+from lastro.stats.notes import Note
 from lastro.stats.ratios import Ratio
 from lastro.units import significant
 
@@ -77,6 +79,14 @@ def ratio_text(ratio: Ratio, say: Language = ENGLISH) -> str:
     decimals = _ratio_decimals(ratio.interval.half_width, ratio.value)
     low, high = (fixed(end, decimals) for end in (ratio.interval.low, ratio.interval.high))
     return say.number(f"×{fixed(ratio.value, decimals)} [{low}, {high}]")
+
+
+def contrast_ratio(contrast: Contrast, say: Language = ENGLISH) -> str:
+    """A contrast that is a ratio, written as ratios to a baseline are."""
+    why = contrast.absent_because
+    unbounded = isinstance(why, Note) and why.message in (UNBOUNDED, ZERO_DENOMINATOR)
+    n = (contrast.n, contrast.n)
+    return ratio_text(Ratio(contrast.value, contrast.interval, contrast.pairing, n, unbounded), say)
 
 
 def _ratio_decimals(half_width: float, value: float) -> int:

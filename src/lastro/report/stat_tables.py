@@ -9,10 +9,9 @@ from lastro.report import claim_words
 from lastro.report.claims_text import measured_text
 from lastro.report.figures.effects import judged
 from lastro.report.language import N_, Language
-from lastro.report.numbers import MINUS, VERDICT_MARKS, fixed, metric_heading, ratio_text
+from lastro.report.numbers import MINUS, VERDICT_MARKS, contrast_ratio, fixed, metric_heading, ratio_text
 from lastro.report.tables import Table
 from lastro.stats.comparisons import Comparison
-from lastro.stats.ratios import Ratio
 from lastro.units import significant
 
 if TYPE_CHECKING:
@@ -248,14 +247,6 @@ def _claim_row(judgement: Judgement, say: Language) -> tuple[str, ...]:
 
 
 # Numbers
-
-
-def contrast_ratio(contrast: Contrast, say: Language) -> str:
-    """A contrast that is a ratio, as ratios to a baseline are written."""
-    unbounded = contrast.interval is None and contrast.n > 1
-    return ratio_text(
-        Ratio(contrast.value, contrast.interval, contrast.pairing, (contrast.n, contrast.n), unbounded), say
-    )
 
 
 def difference_text(found: Contrast | Difference | Comparison, say: Language) -> str:

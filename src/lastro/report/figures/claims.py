@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from lastro.report.claim_words import VERDICT_WORDS, effect_text
+from lastro.report.claim_words import VERDICT_MARKS, VERDICT_WORDS, effect_text
 from lastro.report.claims import Judgement
 from lastro.report.figures.effects import ratio_axis
 from lastro.report.figures.style import FAINT, GREY, GRID, PALETTE, SMALL_PT, headed, new_figure, numbers_in, wrapped
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from lastro.stats.contrasts import Contrast
 
 _ROW_IN = 0.38
-MARKS = {
-    "reproduced": "✓", "same direction only": "≈", "contradicted": "✕", "not distinguishable here": "?",
-}  # fmt: skip
 
 Group = tuple[str, str]  # measure and unit
 
@@ -39,7 +36,8 @@ def draw_claims(judgements: Sequence[Judgement], say: Language) -> Figure | None
     stacked = figure.subplots(len(groups), 1, squeeze=False, gridspec_kw={"height_ratios": sizes})[:, 0]
     for axes, (group, found) in zip(stacked, groups.items(), strict=True):
         _panel(axes, group, found, say)
-    marks = ", ".join(f"{mark} {say(VERDICT_WORDS[verdict])}" for verdict, mark in MARKS.items())  # type: ignore[index]
+    there = {one.verdict for found in groups.values() for one in found}
+    marks = ", ".join(f"{mark} {say(VERDICT_WORDS[v])}" for v, mark in VERDICT_MARKS.items() if v in there)
     headed(
         figure, say("Published and measured"),
         say("diamond: published, with its tolerance; dot: measured here, with its interval"), marks,
@@ -73,7 +71,7 @@ def _panel(axes: Axes, group: Group, found: Sequence[Judgement], say: Language) 
         if effect.interval is not None:
             _interval(axes, effect.interval.low * scale, effect.interval.high * scale, (low, high), y)
         axes.plot([effect.value * scale], [y], marker="o", ms=5, color=PALETTE[0], mec="white", mew=0.6, zorder=4)
-        text = f"{MARKS.get(one.verdict, '')} {effect_text(measure, effect, unit, say)}"  # type: ignore[arg-type]
+        text = f"{VERDICT_MARKS[one.verdict]} {effect_text(measure, effect, unit, say)}"  # type: ignore[arg-type]
         n = say("n = {n}", n=say.integer(effect.n))
         place: Any = ("axes fraction", "data")
         axes.annotate(

@@ -291,12 +291,17 @@ def _spread(y: float, n: int) -> list[float]:
 
 def _scale(axes: Axes, report: Report, index: int) -> None:
     """Logarithmic where the means span more than a factor of thirty; some width where there is but one value."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
     means = [cell.summary.mean for row in report.rows if (cell := row.cells[index]).summary is not None]
     values = [point.value for row in report.rows for point in row.cells[index].points]
     if not values:
         axes.set_xticks([])
     elif min(values) > 0 and max(means) / min(means) > 30:
         axes.set_xscale("log")
+        axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 3.0)))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.xaxis.set_minor_formatter(NullFormatter())  # matplotlib's own writes powers as formulas
     elif min(values) == max(values):
         room = abs(values[0]) * 0.1 or 1.0
         axes.set_xlim(values[0] - room, values[0] + room)

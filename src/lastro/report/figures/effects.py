@@ -21,9 +21,8 @@ from lastro.report.figures.style import (
     wrapped,
 )
 from lastro.report.language import Language
-from lastro.report.numbers import VERDICT_MARKS, Verdict, ratio_text
+from lastro.report.numbers import VERDICT_MARKS, Verdict, contrast_ratio
 from lastro.results.samples import Metric
-from lastro.stats.ratios import Ratio
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -93,8 +92,7 @@ def _row(axes: Axes, metric: Metric, effect: LevelEffect, y: float, say: Languag
             axes.plot([low, ratio.interval.high], [y, y], color=colour, linewidth=1.8, solid_capstyle="butt")
         fill = colour if effect.decision == "different" else "white"
         axes.plot([ratio.value], [y], marker="o", ms=5.5, color=fill, mec=colour, mew=1.3, linestyle="none", zorder=4)
-        as_ratio = Ratio(ratio.value, ratio.interval, ratio.pairing, effect.n, ratio.interval is None)
-        text = f"{VERDICT_MARKS[said]} {ratio_text(as_ratio, say)}".strip()
+        text = f"{VERDICT_MARKS[said]} {contrast_ratio(ratio, say)}".strip()
     else:
         text = say("no ratio")
     n = say("n = {n} and {reference}", n=say.integer(effect.n[0]), reference=say.integer(effect.n[1]))
