@@ -203,7 +203,8 @@ def _rows(data: CampaignData, metrics: Sequence[Metric]) -> tuple[Row, ...]:
             valid[attempt.treatment].append(attempt)
     confidence = data.study.design.confidence
     by_index = {treatment.index: treatment for treatment in treatments}
-    columns = [_cells(metric, by_index, valid, references, confidence) for metric in metrics]
+    limited = {index: _limited(valid.get(index, ())) for index in by_index}
+    columns = [_cells(metric, limited, valid, references, confidence) for metric in metrics]
     return tuple(
         Row(
             treatment=row.treatment,
@@ -228,13 +229,13 @@ def _status(row: TreatmentRow, states: Mapping[str, int]) -> Status:
 
 def _cells(
     metric: Metric,
-    treatments: Iterable[int],
+    limited: Mapping[int, Counter[str]],
     valid: Mapping[int, Sequence[Attempt]],
     references: Mapping[int, int],
     confidence: float,
 ) -> dict[int, Cell]:
-    """{treatment: cell} of one metric."""
-    points = {index: _points(metric.name, valid.get(index, ())) for index in treatments}
+    """{treatment: cell} of one metric; `limited` has every treatment, with its valid trials that were, by metric."""
+    points = {index: _points(metric.name, valid.get(index, ())) for index in limited}
     values = {index: {point.block: point.value for point in found} for index, found in points.items()}
     cells = {}
     for index, found in points.items():
@@ -246,7 +247,7 @@ def _cells(
             found,
             describe([point.value for point in found], confidence) if found else None,
             ratio,
-            limited=sum(metric.name in _limited_metrics(a.notes) for a in attempts if a.notes.get("generator_limited")),
+            limited=limited[index][metric.name],
             missing=len(attempts) - len(found),
         )
     return cells
@@ -261,11 +262,14 @@ def _points(metric: str, attempts: Iterable[Attempt]) -> tuple[Point, ...]:
     return tuple(sorted(points, key=attrgetter("block")))
 
 
-def _limited_metrics(notes: Mapping[str, Any]) -> frozenset[str]:
-    """Metrics that the generator bounded in a trial that it limited: those of which a ceiling was known, else
-    throughput."""
-    ceiling = notes.get("ceiling")
-    return frozenset(ceiling) if isinstance(ceiling, Mapping) and ceiling else frozenset({"throughput"})
+def _limited(attempts: Iterable[Attempt]) -> Counter[str]:
+    """How often the generator bounded each metric: those of which a ceiling was known, else throughput."""
+    found: Counter[str] = Counter()
+    for attempt in attempts:
+        if attempt.notes.get("generator_limited"):
+            ceiling = attempt.notes.get("ceiling")
+            found.update(set(ceiling) if isinstance(ceiling, Mapping) and ceiling else ("throughput",))
+    return found
 
 
 def _progress(data: CampaignData) -> Progress:

@@ -312,8 +312,9 @@ class Store:
         """Every attempt with its measurements, in running order; of one trial, when its number is given."""
         where, args = ("WHERE a.trial = ?", (trial,)) if trial is not None else ("", ())
         values: dict[int, dict[str, float]] = {}
+        of_trial = "JOIN attempt a ON a.id = m.attempt " + where if where else ""
         for attempt_id, metric, value in self._query(
-            f"SELECT m.attempt, metric, value FROM measurement m JOIN attempt a ON a.id = m.attempt {where}", *args
+            f"SELECT m.attempt, metric, value FROM measurement m {of_trial}", *args
         ):
             values.setdefault(attempt_id, {})[metric] = float("nan") if value is None else value
         rows = self._query(

@@ -81,27 +81,27 @@ def sample_covariance(first: Sequence[float], second: Sequence[float]) -> float:
     With the same sequence twice it is the sample variance. Raises: ValueError for n < 2 or unequal lengths."""
     if len(first) < 2:
         raise ValueError("a covariance needs two values or more")
-    mean_1, mean_2 = sample_mean(first), sample_mean(second)
-    products = ((a - mean_1) * (b - mean_2) for a, b in zip(first, second, strict=True))
-    return math.fsum(products) / (len(first) - 1)
+    mean_1 = sample_mean(first)
+    if first is second:
+        return math.fsum([(a - mean_1) * (a - mean_1) for a in first]) / (len(first) - 1)
+    mean_2 = sample_mean(second)
+    return math.fsum([(a - mean_1) * (b - mean_2) for a, b in zip(first, second, strict=True)]) / (len(first) - 1)
 
 
 def t_interval(values: Sequence[float], confidence: float) -> Interval | None:
     """Student's interval for the mean; None for n < 2, where nothing is known of the spread.
 
     Source: Jain, The Art of Computer Systems Performance Analysis (1991), section 13.2."""
-    n = len(values)
-    if n < 2:
-        return None
-    mean = sample_mean(values)
-    half = t_quantile(confidence, n - 1) * math.sqrt(sample_covariance(values, values) / n)
-    return Interval(mean - half, mean + half, confidence)
+    return describe(values, confidence).interval if values else None
 
 
 def describe(values: Sequence[float], confidence: float) -> Summary:
     """n, mean, standard deviation and interval of `values`.
 
     Raises: ValueError when there are no values."""
-    mean = sample_mean(values)
-    sd = math.sqrt(sample_covariance(values, values)) if len(values) > 1 else None
-    return Summary(len(values), mean, sd, t_interval(values, confidence))
+    n, mean = len(values), sample_mean(values)
+    if n < 2:
+        return Summary(n, mean, None, None)
+    variance = sample_covariance(values, values)
+    half = t_quantile(confidence, n - 1) * math.sqrt(variance / n)
+    return Summary(n, mean, math.sqrt(variance), Interval(mean - half, mean + half, confidence))

@@ -40,11 +40,11 @@ def fit_line(x: Sequence[float], y: Sequence[float], confidence: float) -> Line 
     if n < 2 or min(x) == max(x):
         return None
     mean_x, mean_y = sample_mean(x), sample_mean(y)
-    xx = math.fsum((a - mean_x) ** 2 for a in x)
-    yy = math.fsum((b - mean_y) ** 2 for b in y)
-    slope = math.fsum((a - mean_x) * (b - mean_y) for a, b in zip(x, y, strict=True)) / xx
+    xx = math.fsum([(a - mean_x) ** 2 for a in x])
+    yy = math.fsum([(b - mean_y) ** 2 for b in y])
+    slope = math.fsum([(a - mean_x) * (b - mean_y) for a, b in zip(x, y, strict=True)]) / xx
     intercept = mean_y - slope * mean_x
-    residual = math.fsum((b - intercept - slope * a) ** 2 for a, b in zip(x, y, strict=True))
+    residual = math.fsum([(b - intercept - slope * a) ** 2 for a, b in zip(x, y, strict=True)])
     r2 = 1 - residual / yy if yy else None
     if n == 2:
         return Line(slope, intercept, None, None, r2, n)
