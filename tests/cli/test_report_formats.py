@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from markdown_it import MarkdownIt
 from lastro.cli import main
 from lastro.report import latex, markdown
 from lastro.report.language import LANGUAGES
+from lastro.results.store import FORMAT
 
 from ..campaigns import make_campaign
 from ..fates import CAMPAIGNS
@@ -98,6 +100,21 @@ def test_latex_escapes_what_can_be_read_back(text: str) -> None:
     read = re.sub(pattern, lambda found: back[found[0]], written)
     read = re.sub(r"<U\+([0-9A-F]{4,})>", lambda found: chr(int(found[1], 16)), read)
     assert read == one_line(text)
+
+
+@pytest.mark.parametrize("kind", ["html", "md", "latex"])
+@pytest.mark.parametrize("code", LANGUAGES)
+def test_a_damaged_campaign_and_a_newer_one_are_one_clear_error(kind: str, code: str, tmp_path: Path, capsys) -> None:
+    newer = make_campaign(tmp_path / "newer", stop_after=3)
+    with sqlite3.connect(newer / "campaign.db") as database:
+        database.execute("UPDATE meta SET value = ? WHERE key = 'format'", [str(FORMAT + 1)])
+    (tmp_path / "damaged").mkdir()
+    (tmp_path / "damaged" / "campaign.db").write_bytes(b"no database at all, and long enough to be looked at" * 40)
+    for name, said in (("newer", "written by a newer Lastro"), ("damaged", "not a readable campaign")):
+        assert main(["report", str(tmp_path / name), "--format", kind, "--lang", code]) == 5
+        error = capsys.readouterr().err
+        assert said in error and len(error.splitlines()) == 2
+        assert not list((tmp_path / name).glob("report.*"))
 
 
 def test_figures_are_linked_from_where_the_text_lies(tmp_path: Path, capsys) -> None:

@@ -74,7 +74,7 @@ def test_a_difference_under_the_noise_floor_is_not_distinguishable(known: Path) 
     content = content_of(known, floors)
     text = " ".join(answer.text for answer in answers(content.report, content.analysis, ENGLISH))
     assert "0 differ and 3 are not distinguishable here" in text
-    assert "below the noise floor of this host are not distinguishable here: throughput 50.0%" in text
+    assert "below the noise floor of this host are not distinguishable here: throughput 50.0\xa0%" in text
     assert len(content.under_floor) == 3
     rows = comparisons_table(content.analysis.metrics[0], ENGLISH).rows
     assert {row[-1] for row in rows} == {"not distinguishable here: under the noise floor"}
@@ -102,7 +102,7 @@ def test_tables_hold_raw_and_corrected_p_side_by_side(known: Path) -> None:
     assert [row[0] for row in variance.rows] == [
         "block", "platform", "isolation", "platform × isolation", "residual", "total",
     ]  # fmt: skip
-    assert variance.rows[-1][-1] == "100.0%"
+    assert variance.rows[-1][-1] == "100.0\xa0%"
 
 
 @pytest.mark.parametrize("code", ["en", "pt-BR"])
@@ -146,4 +146,4 @@ def test_numbers_as_text() -> None:
     portuguese = language("pt-BR")
     assert p_text(0.0002, ENGLISH, sign=True) == "< 0.001" and p_text(0.0121, ENGLISH, sign=True) == "= 0.012"
     assert p_text(0.0121, portuguese) == "0,012" and p_text(None, ENGLISH) == ""
-    assert share_text(0.7888, ENGLISH) == "78.9%" and share_text(0.7888, portuguese) == "78,9%"
+    assert share_text(0.7888, ENGLISH) == "78.9\xa0%" and share_text(0.7888, portuguese) == "78,9\xa0%"

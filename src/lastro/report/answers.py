@@ -200,12 +200,12 @@ def drift_sentence(metric: MetricAnalysis, alpha: float, say: Language) -> str:
         return say(
             "{metric}: no drift can be told from chance (p {p}, {n} points in time).", metric=name, p=p, n=drift.n
         )
-    scale, unit = (100.0, "%") if drift.relative else (1.0, metric.metric.unit)
+    scale, unit = (100.0, "\xa0%") if drift.relative else (1.0, f" {metric.metric.unit}".rstrip())
     return say(
         "{metric}: a drift of {slope} per hour (p {p}, {n} points in time). Blocks even it out between treatments; it "
         "widens what is not paired.",
         metric=name,
-        slope=f"{say.number(significant(scale * drift.slope_per_hour, 2).replace('-', MINUS))} {unit}".strip(),
+        slope=say.number(significant(scale * drift.slope_per_hour, 2).replace("-", MINUS)) + unit,
         p=p_text(drift.p, say, sign=True),
         n=drift.n,
     )

@@ -6,9 +6,17 @@ from collections.abc import Sequence
 
 from lastro.report.claim_words import VERDICT_WORDS, Verdict, effect_text, p_text
 from lastro.report.claims import Judgement
-from lastro.report.language import ENGLISH, Language
+from lastro.report.language import ENGLISH, N_, Language
 from lastro.report.model import Report
 from lastro.study.claims import Source
+
+_TALLY_WORDS: dict[Verdict, str] = {
+    "reproduced": N_("{n} reproduced"),
+    "same direction only": N_("{n} same direction only"),
+    "contradicted": N_("{n} contradicted"),
+    "not distinguishable here": N_("{n} not distinguishable here"),
+    "untestable here": N_("{n} untestable here"),
+}
 
 
 def measured_text(one: Judgement, say: Language = ENGLISH) -> str:
@@ -45,7 +53,7 @@ def source_text(source: Source) -> str:
 
 def tally_text(judgements: Sequence[Judgement], say: Language = ENGLISH) -> str:
     """'27 claims: 20 reproduced, 7 untestable here'."""
-    counts = [f"{n} {say(VERDICT_WORDS[verdict])}" for verdict, n in tally(judgements).items() if n]
+    counts = [say(_TALLY_WORDS[verdict], n=n) for verdict, n in tally(judgements).items() if n]
     return f"{say.count(len(judgements), 'claim')}: {', '.join(counts)}"
 
 

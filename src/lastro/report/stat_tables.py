@@ -272,8 +272,8 @@ def p_text(p: float | None, say: Language, *, sign: bool = False) -> str:
 
 
 def share_text(share: float, say: Language) -> str:
-    """'78.9%'."""
-    return say.number(f"{100 * share:.1f}%")
+    """'78.9 %', which does not break over two lines."""
+    return say.number(f"{100 * share:.1f}\xa0%")
 
 
 def _number(value: float, say: Language) -> str:

@@ -148,8 +148,8 @@ def pairing(ratio: Ratio, say: Language) -> str:
 
 
 def percent(share: float) -> str:
-    """'95%'."""
-    return f"{share:.0%}"
+    """'95 %', which does not break over two lines."""
+    return f"{100 * share:g}\xa0%"
 
 
 def host_line(provenance: Mapping[str, Any], say: Language) -> str:
