@@ -55,6 +55,7 @@ def test_all_that_podman_reads_and_writes_is_in_places_of_its_own(tmp_path: Path
     with platform.prepare(testbed):
         assert platform.own_cgroups == ("/lastro/0a1b2c/conmon",)
     containers = tomllib.loads(host.files[f"{home}/containers.conf"])
+    assert containers["containers"]["pids_limit"] == 0
     assert containers["containers"]["default_ulimits"] == ["nofile=1024:524288", "nproc=32768:32768"]
     assert containers["engine"]["cgroup_manager"] == "cgroupfs"
     assert containers["engine"]["runtimes"] == {"runc": ["/usr/bin/runc"]}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip as stdlib_gzip
+import shutil
 import zlib
 from pathlib import Path
 
@@ -11,11 +12,12 @@ import pytest
 from lastro.errors import InputError, InstrumentError, Unavailable
 from lastro.host.local import LocalHost
 from lastro.image.rootfs import Needs, Recipe
-from lastro.instruments import gzip, pts
+from lastro.instruments import _own, gzip, pts
 from lastro.instruments.gzip import Gzip
 from lastro.instruments.john import John
 from lastro.instruments.pi import Pi
 from lastro.instruments.pts import Pts
+from lastro.instruments.stream import Stream
 from lastro.instruments.y_cruncher import YCruncher
 from lastro.scenarios.base import make_part
 
@@ -55,8 +57,13 @@ def test_the_computation_of_y_cruncher_is_apart_from_the_rest() -> None:
 
 def test_digits_that_y_cruncher_finds_bad_are_doubted() -> None:
     bad = text_of("y-cruncher-plain.txt").replace("Good through", "Incorrect from")
-    (reason,) = YCruncher().read(bad).invalid_because
+    (reason,) = YCruncher(digits=500_000_000).read(bad).invalid_because
     assert reason == "y-cruncher checked its digits: Incorrect from 500,000,000"
+
+
+def test_other_digits_than_were_asked_for_are_doubted() -> None:
+    (reason,) = YCruncher().read(text_of("y-cruncher-plain.txt")).invalid_because
+    assert reason == "y-cruncher computed 500,000,000 digits instead of 25000000"
 
 
 def test_y_cruncher_is_the_users_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,6 +135,35 @@ def test_suite_and_installed_tests_go_into_the_image(tmp_path: Path, monkeypatch
     assert (Path(place) / "data" / "installed-tests").is_dir()
     (data / "installed-tests" / "more").write_text("")
     assert Pts.needs(host).files != (place,)
+
+
+# Programs of our own
+
+
+def test_without_a_compiler_our_own_programs_are_unavailable_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    host = LocalHost()
+    monkeypatch.setattr(host, "which", lambda program: None)
+    for kind in (Pi, Stream):
+        assert kind.needs(host) == Needs()
+        with pytest.raises(Unavailable, match="no C compiler") as caught:
+            kind.require(host)
+        assert str(caught.value.hint).startswith("apt-get install gcc")
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler here")
+def test_a_program_is_compiled_once_and_a_missing_library_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_own, "STATE_DIR", tmp_path)
+    host = LocalHost()
+    program = _own.built(host, "stream", ("m",), "a remedy")
+    assert host.run([program, "--version"]).text.startswith("lastro-stream 1, compiled by GCC ")
+    n_commands = len(host.transcript.records)
+    assert _own.built(host, "stream", ("m",), "a remedy") == program
+    assert [record["argv"][:2] for record in host.transcript.records[n_commands:]] == [["gcc", "-dumpfullversion"]]
+    with pytest.raises(Unavailable, match="lastro-stream cannot be compiled here") as caught:
+        _own.built(host, "stream", ("no-such-library",), "a remedy")
+    assert caught.value.hint == "a remedy"
 
 
 # John the Ripper

@@ -130,13 +130,16 @@ class _Instance:
 
 def ended(code: int, out: str = "", err: str = "") -> InstrumentError | CommandFailed:
     done = Completed(("tool",), code, out.encode(), err.encode(), 0.0, 1.0)
-    return failure(_Instance(), ["tool"], done)  # type: ignore[arg-type]
+    return failure(_Instance(), ["env", "OMP_NUM_THREADS=4000", "tool"], done)  # type: ignore[arg-type]
 
 
 def test_an_end_that_was_not_a_good_one_has_its_reason() -> None:
     assert ended(137).message == "tool was killed: the instance has 256 MiB of memory"
     assert ended(1, err="write failed: No space left on device").message == "tool filled the instance's disk"
     assert ended(1, out="fatal: No space left on device\n").message == "tool filled the instance's disk"
+    assert ended(1, err="libgomp: Thread creation failed: Resource").message == (
+        "tool could not start all of its threads in this instance"
+    )
     assert "exited with 3: unknown option" in ended(3, err="unknown option").message
 
 

@@ -123,14 +123,23 @@ def run_timed(instance: Instance, argv: Sequence[str], limit_s: float, *, stdin:
 
 def failure(instance: Instance, argv: Sequence[str], done: Completed) -> InstrumentError | CommandFailed:
     """Why a tool ended with an error, as far as it can be known."""
-    words = f"{done.error_text}\n{done.text}"
+    words, tool = f"{done.error_text}\n{done.text}", _tool(argv)
     if "No space left on device" in words:
-        return InstrumentError(f"{argv[0]} filled the instance's disk", "give it more room, or less to write")
+        return InstrumentError(f"{tool} filled the instance's disk", "give it more room, or less to write")
+    if "Thread creation failed" in words or "Resource temporarily unavailable" in words:
+        hint = "give it more memory, by which a machine's kernel measures how many it allows, or fewer threads"
+        return InstrumentError(f"{tool} could not start all of its threads in this instance", hint)
     if done.returncode == KILLED:
         limit = instance.spec.resources.memory_bytes
         bound = f": the instance has {limit >> 20} MiB of memory" if limit else ""
-        return InstrumentError(f"{argv[0]} was killed{bound}", "give it more memory, or a smaller task")
+        return InstrumentError(f"{tool} was killed{bound}", "give it more memory, or a smaller task")
     return CommandFailed(argv, done.returncode, done.error_text or done.text)
+
+
+def _tool(argv: Sequence[str]) -> str:
+    """The program that `env` is asked to run, or the first word."""
+    words = [word for word in argv if "=" not in word and not word.startswith(("-", "/"))]
+    return words[1] if words[0] == "env" and len(words) > 1 else words[0]
 
 
 def with_host_time(reading: Reading, host_s: float | None) -> Reading:

@@ -61,6 +61,9 @@ class YCruncher(Workload):
         reasons: tuple[str, ...] = ()
         if computed_s > 1.01 * total_s + 0.01:
             reasons = (f"y-cruncher computed for {computed_s:g} s of {total_s:g} s in all",)
+        told = re.search(r"Decimal Digits:\s+(\d[\d,]{0,30})", plain, re.ASCII)
+        if told and int(told[1].replace(",", "")) != self.number("digits"):
+            reasons += (f"y-cruncher computed {told[1]} digits instead of {self.chosen['digits']}",)
         if checked := re.search(r"Spot Check:\s+(\S.{0,80})", plain):
             reasons += (
                 () if checked[1].startswith("Good") else (f"y-cruncher checked its digits: {checked[1].strip()}",)

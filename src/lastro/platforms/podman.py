@@ -191,6 +191,7 @@ def _containers_conf(runtime: str, program: str, ulimits: Sequence[str]) -> str:
             "[containers]",
             f"default_ulimits = {json.dumps(list(ulimits))}",
             "default_sysctls = []",
+            "pids_limit = 0",  # none, as everywhere else
             "[engine]",
             'cgroup_manager = "cgroupfs"',
             'events_logger = "none"',

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from lastro.instruments.base import TIME_HOST, TIME_TOOL, WORK_DIR, Workload, ti
 from lastro.isolation.base import Isolation
 from lastro.platforms.base import AVAILABLE, Availability, Instance, InstanceSpec, Platform, unavailable
 from lastro.results.samples import Metric, Outcome, Reading
-from lastro.scenarios.base import Config, make_part
+from lastro.scenarios.base import Config, make_part, platform_level
 from lastro.study.levels import part_level, split_options
 from lastro.study.model import Setting
 from lastro.testbed import Testbed
@@ -215,14 +215,17 @@ def judge_clock(
 
 
 class WorkloadProbes:
-    """Each workload, tried once on a platform: a short version of itself."""
+    """Each workload, tried once on a platform: a short version of itself.
+
+    What differs in the short version too, such as thousands of threads, is tried by itself."""
 
     def __init__(self, testbed: Testbed) -> None:
         self._testbed = testbed
-        self._probed: dict[tuple[str, str], Availability] = {}
+        self._probed: dict[Hashable, Availability] = {}
 
-    def availability(self, platform: Platform, platform_level: str, tool: Workload, spec: InstanceSpec) -> Availability:
-        key = (platform_level, tool.name)
+    def availability(self, config: Config, platform: Platform, tool: Workload, spec: InstanceSpec) -> Availability:
+        where = (platform_level(config), config["isolation"], spec.resources)
+        key = (where, tool.name, *sorted(tool.brief().chosen.items()))
         if key not in self._probed:
             self._probed[key] = self._probe(platform, tool, spec)
         return self._probed[key]

@@ -97,7 +97,7 @@ class ComputeScenario(Scenario):
             platform, tool, spec = self.pool.get(level), workload(config), self._spec(config)
         except LastroError as error:
             return unavailable(error)
-        found = self._workloads.availability(platform, level, tool, spec)
+        found = self._workloads.availability(config, platform, tool, spec)
         self.pool.residuals(level)  # they are found once, and not by the first trial, which would then take longer
         return found
 
