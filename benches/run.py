@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 from pathlib import Path
 
+import analysis
 import datapath
 import help as help_bench
 import idle
@@ -39,6 +40,11 @@ Planning and journalling (each trial is two transactions with a sync to disk). T
 trials under 3 s; memory under 300 MB.
 
 {planning}
+
+Reports. The ratio to R is of the median times of one analysis of variance with every interaction of four factors and
+blocks, sequential sums of squares.
+
+{reports}
 """
 
 
@@ -54,6 +60,7 @@ def main() -> None:
         idle="\n".join(idle.rows()),
         memory=parallel.memory_row(growth_mib),
         planning="\n".join(planning.table()),
+        reports="\n".join(analysis.table()),
     )
     Path(__file__).with_name("README.md").write_text(text, encoding="utf-8")
     print(text)
