@@ -23,7 +23,7 @@ from lastro.anomalies import cpu, disk, io, memory
 from lastro.cli import compare
 from lastro.instruments import iperf3_udp
 from lastro.results.store import MAX_ATTEMPTS
-from lastro.scenarios import _workload, chain, compute, exposure, lifecycle, uplink
+from lastro.scenarios import _workload, application, chain, compute, exposure, lifecycle, uplink
 from lastro.scenarios.base import Scenario, schemas
 from lastro.study.json_schema import json_schema
 from lastro.study.load import load, parse
@@ -221,7 +221,12 @@ def toml(value: Any) -> str:
 
 
 def unit(setting: Setting) -> str:
-    by_check = {"parse_rate_bps": "bit/s, with prefix", "parse_size_bytes": "byte, with prefix", "check_test": ""}
+    by_check = {
+        "parse_rate_bps": "bit/s, with prefix",
+        "parse_size_bytes": "byte, with prefix",
+        "check_test": "",
+        "known_attachment": "",
+    }
     if setting.check is not None:
         return by_check[setting.check.__name__]  # type: ignore[attr-defined]
     by_ending = {"_bytes": "byte", "_s": "s", "_ms": "ms", "_percent": "%", "_cpus": "CPU"}
@@ -280,7 +285,7 @@ def keys_table() -> str:
                 schema = {
                     **schema,
                     "type": "string",
-                    "description": "The procedure of a trial: `chain`, `compute`, `exposure`, `lifecycle` or `uplink`.",
+                    "description": f"The procedure of a trial: {', '.join(f'`{name}`' for name in SCENARIOS)}.",
                 }
             default = "required" if key in required else f"`{toml(schema['default'])}`" if schema.get("default") else ""
             low, high = schema.get("minimum"), schema.get("maximum")
@@ -289,6 +294,9 @@ def keys_table() -> str:
             limits = f"only `{toml(schema['const'])}`" if "const" in schema and key != "scenario" else limits
             rows.append((f"`{name}.{key}`", kind_word(schema), default, limits, schema.get("description", "")))
     return table(("key", "type", "default", "bounds", "meaning"), rows)
+
+
+SCENARIOS = [info.name for info in own_parts("scenario")]
 
 
 def kind_word(schema: dict[str, Any]) -> str:
@@ -336,6 +344,8 @@ TABLES = {
     "compute_metrics": partial(metrics_table, compute.ComputeScenario),
     "workloads": workloads_table,
     "workload_metrics": workload_metrics_table,
+    "application_settings": partial(settings_table, application.ApplicationScenario),
+    "application_metrics": partial(metrics_table, application.ApplicationScenario),
     "uplink_settings": partial(settings_table, uplink.UplinkScenario),
     "uplink_metrics": partial(metrics_table, uplink.UplinkScenario),
     "exposure_metrics": partial(metrics_table, exposure.ExposureScenario),

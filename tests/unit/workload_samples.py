@@ -17,6 +17,10 @@ SAMPLES: dict[str, list[tuple[str, Mapping[str, Level]]]] = {
         ("sysbench-cpu-time.txt", {"primes": 2000, "threads": 2, "time_s": 1}),
         ("sysbench-cpu-events.txt", {"primes": 5000, "events": 2000}),
     ],
+    "sysbench-oltp": [  # on MariaDB 10.11
+        ("sysbench-oltp-read-only.txt", {"rows": 20_000, "threads": 2, "time_s": 1}),
+        ("sysbench-oltp-read-write.txt", {"mode": "read-write", "rows": 20_000, "events": 500}),
+    ],
     "sysbench-memory": [
         ("sysbench-memory-write.txt", {"block": "1K", "total": "1G"}),
         (

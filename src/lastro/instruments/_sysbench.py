@@ -39,7 +39,7 @@ def report(text: str) -> Report:
 
 def field(text: str, what: str, pattern: str) -> float:
     """The one number at a place in a report. Raises: InstrumentError when there is none there, or more than one."""
-    found = re.findall(pattern, text, re.ASCII)
+    found = re.findall(pattern, text, re.ASCII | re.MULTILINE)
     if len(found) != 1:
         raise InstrumentError(f"sysbench printed its {what} {len(found)} times: …{text[-80:]!r}")
     return float(found[0])

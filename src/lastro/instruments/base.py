@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
@@ -89,6 +90,12 @@ class Workload(ABC):
 
     def prepare(self, instance: Instance) -> None:  # noqa: B027 - most need nothing
         """Before the time that is measured, such as a file to work on, below WORK_DIR. Raises: as `run`."""
+
+    @contextmanager
+    def prepared(self, instance: Instance) -> Iterator[None]:
+        """The instance prepared, with what the workload needs beside it, such as a server, until the block ends."""
+        self.prepare(instance)
+        yield
 
     def run(self, instance: Instance, limit_s: float) -> Reading:
         """The workload, in an instance that is prepared; `limit_s` is when to give up.

@@ -235,8 +235,8 @@ class WorkloadProbes:
             tool.require(self._testbed.host)
             with platform.start(self._testbed, spec) as instance:
                 brief = tool.brief()
-                brief.prepare(instance)
-                brief.run(instance, _PROBE_LIMIT_S)
+                with brief.prepared(instance):
+                    brief.run(instance, _PROBE_LIMIT_S)
         except LastroError as error:
             return unavailable(error)
         return AVAILABLE

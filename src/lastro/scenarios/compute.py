@@ -7,15 +7,16 @@ chapter 6: the clock inside a virtual machine distorts what tools tell)."""
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
-from typing import Any
+from typing import Any, ClassVar
 
 from lastro import registry, validity
 from lastro.errors import LastroError
 from lastro.host.base import Host
 from lastro.image.rootfs import Needs
-from lastro.instruments.base import TIME_HOST
+from lastro.instruments.base import TIME_HOST, Workload
 from lastro.isolation.base import isolate, not_in_force, parts_of
 from lastro.meters.host import HostMeter
 from lastro.platforms.base import Availability, Instance, InstanceSpec, Platform, unavailable
@@ -44,21 +45,22 @@ _AROUND_S = 0.4  # verification, clocks and meters, about
 class ComputeScenario(Scenario):
     name = "compute"
     summary = "one workload in one instance: CPU, memory or disk, with equal resources on every platform"
-    parts = ("platform", "isolation", "instrument")
+    parts: ClassVar[tuple[str, ...]] = ("platform", "isolation", "instrument")
     combinable = frozenset({"isolation"})
-    settings = (
+    settings: ClassVar[tuple[Setting, ...]] = (
         *_workload.RESOURCES,
         Setting("limit_s", 3600.0, "time after which a workload is given up, and its trial invalid", 1, _DAY_S),
         Setting("max_steal_percent", 5.0, "CPU time stolen from this host above which a trial is invalid", 0, 100),
         Setting("max_drift_percent", 0.1, "drift of a guest's clock above which a tool's times are dropped", 0, 100),
         Setting("max_foreign_cpus", 0.3, "CPUs used by other processes above which a trial is invalid", 0, 4096),
     )
-    metrics = (TIME_HOST, *_workload.METRICS, *HostMeter.metrics)
+    metrics: ClassVar[tuple[Metric, ...]] = (TIME_HOST, *_workload.METRICS, *HostMeter.metrics)
 
     def __init__(self, testbed: Testbed | None) -> None:
         super().__init__(testbed)
         self.pool = PlatformPool(self.testbed, self._stack)
-        self._probes = Probes(self.testbed, self.pool, AttachmentPool(self.testbed, self._stack))
+        self.attachments = AttachmentPool(self.testbed, self._stack)
+        self._probes = Probes(self.testbed, self.pool, self.attachments)
         self._workloads = WorkloadProbes(self.testbed)
 
     @classmethod
@@ -70,9 +72,19 @@ class ComputeScenario(Scenario):
         return _workload.workload_metrics(cls.metrics)
 
     @classmethod
+    def tool(cls, config: Config) -> Workload:
+        """What a treatment runs. Raises: Unavailable, InputError."""
+        return workload(config)
+
+    @classmethod
+    def tools(cls, configs: Sequence[Config]) -> list[str]:
+        """Names of the instruments of a study."""
+        return sorted({split_options(str(config["instrument"]))[0] for config in configs})
+
+    @classmethod
     def image_needs(cls, host: Host, configs: Sequence[Config]) -> Needs:
         needs = Needs()
-        for name in sorted({split_options(str(config["instrument"]))[0] for config in configs}):
+        for name in cls.tools(configs):
             kind = registry.parts("instrument")[name].cls
             needs = needs.and_of(kind.needs(host)) if kind else needs
         return needs
@@ -80,7 +92,7 @@ class ComputeScenario(Scenario):
     @classmethod
     def duration_s(cls, config: Config) -> float:
         try:
-            work_s = workload(config).expected_s(float(config["cpus"]), _workload.slowdown(config))
+            work_s = cls.tool(config).expected_s(float(config["cpus"]), _workload.slowdown(config))
         except LastroError:  # what cannot run takes no time
             return 0.0
         return setup_s(config) / 3 + _AROUND_S + work_s  # that of a chain is for its three instances
@@ -94,7 +106,7 @@ class ComputeScenario(Scenario):
         if not found:
             return found
         try:
-            platform, tool, spec = self.pool.get(level), workload(config), self._spec(config)
+            platform, tool, spec = self.pool.get(level), self.tool(config), self._spec(config)
         except LastroError as error:
             return unavailable(error)
         found = self._workloads.availability(config, platform, tool, spec)
@@ -113,20 +125,37 @@ class ComputeScenario(Scenario):
         platform, spec = self.pool.get(platform_level(config)), self._spec(config)
         isolations = [registry.get("isolation", part)() for part in parts_of(str(config["isolation"]))]
         clock = validity.ClockReading.now()
-        with platform.start(self.testbed, spec) as instance:
+        tool = self.tool(config)
+        with self._started(config, platform, spec, tool) as everyone:
+            instance = everyone[_ROLE]
             outcome.doubt(not_in_force(isolations, {_ROLE: instance}))
             reasons, seen = _workload.unequal(self.testbed, instance)
             outcome.doubt(reasons)
             limits = {name: value for name, value in asdict(spec.resources).items() if value is not None}
             outcome.notes |= {"limits": {_ROLE: limits}, "seen inside": seen, "storage": _workload.storage(instance)}
-            self._measure(config, platform, instance, outcome)
+            with tool.prepared(instance):
+                self._measure(config, tool, platform, everyone, outcome)
         outcome.doubt(validity.clock_reasons(clock, validity.ClockReading.now()))
         return outcome
 
-    def _measure(self, config: Config, platform: Platform, instance: Instance, outcome: Outcome) -> None:
+    def _daemons(self, config: Config, platform: Platform) -> tuple[str, ...]:
+        """Their cgroups: what they use is the trial's own load."""
+        return platform.own_cgroups
+
+    @contextmanager
+    def _started(
+        self, config: Config, platform: Platform, spec: InstanceSpec, tool: Workload
+    ) -> Iterator[dict[str, Instance]]:
+        """The instance, and others that have a part in the workload, by role."""
+        with platform.start(self.testbed, spec) as instance:
+            yield {_ROLE: instance}
+
+    def _measure(
+        self, config: Config, tool: Workload, platform: Platform, everyone: Mapping[str, Instance], outcome: Outcome
+    ) -> None:
         """The workload, with meters and clocks around it."""
-        tool, host = workload(config), HostMeter(self.testbed, {_ROLE: instance}, platform.own_cgroups)
-        tool.prepare(instance)
+        instance, host = everyone[_ROLE], HostMeter(self.testbed, everyone, self._daemons(config, platform))
+        others = {role: other.usage() for role, other in everyone.items() if role != _ROLE}
         guest, before, clock = GuestAccount.of(instance), instance.usage(), instance.clock()
         started_s = time.monotonic()
         host.start()
@@ -134,6 +163,7 @@ class ComputeScenario(Scenario):
         host.stop()
         elapsed_s = time.monotonic() - started_s
         clock_after, used, guest_after = instance.clock(), instance.usage().since(before), GuestAccount.of(instance)
+        usage = {_ROLE: used, **{role: everyone[role].usage().since(other) for role, other in others.items()}}
         drift_limit = float(config["max_drift_percent"]) / 100
         _workload.judge_clock(tool, reading, clock, clock_after, drift_limit, outcome)
         outcome.measurements |= {
@@ -142,9 +172,9 @@ class ComputeScenario(Scenario):
         }
         if guest and guest_after:
             outcome.notes["guest"] = {"stolen_s": round(guest_after.stolen_s - guest.stolen_s, 3)}
-        foreign_cpus = host.foreign_cpus(used.user_s)
+        foreign_cpus = host.foreign_cpus(sum(each.user_s for each in usage.values()))
         outcome.notes |= {
-            "usage": {_ROLE: asdict(used)},
+            "usage": {role: asdict(each) for role, each in usage.items()},
             "elapsed_s": elapsed_s,
             "host": {"foreign_cpus": round(foreign_cpus, 3), **host.notes(), **host.pressure()},
             "workload": {"instrument": tool.name, "options": tool.chosen, "command": tool.argv()},
@@ -154,7 +184,7 @@ class ComputeScenario(Scenario):
 
     def facts(self, configs: Sequence[Config]) -> dict[str, Any]:
         """Versions of the workloads' tools, as they are in the image."""
-        names = sorted({split_options(str(config["instrument"]))[0] for config in configs})
+        names = self.tools(configs)
         found: dict[str, Any] = {"image_tools": {}}
         try:
             spec = InstanceSpec(self.testbed.session.unique("facts"), "probe")

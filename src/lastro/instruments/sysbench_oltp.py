@@ -1,0 +1,168 @@
+"""Transactions on a table of MariaDB by sysbench, client and server in one instance unless a client is given.
+
+The front "application" of Trindade (2018, chapter 6): one table of 1,000,000 rows. Each measurement has a server of its
+own with a fresh data directory and the same rows (from one seed), made before the time that is measured and counted
+before and after. Source: sysbench 1.0.20 (Debian), oltp_common.lua and sb_histogram.c."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, Self
+
+from lastro.errors import InstrumentError
+from lastro.instruments import _mariadb, _sysbench
+from lastro.instruments.base import TIME_TOOL, Workload, failure, run_timed, with_host_time
+from lastro.platforms.base import Instance
+from lastro.results.samples import Metric, Reading
+from lastro.stats.quantiles import least_n_for
+from lastro.study.model import Setting
+
+_READ_ONLY, _READ_WRITE = "read-only", "read-write"
+_DATABASE = "sbtest"
+_FILLING_LIMIT_S = 3600.0
+_ROWS_PER_S, _SERVER_S, _TRANSACTION_S = 150_000, 3.0, 0.003  # of an ordinary host
+_BUCKET = re.compile(r"^ +(\d{1,9}\.\d{3}) \|[* ]{40} +(\d{1,15})$", re.MULTILINE | re.ASCII)
+_QUANTILES = (("db_latency_p50", 0.5), ("db_latency_p95", 0.95), ("db_latency_p99", 0.99))
+
+
+class SysbenchOltp(Workload):
+    name = "sysbench-oltp"
+    summary = "transactions on a table of MariaDB by sysbench: read-only or read-write, in a time or a number of them"
+    packages = (*_mariadb.PACKAGES, "sysbench")
+    version_argv = ("sh", "-c", "echo $(sysbench --version), $(mariadbd --version)")
+    options = (
+        Setting("mode", _READ_ONLY, "what a transaction does", choices=(_READ_ONLY, _READ_WRITE)),
+        Setting("rows", 1_000_000, "rows of the table", 1000, 10**9, effort=True),
+        _sysbench.THREADS,
+        Setting("events", 0, "transactions in all; 0: as many as `time_s` allows", 0, 10**9, effort=True),
+        Setting("time_s", 10, "length of the measurement in whole seconds, where `events` is 0", 1, _sysbench.DAY_S),
+    )
+    metrics = (
+        TIME_TOOL,
+        Metric("db_transactions", "1/s", "higher", "transactions per second, all threads together (sysbench)"),
+        Metric("db_queries", "1/s", "higher", "statements per second, all threads together (sysbench)"),
+        Metric("db_latency_mean", "ms", "lower", "mean time of a transaction (sysbench)"),
+        Metric("db_latency_p50", "ms", "lower", "median time of a transaction, in sysbench's buckets of 1.8 %"),
+        Metric("db_latency_p95", "ms", "lower", "95th percentile in the same buckets, from 59 transactions on"),
+        Metric("db_latency_p99", "ms", "lower", "99th percentile in the same buckets, from 299 transactions on"),
+    )
+
+    def __init__(self, **chosen: Any) -> None:
+        super().__init__(**chosen)
+        self._client: Instance | None = None
+        self._address: str | None = None
+        self._server: _mariadb.Server | None = None
+        self._filled_s = 0.0
+
+    def from_client(self, client: Instance, address: str) -> None:
+        """Let the transactions come from another instance, to this address of the server's."""
+        self._client, self._address = client, address
+
+    def _command(self, what: str) -> list[str]:
+        way = [f"--mysql-host={self._address}", f"--mysql-port={_mariadb.PORT}"]
+        if self._address is None:
+            way = [f"--mysql-socket={_mariadb.SOCKET}"]
+        script = f"oltp_{str(self.chosen['mode']).replace('-', '_')}"
+        table = ["--tables=1", f"--table-size={self.chosen['rows']}", "--rand-seed=1"]
+        user = ["--db-driver=mysql", *way, f"--mysql-user={_DATABASE}", f"--mysql-db={_DATABASE}"]
+        return ["sysbench", script, *user, *table, *self._limits(), what]
+
+    def _limits(self) -> list[str]:
+        events = self.number("events")
+        limits = [f"--events={events}", f"--time={0 if events else self.chosen['time_s']}"]
+        return [f"--threads={self.chosen['threads']}", *limits, "--histogram"]
+
+    def argv(self) -> list[str]:
+        return self._command("run")
+
+    @contextmanager
+    def prepared(self, instance: Instance) -> Iterator[None]:
+        with _mariadb.running(instance, self._address) as server:
+            for host in ("localhost", "%"):
+                server.sql(f"CREATE USER {_DATABASE}@'{host}'; GRANT ALL ON {_DATABASE}.* TO {_DATABASE}@'{host}'")
+            server.sql(f"CREATE DATABASE {_DATABASE}")
+            self._fill(self._client or instance)
+            self._server = server
+            if reasons := self._counted():
+                raise InstrumentError(reasons[0])
+            yield
+
+    def _fill(self, client: Instance) -> None:
+        argv = self._command("prepare")
+        done = client.run(argv, timeout_s=_FILLING_LIMIT_S, check=False)
+        if done.returncode != 0:
+            raise failure(client, argv, done)
+        self._filled_s = done.duration_s
+
+    def _counted(self) -> tuple[str, ...]:
+        assert self._server is not None, "it is prepared"
+        rows = self._server.sql(f"SELECT COUNT(*) FROM {_DATABASE}.sbtest1", _FILLING_LIMIT_S)
+        return () if rows == str(self.chosen["rows"]) else (f"the table has {rows} rows of {self.chosen['rows']}",)
+
+    def run(self, instance: Instance, limit_s: float) -> Reading:
+        """Read-write transactions take as many rows away as they add: the table is counted again."""
+        assert self._server is not None, "it is prepared"
+        timed = run_timed(self._client or instance, self.argv(), limit_s)
+        reading = with_host_time(self.read(timed.done.text), timed.host_s)
+        told = {
+            "server": self._server.sql("SELECT VERSION()"),
+            "data directory made_s": round(self._server.made_s, 3),
+            "server started_s": round(self._server.started_s, 3),
+            "table filled_s": round(self._filled_s, 3),
+            "rows": self.chosen["rows"],
+            "directory": _mariadb.PLACE,
+        }
+        reasons = (*reading.invalid_because, *self._counted())
+        return replace(reading, notes={**reading.notes, "database": told}, invalid_because=reasons)
+
+    def read(self, text: str) -> Reading:
+        done = _sysbench.report(text)
+        counts = {what: int(_sysbench.field(text, what, rf"^ {{4}}{what}: +(\d{{1,15}}) +\(")) for what in _COUNTED}
+        reasons = _sysbench.threads_reasons(done, self.number("threads"))
+        if counts["transactions"] != done.events:
+            reasons += (f"sysbench counts {counts['transactions']} transactions in {done.events} events",)
+        reasons += tuple(f"sysbench tells of {counts[what]} {what}" for what in _TROUBLE if counts[what])
+        events = self.number("events")
+        if events and done.events != events:
+            reasons += (f"sysbench did {done.events} events instead of {events}",)
+        if not events:
+            reasons += _sysbench.length_reasons(done, self.number("time_s"))
+        buckets = [(float(value), int(count)) for value, count in _BUCKET.findall(text)]
+        values = {
+            "time_tool": done.total_s,
+            "db_transactions": counts["transactions"] / done.total_s,
+            "db_queries": counts["queries"] / done.total_s,
+            "db_latency_mean": done.latency_mean_ms,
+        }
+        if (n := sum(count for _, count in buckets)) == done.events:
+            values |= {name: _quantile(buckets, q * n) for name, q in _QUANTILES if q == 0.5 or n >= least_n_for(q)}
+        else:
+            reasons += (f"sysbench's histogram has {n} of {done.events} events",)
+        return Reading(values, invalid_because=reasons)
+
+    def expected_s(self, cpus: float, slowdown: float) -> float:
+        ready_s = (_SERVER_S + self.number("rows") / _ROWS_PER_S) * slowdown
+        if not self.number("events"):
+            return ready_s + self.number("time_s")
+        at_once: float = min(cpus, self.number("threads"))
+        return ready_s + self.number("events") * _TRANSACTION_S * slowdown / at_once
+
+    def brief(self) -> Self:
+        return type(self)(**{**self.chosen, "rows": 1000, "events": 20 * self.number("threads")})
+
+
+_TROUBLE = ("ignored errors", "reconnects")
+_COUNTED = ("transactions", "queries", *_TROUBLE)
+
+
+def _quantile(buckets: Sequence[tuple[float, int]], rank: float) -> float:
+    """The bucket in which the value of this rank lies. Buckets are in the order of their values."""
+    below = 0
+    for value, count in buckets:
+        below += count
+        if below >= rank:
+            return value
+    return buckets[-1][0]

@@ -1,0 +1,78 @@
+"""A database in an instance: what a platform costs an application that computes, writes to disk and waits for both.
+
+After Trindade (2018, chapter 6): MariaDB for its MySQL, sysbench OLTP on one table of 1,000,000 rows, the client inside
+the instance. Here the client may also be on the host, and its transactions come over a link."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from lastro import registry
+from lastro.instruments.base import TIME_HOST, Workload
+from lastro.instruments.sysbench_oltp import SysbenchOltp
+from lastro.meters.host import HostMeter
+from lastro.platforms.base import Availability, Instance, InstanceSpec, Platform
+from lastro.results.samples import Metric
+from lastro.scenarios import _workload
+from lastro.scenarios._joined import INSTANCE_ADDRESS, joined
+from lastro.scenarios.base import Config, platform_level
+from lastro.scenarios.compute import ComputeScenario
+from lastro.study.model import Setting
+
+_INSIDE, _PEER = "inside", "peer"
+
+
+def known_attachment(name: str) -> object:
+    """Raises: InputError when no attachment has this name."""
+    return registry.get("attachment", name)
+
+
+class ApplicationScenario(ComputeScenario):
+    name = "application"
+    summary = "a database in one instance under transactions, with equal resources on every platform"
+    parts = ("platform", "isolation")
+    settings = (
+        *SysbenchOltp.options,
+        Setting("client", _INSIDE, "where transactions come from: inside, or the host", choices=(_INSIDE, _PEER)),
+        Setting("link", "veth-bridge", "attachment over which they come from the host", check=known_attachment),
+        *ComputeScenario.settings,
+    )
+    metrics = (TIME_HOST, *SysbenchOltp.metrics, *_workload.METRICS, *HostMeter.metrics)
+
+    @classmethod
+    def known_metrics(cls) -> tuple[Metric, ...]:
+        return cls.metrics
+
+    @classmethod
+    def tool(cls, config: Config) -> SysbenchOltp:
+        return SysbenchOltp(**{option.name: config[option.name] for option in SysbenchOltp.options})
+
+    @classmethod
+    def tools(cls, configs: Sequence[Config]) -> list[str]:
+        return [SysbenchOltp.name]
+
+    def availability(self, config: Config) -> Availability:
+        if config["client"] == _PEER:
+            found = self._probes.attachment(str(config["link"]), platform_level(config))
+            if not found:
+                return found
+        return super().availability(config)
+
+    def _daemons(self, config: Config, platform: Platform) -> tuple[str, ...]:
+        links = self.attachments.get(str(config["link"])).own_cgroups if config["client"] == _PEER else ()
+        return (*super()._daemons(config, platform), *links)
+
+    @contextmanager
+    def _started(
+        self, config: Config, platform: Platform, spec: InstanceSpec, tool: Workload
+    ) -> Iterator[dict[str, Instance]]:
+        if config["client"] != _PEER:
+            with super()._started(config, platform, spec, tool) as everyone:
+                yield everyone
+            return
+        assert isinstance(tool, SysbenchOltp)
+        links = self.attachments.get(str(config["link"]))
+        with joined(self.testbed, self.pool.get("native"), platform, links, spec) as pair:
+            tool.from_client(pair.host, INSTANCE_ADDRESS)
+            yield pair.everyone
