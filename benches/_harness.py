@@ -40,7 +40,7 @@ class Ratio:
     @property
     def row(self) -> str:
         low, high = self.interval()
-        ours, raw = (f"{statistics.median(values):,.0f} {self.unit}" for values in (self.ours, self.raw))
+        ours, raw = (f"{_short(statistics.median(values))} {self.unit}" for values in (self.ours, self.raw))
         return (
             f"| {self.what} | {ours} | {raw} | {self.median:.2f} [{low:.2f}, {high:.2f}]"
             f" | {self.target} | {len(self.pairs)} |"
@@ -50,6 +50,10 @@ class Ratio:
         low, high = self.interval()
         shown = {"what": self.what, "target": self.target, "unit": self.unit, "ours": self.ours, "raw": self.raw}
         return {**shown, "ratio": self.median, "low": low, "high": high}
+
+
+def _short(value: float) -> str:
+    return f"{value:,.0f}" if value >= 20 else f"{value:.3g}"
 
 
 Side = Callable[[], object]

@@ -1,4 +1,4 @@
-"""Run every bench and write their tables to benches/README.md. About ten minutes; needs root and an idle host."""
+"""Run every bench and write their tables to benches/README.md. About twenty-five minutes; needs root and an idle host."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import analysis
 import datapath
 import help as help_bench
 import idle
+import instruments
 import parallel
 import planning
 import setup
@@ -30,6 +31,12 @@ while packets flow, so the interval should hold 1.
 
 {head}
 {datapath}
+
+Workloads on `native` against the same tools run by hand in a chroot, in turn. By hand there is no control group, no meter
+and no check, so the interval should hold 1, or the difference be under 1 %.
+
+{head}
+{instruments}
 
 | what | measured | target |
 | --- | ---: | ---: |
@@ -57,6 +64,7 @@ def main() -> None:
         head="\n".join(HEAD),
         ratios="\n".join(ratio.row for ratio in ratios),
         datapath="\n".join(ratio.row for ratio in datapath.ratios()),
+        instruments="\n".join(ratio.row for ratio in instruments.ratios()),
         idle="\n".join(idle.rows()),
         memory=parallel.memory_row(growth_mib),
         planning="\n".join(planning.table()),
