@@ -1,4 +1,4 @@
-"""Run every bench and write their tables to benches/README.md. About twenty-five minutes; needs root and an idle host."""
+"""Run every bench and write their tables to benches/README.md. Takes half an hour; needs root and an idle host."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ while packets flow, so the interval should hold 1.
 {head}
 {datapath}
 
-Workloads on `native` against the same tools run by hand in a chroot, in turn. By hand there is no control group, no meter
-and no check, so the interval should hold 1, or the difference be under 1 %.
+Workloads on `native` against the same tools run by hand in a chroot, in turn. By hand there is no control group, no
+meter and no check, so the interval should hold 1, or the difference be under 1 %.
 
 {head}
 {instruments}
