@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -79,7 +80,7 @@ def test_a_difference_under_the_noise_floor_is_not_distinguishable(known: Path) 
     rows = comparisons_table(content.analysis.metrics[0], ENGLISH).rows
     assert {row[-1] for row in rows} == {"not distinguishable here: under the noise floor"}
     for page in (render_html(content), render_markdown(content)):
-        assert page.count("(under the noise floor)") == 3 and "▼ ×0.8" not in page
+        assert page.count("under the noise floor") == 6 and "▼ ×0.8" not in page
 
 
 def test_the_floor_of_a_calibration_reaches_the_report(known: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,6 +136,12 @@ def test_a_wide_range_has_plain_numbers_on_its_axis(tmp_path: Path) -> None:
 
     page = render_html(content_of(make_campaign(tmp_path, value=value)))
     assert "mathdefault" not in page
+
+
+def test_axes_take_the_decimal_mark_of_the_language_however_many_panels_share_them(tmp_path: Path) -> None:
+    factors = {"attachment": ("a", "b", "c"), "isolation": ("none", "cgroups"), "anomaly": ("none", "cpu", "io")}
+    page = render_html(content_of(make_campaign(tmp_path, make_study(factors, replicates=2)), code="pt-BR"))
+    assert re.search(r">0,\d+</text>", page) and not re.search(r">[0-9]+\.[0-9]+</text>", page)
 
 
 def test_a_factor_matters_only_after_correction_for_the_number_of_factors(known: Path) -> None:

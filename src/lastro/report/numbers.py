@@ -113,7 +113,7 @@ def comparison_text(row: Row, cell: Cell, say: Language = ENGLISH, *, under_floo
     if row.is_baseline:
         return say("baseline")
     if cell.ratio is not None and under_floor:
-        return f"{VERDICT_MARKS['same']} {ratio_text(cell.ratio, say)} ({say('under the noise floor')})"
+        return f"{VERDICT_MARKS['same']} {ratio_text(cell.ratio, say)}"
     if cell.ratio is not None:
         return f"{VERDICT_MARKS[verdict(cell.metric, cell.ratio)]} {ratio_text(cell.ratio, say)}".strip()
     return say("no baseline value") if row.baseline is not None and cell.summary is not None else ""

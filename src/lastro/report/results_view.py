@@ -44,6 +44,7 @@ class CellView:
     explanation: str = ""
     spark: Markup = _NOTHING
     limited: bool = False
+    under_floor: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +128,7 @@ def _cell_view(row: Row, cell: Cell, reach: float, say: Language, under_floor: b
         explanation=explanation,
         spark=_spark(cell.ratio, reach),
         limited=cell.limited > 0,
+        under_floor=under_floor,
     )
 
 

@@ -60,7 +60,8 @@ def _result(row: Row, cell: Cell, say: Language, under_floor: bool) -> tuple[str
     mean = mean_text(cell.summary, say) + (" †" if cell.limited else "")
     if cell.summary.interval is None:
         mean = f"{mean} ({interval_text(cell.summary, say)})"
-    return str(cell.summary.n), mean, comparison_text(row, cell, say, under_floor=under_floor)
+    comparison = comparison_text(row, cell, say, under_floor=under_floor)
+    return str(cell.summary.n), mean, f"{comparison} ({say('under the noise floor')})" if under_floor else comparison
 
 
 def scaling_table(report: Report, scaling: Scaling, say: Language) -> Table:

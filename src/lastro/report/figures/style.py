@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from lastro.report.language import Language
@@ -130,7 +131,7 @@ def numbers_in(axes: Axes, say: Language, *, x: bool = True, y: bool = False) ->
     if say.decimal == ".":
         return
     for chosen, axis in ((x, axes.xaxis), (y, axes.yaxis)):
-        if chosen:
+        if chosen and not isinstance(axis.get_major_formatter(), _localiser()):  # panels may share an axis
             axis.set_major_formatter(_localiser()(axis.get_major_formatter(), say))
 
 
@@ -195,6 +196,7 @@ def _rounded_text(number: str) -> str:
     return f"{float(number):.2f}".rstrip("0").rstrip(".")
 
 
+@cache
 def _localiser() -> Any:
     from matplotlib.ticker import Formatter
 
