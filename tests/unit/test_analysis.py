@@ -135,3 +135,14 @@ def test_effects_that_multiply_are_analysed_on_logarithms(tmp_path: Path) -> Non
 
     assert made(tmp_path / "a", value).log
     assert not made(tmp_path / "b", plain).log
+
+
+def test_unequal_spreads_are_said_and_whether_treatments_differ_at_all_is_tested_without_them(tmp_path: Path) -> None:
+    def value(levels: Levels, rng: random.Random) -> float:
+        return 100 + rng.gauss(0, 20 if levels["anomaly"] == "memory" else 1) + 5 * (levels["isolation"] == "cgroups")
+
+    metric = made(tmp_path / "c", value)
+    assert metric.checks is not None and metric.checks.spreads_look_equal is False
+    assert any("spread differs" in note for note in metric.notes)
+    assert metric.omnibus is not None and metric.omnibus.welch.p is not None and metric.omnibus.ranks.p is not None
+    assert metric.omnibus.welch.p < 1e-6 and metric.omnibus.ranks.p < 0.05

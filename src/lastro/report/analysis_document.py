@@ -88,6 +88,16 @@ def _metric(metric: MetricAnalysis) -> dict[str, Any]:
         "checks": _checks(metric.checks) if metric.checks else None,
         "drift": _drift(metric.drift) if metric.drift else None,
         "scaling": [_scaling(scaling) for scaling in metric.scaling],
+        "omnibus": metric.omnibus
+        and {
+            "welch": {
+                "f": _finite(metric.omnibus.welch.f),
+                "df1": metric.omnibus.welch.df1,
+                "df2": _finite(metric.omnibus.welch.df2),
+                "p": _finite(metric.omnibus.welch.p),
+            },
+            "kruskal_wallis": {"h": _finite(metric.omnibus.ranks.statistic), "p": _finite(metric.omnibus.ranks.p)},
+        },
         "noise_floor": metric.floor,
         "headline": _headline(metric.headline),
     }

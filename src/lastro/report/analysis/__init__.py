@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from lastro.report.analysis.against import against_baseline
 from lastro.report.analysis.effects import interactions, main_effects
-from lastro.report.analysis.factorial import variance_of
+from lastro.report.analysis.factorial import omnibus, spread_notes, variance_of
 from lastro.report.analysis.headline import headline
 from lastro.report.analysis.measured import measured
 from lastro.report.analysis.model import Analysis, MetricAnalysis
@@ -39,6 +39,7 @@ def analyse_metric(report: Report, index: int, floor: float | None = None) -> Me
     data = measured(report, index)
     anova, why_none, notes = variance_of(data)
     alpha = 1 - data.confidence
+    checks = check_residuals(anova, [index for index, _, _ in data.trials()], alpha=alpha) if anova else None
     effects = main_effects(data, floor)
     comparisons, correction = against_baseline(report, index, data, floor)
     return MetricAnalysis(
@@ -51,10 +52,11 @@ def analyse_metric(report: Report, index: int, floor: float | None = None) -> Me
         comparisons=comparisons,
         correction=correction,
         pairs=level_pairs(data),
-        checks=check_residuals(anova, [index for index, _, _ in data.trials()], alpha=alpha) if anova else None,
+        checks=checks,
         drift=drift_of(report, index),
         scaling=count_scalings(report, report.metrics[index], data),
         headline=headline(anova, effects, comparisons),
-        notes=notes,
+        notes=(*notes, *spread_notes(checks)),
         floor=floor,
+        omnibus=omnibus(data),
     )

@@ -8,11 +8,13 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 from lastro.report.analysis.measured import Measured
+from lastro.report.analysis.model import Omnibus
 from lastro.report.language import N_
 from lastro.stats.notes import Note
 
 if TYPE_CHECKING:
     from lastro.stats.anova import Anova
+    from lastro.stats.residual_checks import Checks
 
 _MOST_NUMBERS = 40_000_000  # of the model matrix: 320 MB
 
@@ -85,3 +87,28 @@ def _order(data: Measured) -> int:
         if data.n - len(data.blocks) - df > 0 and data.n * df <= _MOST_NUMBERS:
             return order
     return 0
+
+
+def omnibus(data: Measured) -> Omnibus | None:
+    """Do the treatments differ at all? None with fewer than two of them."""
+    if len(data.cells) < 2:
+        return None
+    from lastro.stats.anova import welch_anova
+    from lastro.stats.ranks import kruskal_wallis
+
+    groups = {str(index): list(cell.values()) for index, cell in data.cells.items()}
+    return Omnibus(welch_anova(list(groups.values())), kruskal_wallis(groups))
+
+
+def spread_notes(checks: Checks | None) -> tuple[Note, ...]:
+    """What unequal spreads mean for what is shown."""
+    if checks is None or checks.spreads_look_equal is not False:
+        return ()
+    return (
+        Note(
+            N_(
+                "the spread differs between treatments: effects and comparisons allow for it, the p-values of the "
+                "analysis of variance do not"
+            )
+        ),
+    )

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Literal
 from lastro.results.samples import Metric
 
 if TYPE_CHECKING:
-    from lastro.stats.anova import Anova
+    from lastro.stats.anova import Anova, Welch
     from lastro.stats.comparisons import Comparison
     from lastro.stats.contrasts import Contrast
     from lastro.stats.differences import Difference
     from lastro.stats.drift import Drift
     from lastro.stats.intervals import Interval
     from lastro.stats.notes import Note
+    from lastro.stats.ranks import RankTest
     from lastro.stats.ratios import Ratio
     from lastro.stats.residual_checks import Checks
     from lastro.stats.usl import Usl
@@ -131,6 +132,16 @@ class CountScaling:
 
 
 @dataclass(frozen=True, slots=True)
+class Omnibus:
+    """Whether the treatments differ at all, without the assumption of one spread (Welch), or of any (Kruskal-Wallis).
+
+    Blocks are not allowed for, so both see less than the analysis of variance."""
+
+    welch: Welch
+    ranks: RankTest
+
+
+@dataclass(frozen=True, slots=True)
 class Headline:
     """What a sentence on the metric says: the factor that explains most, the widest effect, and comparisons by decision
 
@@ -163,6 +174,7 @@ class MetricAnalysis:
     headline: Headline
     notes: tuple[Note, ...]
     floor: float | None = None
+    omnibus: Omnibus | None = None
 
     @property
     def log(self) -> bool:

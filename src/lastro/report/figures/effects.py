@@ -63,7 +63,10 @@ def draw_rows(
     _log_axis(axes, [effect for _, found in groups for effect in found], analysis.floor)
     for title, found in groups:
         place: Any = ("axes fraction", "data")
-        axes.annotate(safe(title, 70), (0, y), xycoords=place, va="center", fontsize=8, fontweight="bold")
+        axes.annotate(
+            safe(title, 70), (0, y), xycoords=place, va="center", fontsize=8, fontweight="bold",
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},
+        )  # fmt: skip
         for effect in found:
             y += 1
             _row(axes, analysis.metric, effect, y, say)

@@ -28,7 +28,7 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "h")
 GREY, FAINT, GRID = "#555555", "#B8B8B8", "#E4E4E4"
 DASHED: Any = {"color": "black", "linewidth": 0.8, "linestyle": (0, (2, 1.5))}
 WIDTH_IN = 5.0
-SMALL_PT = 7.0
+SMALL_PT = 7.3
 _RC: dict[Any, Any] = {
     "font.family": ["DejaVu Sans"],
     "font.size": 8.5,
