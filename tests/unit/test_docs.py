@@ -225,6 +225,7 @@ def unit(setting: Setting) -> str:
         "parse_rate_bps": "bit/s, with prefix",
         "parse_size_bytes": "byte, with prefix",
         "check_test": "",
+        "check_cpuset": "",
         "known_attachment": "",
     }
     if setting.check is not None:

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from lastro import registry, validity
-from lastro.errors import LastroError, Unavailable
+from lastro.errors import InputError, LastroError, Unavailable
 from lastro.host.cgroups import Resources, Usage
+from lastro.instruments._cache import numbers
 from lastro.instruments.base import TIME_HOST, TIME_TOOL, WORK_DIR, Workload, time_reasons
 from lastro.isolation.base import Isolation
 from lastro.platforms.base import AVAILABLE, Availability, Instance, InstanceSpec, Platform, unavailable
@@ -27,10 +28,24 @@ _LEAST_SEEN = 0.6  # of a guest's memory: its kernel keeps some for itself befor
 _TICKS = os.sysconf("SC_CLK_TCK")
 AUTO, FREE = "auto", "none"
 
+
+def check_cpuset(text: str) -> None:
+    """Raises: InputError for what is neither a list of CPUs nor one of the two words."""
+    if text not in (AUTO, FREE) and not numbers(text):
+        raise InputError(
+            f"'{text}' is no list of CPUs", f"write it as the kernel does, such as 0-1,4, or {AUTO} or {FREE}"
+        )
+
+
 RESOURCES = (
     Setting("cpus", 1, "CPUs of the instance: of a machine, or the limit of a container", 1, 4096),
-    Setting("cpuset", AUTO, "CPUs that it is pinned to, such as 0-1; auto: the first ones; none: it is not pinned"),
-    Setting("memory", "1G", "memory of the instance", check=parse_size_bytes),
+    Setting(
+        "cpuset",
+        AUTO,
+        "CPUs that it is pinned to, such as 0-1; auto: the first ones; none: it is not pinned",
+        check=check_cpuset,
+    ),
+    Setting("memory", "1G", "memory of the instance, in whole MiB", check=parse_size_bytes),
 )
 METRICS = (
     Metric("instance_cpus", "CPU", "lower", "CPU time per time of the instance as the host counts it, a monitor's too"),
@@ -69,15 +84,17 @@ def slowdown(config: Config) -> float:
 
 
 def resources(config: Config) -> Resources:
-    """The same on every platform. Raises: Unavailable when this host has fewer CPUs."""
-    wanted, usable = int(config["cpus"]), sorted(os.sched_getaffinity(0))
-    cpuset = str(config["cpuset"])
+    """The same on every platform. Raises: Unavailable when this host has not these CPUs."""
+    wanted, usable, cpuset = int(config["cpus"]), sorted(os.sched_getaffinity(0)), str(config["cpuset"])
     if wanted > len(usable):
         raise Unavailable(f"this host has {len(usable)} CPUs, and the study asks for {wanted}", "ask for fewer `cpus`")
-    if cpuset == AUTO:
-        cpuset = _ranges(usable[:wanted])
-    pinned = None if cpuset == FREE else cpuset
-    return Resources(cpus=wanted, cpuset=pinned, memory_bytes=parse_size_bytes(str(config["memory"])))
+    pinned = usable[:wanted] if cpuset == AUTO else sorted(set(numbers(cpuset)))
+    if cpuset != FREE and (len(pinned) != wanted or not set(pinned) <= set(usable)):
+        raise Unavailable(
+            f"cpuset = {cpuset} is not {wanted} of the CPUs {_ranges(usable)}", "name as many CPUs as `cpus`, or `auto`"
+        )
+    memory_mib = max(1, parse_size_bytes(str(config["memory"])) >> 20)  # machines are made of whole ones
+    return Resources(cpus=wanted, cpuset=None if cpuset == FREE else _ranges(pinned), memory_bytes=memory_mib << 20)
 
 
 def _ranges(numbers: Sequence[int]) -> str:
@@ -164,7 +181,7 @@ class GuestAccount:
             first, total, available = done.text.splitlines()
             user, nice, system, _, _, irq, softirq, steal = map(int, first.split()[1:9])
             used_kib = int(total.split()[1]) - int(available.split()[1])
-        except ValueError:  # a kernel that does not count
+        except (ValueError, IndexError):  # a kernel that does not count
             return None
         return cls((user + nice + system + irq + softirq) / _TICKS, steal / _TICKS, used_kib << 10)
 
