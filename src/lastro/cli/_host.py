@@ -26,12 +26,18 @@ def testbed(purpose: str, *, wait: bool = False, needs: NeedsOn = lambda host: r
     with (
         one_interrupt() as ignore,
         session(purpose, wait=wait) as held,
-        local_testbed(held, image_of(held, needs(held.host))) as bed,
+        local_testbed(held, image_of(held, _found(held, needs))) as bed,
     ):
         try:
             yield bed
         finally:
             ignore()
+
+
+def _found(held: Session, needs: NeedsOn) -> rootfs.Needs:
+    """What is compiled here meanwhile is no part of what a trial did."""
+    with held.host.recorded():
+        return needs(held.host)
 
 
 def image_of(held: Session, needs: rootfs.Needs | None = None) -> rootfs.Image:

@@ -154,7 +154,8 @@ def make_part(kind: str, level: str) -> Any:
         if option not in known:
             raise Unavailable(
                 f"{kind} {name} has no option '{option}'",
-                f"exclude this treatment, or write the option into a level, such as 'NAME:{option}={texts[option]}'",
+                f"exclude this treatment, or write the option into a level, such as 'NAME:{option}={texts[option]}',"
+                f" or as a constant of one {kind}, '{kind}.NAME.{option}'",
             )
     return part(**{option: option_value(known[option], text) for option, text in texts.items()})
 
