@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import sqlite3
+import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,12 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
+from lastro import papers
 from lastro.cli import main
 from lastro.report import latex, markdown
 from lastro.report.language import LANGUAGES
 from lastro.results.store import FORMAT
 
-from ..campaigns import make_campaign
+from ..campaigns import KAGAMI, make_campaign, make_study
 from ..fates import CAMPAIGNS
 
 texts = st.text(st.characters(min_codepoint=32, max_codepoint=0x17F) | st.sampled_from("\n\t×±≈−▲▼↑↓²†—“”…中"))
@@ -100,6 +103,25 @@ def test_latex_escapes_what_can_be_read_back(text: str) -> None:
     read = re.sub(pattern, lambda found: back[found[0]], written)
     read = re.sub(r"<U\+([0-9A-F]{4,})>", lambda found: chr(int(found[1], 16)), read)
     assert read == one_line(text)
+
+
+@pytest.fixture(scope="module")
+def paper(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A campaign of the paper's study, whose claims are judged without being asked for."""
+    study = replace(make_study(KAGAMI, replicates=3, baseline={"isolation": "none"}), name="kagami2017")
+    return make_campaign(tmp_path_factory.mktemp("paper") / "c", study)
+
+
+@pytest.mark.parametrize(("code", "heading"), [("en", "Claims"), ("pt-BR", "Afirmações")])
+def test_claims_of_the_paper_are_in_the_report(paper: Path, code: str, heading: str, capsys) -> None:
+    n = len(tomllib.loads((papers.claims("kagami2017") or Path()).read_text())["claim"])
+    assert main(["report", str(paper), "--format", "md", "--lang", code, "-o", "-"]) == 0
+    text = capsys.readouterr().out
+    section = text[text.index(f"## {heading}") :].split("\n## ")[0]
+    assert len(re.findall(r"^\| ", section, re.MULTILINE)) == n + 2 and f"{n} " in section
+    assert main(["report", str(paper), "--format", "latex", "--lang", code, "-o", "-"]) == 0
+    table = re.search(r"(?s)% lastro: claims\n.*?% end", capsys.readouterr().out)
+    assert table and table[0].count("\\\\\n") >= n
 
 
 @pytest.mark.parametrize("kind", ["html", "md", "latex"])
