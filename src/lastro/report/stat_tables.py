@@ -44,7 +44,7 @@ def effects_table(metric: MetricAnalysis, say: Language) -> Table:
         say("Effect of each level on {metric}", metric=metric.metric.name),
         (say("factor"), *_effect_columns(metric, say)),
         tuple((effect.factor, *_effect_row(metric, effect, say)) for effect in metric.effects),
-        _numbers(3, 7),
+        _numbers(3, 9),
         note=say("Corrected by Holm’s method over this table."),
     )
 
@@ -57,7 +57,7 @@ def interaction_table(metric: MetricAnalysis, interaction: Interaction, say: Lan
         say("{shown} under each {given}, on {metric}", shown=shown, given=given, metric=metric.metric.name),
         (given, *_effect_columns(metric, say)),
         tuple((_given(effect), *_effect_row(metric, effect, say)) for effect in interaction.effects),
-        _numbers(3, 7),
+        _numbers(3, 9),
         note=say(
             "The interaction explains {share} of the variation (p {p} after correction).",
             share=share_text(interaction.explained, say),
