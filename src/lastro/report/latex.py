@@ -99,6 +99,7 @@ def table_text(table: Table) -> str:
     head = f"{_row(table.columns)} \\\\"
     lines = [
         f"% lastro: {_label(table.name)}",
+        r"\begingroup\footnotesize\setlength{\tabcolsep}{4pt}\setlength{\LTcapwidth}{\linewidth}",
         rf"\begin{{longtable}}{{{_columns(table)}}}",
         rf"\caption{{{title}}}\label{{tab:{_label(table.name)}}}\\",
         rf"\toprule {head} \midrule \endfirsthead",
@@ -106,6 +107,7 @@ def table_text(table: Table) -> str:
         r"\bottomrule \endfoot",
         *(rf"{_row(row)} \\" for row in table.rows),
         r"\end{longtable}",
+        r"\endgroup",
         "% end",
     ]
     return "\n".join(lines)
@@ -113,7 +115,7 @@ def table_text(table: Table) -> str:
 
 def _columns(table: Table) -> str:
     """Long columns share most of the width; the others are as wide as their text."""
-    share = 0.62 / max(1, len(table.long))
+    share = min(0.3, 0.62 / max(1, len(table.long)))
     kinds = (
         rf">{{\raggedright\arraybackslash}}p{{{share:.2f}\linewidth}}" if at in table.long else "lr"[at in table.right]
         for at in range(len(table.columns))

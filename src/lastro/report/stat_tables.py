@@ -141,6 +141,7 @@ def comparisons_table(metric: MetricAnalysis, say: Language) -> Table:
         columns,
         tuple(_comparison_row(comparison, say) for comparison in metric.comparisons),
         _numbers(2, 5),
+        frozenset({0}),
         note=say("Corrected by {method} over the {n} of this table.", method=method, n=len(metric.comparisons)),
     )
 
