@@ -53,7 +53,7 @@ def test_the_answer_names_the_factor_the_effect_and_the_correction(known: Path) 
     assert "platform matters most: it explains 99." in said[0].text
     assert "platform = runc instead of native: ×0." in said[0].text and ", worse (p < 0.001" in said[0].text
     assert "after correction for 2 comparisons" in said[0].text
-    assert "2 differ and 1 are not distinguishable here" in said[0].text
+    assert "2 can be told from it here and 1 cannot" in said[0].text
     assert "lastro calibrate" in said[-1].text
 
 
@@ -67,14 +67,14 @@ def test_without_a_difference_none_is_claimed(tmp_path: Path) -> None:
     content = content_of(directory)
     text = answers(content.report, content.analysis, ENGLISH)[0].text
     assert "matters most" not in text and "widest effect is" not in text
-    assert "can be told from noise" in text and "0 differ" in text
+    assert "can be told from noise" in text and "0 can be told from it" in text
 
 
 def test_a_difference_under_the_noise_floor_is_not_distinguishable(known: Path) -> None:
     floors = {"throughput": 0.5}
     content = content_of(known, floors)
     text = " ".join(answer.text for answer in answers(content.report, content.analysis, ENGLISH))
-    assert "0 differ and 3 are not distinguishable here" in text
+    assert "0 can be told from it here and 3 cannot" in text
     assert "below the noise floor of this host are not distinguishable here: throughput 50.0\xa0%" in text
     assert len(content.under_floor) == 3
     rows = comparisons_table(content.analysis.metrics[0], ENGLISH).rows

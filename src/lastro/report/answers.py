@@ -125,8 +125,8 @@ def _compared(metric: MetricAnalysis, say: Language) -> Iterator[str]:
         yield say("Too few trials to test any difference from the baseline.")
     if different + same:
         yield say(
-            "Of {treatments} set against the baseline, {different} differ and {same} are not distinguishable here, "
-            "after correction for {comparisons} ({method}).",
+            "Of {treatments} set against the baseline, {different} can be told from it here and {same} cannot, after "
+            "correction for {comparisons} ({method}).",
             treatments=say.count(different + same, "treatment"),
             different=say.integer(different),
             same=say.integer(same),
