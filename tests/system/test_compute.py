@@ -116,7 +116,8 @@ def test_what_is_shorter_than_entering_the_instance_is_not_timed_from_outside(
 
 def test_two_cpus_are_two_everywhere(scenario: ComputeScenario) -> None:
     wanted = config("qemu-tcg", "sysbench-cpu", cpus=2) | {"instrument.threads": 2}
-    assert run(scenario, wanted).valid
+    outcome = run(scenario, wanted)
+    assert outcome.valid, outcome.invalid_because
 
 
 def test_more_cpus_than_the_host_has_are_unavailable(scenario: ComputeScenario) -> None:
@@ -162,7 +163,7 @@ def test_a_guest_whose_clock_runs_wrong_keeps_the_hosts_time_alone(
 
     monkeypatch.setattr(GuestInstance, "clock", slow)
     outcome = run(scenario, config("qemu-tcg", "sysbench-cpu"))
-    assert outcome.valid
+    assert outcome.valid, outcome.invalid_because
     assert "time_host" in outcome.measurements and "instance_cpus" in outcome.measurements
     assert not {"time_tool", "cpu_events"} & set(outcome.measurements)
     note = outcome.notes["not timed by a good clock"]
