@@ -8,12 +8,16 @@ from typing import Any
 
 import pytest
 
-from lastro.errors import InstrumentError
+from lastro.errors import CommandFailed, InstrumentError
+from lastro.host.base import Completed
+from lastro.host.cgroups import Resources
 from lastro.instruments._disk import cache_notes
 from lastro.instruments.bonnie import Bonnie
 from lastro.instruments.dbench import Dbench
 from lastro.instruments.fio import Fio
+from lastro.platforms.base import InstanceSpec
 
+from .recording import answer
 from .workload_samples import text_of
 
 GIB = 1 << 30
@@ -84,8 +88,8 @@ def test_fio_with_fewer_bytes_or_less_time_than_was_asked_for_is_doubted() -> No
 def test_fio_that_contradicts_itself_is_doubted() -> None:
     report = json.loads(text_of("fio-direct.json"))
     report["jobs"][0]["write"]["bw_bytes"] *= 2
-    (reason,) = Fio(size="32M", time_s=1, processes=1).read(json.dumps(report, indent=1)).invalid_because
-    assert reason.startswith("fio tells 1.42785e+09 bytes/s")
+    (reason,) = Fio(size="32M", time_s=1, threads=1).read(json.dumps(report, indent=1)).invalid_because
+    assert reason.startswith("fio tells ") and "bytes/s of 3.35544e+07 bytes in" in reason
 
 
 def test_a_phase_of_fio_that_failed_or_is_missing_is_no_measurement() -> None:
@@ -107,7 +111,7 @@ def test_a_number_of_fio_that_is_none_is_refused(value: object) -> None:
 
 
 def test_fios_remarks_before_its_report_are_no_harm() -> None:
-    tool, text = Fio(size="32M", time_s=1, processes=1), text_of("fio-direct.json")
+    tool, text = Fio(size="32M", time_s=1, threads=1), text_of("fio-direct.json")
     assert tool.read("note: both iodepth >= 1 and a synchronous engine\n" + text) == tool.read(text)
 
 
@@ -140,6 +144,37 @@ def test_clients_of_dbench_that_did_not_start_are_no_measurement() -> None:
     text = text_of("dbench.txt").replace("Throughput 58.682", "Throughput 0")
     with pytest.raises(InstrumentError, match="throughput cannot be 0"):
         Dbench(clients=2, time_s=3).read(text)
+
+
+class _Instance:
+    """What an instrument's run asks of an instance; its tool ends as it is told to."""
+
+    shares_kernel = True
+    spec = InstanceSpec("one", "instance", resources=Resources(memory_bytes=64 << 20))
+
+    def __init__(self, ended: Completed) -> None:
+        self._ended = ended
+        self.commands: list[list[str]] = []
+
+    def run(self, argv: list[str], **options: Any) -> Completed:
+        self.commands.append(argv)
+        return self._ended if argv[0] in ("fio", "dbench", "bonnie++") else answer()
+
+
+def test_a_write_of_dbench_that_was_cut_short_is_a_full_disk() -> None:
+    words = "[25] wrote 20480 bytes, expected to write 65536 bytes on handle 9938\nChild failed with status 1\n"
+    with pytest.raises(InstrumentError, match="dbench filled the instance's disk"):
+        Dbench().run(_Instance(answer(words, code=1)), 9)  # type: ignore[arg-type]
+    with pytest.raises(CommandFailed, match="error opening"):
+        Dbench().run(_Instance(answer(error="error opening 'x'", code=1)), 9)  # type: ignore[arg-type]
+
+
+def test_a_run_leaves_nothing_and_tells_of_the_cache() -> None:
+    instance = _Instance(answer(text_of("dbench.txt")))
+    found = Dbench(clients=2, time_s=3).run(instance, 9)  # type: ignore[arg-type]
+    assert instance.commands[-1] == ["rm", "-rf", "/var/tmp/lastro-dbench"]
+    assert found.notes["disk"] == cache_notes(44_000_000, 64 << 20, False, True)["disk"]
+    assert set(found.measurements) == {"dbench_throughput", "dbench_latency_max"}
 
 
 def test_commands_say_what_was_chosen() -> None:

@@ -41,7 +41,7 @@ SAMPLES: dict[str, list[tuple[str, Mapping[str, Level]]]] = {
     ],
     "fio": [  # 3.33
         ("fio-buffered.json", {"size": "48M", "time_s": 1}),
-        ("fio-direct.json", {"size": "32M", "time_s": 1, "processes": 1, "direct": "yes"}),
+        ("fio-direct.json", {"size": "32M", "time_s": 1, "threads": 1, "direct": "yes"}),
     ],
     "stream": [
         ("stream-1.txt", {"array": "1M", "repeats": 3}),

@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 from typing import Self
 
-from lastro.errors import InstrumentError
+from lastro.errors import CommandFailed, InstrumentError
 from lastro.instruments._disk import NO, YES, DiskWorkload
 from lastro.instruments.base import positive
+from lastro.platforms.base import Instance
 from lastro.results.samples import Metric, Reading
 from lastro.study.model import Setting
 
@@ -53,6 +54,16 @@ class Dbench(DiskWorkload):
     def argv(self) -> list[str]:
         synced = ["-s"] if self.chosen["synced"] == YES else []
         return ["dbench", "-D", self.place, "-t", str(self.chosen["time_s"]), *synced, str(self.chosen["clients"])]
+
+    def run(self, instance: Instance, limit_s: float) -> Reading:
+        try:
+            return super().run(instance, limit_s)
+        except CommandFailed as error:
+            if "expected to write" in error.stderr:  # write(2) is cut short where the room ends
+                raise InstrumentError(
+                    "dbench filled the instance's disk", "give it more room, or fewer clients"
+                ) from error
+            raise
 
     def read(self, text: str) -> Reading:
         found = _RESULT.findall(text)

@@ -1,8 +1,9 @@
-"""fio, the modern twin of Bonnie++: a file written and read in sequence, then read at random by several processes.
+"""fio, the modern twin of Bonnie++: a file written and read in sequence, then read at random by several threads.
 
 What is written counts when it has reached the disk (`end_fsync`). Before each phase fio tells the instance's kernel to
 forget what it has cached of the file (`invalidate`, on by default): without `direct`, what is read twice, or is in the
-cache of a machine's host, still comes from memory. Source: fio(1), version 3.33."""
+cache of a machine's host, still comes from memory. Its jobs are threads: of processes, one that is killed leaves the
+others waiting for ever. Source: fio(1), version 3.33."""
 
 from __future__ import annotations
 
@@ -25,14 +26,14 @@ _WRITE, _READ, _RANDOM = PHASES = ("write", "read", "random-read")
 
 class Fio(DiskWorkload):
     name = "fio"
-    summary = "fio: a file written and read in sequence, and read at random by several processes"
+    summary = "fio: a file written and read in sequence, and read at random by several threads"
     packages = ("fio",)
     version_argv = ("fio", "--version")
     options = (
         Setting("size", "2G", "size of the file", check=parse_size_bytes, effort=True),
         Setting("block", "1M", "what is written and read at once in sequence", check=parse_size_bytes),
         Setting("random_block", "4K", "what is read at once at random", check=parse_size_bytes),
-        Setting("processes", 4, "processes that read at random at once", 1, 256),
+        Setting("threads", 4, "threads that read at random at once", 1, 256),
         Setting("time_s", 10, "length of the reading at random, in whole seconds", 1, 86_400),
         DIRECT,
     )
@@ -40,7 +41,7 @@ class Fio(DiskWorkload):
         TIME_TOOL,
         Metric("fio_write", "MiB/s", "higher", "writing of a file in sequence, until it is on its disk (fio)"),
         Metric("fio_read", "MiB/s", "higher", "reading of a file in sequence (fio)"),
-        Metric("fio_random_reads", "1/s", "higher", "reads at random places of a file, all processes (fio)"),
+        Metric("fio_random_reads", "1/s", "higher", "reads at random places of a file, all threads (fio)"),
         Metric("fio_random_read_mean", "ms", "lower", "mean time of a read at a random place (fio)"),
         Metric("fio_random_read_p99", "ms", "lower", "99th percentile of the time of a read at a random place (fio)"),
     )
@@ -53,11 +54,11 @@ class Fio(DiskWorkload):
         block, random_block = (parse_size_bytes(str(self.chosen[name])) for name in ("block", "random_block"))
         return [
             "fio", "--output-format=json", f"--directory={self.place}", "--filename=file", f"--size={self.file_bytes}",
-            "--ioengine=psync", f"--direct={int(self.direct)}", "--group_reporting",
+            "--ioengine=psync", f"--direct={int(self.direct)}", "--group_reporting", "--thread",
             f"--name={_WRITE}", "--rw=write", f"--bs={block}", "--end_fsync=1",
             f"--name={_READ}", "--stonewall", "--rw=read", f"--bs={block}",
             f"--name={_RANDOM}", "--stonewall", "--rw=randread", f"--bs={random_block}",
-            f"--numjobs={self.chosen['processes']}", "--time_based", f"--runtime={self.chosen['time_s']}",
+            f"--numjobs={self.chosen['threads']}", "--time_based", f"--runtime={self.chosen['time_s']}",
         ]  # fmt: skip
 
     def read(self, text: str) -> Reading:

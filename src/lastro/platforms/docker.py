@@ -21,6 +21,7 @@ from lastro.platforms.base import Instance, InstanceSpec, Platform, Security
 from lastro.study.model import Level, Setting
 from lastro.testbed import Testbed
 
+_LAYER, _VOLUME = "layer", "volume"
 _STORAGE = ("overlay2", "fuse-overlayfs", "btrfs", "zfs", "vfs")
 # Of runtimes that Docker does not bring: the program, and where it is from.
 _PROGRAMS = {
@@ -42,6 +43,9 @@ class Docker(Platform):
     options: ClassVar[tuple[Setting, ...]] = (
         Setting("storage", "overlay2", "what keeps images and containers", choices=_STORAGE),
         Setting("runtime", "runc", "what makes containers", choices=("runc", *_PROGRAMS)),
+        Setting(
+            "place", _LAYER, f"what {ON_DISK} is in: the container's layer, or a volume", choices=(_LAYER, _VOLUME)
+        ),
     )
     only_runtime: ClassVar[str | None] = None  # of a platform that is Docker with this one
 
@@ -151,6 +155,8 @@ class Docker(Platform):
         argv = ["--network", network, "--runtime", self.runtime, "--cgroup-parent", testbed.session.cgroup]
         if self.runtime != "runsc":  # it knows none of them when it starts
             argv += [f"--sysctl={key}={value}" for key, value in spec.sysctls.items()]
+        if self.chosen.get("place") == _VOLUME or spec.security.read_only_root:  # it goes with the container
+            argv += [f"--volume={ON_DISK}"]
         argv += [*_confinement(spec.security), f"--security-opt=seccomp={self._seccomp(testbed, spec)}"]
         return argv + limit_flags(spec.resources)
 
@@ -163,7 +169,8 @@ class Docker(Platform):
 
     def residuals(self, testbed: Testbed) -> dict[str, str]:
         storage = str(self.chosen["storage"])
-        found = {"root filesystem": storage, "instance's disk": str(self._daemons[False].data_root / storage)}
+        place = "volumes" if self.chosen.get("place") == _VOLUME else storage
+        found = {"root filesystem": storage, "instance's disk": str(self._daemons[False].data_root / place)}
         return {**found, **gvisor.RESIDUALS} if self.runtime == "runsc" else found
 
 
@@ -184,5 +191,5 @@ def _confinement(security: Security) -> list[str]:
     argv += [f"--security-opt=apparmor={security.apparmor or 'unconfined'}"]
     argv += [f"--security-opt=label={f'type:{security.selinux}' if security.selinux else 'disable'}"]
     if security.read_only_root:
-        argv += ["--read-only", *(f"--tmpfs={place}:{how}" for place, how in IN_MEMORY.items()), f"--volume={ON_DISK}"]
+        argv += ["--read-only", *(f"--tmpfs={place}:{how}" for place, how in IN_MEMORY.items())]
     return argv

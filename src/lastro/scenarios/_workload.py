@@ -1,4 +1,4 @@
-"""What scenarios of one workload in one instance share: equal resources, verified; the guest's own account; storage."""
+"""What scenarios of one workload in one instance share: equal resources, verified; the guest's own account."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lastro import registry, validity
 from lastro.errors import InputError, LastroError, Unavailable
 from lastro.host.cgroups import Resources, Usage
 from lastro.instruments._cache import numbers
-from lastro.instruments.base import TIME_HOST, TIME_TOOL, WORK_DIR, Workload, time_reasons
+from lastro.instruments.base import TIME_HOST, TIME_TOOL, Workload, time_reasons
 from lastro.isolation.base import Isolation
 from lastro.platforms.base import AVAILABLE, Availability, Instance, InstanceSpec, Platform, unavailable
 from lastro.results.samples import Metric, Outcome, Reading
@@ -152,15 +152,6 @@ def _limit(testbed: Testbed, file: str) -> str:
         return testbed.host.read_text(str(testbed.cgroups.root / file)).strip()
     except OSError as error:
         return f"not readable ({error.strerror})"
-
-
-def storage(instance: Instance) -> dict[str, str]:
-    """Where the files of a workload lie, as the instance sees it. Free space is in bytes."""
-    names = ("source", "fstype", "avail", "target")
-    done = instance.run(["df", "--block-size=1", f"--output={','.join(names)}", WORK_DIR], check=False)
-    values = done.text.splitlines()[-1].split() if done.returncode == 0 and done.text else []
-    words = ("device", "file system", "free", "mounted at")
-    return {"directory": WORK_DIR, **dict(zip(words, values, strict=False))}
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from lastro.platforms.base import Availability, Instance, InstanceSpec, Platform
 from lastro.results.samples import Metric, Outcome
 from lastro.scenarios import _workload
 from lastro.scenarios._probes import Probes
+from lastro.scenarios._storage import storage
 from lastro.scenarios._workload import GuestAccount, WorkloadProbes, workload
 from lastro.scenarios.base import (
     AttachmentPool,
@@ -132,7 +133,7 @@ class ComputeScenario(Scenario):
             reasons, seen = _workload.unequal(self.testbed, instance)
             outcome.doubt(reasons)
             limits = {name: value for name, value in asdict(spec.resources).items() if value is not None}
-            outcome.notes |= {"limits": {_ROLE: limits}, "seen inside": seen, "storage": _workload.storage(instance)}
+            outcome.notes |= {"limits": {_ROLE: limits}, "seen inside": seen, "storage": storage(platform, instance)}
             with tool.prepared(instance):
                 self._measure(config, tool, platform, everyone, outcome)
         outcome.doubt(validity.clock_reasons(clock, validity.ClockReading.now()))

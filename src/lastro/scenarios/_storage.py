@@ -1,0 +1,77 @@
+"""What lies under the files of a workload: the file system that an instance sees, and what it rests on at the host.
+
+Containers' numbers of a disk are often those of a file system in disguise: so each trial names it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from lastro.host.base import Host
+from lastro.instruments.base import WORK_DIR
+from lastro.platforms.base import Instance, Platform
+
+_DF = ("df", "--block-size=1", "--output=source,fstype,avail,target")
+_WORDS = ("device", "file system", "free", "mounted at")
+_LOOK = "LOOK"  # parts the two outputs
+
+
+def storage(platform: Platform, instance: Instance) -> dict[str, str]:
+    """Of WORK_DIR, seen from inside and from the host; "path" says it in a line. Free space is in bytes."""
+    host = instance.testbed.host
+    script = f"{' '.join(_DF)} {WORK_DIR}; echo {_LOOK}; cat /proc/self/mountinfo"
+    done = instance.run(["sh", "-c", script], check=False)
+    table, _, mounts = done.text.partition(f"{_LOOK}\n")
+    found = {"directory": WORK_DIR, **_row(table)}
+    found |= mount_facts(mounts, found.get("mounted at", ""))
+    disk = _first_path(platform.residuals(instance.testbed).get("instance's disk", ""))
+    if below := found.get("layer on the host", disk):
+        found |= {"on the host": below, **{f"host's {key}": text for key, text in _host_row(host, below).items()}}
+    return {**found, "path": sentence(found, machine=not instance.shares_kernel)}
+
+
+def mount_facts(mountinfo: str, target: str) -> dict[str, str]:
+    """What proc_pid_mountinfo(5) tells of the mount at `target`: an overlay's layer, or which directory of a device."""
+    facts: dict[str, str] = {}
+    for line in mountinfo.splitlines():
+        left, _, right = line.partition(" - ")
+        fields, rest = left.split(), right.split()
+        if len(fields) < 6 or len(rest) < 3 or fields[4] != target:
+            continue
+        facts = {}  # of several at a place, the last one is on top
+        if layer := re.search(r"(?:^|,)upperdir=([^,]+)", rest[2]):
+            facts["layer on the host"] = layer[1]
+        elif fields[3] != "/":
+            facts["directory of the device"] = fields[3]
+    return facts
+
+
+def sentence(found: Mapping[str, str], *, machine: bool) -> str:
+    """'overlay, its layer in /x on ext4 (/dev/sda1)', 'ext4 (/dev/vda), its disk in /y on xfs (/dev/sdb)'."""
+    seen, device = found.get("file system", "unknown"), found.get("device", "")
+    words = f"{seen} ({device})" if device.startswith("/") else seen
+    if "directory of the device" in found and not machine:
+        return f"{words}, its directory {found['directory of the device']}"
+    if "on the host" not in found:
+        return words
+    what = "its layer" if "layer on the host" in found else "its disk" if machine else "its files"
+    under = f" on {found[key]}" if (key := "host's file system") in found else ""
+    under += f" ({found[key]})" if (key := "host's device") in found else ""
+    return f"{words}, {what} in {found['on the host']}{under}"
+
+
+def _row(table: str) -> dict[str, str]:
+    lines = table.strip().splitlines()
+    return dict(zip(_WORDS, lines[-1].split(), strict=False)) if len(lines) > 1 else {}
+
+
+def _host_row(host: Host, path: str) -> dict[str, str]:
+    """The host's file system that has a directory, or the nearest one above it; nothing where it cannot be asked."""
+    script = f'p=$1; until [ -e "$p" ]; do p=$(dirname "$p"); done; exec {" ".join(_DF)} "$p"'
+    found = _row(host.run(["sh", "-c", script, "df", path], check=False).text)
+    return {key: found[key] for key in ("device", "file system") if key in found}
+
+
+def _first_path(text: str) -> str:
+    match = re.search(r"/[^\s,]*", text)
+    return match[0] if match else ""
