@@ -110,8 +110,8 @@ def limitations(report: Report, say: Language) -> tuple[str, ...]:
 
 
 LIMITED = N_(
-    "the load generator, not the function, was the bottleneck (as much went through with function “none” on that "
-    "attachment), so that throughput is a lower bound of what the function can carry."
+    "the load generator, not what was under test, was the bottleneck (as much went through without it: by plain "
+    "forwarding, or on the bare host), so that the rate is a lower bound of what it can carry."
 )
 
 

@@ -9,7 +9,7 @@ import hashlib
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from lastro import registry, validity
@@ -165,7 +165,8 @@ class UplinkScenario(Scenario):
             self._measure(config, pair, own_cgroups, outcome)
             judge_links(links.name, counted, links.counters(self.testbed), outcome)
         outcome.doubt(validity.clock_reasons(clock, validity.ClockReading.now()))
-        _judge_generator(config, next(iter(calibrations.values()), None), outcome)
+        bare = next(iter(calibrations.values()), None) if self.calibrations(config) else _rates(outcome)
+        _judge_generator(config, bare, outcome)
         return outcome
 
     def _measure(self, config: Config, pair: Joined, own_cgroups: Sequence[str], outcome: Outcome) -> None:
@@ -231,7 +232,7 @@ def _judge_clock(
         dropped = sorted(set(measured) - tool.by_receiver)
         measured = {name: value for name, value in measured.items() if name in tool.by_receiver}
         outcome.notes["not timed by a good clock"] = {"because": wrong, "dropped": dropped}
-    outcome.add(Reading(measured, reading.series, reading.payload_bytes, reading.invalid_because))
+    outcome.add(replace(reading, measurements=measured))
 
 
 def _rates(outcome: Outcome) -> dict[str, float]:
@@ -240,16 +241,15 @@ def _rates(outcome: Outcome) -> dict[str, float]:
 
 
 def _judge_generator(config: Config, ceiling: Mapping[str, float] | None, outcome: Outcome) -> None:
-    """A mark, not a verdict: did the generator limit, since the bare host is no faster over the same links?"""
-    own = _rates(outcome)
-    if ceiling is not None:
-        outcome.notes["ceiling"] = dict(ceiling)
-    if "throughput" in own:
-        if ceiling and "throughput" in ceiling:
-            outcome.notes["generator_limited"] = own["throughput"] >= _CEILING_SHARE * ceiling["throughput"]
+    """A mark, not a verdict: did the generator limit, since the bare host is no faster over the same links?
+
+    The bare host is its own ceiling: it tells of a UDP rate that cannot be offered here, and of all of its TCP."""
+    if ceiling is None:  # it could not be found
         return
-    bare = own if ceiling is None else ceiling
-    if OFFERED.name in own and OFFERED.name in bare:
-        wanted = _KEPT * parse_rate_bps(str(config["offered"])) / 1e6
-        sent, bare_sent = own[OFFERED.name], bare[OFFERED.name]
+    own, wanted = _rates(outcome), _KEPT * parse_rate_bps(str(config["offered"])) / 1e6
+    outcome.notes["ceiling"] = dict(ceiling)
+    if OFFERED.name in own and OFFERED.name in ceiling:
+        sent, bare_sent = own[OFFERED.name], ceiling[OFFERED.name]
         outcome.notes["generator_limited"] = max(sent, bare_sent) < wanted and sent >= _CEILING_SHARE * bare_sent
+    elif "throughput" in own and "throughput" in ceiling:
+        outcome.notes["generator_limited"] = own["throughput"] >= _CEILING_SHARE * ceiling["throughput"]
