@@ -33,6 +33,9 @@ SHORT = {
     "john": "john:time_s=3",
     "mbw": "mbw:runs=20",
     "gzip": "gzip:size=64M",
+    "bonnie": "bonnie:files=0,size=256M,direct=yes",
+    "fio": "fio:size=256M,time_s=3,direct=yes",
+    "dbench": "dbench:time_s=5",
 }
 
 

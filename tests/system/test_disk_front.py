@@ -94,6 +94,13 @@ def test_a_disk_is_measured_and_named(
     assert str(testbed.session.ledger.state) in lies["on the host"]
 
 
+def test_storage_is_among_the_differences_between_platforms(pool: PlatformPool) -> None:
+    assert pool.residuals("native")[f"under {WORK_DIR}"].startswith("overlay on ")
+    assert pool.residuals("docker:place=volume")[f"under {WORK_DIR}"] == pool.residuals("native")[
+        f"under {WORK_DIR}"
+    ].removeprefix("overlay on ")
+
+
 def test_a_disk_is_read_past_the_cache(scenario: ComputeScenario) -> None:
     outcome = run(scenario, "native", "fio", direct="yes")
     assert outcome.valid, outcome.invalid_because

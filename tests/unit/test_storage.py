@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lastro.scenarios._storage import mount_facts, sentence
+from lastro.scenarios._storage import in_short, mount_facts, sentence
 
 OVERLAY = (
     "41 40 0:37 / / rw,relatime - overlay overlay rw,lowerdir=/l,upperdir=/data/overlay2/4f/diff,workdir=/data/w\n"
@@ -29,12 +29,24 @@ def test_what_is_no_mount_tells_nothing() -> None:
     assert mount_facts("", "/") == mount_facts("a - b\n- - -\nx y z\n", "/") == mount_facts(OVERLAY, "") == {}
 
 
+HOST = {"host's file system": "ext4", "host's device": "/dev/vda"}
+LAYER = {"file system": "overlay", "device": "overlay", "layer on the host": "/u", "on the host": "/u", **HOST}
+DISK = {"file system": "ext4", "device": "/dev/vda", "on the host": "/s", **HOST}
+DIRECTORY = {"file system": "ext4", "device": "/dev/vda", "directory of the device": "/v", "on the host": "/d", **HOST}
+LOOP = {**DIRECTORY, "file system": "btrfs", "device": "/dev/loop0"}
+
+
 def test_the_path_is_said_in_a_line() -> None:
-    host = {"host's file system": "ext4", "host's device": "/dev/vda"}
-    layer = {"file system": "overlay", "device": "overlay", "layer on the host": "/u", "on the host": "/u", **host}
-    assert sentence(layer, machine=False) == "overlay, its layer in /u on ext4 (/dev/vda)"
-    disk = {"file system": "ext4", "device": "/dev/vda", "on the host": "/s", **host}
-    assert sentence(disk, machine=True) == "ext4 (/dev/vda), its disk in /s on ext4 (/dev/vda)"
-    volume = {"file system": "ext4", "device": "/dev/vda", "directory of the device": "/v", "on the host": "/d", **host}
-    assert sentence(volume, machine=False) == "ext4 (/dev/vda), its directory /v"
+    assert sentence(LAYER, machine=False) == "overlay, its layer in /u on ext4 (/dev/vda)"
+    assert sentence(DISK, machine=True) == "ext4 (/dev/vda), its disk in /s on ext4 (/dev/vda)"
+    assert sentence(DIRECTORY, machine=False) == "ext4 (/dev/vda), its directory /v"
+    assert sentence(LOOP, machine=False) == "btrfs (/dev/loop0), its directory /v, the device in /d on ext4 (/dev/vda)"
     assert sentence({}, machine=False) == "unknown"
+
+
+def test_what_is_another_in_each_trial_is_left_out_for_the_ledger_of_differences() -> None:
+    assert in_short(LAYER, machine=False) == "overlay on ext4 (/dev/vda)"
+    assert in_short(DISK, machine=True) == "ext4 (/dev/vda) on ext4 (/dev/vda)"
+    assert in_short(DIRECTORY, machine=False) == "ext4 (/dev/vda)"
+    assert in_short(LOOP, machine=False) == "btrfs (/dev/loop0) on ext4 (/dev/vda)"
+    assert in_short({}, machine=False) == "unknown"

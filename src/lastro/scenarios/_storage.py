@@ -17,7 +17,7 @@ _LOOK = "LOOK"  # parts the two outputs
 
 
 def storage(platform: Platform, instance: Instance) -> dict[str, str]:
-    """Of WORK_DIR, seen from inside and from the host; "path" says it in a line. Free space is in bytes."""
+    """Of WORK_DIR, from inside and from the host; "path" and "in short" say it in a line. Free space is in bytes."""
     host = instance.testbed.host
     script = f"{' '.join(_DF)} {WORK_DIR}; echo {_LOOK}; cat /proc/self/mountinfo"
     done = instance.run(["sh", "-c", script], check=False)
@@ -27,7 +27,8 @@ def storage(platform: Platform, instance: Instance) -> dict[str, str]:
     disk = _first_path(platform.residuals(instance.testbed).get("instance's disk", ""))
     if below := found.get("layer on the host", disk):
         found |= {"on the host": below, **{f"host's {key}": text for key, text in _host_row(host, below).items()}}
-    return {**found, "path": sentence(found, machine=not instance.shares_kernel)}
+    machine = not instance.shares_kernel
+    return {**found, "path": sentence(found, machine=machine), "in short": in_short(found, machine=machine)}
 
 
 def mount_facts(mountinfo: str, target: str) -> dict[str, str]:
@@ -48,16 +49,26 @@ def mount_facts(mountinfo: str, target: str) -> dict[str, str]:
 
 def sentence(found: Mapping[str, str], *, machine: bool) -> str:
     """'overlay, its layer in /x on ext4 (/dev/sda1)', 'ext4 (/dev/vda), its disk in /y on xfs (/dev/sdb)'."""
-    seen, device = found.get("file system", "unknown"), found.get("device", "")
-    words = f"{seen} ({device})" if device.startswith("/") else seen
+    words, host = _named(found), _named(found, "host's ")
     if "directory of the device" in found and not machine:
-        return f"{words}, its directory {found['directory of the device']}"
-    if "on the host" not in found:
+        words += f", its directory {found['directory of the device']}"
+        what = "the device" if found.get("device") != found.get("host's device") else ""  # a file of the host's, say
+    else:
+        what = "its layer" if "layer on the host" in found else "its disk" if machine else "its files"
+    if "on the host" not in found or not what:
         return words
-    what = "its layer" if "layer on the host" in found else "its disk" if machine else "its files"
-    under = f" on {found[key]}" if (key := "host's file system") in found else ""
-    under += f" ({found[key]})" if (key := "host's device") in found else ""
-    return f"{words}, {what} in {found['on the host']}{under}"
+    return f"{words}, {what} in {found['on the host']} on {host}"
+
+
+def in_short(found: Mapping[str, str], *, machine: bool) -> str:
+    """The same without what is another in each trial: 'overlay on ext4 (/dev/sda1)', 'btrfs (/dev/loop0) on xfs'."""
+    words, host = _named(found), _named(found, "host's ")
+    return words if (words == host and not machine) or "on the host" not in found else f"{words} on {host}"
+
+
+def _named(found: Mapping[str, str], whose: str = "") -> str:
+    seen, device = found.get(f"{whose}file system", "unknown"), found.get(f"{whose}device", "")
+    return f"{seen} ({device})" if device.startswith("/") else seen
 
 
 def _row(table: str) -> dict[str, str]:

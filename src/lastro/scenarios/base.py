@@ -12,8 +12,10 @@ from lastro.attachments.base import Attachment
 from lastro.errors import LastroError, Unavailable
 from lastro.host.base import Host, Transcript
 from lastro.image.rootfs import Needs
+from lastro.instruments.base import WORK_DIR
 from lastro.platforms.base import AVAILABLE, Availability, Instance, InstanceSpec, Platform, unavailable
 from lastro.results.samples import Metric, Outcome
+from lastro.scenarios._storage import storage
 from lastro.study.levels import option_value, part_level, split_options
 from lastro.study.model import Level, ScenarioSchema, Setting
 
@@ -197,7 +199,8 @@ class PlatformPool:
                 platform = self.get(name)
                 spec = InstanceSpec("residuals", "probe")
                 with self._testbed.host.recorded(), platform.start(self._testbed, spec) as instance:
-                    self._residuals[name] = {**_seen_inside(instance), **platform.residuals(self._testbed)}
+                    under = {f"under {WORK_DIR}": storage(platform, instance)["in short"]}
+                    self._residuals[name] = {**_seen_inside(instance), **under, **platform.residuals(self._testbed)}
             except LastroError:  # what only describes a trial must not spoil it; the next one asks again
                 return {}
         return self._residuals[name]
