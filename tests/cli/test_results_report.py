@@ -250,3 +250,17 @@ def test_the_page_has_scaling_only_where_there_is_some(growing: Path, partial: P
         assert main(["report", str(directory)]) == 0
         page = (directory / "report.html").read_text(encoding="utf-8")
         assert ('<h2 id="scaling">' in page) == ('href="#scaling"' in page) == there
+
+
+def test_the_document_has_medians_with_the_confidence_that_their_number_allows(tmp_path: Path, capsys) -> None:
+    for n in (5, 6):
+        campaign = make_campaign(tmp_path / str(n), make_study(replicates=n))
+        assert main(["results", str(campaign), "--json"]) == 0
+        cell = json.loads(capsys.readouterr().out)["treatments"][0]["metrics"]["throughput"]
+        values = sorted(each["value"] for each in cell["values"])
+        median = cell["median"]
+        assert values[0] < median["value"] < values[-1]
+        if n == 5:
+            assert median["interval"] is None and "n = 5" in median["absent_because"]
+        else:  # the range of six values holds the median but for 2 times in 64
+            assert median["interval"] == {"low": values[0], "high": values[-1], "confidence": 1 - 2 / 64}

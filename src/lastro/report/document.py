@@ -8,7 +8,9 @@
     finished     whether no trial is left to run
     metrics      [{name, unit, better, summary}]
     treatments   [{id, label, levels, status, reason, remedy, baseline (id or null), trials {state: n}, metrics}]
-                 metrics {name: {n, mean, sd, interval {low, high, confidence}, ratio, generator_limited, values}}
+                 metrics {name: {n, mean, sd, interval {low, high, confidence}, median, ratio, generator_limited,
+                 values}}
+                 median {value, interval, absent_because}: its interval's confidence is the one that n allows
                  ratio {value, interval, pairing, n [treatment, baseline], unbounded, absent_because, verdict}
                  values [{block, trial, attempt, value}]
     unavailable  [{reason, remedy, where, treatments [id], trials}]
@@ -31,6 +33,7 @@ from lastro.report.model import Cell, Gap, InvalidAttempt, Report, Row
 from lastro.report.numbers import verdict
 from lastro.report.scaling import Scaling, ScalingRow, scalings
 from lastro.stats.intervals import Interval
+from lastro.stats.order import median_interval
 from lastro.stats.ratios import Ratio
 from lastro.stats.scaling import Line
 
@@ -57,7 +60,7 @@ def document(report: Report) -> dict[str, Any]:
         },
         "finished": progress.finished,
         "metrics": [{"name": m.name, "unit": m.unit, "better": m.better, "summary": m.summary} for m in report.metrics],
-        "treatments": [_treatment(row) for row in report.rows],
+        "treatments": [_treatment(row, report.study.design.confidence) for row in report.rows],
         "unavailable": [_gap(gap) for gap in report.gaps],
         "invalid_attempts": [_invalid(attempt) for attempt in report.invalid_attempts],
         "scaling": [_scaling(report, scaling, row) for scaling in scalings(report) for row in scaling.rows],
@@ -82,7 +85,7 @@ def _study(report: Report) -> dict[str, Any]:
     }
 
 
-def _treatment(row: Row) -> dict[str, Any]:
+def _treatment(row: Row, confidence: float) -> dict[str, Any]:
     return {
         "id": row.treatment.id,
         "label": row.treatment.label,
@@ -92,20 +95,30 @@ def _treatment(row: Row) -> dict[str, Any]:
         "remedy": row.remedy,
         "baseline": row.baseline.id if row.baseline else None,
         "trials": dict(row.trials),
-        "metrics": {cell.metric.name: _cell(cell) for cell in row.cells},
+        "metrics": {cell.metric.name: _cell(cell, confidence) for cell in row.cells},
     }
 
 
-def _cell(cell: Cell) -> dict[str, Any]:
+def _cell(cell: Cell, confidence: float) -> dict[str, Any]:
     summary = cell.summary
     return {
         "n": summary.n if summary else 0,
         "mean": summary.mean if summary else None,
         "sd": summary.sd if summary else None,
         "interval": _interval(summary.interval if summary else None),
+        "median": _median(cell, confidence) if summary else None,
         "ratio": _ratio(cell, cell.ratio) if cell.ratio else None,
         "generator_limited": cell.limited > 0,
         "values": [{"block": p.block, "trial": p.trial, "attempt": p.attempt, "value": p.value} for p in cell.points],
+    }
+
+
+def _median(cell: Cell, confidence: float) -> dict[str, Any]:
+    found = median_interval([point.value for point in cell.points], confidence)
+    return {
+        "value": found.value,
+        "interval": _interval(found.interval),
+        "absent_because": found.absent_because,
     }
 
 

@@ -1,4 +1,4 @@
-"""A mean for each cell and additive blocks, by least squares: the arithmetic under `effects`. Loads numpy.
+"""A mean for each cell and additive blocks, by least squares: the arithmetic under `contrasts`. Loads numpy.
 
 With D the counts of the cells, B those of the blocks and N their table, the blocks are solved first, from the matrix
 S = B - N' D^-1 N: as many equations as blocks, however many cells. Source: Searle, Linear Models for Unbalanced Data
@@ -72,14 +72,6 @@ class CellFit:
     @property
     def n_blocks(self) -> int:
         return len(self.effects)
-
-    def pooled(self, weights: Mapping[Any, float]) -> Estimate:
-        """With one residual variance for all cells; the blocks are taken as they are."""
-        own = self._sum(weights)
-        if own.apart or self.df == 0:
-            return Estimate(own.value, apart=own.apart)
-        spread = float(own.weight @ own.weight) * varying(self.left) / self.df
-        return Estimate(own.value, math.sqrt(spread) * self.data.scale, self.df)
 
     def separate(self, weights: Mapping[Any, float]) -> Estimate:
         """With a variance of its own for each value, from its residual; without blocks it is Welch's.

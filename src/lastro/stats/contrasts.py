@@ -125,30 +125,6 @@ def share(
     return _ratio(top, Moments(a, b, var_a, var_b, cov, df), confidence)
 
 
-def recovered_share(
-    quiet: K, disturbed: K, protected: K, cells: Mapping[K, Mapping[int, float]], confidence: float
-) -> Contrast:
-    """How much of what a disturbance costs a protection gives back: (protected - disturbed) / (quiet - disturbed).
-
-    0 is nothing, 1 is all of it; below 0 the protection made it worse. Absent where the disturbance costs nothing
-    that can be told from zero: there is then nothing to recover.
-
-    Raises: ValueError unless the three are different cells."""
-    if len({quiet, disturbed, protected}) < 3:
-        raise ValueError("a recovered share compares three different cells")
-    return ratio_of_linears({protected: 1.0, disturbed: -1.0}, {quiet: 1.0, disturbed: -1.0}, cells, confidence)
-
-
-def as_ratio(of_logs: Contrast) -> Contrast:
-    """A contrast of means of natural logarithms, of which the weights sum to zero, as a ratio of geometric means."""
-    if of_logs.value is None:
-        return of_logs
-    interval = of_logs.interval
-    if interval is not None:
-        interval = Interval(math.exp(interval.low), math.exp(interval.high), interval.confidence)
-    return replace(of_logs, value=math.exp(of_logs.value), interval=interval)
-
-
 def from_standard_error(
     value: float, error: float, df: float, confidence: float, n: int, pairing: Pairing = "unpaired"
 ) -> Contrast:

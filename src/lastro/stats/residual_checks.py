@@ -6,7 +6,7 @@ matter. Hence the points of the quantile plot, which show how far from normal an
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -16,6 +16,9 @@ from lastro.stats.notes import Note
 
 # What Royston's approximation of the distribution of W was made for.
 SHAPIRO_N = (3, 5000)
+
+# Half the 95 % quantile of chi-squared with one degree of freedom: an advantage of logarithms that is not chance.
+LOGS_FIT_BETTER = 1.92
 
 # Why there is no test; the report's catalogues translate these.
 TOO_FEW = "the Shapiro-Wilk test needs {least} to {most} residuals, and there are {n}"
@@ -86,29 +89,18 @@ def brown_forsythe(groups: Sequence[Sequence[float]]) -> tuple[float | None, flo
     return effect.f, effect.p
 
 
-def log_advantage(
-    values: Sequence[float],
-    factors: Mapping[str, Sequence[object]],
-    *,
-    block: Sequence[object] | None = None,
-    order: int = 1,
-) -> float | None:
-    """How much better a model of logarithms fits than one of the values: the difference of the log-likelihoods.
+def log_advantage(plain: Anova, of_logs: Anova, values: Sequence[float]) -> float | None:
+    """How much better the logarithms fit than the values, by the same model: the difference of the log-likelihoods.
 
-    It compares the profile of Box and Cox at lambda 0 and 1. Above 1.92, half the 95 % quantile of chi-squared with
-    one degree of freedom, lambda 1 lies outside of its 95 % interval: effects and errors multiply rather than add.
-    Below -1.92 the same holds of logarithms. In between the data do not tell. With `order` 1 interactions count as
-    misfit, since the scale is sought on which effects are additive. None unless every value is above 0 and varies
-    around both models.
+    It compares the profile of Box and Cox at lambda 0 and 1. Above `LOGS_FIT_BETTER` lambda 1 lies outside of its 95 %
+    interval: effects and errors multiply rather than add. Below its negative the same holds of logarithms. In between
+    the data do not tell. None where either model fits exactly.
 
     Source: Box and Cox, An analysis of transformations, J. R. Stat. Soc. B 26 (1964) 211-252, section 3."""
-    if not values or min(values) <= 0:
+    if plain.residual.ss <= 0 or of_logs.residual.ss <= 0:
         return None
-    raw, log = (anova(values, factors, block=block, order=order, log=log).residual.ss for log in (False, True))
-    if raw <= 0 or log <= 0:
-        return None
-    n = len(values)
-    return n / 2 * (math.log(raw) - math.log(log)) - math.fsum(map(math.log, values))
+    gain = len(values) / 2 * (math.log(plain.residual.ss) - math.log(of_logs.residual.ss))
+    return gain - math.fsum(map(math.log, values))
 
 
 def _check(residuals: Sequence[float], groups: Sequence[Sequence[float]], alpha: float) -> Checks:

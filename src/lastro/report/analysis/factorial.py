@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import combinations
 from typing import TYPE_CHECKING
 
@@ -27,6 +27,7 @@ def variance_of(data: Measured) -> tuple[Anova | None, Note | None, tuple[Note, 
     if why := _why_none(data):
         return None, why, ()
     from lastro.stats.anova import anova
+    from lastro.stats.residual_checks import LOGS_FIT_BETTER, log_advantage
 
     treatments, blocks, values = zip(*data.trials(), strict=True)
     factors = {name: [data.levels[index][name] for index in treatments] for name in data.factors}
@@ -37,20 +38,8 @@ def variance_of(data: Measured) -> tuple[Anova | None, Note | None, tuple[Note, 
     found = anova(values, factors, block=block, order=order)
     if min(values) > 0:
         of_logs = anova(values, factors, block=block, order=order, log=True)
-        found = of_logs if logs_fit_better(found, of_logs, values) else found
+        found = of_logs if (log_advantage(found, of_logs, values) or 0.0) > LOGS_FIT_BETTER else found
     return found, None, tuple(_notes(data, order, found))
-
-
-def logs_fit_better(plain: Anova, of_logs: Anova, values: Sequence[float]) -> bool:
-    """Whether the logarithms have the higher likelihood under the same model, by more than chance would give.
-
-    Source: Box and Cox, An analysis of transformations, J. R. Stat. Soc. B 26 (1964) 211-252: the profile likelihood
-    of lambda 0 against 1; half of the 95 % point of chi-squared with one degree of freedom is 1.92."""
-    if not plain.residual.ss or not of_logs.residual.ss:
-        return False
-    n = len(values)
-    gain = n / 2 * (math.log(plain.residual.ss) - math.log(of_logs.residual.ss)) - math.fsum(map(math.log, values))
-    return gain > 1.92
 
 
 def _notes(data: Measured, order: int, found: Anova) -> Iterator[Note]:
