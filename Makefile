@@ -7,7 +7,7 @@ SHELL := /bin/sh
 
 # What a study on native, runc and docker needs; and what the tests of every other platform need besides.
 PACKAGES := apparmor ca-certificates debian-archive-keyring docker.io ethtool gpg iperf3 iproute2 iptables iputils-ping make mmdebstrap nftables python3-venv runc stress-ng
-TEST_PACKAGES := btrfs-progs busybox-static cpio crun fuse-overlayfs lxc lxd openvswitch-switch podman qemu-system-x86 qemu-utils systemd-container
+TEST_PACKAGES := btrfs-progs busybox-static cpio crun fuse-overlayfs gcc libc6-dev libgmp-dev lxc lxd openvswitch-switch podman qemu-system-x86 qemu-utils systemd-container
 VENV := .venv
 DEMO := campaigns/demo-$(shell date +%Y%m%d-%H%M%S)
 
@@ -33,7 +33,7 @@ $(VENV)/.platforms: $(VENV)/.installed tools/install-packages tools/build-gvisor
 demo: install  ## Run a small chain study on real containers (root; about four minutes)
 	$(VENV)/bin/lastro run examples/demo.toml --wait --output $(DEMO)
 
-test: platforms lint  ## Run every test (root; about forty minutes)
+test: platforms lint  ## Run every test (root; about an hour)
 	$(VENV)/bin/python -m pytest
 
 test-fast: install  ## Run the tests that need neither root nor minutes
