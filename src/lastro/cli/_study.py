@@ -10,7 +10,7 @@ from lastro.study.model import Study
 
 
 def study_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("study", metavar="STUDY", help="a study file, or paper:NAME for a published study")
+    parser.add_argument("study", metavar="STUDY", help="a study file, or paper:NAME or paper:NAME/FRONT, published")
     parser.add_argument("--profile", metavar="P", help="one of the study's profiles: quick, standard or paper")
 
 
