@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+import tomllib
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 
 from lastro import papers, registry
@@ -20,7 +22,7 @@ from lastro.results.store import Store
 from lastro.scenarios.base import schemas
 from lastro.study.claims import Additive, Alike, Claim, Compare, Order, Recovery
 from lastro.study.design import treatments
-from lastro.study.load import load
+from lastro.study.load import json_schema, load
 from lastro.study.load_claims import load_claims
 from lastro.study.model import Study
 
@@ -116,6 +118,13 @@ def test_a_front_is_a_study_that_names_itself_and_has_claims(front: str) -> None
     assert set(study.profiles) == {"quick", "standard", "paper"}
     assert study.title and study.description
     assert claims_of(study)
+
+
+def test_editors_find_every_published_study_sound() -> None:
+    validator = jsonschema.Draft202012Validator(json_schema(schemas()))
+    for name in papers.names():
+        document = tomllib.loads(papers.find(name).read_text(encoding="utf-8"))
+        assert [error.message for error in validator.iter_errors(document)] == [], name
 
 
 @pytest.mark.parametrize("front", FRONTS)

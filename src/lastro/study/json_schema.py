@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lastro.study.levels import NONE, options_named, options_of_one
@@ -31,7 +31,7 @@ def _study_of(schema: ScenarioSchema) -> dict[str, Any]:
     tables = {name: table["properties"] for name, table in study["$defs"].items()}
     values = {kind: _part(schema, kind) for kind in schema.parts}
     values |= {name: _setting(setting) for name, setting in schema.settings.items()}
-    values |= {name: _setting(options[0]) for name, options in options_named(schema).items()}
+    values |= {name: _option(options) for name, options in options_named(schema).items()}
     lists = {name: _list_of(value) for name, value in values.items()}
     constants = values | {name: _setting(option) for name, (option,) in options_of_one(schema).items()}
     offered = {name: [setting] for name, setting in schema.settings.items()}
@@ -76,3 +76,12 @@ def _setting(setting: Setting) -> dict[str, Any]:
         "description": setting.summary,
         **{word: bound for word, bound in bounds.items() if bound is not None},
     }
+
+
+def _option(options: Sequence[Setting]) -> dict[str, Any]:
+    """An option by its name alone. Several parts may have one of that name, with bounds and defaults of their own."""
+    distinct: list[dict[str, Any]] = []
+    for each in map(_setting, options):
+        if each not in distinct:
+            distinct.append(each)
+    return distinct[0] if len(distinct) == 1 else {"anyOf": distinct}
