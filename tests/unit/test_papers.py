@@ -98,7 +98,13 @@ def _mean(levels: Levels, metric: str) -> float | None:
     if metric == "dbench_throughput":
         return _CLIENTS[int(levels["instrument.clients"])].get(platform, 400.0)
     if metric == "time_host" and set(levels) == {"platform"}:  # gzip and the database
-        gzip = {"lxd": 128.0} if platform == "lxd" else {"docker": 100.0} if "storage" in str(levels) else _QUERIES
+        gzip = (
+            {"lxd": 128.0}
+            if platform == "lxd"
+            else {"docker": 100.0}
+            if ":" in str(levels["platform"]) and platform == "docker"
+            else _QUERIES
+        )
         return gzip[platform]
     return 1.0
 
