@@ -36,6 +36,7 @@ SHORT = {
     "bonnie": "bonnie:files=0,size=256M,direct=yes",
     "fio": "fio:size=256M,time_s=3,direct=yes",
     "dbench": "dbench:time_s=5",
+    "sysbench-oltp": "sysbench-oltp:rows=20000,time_s=3",
 }
 
 
@@ -111,8 +112,8 @@ def _raw(bed: Testbed, chosen: dict[str, str | int | float | bool], metric: str)
     by_hand = ByHand(bed, InstanceSpec(bed.session.unique("by-hand"), "instance", resources=resources(chosen)))
     tool = workload(chosen)
     try:
-        tool.prepare(by_hand)
-        return tool.run(by_hand, float(chosen["limit_s"])).measurements[metric]
+        with tool.prepared(by_hand):
+            return tool.run(by_hand, float(chosen["limit_s"])).measurements[metric]
     finally:
         shutil.rmtree(by_hand.home)
 

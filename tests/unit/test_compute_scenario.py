@@ -133,3 +133,5 @@ def test_a_guests_own_account() -> None:
     assert GuestAccount.of(guest("cpu a b\nMemTotal: x\nMemAvailable: y\n")) is None
     assert GuestAccount.of(guest("cpu 1 2 3 4 5 6 7 8\nMemTotal:\nMemAvailable:\n")) is None
     assert GuestAccount.of(guest(text, shares_kernel=True)) is None
+    nothing = "cpu  0 0 0 0 0 0 0 0 0 0\nMemTotal:  1000 kB\nMemAvailable:  400 kB\n"
+    assert GuestAccount.of(guest(nothing)) is None, "a kernel that does not count is not an idle one"

@@ -85,6 +85,13 @@ def test_fio_with_fewer_bytes_or_less_time_than_was_asked_for_is_doubted() -> No
     assert reasons[-1] == "fio read at random for 1.001 s instead of 2 s"
 
 
+def test_fio_that_names_its_phases_oddly_is_refused() -> None:
+    report = json.loads(text_of("fio-direct.json"))
+    report["jobs"][0]["jobname"] = 3
+    with pytest.raises(InstrumentError, match="fio reports 3, "):
+        Fio().read(json.dumps(report, indent=1))
+
+
 def test_fio_that_contradicts_itself_is_doubted() -> None:
     report = json.loads(text_of("fio-direct.json"))
     report["jobs"][0]["write"]["bw_bytes"] *= 2

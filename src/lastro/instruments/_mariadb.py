@@ -84,7 +84,9 @@ def _wait(instance: Instance, process: Process) -> None:
 def _end(server: Server, process: Process) -> None:
     """By its own command, until its process is gone, seen from inside: what started it may well end before it."""
     instance = server.instance
-    pid = int(instance.run(["cat", _PID_FILE]).text)
+    pid = instance.run(["cat", _PID_FILE]).text.strip()
+    if not pid.isdecimal():
+        raise InstrumentError(f"the database server's file of its process says {pid[:40]!r}")
     server.sql("SHUTDOWN", _END_LIMIT_S)
     deadline_s = time.monotonic() + _END_LIMIT_S
     gone = ["sh", "-c", f'read -r name < /proc/{pid}/comm && [ "$name" = mariadbd ]']

@@ -51,7 +51,7 @@ class Workload(ABC):
     options: ClassVar[tuple[Setting, ...]] = ()
     packages: ClassVar[tuple[str, ...]] = ()
     version_argv: ClassVar[tuple[str, ...]] = ()
-    by_host_clock: ClassVar[frozenset[str]] = frozenset({TIME_HOST.name})
+    by_host_clock: frozenset[str] = frozenset({TIME_HOST.name})
 
     def __init__(self, **chosen: Level) -> None:
         self.chosen: dict[str, Level] = {option.name: option.default for option in self.options} | chosen

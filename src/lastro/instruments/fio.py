@@ -104,7 +104,7 @@ def phases(text: str) -> dict[str, Mapping[str, Any]]:
         raise InstrumentError(f"fio printed no report: …{text[-80:]!r}") from None
     if failed:
         raise InstrumentError(f"fio failed in {', '.join(failed)[:200]}")
-    if sorted(jobs) != sorted(PHASES) or len(report["jobs"]) != len(PHASES):
+    if set(jobs) != set(PHASES) or len(report["jobs"]) != len(PHASES):
         raise InstrumentError(f"fio reports {', '.join(map(str, jobs))[:200] or 'nothing'}, not {', '.join(PHASES)}")
     for name in PHASES:
         if not isinstance(jobs[name].get("write" if name == _WRITE else "read"), dict):

@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from lastro.errors import InstrumentError
 from lastro.instruments import _mariadb, _sysbench
-from lastro.instruments.base import TIME_TOOL, Workload, failure, run_timed, with_host_time
+from lastro.instruments.base import TIME_HOST, TIME_TOOL, Workload, failure, run_timed, with_host_time
 from lastro.platforms.base import Instance
 from lastro.results.samples import Metric, Reading
 from lastro.stats.quantiles import least_n_for
@@ -59,8 +59,9 @@ class SysbenchOltp(Workload):
         self._filled_s = 0.0
 
     def from_client(self, client: Instance, address: str) -> None:
-        """Let the transactions come from another instance, to this address of the server's."""
+        """Let the transactions come from an instance with the host's clock, to this address of the server's."""
         self._client, self._address = client, address
+        self.by_host_clock = frozenset(metric.name for metric in (*self.metrics, TIME_HOST))
 
     def _command(self, what: str) -> list[str]:
         way = [f"--mysql-host={self._address}", f"--mysql-port={_mariadb.PORT}"]

@@ -170,9 +170,11 @@ class GuestAccount:
         done = instance.run(["sh", "-c", "head -n 1 /proc/stat; grep -E '^Mem(Total|Available):' /proc/meminfo"])
         try:
             first, total, available = done.text.splitlines()
-            user, nice, system, _, _, irq, softirq, steal = map(int, first.split()[1:9])
+            user, nice, system, idle, wait, irq, softirq, steal = map(int, first.split()[1:9])
             used_kib = int(total.split()[1]) - int(available.split()[1])
         except (ValueError, IndexError):  # a kernel that does not count
+            return None
+        if not any((user, nice, system, idle, wait)):  # as gVisor has it: there is a file, and nothing is counted
             return None
         return cls((user + nice + system + irq + softirq) / _TICKS, steal / _TICKS, used_kib << 10)
 
