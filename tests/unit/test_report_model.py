@@ -96,7 +96,7 @@ def test_one_replicate_has_no_interval(tmp_path: Path) -> None:
     cell = row_of(report, "native", "cgroups").cells[0]
     assert cell.summary is not None and cell.summary.interval is None
     assert cell.ratio is not None and cell.ratio.absent_because == "n = 1: an interval needs 2 trials or more"
-    assert "no interval" in comparison_text(row_of(report, "native", "cgroups"), cell)
+    assert "no interval" in comparison_text(row_of(report, "native", "cgroups"), cell, "")
 
 
 def test_a_baseline_that_cannot_run_leaves_no_ratio(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_a_baseline_that_cannot_run_leaves_no_ratio(tmp_path: Path) -> None:
     report = report_of(make_campaign(tmp_path, unavailable=unavailable))
     row = row_of(report, "runc", "cgroups")
     assert row.cells[0].ratio is None
-    assert comparison_text(row, row.cells[0]) == "no baseline value"
+    assert comparison_text(row, row.cells[0], "") == "no baseline value"
 
 
 def test_values_that_are_no_numbers_are_missing_not_zero(tmp_path: Path) -> None:

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from lastro.report import calibration
+from lastro.report import calibration, terminal
 from lastro.report.analysis import analyse
 from lastro.report.answers import answers, check_sentences, drift_sentence, metric_summary
 from lastro.report.content import Content
 from lastro.report.html import render_html
 from lastro.report.language import ENGLISH, language
+from lastro.report.latex import render_latex
 from lastro.report.markdown import render_markdown
 from lastro.report.model import build_report
 from lastro.report.stat_tables import anova_table, comparisons_table, effects_table, p_text, share_text, tables_behind
@@ -104,6 +105,30 @@ def test_tables_hold_raw_and_corrected_p_side_by_side(known: Path) -> None:
         "block", "platform", "isolation", "platform × isolation", "residual", "total",
     ]  # fmt: skip
     assert variance.rows[-1][-1] == "100.0\xa0%"
+
+
+def test_marks_on_the_page_are_of_the_corrected_test_and_in_the_terminal_not(tmp_path: Path) -> None:
+    """Each of six levels lies one interval beside the baseline: by itself it differs, one among six it does not."""
+
+    def value(levels: Levels, block: int, metric: str) -> float:
+        wobble = (0, 1, -1, 2, -2, 0)[block - 1]
+        return 100.0 if levels["platform"] == "native" else 98.6 + wobble * 0.9
+
+    study = make_study(
+        {"platform": ("native", "a", "b", "c", "d", "e", "f")}, replicates=6, metrics=METRICS[:1],
+        baseline={"platform": "native"},
+    )  # fmt: skip
+    content = content_of(make_campaign(tmp_path, study, value=value))
+    assert {comparison.decision for comparison in content.analysis.metrics[0].comparisons} == {"same"}
+    assert all(
+        comparison.p is not None and comparison.p < 0.05 for comparison in content.analysis.metrics[0].comparisons
+    )
+    for page in (render_html(content), render_markdown(content)):
+        assert page.count("≈ ×0.98") >= 6 and "▼ ×" not in page
+    assert r"\ensuremath{\approx} \ensuremath{\times}0.98" in render_latex(content)
+    shown = "\n".join(line.plain for line in terminal.render(content.report, 200))
+    assert shown.count("▼ ×0.98") == 6
+    assert "▲▼: the interval excludes 1, uncorrected for 6 ratios" in " ".join(shown.split())
 
 
 @pytest.mark.parametrize("code", ["en", "pt-BR"])

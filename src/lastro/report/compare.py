@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from lastro.errors import InputError, did_you_mean
 from lastro.report.model import Cell, Report, Row
-from lastro.report.numbers import STATUS_WORDS
+from lastro.report.numbers import STATUS_WORDS, direction
 from lastro.results.samples import Metric
 from lastro.stats.adjust import holm
 from lastro.stats.margins import Candidate, Judged, RatioTest, gate, ratio_test
@@ -59,11 +59,7 @@ class Compared:
         """By the corrected p; empty where nothing was tested."""
         if self.p_adjusted is None or self.ratio is None or self.ratio.value is None:
             return ""
-        if self.p_adjusted > self.alpha:
-            return "same"
-        if self.metric.better == "neither":
-            return "higher" if self.ratio.value > 1 else "lower"
-        return "better" if (self.ratio.value > 1) == (self.metric.better == "higher") else "worse"
+        return "same" if self.p_adjusted > self.alpha else direction(self.metric, self.ratio.value)
 
     @property
     def loss(self) -> float:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from lastro.report.language import Language
 from lastro.report.model import Report
+from lastro.report.numbers import Verdict, decided
 
 if TYPE_CHECKING:
     from lastro.report.analysis.model import Analysis
@@ -23,6 +24,17 @@ class Content:
     judgements: tuple[Judgement, ...] = ()
     claims_tally: str = ""
     claims_note: str = ""
+
+    @property
+    def verdicts(self) -> dict[tuple[int, int], Verdict]:
+        """{(treatment, number of the metric): what the corrected test says of its ratio to the baseline}."""
+        return {
+            (comparison.treatment.index, index): decided(
+                metric.metric, comparison.decision, comparison.ratio.value if comparison.ratio else None
+            )
+            for index, metric in enumerate(self.analysis.metrics)
+            for comparison in metric.comparisons
+        }
 
     @property
     def under_floor(self) -> frozenset[tuple[int, int]]:

@@ -12,6 +12,7 @@
                  values}}
                  median {value, interval, absent_because}: its interval's confidence is the one that n allows
                  ratio {value, interval, pairing, n [treatment, baseline], unbounded, absent_because, verdict}
+                 verdict is that of the interval alone, uncorrected; analysis.comparisons have the corrected decision
                  values [{block, trial, attempt, value}]
     unavailable  [{reason, remedy, where, treatments [id], trials}]
     invalid_attempts [{trial, attempt, block, treatment, reasons, trial_state}]

@@ -5,7 +5,7 @@ The terminal speaks English; whoever writes a report gives the language."""
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from lastro.report.language import ENGLISH, N_, Language
 from lastro.report.model import Cell, Row
@@ -15,6 +15,9 @@ from lastro.stats.intervals import Summary
 from lastro.stats.notes import Note
 from lastro.stats.ratios import Ratio
 from lastro.units import significant
+
+if TYPE_CHECKING:
+    from lastro.report.analysis.model import Decision
 
 MINUS = "−"
 Verdict = Literal["better", "worse", "higher", "lower", "same", ""]
@@ -99,23 +102,31 @@ def verdict(metric: Metric, ratio: Ratio | None) -> Verdict:
     """What the interval of the ratio says of this one comparison, without correction for their number."""
     if ratio is None or ratio.interval is None or ratio.value is None:
         return ""
-    if not ratio.differs:
-        return "same"
+    return direction(metric, ratio.value) if ratio.differs else "same"
+
+
+def decided(metric: Metric, decision: Decision, ratio: float | None) -> Verdict:
+    """What a test that was corrected for the number of comparisons says of a ratio."""
+    if decision == "unknown" or ratio is None:
+        return ""
+    return "same" if decision == "same" else direction(metric, ratio)
+
+
+def direction(metric: Metric, ratio: float) -> Verdict:
+    """What a ratio that differs from 1 means for the metric."""
     if metric.better == "neither":
-        return "higher" if ratio.value > 1 else "lower"
-    return "better" if (ratio.value > 1) == (metric.better == "higher") else "worse"
+        return "higher" if ratio > 1 else "lower"
+    return "better" if (ratio > 1) == (metric.better == "higher") else "worse"
 
 
-def comparison_text(row: Row, cell: Cell, say: Language = ENGLISH, *, under_floor: bool = False) -> str:
-    """The second line of a cell: the ratio, 'baseline', or why there is no ratio; empty without a baseline at all.
+def comparison_text(row: Row, cell: Cell, said: Verdict, say: Language = ENGLISH) -> str:
+    """The second line of a cell: the ratio after the mark of what is said of it, 'baseline', or why there is no ratio;
 
-    Under the noise floor a ratio is not distinguishable here, whatever its interval says."""
+    empty without a baseline at all."""
     if row.is_baseline:
         return say("baseline")
-    if cell.ratio is not None and under_floor:
-        return f"{VERDICT_MARKS['same']} {ratio_text(cell.ratio, say)}"
     if cell.ratio is not None:
-        return f"{VERDICT_MARKS[verdict(cell.metric, cell.ratio)]} {ratio_text(cell.ratio, say)}".strip()
+        return f"{VERDICT_MARKS[said]} {ratio_text(cell.ratio, say)}".strip()
     return say("no baseline value") if row.baseline is not None and cell.summary is not None else ""
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
@@ -18,10 +18,10 @@ from lastro.report.model import Cell, Report, Row
 from lastro.report.numbers import (
     STATUS_WORDS,
     VERDICT_WORDS,
+    Verdict,
     comparison_text,
     interval_text,
     mean_text,
-    verdict,
 )
 from lastro.stats.ratios import Ratio
 
@@ -72,7 +72,8 @@ def hoisted_factors(report: Report) -> int:
 
 
 def groups(content: Content, hoisted: int) -> Iterator[GroupView]:
-    report, say, under = content.report, content.say, content.under_floor
+    report, say = content.report, content.say
+    verdicts, under = content.verdicts, content.under_floor
     names = [factor.name for factor in report.varying]
     marks = {t.index: str(number) for number, gap in enumerate(report.gaps, 1) for t in gap.treatments}
     reaches = [_reach(report, index) for index in range(len(report.metrics))]
@@ -82,7 +83,8 @@ def groups(content: Content, hoisted: int) -> Iterator[GroupView]:
 
     for text, rows in itertools.groupby(report.rows, key=heading):
         views = tuple(
-            _row_view(row, names[hoisted:], marks.get(row.treatment.index, ""), reaches, under, say) for row in rows
+            _row_view(row, names[hoisted:], marks.get(row.treatment.index, ""), reaches, verdicts, under, say)
+            for row in rows
         )
         absent = ""
         if text and all(view.row.status == "unavailable" for view in views):
@@ -95,6 +97,7 @@ def _row_view(
     names: Sequence[str],
     mark: str,
     reaches: Sequence[float],
+    verdicts: Mapping[tuple[int, int], Verdict],
     under: Container[tuple[int, int]],
     say: Language,
 ) -> RowView:
@@ -103,17 +106,17 @@ def _row_view(
         row.treatment.label or say("the only treatment"),
     )
     n = str(row.n_valid) if row.n_valid == total else say("{n} of {all}", n=row.n_valid, all=total)
+    keys = [(row.treatment.index, at) for at in range(len(row.cells))]
     cells = tuple(
-        _cell_view(row, cell, reach, say, (row.treatment.index, at) in under)
-        for at, (cell, reach) in enumerate(zip(row.cells, reaches, strict=True))
+        _cell_view(row, cell, reach, say, verdicts.get(key, ""), key in under)
+        for key, cell, reach in zip(keys, row.cells, reaches, strict=True)
     )
     return RowView(row, levels, n, say(STATUS_WORDS[row.status]), mark, cells)
 
 
-def _cell_view(row: Row, cell: Cell, reach: float, say: Language, under_floor: bool) -> CellView:
+def _cell_view(row: Row, cell: Cell, reach: float, say: Language, said: Verdict, under_floor: bool) -> CellView:
     if cell.summary is None:
         return CellView(words=say("not measured"))
-    said = "same" if under_floor else verdict(cell.metric, cell.ratio)
     explanation = say(VERDICT_WORDS[said])
     if cell.ratio is not None:
         parts = (explanation, words.reason(cell.ratio, say), words.pairing(cell.ratio, say))
@@ -123,7 +126,7 @@ def _cell_view(row: Row, cell: Cell, reach: float, say: Language, under_floor: b
         interval="" if cell.summary.interval is None else interval_text(cell.summary, say),
         note=f"n = {cell.summary.n}" if cell.missing else "",
         absent=interval_text(cell.summary, say) if cell.summary.interval is None else "",
-        comparison=comparison_text(row, cell, say, under_floor=under_floor),
+        comparison=comparison_text(row, cell, said, say),
         verdict=said,
         explanation=explanation,
         spark=_spark(cell.ratio, reach),

@@ -9,7 +9,7 @@ from lastro.report.content import Content
 from lastro.report.language import Language
 from lastro.report.ledgers import ALL, Ledger
 from lastro.report.model import Cell, Report, Row
-from lastro.report.numbers import STATUS_WORDS, comparison_text, interval_text, mean_text, metric_heading
+from lastro.report.numbers import STATUS_WORDS, Verdict, comparison_text, interval_text, mean_text, metric_heading
 from lastro.report.scaling import Scaling, slope_text
 
 
@@ -31,7 +31,8 @@ class Table:
 
 def results_table(content: Content, index: int) -> Table:
     """Every treatment's mean and ratio in one metric; a treatment without a value says why it has none."""
-    report, say, under = content.report, content.say, content.under_floor
+    report, say = content.report, content.say
+    verdicts, under = content.verdicts, content.under_floor
     metric = report.metrics[index]
     factors = tuple(factor.name for factor in report.varying) or (say("treatment"),)
     heading = say("mean ± half of the {confidence} interval", confidence=words.percent(report.study.design.confidence))
@@ -40,8 +41,9 @@ def results_table(content: Content, index: int) -> Table:
         metric_heading(metric),
         (*factors, "n", heading, say("ratio to the baseline")),
         tuple(
-            (*levels_of(report, row, say), *_result(row, row.cells[index], say, (row.treatment.index, index) in under))
+            (*levels_of(report, row, say), *_result(row, row.cells[index], say, verdicts.get(key, ""), key in under))
             for row in report.rows
+            for key in [(row.treatment.index, index)]
         ),
         frozenset({len(factors), len(factors) + 1}),
         note=words.metric_note(metric, say),
@@ -54,13 +56,13 @@ def levels_of(report: Report, row: Row, say: Language) -> tuple[str, ...]:
     return levels or (row.treatment.label or say("the only treatment"),)
 
 
-def _result(row: Row, cell: Cell, say: Language, under_floor: bool) -> tuple[str, str, str]:
+def _result(row: Row, cell: Cell, say: Language, said: Verdict, under_floor: bool) -> tuple[str, str, str]:
     if cell.summary is None:
         return "0", say("not measured") if row.n_valid else say(STATUS_WORDS[row.status]), ""
     mean = mean_text(cell.summary, say) + (" †" if cell.limited else "")
     if cell.summary.interval is None:
         mean = f"{mean} ({interval_text(cell.summary, say)})"
-    comparison = comparison_text(row, cell, say, under_floor=under_floor)
+    comparison = comparison_text(row, cell, said, say)
     return str(cell.summary.n), mean, f"{comparison} ({say('under the noise floor')})" if under_floor else comparison
 
 

@@ -138,8 +138,9 @@ def _cell_block(row: Row, cell: Cell, mark: str) -> Block:
         return ((f"{words} {mark}".strip(), "yellow" if row.status in ("invalid", "partly") else "dim"),)
     mean = mean_text(cell.summary) + (" †" if cell.limited else "")
     lines = [(f"{mean} (n = {cell.summary.n})" if cell.missing else mean, "")]
-    if comparison := comparison_text(row, cell):
-        style = "bold blue" if row.is_baseline else _STYLES[verdict(cell.metric, cell.ratio)]
+    said = verdict(cell.metric, cell.ratio)
+    if comparison := comparison_text(row, cell, said):
+        style = "bold blue" if row.is_baseline else _STYLES[said]
         lines.append((comparison, style))
     if cell.summary.interval is None:
         lines.append((f"no interval (n = {cell.summary.n})", "dim"))
@@ -230,11 +231,13 @@ def _below(report: Report, width: int) -> list[Text]:
 def _paragraphs(report: Report) -> Iterator[str]:
     confidence = f"{report.study.design.confidence:.0%}"
     yield ""
-    yield f"± is half the width of the {confidence} interval of the mean over n valid trials." + (
-        f" × is the ratio to the baseline with its {confidence} interval (Fieller); ≈ holds 1."
-        if any(cell.ratio for row in report.rows for cell in row.cells)
-        else ""
-    )
+    said = f"± is half the width of the {confidence} interval of the mean over n valid trials."
+    ratios = [cell.ratio for row in report.rows for cell in row.cells if cell.ratio]
+    if ratios:
+        said += f" × is the ratio to the baseline with its {confidence} interval (Fieller)."
+    if n := sum(ratio.interval is not None for ratio in ratios):
+        said += f" {_marks(report)}: the interval excludes 1, uncorrected for {count(n, 'ratio')}; ≈: it holds 1."
+    yield said
     if report.study.design.sequential:
         yield sequential_note(report, ENGLISH)
     if report.n_limited:
@@ -246,6 +249,12 @@ def _paragraphs(report: Report) -> Iterator[str]:
         if gap.remedy:
             yield f"    remedy: {gap.remedy}"
     yield from _invalid_groups(report)
+
+
+def _marks(report: Report) -> str:
+    directed = any(metric.better != "neither" for metric in report.metrics)
+    neutral = any(metric.better == "neither" for metric in report.metrics)
+    return "▲▼" * directed + "↑↓" * neutral
 
 
 def _reasons_of_ratios(report: Report) -> Iterator[str]:

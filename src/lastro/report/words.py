@@ -76,8 +76,8 @@ def limitations(report: Report, say: Language) -> tuple[str, ...]:
         ),
         say(
             "Intervals are {confidence} confidence intervals; the unit is the trial. In the table of results each "
-            "ratio stands alone: of 100 without any true difference, about {n} would still exclude 1. What is said to "
-            "differ in words and figures does so after correction for the number of comparisons.",
+            "interval stands alone: of 100 without any true difference, about {n} would still exclude 1. What is "
+            "marked or said to differ does so after correction for the number of comparisons.",
             confidence=percent(design.confidence),
             n=round((1 - design.confidence) * 100),
         ),

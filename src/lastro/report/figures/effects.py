@@ -21,7 +21,7 @@ from lastro.report.figures.style import (
     wrapped,
 )
 from lastro.report.language import Language
-from lastro.report.numbers import VERDICT_MARKS, Verdict, contrast_ratio
+from lastro.report.numbers import VERDICT_MARKS, Verdict, contrast_ratio, decided
 from lastro.results.samples import Metric
 
 if TYPE_CHECKING:
@@ -110,14 +110,7 @@ def _row(axes: Axes, metric: Metric, effect: LevelEffect, y: float, say: Languag
 
 def judged(metric: Metric, effect: LevelEffect) -> Verdict:
     """What the corrected test says of an effect."""
-    value = effect.ratio.value
-    if effect.decision == "unknown" or value is None:
-        return ""
-    if effect.decision == "same":
-        return "same"
-    if metric.better == "neither":
-        return "higher" if value > 1 else "lower"
-    return "better" if (value > 1) == (metric.better == "higher") else "worse"
+    return decided(metric, effect.decision, effect.ratio.value)
 
 
 def _log_axis(axes: Axes, effects: Sequence[LevelEffect], floor: float | None) -> None:
