@@ -20,6 +20,7 @@ from lastro.report.markdown import render_markdown
 from lastro.report.model import build_report
 from lastro.report.stat_tables import anova_table, comparisons_table, effects_table, p_text, share_text, tables_behind
 from lastro.results.read import load_campaign
+from lastro.results.samples import Metric
 from lastro.results.store import Store
 
 from ..campaigns import METRICS, Levels, make_campaign, make_study
@@ -145,6 +146,41 @@ def test_every_campaign_has_an_answer_or_a_reason(make: Callable[[Path], Path], 
         for table in tables_behind(metric, say):
             assert all(len(row) == len(table.columns) for row in table.rows)
             assert not any("nan" in cell or "None" in cell for row in table.rows for cell in row[1:])
+
+
+@pytest.mark.parametrize(
+    ("replicates", "hole", "said"),
+    [
+        (3, False, "; noise between trials makes up"),
+        (3, True, "; what the model leaves (noise and higher interactions) makes up"),
+        (1, False, "; what the model leaves (not repeated: interactions and noise cannot be told apart) makes up"),
+    ],
+)
+def test_the_residual_is_called_noise_only_where_it_is_nothing_else(
+    tmp_path: Path, replicates: int, hole: bool, said: str
+) -> None:
+    factors = {**PLATFORMS, "function": ("nat", "dpi")}
+    metric = Metric("throughput", "Mbit/s", "higher", "")
+
+    def value(levels: Levels, block: int, metric: str) -> float:
+        return truth(levels, block, metric) * (1.1 if levels["function"] == "dpi" else 1)
+
+    def lost(levels: Levels) -> tuple[str, None] | None:
+        return ("no", None) if hole and set(levels.values()) == {"runc", "cgroups", "dpi"} else None
+
+    study = make_study(factors, replicates=replicates, metrics=(metric,))
+    content = content_of(make_campaign(tmp_path, study, value=value, unavailable=lost))
+    assert said in answers(content.report, content.analysis, ENGLISH)[0].text
+
+
+def test_shares_of_an_analysis_of_logarithms_say_so(tmp_path: Path) -> None:
+    def value(levels: Levels, block: int, metric: str) -> float:
+        return (100.0 if levels["platform"] == "runc" else 1.0) * (1 + ((7 * block + len(str(levels))) % 5) / 4)
+
+    study = make_study(PLATFORMS, replicates=10, metrics=METRICS[:1])
+    content = content_of(make_campaign(tmp_path, study, value=value))
+    assert content.analysis.metrics[0].log
+    assert "of the variation (of logarithms) (p" in answers(content.report, content.analysis, ENGLISH)[0].text
 
 
 def test_one_replicate_tests_nothing_and_calls_nothing_unbounded(tmp_path: Path) -> None:

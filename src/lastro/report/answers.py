@@ -6,15 +6,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from lastro.report.analysis.model import Analysis, LevelEffect, MetricAnalysis
 from lastro.report.figures.effects import judged
 from lastro.report.language import N_, Language
 from lastro.report.model import Report
 from lastro.report.numbers import MINUS, Verdict, contrast_ratio
-from lastro.report.stat_tables import METHODS, p_text, share_text
+from lastro.report.stat_tables import METHODS, of_variation, p_text, share_text
 from lastro.stats.adjust import holm
 from lastro.units import significant
+
+if TYPE_CHECKING:
+    from lastro.stats.anova import Anova
 
 EFFECT_WORDS: dict[Verdict, str] = {
     "better": N_("better"),
@@ -58,10 +62,11 @@ def _of_metric(metric: MetricAnalysis, alpha: float, say: Language) -> Iterator[
     yield from _widest(metric, say)
     for interaction in metric.interactions:
         yield say(
-            "What {shown} does depends on {given}: their interaction explains {share} of the variation.",
+            "What {shown} does depends on {given}: their interaction explains {share} {of_variation}.",
             shown=interaction.shown,
             given=interaction.given,
             share=share_text(interaction.explained, say),
+            of_variation=of_variation(metric, say),
         )
 
 
@@ -74,17 +79,34 @@ def _leading(metric: MetricAnalysis, alpha: float, say: Language) -> Iterator[st
     effect, p = metric.anova.effect(metric.headline.factor), corrected[metric.headline.factor]
     noise = share_text(metric.anova.residual.explained, say)
     if p is None or p >= alpha:
-        yield say("No factor’s share of the variation can be told from noise, which makes up {noise}.", noise=noise)
+        yield say(
+            "No factor’s share {of_variation} can be told from noise; {residual} makes up {noise}.",
+            of_variation=of_variation(metric, say),
+            residual=residual_words(metric.anova, say),
+            noise=noise,
+        )
         return
     yield say(
-        "{factor} matters most: it explains {share} of the variation (p {p} after correction for {factors}); noise "
-        "between trials makes up {noise}.",
+        "{factor} matters most: it explains {share} {of_variation} (p {p} after correction for {factors}); {residual} "
+        "makes up {noise}.",
         factor=effect.name,
         share=share_text(effect.explained, say),
+        of_variation=of_variation(metric, say),
         p=p_text(p, say, sign=True),
         factors=say.count(len(factors), "factor"),
+        residual=residual_words(metric.anova, say),
         noise=noise,
     )
+
+
+def residual_words(anova: Anova, say: Language) -> str:
+    """What the residual is: noise, only where every interaction has its own line and blocks repeat every treatment."""
+    names = [effect.factors for effect in anova.effects]
+    if ("block",) not in names:
+        return say("what the model leaves (not repeated: interactions and noise cannot be told apart)")
+    if max(map(len, names)) < sum(len(factors) == 1 for factors in names) - 1:
+        return say("what the model leaves (noise and higher interactions)")
+    return say("noise between trials")
 
 
 def _widest(metric: MetricAnalysis, say: Language) -> Iterator[str]:

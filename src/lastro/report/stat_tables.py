@@ -59,11 +59,17 @@ def interaction_table(metric: MetricAnalysis, interaction: Interaction, say: Lan
         tuple((_given(effect), *_effect_row(metric, effect, say)) for effect in interaction.effects),
         _numbers(3, 9),
         note=say(
-            "The interaction explains {share} of the variation (p {p} after correction).",
+            "The interaction explains {share} {of_variation} (p {p} after correction).",
             share=share_text(interaction.explained, say),
+            of_variation=of_variation(metric, say),
             p=p_text(interaction.p_adjusted, say, sign=True),
         ),
     )
+
+
+def of_variation(metric: MetricAnalysis, say: Language) -> str:
+    """Of what the shares of the analysis of variance are shares, to stand after one."""
+    return say("of the variation (of logarithms)") if metric.log else say("of the variation")
 
 
 def _numbers(first: int, end: int) -> frozenset[int]:

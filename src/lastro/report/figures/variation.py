@@ -71,7 +71,7 @@ def _look(at: int) -> dict[str, Any]:
 
 
 def _shares(metric: MetricAnalysis, named: Sequence[str], say: Language) -> list[Share]:
-    """Every part of one bar, from the left: named effects, the other interactions together, blocks, noise."""
+    """Every part of one bar, from the left: named effects, the other interactions together, blocks, residual."""
     assert metric.anova is not None
     explained = {effect.name: effect.explained for effect in metric.anova.effects}
     block = explained.pop("block", 0.0)
@@ -81,7 +81,7 @@ def _shares(metric: MetricAnalysis, named: Sequence[str], say: Language) -> list
         *parts,
         (say("all other effects"), rest, _OTHERS),
         (say("blocks"), block, _BLOCK),
-        (say("within treatments: noise"), metric.anova.residual.explained, _NOISE),
+        (say("residual"), metric.anova.residual.explained, _NOISE),
     ]
 
 
