@@ -11,7 +11,7 @@ interactions [{given, shown, explained, p, p_adjusted, effects}]
 comparisons  [{treatment, baseline (ids), ratio {value, interval}, difference {value, interval, pairing, df}, p,
              p_adjusted, ranks {p, shift, shift_interval, delta, delta_interval, can_reject}, agrees, no_ranks,
              under_noise_floor, decision}]; correction is holm or benjamini-hochberg
-pairs        [{factor, method (tukey-hsd, games-howell), blocks, means {level: mean}, comparisons [{first, second,
+pairs        [{factor, method (tukey-hsd, paired-holm), blocks, means {level: mean}, comparisons [{first, second,
              difference, interval, p}]}]; interval and p are adjusted for the family
 checks       {shapiro_w, shapiro_p, brown_forsythe_f, brown_forsythe_p, outliers}; outliers is how many
 drift        {tau, p, slope_per_hour, interval, relative, n, absent_because}; of block means

@@ -168,12 +168,17 @@ def _comparison_row(comparison: BaselineComparison, say: Language) -> tuple[str,
     )
 
 
-_PAIRS = {"tukey-hsd": "Tukey HSD", "games-howell": "Games–Howell"}
+_PAIRS = {
+    "tukey-hsd": N_("Tukey’s method, with the blocks in the model; means of {n} blocks."),
+    "paired-holm": N_(
+        "Spreads differ, so each pair by its differences within {n} blocks: p by Holm’s method, intervals by "
+        "Bonferroni’s."
+    ),
+}
 
 
 def pairs_table(metric: MetricAnalysis, pairs: LevelPairs, say: Language) -> Table:
     """Every pair of levels of one factor, over the levels of all others."""
-    method = _PAIRS[pairs.method]
     rows = tuple(
         (pair.first, pair.second, difference_text(pair, say), p_text(pair.p, say)) for pair in pairs.comparisons
     )
@@ -189,7 +194,7 @@ def pairs_table(metric: MetricAnalysis, pairs: LevelPairs, say: Language) -> Tab
         ),
         rows,
         _numbers(2, 4),
-        note=say("{method}; means of {n} blocks.", method=method, n=pairs.n_blocks),
+        note=say(_PAIRS[pairs.method], n=pairs.n_blocks),
     )
 
 

@@ -110,10 +110,11 @@ class BaselineComparison:
 class LevelPairs:
     """Every pair of levels of one factor, the other factors removed: values are a level's mean in each block.
 
-    Tukey's honest significant difference with the blocks in the model, or Games and Howell's where variances differ."""
+    Tukey's honest significant difference with the blocks in the model; where variances differ, differences within
+    blocks with p by Holm and intervals at Bonferroni's confidence."""
 
     factor: str
-    method: Literal["tukey-hsd", "games-howell"]
+    method: Literal["tukey-hsd", "paired-holm"]
     n_blocks: int
     means: Mapping[str, float]
     comparisons: tuple[Comparison, ...]

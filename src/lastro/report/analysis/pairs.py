@@ -5,10 +5,14 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 
 from lastro.report.analysis.measured import Measured
 from lastro.report.analysis.model import LevelPairs
-from lastro.stats.comparisons import games_howell, tukey_from_model
+from lastro.stats.adjust import holm
+from lastro.stats.comparisons import Comparison, tukey_from_model
+from lastro.stats.differences import paired_difference
+from lastro.stats.intervals import sample_mean
 from lastro.stats.residual_checks import brown_forsythe
 
 LEAST_LEVELS, MOST_LEVELS = 3, 8
@@ -27,26 +31,41 @@ def level_pairs(data: Measured) -> tuple[LevelPairs, ...]:
 
 
 def _compared(factor: str, groups: Mapping[str, Sequence[float]], confidence: float) -> LevelPairs:
-    """By Tukey, with the blocks in the model, unless the levels' variances differ (Brown and Forsythe)."""
-    means = {level: _mean(values) for level, values in groups.items()}
+    """By Tukey, with the blocks in the model; pair by pair within blocks where the levels' spreads differ.
+
+    The spreads are those of what level and block leave (Brown and Forsythe): with what a block does to all levels
+    still in them, a noisy level would hide."""
+    means = {level: sample_mean(values) for level, values in groups.items()}
     n_blocks = len(next(iter(groups.values())))
-    _, p = brown_forsythe(list(groups.values()))
+    left = _residuals(groups, means)
+    _, p = brown_forsythe(left)
     if p is not None and p < 1 - confidence:
-        return LevelPairs(factor, "games-howell", n_blocks, means, games_howell(groups, confidence))
+        return LevelPairs(factor, "paired-holm", n_blocks, means, _pair_by_pair(groups, confidence))
     df = (len(groups) - 1) * (n_blocks - 1)
-    square = _interaction_square(groups, means) / df
+    square = math.fsum(value**2 for values in left for value in values) / df
     comparisons = tukey_from_model(means, dict.fromkeys(means, n_blocks), square, df, confidence)
     return LevelPairs(factor, "tukey-hsd", n_blocks, means, comparisons)
 
 
-def _interaction_square(groups: Mapping[str, Sequence[float]], means: Mapping[str, float]) -> float:
-    """What is left of every level's mean in every block once its level and its block are taken away, squared."""
-    blocks = [_mean(column) for column in zip(*groups.values(), strict=True)]
-    grand = _mean(list(means.values()))
-    return math.fsum(
-        (value - means[level] - block + grand) ** 2
+def _residuals(groups: Mapping[str, Sequence[float]], means: Mapping[str, float]) -> list[list[float]]:
+    """What is left of every level's mean in every block once its level and its block are taken away."""
+    blocks = [sample_mean(column) for column in zip(*groups.values(), strict=True)]
+    grand = sample_mean(list(means.values()))
+    return [
+        [value - means[level] - block + grand for value, block in zip(values, blocks, strict=True)]
         for level, values in groups.items()
-        for value, block in zip(values, blocks, strict=True)
+    ]
+
+
+def _pair_by_pair(groups: Mapping[str, Sequence[float]], confidence: float) -> tuple[Comparison, ...]:
+    """Each pair by its own differences within blocks: p by Holm, intervals at Bonferroni's confidence."""
+    pairs = list(combinations(groups, 2))
+    each = 1 - (1 - confidence) / len(pairs)
+    found = [paired_difference(groups[first], groups[second], each) for second, first in pairs]
+    corrected = holm([one.p for one in found])
+    return tuple(
+        Comparison(first, second, one.value, one.interval, p, one.absent_because)
+        for (second, first), one, p in zip(pairs, found, corrected, strict=True)
     )
 
 
@@ -59,7 +78,9 @@ def level_means(data: Measured, factor: str) -> dict[str, list[float]]:
     combinations = [at for at in data.combinations(factor, {}) if len(at) == len(levels)]
     if not combinations:
         return {}
-    centres = [_mean([_mean(list(data.cells[index].values())) for index in at.values()]) for at in combinations]
+    centres = [
+        sample_mean([sample_mean(list(data.cells[index].values())) for index in at.values()]) for at in combinations
+    ]
     sums: dict[str, dict[int, list[float]]] = {level: defaultdict(list) for level in levels}
     for at, centre in zip(combinations, centres, strict=True):
         for level, index in at.items():
@@ -68,9 +89,5 @@ def level_means(data: Measured, factor: str) -> dict[str, list[float]]:
     blocks = sorted(set.intersection(*(set(by_block) for by_block in sums.values())))
     if len(blocks) < _LEAST_BLOCKS:
         return {}
-    grand = _mean(centres)
-    return {level: [grand + _mean(by_block[block]) for block in blocks] for level, by_block in sums.items()}
-
-
-def _mean(values: Sequence[float]) -> float:
-    return math.fsum(values) / len(values)
+    grand = sample_mean(centres)
+    return {level: [grand + sample_mean(by_block[block]) for block in blocks] for level, by_block in sums.items()}
