@@ -58,7 +58,10 @@ def test_two_runs_of_the_same_thing_are_not_told_apart(tmp_path: Path) -> None:
     assert found["differences"] == found["only_in"] == found["notes"] == []
     assert all(cell["p_adjusted"] >= cell["p"] for cell in found["cells"])
     done = wide(a, b, "--fail-over", "0.05")
-    assert done.code == 0 and "no regression of more than 5 % was found (24 tests" in done.out
+    assert done.code == 0 and "no regression of more than 5 % was found (24 tests; smaller" in done.out
+    allowed = found["gate"]["most_allowed"]
+    assert 0.01 < allowed["loss"] < 0.1 and "The intervals allow one up to" in done.out
+    assert f"{allowed['metric']} of {' · '.join(allowed['levels'].values())}." in done.out
 
 
 def test_what_is_not_distinguishable_is_shown_in_part_unless_all_is_wanted(tmp_path: Path) -> None:
@@ -116,7 +119,8 @@ def test_what_could_not_be_compared_says_why(tmp_path: Path) -> None:
     assert found["tests"] == 8, "only what could be compared counts for the correction"
     text = wide(a, b).out
     assert "not compared: native · apparmor (throughput, jitter, latency_mean, latency_max): B: unavailable" in text
-    assert lastro("compare", a, b, "--fail-over", "5%").code == 0
+    done = wide(a, b, "--fail-over", "5%")
+    assert done.code == 0 and "Not judged: 16 cells," in done.out
     assert lastro("compare", a, b, "--fail-lost").code == 4
     assert lastro("compare", b, a, "--fail-lost").code == 0, "what is new is not lost"
 
@@ -132,13 +136,25 @@ def test_one_trial_on_a_side_gives_a_ratio_and_no_test(tmp_path: Path) -> None:
 
 
 def test_zeros_and_constants_are_no_accident(tmp_path: Path) -> None:
-    study = make_study(replicates=3)
+    study = make_study(replicates=8)
     zero, one, two = (
         make_campaign(tmp_path / str(x), study, value=lambda levels, block, metric, x=x: x) for x in (0.0, 1.0, 2.0)
     )
-    assert {cell["not_compared"] for cell in compared(zero, one)["cells"]} == {"the mean of A is not above zero"}
-    assert {cell["verdict"] for cell in compared(one, two)["cells"]} == {"better", "worse"}
-    assert lastro("compare", one, two, "--fail-over", "50%").code == 4
+    for a, b in ((one, two), (zero, one)):
+        found = compared(a, b, "--fail-over", "50%")
+        assert {cell["verdict"] for cell in found["cells"]} == {"better", "worse"} and found["cells"][0]["p"] > 0
+        assert found["gate"]["regressions"] == 18, "three metrics of six treatments, of which less is better"
+    assert lastro("compare", zero, one, "--fail-over", "50%").code == 4, "from nothing, anything is worse"
+    assert {cell["ratio"]["value"] for cell in found["cells"]} == {None}
+    same = compared(zero, make_campaign(tmp_path / "again", study, value=lambda *_: 0.0), "--fail-over", "5%")
+    assert {cell["verdict"] for cell in same["cells"]} == {"same"} and same["gate"]["not_judged"] == 0
+
+
+def test_three_constant_values_a_side_prove_nothing_among_many(tmp_path: Path) -> None:
+    study = make_study(replicates=3)
+    one, two = (make_campaign(tmp_path / str(x), study, value=lambda *_, x=x: x) for x in (1.0, 2.0))
+    assert {cell["verdict"] for cell in compared(one, two)["cells"]} == {"same"}
+    assert lastro("compare", one, two, "--fail-over", "5%").code == 0
 
 
 def test_differing_settings_profile_and_provenance_stand_above_the_table(tmp_path: Path) -> None:

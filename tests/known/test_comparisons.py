@@ -106,5 +106,7 @@ def test_what_cannot_be_compared() -> None:
     assert tukey_hsd({"a": [1.0, 2.0]}, 0.95) == games_howell({}, 0.95) == ()
     for function in (tukey_hsd, games_howell):
         constant = function({"a": [1.0, 1.0], "b": [1.0, 1.0], "c": [2.0, 2.0]}, 0.95)
-        assert [pair.p for pair in constant] == [1, 0, 0]
+        assert [pair.differs for pair in constant] == [False] * 3 and constant[0].p == 1
+        constant = function({"a": [1.0] * 8, "b": [1.0] * 8, "c": [2.0] * 8}, 0.95)
         assert [pair.differs for pair in constant] == [False, True, True]
+    assert [pair.p for pair in constant] == pytest.approx([1, 3 * 2 / 12870, 3 * 2 / 12870]), "of three pairs"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import combinations, product
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 from lastro.stats.adjust import benjamini_hochberg, holm
 from lastro.stats.differences import difference_to_baseline, p_to_baseline, paired_difference, unpaired_difference
 from lastro.stats.ratios import ratio_to_baseline
+from lastro.stats.student import least_paired_p, least_unpaired_p
 
 # Student's sleep data (Cushny and Peebles 1905), which R ships as `sleep`: extra hours under two drugs, ten patients.
 FIRST = [0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0]
@@ -56,10 +59,29 @@ def test_one_value_has_neither_interval_nor_p() -> None:
 
 
 def test_p_and_interval_agree_where_nothing_varies() -> None:
-    for function in (paired_difference, unpaired_difference):
-        apart, same = function([3.0] * 4, [4.0] * 4, 0.95), function([3.0] * 4, [3.0] * 4, 0.95)
-        assert (apart.value, apart.p, apart.differs) == (-1, 0, True)
+    for function, least in ((paired_difference, 2 / 2**6), (unpaired_difference, 2 / 924)):
+        apart, same = function([3.0] * 6, [4.0] * 6, 0.95), function([3.0] * 6, [3.0] * 6, 0.95)
+        assert (apart.value, apart.p, apart.differs) == (-1, pytest.approx(least), True)
         assert (same.value, same.p, same.differs) == (0, 1, False)
+
+
+def test_two_identical_differences_are_no_proof() -> None:
+    """0.012 - 0.013 and 0.010 - 0.011 are not the same in binary: rounding is no spread."""
+    found = difference_to_baseline({1: 0.010, 2: 0.012}, {1: 0.011, 2: 0.013}, 0.95)
+    assert found is not None and (found.p, found.differs) == (0.5, False)
+    rounded = paired_difference([0.1 + 0.2, 0.1 + 0.2], [0.3, 0.3], 0.95)
+    assert (rounded.value, rounded.p) == (0, 1)
+
+
+@pytest.mark.parametrize("n", [2, 3, 4])
+def test_least_p_is_that_of_the_exact_permutation_test(n: int) -> None:
+    """Every way to share out the values of two constant samples, and every sign of identical differences."""
+    pool = [1.0] * n + [2.0] * n
+    ways = [sum(pool[at] for at in chosen) for chosen in combinations(range(2 * n), n)]
+    assert least_unpaired_p((n, n)) == pytest.approx(sum(abs(w - 1.5 * n) == n / 2 for w in ways) / len(ways))
+    signs = [sum(way) for way in product((-1, 1), repeat=n)]
+    assert least_paired_p(n) == sum(abs(way) == n for way in signs) / len(signs)
+    assert least_unpaired_p((9, n, 5)) == least_unpaired_p((n, 5)) and least_unpaired_p((n,)) == least_paired_p(n)
 
 
 def test_tiny_variances_do_not_underflow() -> None:

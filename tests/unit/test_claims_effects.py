@@ -114,7 +114,8 @@ def test_invalid_and_pending_treatments_are_told_from_unavailable_ones(tmp_path:
 
 def test_an_order_of_effects_compares_differences(tmp_path: Path) -> None:
     text = 'order = { metric = "throughput", factor = "link", falling = ["direct", "bridge"], '
-    found = one(tmp_path, text + 'of = { isolation = "a+b" }, to = { isolation = "none" } }')
+    study = make_study(FACTORS, replicates=6, metrics=METRICS, settings={"platform": "runc"})
+    found = one(tmp_path, text + 'of = { isolation = "a+b" }, to = { isolation = "none" } }', study)
     assert effect(found) == pytest.approx(400 - 200)
     assert found.verdict == "reproduced" and found.part is not None and found.part.measure == "difference"
 

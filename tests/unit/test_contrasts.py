@@ -75,13 +75,16 @@ def test_one_value_in_a_cell_gives_a_value_without_interval() -> None:
     assert ratio.value == pytest.approx(3.05 / 1.5) and ratio.interval is None and ratio.absent_because
 
 
-def test_values_without_spread_are_certain_and_rounding_is_no_difference() -> None:
+def test_values_without_spread_are_as_certain_as_their_number_allows_and_rounding_is_no_difference() -> None:
     third = 1 / 3
     cells = {key: by_block([0.1, 0.1, 0.1]) for key in "abcd"}
     found = linear({"a": third, "b": third, "c": third, "d": -1.0}, cells, 0.95)
     assert (found.value, found.p) == (0.0, 1.0)
-    apart = linear(DIFFERENCE, {"a": by_block([2.0, 2.0]), "b": by_block([1.0, 1.0])}, 0.95)
-    assert (apart.value, apart.p) == (1.0, 0.0)
+    for n, differs in ((2, False), (12, True)):
+        apart = linear(DIFFERENCE, {"a": by_block([0.7] * n), "b": by_block([0.6] * n)}, 0.95)
+        assert (apart.value, apart.p, apart.differs) == (pytest.approx(0.1), 2.0 ** (1 - n), differs)
+    alone = linear(DIFFERENCE, {"a": {1: 2.0, 2: 2.0}, "b": {3: 1.0, 4: 1.0, 5: 1.0}}, 0.95)
+    assert alone.pairing == "unpaired" and alone.p == pytest.approx(2 / 10)
 
 
 def recovered(quiet: str, disturbed: str, protected: str, cells: dict[str, dict[int, float]]) -> Contrast:

@@ -17,6 +17,7 @@ from lastro.report.model import Cell, Report, Row
 from lastro.report.numbers import STATUS_WORDS, direction
 from lastro.results.samples import Metric
 from lastro.stats.adjust import holm
+from lastro.stats.intervals import sample_mean
 from lastro.stats.margins import Candidate, Judged, RatioTest, gate, ratio_test
 from lastro.stats.ratios import Ratio, unpaired_ratio
 from lastro.study.model import Level, Study
@@ -31,8 +32,10 @@ Levels = tuple[tuple[str, Level], ...]
 class Compared:
     """One treatment and metric of both campaigns; values in the metric's unit, one for each valid trial.
 
-    `not_compared` says why there is no test. `judged` is the gate's; without a gate, or where no direction of the
-    metric is better, there is none. `lost`: A has values and B, which has the same treatment, has none."""
+    There is no ratio to a mean of A below zero, and no value of one to a mean of zero; these are tested nevertheless,
+    as differences. `not_compared` says why there is no test. `judged` is the gate's; without a gate, or where no
+    direction of the metric is better, there is none. `lost`: A has values and B, which has the same treatment, has
+    none."""
 
     metric: Metric
     levels: Levels
@@ -57,18 +60,35 @@ class Compared:
     @property
     def verdict(self) -> Verdict:
         """By the corrected p; empty where nothing was tested."""
-        if self.p_adjusted is None or self.ratio is None or self.ratio.value is None:
+        if self.p_adjusted is None or self.test is None:
             return ""
-        return "same" if self.p_adjusted > self.alpha else direction(self.metric, self.ratio.value)
+        if self.p_adjusted > self.alpha:
+            return "same"
+        # By the test and not by the ratio, which a mean of zero does not have.
+        return direction(self.metric, math.inf if self.test.t > 0 else 0.0)
 
     @property
     def loss(self) -> float:
-        """How much worse B is, as a logarithm; its size alone where no direction is better."""
+        """How much worse B is, as a logarithm; its size alone where no direction is better. Infinite beside zero."""
         value = self.ratio.value if self.ratio is not None else None
-        if value is None or value <= 0:
-            return -math.inf if value is None else math.inf
-        change = math.log(value)
+        if value is not None and value > 0:
+            change = math.log(value)
+        elif self.test is None:
+            return -math.inf
+        else:
+            change = math.copysign(math.inf, self.test.t) if self.test.t else 0.0
         return {"lower": change, "higher": -change, "neither": abs(change)}[self.metric.better]
+
+    @property
+    def allowed_loss(self) -> float | None:
+        """The largest share by which B may be worse by the interval of the ratio, or infinite where it is unbounded.
+
+        None where the gate does not judge, or where there is no ratio."""
+        if self.judged is None or self.ratio is None or self.ratio.value is None:
+            return None
+        if self.ratio.interval is None:
+            return math.inf
+        return self.ratio.interval.high - 1 if self.metric.better == "lower" else 1 - self.ratio.interval.low
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +126,17 @@ class Comparison:
     @property
     def n_judged(self) -> int:
         return sum(cell.judged is not None for cell in self.cells)
+
+    @property
+    def not_judged(self) -> tuple[Compared, ...]:
+        """Cells of a metric that has a better direction, and yet nothing to judge by."""
+        return tuple(cell for cell in self.cells if cell.judged is None and cell.metric.better != "neither")
+
+    @property
+    def most_allowed(self) -> tuple[float, Compared] | None:
+        """The largest regression that an interval does not exclude, as a share, and of which cell."""
+        found = [(loss, cell) for cell in self.cells if (loss := cell.allowed_loss) is not None and loss > 0]
+        return max(found, key=lambda one: one[0], default=None)
 
     @property
     def regressions(self) -> tuple[Compared, ...]:
@@ -207,13 +238,14 @@ def _cell(row: Row, metric: Metric) -> tuple[Row, Cell]:
 def _compared(metric: Metric, levels: Levels, a: tuple[Row, Cell], b: tuple[Row, Cell], confidence: float) -> Compared:
     values_a, values_b = (tuple(point.value for point in cell.points) for _, cell in (a, b))
     absent = [f"{side}: {_why_none(row)}" for side, (row, cell) in (("A", a), ("B", b)) if not cell.points]
-    ratio = None if absent else unpaired_ratio(values_b, values_a, confidence)
-    test = None
+    ratio = test = None
+    if not absent and sample_mean(values_a) >= 0:
+        ratio = unpaired_ratio(values_b, values_a, confidence)
     if not absent:
         try:
             test = ratio_test(values_b, values_a, 1.0, "either")
         except ValueError as error:
-            absent = [str(error).replace("the baseline", "A")]
+            absent = [str(error)]
     lost = bool(values_a) and not values_b
     return Compared(metric, levels, values_a, values_b, ratio, test, "; ".join(absent) or None, lost=lost)
 

@@ -12,7 +12,10 @@
                  gate}], worst first
                  a, b {n, mean, values}; ratio {value, interval {low, high}, absent_because}
                  gate {limit, p, p_adjusted, regressed}, null where the gate does not judge
-    gate         {margin, tests, regressions, lost}, null without --fail-over
+    gate         {margin, tests, not_judged, regressions, lost, most_allowed}, null without --fail-over
+                 not_judged counts cells where a direction is better, and there was nothing to test
+                 most_allowed {metric, levels, loss}: the largest regression that the interval of a cell allows, as a
+                 share; loss is null where the interval is unbounded
 
 What does not exist is null, never absent and never NaN.
 
@@ -21,6 +24,7 @@ JUnit: a testsuite for each metric, a testcase for each treatment. Only the gate
 from __future__ import annotations
 
 import json
+import math
 import re
 from typing import Any
 from xml.etree import ElementTree
@@ -44,8 +48,10 @@ def document(comparison: Comparison) -> dict[str, Any]:
     gate = {
         "margin": comparison.margin,
         "tests": comparison.n_judged,
+        "not_judged": len(comparison.not_judged),
         "regressions": len(comparison.regressions),
         "lost": len(comparison.lost),
+        "most_allowed": _most_allowed(comparison),
     }
     return {
         "format": FORMAT,
@@ -62,6 +68,17 @@ def document(comparison: Comparison) -> dict[str, Any]:
         "tests": comparison.n_tests,
         "cells": [_cell(cell) for cell in comparison.cells],
         "gate": gate if comparison.margin is not None else None,
+    }
+
+
+def _most_allowed(comparison: Comparison) -> dict[str, Any] | None:
+    if comparison.most_allowed is None:
+        return None
+    loss, cell = comparison.most_allowed
+    return {
+        "metric": cell.metric.name,
+        "levels": dict(cell.levels),
+        "loss": loss if math.isfinite(loss) else None,
     }
 
 

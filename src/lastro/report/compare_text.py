@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Iterator, Sequence
 
@@ -58,15 +59,27 @@ def p_text(p: float | None) -> str:
 
 
 def conclusion(comparison: Comparison) -> str:
-    """What the gate says, in one sentence; empty without a gate."""
+    """What the gate says, and on a pass how large a regression it may have missed; empty without a gate."""
     if comparison.margin is None:
         return ""
     found, margin = len(comparison.regressions), f"{comparison.margin * 100:g} %"
     tests = count(comparison.n_judged, "test")
-    how = f"{tests}, together wrong at most once in {1 / comparison.alpha:.3g} gates" if comparison.n_judged else tests
     if found:
-        return f"Gate: {count(found, 'regression')} of more than {margin} ({how})."
-    return f"Gate: no regression of more than {margin} was found ({how})."
+        how = f"{tests}, together wrong at most once in {1 / comparison.alpha:.3g} gates"
+        said = f"Gate: {count(found, 'regression')} of more than {margin} ({how})."
+    else:
+        how = f"{tests}; smaller or noisier regressions may have been missed" if comparison.n_judged else tests
+        said = f"Gate: no regression of more than {margin} was found ({how}).{_missed(comparison)}"
+    unjudged = len(comparison.not_judged)
+    return f"{said} Not judged: {count(unjudged, 'cell')}, for the reasons above." if unjudged else said
+
+
+def _missed(comparison: Comparison) -> str:
+    if comparison.most_allowed is None:
+        return ""
+    loss, cell = comparison.most_allowed
+    size = f"up to {significant(loss * 100, 2)} %" if loss < math.inf else "of any size"
+    return f" The intervals allow one {size}: {cell.metric.name} of {cell.label}."
 
 
 def _row(cell: Compared) -> tuple[str, ...]:

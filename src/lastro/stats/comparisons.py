@@ -12,6 +12,7 @@ from itertools import combinations
 
 from lastro.stats.intervals import Interval, sample_covariance, sample_mean, satterthwaite
 from lastro.stats.notes import Note
+from lastro.stats.student import least_paired_p, least_unpaired_p
 from lastro.stats.studentized_range import range_quantile, range_sf
 
 ONE_VALUE_EACH = "one value in each group: nothing is known of their spread"
@@ -33,7 +34,9 @@ class Comparison:
 
     @property
     def differs(self) -> bool:
-        return self.interval is not None and not self.interval.holds(0.0)
+        if self.interval is None or self.interval.holds(0.0):
+            return False
+        return self.p is None or self.p < 1 - self.interval.confidence
 
 
 def tukey_hsd(groups: Mapping[str, Sequence[float]], confidence: float) -> tuple[Comparison, ...]:
@@ -60,7 +63,8 @@ def tukey_from_model(
             found.append(Comparison(first, second, difference, None, None, Note(ONE_VALUE_EACH)))
             continue
         error = math.sqrt(mean_square / 2 * (1 / sizes[first] + 1 / sizes[second]))
-        found.append(_compare(first, second, difference, error, len(means), df, confidence))
+        least = least_paired_p(min(sizes[first], sizes[second]))  # with blocks in the model; more than enough without
+        found.append(_compare(first, second, difference, error, len(means), df, confidence, least))
     return tuple(found)
 
 
@@ -80,15 +84,19 @@ def games_howell(groups: Mapping[str, Sequence[float]], confidence: float) -> tu
             found.append(Comparison(first, second, difference, None, None, why))
             continue
         both = (parts[first], parts[second])
-        df = satterthwaite(both, (len(made[first]), len(made[second])))
-        found.append(_compare(first, second, difference, math.sqrt(sum(both) / 2), len(made), df, confidence))
+        n = (len(made[first]), len(made[second]))
+        least = min(1.0, math.comb(len(made), 2) * least_unpaired_p(n))  # for all pairs: Bonferroni
+        error = math.sqrt(sum(both) / 2)
+        found.append(_compare(first, second, difference, error, len(made), satterthwaite(both, n), confidence, least))
     return tuple(found)
 
 
 def _compare(
-    first: str, second: str, difference: float, error: float, k: int, df: float, confidence: float
+    first: str, second: str, difference: float, error: float, k: int, df: float, confidence: float, least: float
 ) -> Comparison:
-    """`error` is that of one mean, which the studentized range is measured in: that of the difference over sqrt 2."""
+    """`error` is that of one mean, which the studentized range is measured in: that of the difference over sqrt 2.
+
+    Without any spread p is `least`, as in `student.t_p`."""
     half = range_quantile(confidence, k, df) * error
-    p = range_sf(abs(difference) / error, k, df) if error > 0 else float(difference == 0)
+    p = range_sf(abs(difference) / error, k, df) if error > 0 else least if difference else 1.0
     return Comparison(first, second, difference, Interval(difference - half, difference + half, confidence), p)

@@ -14,10 +14,11 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from lastro.stats.intervals import Interval, sample_covariance, sample_mean, satterthwaite, t_p, t_quantile
+from lastro.stats.intervals import Interval, sample_covariance, sample_mean, satterthwaite, t_quantile
 from lastro.stats.notes import Note
 from lastro.stats.pairing import Pairing, blocks_to_pair
 from lastro.stats.ratios import Moments, fieller_interval
+from lastro.stats.student import least_paired_p, least_unpaired_p, t_p, without_rounding
 
 if TYPE_CHECKING:
     from lastro.stats._cell_fit import CellFit
@@ -49,8 +50,10 @@ class Contrast:
 
     @property
     def differs(self) -> bool:
-        """Whether the interval excludes zero."""
-        return self.interval is not None and not self.interval.holds(0.0)
+        """Whether the interval excludes zero; one without width only where p, too, is low enough."""
+        if self.interval is None or self.interval.holds(0.0):
+            return False
+        return self.p is None or self.p < 1 - self.interval.confidence
 
 
 def linear(weights: Mapping[K, float], cells: Mapping[K, Mapping[int, float]], confidence: float) -> Contrast:
@@ -126,13 +129,14 @@ def share(
 
 
 def from_standard_error(
-    value: float, error: float, df: float, confidence: float, n: int, pairing: Pairing = "unpaired"
+    value: float, error: float, df: float, confidence: float, n: int, least: float, pairing: Pairing = "unpaired"
 ) -> Contrast:
     """A contrast with Student's interval, value ± t times its standard error, and the p of zero.
 
-    Without any spread p is 0, or 1 when the value is zero too."""
+    Without any spread p is `least`, or 1 when the value is zero too (`student.t_p`)."""
     half = t_quantile(confidence, df) * error
-    return Contrast(value, Interval(value - half, value + half, confidence), t_p(value, error, df), df, n, pairing)
+    p = t_p(value, error, df, least)
+    return Contrast(value, Interval(value - half, value + half, confidence), p, df, n, pairing)
 
 
 def _weighted(*sums: Mapping[K, float]) -> list[K]:
@@ -157,7 +161,9 @@ def _absent(why: Note) -> Contrast:
 def _within_blocks(
     weights: Mapping[K, float], cells: Mapping[K, Mapping[int, float]], blocks: Sequence[int]
 ) -> list[float]:
-    return [_sum_of((weight, cells[key][block]) for key, weight in weights.items() if weight) for block in blocks]
+    terms = [[(weight, cells[key][block]) for key, weight in weights.items() if weight] for block in blocks]
+    size = max((math.fsum(abs(weight * value) for weight, value in block) for block in terms), default=0.0)
+    return without_rounding([_sum_of(block) for block in terms], size)
 
 
 def _sum_of(terms: Iterable[tuple[float, float]]) -> float:
@@ -176,7 +182,8 @@ def _block_adjusted(
     estimate = fit.separate(weights)
     if estimate.apart or estimate.error is None or estimate.df is None:
         return None
-    return from_standard_error(estimate.value, estimate.error, estimate.df, confidence, fit.n_blocks, "paired")
+    least = _least_of_shared_blocks(keys, cells)
+    return from_standard_error(estimate.value, estimate.error, estimate.df, confidence, fit.n_blocks, least, "paired")
 
 
 def _block_adjusted_ratio(
@@ -189,7 +196,7 @@ def _block_adjusted_ratio(
     if not (fit := _fit_of_shared_blocks(keys, cells)) or not (moments := fit.ratio(numerator, denominator)):
         return None
     top = fit.separate(numerator)
-    p = t_p(top.value, top.error or 0.0, top.df or moments.df)
+    p = t_p(top.value, top.error or 0.0, top.df or moments.df, _least_of_shared_blocks(keys, cells))
     return _ratio(Contrast(None, None, p, None, fit.n_blocks, "paired"), moments, confidence)
 
 
@@ -204,6 +211,11 @@ def _fit_of_shared_blocks(keys: Sequence[K], cells: Mapping[K, Mapping[int, floa
     return CellFit.of(values, of_cell, blocks)
 
 
+def _least_of_shared_blocks(keys: Sequence[K], cells: Mapping[K, Mapping[int, float]]) -> float:
+    """Where not every block holds every cell, the cell in the fewest blocks counts."""
+    return least_paired_p(min(len(cells[key]) for key in keys))
+
+
 def _samples(keys: Sequence[K], cells: Mapping[K, Mapping[int, float]]) -> dict[K, list[float]]:
     return {key: list(cells[key].values()) for key in keys}
 
@@ -211,7 +223,7 @@ def _samples(keys: Sequence[K], cells: Mapping[K, Mapping[int, float]]) -> dict[
 def _paired_linear(by_block: Sequence[float], confidence: float) -> Contrast:
     n = len(by_block)
     error = math.sqrt(sample_covariance(by_block, by_block) / n)
-    return from_standard_error(sample_mean(by_block), error, n - 1, confidence, n, "paired")
+    return from_standard_error(sample_mean(by_block), error, n - 1, confidence, n, least_paired_p(n), "paired")
 
 
 def _unpaired_linear(weights: Mapping[K, float], cells: Mapping[K, Sequence[float]], confidence: float) -> Contrast:
@@ -221,8 +233,9 @@ def _unpaired_linear(weights: Mapping[K, float], cells: Mapping[K, Sequence[floa
     if min((len(cells[key]) for key in keys), default=0) < 2:
         return Contrast(value, None, None, None, n, "unpaired", Note(ONE_VALUE))
     parts = [weights[key] ** 2 * sample_covariance(cells[key], cells[key]) / len(cells[key]) for key in keys]
-    df = satterthwaite(parts, [len(cells[key]) for key in keys])
-    return from_standard_error(value, math.sqrt(math.fsum(parts)), df, confidence, n)
+    sizes = [len(cells[key]) for key in keys]
+    error = math.sqrt(math.fsum(parts))
+    return from_standard_error(value, error, satterthwaite(parts, sizes), confidence, n, least_unpaired_p(sizes))
 
 
 def _ratio(numerator: Contrast, m: Moments, confidence: float) -> Contrast:

@@ -9,17 +9,19 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from lastro.stats.intervals import Interval, sample_covariance, sample_mean, satterthwaite, t_p, t_quantile
+from lastro.stats.intervals import Interval, sample_covariance, sample_mean, satterthwaite, t_quantile
 from lastro.stats.notes import FEWER_THAN_TWO, Note
 from lastro.stats.pairing import Pairing, match_blocks
+from lastro.stats.student import least_paired_p, least_unpaired_p, t_p, without_rounding
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
     """A difference of means, in the unit of the metric: treatment minus baseline.
 
-    `n` counts the values on either side (pairs, when paired); `p` is two-sided, of equal means. `interval`, `df` and
-    `p` are None when there are too few values; `absent_because` then says so."""
+    `n` counts the values on either side (pairs, when paired); `p` is two-sided, of equal means, and without any spread
+    the least that so few values can give (`student`). `interval`, `df` and `p` are None when there are too few values;
+    `absent_because` then says so."""
 
     value: float
     interval: Interval | None
@@ -31,8 +33,10 @@ class Difference:
 
     @property
     def differs(self) -> bool:
-        """Whether the interval excludes 0, that is, no difference."""
-        return self.interval is not None and not self.interval.holds(0.0)
+        """Whether the interval excludes 0, no difference; one without width only where p, too, is low enough."""
+        if self.interval is None or self.interval.holds(0.0):
+            return False
+        return self.p is None or self.p < 1 - self.interval.confidence
 
 
 def paired_difference(values: Sequence[float], baseline: Sequence[float], confidence: float) -> Difference:
@@ -42,7 +46,8 @@ def paired_difference(values: Sequence[float], baseline: Sequence[float], confid
 
     Raises: ValueError when the samples are empty or differ in length."""
     n = (len(values), len(baseline))
-    differences = [a - b for a, b in zip(values, baseline, strict=True)]
+    pairs = list(zip(values, baseline, strict=True))
+    differences = without_rounding([a - b for a, b in pairs], max(map(abs, (*values, *baseline)), default=0.0))
     mean = sample_mean(differences)
     if n[0] < 2:
         return _of_one("paired", mean, n)
@@ -91,4 +96,6 @@ def _student(
     value: float, error: float, df: float, confidence: float, pairing: Pairing, n: tuple[int, int]
 ) -> Difference:
     half = t_quantile(confidence, df) * error
-    return Difference(value, Interval(value - half, value + half, confidence), pairing, n, df, t_p(value, error, df))
+    least = least_paired_p(n[0]) if pairing == "paired" else least_unpaired_p(n)
+    p = t_p(value, error, df, least)
+    return Difference(value, Interval(value - half, value + half, confidence), pairing, n, df, p)

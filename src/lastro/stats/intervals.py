@@ -44,17 +44,6 @@ def t_quantile(confidence: float, df: float) -> float:
     return float(stdtrit(df, (1 + confidence) / 2))
 
 
-def t_p(estimate: float, standard_error: float, df: float) -> float:
-    """Two-sided p of an estimate against zero by Student's t.
-
-    Without any spread the test is the interval of no width: 0 for an estimate beside zero, 1 for zero itself."""
-    if standard_error == 0:
-        return 0.0 if estimate else 1.0
-    from scipy.special import stdtr
-
-    return min(1.0, 2 * float(stdtr(df, -abs(estimate) / standard_error)))
-
-
 def satterthwaite(parts: Sequence[float], n: Sequence[int]) -> float:
     """Degrees of freedom of a sum of independent variances of means, parts[i] from n[i] >= 2 values.
 
@@ -67,12 +56,12 @@ def satterthwaite(parts: Sequence[float], n: Sequence[int]) -> float:
 
 
 def sample_mean(values: Sequence[float]) -> float:
-    """The mean, exactly summed.
+    """The mean, exactly summed; of equal values that value itself, so that they have no spread.
 
     Raises: ValueError when there are no values."""
     if not values:
         raise ValueError("no values, no mean")
-    return math.fsum(values) / len(values)
+    return min(max(math.fsum(values) / len(values), min(values)), max(values))
 
 
 def sample_covariance(first: Sequence[float], second: Sequence[float]) -> float:

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from lastro.stats.adjust import holm
-from lastro.stats.intervals import sample_covariance, sample_mean
-
-Side = Literal["above", "below", "either"]
+from lastro.stats.intervals import sample_covariance, sample_mean, satterthwaite
+from lastro.stats.student import Side, least_unpaired_p, t_p, without_rounding
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,50 +49,37 @@ class Judged:
 def ratio_test(values: Sequence[float], baseline: Sequence[float], limit: float, side: Side) -> RatioTest:
     """Is the ratio of the means of two independent samples above (below, on either side of) `limit`?
 
-    With limit 1 and `either` it is Welch's test of no difference. Constant samples leave no doubt: p is 0 or 1.
+    What is tested is mean(values) - limit mean(baseline) against zero, so that the baseline's mean may be zero too.
 
-    Raises: ValueError when a sample has fewer than two values, or the baseline's mean is not above zero, since then a
-    ratio tells nothing of what is better."""
+    With limit 1 and `either` it is Welch's test of no difference. Of constant samples p is 1, or the least that so few
+    values can give (`student`).
+
+    Raises: ValueError when a sample has fewer than two values."""
     n = (len(values), len(baseline))
     if min(n) < 2:
         raise ValueError(f"n = {min(n)}: a test needs 2 trials or more")
-    a = sample_mean(baseline)
-    if a <= 0:
-        raise ValueError("the mean of the baseline is not above zero")
-    part_b = sample_covariance(values, values) / n[0]
-    part_a = limit**2 * sample_covariance(baseline, baseline) / n[1]
-    distance = sample_mean(values) - limit * a
-    if part_a + part_b == 0:
-        df = float(sum(n) - 2)
-        t = math.copysign(math.inf, distance) if distance else 0.0
-    else:
-        df = (part_a + part_b) ** 2 / (part_b**2 / (n[0] - 1) + part_a**2 / (n[1] - 1))
-        t = distance / math.sqrt(part_a + part_b)
-    return RatioTest(limit, side, t, df, _p(t, df, side))
-
-
-def _p(t: float, df: float, side: Side) -> float:
-    from scipy.special import stdtr
-
-    if math.isinf(t):
-        right = side == "either" or (t > 0) == (side == "above")
-        return 0.0 if right else 1.0
-    if side == "either":
-        return float(min(1.0, 2 * stdtr(df, -abs(t))))
-    return float(stdtr(df, -t if side == "above" else t))
+    a, b = sample_mean(baseline), sample_mean(values)
+    (distance,) = without_rounding([b - limit * a], max(abs(b), abs(limit * a)))
+    parts = (sample_covariance(values, values) / n[0], limit**2 * sample_covariance(baseline, baseline) / n[1])
+    error, df = math.sqrt(sum(parts)), satterthwaite(parts, n)
+    t = distance / error if error else math.copysign(math.inf, distance) if distance else 0.0
+    return RatioTest(limit, side, t, df, t_p(distance, error, df, least_unpaired_p(n), side))
 
 
 def worse_than(candidate: Candidate, margin: float) -> RatioTest:
     """Is `values` worse than `baseline` by more than the margin (0.05: five per cent)?
 
-    Where lower is better, above 1 + margin times the baseline; where higher is better, below 1 - margin times.
+    Where lower is better, above 1 + margin times the baseline; where higher is better, below 1 - margin times. The
+    margin is a share of the baseline's size: of a mean below zero it lies on the other side of 1, and of a mean of
+    zero there is none, so that any loss is more than the margin.
 
     Raises: ValueError unless 0 <= margin < 1, and what `ratio_test` raises."""
     if not 0 <= margin < 1:
         raise ValueError(f"the margin {margin} does not lie between 0 and 1")
+    own = -margin if sample_mean(candidate.baseline) < 0 else margin
     if candidate.better == "lower":
-        return ratio_test(candidate.values, candidate.baseline, 1 + margin, "above")
-    return ratio_test(candidate.values, candidate.baseline, 1 - margin, "below")
+        return ratio_test(candidate.values, candidate.baseline, 1 + own, "above")
+    return ratio_test(candidate.values, candidate.baseline, 1 - own, "below")
 
 
 def gate(candidates: Sequence[Candidate], margin: float, alpha: float) -> tuple[Judged, ...]:
