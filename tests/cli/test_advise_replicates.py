@@ -13,7 +13,9 @@ from lastro.report.model import Report, build_report
 from lastro.results.read import load_campaign
 from lastro.results.samples import Series
 from lastro.results.store import Store
+from lastro.stats.intervals import t_quantile
 from lastro.stats.ratios import paired_ratio
+from lastro.stats.replication import least_n
 from lastro.stats.stopping import relative_half_width
 
 from ..campaigns import METRICS, Levels, make_campaign, make_study
@@ -62,6 +64,29 @@ def test_four_times_the_blocks_for_half_the_width(tmp_path: Path) -> None:
     report = report_of(pilot(tmp_path, 10.0, 50))
     wide, narrow = (advise(report, precision, {}).sure_blocks for precision in (0.02, 0.01))
     assert wide and narrow and narrow / wide == pytest.approx(4, rel=0.15)
+
+
+def test_the_worst_of_many_alike_needs_hardly_more_than_any(tmp_path: Path) -> None:
+    """40 treatments of one spread, from 5 blocks, against what a large pilot says of the same spread."""
+    levels = ("native", *(f"p{at}" for at in range(40)))
+    found = advise(report_of(pilot(tmp_path, 10.0, 5, levels)), 0.05, {}).metrics[0]
+    right = advise(report_of(pilot(tmp_path / "large", 10.0, 300)), 0.05, {}).likely_blocks
+    assert found.worst and found.worst.likely and right
+    assert 0.5 * right < found.worst.likely < 1.4 * right
+    assert least_n((found.worst.now / t_quantile(0.95, 4)) ** 2 * 5, 0.05, 0.95) > 2 * right, "by its own variance"
+
+
+def test_a_treatment_that_is_truly_noisier_keeps_its_need(tmp_path: Path) -> None:
+    def value(levels: Levels, block: int, metric: str) -> float:
+        sd = {"native": 1, "a": 2, "b": 3, "docker": 20}[str(levels["platform"])]
+        return 100 + random.Random(f"{levels['platform']}:{block}").gauss(0, sd)
+
+    study = make_study(
+        {"platform": ("native", "a", "b", "docker")}, replicates=20, metrics=ONE, baseline={"platform": "native"}
+    )
+    found = advise(report_of(make_campaign(tmp_path / "c", study, value=value)), 0.05, {}).metrics[0]
+    assert found.worst and found.middle and found.worst.likely and found.middle.likely
+    assert found.worst.treatment == "docker" and found.worst.likely > 10 * found.middle.likely
 
 
 def test_the_time_is_that_of_this_campaigns_blocks(tmp_path: Path) -> None:

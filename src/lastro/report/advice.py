@@ -1,7 +1,8 @@
 """How many blocks the next campaign needs for a wished precision, and whether longer trials would help. Pure.
 
 Precision is half the width of the interval of a ratio to the baseline, as a share of that ratio; of a mean, where the
-study names no baseline. The spread between blocks is that of this campaign, so the advice is as uncertain as it."""
+study names no baseline. The spread between blocks is that of this campaign, so the advice is as uncertain as it; that
+of each treatment is drawn towards that of all, or the worst of many would be worst by chance."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ from statistics import fmean, median
 from lastro.report.model import Cell, Point, Report, Row
 from lastro.results.samples import Metric, Series
 from lastro.stats.intervals import sample_covariance, sample_mean
+from lastro.stats.moderation import moderated
 from lastro.stats.pairing import match_blocks
 from lastro.stats.replication import least_n, optimum_repetitions, ratio_variance, variance_components
 from lastro.stats.stopping import relative_half_width
@@ -136,29 +138,38 @@ def _block_s(report: Report) -> float | None:
 def _metric_advice(report: Report, index: int, metric: Metric, precision: float, of_ratio: bool) -> MetricAdvice:
     confidence = report.study.design.confidence
     rows = {row.treatment.index: row for row in report.rows}
-    needs: list[Need] = []
+    spreads: list[tuple[Row, float, int]] = []
     for row in report.rows:
         if of_ratio and (row.baseline is None or row.is_baseline):
             continue
         reference = rows[row.baseline.index].cells[index] if of_ratio and row.baseline is not None else None
-        variance = _variance(row.cells[index], reference)
-        if variance is not None:
-            needs.append(_need(row, row.cells[index], variance, precision, confidence, of_ratio))
-    if not needs:
+        if (found := _variance(row.cells[index], reference)) is not None:
+            spreads.append((row, *found))
+    if not spreads:
         return MetricAdvice(metric, None, None, "no treatment has two valid trials and a mean other than zero")
+    variances = moderated([variance for _, variance, _ in spreads], [df for _, _, df in spreads])
+    needs = [
+        _need(row, row.cells[index], variance, precision, confidence, of_ratio)
+        for (row, _, _), variance in zip(spreads, variances, strict=True)
+    ]
     needs.sort(key=lambda need: (math.inf if need.sure is None else need.sure, need.now))
     return MetricAdvice(metric, needs[-1], needs[(len(needs) - 1) // 2])
 
 
-def _variance(cell: Cell, reference: Cell | None) -> float | None:
-    """What one block adds to the variance of the ratio (or mean), as a share of it squared."""
+def _variance(cell: Cell, reference: Cell | None) -> tuple[float, int] | None:
+    """What one block adds to the variance of the ratio (or mean), as a share of it squared; and degrees of freedom."""
     if reference is not None:
         found = match_blocks(_by_block(cell.points), _by_block(reference.points))
-        return ratio_variance(found.values, found.baseline, paired=found.pairing == "paired") if found else None
+        if found is None:
+            return None
+        paired = found.pairing == "paired"
+        variance = ratio_variance(found.values, found.baseline, paired=paired)
+        df = len(found.values) - 1 if paired else len(found.values) + len(found.baseline) - 2
+        return None if variance is None else (variance, df)
     values = [point.value for point in cell.points]
     if len(values) < 2 or sample_mean(values) == 0:
         return None
-    return sample_covariance(values, values) / sample_mean(values) ** 2
+    return sample_covariance(values, values) / sample_mean(values) ** 2, len(values) - 1
 
 
 def _by_block(points: Iterable[Point]) -> dict[int, float]:

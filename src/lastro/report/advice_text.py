@@ -36,7 +36,8 @@ def advice_text(advice: Advice) -> str:
         "",
         *_wrapped(
             "Enough: in one campaign of two / in four of five, if the spread is that of this campaign. Half widths are "
-            "those of this campaign."
+            "those of this campaign. The spread behind the blocks is each treatment's, drawn towards that of all as "
+            "far as chance explains their difference, so that the worst of many is not worst by chance."
         ),
     ]
     for paragraph in (*_conclusion(advice), *map(_split_text, advice.splits)):
