@@ -18,7 +18,15 @@ from lastro.report.language import ENGLISH, language
 from lastro.report.latex import render_latex
 from lastro.report.markdown import render_markdown
 from lastro.report.model import build_report
-from lastro.report.stat_tables import anova_table, comparisons_table, effects_table, p_text, share_text, tables_behind
+from lastro.report.stat_tables import (
+    anova_table,
+    comparisons_table,
+    effects_table,
+    p_text,
+    ranks_table,
+    share_text,
+    tables_behind,
+)
 from lastro.results.read import load_campaign
 from lastro.results.samples import Metric
 from lastro.results.store import Store
@@ -130,6 +138,33 @@ def test_marks_on_the_page_are_of_the_corrected_test_and_in_the_terminal_not(tmp
     shown = "\n".join(line.plain for line in terminal.render(content.report, 200))
     assert shown.count("▼ ×0.98") == 6
     assert "▲▼: the interval excludes 1, uncorrected for 6 ratios" in " ".join(shown.split())
+
+
+def test_what_assumes_no_distribution_reaches_the_page_folded(known: Path) -> None:
+    content = content_of(known)
+    metric = content.analysis.metrics[0]
+    table = ranks_table(metric, ENGLISH)
+    assert table.columns == ("treatment", "n", "median", "confidence", "shift (Mbit/s)", "Cliff’s delta")
+    rows = {row[0]: row[1:] for row in table.rows}
+    assert len(rows) == 4 and rows["native · none"][3:] == ("—", "—")
+    runc = rows["runc · none"]
+    assert runc[0] == "8" and runc[2] == "99.2\xa0%", "from the least of 8 to the greatest; the next within: 93.0 %"
+    assert re.match(r"80\d\.\d+ \[79\d\.\d+, 80\d\.\d+\]|80\d \[79\d, 80\d\]", runc[1]), runc[1]
+    assert runc[3].startswith("−198.4 [−2") and runc[4].startswith("−1.00 [−1.00, −0.")
+    note = anova_table(metric, ENGLISH).note
+    assert "Welch’s F = " in note and "Kruskal and Wallis’ H = " in note and "with 3 degrees of freedom (p " in note
+    page, statistics = render_html(content), '<h2 id="statistics">'
+    folded = page[page.index(statistics) :]
+    assert "<details><summary>Medians and ranks in throughput" in folded and "Welch’s F" in folded
+    for text in (render_markdown(content), render_latex(content)):
+        assert "Medians and ranks in throughput" in text and "Kruskal and Wallis" in text
+
+
+def test_few_values_have_a_median_and_the_reason_why_no_interval(tmp_path: Path) -> None:
+    study = make_study(PLATFORMS, replicates=3, metrics=METRICS[:1])
+    table = ranks_table(content_of(make_campaign(tmp_path, study, value=truth)).analysis.metrics[0], ENGLISH)
+    assert len(table.columns) == 4 and {row[3] for row in table.rows} == {"—"}
+    assert "No interval of the median: n = 3: the widest interval has 75.0 % confidence" in table.note
 
 
 @pytest.mark.parametrize("code", ["en", "pt-BR"])

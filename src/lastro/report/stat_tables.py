@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from lastro.report import claim_words
@@ -15,11 +15,19 @@ from lastro.stats.comparisons import Comparison
 from lastro.units import significant
 
 if TYPE_CHECKING:
-    from lastro.report.analysis.model import BaselineComparison, Interaction, LevelEffect, LevelPairs, MetricAnalysis
+    from lastro.report.analysis.model import (
+        BaselineComparison,
+        Interaction,
+        LevelEffect,
+        LevelPairs,
+        MetricAnalysis,
+        RankTwin,
+    )
     from lastro.report.claims import Judgement
     from lastro.stats.anova import Anova, Effect
     from lastro.stats.contrasts import Contrast
     from lastro.stats.differences import Difference
+    from lastro.stats.intervals import Interval
     from lastro.stats.usl import Parameter
 
 METHODS = {"holm": "Holm", "benjamini-hochberg": "Benjamini–Hochberg"}
@@ -31,9 +39,10 @@ DECISIONS = {
 
 
 def tables_behind(metric: MetricAnalysis, say: Language) -> list[Table]:
-    """What the statistics section holds of one metric: variance, comparisons, pairs of levels, scalability."""
+    """What the statistics section holds of one metric: variance, comparisons, ranks, pairs of levels, scalability."""
     pairs = [pairs_table(metric, one, say) for one in metric.pairs]
-    found = [anova_table(metric, say), comparisons_table(metric, say), *pairs, usl_table(metric, say)]
+    against = [comparisons_table(metric, say), ranks_table(metric, say)]
+    found = [anova_table(metric, say), *against, *pairs, usl_table(metric, say)]
     return [table for table in found if table or table.name.startswith("anova")]
 
 
@@ -108,7 +117,8 @@ def anova_table(metric: MetricAnalysis, say: Language) -> Table:
     name = f"anova-{metric.metric.name}"
     if anova is None:
         why = say.note(metric.why_none) if metric.why_none else ""
-        return Table(name, title, columns, (), note=say("No analysis of variance: {why}.", why=why))
+        said = (say("No analysis of variance: {why}.", why=why), *_omnibus_notes(metric, say))
+        return Table(name, title, columns, (), note=" ".join(said))
     rows = [_anova_row(effect, say) for effect in (*anova.effects, anova.residual)]
     df = sum(effect.df for effect in (*anova.effects, anova.residual))
     rows.append((say("total"), say.integer(df), _number(anova.total_ss, say), "", "", "", share_text(1.0, say)))
@@ -131,7 +141,30 @@ def _anova_row(effect: Effect, say: Language) -> tuple[str, ...]:
 def _anova_notes(metric: MetricAnalysis, anova: Anova, say: Language) -> Sequence[str]:
     kind = say("Type {kind}, n = {n}.", kind=anova.kind, n=say.integer(anova.n))
     notes = dict.fromkeys(say.note(note) for note in (*metric.notes, *anova.notes))
-    return (kind, *(f"{note[:1].upper()}{note[1:]}." for note in notes))
+    return (kind, *(f"{note[:1].upper()}{note[1:]}." for note in notes), *_omnibus_notes(metric, say))
+
+
+def _omnibus_notes(metric: MetricAnalysis, say: Language) -> Iterator[str]:
+    """Whether the treatments differ at all, by tests that assume less than the analysis of variance does."""
+    if metric.omnibus is None:
+        return
+    welch, ranks = metric.omnibus.welch, metric.omnibus.ranks
+    if welch.f is not None and welch.df2 is not None:
+        yield say(
+            "All treatments, without the assumption of one spread and without blocks: Welch’s F = {f} with {df1} and "
+            "{df2} degrees of freedom (p {p}).",
+            f=_number(welch.f, say),
+            df1=say.integer(welch.df1),
+            df2=_number(welch.df2, say),
+            p=p_text(welch.p, say, sign=True),
+        )
+    if ranks.statistic is not None:
+        yield say(
+            "By ranks, without blocks: Kruskal and Wallis’ H = {h} with {df} degrees of freedom (p {p}).",
+            h=_number(ranks.statistic, say),
+            df=say.integer(len(ranks.n) - 1),
+            p=p_text(ranks.p, say, sign=True),
+        )
 
 
 def comparisons_table(metric: MetricAnalysis, say: Language) -> Table:
@@ -166,6 +199,50 @@ def _comparison_row(comparison: BaselineComparison, say: Language) -> tuple[str,
         agrees,
         verdict,
     )
+
+
+def ranks_table(metric: MetricAnalysis, say: Language) -> Table:
+    """What assumes no distribution: medians, and against the baseline Hodges and Lehmann's shift and Cliff's delta."""
+    unit = metric.metric.unit
+    against = {comparison.treatment.index: comparison.ranks for comparison in metric.comparisons}
+    shift = say("shift ({unit})", unit=unit) if unit else say("shift")
+    columns = (say("treatment"), "n", say("median"), say("confidence"))
+    rows = []
+    for treatment, median in metric.medians:
+        assert median.value is not None, "a median exists wherever there is a value"
+        confidence = share_text(median.interval.confidence, say) if median.interval else "—"
+        row = (treatment.label, say.integer(median.n), _estimate_text(median.value, median.interval, say), confidence)
+        rows.append((*row, *_twin_texts(against.get(treatment.index), say)) if against else row)
+    return Table(
+        f"ranks-{metric.metric.name}",
+        say("Medians and ranks in {metric}", metric=metric.metric.name),
+        (*columns, shift, say("Cliff’s delta")) if against else columns,
+        tuple(rows),
+        _numbers(1, 6 if against else 4),
+        frozenset({0}),
+        note=" ".join(_ranks_notes(metric, say)),
+    )
+
+
+def _twin_texts(twin: RankTwin | None, say: Language) -> tuple[str, str]:
+    if twin is None:
+        return "—", "—"
+    delta = fixed(twin.delta, 2)
+    if twin.delta_interval is not None:
+        delta += f" [{fixed(twin.delta_interval.low, 2)}, {fixed(twin.delta_interval.high, 2)}]"
+    return _estimate_text(twin.shift, twin.shift_interval, say), say.number(delta)
+
+
+def _ranks_notes(metric: MetricAnalysis, say: Language) -> Iterator[str]:
+    yield say("The interval of a median lies between two of the values, at the confidence beside it.")
+    if metric.comparisons:
+        yield say(
+            "Shift: treatment less baseline, by Hodges and Lehmann. Cliff’s delta: how much more often a value of the "
+            "treatment is above one of the baseline than below, from −1 to 1. Intervals are of one comparison each."
+        )
+    absent = dict.fromkeys(say.note(one.absent_because) for _, one in metric.medians if one.absent_because)
+    if absent:
+        yield say("No interval of the median: {why}.", why="; ".join(absent))
 
 
 _PAIRS = {
@@ -264,12 +341,14 @@ def _claim_row(judgement: Judgement, say: Language) -> tuple[str, ...]:
 def difference_text(found: Contrast | Difference | Comparison, say: Language) -> str:
     """'−312 [−334, −290]', with as many decimals as the interval's width deserves."""
     value = found.difference if isinstance(found, Comparison) else found.value
-    if value is None:
-        return ""
-    if found.interval is None:
-        return say.number(significant(value, 4).replace("-", MINUS))
-    low, high = found.interval.low, found.interval.high
-    digits = significant(found.interval.half_width, 2)
+    return "" if value is None else _estimate_text(value, found.interval, say)
+
+
+def _estimate_text(value: float, interval: Interval | None, say: Language) -> str:
+    if interval is None:
+        return _number(value, say)
+    low, high = interval.low, interval.high
+    digits = significant(interval.half_width, 2) if interval.half_width else significant(value, 4)
     if "e" in digits:
         return say.number(f"{value:.2e} [{low:.2e}, {high:.2e}]".replace("-", MINUS))
     decimals = len(digits.partition(".")[2])

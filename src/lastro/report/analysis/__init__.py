@@ -11,7 +11,7 @@ from lastro.report.analysis.against import against_baseline
 from lastro.report.analysis.effects import interactions, main_effects
 from lastro.report.analysis.factorial import omnibus, spread_notes, variance_of
 from lastro.report.analysis.headline import headline
-from lastro.report.analysis.measured import measured
+from lastro.report.analysis.measured import measured, medians
 from lastro.report.analysis.model import Analysis, MetricAnalysis
 from lastro.report.analysis.pairs import level_pairs
 from lastro.report.analysis.trends import count_scalings, drift_of
@@ -59,4 +59,5 @@ def analyse_metric(report: Report, index: int, floor: float | None = None) -> Me
         notes=(*notes, *spread_notes(checks)),
         floor=floor,
         omnibus=omnibus(data),
+        medians=medians(report, index, data.confidence),
     )

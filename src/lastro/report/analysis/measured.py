@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from lastro.report.model import Report, Row
+from lastro.stats.order import Estimate, median_interval
+from lastro.study.design import Treatment
 
 LevelsOf = Mapping[str, str]
 
@@ -70,6 +72,15 @@ def measured(report: Report, index: int) -> Measured:
         factors=factors,
         references={name: _reference(report, name, found) for name, found in factors.items()},
         confidence=report.study.design.confidence,
+    )
+
+
+def medians(report: Report, index: int, confidence: float) -> tuple[tuple[Treatment, Estimate], ...]:
+    """Of the metric's valid values, treatment by treatment; those without a value are left out."""
+    return tuple(
+        (row.treatment, median_interval([point.value for point in row.cells[index].points], confidence))
+        for row in report.rows
+        if row.cells[index].points
     )
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from lastro.stats.drift import Drift
     from lastro.stats.intervals import Interval
     from lastro.stats.notes import Note
+    from lastro.stats.order import Estimate
     from lastro.stats.ranks import RankTest
     from lastro.stats.ratios import Ratio
     from lastro.stats.residual_checks import Checks
@@ -158,7 +159,9 @@ class Headline:
 
 @dataclass(frozen=True, slots=True)
 class MetricAnalysis:
-    """Everything of one metric. `floor` is a share (0.03: 3 %): a calibration found smaller differences to be noise."""
+    """Everything of one metric. `floor` is a share (0.03: 3 %): a calibration found smaller differences to be noise.
+
+    `medians` are of every treatment that was measured."""
 
     metric: Metric
     n: int
@@ -176,6 +179,7 @@ class MetricAnalysis:
     notes: tuple[Note, ...]
     floor: float | None = None
     omnibus: Omnibus | None = None
+    medians: tuple[tuple[Treatment, Estimate], ...] = ()
 
     @property
     def log(self) -> bool:
