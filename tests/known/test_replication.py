@@ -16,7 +16,6 @@ from lastro.stats.replication import (
     optimum_repetitions,
     ratio_variance,
     variance_components,
-    variance_of_highest,
 )
 
 # Wing lengths of mosquitoes: two measurements of four females in each of three cages (Sokal and Rohlf, Biometry).
@@ -82,6 +81,11 @@ def cost(repetitions: tuple[int, ...], costs: list[float]) -> float:
     return inside
 
 
+def variance_of_highest(variances: list[float], repetitions: tuple[int, ...]) -> float:
+    """Of the mean of one unit of the highest level, with repetitions[i] units of level i + 1 in each unit above."""
+    return math.fsum(v / math.prod(repetitions[level:]) for level, v in enumerate(variances))
+
+
 @pytest.mark.parametrize(
     ("variances", "costs"),
     [([4.0, 1.0], [10.0, 60.0]), ([9.0, 4.0, 1.0], [1.0, 20.0, 100.0]), ([1.0, 0.0, 1.0], [1.0, 5.0, 11.0])],
@@ -106,8 +110,6 @@ def test_repetitions_by_the_formula_and_at_its_edges() -> None:
     assert optimum_repetitions([5.0], [1.0]) == ()
     with pytest.raises(ValueError, match="costs"):
         optimum_repetitions([1.0, 1.0], [1.0])
-    with pytest.raises(ValueError, match="repetitions"):
-        variance_of_highest([1.0, 1.0], [])
 
 
 def test_the_predicted_half_width_is_what_n_blocks_give() -> None:

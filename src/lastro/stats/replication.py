@@ -78,15 +78,6 @@ def _worth(variances: Sequence[float], costs: Sequence[float], level: int) -> in
     return max(1, math.ceil(math.sqrt(cost / costs[level] * variances[level] / variances[above]) - 1e-9))
 
 
-def variance_of_highest(variances: Sequence[float], repetitions: Sequence[int]) -> float:
-    """The variance of the mean of one unit of the highest level, with repetitions[i] units of level i + 1 in each unit
-    above. Raises: ValueError unless every level but the highest has repetitions."""
-    inside = [math.prod(repetitions[level:]) for level in range(len(variances))]
-    if len(repetitions) != len(variances) - 1:
-        raise ValueError(f"{len(variances)} levels need {len(variances) - 1} repetitions, not {len(repetitions)}")
-    return math.fsum(variance / count for variance, count in zip(variances, inside, strict=True))
-
-
 def half_width(variance: float, n: int, confidence: float) -> float:
     """Of Student's interval that n units of the highest level, each of this variance, are expected to give."""
     return t_quantile(confidence, n - 1) * math.sqrt(variance / n)

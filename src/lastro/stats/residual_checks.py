@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from lastro.stats.anova import Anova, anova
-from lastro.stats.intervals import sample_covariance, sample_mean
+from lastro.stats.intervals import sample_covariance
 from lastro.stats.notes import Note
 
 # What Royston's approximation of the distribution of W was made for.
@@ -67,12 +67,6 @@ def check_residuals(table: Anova, cells: Sequence[Hashable], *, alpha: float = 0
         groups.setdefault(cell, []).append(residual)
     # The sums of squares know what is rounding alone; residuals by themselves do not.
     return _check(list(table.residuals) if table.residual.ss else [0.0] * table.n, list(groups.values()), alpha)
-
-
-def check_groups(groups: Sequence[Sequence[float]], *, alpha: float = 0.05) -> Checks:
-    """Checks of independent samples, around the mean of each. Empty ones are passed over."""
-    residuals = [[value - sample_mean(group) for value in group] for group in groups if group]
-    return _check([value for group in residuals for value in group], residuals, alpha)
 
 
 def brown_forsythe(groups: Sequence[Sequence[float]]) -> tuple[float | None, float | None]:
