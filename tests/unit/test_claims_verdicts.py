@@ -5,6 +5,7 @@ effect of 2 %; it is measured 300 times, by fixed seeds. Rates are those of wron
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 from collections import Counter
@@ -14,11 +15,14 @@ from typing import Any
 
 import pytest
 
+from lastro.report.analysis import analyse
+from lastro.report.calibration import floor_here
 from lastro.report.claims import judge
 from lastro.report.model import Point, Report, build_report
 from lastro.results.read import load_campaign
 from lastro.results.samples import Metric
 from lastro.results.store import Store
+from lastro.stats.noise_floor import rescaled
 from lastro.study.load_claims import parse_claims
 from lastro.study.model import Level
 
@@ -209,15 +213,82 @@ def test_an_effect_that_would_have_been_seen_is_said_to_be(template: Report) -> 
     assert said and all("one as large as the published would have been seen" in one.reason for one in said)
 
 
-def test_under_the_noise_floor_nothing_is_told(template: Report) -> None:
+def calibrated(report: Report, share: float, blocks: int = BLOCKS) -> Report:
+    kept = {"format": 1, "blocks": blocks, "metrics": {"throughput": {"floor": share}}}
+    return replace(report, calibrations={"noise floor": kept})
+
+
+def test_under_the_noise_floor_nothing_is_told_by_claims_and_report_alike(template: Report) -> None:
     """The floor is of one treatment against one; of the six that a link is averaged over, it is less by their root."""
     report = measured(template, TRUE, 1)
     ratio = judge(CLAIMS, report)[0].part
     assert ratio is not None and ratio.effect.value is not None
     away = (ratio.effect.value - 1) * math.sqrt(6)
     for share, verdict in ((away * 0.99, "reproduced"), (away * 1.01, "not distinguishable here")):
-        kept = {"format": 1, "blocks": 6, "metrics": {"throughput": {"floor": share}}}
-        judged = {one.claim.id: one for one in judge(CLAIMS, replace(report, calibrations={"noise floor": kept}))}
+        known = calibrated(report, share)
+        judged = {one.claim.id: one for one in judge(CLAIMS, known)}
         assert judged["faster"].verdict == verdict
         assert ("under the noise floor" in judged["faster"].reason) == (verdict != "reproduced")
         assert judged["alike"].verdict == "reproduced"  # a floor hides no likeness
+        metric = analyse(known).metrics[0]
+        (link,) = (effect for effect in metric.effects if effect.factor == "link")
+        assert link.floor == pytest.approx(share / math.sqrt(6)) and link.ratio.value == ratio.effect.value
+        assert (link.decision == "different") == (verdict == "reproduced") == (not link.under_floor)
+
+
+def test_a_floor_made_for_another_number_of_blocks_is_scaled_and_says_so(template: Report) -> None:
+    report = measured(template, TRUE, 1)
+    floor = floor_here(calibrated(report, 0.02, blocks=12), 0)
+    assert floor is not None and floor.blocks == BLOCKS
+    assert floor.share == rescaled(0.02, 12, BLOCKS, 0.95) > 0.028
+    assert floor.note == "the noise floor was found for 12 blocks and scaled to the 6 that this campaign has"
+    same = floor_here(calibrated(report, 0.02), 0)
+    assert same is not None and (same.share, same.note) == (0.02, None)
+    assert floor_here(calibrated(report, 0.02, blocks=0), 0) is None
+
+
+def test_a_likeness_is_not_contradicted_by_what_lies_under_the_floor(template: Report) -> None:
+    """Cgroups cost 16 %, more than the margin; averaged over two links, a floor of 18 % is one of 13 %."""
+    report = measured(template, world(cgroups=0.16, interaction=0.12), 2)
+    for share, verdict in ((0.0, "contradicted"), (0.18, "contradicted"), (0.25, "not distinguishable here")):
+        judged = {one.claim.id: one for one in judge(CLAIMS, calibrated(report, share))}
+        assert judged["alike"].verdict == verdict
+        assert ("under the noise floor" in judged["alike"].reason) == (verdict != "contradicted")
+    assert judge(CLAIMS, report)[5].verdict == "contradicted"
+    assert judge(CLAIMS, calibrated(report, 0.5))[5].verdict == "not distinguishable here"
+
+
+def test_a_recovery_and_an_order_of_effects_stand_on_nothing_that_the_floor_hides(template: Report) -> None:
+    report = measured(template, TRUE, 3)
+    order = CLAIMS.claims[3].statement
+    of_effects = replace(order, of={"link": ("direct",)}, to={"link": ("bridge",)})  # type: ignore[call-arg]
+    own = replace(CLAIMS, claims=(CLAIMS.claims[2], replace(CLAIMS.claims[3], statement=of_effects)))
+    twisted = measured(template, world(link=0.2, interaction=-0.2), 3)
+    for campaign, at in ((report, 0), (twisted, 1)):
+        assert judge(own, campaign)[at].part is not None
+        hidden = judge(own, calibrated(campaign, 5.0))[at]
+        assert hidden.verdict == "not distinguishable here" and "under the noise floor" in hidden.reason
+
+
+def test_a_null_file_of_many_recoveries_keeps_its_rate(template: Report) -> None:
+    """What was lost is known by the data alone, so a claim that finds no loss stays in the family of the others."""
+    claims = []
+    for links in (("bridge",), ("direct",), ("bridge", "direct")):
+        for ideal, anomaly in itertools.permutations(("none", "cpu", "memory"), 2):
+            statement = replace(
+                CLAIMS.claims[2].statement,  # type: ignore[call-arg]
+                ideal={"isolation": ("none",), "anomaly": (ideal,)},
+                without={"isolation": ("none",), "anomaly": (anomaly,)},
+                protected={"isolation": ("cgroups",), "anomaly": (anomaly,)},
+                at={"link": links},
+            )
+            name = f"{links} {ideal} {anomaly}"
+            claims.append(replace(CLAIMS.claims[2], id=name, statement=statement, published=None))
+    file = replace(CLAIMS, claims=tuple(claims))
+    wrong = 0
+    for seed in range(200):
+        judged = judge(file, measured(template, world(), seed))
+        assert all(claim.p is not None and claim.p_adjusted is not None for claim in judged)
+        assert all(claim.verdict == "untestable here" for claim in judged if "nothing to recover" in claim.reason)
+        wrong += any(claim.verdict in TOLD for claim in judged)
+    assert wrong <= 0.05 * 200

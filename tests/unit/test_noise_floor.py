@@ -10,7 +10,7 @@ import pytest
 
 from lastro.errors import InputError
 from lastro.report.calibration import KEY, Floor, noise_floors
-from lastro.stats.noise_floor import _pseudo_experiments, noise_floor, pairs_of, rate, toss
+from lastro.stats.noise_floor import _pseudo_experiments, hides, noise_floor, pairs_of, rate, rescaled, scaled, toss
 from lastro.stats.ratios import paired_ratio
 from lastro.study.design import treatments
 from lastro.study.model import Exclusion
@@ -78,7 +78,7 @@ def test_what_differs_by_nothing_stays_below_the_floor(n: int, drift: float) -> 
         assert found.floor is not None and found.typical is not None and found.typical <= found.floor
         floors.append(found.floor)
         later = fmean(rng.gauss(100, 5) for _ in range(n)) / fmean(rng.gauss(100, 5) for _ in range(n))
-        below += Floor(found.floor, n, "").hides(later)
+        below += bool(hides(found.floor, later - 1, (1, -1)))
     assert below >= 0.935 * 300
     # Half a Student interval is t s sqrt(2 / n): the floor lies above it, by no more than the spread of s explains.
     assert 1 < fmean(floors) / ({5: 2.776, 10: 2.262, 20: 2.093}[n] * 0.05 * math.sqrt(2 / n)) < 1.8
@@ -103,6 +103,24 @@ def test_noise_that_lasts_over_many_pairs_raises_the_floor_and_not_the_rate() ->
     found = noise_floor(pairs, 5, 0.95, "x")
     assert found.observed.n == 40 and found.observed.count <= 6
     assert found.floor is not None and found.floor > 0.1
+
+
+@pytest.mark.parametrize(("made_for", "blocks"), [(5, 12), (12, 5), (10, 40)])
+def test_a_floor_made_for_other_blocks_is_scaled_to_what_they_would_have_given(made_for: int, blocks: int) -> None:
+    pairs = aa(random.Random(6), 400)
+    found, wished = (noise_floor(pairs, n, 0.95, "x").floor for n in (made_for, blocks))
+    assert found is not None and wished is not None
+    assert rescaled(found, made_for, blocks, 0.95) == pytest.approx(wished, rel=0.04)
+    assert rescaled(found, made_for, made_for, 0.95) == found
+    with pytest.raises(ValueError, match="2 or more"):
+        rescaled(found, made_for, 1, 0.95)
+
+
+def test_the_floor_of_means_over_several_is_less_as_their_spread_is() -> None:
+    assert scaled(0.03, (1, -1)) == pytest.approx(0.03)
+    assert scaled(0.03, [1 / 4] * 4 + [-1 / 4] * 4) == pytest.approx(0.03 / 2)
+    assert hides(0.03, 0.029, (1, -1)) and hides(0.03, -0.029, (1, -1)) and not hides(0.03, 0.031, (1, -1))
+    assert hides(None, 0.1, (1, -1)) is None and hides(0.03, None, (1, -1)) is None
 
 
 def test_more_blocks_resolve_less() -> None:
@@ -161,4 +179,3 @@ def test_floors_are_read_from_what_was_kept_and_nothing_else() -> None:
     assert noise_floors({KEY: kept, "ceiling/x": 3}) == {"a": Floor(0.03, 5, "t")}
     for broken in ({}, {KEY: 7}, {KEY: {"format": 2}}, {KEY: {"format": 1, "metrics": []}}):
         assert noise_floors(broken) == {}
-    assert Floor(0.03, 5, "").hides(1.02) and Floor(0.03, 5, "").hides(0.98) and not Floor(0.03, 5, "").hides(0.96)

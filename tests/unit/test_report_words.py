@@ -89,8 +89,11 @@ def test_a_difference_under_the_noise_floor_is_not_distinguishable(known: Path) 
     assert len(content.under_floor) == 3
     rows = comparisons_table(content.analysis.metrics[0], ENGLISH).rows
     assert {row[-1] for row in rows} == {"not distinguishable here: under the noise floor"}
+    effects = effects_table(content.analysis.metrics[0], ENGLISH)
+    assert all(row[3].startswith("≈ ") and row[3].endswith("(under the noise floor)") for row in effects.rows)
+    assert "Noise floor: 50.0\xa0% of one treatment against one" in effects.note
     for page in (render_html(content), render_markdown(content)):
-        assert page.count("under the noise floor") == 6 and "▼ ×0.8" not in page
+        assert page.count("under the noise floor") == 6 + len(effects.rows) and "▼ ×0.8" not in page
 
 
 def test_the_floor_of_a_calibration_reaches_the_report(known: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,6 +105,27 @@ def test_the_floor_of_a_calibration_reaches_the_report(known: Path, monkeypatch:
     with Store.open(known, readonly=True) as store:
         found = command._content(known, load_campaign(store), calibrated, ENGLISH)
     assert found.analysis.metrics[0].floor == 0.5
+
+
+def test_a_floor_made_for_other_blocks_is_scaled_and_the_tables_and_figures_say_so(known: Path) -> None:
+    content = content_of(known)
+    kept = {
+        "format": calibration.FORMAT,
+        "blocks": 4,
+        "metrics": {"throughput": {"floor": 0.05, "treatment": "native"}},
+    }
+    metric = analyse(replace(content.report, calibrations={calibration.KEY: kept})).metrics[0]
+    assert metric.floor is not None and metric.floor < 0.05 * 0.6
+    assert [effect.floor for effect in metric.effects] == [pytest.approx(metric.floor / 2**0.5)] * 2
+    said = "The noise floor was found for 4 blocks and scaled to the 8 that this campaign has."
+    assert said in effects_table(metric, ENGLISH).note
+    assert "4 blocos e ajustado aos 8" in effects_table(metric, language("pt-BR")).note
+
+
+def test_the_effects_table_says_what_its_p_rests_on(known: Path) -> None:
+    table = effects_table(content_of(known).analysis.metrics[0], ENGLISH)
+    assert table.columns[7:] == ("n (df)", "trials", "combinations")
+    assert {row[7:] for row in table.rows} == {("8 blocks (7)", "16 / 16", "2 of 2")}
 
 
 def test_tables_hold_raw_and_corrected_p_side_by_side(known: Path) -> None:

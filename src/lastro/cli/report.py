@@ -69,11 +69,9 @@ def _content(directory: Path, data: CampaignData, report: Report, say: Language)
     """The report with its analysis, and the claims that the campaign has or its paper made."""
     from lastro import papers
     from lastro.report.analysis import analyse
-    from lastro.report.calibration import noise_floors
     from lastro.report.content import Content
 
-    floors = {name: floor.share for name, floor in noise_floors(report.calibrations).items()}
-    analysis = analyse(report, floors)
+    analysis = analyse(report)
     own = directory / "claims.toml"
     file = own if own.is_file() else papers.claims(data.study.name)
     if file is None:

@@ -6,7 +6,9 @@ drift, scaling, noise_floor, headline}}
 anova        {type, log (whether of logarithms), effects [{name, factors, df, ss, ms, f, p, explained}], residual,
              total_ss, n, notes [text]}; explained is the share of the total variation
 effects      [{factor, level, reference, given {factor: level}, ratio, difference, p, p_adjusted (Holm), decision,
-             cells [used, all], n [level, reference]}]; decision is different, same or unknown, after correction
+             cells [used, all], n [level, reference], noise_floor, under_noise_floor}]; decision is different, same or
+             unknown, after correction; difference.n counts blocks where paired, and n trials; noise_floor is that of
+             this ratio: of means over several treatments it is less
 interactions [{given, shown, explained, p, p_adjusted, effects}]
 comparisons  [{treatment, baseline (ids), ratio {value, interval}, difference {value, interval, pairing, df}, p,
              p_adjusted, ranks {p, shift, shift_interval, delta, delta_interval, can_reject}, agrees, no_ranks,
@@ -17,7 +19,8 @@ checks       {shapiro_w, shapiro_p, brown_forsythe_f, brown_forsythe_p, outliers
 drift        {tau, p, slope_per_hour, interval, relative, n, absent_because}; of block means
 scaling      [{factor, levels, n, lambda, sigma, kappa, peak, no_peak_because}], the Universal Scalability Law;
              a parameter is {value, interval, at_bound}, the peak {n, throughput, interval}
-noise_floor  the share of difference (0.03: 3 %) that a calibration found not to be distinguishable; or null
+noise_floor  the share of difference (0.03: 3 %) that a calibration found not to be distinguishable, of one treatment
+             against one, for the campaign's number of blocks; or null
 headline     {factor, explained, widest, different, same, unknown}"""
 
 from __future__ import annotations
@@ -152,6 +155,8 @@ def _effect(effect: LevelEffect) -> dict[str, Any]:
         "decision": effect.decision,
         "cells": [effect.cells, effect.all_cells],
         "n": list(effect.n),
+        "noise_floor": _finite(effect.floor),
+        "under_noise_floor": effect.under_floor,
     }
 
 

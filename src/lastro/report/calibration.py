@@ -14,13 +14,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from lastro.report.language import N_
 from lastro.report.model import Report
 from lastro.results.samples import Metric
 from lastro.stats.intervals import Interval
-from lastro.stats.noise_floor import NoiseFloor, Rate, noise_floor, pairs_of, rate
+from lastro.stats.noise_floor import NoiseFloor, Rate, noise_floor, pairs_of, rate, rescaled
+from lastro.stats.notes import Note
 
 KEY = "noise floor"
 FORMAT = 1
@@ -30,15 +32,13 @@ FORMAT = 1
 class Floor:
     """What a report needs of one metric: differences smaller than `share` (0.03: 3 %) are not distinguishable here.
 
-    `blocks` is the number of blocks for which it holds, `treatment` the baseline that is noisiest."""
+    It is of one treatment against one; `stats.noise_floor.hides` judges by it. `blocks` is the number of blocks for
+    which it holds, `treatment` the baseline that is noisiest; `note` says what was made of the floor that was found."""
 
     share: float
     blocks: int
     treatment: str
-
-    def hides(self, ratio: float) -> bool:
-        """Whether a ratio to the baseline is so near 1 that it is not distinguishable here."""
-        return abs(ratio - 1) < self.share
+    note: Note | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +102,24 @@ def noise_floors(calibrations: Mapping[str, Any]) -> dict[str, Floor]:
         if isinstance(share, int | float) and math.isfinite(share):
             floors[name] = Floor(float(share), int(kept.get("blocks", 0)), str(metric.get("treatment", "")))
     return floors
+
+
+def floor_here(report: Report, index: int) -> Floor | None:
+    """The noise floor of the report's metric number `index`, for as many blocks as the campaign has valid values in.
+
+    A campaign that is unfinished, lost trials or went on has another number than the floor was made for; the floor is
+    then scaled and its note says so. None where no floor is known, or for a number of blocks that has no interval."""
+    floor = noise_floors(report.calibrations).get(report.metrics[index].name)
+    blocks = len({point.block for row in report.rows for point in row.cells[index].points})
+    if floor is None or min(floor.blocks, blocks) < 2:
+        return None
+    if floor.blocks == blocks:
+        return floor
+    share = rescaled(floor.share, floor.blocks, blocks, report.study.design.confidence)
+    return replace(floor, share=share, blocks=blocks, note=Note(_SCALED, found=floor.blocks, here=blocks))
+
+
+_SCALED = N_("the noise floor was found for {found} blocks and scaled to the {here} that this campaign has")
 
 
 def to_dict(calibration: Calibration, at_utc: str) -> dict[str, Any]:

@@ -12,11 +12,12 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from lastro.report.calibration import noise_floors
+from lastro.report.calibration import floor_here
 from lastro.report.language import Language
 from lastro.report.model import Report, Row
 from lastro.report.numbers import MINUS
 from lastro.stats.contrasts import Contrast, linear, ratio_of_linears
+from lastro.stats.noise_floor import hides
 from lastro.study.claims import Additive, Alike, Compare, Levels, Measure, Order, Recovery, Statement
 from lastro.study.model import Level
 
@@ -34,7 +35,8 @@ class Part:
 
     `effect` is what is judged, in `measure`; `beside` the same as a difference in the metric's unit, for comparisons.
     `p_for` is of the hypothesis that the statement is not so, `p_against` of the one that its contrary is not so.
-    `hidden` tells that the effect, a ratio, lies under the noise floor of this host: see `_Cells.hides`."""
+    `hidden_for` and `hidden_against` tell that it lies so far under the noise floor of this host that it cannot speak
+    for the statement, or against it: see `_Cells.hides`. A floor never hides a likeness, only what is against one."""
 
     label: str
     measure: Measure
@@ -42,16 +44,21 @@ class Part:
     beside: Contrast | None
     p_for: float | None
     p_against: float | None
-    hidden: bool = False
+    hidden_for: bool = False
+    hidden_against: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Effects:
-    """The parts of a statement, and the strata that were measured, of all that the design has."""
+    """The parts of a statement, and the strata that were measured, of all that the design has.
+
+    `nothing` says why there is nothing to speak of, where the data show it: such a statement has its p all the same, so
+    that how many tests a file has does not depend on what they found."""
 
     parts: tuple[Part, ...]
     strata: int
     all_strata: int
+    nothing: str = ""
 
 
 def effects_of(statement: Statement, margin: float | None, report: Report, say: Language) -> Effects:
@@ -77,7 +84,7 @@ class _Cells:
             raise Untestable(say("{metric} was not measured", metric=metric))
         self.report, self.metric, self.say = report, report.metrics[at], say
         self.confidence = report.study.design.confidence
-        self.floor = noise_floors(report.calibrations).get(metric)
+        self.floor = floor_here(report, at)
         self.rows = {_key(row.treatment.levels): row for row in report.rows}
         self.factors = {
             factor.name: {_plain(level): level for level in factor.levels} for factor in report.study.factors
@@ -161,15 +168,21 @@ class _Cells:
     def ratio(self, of: Weights, to: Weights) -> Contrast:
         return ratio_of_linears(of, to, self.values, self.confidence)
 
-    def hides(self, of: Weights, to: Weights, ratio: float) -> bool:
-        """Whether a ratio lies under the noise floor that `lastro calibrate` found, if it did.
+    def hides(self, weights: Weights, deviation: float | None) -> bool:
+        """Whether a deviation, a share, lies under the floor that `lastro calibrate` found, if it did, of the contrast
 
-        The floor is of one treatment against one. Of means over several it is less: their noise is independent, and its
-        variance goes with the sum of the squared weights."""
-        if self.floor is None:
-            return False
-        squares = math.fsum(weight**2 for side in (of, to) for weight in side.values())
-        return abs(ratio - 1) < self.floor.share * math.sqrt(squares / 2)
+        with these weights: `of` less `to` for the deviation of their ratio from 1."""
+        return bool(hides(self.floor.share if self.floor else None, deviation, weights.values()))
+
+    def hides_ratio(self, of: Weights, to: Weights) -> bool:
+        ratio = self.ratio(of, to).value
+        return ratio is not None and ratio > 0 and self.hides(_less(of, to), ratio - 1)
+
+    def hides_gap(self, weights: Weights, gap: float | None) -> bool:
+        """The same of a difference, as a share of the mean of all that it is made of."""
+        total = math.fsum(map(abs, weights.values()))
+        mean = linear({index: abs(weight) / total for index, weight in weights.items()}, self.values, self.confidence)
+        return bool(gap is not None and mean.value and mean.value > 0 and self.hides(weights, gap / mean.value))
 
     def above(self, of: Weights, to: Weights, bound: float) -> float | None:
         """The one-sided p of the hypothesis that `of` is not above `bound` times `to`."""
@@ -194,17 +207,27 @@ def _recovery(statement: Recovery, cells: _Cells) -> Effects:
     sides, used, total = cells.sides([statement.ideal, statement.without, statement.protected], statement.at)
     ideal, without, protected = sides
     loss = cells.difference(ideal, without)
-    worse = None if loss.value is None else loss.value < 0 if cells.metric.better == "higher" else loss.value > 0
-    told_from_zero = loss.p is not None and loss.p < 1 - cells.confidence
+    higher = (loss.value or 0) > 0
+    lost = cells.metric.better == "neither" or higher == (cells.metric.better == "higher")
     say, name = cells.say, cells.metric.name
-    if not told_from_zero:
-        raise Untestable(say("there is nothing to recover: the loss of {metric} cannot be told from none", metric=name))
-    if worse and cells.metric.better != "neither":
-        raise Untestable(say("there is nothing to recover: {metric} is no worse without protection", metric=name))
+    nothing = ""
+    if loss.p is None or loss.p >= 1 - cells.confidence:
+        nothing = say("there is nothing to recover: the loss of {metric} cannot be told from none", metric=name)
+    elif not lost:
+        nothing = say("there is nothing to recover: {metric} is no worse without protection", metric=name)
+    if loss.p is None:
+        raise Untestable(nothing)
     gain = cells.difference(protected, without)
     share = ratio_of_linears(_less(protected, without), _less(ideal, without), cells.values, cells.confidence)
     label = f"{_words(statement.protected, statement.without)} / {_words(statement.without, statement.protected)}"
-    return Effects((_signed(label, "share", share, gain, gain, (loss.value or 0) > 0),), used, total)
+    part = _signed(label, "share", share, gain, gain, higher)
+    if part.p_for is not None and part.p_against is not None:
+        # Something is recovered when something was lost and something of it came back: each must be told (Berger 1982).
+        p_loss = loss.p if lost else 1.0
+        hidden = cells.hides_ratio(ideal, without) or cells.hides_ratio(protected, without)
+        p_for, p_against = max(p_loss, part.p_for), max(p_loss, part.p_against)
+        part = replace(part, p_for=p_for, p_against=p_against, hidden_for=hidden, hidden_against=hidden)
+    return Effects((part,), used, total, nothing)
 
 
 def _order(statement: Order, cells: _Cells) -> Effects:
@@ -222,7 +245,9 @@ def _order(statement: Order, cells: _Cells) -> Effects:
                 label = f"{first} {MINUS} {second}"
                 effects = [_less(*of_level[level]) for level in (first, second)]
                 gap = cells.difference(effects[0], effects[1])
-                parts.append(_signed(label, "difference", gap, gap, None, True))
+                hidden = cells.hides_gap(_less(*effects), gap.value)
+                part = _signed(label, "difference", gap, gap, None, True)
+                parts.append(replace(part, hidden_for=hidden, hidden_against=hidden))
     return Effects(tuple(parts), used, total)
 
 
@@ -268,7 +293,8 @@ def _direction(label: str, of: Weights, to: Weights, higher: bool, cells: _Cells
     if ratio.value is None or ratio.value <= 0:
         return _signed(label, "difference", gap, gap, None, higher)
     part = _signed(label, "ratio", ratio, gap, gap, higher)
-    return replace(part, hidden=cells.hides(of, to, ratio.value))
+    hidden = cells.hides(_less(of, to), ratio.value - 1)
+    return replace(part, hidden_for=hidden, hidden_against=hidden)
 
 
 def _signed(
@@ -309,7 +335,11 @@ def _bounded(
         return Part(label, "ratio", effect, beside, None, None)
     inside = max(above_low, 1 - above_high)
     outside = min(1.0, 2 * min(above_high, 1 - above_low))
-    return Part(label, "ratio" if low > 0 else "share", effect, beside, inside, outside)
+    if low > 0:
+        hidden = cells.hides(_less(of, to), effect.value - 1)
+        return Part(label, "ratio", effect, beside, inside, outside, hidden_against=hidden)
+    hidden = cells.hides(of, effect.value)
+    return Part(label, "share", effect, beside, inside, outside, hidden_against=hidden)
 
 
 # Words and weights

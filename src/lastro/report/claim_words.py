@@ -73,11 +73,18 @@ def p_text(p: float | None, say: Language = ENGLISH) -> str:
 
 
 def reason_words(
-    claim: Claim, verdict: Verdict, effects: Effects, part: Part, say: Language = ENGLISH, *, corrected: bool = False
+    claim: Claim,
+    verdict: Verdict,
+    effects: Effects,
+    part: Part,
+    say: Language = ENGLISH,
+    *,
+    corrected: bool = False,
+    hidden: bool = False,
 ) -> str:
     """Why a claim that could be tested has its verdict, and over how much of the design.
 
-    `corrected` tells that the raw p would have been small enough."""
+    `corrected` tells that the raw p would have been small enough, `hidden` that the part lies under the noise floor."""
     if verdict == "reproduced":
         text = _reproduced(claim, part, say)
     elif verdict == "same direction only":
@@ -85,7 +92,7 @@ def reason_words(
     elif verdict == "contradicted":
         text = _contradicted(claim, part, say)
     else:
-        text = _not_distinguishable(claim, part, say, corrected)
+        text = _not_distinguishable(claim, part, say, corrected=corrected, hidden=hidden)
     if effects.strata < effects.all_strata:
         text += "; " + say("over {n} of {all} conditions of the design", n=effects.strata, all=effects.all_strata)
     return text
@@ -123,7 +130,7 @@ def _contradicted(claim: Claim, part: Part, say: Language) -> str:
     return say("told from no effect, in the other direction")
 
 
-def _not_distinguishable(claim: Claim, part: Part, say: Language, corrected: bool) -> str:
+def _not_distinguishable(claim: Claim, part: Part, say: Language, *, corrected: bool, hidden: bool) -> str:
     if _of_likeness(claim):
         text = say("of {levels} neither likeness within {margin} nor more than that can be told",
                    levels=part.label, margin=_margin(claim, say))  # fmt: skip
@@ -131,7 +138,7 @@ def _not_distinguishable(claim: Claim, part: Part, say: Language, corrected: boo
         text = say("{levels} cannot be told apart", levels=part.label)
     else:
         text = say("cannot be told from no effect")
-    if part.hidden:
+    if hidden:
         text += "; " + say("it lies under the noise floor of this host")
     elif corrected:
         text += " " + say("once the number of claims is allowed for")

@@ -8,9 +8,11 @@ The rule, which docs/explanation-claims.md tells in full:
    with several parts is so when every part is (the largest p counts), and its contrary when that of any part is (the
    smallest p counts, times their number). Parts that state a sign are tested against zero; parts that state likeness by
    two one-sided tests against their margin.
+   A recovery needs a loss and a gain: the larger of their p-values counts.
 3. The smaller of the two is the claim's p. The claims of a file are one family: p is adjusted by Holm's method over all
-   that could be tested. Where it is not below 1 - confidence, the claim is not distinguishable here. Nor is it where a
-   ratio that it stands on lies under the noise floor that `lastro calibrate` found on this host.
+   that could be tested. Where it is not below 1 - confidence, the claim is not distinguishable here; a recovery of what
+   was not lost is untestable here, but stays in the family. A claim is not distinguishable either where what it stands
+   on lies under the noise floor that `lastro calibrate` found on this host; it hides no likeness, but its contrary.
 4. Else, when the contrary is what was found, the claim is contradicted.
 5. Else the claim is reproduced, if no figure was published with it, or if the whole interval of the effect lies within
    the tolerance of the published figure; if not, it holds in the same direction only.
@@ -23,7 +25,6 @@ Pure: a report in, judgements out."""
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lastro.report.claim_effects import Effects, Part, Untestable, effects_of
@@ -40,8 +41,9 @@ class Judgement:
     """A claim and what this campaign says of it: all that a table of claims needs.
 
     `part` is the part of the claim that decided, None when it is untestable; of one part of one part, the only one.
-    `effects` has them all. `p` is raw, `p_adjusted` is Holm's over the claims of the file. `n_blocks` counts the blocks
-    that the campaign has valid trials in. `reason` is a sentence, in the language that was asked for."""
+    `effects` has them all. `p` is raw, `p_adjusted` is Holm's over the claims of the file; a recovery of what was not
+    lost has them though it is untestable. `n_blocks` counts the blocks that the campaign has valid trials in. `reason`
+    is a sentence, in the language that was asked for."""
 
     claim: Claim
     verdict: Verdict
@@ -88,11 +90,17 @@ def _test(claim: Claim, report: Report, n_blocks: int, say: Language) -> _Tested
         if part.p_for is None or part.p_against is None:
             return _Tested(claim, effects, part, why_not=_why_absent(part, say))
     p_for = max(part.p_for or 0.0 for part in effects.parts)
-    p_against = min(1.0, len(effects.parts) * min(part.p_against or 0.0 for part in effects.parts))
-    so = p_for <= p_against
-    decisive = _weakest(effects.parts) if so else _worst(effects.parts)
-    hidden = next((part for part in (effects.parts if so else (decisive,)) if part.hidden), None)
-    return _Tested(claim, effects, hidden or decisive, min(p_for, p_against), so, hidden is not None)
+    # What the floor hides says nothing against a claim as long as another part may.
+    against = [part for part in effects.parts if not part.hidden_against] or effects.parts
+    worst = min(against, key=lambda part: part.p_against or 0.0)
+    p_against = min(1.0, len(effects.parts) * (worst.p_against or 0.0))
+    if effects.nothing:
+        return _Tested(claim, p=min(p_for, p_against), why_not=effects.nothing)
+    if p_for > p_against:
+        return _Tested(claim, effects, worst, p_against, so=False, hidden=worst.hidden_against)
+    weakest = max(effects.parts, key=lambda part: part.p_for or 0.0)
+    hidden = next((part for part in effects.parts if part.hidden_for), None)
+    return _Tested(claim, effects, hidden or weakest, p_for, so=True, hidden=hidden is not None)
 
 
 def _first_look(claim: Claim, report: Report, say: Language) -> Effects | None:
@@ -108,21 +116,14 @@ def _why_absent(part: Part, say: Language) -> str:
     return say.note(why) if isinstance(why, Note) else why or say("there is no interval")
 
 
-def _weakest(parts: Sequence[Part]) -> Part:
-    return max(parts, key=lambda part: part.p_for or 0.0)
-
-
-def _worst(parts: Sequence[Part]) -> Part:
-    return min(parts, key=lambda part: part.p_against or 0.0)
-
-
 def _judgement(one: _Tested, p_adjusted: float | None, report: Report, n_blocks: int, say: Language) -> Judgement:
     alpha = 1 - report.study.design.confidence
     metric = next((metric for metric in report.metrics if metric.name == one.claim.statement.metric), None)
     verdict = _verdict(one, p_adjusted, alpha)
     reason = one.why_not
     if verdict != "untestable here" and one.effects and one.part and one.p is not None:
-        reason = reason_words(one.claim, verdict, one.effects, one.part, say, corrected=one.p < alpha)
+        told = {"corrected": one.p < alpha, "hidden": one.hidden}
+        reason = reason_words(one.claim, verdict, one.effects, one.part, say, **told)
     unit = metric.unit if metric else ""
     return Judgement(one.claim, verdict, reason, unit, one.effects, one.part, one.p, p_adjusted, n_blocks)
 

@@ -7,6 +7,7 @@
     source     title, authors, year
     confidence of every interval; a claim is told from none where p_adjusted is below 1 - confidence
     tally      {verdict: number of claims}
+               a recovery of what was not lost is untestable and has its p, as it stays in the family
     claims     [{id, says, where, metric, unit, verdict, reason, published, margin, p, p_adjusted, n_blocks, strata,
                  all_strata, decided_by, parts}]
                published {ratio, share, difference, unit, tolerance, printed}

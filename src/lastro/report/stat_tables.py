@@ -53,32 +53,46 @@ def effects_table(metric: MetricAnalysis, say: Language) -> Table:
         say("Effect of each level on {metric}", metric=metric.metric.name),
         (say("factor"), *_effect_columns(metric, say)),
         tuple((effect.factor, *_effect_row(metric, effect, say)) for effect in metric.effects),
-        _numbers(3, 9),
-        note=say("Corrected by Holm’s method over this table."),
+        _numbers(3, 10),
+        note=" ".join((say("Corrected by Holm’s method over this table."), *_floor_notes(metric, say))),
     )
 
 
 def interaction_table(metric: MetricAnalysis, interaction: Interaction, say: Language) -> Table:
     """Simple effects: the same, at each level of the other factor."""
     given, shown = interaction.given, interaction.shown
+    explains = say(
+        "The interaction explains {share} {of_variation} (p {p} after correction).",
+        share=share_text(interaction.explained, say),
+        of_variation=of_variation(metric, say),
+        p=p_text(interaction.p_adjusted, say, sign=True),
+    )
     return Table(
         f"interaction-{metric.metric.name}-{given}-{shown}",
         say("{shown} under each {given}, on {metric}", shown=shown, given=given, metric=metric.metric.name),
         (given, *_effect_columns(metric, say)),
         tuple((_given(effect), *_effect_row(metric, effect, say)) for effect in interaction.effects),
-        _numbers(3, 9),
-        note=say(
-            "The interaction explains {share} {of_variation} (p {p} after correction).",
-            share=share_text(interaction.explained, say),
-            of_variation=of_variation(metric, say),
-            p=p_text(interaction.p_adjusted, say, sign=True),
-        ),
+        _numbers(3, 10),
+        note=" ".join((explains, *_floor_notes(metric, say))),
     )
 
 
 def of_variation(metric: MetricAnalysis, say: Language) -> str:
     """Of what the shares of the analysis of variance are shares, to stand after one."""
     return say("of the variation (of logarithms)") if metric.log else say("of the variation")
+
+
+def _floor_notes(metric: MetricAnalysis, say: Language) -> Iterator[str]:
+    """What the noise floor is by which ratios were judged, and what was made of it; nothing without one."""
+    if metric.floor is None:
+        return
+    yield say(
+        "Noise floor: {share} of one treatment against one, less of means over several.",
+        share=share_text(metric.floor, say),
+    )
+    if metric.floor_note is not None:
+        note = say.note(metric.floor_note)
+        yield f"{note[:1].upper()}{note[1:]}."
 
 
 def _numbers(first: int, end: int) -> frozenset[int]:
@@ -92,21 +106,35 @@ def _given(effect: LevelEffect) -> str:
 def _effect_columns(metric: MetricAnalysis, say: Language) -> tuple[str, ...]:
     unit = metric_heading(metric.metric).partition(" (")[2].rstrip(")")
     difference = say("difference ({unit})", unit=unit) if unit else say("difference")
-    return (say("level"), say("against"), say("ratio"), difference, "p", say("p corrected"), "n", say("combinations"))
+    return (
+        say("level"), say("against"), say("ratio"), difference, "p", say("p corrected"), "n (df)", say("trials"),
+        say("combinations"),
+    )  # fmt: skip
 
 
 def _effect_row(metric: MetricAnalysis, effect: LevelEffect, say: Language) -> tuple[str, ...]:
     mark = VERDICT_MARKS[judged(metric.metric, effect)]
+    ratio = f"{mark} {contrast_ratio(effect.ratio, say)}".strip()
     return (
         effect.level,
         effect.reference,
-        f"{mark} {contrast_ratio(effect.ratio, say)}".strip(),
+        f"{ratio} ({say('under the noise floor')})" if effect.under_floor else ratio,
         difference_text(effect.difference, say),
         p_text(effect.difference.p, say),
         p_text(effect.p_adjusted, say),
+        _n_text(effect.difference, say),
         f"{say.integer(effect.n[0])} / {say.integer(effect.n[1])}",
         say("{n} of {all}", n=effect.cells, all=effect.all_cells),
     )
+
+
+def _n_text(found: Contrast, say: Language) -> str:
+    """'12 blocks (11)': what a test rests on, with its degrees of freedom; trials where it is not paired."""
+    n = say.count(found.n, "block" if found.pairing == "paired" else "trial")
+    if found.df is None:
+        return n
+    df = say.integer(round(found.df)) if found.df >= 100 else say.number(f"{found.df:.3g}")
+    return f"{n} ({df})"
 
 
 def anova_table(metric: MetricAnalysis, say: Language) -> Table:

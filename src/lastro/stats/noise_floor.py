@@ -13,13 +13,16 @@ difference must be larger, up to twice as large, to be found most of the time.
 consecutive pairs that the A/A campaign really holds; they are few, and their interval says so. `resampled` counts
 pseudo-experiments: many, but made of the same pairs, so that their interval is that of the resampling alone. The coin
 does here what the random order inside a block does in a study: noise that lasts over many blocks raises the floor, and
-not the rate. What can raise the rate is a spread far from normal in few blocks."""
+not the rate. What can raise the rate is a spread far from normal in few blocks.
+
+A floor is of one treatment against one, in n blocks. `scaled` gives it for means over several treatments, `rescaled`
+for another number of blocks, and `hides` is the one place that judges by it."""
 
 from __future__ import annotations
 
 import math
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lastro.stats.intervals import Interval, t_quantile
@@ -111,6 +114,45 @@ def noise_floor(
     absent = None if math.isfinite(floor) else "the mean cannot be told from zero in so few blocks"
     whole = paired_ratio(b, a, confidence)
     return NoiseFloor(_finite(floor), _finite(typical), whole, observed, resampled, len(pairs), blocks, absent)
+
+
+def scaled(share: float, weights: Iterable[float]) -> float:
+    """The floor of a weighted sum of treatments' means, as a share of the mean, from the `share` of one against one.
+
+    Their noise is independent, so its variance goes with the sum of the squared weights: a mean of k treatments against
+    a mean of k others has 1 / sqrt(k) of it."""
+    return share * math.sqrt(math.fsum(weight * weight for weight in weights) / 2)
+
+
+def hides(share: float | None, deviation: float | None, weights: Iterable[float]) -> bool | None:
+    """Whether a deviation (of a ratio from 1, of a share from 0) lies under the floor of its contrast, whose weights
+
+    sum to zero: {treated: 1, baseline: -1} has the whole `share`. None without a floor or a deviation."""
+    if share is None or deviation is None:
+        return None
+    return abs(deviation) < scaled(share, weights)
+
+
+def rescaled(share: float, made_for: int, blocks: int, confidence: float) -> float:
+    """A floor for another number of blocks than it was made for, both 2 or more.
+
+    Half an interval goes with t(n - 1) / sqrt(n); its 95th percentile, as the spread is estimated, also with the root
+    of that of chi-squared over its degrees of freedom. Exact for normal noise that is small beside the mean.
+
+    Raises: ValueError for fewer than two blocks, of which there is no interval."""
+    if min(made_for, blocks) < 2:
+        raise ValueError(f"no floor of {made_for} blocks for {blocks}: an interval needs 2 or more")
+    if made_for == blocks:
+        return share
+    return share * _half_width(blocks, confidence) / _half_width(made_for, confidence)
+
+
+def _half_width(n: int, confidence: float) -> float:
+    """The 95th percentile of half a Student interval of n normal values, in units of their standard deviation."""
+    from scipy.special import chdtri
+
+    spread = math.sqrt(float(chdtri(n - 1, 1 - PERCENTILE)) / (n - 1))
+    return t_quantile(confidence, n - 1) * spread / math.sqrt(n)
 
 
 def _finite(value: float) -> float | None:

@@ -15,7 +15,7 @@ from lastro.report.analysis.measured import measured, medians
 from lastro.report.analysis.model import Analysis, MetricAnalysis
 from lastro.report.analysis.pairs import level_pairs
 from lastro.report.analysis.trends import count_scalings, drift_of
-from lastro.report.calibration import noise_floors
+from lastro.report.calibration import Floor, floor_here
 from lastro.report.model import Report
 from lastro.stats.residual_checks import check_residuals
 
@@ -25,18 +25,22 @@ __all__ = ["analyse", "analyse_metric"]
 def analyse(report: Report, floors: Mapping[str, float] | None = None) -> Analysis:
     """Everything, metric by metric. `floors` are noise floors as shares, {metric: 0.03}; by default those that a
 
-    calibration left in the campaign."""
-    if floors is None:
-        floors = {name: floor.share for name, floor in noise_floors(report.calibrations).items()}
+    calibration left in the campaign, for its number of blocks."""
     metrics = tuple(
-        analyse_metric(report, index, floors.get(metric.name)) for index, metric in enumerate(report.metrics)
+        analyse_metric(report, index, floor_here(report, index) if floors is None else _given(floors.get(metric.name)))
+        for index, metric in enumerate(report.metrics)
     )
     return Analysis(metrics, report.study.design.confidence)
 
 
-def analyse_metric(report: Report, index: int, floor: float | None = None) -> MetricAnalysis:
+def _given(share: float | None) -> Floor | None:
+    return None if share is None else Floor(share, 0, "")
+
+
+def analyse_metric(report: Report, index: int, known_floor: Floor | None = None) -> MetricAnalysis:
     """The analysis of the report's metric number `index`."""
     data = measured(report, index)
+    floor = known_floor.share if known_floor else None
     anova, why_none, notes = variance_of(data)
     alpha = 1 - data.confidence
     checks = check_residuals(anova, [index for index, _, _ in data.trials()], alpha=alpha) if anova else None
@@ -58,6 +62,7 @@ def analyse_metric(report: Report, index: int, floor: float | None = None) -> Me
         headline=headline(anova, effects, comparisons),
         notes=(*notes, *spread_notes(checks)),
         floor=floor,
+        floor_note=known_floor.note if known_floor else None,
         omnibus=omnibus(data),
         medians=medians(report, index, data.confidence),
     )

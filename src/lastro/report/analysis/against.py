@@ -6,13 +6,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from lastro.report.analysis.effects import decide, is_under
+from lastro.report.analysis.effects import decide
 from lastro.report.analysis.measured import Measured
 from lastro.report.analysis.model import BaselineComparison, Correction, RankTwin
 from lastro.report.language import N_
 from lastro.report.model import Report, Row
 from lastro.stats.adjust import benjamini_hochberg, holm
 from lastro.stats.differences import difference_to_baseline
+from lastro.stats.noise_floor import hides
 from lastro.stats.notes import Note
 from lastro.stats.pairing import Matched, match_blocks
 from lastro.stats.ranks import (
@@ -51,7 +52,8 @@ def _decided(
 ) -> tuple[BaselineComparison, ...]:
     found = []
     for comparison, p in zip(raw, adjusted, strict=True):
-        under = is_under(comparison.ratio.value if comparison.ratio else None, floor)
+        ratio = comparison.ratio.value if comparison.ratio else None
+        under = hides(floor, None if ratio is None else ratio - 1, (1, -1))
         decision = decide(p, 1 - data.confidence, under)
         found.append(replace(comparison, p_adjusted=p, under_floor=under, decision=decision))
     return tuple(found)

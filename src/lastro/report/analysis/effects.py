@@ -10,6 +10,7 @@ from lastro.report.analysis.model import Decision, Interaction, LevelEffect
 from lastro.stats.adjust import holm
 from lastro.stats.anova import Anova
 from lastro.stats.contrasts import linear, ratio_of_linears
+from lastro.stats.noise_floor import hides, scaled
 
 LEAST_SHARE = 0.01  # of all variation that an interaction explains, to be worth a picture
 _MOST_INTERACTIONS = 6
@@ -18,12 +19,12 @@ _MOST_INTERACTIONS = 6
 def main_effects(data: Measured, floor: float | None = None) -> tuple[LevelEffect, ...]:
     """Every level of every factor that varied against the factor's reference."""
     effects = [
-        _effect(data, factor, level, {})
+        _effect(data, factor, level, {}, floor)
         for factor, levels in data.factors.items()
         for level in levels
         if level != data.references[factor]
     ]
-    return _decided(effects, data.confidence, floor)
+    return _decided(effects, data.confidence)
 
 
 def interactions(data: Measured, anova: Anova | None, floor: float | None = None) -> tuple[Interaction, ...]:
@@ -50,24 +51,28 @@ def decide(p_adjusted: float | None, alpha: float, under_floor: bool | None) -> 
     return "different" if p_adjusted < alpha and not under_floor else "same"
 
 
-def _effect(data: Measured, factor: str, level: str, given: dict[str, str]) -> LevelEffect:
+def _effect(data: Measured, factor: str, level: str, given: dict[str, str], floor: float | None) -> LevelEffect:
     reference = data.references[factor]
     combinations = data.combinations(factor, given)
     both = [at for at in combinations if level in at and reference in at]
     treated = {at[level]: 1 / len(both) for at in both}
     untreated = {at[reference]: 1 / len(both) for at in both}
     weights = treated | {index: -weight for index, weight in untreated.items()}
+    ratio = ratio_of_linears(treated, untreated, data.cells, data.confidence)
+    away = None if ratio.value is None else ratio.value - 1
     return LevelEffect(
         factor=factor,
         level=level,
         reference=reference,
         given=tuple(given.items()),
-        ratio=ratio_of_linears(treated, untreated, data.cells, data.confidence),
+        ratio=ratio,
         difference=linear(weights, data.cells, data.confidence),
         p_adjusted=None,
         cells=len(both),
         all_cells=len(combinations),
         n=(_values(data, treated), _values(data, untreated)),
+        floor=None if floor is None else scaled(floor, weights.values()),
+        under_floor=hides(floor, away, weights.values()),
     )
 
 
@@ -77,27 +82,20 @@ def _values(data: Measured, treatments: dict[int, float]) -> int:
 
 def _simple_effects(data: Measured, given: str, shown: str, floor: float | None) -> tuple[LevelEffect, ...]:
     effects = [
-        _effect(data, shown, level, {given: at})
+        _effect(data, shown, level, {given: at}, floor)
         for at in data.factors[given]
         for level in data.factors[shown]
         if level != data.references[shown]
     ]
-    return _decided(effects, data.confidence, floor)
+    return _decided(effects, data.confidence)
 
 
-def _decided(effects: Sequence[LevelEffect], confidence: float, floor: float | None) -> tuple[LevelEffect, ...]:
+def _decided(effects: Sequence[LevelEffect], confidence: float) -> tuple[LevelEffect, ...]:
     adjusted = holm([effect.difference.p for effect in effects])
     return tuple(
-        replace(effect, p_adjusted=p, decision=decide(p, 1 - confidence, is_under(effect.ratio.value, floor)))
+        replace(effect, p_adjusted=p, decision=decide(p, 1 - confidence, effect.under_floor))
         for effect, p in zip(effects, adjusted, strict=True)
     )
-
-
-def is_under(ratio: float | None, floor: float | None) -> bool | None:
-    """Whether a ratio is nearer to 1 than this design can resolve here; None without a calibration."""
-    if floor is None or ratio is None:
-        return None
-    return abs(ratio - 1) < floor
 
 
 def _roles(data: Measured, pair: Sequence[str]) -> tuple[str, str]:

@@ -36,7 +36,9 @@ class LevelEffect:
 
     measured: `cells` of `all_cells`. `given` fixes a level of another factor, for a simple effect; empty for a main
     effect. `ratio` is of the two means; `difference` is in the metric's unit and has the p-value, which
-    `p_adjusted` corrects (Holm) for all main effects of the metric, or all simple effects of one interaction."""
+    `p_adjusted` corrects (Holm) for all main effects of the metric, or all simple effects of one interaction. `n`
+    counts the trials of the level and of the reference. `floor` is the noise floor of this ratio, a share: that of one
+    treatment against one, scaled to means over so many; it and `under_floor` are None without a calibration."""
 
     factor: str
     level: str
@@ -48,6 +50,8 @@ class LevelEffect:
     cells: int
     all_cells: int
     n: tuple[int, int]
+    floor: float | None = None
+    under_floor: bool | None = None
     decision: Decision = "unknown"
 
     @property
@@ -159,9 +163,10 @@ class Headline:
 
 @dataclass(frozen=True, slots=True)
 class MetricAnalysis:
-    """Everything of one metric. `floor` is a share (0.03: 3 %): a calibration found smaller differences to be noise.
+    """Everything of one metric. `floor` is a share (0.03: 3 %): of one treatment against one, a calibration found
 
-    `medians` are of every treatment that was measured."""
+    smaller differences to be noise. `floor_note` says what was made of it, if anything. `medians` are of every treatment
+    that was measured."""
 
     metric: Metric
     n: int
@@ -178,6 +183,7 @@ class MetricAnalysis:
     headline: Headline
     notes: tuple[Note, ...]
     floor: float | None = None
+    floor_note: Note | None = None
     omnibus: Omnibus | None = None
     medians: tuple[tuple[Treatment, Estimate], ...] = ()
 

@@ -49,10 +49,11 @@ def draw_effects(analysis: MetricAnalysis, say: Language, confidence: float) -> 
 
 
 def floor_words(analysis: MetricAnalysis, say: Language) -> str:
-    """What the grey band is; empty without a calibration."""
+    """What the grey bands are; empty without a calibration."""
     if analysis.floor is None:
         return ""
-    return say("grey: noise floor of this host, ± {share} %", share=say.number(f"{100 * analysis.floor:.2g}"))
+    share = say.number(f"{100 * analysis.floor:.2g}")
+    return say("grey: noise floor of this host, ± {share} % of one treatment, less of means over several", share=share)
 
 
 def draw_rows(
@@ -60,7 +61,7 @@ def draw_rows(
 ) -> None:
     """Groups of effects below each other, each under its heading, with ratio, interval and n in words at the right."""
     y, ticks, labels = 0.0, [], []
-    _log_axis(axes, [effect for _, found in groups for effect in found], analysis.floor)
+    _log_axis(axes, [effect for _, found in groups for effect in found])
     for title, found in groups:
         place: Any = ("axes fraction", "data")
         axes.annotate(
@@ -77,8 +78,6 @@ def draw_rows(
     axes.set_ylim(y - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)
     axes.axvline(1, color="black", linewidth=0.9)
-    if analysis.floor is not None:
-        axes.axvspan(max(0.01, 1 - analysis.floor), 1 + analysis.floor, color=FAINT, alpha=0.35, linewidth=0)
     axes.grid(axis="x", color=GRID, linewidth=0.6)
     axes.set_xlabel(_axis_label(analysis.metric, say))
     numbers_in(axes, say)
@@ -88,6 +87,9 @@ def _row(axes: Axes, metric: Metric, effect: LevelEffect, y: float, say: Languag
     ratio = effect.ratio
     said = judged(metric, effect)
     text = ""
+    if effect.floor is not None:
+        low, high = _band(effect.floor)
+        axes.barh(y, high - low, left=low, height=0.9, color=FAINT, alpha=0.35, linewidth=0)
     if ratio.value is not None and ratio.value > 0:
         colour = COLOURS.get(said, GREY)
         if ratio.interval is not None:
@@ -99,8 +101,12 @@ def _row(axes: Axes, metric: Metric, effect: LevelEffect, y: float, say: Languag
     else:
         text = say("no ratio")
     n = say("n = {n} and {reference}", n=say.integer(effect.n[0]), reference=say.integer(effect.n[1]))
+    if effect.difference.pairing == "paired":
+        blocks = say.count(effect.difference.n, "block")
+        n = say("n = {blocks}, {n} and {reference} trials", blocks=blocks, n=say.integer(effect.n[0]),
+                reference=say.integer(effect.n[1]))  # fmt: skip
     if effect.cells < effect.all_cells:
-        n += " · " + say("{n} of {all} combinations", n=effect.cells, all=effect.all_cells)
+        n += "\n" + say("{n} of {all} combinations", n=effect.cells, all=effect.all_cells)
     place: Any = ("axes fraction", "data")
     axes.annotate(
         f"{text}\n{n}", (1.02, y), xycoords=place, va="center", fontsize=SMALL_PT, color="black", annotation_clip=False,
@@ -108,15 +114,21 @@ def _row(axes: Axes, metric: Metric, effect: LevelEffect, y: float, say: Languag
     )  # fmt: skip
 
 
+def _band(floor: float) -> tuple[float, float]:
+    """The ratios that a noise floor hides, as far as a logarithmic axis goes."""
+    return max(0.01, 1 - floor), 1 + floor
+
+
 def judged(metric: Metric, effect: LevelEffect) -> Verdict:
     """What the corrected test says of an effect."""
     return decided(metric, effect.decision, effect.ratio.value)
 
 
-def _log_axis(axes: Axes, effects: Sequence[LevelEffect], floor: float | None) -> None:
+def _log_axis(axes: Axes, effects: Sequence[LevelEffect]) -> None:
     """A logarithmic axis with 1 inside, wide enough for every interval, at most from a hundredth to a hundredfold."""
-    ends = [1.0, 1.02, 1 / 1.02] + ([1 + floor, 1 - floor] if floor else [])
+    ends = [1.0, 1.02, 1 / 1.02]
     for effect in effects:
+        ends += _band(effect.floor) if effect.floor is not None else ()
         if (value := effect.ratio.value) is not None and value > 0:
             ends.append(value)
             if effect.ratio.interval is not None:
