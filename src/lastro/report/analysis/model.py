@@ -165,8 +165,8 @@ class Headline:
 class MetricAnalysis:
     """Everything of one metric. `floor` is a share (0.03: 3 %): of one treatment against one, a calibration found
 
-    smaller differences to be noise. `floor_note` says what was made of it, if anything. `medians` are of every treatment
-    that was measured."""
+    smaller differences to be noise. `floor_note` says what was made of it, if anything. `medians` are of every
+    treatment that was measured."""
 
     metric: Metric
     n: int
