@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from itertools import combinations, product
 
 import pytest
@@ -71,6 +72,17 @@ def test_two_identical_differences_are_no_proof() -> None:
     assert found is not None and (found.p, found.differs) == (0.5, False)
     rounded = paired_difference([0.1 + 0.2, 0.1 + 0.2], [0.3, 0.3], 0.95)
     assert (rounded.value, rounded.p) == (0, 1)
+
+
+@pytest.mark.parametrize("n", [2, 3, 5])
+@pytest.mark.parametrize("difference", [paired_difference, unpaired_difference])
+def test_values_of_few_steps_keep_the_rate_of_a_family(difference, n: int) -> None:
+    """Sixty treatments as good as their baselines, all values 10 or 11 by chance, corrected by Holm."""
+    rng, wrong, families = random.Random(n), 0, 100
+    for _ in range(families):
+        drawn = [[[float(rng.choice((10, 11))) for _ in range(n)] for _ in "ab"] for _ in range(60)]
+        wrong += min(p or 1 for p in holm([difference(a, b, 0.95).p for a, b in drawn])) < 0.05
+    assert wrong / families <= 0.05
 
 
 @pytest.mark.parametrize("n", [2, 3, 4])

@@ -27,7 +27,8 @@ from lastro.cli._study import load_study
 from lastro.cli.resume import changes_between
 from lastro.cli.run import check_place, provenance, schedule
 from lastro.errors import InputError
-from lastro.results.store import DB_NAME, Store
+from lastro.results.database import DB_NAME
+from lastro.results.store import Store
 from lastro.scenarios.base import Scenario
 from lastro.study import design, twin
 from lastro.study.model import Study

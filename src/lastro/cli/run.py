@@ -16,7 +16,8 @@ from lastro.cli._common import require_root
 from lastro.cli._host import scenario_on_host
 from lastro.cli._study import load_study, study_arguments
 from lastro.errors import InputError
-from lastro.results.store import DB_NAME, Store
+from lastro.results.database import DB_NAME
+from lastro.results.store import Store
 from lastro.scenarios.base import Scenario
 from lastro.study import design
 from lastro.study.model import Study

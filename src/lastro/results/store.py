@@ -3,44 +3,25 @@
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
 import zlib
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Self
 
 from lastro.errors import InputError, StoreError
+from lastro.results.database import DB_NAME, damaged, decoded, loads_each, pack, read_mode, translated, write_new
 from lastro.results.samples import Outcome, Series
 from lastro.study.design import Treatment, Trial, block
 from lastro.study.model import Study
 
 FORMAT = 2  # 2: a study may stop sequentially, and then grows by blocks
-DB_NAME = "campaign.db"
 MAX_ATTEMPTS = 3  # an invalid trial is repeated at most twice
 
 State = Literal["pending", "running", "valid", "invalid", "unavailable"]
-
-_SCHEMA = """
-CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE treatment(idx INTEGER PRIMARY KEY, levels TEXT NOT NULL, unavailable TEXT, remedy TEXT);
-CREATE TABLE trial(number INTEGER PRIMARY KEY, block INTEGER NOT NULL, treatment INTEGER NOT NULL REFERENCES treatment,
-                   state TEXT NOT NULL DEFAULT 'pending');
-CREATE INDEX trial_todo ON trial(number) WHERE state IN ('pending', 'running');
-CREATE INDEX trial_by_treatment ON trial(treatment);
-CREATE TABLE attempt(id INTEGER PRIMARY KEY, trial INTEGER NOT NULL REFERENCES trial, attempt INTEGER NOT NULL,
-                     started_utc TEXT NOT NULL, duration_s REAL NOT NULL, valid INTEGER NOT NULL,
-                     reasons TEXT NOT NULL, notes TEXT NOT NULL, transcript BLOB NOT NULL, UNIQUE(trial, attempt));
-CREATE TABLE measurement(attempt INTEGER NOT NULL REFERENCES attempt, metric TEXT NOT NULL, value REAL,
-                         PRIMARY KEY(attempt, metric)) WITHOUT ROWID;
-CREATE TABLE series(attempt INTEGER NOT NULL REFERENCES attempt, name TEXT NOT NULL, unit TEXT NOT NULL,
-                    samples BLOB NOT NULL, PRIMARY KEY(attempt, name)) WITHOUT ROWID;
-CREATE TABLE calibration(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE event(id INTEGER PRIMARY KEY, at_utc TEXT NOT NULL, kind TEXT NOT NULL, text TEXT NOT NULL);
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +88,9 @@ class Store:
         new = directory / f"{DB_NAME}.new"
         new.unlink(missing_ok=True)
         meta = {"format": FORMAT, "study": study.to_dict(), "provenance": provenance}
-        with _translated(directory):
+        with translated(directory):
             try:
-                _write_new(new, meta, treatments, trials)
+                write_new(new, meta, treatments, trials)
             except BaseException:
                 new.unlink(missing_ok=True)
                 raise
@@ -130,8 +111,8 @@ class Store:
             raise InputError(
                 f"{directory} holds no campaign ({DB_NAME} is missing)", "give the directory that `lastro run` named"
             )
-        with _translated(directory):
-            mode = _read_mode(file) if readonly else "mode=rw"
+        with translated(directory):
+            mode = read_mode(file) if readonly else "mode=rw"
             db = sqlite3.connect(f"{file.resolve().as_uri()}?{mode}", uri=True, isolation_level=None, timeout=10)
             if not readonly:
                 db.execute("PRAGMA journal_mode=WAL")
@@ -139,7 +120,7 @@ class Store:
             store = cls(db, directory)
             written_by = store._meta("format")
         if not isinstance(written_by, int):
-            raise _damaged(directory, f"its format is {written_by!r}")
+            raise damaged(directory, f"its format is {written_by!r}")
         if written_by > FORMAT:
             raise StoreError(
                 f"{file} was written by a newer Lastro (format {written_by}, this one knows {FORMAT})", "update Lastro"
@@ -158,7 +139,7 @@ class Store:
     @contextmanager
     def snapshot(self) -> Iterator[None]:
         """Everything read inside the block is of one moment, even while a campaign writes."""
-        with _translated(self.directory):
+        with translated(self.directory):
             self._db.execute("BEGIN")
             try:
                 yield
@@ -168,16 +149,16 @@ class Store:
     # What the campaign is
 
     def _meta(self, key: str) -> Any:
-        with _translated(self.directory):
+        with translated(self.directory):
             row = self._db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
         if row is None:
             raise StoreError(f"{self.directory / DB_NAME} has no '{key}'", "the file is damaged: run the study again")
-        with _decoded(self.directory):
+        with decoded(self.directory):
             return json.loads(row[0])
 
     @property
     def study(self) -> Study:
-        with _decoded(self.directory):
+        with decoded(self.directory):
             return Study.from_dict(self._meta("study"))
 
     @property
@@ -186,7 +167,7 @@ class Store:
 
     def treatments(self) -> list[TreatmentRow]:
         rows = self._query("SELECT idx, levels, unavailable, remedy FROM treatment ORDER BY idx")
-        with _decoded(self.directory):
+        with decoded(self.directory):
             return [
                 TreatmentRow(Treatment(index, json.loads(levels)), reason, remedy)
                 for index, levels, reason, remedy in rows
@@ -198,7 +179,7 @@ class Store:
 
     def calibrations(self) -> dict[str, Any]:
         rows = self._query("SELECT key, value FROM calibration ORDER BY key")
-        with _decoded(self.directory):
+        with decoded(self.directory):
             return {key: json.loads(value) for key, value in rows}
 
     # The journal
@@ -280,7 +261,7 @@ class Store:
             state: State = "valid" if outcome.valid else "invalid" if attempt >= MAX_ATTEMPTS else "pending"
             row = (
                 number, attempt, started_utc, duration_s, outcome.valid,
-                json.dumps(outcome.invalid_because), json.dumps(outcome.notes), _pack(transcript),
+                json.dumps(outcome.invalid_because), json.dumps(outcome.notes), pack(transcript),
             )  # fmt: skip
             attempt_id = self._db.execute(
                 "INSERT INTO attempt(trial, attempt, started_utc, duration_s, valid, reasons, notes, transcript)"
@@ -322,8 +303,8 @@ class Store:
             f" FROM attempt a JOIN trial t ON t.number = a.trial {where} ORDER BY a.id",
             *args,
         )
-        with _decoded(self.directory):
-            reasons, notes = (_loads_each([row[at] for row in rows]) for at in (-2, -1))
+        with decoded(self.directory):
+            reasons, notes = (loads_each([row[at] for row in rows]) for at in (-2, -1))
             return [
                 Attempt(
                     number, block, treatment, attempt, started, duration_s, bool(valid), tuple(why), noted,
@@ -341,24 +322,24 @@ class Store:
             trial,
             attempt,
         )
-        with _decoded(self.directory):
+        with decoded(self.directory):
             return [Series(name, unit, tuple(array("d", zlib.decompress(samples)))) for name, unit, samples in rows]
 
     def transcript(self, trial: int, attempt: int) -> list[dict[str, Any]]:
         """Every command of an attempt, as `host.Completed.to_dict` wrote it."""
         rows = self._query("SELECT transcript FROM attempt WHERE trial = ? AND attempt = ?", trial, attempt)
-        with _decoded(self.directory):
+        with decoded(self.directory):
             return json.loads(zlib.decompress(rows[0][0])) if rows else []
 
     # SQLite
 
     def _query(self, sql: str, *args: int) -> list[Any]:
-        with _translated(self.directory):
+        with translated(self.directory):
             return self._db.execute(sql, args).fetchall()
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        with _translated(self.directory):
+        with translated(self.directory):
             self._db.execute("BEGIN IMMEDIATE")
             try:
                 yield
@@ -367,76 +348,3 @@ class Store:
                 if self._db.in_transaction:
                     self._db.execute("ROLLBACK")
                 raise
-
-
-def _write_new(file: Path, meta: dict[str, Any], treatments: Iterable[Treatment], trials: Iterable[Trial]) -> None:
-    """A whole campaign in one transaction; trials are written as they are drawn, never held all at once."""
-    with closing(sqlite3.connect(file, isolation_level=None)) as db:
-        db.execute("PRAGMA journal_mode=OFF")  # a file that is thrown away when anything fails needs no journal
-        db.execute("BEGIN")
-        for statement in _SCHEMA.split(";"):
-            db.execute(statement)
-        db.executemany("INSERT INTO meta VALUES (?, ?)", ((key, json.dumps(value)) for key, value in meta.items()))
-        db.executemany(
-            "INSERT INTO treatment(idx, levels) VALUES (?, ?)",
-            ((treatment.index, json.dumps(dict(treatment.levels))) for treatment in treatments),
-        )
-        db.executemany(
-            "INSERT INTO trial(number, block, treatment) VALUES (?, ?, ?)",
-            ((trial.number, trial.block, trial.treatment) for trial in trials),
-        )
-        db.execute("COMMIT")
-
-
-def _read_mode(file: Path) -> str:
-    """A reader of a WAL database needs its index file beside it. Where a reader may not make one, and no writer left
-
-    a log, the file alone is the whole truth."""
-    log = file.with_name(file.name + "-wal")
-    return "mode=ro" if os.access(file.parent, os.W_OK) or log.exists() else "mode=ro&immutable=1"
-
-
-def _loads_each(texts: Sequence[str]) -> list[Any]:
-    """Decoded as one document: a hundred thousand calls of a decoder take longer than what they decode."""
-    found: list[Any] = json.loads(f"[{','.join(texts)}]")
-    if len(found) != len(texts):
-        raise ValueError(f"{len(texts)} texts hold {len(found)} values")
-    return found
-
-
-def _pack(value: Any) -> bytes:
-    return zlib.compress(json.dumps(value).encode())
-
-
-@contextmanager
-def _decoded(directory: Path) -> Iterator[None]:
-    """What SQLite reads without complaint may still not be what we wrote."""
-    try:
-        yield
-    except (ValueError, TypeError, KeyError, AttributeError, zlib.error) as error:
-        raise _damaged(directory, f"{type(error).__name__}: {error}") from error
-
-
-def _damaged(directory: Path, reason: object) -> StoreError:
-    return StoreError(
-        f"{directory / DB_NAME} is not a readable campaign: {reason}", "restore it from a copy, or run the study again"
-    )
-
-
-@contextmanager
-def _translated(directory: Path) -> Iterator[None]:
-    """SQLite's errors as StoreErrors that say what to do."""
-    try:
-        yield
-    except sqlite3.OperationalError as error:
-        if "no such" in str(error):  # a table or a column: a database, and not a campaign's
-            raise _damaged(directory, error) from error
-        hints = {
-            "full": "free some space; the trials written so far are safe, and `lastro resume` continues",
-            "locked": "another Lastro is writing to this campaign: wait for it to end",
-            "readonly": "make the directory writable",
-        }
-        hint = next((text for word, text in hints.items() if word in str(error)), "check the disk and its permissions")
-        raise StoreError(f"{directory / DB_NAME}: {error}", hint) from error
-    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # the second: SQLite's message quotes what is no text
-        raise _damaged(directory, error) from error

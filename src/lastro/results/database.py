@@ -1,0 +1,109 @@
+"""What lies under the store: the tables of a campaign's database, and SQLite's errors in words that say what to do."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+from lastro.errors import StoreError
+from lastro.study.design import Treatment, Trial
+
+DB_NAME = "campaign.db"
+
+_SCHEMA = """
+CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE treatment(idx INTEGER PRIMARY KEY, levels TEXT NOT NULL, unavailable TEXT, remedy TEXT);
+CREATE TABLE trial(number INTEGER PRIMARY KEY, block INTEGER NOT NULL, treatment INTEGER NOT NULL REFERENCES treatment,
+                   state TEXT NOT NULL DEFAULT 'pending');
+CREATE INDEX trial_todo ON trial(number) WHERE state IN ('pending', 'running');
+CREATE INDEX trial_by_treatment ON trial(treatment);
+CREATE TABLE attempt(id INTEGER PRIMARY KEY, trial INTEGER NOT NULL REFERENCES trial, attempt INTEGER NOT NULL,
+                     started_utc TEXT NOT NULL, duration_s REAL NOT NULL, valid INTEGER NOT NULL,
+                     reasons TEXT NOT NULL, notes TEXT NOT NULL, transcript BLOB NOT NULL, UNIQUE(trial, attempt));
+CREATE TABLE measurement(attempt INTEGER NOT NULL REFERENCES attempt, metric TEXT NOT NULL, value REAL,
+                         PRIMARY KEY(attempt, metric)) WITHOUT ROWID;
+CREATE TABLE series(attempt INTEGER NOT NULL REFERENCES attempt, name TEXT NOT NULL, unit TEXT NOT NULL,
+                    samples BLOB NOT NULL, PRIMARY KEY(attempt, name)) WITHOUT ROWID;
+CREATE TABLE calibration(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE event(id INTEGER PRIMARY KEY, at_utc TEXT NOT NULL, kind TEXT NOT NULL, text TEXT NOT NULL);
+"""
+
+
+def write_new(file: Path, meta: dict[str, Any], treatments: Iterable[Treatment], trials: Iterable[Trial]) -> None:
+    """A whole campaign in one transaction; trials are written as they are drawn, never held all at once."""
+    with closing(sqlite3.connect(file, isolation_level=None)) as db:
+        db.execute("PRAGMA journal_mode=OFF")  # a file that is thrown away when anything fails needs no journal
+        db.execute("BEGIN")
+        for statement in _SCHEMA.split(";"):
+            db.execute(statement)
+        db.executemany("INSERT INTO meta VALUES (?, ?)", ((key, json.dumps(value)) for key, value in meta.items()))
+        db.executemany(
+            "INSERT INTO treatment(idx, levels) VALUES (?, ?)",
+            ((treatment.index, json.dumps(dict(treatment.levels))) for treatment in treatments),
+        )
+        db.executemany(
+            "INSERT INTO trial(number, block, treatment) VALUES (?, ?, ?)",
+            ((trial.number, trial.block, trial.treatment) for trial in trials),
+        )
+        db.execute("COMMIT")
+
+
+def read_mode(file: Path) -> str:
+    """A reader of a WAL database needs its index file beside it. Where a reader may not make one, and no writer left
+
+    a log, the file alone is the whole truth."""
+    log = file.with_name(file.name + "-wal")
+    return "mode=ro" if os.access(file.parent, os.W_OK) or log.exists() else "mode=ro&immutable=1"
+
+
+def loads_each(texts: Sequence[str]) -> list[Any]:
+    """Decoded as one document: a hundred thousand calls of a decoder take longer than what they decode."""
+    found: list[Any] = json.loads(f"[{','.join(texts)}]")
+    if len(found) != len(texts):
+        raise ValueError(f"{len(texts)} texts hold {len(found)} values")
+    return found
+
+
+def pack(value: Any) -> bytes:
+    return zlib.compress(json.dumps(value).encode())
+
+
+@contextmanager
+def decoded(directory: Path) -> Iterator[None]:
+    """What SQLite reads without complaint may still not be what we wrote."""
+    try:
+        yield
+    except (ValueError, TypeError, KeyError, AttributeError, zlib.error) as error:
+        raise damaged(directory, f"{type(error).__name__}: {error}") from error
+
+
+def damaged(directory: Path, reason: object) -> StoreError:
+    return StoreError(
+        f"{directory / DB_NAME} is not a readable campaign: {reason}", "restore it from a copy, or run the study again"
+    )
+
+
+@contextmanager
+def translated(directory: Path) -> Iterator[None]:
+    """SQLite's errors as StoreErrors that say what to do."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        # No such table or column: a database, and not a campaign's. What is no UTF-8, we did not write.
+        if any(words in str(error) for words in ("no such", "Could not decode")):
+            raise damaged(directory, error) from error
+        hints = {
+            "full": "free some space; the trials written so far are safe, and `lastro resume` continues",
+            "locked": "another Lastro is writing to this campaign: wait for it to end",
+            "readonly": "make the directory writable",
+        }
+        hint = next((text for word, text in hints.items() if word in str(error)), "check the disk and its permissions")
+        raise StoreError(f"{directory / DB_NAME}: {error}", hint) from error
+    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # the second: SQLite's message quotes what is no text
+        raise damaged(directory, error) from error
