@@ -54,3 +54,16 @@ def test_levels_of_one_spread_are_compared_by_tukey_and_rarely_differ_falsely() 
     found = [pairs_of((1, 1, 1, 1), 10, 8, seed) for seed in range(80)]
     assert sum(one.method == "tukey-hsd" for one in found) >= 72
     assert sum(any(pair.p is not None and pair.p < 0.05 for pair in one.comparisons) for one in found) <= 9
+
+
+def test_where_nothing_varies_no_p_is_less_than_the_blocks_allow() -> None:
+    """Values that were rounded to steps: within three blocks, no test can be surer than one in four."""
+    data = Measured(
+        cells={at: {b: 0.1 * b + 0.7 * at for b in range(3)} for at in range(3)},
+        levels={at: {"f": name} for at, name in enumerate("abc")},
+        factors={"f": ("a", "b", "c")},
+        references={"f": "a"},
+        confidence=0.95,
+    )
+    (found,) = level_pairs(data)
+    assert found.method == "paired-holm" and all(pair.p is not None and pair.p >= 0.25 for pair in found.comparisons)

@@ -276,8 +276,8 @@ def _ranks_notes(metric: MetricAnalysis, say: Language) -> Iterator[str]:
 _PAIRS = {
     "tukey-hsd": N_("Tukey’s method, with the blocks in the model; means of {n} blocks."),
     "paired-holm": N_(
-        "Spreads differ, so each pair by its differences within {n} blocks: p by Holm’s method, intervals by "
-        "Bonferroni’s."
+        "Spreads differ or are none, so each pair by its differences within {n} blocks: p by Holm’s method, intervals "
+        "by Bonferroni’s."
     ),
 }
 

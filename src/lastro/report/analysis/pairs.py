@@ -17,6 +17,7 @@ from lastro.stats.residual_checks import brown_forsythe
 
 LEAST_LEVELS, MOST_LEVELS = 3, 8
 _LEAST_BLOCKS = 3
+_ROUNDING = 1e-14  # of a mean: what is smaller is no spread
 
 
 def level_pairs(data: Measured) -> tuple[LevelPairs, ...]:
@@ -31,15 +32,18 @@ def level_pairs(data: Measured) -> tuple[LevelPairs, ...]:
 
 
 def _compared(factor: str, groups: Mapping[str, Sequence[float]], confidence: float) -> LevelPairs:
-    """By Tukey, with the blocks in the model; pair by pair within blocks where the levels' spreads differ.
+    """By Tukey, with the blocks in the model; pair by pair within blocks where the levels' spreads differ, or where
+
+    nothing is left to vary, so that Tukey's p would be 0 whatever the number of blocks.
 
     The spreads are those of what level and block leave (Brown and Forsythe): with what a block does to all levels
     still in them, a noisy level would hide."""
     means = {level: sample_mean(values) for level, values in groups.items()}
     n_blocks = len(next(iter(groups.values())))
     left = _residuals(groups, means)
+    left_over = max(abs(value) for values in left for value in values)
     _, p = brown_forsythe(left)
-    if p is not None and p < 1 - confidence:
+    if left_over <= _ROUNDING * max(map(abs, means.values())) or (p is not None and p < 1 - confidence):
         return LevelPairs(factor, "paired-holm", n_blocks, means, _pair_by_pair(groups, confidence))
     df = (len(groups) - 1) * (n_blocks - 1)
     square = math.fsum(value**2 for values in left for value in values) / df
