@@ -82,12 +82,6 @@ def difference_to_baseline(
     return difference(matched.values, matched.baseline, confidence)
 
 
-def p_to_baseline(by_block: Mapping[int, float], baseline_by_block: Mapping[int, float]) -> float | None:
-    """Two-sided p of a ratio of 1, which is a difference of 0; None when either side has too few values."""
-    difference = difference_to_baseline(by_block, baseline_by_block, 0.95)
-    return difference.p if difference else None
-
-
 def _of_one(pairing: Pairing, value: float, n: tuple[int, int]) -> Difference:
     return Difference(value, None, pairing, n, absent_because=Note(FEWER_THAN_TWO, n=min(n)))
 
