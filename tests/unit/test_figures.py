@@ -119,7 +119,8 @@ def test_a_noise_floor_is_drawn_and_marks_the_effects(normal: Report) -> None:
     report = replace(normal, calibrations={"noise floor": {"format": 1, "blocks": 5, "metrics": {"throughput": kept}}})
     found = drawn(report)
     assert "± 3 %" in texts(found["floor"].svg()) and "n = 20 pairs" in texts(found["floor"].svg())
-    assert "noise floor of this host, ± 3 %" in texts(found["effects-throughput"].svg())
+    effects = texts(found["effects-throughput"].svg())
+    assert "noise floor of this host, ± 3 %" in effects and "n = 5 blocks, " in effects
     for damaged in ({}, {"metrics": 3}, {"metrics": {"throughput": {"floor": "x"}}}, 7):
         assert "floor" not in drawn(replace(normal, calibrations={"noise floor": damaged}))
 
