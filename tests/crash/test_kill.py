@@ -87,6 +87,9 @@ class Crasher:
     def once(self) -> int:
         """One process and its end; 0 when it had come to it by itself."""
         process = start(*self.words())
+        if self.kills % 10 == 4:  # before it has said a word, which chance alone may leave out
+            self.end(process, signal.SIGKILL, self.chance.uniform(0, 0.1))
+            return process.returncode
         number = signal.SIGINT if self.chance.random() < 0.2 else signal.SIGKILL
         # A few may be killed before they hold the host; for Ctrl-C that would be Python's own start, and not ours.
         if number == signal.SIGINT or self.chance.random() < 0.9:
@@ -99,11 +102,11 @@ class Crasher:
             self.must_be_clean("after SIGINT")
         return process.returncode
 
-    def end(self, process: subprocess.Popen[str], number: signal.Signals) -> bool:
-        """Let it live for a random time and send a signal; whether it was still alive."""
+    def end(self, process: subprocess.Popen[str], number: signal.Signals, after_s: float | None = None) -> bool:
+        """Let it live for a while, a random one unless it is given, and send a signal; whether it was still alive."""
         try:
             early = self.chance.random() < 0.3  # so much happens in the first second
-            process.wait(self.chance.uniform(0, 1.0 if early else self.longest_s))
+            process.wait(self.chance.uniform(0, 1.0 if early else self.longest_s) if after_s is None else after_s)
         except subprocess.TimeoutExpired:
             process.send_signal(number)
         _, err = process.communicate(timeout=90)
