@@ -7,8 +7,9 @@ SHELL := /bin/sh
 
 # What a study on native, runc and docker needs; and what the tests of every other platform need besides.
 PACKAGES := apparmor ca-certificates debian-archive-keyring docker.io ethtool gpg iperf3 iproute2 iptables iputils-ping make mmdebstrap nftables python3-venv runc stress-ng
-TEST_PACKAGES := btrfs-progs busybox-static cpio crun fuse-overlayfs gcc libc6-dev libgmp-dev lxc lxd openvswitch-switch podman qemu-system-x86 qemu-utils systemd-container
+TEST_PACKAGES := btrfs-progs busybox-static cpio crun curl default-jre-headless fuse-overlayfs gcc libc6-dev libgmp-dev lxc lxd maven openssh-server openvswitch-switch podman qemu-system-x86 qemu-utils systemd-container
 VENV := .venv
+SIDE_BY_SIDE := --numprocesses auto --dist loadfile
 DEMO := campaigns/demo-$(shell date +%Y%m%d-%H%M%S)
 
 .PHONY: help install platforms demo test test-fast test-xen lint bench clean
@@ -23,21 +24,24 @@ $(VENV)/.installed: pyproject.toml constraints.txt tools/install-packages
 	tools/make-venv $(VENV)
 	touch $@
 
-platforms: $(VENV)/.platforms  ## Install what every other platform needs: Debian packages, and gVisor where Go is
+platforms: $(VENV)/.platforms  ## Install what every other part needs: Debian packages, JMeter, and by Go gVisor, vegeta
 
-$(VENV)/.platforms: $(VENV)/.installed tools/install-packages tools/build-gvisor
+$(VENV)/.platforms: $(VENV)/.installed tools/install-packages tools/build-gvisor tools/build-vegeta tools/fetch-jmeter
 	tools/install-packages $(TEST_PACKAGES)
 	tools/build-gvisor
+	tools/build-vegeta
+	tools/fetch-jmeter
 	touch $@
 
 demo: install  ## Run a small chain study on real containers (root; about four minutes)
 	$(VENV)/bin/lastro run examples/demo.toml --wait --output $(DEMO)
 
-test: platforms lint  ## Run every test (root; about an hour)
-	$(VENV)/bin/python -m pytest
+test: platforms lint  ## Run every test (root; about an hour): those of real components one at a time, since they measure
+	$(VENV)/bin/python -m pytest -m "not root" $(SIDE_BY_SIDE)
+	$(VENV)/bin/python -m pytest -m root --durations 25
 
 test-fast: install  ## Run the tests that need neither root nor minutes
-	$(VENV)/bin/python -m pytest -m "not root and not slow"
+	$(VENV)/bin/python -m pytest -m "not root and not slow" $(SIDE_BY_SIDE)
 
 test-xen: platforms  ## Run guests on a Xen that runs inside QEMU (root; about five minutes)
 	$(VENV)/bin/python tests/system/xen_in_qemu.py

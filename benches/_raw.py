@@ -15,7 +15,7 @@ from typing import Any
 from lastro.host.ledger import NETNS_DIR
 from lastro.platforms._guest import CLIENT
 from lastro.platforms._oci import oci_config
-from lastro.platforms.base import InstanceSpec, Tap
+from lastro.platforms.base import InstanceSpec, Security, Tap
 from lastro.testbed import Testbed
 
 
@@ -54,11 +54,11 @@ def _netns(bed: Testbed, name: str) -> tuple[str, str, str]:
     return netns, f"ip netns add {netns}; ip -n {netns} link set lo up", f"ip netns del {netns}"
 
 
-def _oci(bed: Testbed, ready: Any, name: str) -> Recipe:
+def oci(bed: Testbed, ready: Any, name: str, capabilities: tuple[str, ...] = ()) -> Recipe:
     netns, make_netns, remove_netns = _netns(bed, name)
     bundle = bed.run_dir / name
     bundle.mkdir()
-    spec = InstanceSpec(name, "raw")
+    spec = InstanceSpec(name, "raw", security=Security(capabilities=capabilities))
     (bundle / "config.json").write_text(json.dumps(oci_config(spec, netns, f"{bed.session.cgroup}/{name}")))
     runtime = shlex.join(ready.runtime_argv(bed, spec))
     directories, mount = _overlay(bed, name)
@@ -180,9 +180,9 @@ def _in_cgroup(bed: Testbed, name: str) -> str:
 
 MACHINES = frozenset({"qemu-tcg", "kvm"})
 RECIPES: dict[str, Callable[[Testbed, Any, str], Recipe]] = {
-    "runc": _oci,
-    "crun": _oci,
-    "gvisor": _oci,
+    "runc": oci,
+    "crun": oci,
+    "gvisor": oci,
     "docker": _docker,
     "lxc": _lxc,
     "nspawn": _nspawn,

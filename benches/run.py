@@ -1,4 +1,4 @@
-"""Run every bench and write their tables to benches/README.md. Takes half an hour; needs root and an idle host."""
+"""Run every bench and write their tables to benches/README.md. Takes most of an hour; needs root and an idle host."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from pathlib import Path
 import analysis
 import datapath
 import help as help_bench
+import http_load
 import idle
 import instruments
+import network
 import parallel
 import planning
+import routers
 import setup
 from _harness import HEAD
 
@@ -32,11 +35,23 @@ while packets flow, so the interval should hold 1.
 {head}
 {datapath}
 
-Workloads on `native` against the same tools run by hand in a chroot, in turn. By hand there is no control group, no
-meter and no check, so the interval should hold 1, or the difference be under 1 %.
+Workloads on `native` against the same tools run by hand in a chroot, in turn (`python benches/instruments.py --write`,
+as root). By hand there is no control group, no meter and no check, so the interval should hold 1, or the difference be
+under 1 %.
 
-{head}
+<!-- instruments -->
 {instruments}
+<!-- end -->
+
+JMeter through a proxy on `native` against the same test plan started by hand, in turn; then the most that each load
+generator was seen to do straight to the server, on the same CPUs as the server.
+
+{http_load}
+
+Sixteen routers by FRR on runc against the same by hand, twenty starts at once on both sides (Lastro's makes and watches
+their links, too); then whole trials of large grids, which boot, converge, lose links, get them back, and leave nothing.
+
+{routers}
 
 | what | measured | target |
 | --- | ---: | ---: |
@@ -58,13 +73,15 @@ blocks, sequential sums of squares.
 def main() -> None:
     host = f"Linux {platform.release()}, Python {platform.python_version()}"
     together, growth_mib = parallel.measure()
-    ratios = [*help_bench.ratios(), *setup.ratios(), together]
+    ratios = [*help_bench.ratios(), *setup.ratios(), *network.ratios(), together]
     text = _HEADER.format(
         host=host,
         head="\n".join(HEAD),
         ratios="\n".join(ratio.row for ratio in ratios),
         datapath="\n".join(ratio.row for ratio in datapath.ratios()),
-        instruments="\n".join(ratio.row for ratio in instruments.ratios()),
+        instruments=instruments.results().table().rstrip(),
+        http_load=http_load.table(),
+        routers=routers.table(),
         idle="\n".join(idle.rows()),
         memory=parallel.memory_row(growth_mib),
         planning="\n".join(planning.table()),

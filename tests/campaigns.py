@@ -119,6 +119,7 @@ def make_campaign(
     doubts: Callable[[Levels, int, int], list[str]] = lambda levels, block, attempt: [],
     unavailable: Callable[[Levels], tuple[str, str | None] | None] = lambda levels: None,
     notes: Callable[[Levels, int], dict[str, Any]] = plausible_notes,
+    series: Callable[[Levels, int], list[Series]] = lambda levels, block: [],
     extra: Mapping[str, float] | None = None,
     stop_after: int | None = None,
     provenance: dict[str, Any] | None = None,
@@ -141,6 +142,7 @@ def make_campaign(
             value,
             doubts,
             notes,
+            series,
             dict(extra or {}),
             MAX_ATTEMPTS * 10**6 if stop_after is None else stop_after,
         )
@@ -154,6 +156,7 @@ def _run(
     value: Callable[[Levels, int, str], float | None],
     doubts: Callable[[Levels, int, int], list[str]],
     notes: Callable[[Levels, int], dict[str, Any]],
+    series: Callable[[Levels, int], list[Series]],
     extra: dict[str, float],
     stop_after: int,
 ) -> None:
@@ -166,6 +169,7 @@ def _run(
         values = {metric.name: value(levels, trial.block, metric.name) for metric in study.metrics}
         outcome = Outcome({name: found for name, found in values.items() if found is not None} | extra)
         outcome.series.append(Series("throughput_per_s", "Mbit/s", (1.0, 2.0)))
+        outcome.series.extend(series(levels, trial.block))
         outcome.notes.update(notes(levels, trial.block))
         outcome.doubt(doubts(levels, trial.block, trial.attempts + 1))
         store.begin(trial.number)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
+from lastro.platforms._guest import GuestInstance
 from lastro.testbed import Testbed
 from lastro.testing import fixtures as shipped
 from lastro.testing.fixtures import pool
+from lastro.validity import ClockSample
 
 from .hostlisting import clean_host, listing, settled_differences
 
@@ -45,3 +48,15 @@ def untouched_host(request: pytest.FixtureRequest) -> Iterator[None]:
 def testbed(untouched_host: None, request: pytest.FixtureRequest) -> Iterator[Testbed]:
     """As shipped, and inside the comparison of the whole host."""
     yield from shipped.testbed.__wrapped__(request)
+
+
+@pytest.fixture
+def slow_guests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The readings of machines' clocks are shifted, as if guests had lost a tenth of their time."""
+    real = GuestInstance.clock
+
+    def slow(self: GuestInstance) -> ClockSample:
+        found = real(self)
+        return replace(found, guest_s=0.9 * found.host_s)
+
+    monkeypatch.setattr(GuestInstance, "clock", slow)

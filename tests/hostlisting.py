@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from lastro.host.files import OWNER_VARIABLE
 from lastro.host.ledger import RUN_DIR, STATE_DIR, Ledger
-from lastro.host.local import OWNER_VARIABLE
 
 Listing = dict[str, frozenset[str]]
 
@@ -40,7 +40,10 @@ def listing(state: Path = STATE_DIR) -> Listing:
         "routes": _lines("ip", "route", "show", "table", "all") | _lines("ip", "-6", "route", "show", "table", "all"),
         "rules": _lines("ip", "rule") | _lines("ip", "-6", "rule"),
         "sysctls": _sysctls(),
-        "mounts": frozenset(Path("/proc/self/mountinfo").read_text().splitlines()),
+        # Its directory over itself is what the first `ip netns add` of a machine mounts, and leaves.
+        "mounts": frozenset(
+            line for line in Path("/proc/self/mountinfo").read_text().splitlines() if line.split()[4] != "/run/netns"
+        ),
         "cgroups": _cgroups(),
         "processes": _processes(),
         "nftables": _numbered(_lines_in_order("nft", "-s", "list", "ruleset")),

@@ -12,6 +12,7 @@
     └── TrialError                   -   ends the trial as invalid, never the campaign
         ├── CommandFailed            -   an argv exited with a code that was not expected
         ├── CommandTimeout           -   an argv did not end in time
+        ├── ConnectionLost           -   a far host went out of reach in the middle
         ├── WriteFailed              -   a file of the host, such as a limit, could not be written
         ├── PlatformError            -   an instance could not be started, reached or stopped
         └── InstrumentError          -   a tool printed what cannot be a measurement
@@ -101,6 +102,17 @@ class CommandTimeout(TrialError):
     def __init__(self, argv: Sequence[str], timeout_s: float) -> None:
         super().__init__(f"`{_shown(argv)}` did not end within {timeout_s:g} s")
         self.argv, self.timeout_s = tuple(argv), timeout_s
+
+
+class ConnectionLost(TrialError):
+    """The connection to a host broke: what ran there is ended there, and its outcome is not known."""
+
+    def __init__(self, name: str, told: str) -> None:
+        super().__init__(
+            f"the connection to {name} was lost: {told}",
+            "what was made there is in the ledger: the next run and `lastro clean` remove it",
+        )
+        self.name = name
 
 
 class WriteFailed(TrialError):

@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 _TOLERANCE = 0.05  # of bytes: headers count on some interfaces and retransmissions on others
 _SLACK_BYTES = 64 * 1024  # ARP, a handshake, the report at the end of a test
@@ -56,19 +57,17 @@ def crossing_reasons(phase: str, crossed_bytes: int | None, payload_bytes: int) 
     return []
 
 
-def host_reasons(steal_percent: float, foreign_cpus: float, limits: Mapping[str, float]) -> list[str]:
-    """Was the host ours while we measured?"""
+def host_reasons(steal_percent: float, foreign_cpus: float, config: Mapping[str, Any]) -> list[str]:
+    """Was the host ours while we measured? The limits are settings of the scenario, in its trial's configuration."""
     reasons = []
-    if steal_percent > limits["max_steal_percent"]:
+    most_stolen, most_foreign = float(config["max_steal_percent"]), float(config["max_foreign_cpus"])
+    if steal_percent > most_stolen:
         reasons.append(
             f"the host was disturbed: {steal_percent:.1f} % of CPU time stolen by its hypervisor"
-            f" (limit {limits['max_steal_percent']:g} %)"
+            f" (limit {most_stolen:g} %)"
         )
-    if foreign_cpus > limits["max_foreign_cpus"]:
-        reasons.append(
-            f"the host was disturbed: other processes used {foreign_cpus:.2f} CPUs"
-            f" (limit {limits['max_foreign_cpus']:g})"
-        )
+    if foreign_cpus > most_foreign:
+        reasons.append(f"the host was disturbed: other processes used {foreign_cpus:.2f} CPUs (limit {most_foreign:g})")
     return reasons
 
 
@@ -84,10 +83,10 @@ class ClockReading:
         return cls(time.monotonic(), time.time())
 
 
-def clock_reasons(before: ClockReading, after: ClockReading) -> list[str]:
+def clock_reasons(before: ClockReading, after: ClockReading, whose: str = "the host") -> list[str]:
     """Was the clock set during the trial? Tools that time by it then report nonsense that looks fine."""
     step_s = (after.realtime_s - before.realtime_s) - (after.monotonic_s - before.monotonic_s)
-    return [f"the host's clock jumped by {step_s:+.2f} s"] if abs(step_s) > _CLOCK_STEP_S else []
+    return [f"{whose}'s clock jumped by {step_s:+.2f} s"] if abs(step_s) > _CLOCK_STEP_S else []
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,11 +130,31 @@ def drift_between(before: ClockSample | None, after: ClockSample | None) -> Drif
     return drift(before, after) if before and after else None
 
 
+def unverified(found: Drift | None, limit: float) -> str | None:
+    """Why nobody can say that a foreign kernel's clock ran well; None where its readings tell. `limit` is a share.
+
+    They tell that it did only where all that the drift may be is within the limit."""
+    if found is None:
+        return "its clock cannot be read against the host's"
+    if found.uncertainty > limit:
+        return f"its clock was read too coarsely: ± {100 * found.uncertainty:.3f} % (limit {100 * limit:g} %)"
+    if abs(found.ratio - 1) + found.uncertainty > limit:
+        return (
+            f"its clock ran {_told(found)} against the host's, which may be within the limit of {100 * limit:g} %"
+            " and may be beyond"
+        )
+    return None
+
+
+def _told(found: Drift) -> str:
+    """'+0.150 % (± 0.090 %)'."""
+    return f"{100 * (found.ratio - 1):+.3f} % (± {100 * found.uncertainty:.3f} %)"
+
+
 def drift_reasons(drifts: Mapping[str, Drift], limit: float) -> list[str]:
     """What a tool in a guest times is as wrong as the clock it times by. `limit` is a share, such as 0.001."""
     return [
-        f"the clock of the {role} ran {100 * (found.ratio - 1):+.3f} % (± {100 * found.uncertainty:.3f} %) against the"
-        f" host's (limit {100 * limit:g} %)"
+        f"the clock of the {role} ran {_told(found)} against the host's (limit {100 * limit:g} %)"
         for role, found in drifts.items()
         if abs(found.ratio - 1) - found.uncertainty > limit
     ]

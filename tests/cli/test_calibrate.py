@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import signal
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from lastro.cli import calibrate
+from lastro.cli._study import load_study, load_testbed
+from lastro.errors import InputError
+from lastro.host.testbed_file import TestbedFile
 from lastro.report.calibration import KEY, noise_floors
 from lastro.results.store import Store
+from lastro.study import twin
+from lastro.study.model import Study
 
+from ..campaigns import METRICS, PROVENANCE, make_campaign, make_study
 from .conftest import Bench, finish, interrupt, is_error, lastro, n_done, rows, start, until
 
 BASELINE = {"level": "a"}
@@ -152,3 +163,107 @@ def test_bad_arguments_are_one_error(bench: Bench) -> None:
     is_error(lastro("calibrate", bench.home), 2, "holds no campaign")
     assert lastro("calibrate", bench.directory).code == 0
     is_error(lastro("calibrate", bench.directory / "noise-floor"), 2, "is an A/A campaign itself")
+
+
+def test_a_testbed_that_cannot_be_used_is_one_error_before_anything_runs(bench: Bench) -> None:
+    study, file = bench.write(baseline=BASELINE, replicates=3), bench.home / "testbed.toml"
+    is_error(lastro("calibrate", study, "-o", bench.directory, "--testbed", file), 2, "testbed.toml")
+    file.write_text('[server]\naddress = "192.0.2.3"\n')
+    is_error(lastro("calibrate", study, "-o", bench.directory, "--testbed", file), 2, "testbed.toml", "links")
+    assert not bench.directory.exists()
+    file.write_text("")
+    done = lastro("calibrate", study, "-o", bench.directory, "--testbed", file)
+    assert done.code == 0, "an empty one is all on this machine"
+    file.write_text("[dut]\ncpus = 'none'\n")
+    is_error(lastro("calibrate", study, "-o", bench.directory, "--testbed", file), 2, "testbed.toml", "cpus")
+
+
+FAR = '[dut]\naddress = "192.0.2.2"\ncpus = "0-1"\nlinks = { client = "eth1", server = "eth2" }\n'
+NEAR = '[client]\nlinks = { dut = "eth7" }\n[server]\nlinks = { dut = "eth8" }\n'
+
+
+class Host:
+    """Stands where a host would be taken: it keeps the testbed that was asked for, and runs nothing."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.asked: list[str | None] = []
+        patch.setattr(calibrate, "require_root", lambda command: None)
+        patch.setattr(calibrate, "scenario_on_host", self.take)
+        patch.setattr(calibrate, "provenance", self.facts)
+        patch.setattr(calibrate, "run_here", lambda *of: None)
+
+    @contextmanager
+    def take(self, study: Any, purpose: str, *, wait: bool, file: TestbedFile | None) -> Iterator[Any]:
+        self.asked.append(file.file if file else None)
+        yield SimpleNamespace()
+
+    def facts(self, study: Any, scenario: Any, file: TestbedFile | None) -> dict[str, Any]:
+        return {**PROVENANCE, "testbed": chapter(file)} if file else PROVENANCE
+
+
+def chapter(file: TestbedFile) -> dict[str, Any]:
+    return {"file": file.file, "roles": file.provenance(), "shared_cpus": []}
+
+
+def calibrated(*words: object) -> int:
+    """The command inside this process; the code of one that came to its end."""
+    parser = argparse.ArgumentParser()
+    calibrate.configure(parser)
+    return calibrate.run(parser.parse_args([*map(str, words)]))
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    place = tmp_path / "three.toml"
+    place.write_text(FAR + NEAR)
+    return place
+
+
+def begun_on(directory: Path, file: Path | None, study: Study) -> Path:
+    facts = {**PROVENANCE, "testbed": chapter(load_testbed(file) or TestbedFile({}))} if file else PROVENANCE
+    return make_campaign(directory, study, provenance=facts)
+
+
+def test_the_testbed_that_is_named_is_used_and_recorded(
+    tmp_path: Path, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host, aa = Host(monkeypatch), tmp_path / "aa"
+    with pytest.raises(InputError, match="unfinished"):  # since nothing ran
+        calibrated("paper:eiras2018/capacity", "--profile", "standard", "-o", aa, "--testbed", file)
+    with Store.open(aa, readonly=True) as store:
+        places = store.provenance["testbed"]
+        assert store.provenance[calibrate.MARK] == "eiras2018-capacity"
+    assert host.asked == [str(file)] and places["file"] == str(file)
+    assert places["roles"]["dut"]["cpu_set"] == "0-1" and "192.0.2.2" in places["roles"]["dut"]["reached"]
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_without_one_it_is_the_campaigns_own(
+    tmp_path: Path, file: Path, named: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host, other = Host(monkeypatch), tmp_path / "other.toml"
+    other.write_text("")
+    study = load_study(argparse.Namespace(study="paper:eiras2018/capacity", profile="standard"))
+    campaign = begun_on(tmp_path / "c", file, study)
+    with pytest.raises(InputError, match="unfinished"):
+        calibrated(campaign, *(["--testbed", other] if named else []))
+    with pytest.raises(InputError, match="unfinished"):
+        calibrated(begun_on(tmp_path / "here", None, study))
+    assert host.asked == [str(other if named else file), None]
+
+
+def test_floors_of_another_testbed_are_refused_unless_they_are_wanted(tmp_path: Path, file: Path) -> None:
+    study = make_study({"platform": ("native", "runc")}, metrics=METRICS[:1], baseline={"platform": "native"})
+    campaign = begun_on(tmp_path / "c", file, study)
+    same, here = (
+        begun_on(tmp_path / name, place, twin.baseline_twin(study)) for name, place in (("same", file), ("here", None))
+    )
+    with pytest.raises(InputError) as caught:
+        calibrated(campaign, "-o", here)
+    assert "dut was on 192.0.2.2, CPUs 0-1, cards eth1, eth2, is on this machine" in caught.value.message
+    assert "client was on this machine, cards eth7, is on this machine" in caught.value.message
+    assert KEY not in calibrations(campaign)
+    file.unlink()  # what has run already needs it no more
+    assert calibrated(campaign, "-o", same) == 0 and KEY in calibrations(campaign)
+    assert calibrated(campaign, "-o", here, "--changed-host") == 0
+    assert any("dut was on" in change for change in calibrations(campaign)[KEY]["changed_host"])

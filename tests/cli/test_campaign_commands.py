@@ -337,6 +337,7 @@ def _on_a_terminal(argv: list[str], until_text: str | None, key: bytes | None) -
     """Run on a pseudo-terminal, type a key once a text was seen, and return exit code and all that was shown."""
     pid, terminal = pty.fork()
     if pid == 0:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # as a shell on a terminal does; who runs the tests may ignore it
         os.execve(argv[0], argv, {**ENVIRONMENT, "TERM": "xterm-256color"})
     shown, deadline = b"", time.monotonic() + 60
     while time.monotonic() < deadline:

@@ -87,7 +87,7 @@ def test_a_paper_is_a_study() -> None:
 
 def test_a_front_of_a_paper_is_a_study() -> None:
     study = loaded("paper:trindade2018/uplink", "--profile", "quick")
-    assert (study.name, study.profile, study.settings["load_s"]) == ("trindade2018-uplink", "quick", 2)
+    assert (study.name, study.profile, study.settings["load_s"]) == ("trindade2018-uplink", "quick", 1)
     with pytest.raises(InputError, match="paper 'mendes2019' has 4 fronts"):
         loaded("paper:mendes2019")
 

@@ -20,9 +20,13 @@ from lastro.platforms.base import Instance
 from lastro.scenarios.base import PlatformPool
 from lastro.testbed import Testbed
 from lastro.testing import PlatformContract, Subject
-from lastro.testing.network import reaches
+from lastro.testing.commands import Commands
+from lastro.testing.ending import Ending
+from lastro.testing.limits import Limits
+from lastro.testing.network import Network, reaches
+from lastro.testing.platforms import OnPlatform
 from lastro.testing.subject import MIB, live, status
-from lastro.testing.world import DOCKERS_CAPABILITIES
+from lastro.testing.world import DOCKERS_CAPABILITIES, World
 
 from ..conftest import needs_runsc
 
@@ -93,7 +97,7 @@ class TestNspawn(PlatformContract):
     platform = "nspawn"
 
 
-class Machine(PlatformContract):
+class Machine(OnPlatform):
     """A guest has a kernel of its own; smaller than this, that kernel does not boot."""
 
     shares_kernel = False
@@ -101,12 +105,16 @@ class Machine(PlatformContract):
     many = 3
 
 
-class TestQemuTcg(Machine):
+class TestQemuTcg(Machine, PlatformContract):
     platform = "qemu-tcg"
 
 
-class TestQemuTcgEmulated(Machine):
+class TestQemuTcgEmulated(Machine, Commands, World, Network):
+    """Other devices of the same machine: its limits and its end, which know of none, are as above."""
+
     platform = "qemu-tcg:disk=ahci,nic=e1000"
+    test_written_bytes_are_counted = Limits.test_written_bytes_are_counted
+    test_probing_finds_it_available_and_leaves_nothing = Ending.test_probing_finds_it_available_and_leaves_nothing
 
 
 def _contracts(base: type[PlatformContract]) -> Iterator[type[PlatformContract]]:

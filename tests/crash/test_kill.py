@@ -30,13 +30,30 @@ WAIT_FOR_THE_HOST_S = 300
 CLEAN_EVERY = 8  # kills, after which `lastro clean` alone must make the host what it was
 
 
-def study(platforms: list[str], replicates: int, seed: int) -> str:
-    settings: dict[str, Any] = {
+ANYHOW = {"max_foreign_cpus": 4096, "max_steal_percent": 100}
+# Trials of each scenario that are as short as can be, and yet go through all of its phases.
+SHORT: dict[str, dict[str, Any]] = {
+    "chain": {
         "attachment": "veth-bridge", "function": "none", "settle_s": 0, "tcp_s": 1, "udp_s": 1, "ping_s": 0.5,
-        "gap_s": 0, "ping_interval_ms": 20, "max_foreign_cpus": 4096, "max_steal_percent": 100,
-    }  # fmt: skip
-    factors = {"platform": platforms, "anomaly": ["none", "cpu"]}
-    return study_text(factors, scenario="chain", replicates=replicates, seed=seed, **settings)
+        "gap_s": 0, "ping_interval_ms": 20,
+    },
+    "routing": {
+        "attachment": "veth-bridge", "implementation": "frr", "topology": "2x2", "hello_s": 1, "timers": "fast",
+        "failure": "carrier", "quiet_s": 2.5, "settle_s": 0, "regular_s": 1,
+    },
+    "proxy": {
+        "attachment": "nat", "instrument": "curl", "proxies": 2, "clients": 2, "requests": 20, "object_bytes": 100_000,
+        "settle_s": 0, "memory": "512M",
+    },
+}  # fmt: skip
+ANOMALIES = {"chain": ["none", "cpu"], "proxy": ["none", "cpu"]}
+
+
+def study(scenario: str, platforms: list[str], replicates: int, seed: int) -> str:
+    factors = {"platform": platforms}
+    if anomalies := ANOMALIES.get(scenario):
+        factors["anomaly"] = anomalies
+    return study_text(factors, scenario=scenario, replicates=replicates, seed=seed, **SHORT[scenario], **ANYHOW)
 
 
 @dataclass
@@ -179,13 +196,23 @@ def before() -> Listing:
         return listing()
 
 
-def crash(tmp_path: Path, before: Listing, seed: int, platforms: list[str], kills: int, longest_s: float) -> None:
+def crash(
+    tmp_path: Path,
+    before: Listing,
+    seed: int,
+    platforms: list[str],
+    kills: int,
+    longest_s: float,
+    scenario: str = "chain",
+    replicates: int = 2,
+) -> None:
     """As many campaigns as it takes to be killed that often."""
     done, waited_s, began_s, phases = 0, 0.0, time.monotonic(), Counter[str]()
     for number in range(1, 20):
         home = tmp_path / str(number)
         home.mkdir()
-        crasher = Crasher(home, study(platforms, 2, seed), random.Random(seed + number), before, longest_s)
+        text = study(scenario, platforms, replicates, seed)
+        crasher = Crasher(home, text, random.Random(seed + number), before, longest_s)
         crasher.run(kills - done)
         done += crasher.kills
         phases += crasher.phases
@@ -193,7 +220,7 @@ def crash(tmp_path: Path, before: Listing, seed: int, platforms: list[str], kill
         if done >= kills:
             break
     took_s = time.monotonic() - began_s
-    print(f"{done} kills in {number} campaigns on {', '.join(platforms)}")
+    print(f"{done} kills in {number} campaigns of {scenario} on {', '.join(platforms)}")
     print(f"{took_s:.0f} s, {waited_s:.0f} s of them waiting for the host")
     print(f"killed in: {dict(phases)}")
     assert done >= kills
@@ -206,3 +233,11 @@ def test_killed_forty_times_on_native_and_runc(tmp_path: Path, before: Listing, 
 
 def test_killed_on_docker(tmp_path: Path, before: Listing, seed: int) -> None:
     crash(tmp_path, before, seed, ["docker"], kills=8, longest_s=9.0)
+
+
+@pytest.mark.parametrize(("scenario", "platform", "longest_s"), [("routing", "native", 15.0), ("proxy", "runc", 8.0)])
+def test_killed_in_the_other_scenarios_that_make_networks(
+    tmp_path: Path, before: Listing, seed: int, scenario: str, platform: str, longest_s: float
+) -> None:
+    """Daemons of routers, captures and flows; proxies, a server, and translation in the DUT's namespace."""
+    crash(tmp_path, before, seed, [platform], kills=3, longest_s=longest_s, scenario=scenario, replicates=1)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import random
 
+import numpy as np
 import pytest
 
 from lastro.stats.intervals import t_quantile
-from lastro.stats.scaling import fit_line
+from lastro.stats.scaling import fit_bend, fit_line
 
 # NIST, Statistical Reference Datasets, linear regression: Norris (observed data, 36 points), as pairs of y and x.
 NORRIS = """
@@ -53,3 +54,18 @@ def test_what_is_no_line() -> None:
     assert flat is not None and (flat.slope, flat.r2, flat.grows) == (0.0, None, False)
     with pytest.raises(ValueError, match="3 values of x and 2 of y"):
         fit_line([1, 2, 3], [1, 2], 0.95)
+
+
+def test_a_bend_is_the_coefficient_of_the_square_with_its_interval() -> None:
+    rng = random.Random(5)
+    x = [6.0, 9.0, 16.0, 25.0] * 3
+    y = [3 + 2 * at + 0.1 * at * at + rng.gauss(0, 4) for at in x]
+    bend, fit = fit_bend(x, y, 0.9), np.polyfit(x, y, 2, cov=True)
+    assert bend is not None and (bend.low + bend.high) / 2 == pytest.approx(fit[0][0], rel=1e-9)
+    assert bend.half_width == pytest.approx(t_quantile(0.9, 9) * fit[1][0][0] ** 0.5, rel=1e-9)
+
+
+def test_a_line_without_noise_does_not_bend_and_too_few_points_tell_nothing() -> None:
+    x = [9.0, 16.0, 25.0, 9.0, 16.0, 25.0]
+    assert all((bend := fit_bend(x, [0.1 + a * at for at in x], 0.95)) and bend.holds(0) for a in (0.0, 0.1, 1 / 3, 7))
+    assert fit_bend(x[:3], x[:3], 0.95) is None and fit_bend([9.0, 16.0] * 4, [1.0] * 8, 0.95) is None

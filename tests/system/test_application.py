@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -15,9 +17,12 @@ from lastro.instruments import _mariadb
 from lastro.instruments.sysbench_oltp import SysbenchOltp
 from lastro.platforms.base import InstanceSpec
 from lastro.results.samples import Outcome
+from lastro.scenarios._joined import INSTANCE_ADDRESS
 from lastro.scenarios.application import ApplicationScenario
 from lastro.scenarios.base import PlatformPool
 from lastro.testbed import Testbed
+
+from ..scenarios import configured
 
 pytestmark = pytest.mark.root
 
@@ -31,16 +36,13 @@ def image_needs(host: Host) -> Needs:
 
 @pytest.fixture(scope="module")
 def scenario(testbed: Testbed) -> Iterator[ApplicationScenario]:
-    made = ApplicationScenario(testbed)
-    yield made
-    made.close()
+    with closing(ApplicationScenario(testbed)) as made:
+        yield made
 
 
 def config(platform: str, **more: Any) -> dict[str, Any]:
-    """Small, and tolerant of whatever else the machine does."""
-    defaults = {setting.name: setting.default for setting in ApplicationScenario.settings}
-    tolerant = {"max_foreign_cpus": 4096.0, "max_steal_percent": 100.0, "limit_s": 60.0, "memory": "512M"}
-    return {**defaults, **tolerant, **BRIEF, "platform": platform, "isolation": "none", **more}
+    parts = {"platform": platform, "isolation": "none"}
+    return configured(ApplicationScenario, **{"limit_s": 60.0, "memory": "512M", **BRIEF, **parts, **more})
 
 
 def run(scenario: ApplicationScenario, wanted: dict[str, Any]) -> Outcome:
@@ -67,7 +69,35 @@ def test_transactions_run_on_a_whole_table(
     database = notes["database"]
     assert isinstance(database, dict) and database["rows"] == 2000 and "MariaDB" in database["server"]
     assert database["table filled_s"] > 0 < database["data directory made_s"]
-    assert notes["storage"]["file system"]  # type: ignore[index]
+    decisive = (
+        "innodb_buffer_pool_size",
+        "innodb_flush_method",
+        "innodb_flush_log_at_trx_commit",
+        "innodb_doublewrite",
+    )
+    assert all(database["variables"][name] for name in decisive)
+    storage = notes["storage"]
+    assert isinstance(storage, dict) and database["directory"].startswith(storage["directory"])
+    assert (storage["file system"] == "overlay") is (platform != "native"), "the host's data lie on its own file system"
+
+
+def test_nothing_of_the_table_is_left_to_be_written_when_the_time_begins(testbed: Testbed, pool: PlatformPool) -> None:
+    limits = Resources(cpus=1, cpuset="0", memory_bytes=512 << 20)
+    with pool.get("native").start(testbed, InstanceSpec("settled", "instance", resources=limits)) as instance:
+        tool, fill, dirty = SysbenchOltp(rows=20_000), SysbenchOltp._fill, []
+        seen = "SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_pages_dirty'"
+
+        def filled(self: SysbenchOltp, client: Any, ready: _mariadb.Deadline) -> None:
+            fill(self, client, ready)
+            dirty.append(int(client.run([*_mariadb._CLIENT, f"--execute={seen}"]).text.split()[1]))
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(SysbenchOltp, "_fill", filled)
+            with tool.prepared(instance):
+                assert tool._server is not None
+                dirty.append(int(tool._server.sql(seen).split()[1]))
+                assert float(tool._server.sql("SELECT @@innodb_max_dirty_pages_pct")) > 50, "as it is by itself"
+    assert dirty[0] > 50 and dirty[1] < 10
 
 
 def test_a_number_of_transactions_is_done_whole(scenario: ApplicationScenario) -> None:
@@ -77,14 +107,25 @@ def test_a_number_of_transactions_is_done_whole(scenario: ApplicationScenario) -
     assert "db_latency_p95" not in outcome.measurements  # of 30
 
 
-@pytest.mark.parametrize("link", ["veth-bridge", "nat"])
-def test_transactions_come_from_the_host_over_a_link(scenario: ApplicationScenario, link: str) -> None:
-    wanted = config("runc", client="peer", link=link)
+@pytest.mark.parametrize(
+    ("platform", "link"),
+    [("native", "veth-bridge"), ("runc", "veth-bridge"), ("runc", "nat"), ("docker", "veth-bridge")],
+)
+def test_transactions_come_from_the_host_over_a_link(
+    scenario: ApplicationScenario, monkeypatch: pytest.MonkeyPatch, platform: str, link: str
+) -> None:
+    """In the trial, and already in the attempt that tells whether it can be done."""
+    ways: list[str | None] = []
+    real = SysbenchOltp.argv
+    monkeypatch.setattr(SysbenchOltp, "argv", lambda self: ways.append(self._address) or real(self))
+    wanted = config(platform, client="peer", link=link)
     found = scenario.availability(wanted)
     assert found, found
+    assert ways == [INSTANCE_ADDRESS], "a probe of a client inside says nothing of one on the host"
     outcome = run(scenario, wanted)
     assert outcome.valid, outcome.invalid_because
-    assert set(outcome.notes["usage"]) == {"instance", "host"}  # type: ignore[call-overload]
+    assert f"--mysql-host={INSTANCE_ADDRESS}" in outcome.notes["workload"]["command"]  # type: ignore[index]
+    assert outcome.notes["usage"]["peer"]["cpu_s"] > 0.05, "the client's work is its own"  # type: ignore[index]
 
 
 @pytest.mark.parametrize("platform", PLATFORMS)
@@ -96,12 +137,24 @@ def test_a_server_is_gone_with_its_data_whatever_the_transactions_did(
     mark = testbed.session.mark()
     with pool.get(platform).start(testbed, InstanceSpec("database", "instance", resources=limits)) as instance:
         with tool.prepared(instance):
-            pid = instance.run(["cat", f"{_mariadb.PLACE}/mariadbd.pid"]).text.strip()
+            pid = instance.run(["cat", _mariadb.PID_FILE]).text.strip()
             assert instance.run(["cat", f"/proc/{pid}/comm"]).text == "mariadbd\n"
         assert instance.run(["test", "-e", f"/proc/{pid}"], check=False).returncode == 1
         assert instance.run(["test", "-e", _mariadb.PLACE], check=False).returncode == 1
         with pytest.raises(CommandTimeout), tool.prepared(instance):
             tool.run(instance, 1)
+    assert testbed.session.mark() == mark
+
+
+def test_a_database_that_is_not_ready_in_time_is_given_up_and_gone(
+    scenario: ApplicationScenario, testbed: Testbed
+) -> None:
+    """A million rows take seconds, and the limit is for server and rows together."""
+    mark = testbed.session.mark()
+    began_s = time.monotonic()
+    with pytest.raises(TrialError):
+        run(scenario, config("native", rows=10_000_000, limit_s=8.0))
+    assert time.monotonic() - began_s < 25
     assert testbed.session.mark() == mark
 
 
@@ -114,7 +167,7 @@ def test_a_table_that_lost_rows_and_a_server_that_died_are_seen(testbed: Testbed
             tool._server.sql("DELETE FROM sbtest.sbtest1 WHERE id <= 3")
             assert "the table has 997 rows of 1000" in tool.run(instance, 60).invalid_because
         with pytest.raises(TrialError), tool.prepared(instance):
-            instance.run(["sh", "-c", f"kill -9 $(cat {_mariadb.PLACE}/mariadbd.pid)"])
+            instance.run(["sh", "-c", f"kill -9 $(cat {_mariadb.PID_FILE})"])
             tool.run(instance, 60)
 
 

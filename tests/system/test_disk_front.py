@@ -7,7 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,8 @@ from lastro.study.load import parse
 from lastro.testbed import Testbed
 
 from ..cli.conftest import study_text
+from ..scenarios import TOLERANT, configured
+from ..smalldisk import small_disk
 
 pytestmark = pytest.mark.root
 
@@ -42,7 +44,6 @@ BRIEF: dict[str, dict[str, Any]] = {
     "dbench": {"clients": 2, "time_s": 2},
 }
 PLATFORMS = ("native", "runc", "docker", "qemu-tcg")
-TOLERANT = {"max_foreign_cpus": 4096.0, "max_steal_percent": 100.0, "memory": "256M"}
 
 
 def image_needs(host: Host) -> Needs:
@@ -51,14 +52,13 @@ def image_needs(host: Host) -> Needs:
 
 @pytest.fixture(scope="module")
 def scenario(testbed: Testbed) -> Iterator[ComputeScenario]:
-    made = ComputeScenario(testbed)
-    yield made
-    made.close()
+    with closing(ComputeScenario(testbed)) as made:
+        yield made
 
 
 def run(scenario: ComputeScenario, platform: str, instrument: str, **more: Any) -> Outcome:
-    config = {setting.name: setting.default for setting in ComputeScenario.settings} | TOLERANT | {"limit_s": 60.0}
-    config |= {"platform": platform, "isolation": "none", "instrument": instrument}
+    parts = {"platform": platform, "isolation": "none", "instrument": instrument}
+    config = configured(ComputeScenario, memory="256M", limit_s=60.0, **parts)
     config |= {f"instrument.{instrument}.{name}": value for name, value in {**BRIEF[instrument], **more}.items()}
     with scenario.attempt():
         return scenario.run(config, {})
@@ -66,6 +66,14 @@ def run(scenario: ComputeScenario, platform: str, instrument: str, **more: Any) 
 
 def brief(name: str, **more: Any) -> DiskWorkload:
     return registry.get("instrument", name)(**{**BRIEF[name], **more})  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("platform", ["lxc:storage=dir", "qemu-tcg:format=raw,cache=writeback"])
+def test_a_copy_of_the_files_is_a_disk_too(scenario: ComputeScenario, platform: str) -> None:
+    outcome = run(scenario, platform, "fio")
+    assert outcome.valid, outcome.invalid_because
+    found = outcome.notes["storage"]
+    assert "overlay" not in found["path"] and found["on the host"], found
 
 
 @pytest.mark.parametrize("platform", PLATFORMS)
@@ -81,12 +89,18 @@ def test_a_disk_is_measured_and_named(
     assert outcome.measurements["time_host"] > 1
     known = {metric.name for metric in registry.get("instrument", instrument).metrics}
     assert set(outcome.measurements) & known or not outcome.valid or "dropped" in str(outcome.notes)
-    disk: Any = outcome.notes["disk"]
-    assert "hide the disk" in disk["warning"]
-    assert ("host's cache" in disk) is (platform == "qemu-tcg")
+    really: Any = outcome.notes["really"]
+    assert "hide the disk" in str(outcome.notes["remarks"]) or not outcome.valid
+    if outcome.valid:
+        assert really.get("host's cache", "") == ("bypassed (cache=none)" if platform == "qemu-tcg" else "")
+    assert really["file system"] == outcome.notes["storage"]["in short"] and really["clock of the tool"]  # type: ignore[index]
     lies: Any = outcome.notes["storage"]
     if platform == "qemu-tcg":
         assert lies["path"].startswith("ext4 (/dev/vda), its disk in ")
+    elif platform == "native":  # what the others are compared with: the host's own file system, and nothing over it
+        below = testbed.host.run(["df", "--output=fstype", str(testbed.scratch_dir)]).text.split()[-1]
+        assert lies["file system"] == lies["host's file system"] == below
+        assert lies["mounted at"] == WORK_DIR and lies["directory of the device"].endswith("/disk")
     else:
         assert lies["path"].startswith("overlay, its layer in ")
         assert "upper" in lies["layer on the host"] or "overlay2" in lies["layer on the host"]
@@ -95,16 +109,15 @@ def test_a_disk_is_measured_and_named(
 
 
 def test_storage_is_among_the_differences_between_platforms(pool: PlatformPool) -> None:
-    assert pool.residuals("native")[f"under {WORK_DIR}"].startswith("overlay on ")
-    assert pool.residuals("docker:place=volume")[f"under {WORK_DIR}"] == pool.residuals("native")[
-        f"under {WORK_DIR}"
-    ].removeprefix("overlay on ")
+    of_the_host = pool.residuals("native")[f"under {WORK_DIR}"]
+    assert pool.residuals("docker:place=volume")[f"under {WORK_DIR}"] == of_the_host
+    assert pool.residuals("runc")[f"under {WORK_DIR}"] == f"overlay on {of_the_host}"
 
 
 def test_a_disk_is_read_past_the_cache(scenario: ComputeScenario) -> None:
     outcome = run(scenario, "native", "fio", direct="yes")
     assert outcome.valid, outcome.invalid_because
-    assert "O_DIRECT" in str(outcome.notes["disk"]) and "warning" not in str(outcome.notes["disk"])
+    assert "O_DIRECT" in str(outcome.notes["really"]) and "through a cache" not in str(outcome.notes)
 
 
 def test_dockers_volume_is_another_place(scenario: ComputeScenario) -> None:
@@ -116,15 +129,6 @@ def test_dockers_volume_is_another_place(scenario: ComputeScenario) -> None:
 
 
 # Failures: one instance after the other, each broken in its own way
-
-
-def small_disk(instance: Instance) -> None:
-    """A few MiB in place of the instance's disk, put there from the host where an instance may not mount."""
-    mount = ["mount", "-t", "tmpfs", "-o", "size=4M", "tmpfs", WORK_DIR]
-    if instance.shares_kernel and instance.pids():
-        instance.testbed.host.run(["nsenter", f"--target={min(instance.pids())}", "--mount", "--", *mount])
-    else:
-        instance.run(mount)
 
 
 @pytest.mark.parametrize("platform", PLATFORMS)
@@ -210,7 +214,7 @@ def test_a_tool_without_memory_is_no_measurement(testbed: Testbed, pool: Platfor
 
 def test_a_campaign_goes_on_after_a_tool_that_never_ends(scenario: ComputeScenario, tmp_path: Path) -> None:
     levels = ["fio:time_s=600,size=8M", "dbench:time_s=2,clients=1"]
-    chosen = {**TOLERANT, "isolation": "none", "limit_s": 4.0}
+    chosen = {**TOLERANT, "memory": "256M", "isolation": "none", "limit_s": 4.0}
     text = study_text({"platform": ["runc"], "instrument": levels}, scenario="compute", replicates=1, **chosen)
     study = parse(text.replace("[factors]", 'metrics = ["time_host"]\n[factors]'), "test", schemas())
     treatments = design.treatments(study)

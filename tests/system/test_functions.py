@@ -233,7 +233,7 @@ def test_an_instance_without_a_function_counts_nothing(testbed: Testbed, pool: P
 # Click. No host of ours has one (Debian packages none): what follows looks at the text of the configurations, which
 # were written from the documentation of Click's elements and have not been run for real.
 
-FUNCTIONS = sorted(registry.names("function"))
+FUNCTIONS = sorted(ChainScenario.part_names("function"))
 EXPECTED_BODIES = {
     "none": "input[0] -> [0]output; input[1] -> [1]output;",
     "firewall": (

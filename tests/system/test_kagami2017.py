@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from lastro.results.store import Store
+from lastro.results.store import Attempt, Store
 
 pytestmark = [pytest.mark.root, pytest.mark.slow]
 
@@ -38,6 +38,10 @@ def has_apparmor() -> bool:
         return False
 
 
+def disturbed(attempt: Attempt) -> bool:
+    return any(reason.startswith("the host was disturbed") for reason in attempt.reasons)
+
+
 def test_every_treatment_ran_or_says_why_not(campaign: Path) -> None:
     with Store.open(campaign, readonly=True) as store:
         counts, treatments = store.counts(), store.treatments()
@@ -51,12 +55,14 @@ def test_every_treatment_ran_or_says_why_not(campaign: Path) -> None:
 
 
 def test_nearly_all_trials_are_valid_and_each_level_has_some(campaign: Path) -> None:
-    """A shared host may disturb a few trials three times over; it may not empty a level."""
+    """A shared host may disturb some trials three times over, which is not Lastro's; it may not empty a level."""
     with Store.open(campaign, readonly=True) as store:
         runnable = [row.treatment for row in store.treatments() if not row.unavailable]
-        valid = {attempt.treatment for attempt in store.attempts() if attempt.valid}
-        refused = Counter(reason for attempt in store.attempts() for reason in attempt.reasons)
-    assert len(valid) >= 0.85 * len(runnable), refused.most_common(5)
+        attempts = list(store.attempts())
+    valid = {attempt.treatment for attempt in attempts if attempt.valid}
+    undisturbed = {attempt.treatment for attempt in attempts if not attempt.valid and not disturbed(attempt)}
+    refused = Counter(reason for attempt in attempts if not disturbed(attempt) for reason in attempt.reasons)
+    assert len(undisturbed - valid) <= 0.1 * len(runnable), refused.most_common(5)
     for factor in ("attachment", "isolation", "function", "anomaly"):
         levels = {treatment.levels[factor] for treatment in runnable}
         assert levels == {treatment.levels[factor] for treatment in runnable if treatment.index in valid}

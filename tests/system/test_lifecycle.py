@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -16,27 +16,26 @@ from lastro.errors import PlatformError
 from lastro.platforms.base import Instance, InstanceSpec
 from lastro.platforms.native import Native
 from lastro.platforms.runc import Runc
-from lastro.results.samples import Outcome
+from lastro.results.samples import AT_LEAST, Outcome
 from lastro.scenarios import _lives
 from lastro.scenarios._lives import Clocked, meeting_place
 from lastro.scenarios.lifecycle import LifecycleScenario
 from lastro.testbed import Testbed
+
+from ..scenarios import Refusing, configured
 
 pytestmark = pytest.mark.root
 
 
 @pytest.fixture
 def scenario(testbed: Testbed) -> Iterator[LifecycleScenario]:
-    made = LifecycleScenario(testbed)
-    yield made
-    made.close()
+    with closing(LifecycleScenario(testbed)) as made:
+        yield made
 
 
 def config(platform: str, instances: int = 2, **settings: Any) -> dict[str, Any]:
-    """Tolerant of colleagues on the same machine."""
-    defaults = {setting.name: setting.default for setting in LifecycleScenario.settings}
-    tolerant = {"settle_s": 0.2, "max_foreign_cpus": 4096.0, "max_steal_percent": 100.0, "attachment": "veth-direct"}
-    return {**defaults, **tolerant, "platform": platform, "instances": instances, **settings}
+    brief = {"settle_s": 0.2, "attachment": "veth-direct"}
+    return configured(LifecycleScenario, **{**brief, "platform": platform, "instances": instances, **settings})
 
 
 def series(outcome: Outcome, name: str) -> tuple[float, ...]:
@@ -97,27 +96,13 @@ def test_what_nobody_has_is_unavailable_and_why(scenario: LifecycleScenario, mon
 # When the host says no
 
 
-class Refusing(Runc):
-    """Has room for a few."""
-
-    room = 5
-
-    @contextmanager
-    def start(self, testbed: Testbed, spec: InstanceSpec) -> Iterator[Instance]:
-        if self.room == 0:
-            raise PlatformError("the runtime has no room for another one")
-        with super().start(testbed, spec) as instance:
-            self.room -= 1
-            yield instance
-
-
 def test_the_capacity_is_what_ran_when_a_start_failed(scenario: LifecycleScenario) -> None:
     scenario.pool._ready["runc"] = Refusing()
     outcome = scenario.run(config("runc", max_instances=50), {})
     assert outcome.valid, outcome.invalid_because
     assert outcome.measurements["capacity"] == 5
     note: Any = outcome.notes["capacity"]
-    assert note["stopped_by"] == "the runtime has no room for another one"
+    assert note["stopped_by"] == "the runtime has no room for another one" and "remarks" not in outcome.notes
     assert [step["instances"] for step in note["steps"]] == [4, 5]
 
 
@@ -130,6 +115,7 @@ def test_the_study_bounds_the_doubling(scenario: LifecycleScenario, settings: di
     assert words in outcome.notes["capacity"]["stopped_by"]  # type: ignore[index]
     assert 2 < outcome.measurements["capacity"] <= settings["max_instances"]
     assert outcome.notes["capacity"]["instances"] == outcome.measurements["capacity"]  # type: ignore[index]
+    assert outcome.notes["remarks"][0]["kind"] == AT_LEAST  # type: ignore[index]
 
 
 # What makes a trial invalid

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from lastro.errors import StudyError
+from lastro.errors import InstrumentError, StudyError, Unavailable
 from lastro.host.local import LocalHost
 from lastro.image.rootfs import PACKAGES
+from lastro.instruments import _answer, _mariadb, _mysql
 from lastro.instruments.sysbench_oltp import SysbenchOltp
 from lastro.scenarios.application import ApplicationScenario
 from lastro.scenarios.base import schemas
 from lastro.study.load import parse
 
+from .recording import RecordingHost
 from .workload_samples import text_of
 
 STUDY = """
@@ -120,3 +124,67 @@ def test_a_plan_counts_the_rows() -> None:
     defaults = {setting.name: setting.default for setting in ApplicationScenario.settings}
     whole = {**defaults, "platform": "native", "isolation": "none"}
     assert ApplicationScenario.duration_s(whole) - ApplicationScenario.duration_s({**whole, "rows": 1000}) > 5
+
+
+def test_mysql_is_the_users_own_and_goes_into_the_image_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = tmp_path / "mysql-8.0.40-linux"
+    for part in ("bin", "lib", "share", "docs"):
+        (home / part).mkdir(parents=True)
+    program = home / "bin" / "mysqld"
+    program.write_text("")
+    host = RecordingHost()
+    with pytest.raises(Unavailable, match="no program 'mysqld'") as caught:
+        _mysql.sources(host)
+    assert caught.value.hint and "generic Linux archive" in caught.value.hint and _mysql.files(host) == ()
+    monkeypatch.setattr(host, "which", lambda name: str(program))
+    assert _mysql.sources(host) == {part: home / part for part in ("bin", "lib", "share")}
+    monkeypatch.setattr(host, "which", lambda name: "/usr/sbin/mysqld")
+    with pytest.raises(Unavailable, match="not in a directory of its own"):
+        _mysql.sources(host)
+
+
+def test_servers_differ_in_what_makes_and_runs_them_alone() -> None:
+    for kind in (_mariadb.MARIADB, _mysql.MYSQL):
+        assert f"--datadir={_mariadb.DATA}" in kind.make and "--user=root" in kind.serve
+        assert kind.serve[0].endswith(kind.process) and "--no-defaults" in kind.serve[:2]
+    assert "--initialize-insecure" in _mysql.MYSQL.make
+    assert SysbenchOltp(server="mysql").argv() == SysbenchOltp().argv()
+
+
+def test_a_server_that_the_host_lacks_is_said_before_anything_runs() -> None:
+    instance = SimpleNamespace(testbed=SimpleNamespace(host=RecordingHost()))
+    with pytest.raises(Unavailable, match="mysqld"), SysbenchOltp(server="mysql").prepared(instance):  # type: ignore[arg-type]
+        pass
+
+
+def test_one_deadline_is_for_all_of_a_databases_preparation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each command takes 4 s: with 10, the data directory is made, the server answers, and no row is written."""
+    now_s, limits = [0.0], []
+
+    def run(argv: Any, *, timeout_s: float = 60.0, check: bool = True) -> Any:
+        limits.append((argv[0], timeout_s))
+        now_s[0] += 4.0
+        return SimpleNamespace(returncode=0, duration_s=4.0, text="", error_text="")
+
+    clock = SimpleNamespace(monotonic=lambda: now_s[0], sleep=lambda seconds: None)
+    for module in (_mariadb, _answer):
+        monkeypatch.setattr(module, "time", clock)
+    server = SimpleNamespace(alive=lambda: False, stop=lambda: None)
+    instance: Any = SimpleNamespace(run=run, spawn=lambda argv: server)
+    with pytest.raises(InstrumentError, match="not ready within 10 s"), SysbenchOltp().prepared(instance, 10.0):
+        pytest.fail("it was not ready")
+    assert limits[0] == ("sh", 10.0)
+    assert not any(name == "sysbench" for name, _ in limits)
+
+
+def test_filling_a_table_has_what_the_server_left_of_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    limits: list[float] = []
+
+    def run(argv: Any, *, timeout_s: float, check: bool) -> Any:
+        limits.append(timeout_s)
+        return SimpleNamespace(returncode=0, duration_s=1.0)
+
+    monkeypatch.setattr(_mariadb, "time", SimpleNamespace(monotonic=lambda: 100.0))
+    instance: Any = SimpleNamespace(run=run)
+    SysbenchOltp()._fill(instance, _mariadb.Deadline(limit_s=60.0, at_s=107.0))
+    assert limits == [7.0]

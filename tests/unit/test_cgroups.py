@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import fields
 from pathlib import Path
 
@@ -87,6 +88,39 @@ def test_version_2_without_peak_or_disk_uses_what_is_there(v2: CgroupsV2) -> Non
     """memory.peak came with kernel 5.19; io.stat is empty until something was read or written."""
     fill(v2, {"cpu.stat": "usage_usec 7\nuser_usec 3\nsystem_usec 4\n", "memory.current": "4096\n", "io.stat": ""})
     assert v2.usage(NAME) == Usage(cpu_s=7e-6, user_s=3e-6, memory_bytes=4096, memory_peak_bytes=4096)
+
+
+def test_a_fresh_peak_is_told_by_the_file_that_was_written_to(v2: CgroupsV2) -> None:
+    """As kernels from 6.12 on have it: other readers, who open the file by its name, see the whole life's."""
+    fill(v2, V2_USAGE)
+    peak = v2.peak_file(NAME)
+    with v2.fresh_peak(NAME) as fresh:
+        assert fresh
+        held = peak.rename(peak.with_name("held"))
+        held.write_text("9000000\n")
+        peak.write_text("16777216\n")
+        assert v2.usage(NAME).memory_peak_bytes == 9_000_000
+        assert CgroupsV2(v2.root).usage(NAME).memory_peak_bytes == 16_777_216
+    assert v2.usage(NAME).memory_peak_bytes == 16_777_216
+
+
+@pytest.mark.parametrize("version", ["v1", "v2"])
+def test_a_peak_that_cannot_be_forgotten_is_that_of_a_whole_life(
+    version: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    groups: Cgroups = request.getfixturevalue(version)
+    fill(groups, V1_USAGE if version == "v1" else V2_USAGE)
+
+    def refused(*_: object) -> int:
+        raise OSError(22, "Invalid argument")  # as kernfs says of a file that is only to be read
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", refused)
+        with groups.fresh_peak(NAME) as fresh:
+            assert not fresh
+    monkeypatch.setattr(os, "write", refused)
+    with groups.fresh_peak(NAME) as fresh:
+        assert not fresh and groups.usage(NAME).memory_peak_bytes == 16_777_216
 
 
 def test_use_between_two_readings_differs_but_for_memory() -> None:
@@ -236,6 +270,15 @@ def test_processes_are_found_in_the_group_and_below_it(v1: CgroupsV1) -> None:
         (v1.root / file).write_text(text)
     assert v1.pids(NAME) == {11, 12, 13}
     assert v1.pids("/lastro/nothing") == set()
+
+
+def test_the_kernel_is_told_to_count_on_a_disk_by_a_limit_that_is_none(v1: CgroupsV1) -> None:
+    limit = v1.root / "blkio" / NAME.strip("/") / "blkio.throttle.write_bps_device"
+    v1.count_io(LocalHost(), NAME, "254:0")
+    assert not limit.exists()  # a kernel without it
+    limit.write_text("")
+    v1.count_io(LocalHost(), NAME, "254:0")
+    assert limit.read_text() == "254:0 0"
 
 
 def test_removing_takes_the_innermost_first_and_forgives_what_is_gone(v2: CgroupsV2) -> None:

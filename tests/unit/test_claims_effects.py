@@ -105,6 +105,18 @@ def test_every_reason_for_what_is_missing_is_said(tmp_path: Path) -> None:
     assert found.p is None and found.effects is None
 
 
+def test_what_is_unavailable_is_named_where_it_has_no_level_in_common(tmp_path: Path) -> None:
+    """A reason that holds of some of every level of every factor has no level in common: then treatments are named."""
+    found = one(
+        tmp_path,
+        DIRECT % "",
+        unavailable=lambda levels: (
+            None if levels["link"] == "bridge" and levels["streams"] != 4 else ("none left", None)
+        ),
+    )
+    assert "direct" in found.reason and found.reason.endswith("is unavailable: none left")
+
+
 def test_invalid_and_pending_treatments_are_told_from_unavailable_ones(tmp_path: Path) -> None:
     doubts = one(tmp_path / "1", DIRECT % "", doubts=lambda x, b, a: ["no traffic"] if x["link"] == "direct" else [])
     assert doubts.reason == "of treatments that it needs, every attempt was invalid"

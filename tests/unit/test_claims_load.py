@@ -75,7 +75,12 @@ WRONG = {
     COMPARE + 'direction = "up"': ("claim[0].direction: must be 'higher', 'lower' or 'alike', and is 'up'", ""),
     COMPARE + 'direction = "alike"': ("claim[0].margin: is missing", "0.05"),
     COMPARE + 'direction = "lower"\nmargin = 0.1': ("claim[0].margin: belongs to claims of likeness", "tolerance"),
-    "": ("claim[0]: states nothing", "exactly one of compare, recovery, order, alike, additive"),
+    "": ("claim[0]: states nothing", "exactly one of compare, recovery, order, alike, additive, level"),
+    'level = { metric = "jitter", unit = "ms" }': ("claim[0].level: has no figure", "value, at_most, at_least"),
+    'level = { metric = "jitter", at_most = 1, at_least = 0, unit = "ms" }': ("has at_most and at_least", "one of"),
+    'level = { metric = "jitter", value = 1, unit = "ms" }': ("claim[0].level: tolerance is missing", "`value`"),
+    'level = { metric = "jitter", at_most = 1, tolerance = 1, unit = "ms" }': ("tolerance says nothing of at_most", ""),
+    'level = { metric = "throughput", at_most = 1, unit = "s" }': ("is in 's', and throughput is in", "convert"),
     COMPARE + 'additive = { metric = "jitter", factors = ["function", "anomaly"] }': (
         "claim[0]: has compare and additive", "exactly one",
     ),

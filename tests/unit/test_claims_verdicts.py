@@ -292,3 +292,32 @@ def test_a_null_file_of_many_recoveries_keeps_its_rate(template: Report) -> None
         assert all(claim.verdict == "untestable here" for claim in judged if "nothing to recover" in claim.reason)
         wrong += any(claim.verdict in TOLD for claim in judged)
     assert wrong <= 0.05 * 200
+
+
+# Levels, which have no baseline
+
+
+def levels(template: Report, mean: float, seed: int, statement: str) -> str:
+    text = f'[[claim]]\nid = "x"\nsays = "x"\nlevel = {{ metric = "throughput", unit = "Mbit/s", {statement} }}'
+    claims = parse_claims(text, "x.toml", STUDY)
+    (one,) = judge(claims, measured(template, lambda levels: mean, seed))
+    assert (one.part is None) or one.part.measure == "level"
+    return one.verdict
+
+
+@pytest.mark.parametrize(
+    ("statement", "so", "not_so", "edge"),
+    [
+        ("value = 100, tolerance = 20", 100.0, 150.0, 120.0),
+        ("at_most = 100", 80.0, 120.0, 100.0),
+        ("at_least = 100", 120.0, 80.0, 100.0),
+        ('at_most = 100, at = { link = "bridge", anomaly = "none" }', 80.0, 120.0, 100.0),
+    ],
+)
+def test_a_mean_is_told_to_be_so_high_or_not_to_be(
+    template: Report, statement: str, so: float, not_so: float, edge: float
+) -> None:
+    assert levels(template, so, 1, statement) == "reproduced"
+    assert levels(template, not_so, 1, statement) == "contradicted"
+    told = [levels(template, edge, seed, statement) for seed in range(60)]
+    assert told.count("not distinguishable here") >= 50, Counter(told)

@@ -22,8 +22,10 @@ from lastro import cli, errors, registry, validity
 from lastro.anomalies import cpu, disk, io, memory
 from lastro.cli import compare
 from lastro.instruments import iperf3_udp
+from lastro.instruments._http import HttpLoad
+from lastro.results.samples import Metric
 from lastro.results.store import MAX_ATTEMPTS
-from lastro.scenarios import _workload, application, chain, compute, exposure, lifecycle, uplink
+from lastro.scenarios import _workload, application, chain, compute, exposure, lifecycle, proxy, routing, uplink
 from lastro.scenarios.base import Scenario, schemas
 from lastro.study.json_schema import json_schema
 from lastro.study.load import load, parse
@@ -259,6 +261,17 @@ def workloads_table() -> str:
     return table(("instrument", "option", "default", "bounds", "meaning"), rows)
 
 
+def http_metrics_table() -> str:
+    """Each once: closed loops share theirs."""
+    found: dict[Metric, list[str]] = {}
+    for info in own_parts("instrument"):
+        if info.cls is not None and issubclass(info.cls, HttpLoad):
+            for metric in info.cls.metrics:
+                found.setdefault(metric, []).append(f"`{info.name}`")
+    rows = [(", ".join(by), f"`{m.name}`", m.unit, m.better, m.summary) for m, by in found.items()]
+    return table(("instrument", "metric", "unit", "better", "meaning"), rows)
+
+
 def workload_metrics_table() -> str:
     rows = [(f"`{i.name}`", f"`{m.name}`", m.unit, m.better, m.summary) for i in workloads() for m in i.cls.metrics]  # type: ignore[union-attr]
     return table(("instrument", "metric", "unit", "better", "meaning"), rows)
@@ -343,7 +356,12 @@ TABLES = {
     "application_metrics": partial(metrics_table, application.ApplicationScenario),
     "uplink_settings": partial(settings_table, uplink.UplinkScenario),
     "uplink_metrics": partial(metrics_table, uplink.UplinkScenario),
+    "proxy_settings": partial(settings_table, proxy.ProxyScenario),
+    "http_metrics": http_metrics_table,
+    "proxy_metrics": partial(metrics_table, proxy.ProxyScenario),
     "exposure_metrics": partial(metrics_table, exposure.ExposureScenario),
+    "routing_settings": partial(settings_table, routing.RoutingScenario),
+    "routing_metrics": partial(metrics_table, routing.RoutingScenario),
     "lifecycle_metrics": partial(metrics_table, lifecycle.LifecycleScenario),
     "parts": parts_table,
     "keys": keys_table,

@@ -12,6 +12,7 @@ from lastro.cli import doctor
 from lastro.cli._matrix import Finding, cells, lines, parts
 from lastro.errors import InputError
 from lastro.platforms.base import AVAILABLE, Availability
+from lastro.scenarios.chain import ChainScenario
 
 PLATFORMS = ("crun", "docker", "gvisor", "kvm", "lxc", "lxd", "native", "nspawn", "podman", "qemu-tcg", "runc")
 ATTACHMENTS = ("ipvlan", "macvlan-bridge", "nat", "ovs", "routed", "veth-bridge", "veth-direct", "vxlan")
@@ -113,7 +114,7 @@ def test_every_part_is_tried_on_every_platform_and_told_before() -> None:
     probes, said = Probes(), list[tuple[str, str]]()
     findings = doctor.examine(probes, ["kvm", "runc"], lambda platform, what: said.append((platform, what)))  # type: ignore[arg-type]
     kinds = ("attachment", "isolation", "function", "anomaly")
-    tried = {(kind, name, on) for kind in kinds for name in registry.names(kind) for on in ("kvm", "runc")}
+    tried = {(kind, name, on) for kind in kinds for name in ChainScenario.part_names(kind) for on in ("kvm", "runc")}
     assert {asked[:3] for asked in probes.asked} == tried
     assert ("function", "none", "runc", "click") in probes.asked, "in Click, on the first platform that works"
     assert said[0] == ("kvm", "start") and len(said) == len(findings)

@@ -10,7 +10,8 @@ import duckdb
 import pytest
 
 from lastro.errors import StoreError
-from lastro.results.export import columns, to_csv, to_parquet, write_atomically
+from lastro.results.export import columns, to_csv, to_parquet
+from lastro.results.files import write_atomically
 from lastro.results.read import CampaignData, load_campaign
 from lastro.results.store import Store
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from lastro.report.analysis import analyse
+from lastro.report.calibration import floor_here
 from lastro.report.claim_effects import Effects, Part
 from lastro.report.claims import Judgement
 from lastro.report.figures import Picture, Plan, pictures, plans
@@ -66,9 +67,9 @@ def test_every_campaign_can_be_drawn_and_every_trial_is_a_point(report: Report) 
             assert len(DOT.findall(svg)) == sum(len(row.cells[0].points) for row in report.rows)
 
 
-def test_a_distribution_and_a_course_are_always_there(report: Report) -> None:
+def test_every_trial_is_drawn_once_and_a_course_is_always_there(report: Report) -> None:
     kinds = {plan.kind for plan in of_first_metric(report) if plan.picture()}
-    assert ("distribution" in kinds) == bool(report.metrics)
+    assert ("distribution" in kinds or "curve" in kinds) == bool(report.metrics)
     assert ("course" in kinds) == bool(report.timeline)
 
 
@@ -121,6 +122,12 @@ def test_a_noise_floor_is_drawn_and_marks_the_effects(normal: Report) -> None:
     assert "± 3 %" in texts(found["floor"].svg()) and "n = 20 pairs" in texts(found["floor"].svg())
     effects = texts(found["effects-throughput"].svg())
     assert "noise floor of this host, ± 3 %" in effects and "n = 5 blocks, " in effects
+    other = {"format": 1, "blocks": 20, "metrics": {"throughput": kept}}
+    rescaled = replace(normal, calibrations={"noise floor": other})
+    picture = texts(drawn(rescaled)["floor"].svg())
+    floor = floor_here(rescaled, 0)
+    assert floor is not None and floor.share > 0.06 and f"± {100 * floor.share:.2g} %" in picture
+    assert "found for 20 blocks and scaled to the 5" in picture.replace("\n", " ")
     for damaged in ({}, {"metrics": 3}, {"metrics": {"throughput": {"floor": "x"}}}, 7):
         assert "floor" not in drawn(replace(normal, calibrations={"noise floor": damaged}))
 

@@ -21,6 +21,7 @@ from pathlib import Path
 import pytest
 
 import lastro.image.guest as guest
+from lastro.platforms import _guest_client
 from lastro.platforms._guest import CLIENT, ClockSample, drift, sample_of
 
 AGENT = Path(guest.__file__).with_name("guest_agent.pl")
@@ -464,3 +465,14 @@ def test_a_vsock_at_which_nobody_listens_is_a_guest_that_is_gone(tmp_path: Path)
     vsock.close()
     assert done.returncode == 125
     assert b"does not listen" in done.stderr
+
+
+def test_a_monitor_that_has_only_just_made_its_socket_is_asked_again(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as monitor:
+        monitor.bind(str(tmp_path / "0.sock"))
+        with pytest.raises(ConnectionRefusedError):  # it never listens
+            _guest_client.connect(str(tmp_path / "0.sock"), 20)
+        listens = threading.Timer(0.1, monitor.listen)
+        listens.start()
+        _guest_client.connect(str(tmp_path / "0.sock"), 20).close()
+        listens.join()

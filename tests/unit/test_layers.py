@@ -16,7 +16,7 @@ SOURCE = Path(lastro.__file__).parent
 # From the bottom to the top. A module may import what is on a lower line, and what is in its own package.
 # Packages on one line do not know each other.
 LAYERS = (
-    ("errors", "results.samples"),
+    ("errors", "results.samples", "host.files"),
     ("units", "registry", "stats", "papers", "host.base"),
     ("study", "validity"),
     ("results",),
@@ -34,6 +34,7 @@ RANKS = {package: rank for rank, packages in enumerate(LAYERS) for package in pa
 
 PURE = (
     "report.claims",
+    "report.claim_cells",
     "report.claim_effects",
     "report.claim_words",
     "report.claims_document",
@@ -47,10 +48,13 @@ PURE = (
     "report.compare",
     "report.compare_text",
     "report.compare_document",
+    "report.curves",
+    "report.growth",
     "report.model",
     "report.language",  # reads the catalogues that lie beside it, and nothing else
     "report.ledgers",
     "report.numbers",
+    "report.remarks",
     "report.scaling",
     "report.analysis",
     "report.analysis_document",
@@ -135,7 +139,22 @@ def test_no_module_imports_itself_in_a_circle() -> None:
 
 
 # (imported, importer): inside a function, because each needs the other only when it runs.
-LATE = {("functions._click", "functions.base")}
+LATE = {
+    ("functions._click", "functions.base"),
+    # A command and what it does with a suite, which does to each front what the command does to one campaign.
+    *(
+        (f"cli._suite_{how}", f"cli.{name}")
+        for how, name in (
+            ("plan", "plan"),
+            ("run", "run"),
+            ("run", "resume"),
+            ("status", "status"),
+            ("views", "results"),
+            ("views", "report"),
+            ("claims", "claims"),
+        )
+    ),
+}
 
 
 def pure_modules() -> list[str]:

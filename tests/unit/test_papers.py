@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import random
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import replace
@@ -13,7 +15,7 @@ import jsonschema
 import pytest
 
 from lastro import papers, registry
-from lastro.campaign.runner import expected_duration_s
+from lastro.campaign.duration import forecast
 from lastro.errors import InputError
 from lastro.report.claims import Judgement, judge
 from lastro.report.model import build_report
@@ -27,10 +29,14 @@ from lastro.study.load_claims import load_claims
 from lastro.study.model import Study
 
 from ..campaigns import Levels, make_campaign
+from .caches import LARGE, cache_of
 
 FRONTS = [*papers.fronts("mendes2019"), *papers.fronts("trindade2018")]
 BLOCKS = 6
-_MISSING = ("kvm", "virtualbox", "y-cruncher", "lxd:storage=zfs")  # a usual host without hardware virtualization
+_MISSING = (  # a usual host without hardware virtualization
+    "kvm", "virtualbox", "y-cruncher", "pts", "lxd:storage=zfs", "docker:storage=aufs", "docker:storage=devicemapper",
+    "mysql",
+)  # fmt: skip
 _NOISE = 1e-4  # the smallest published effect is 0.29 %
 
 
@@ -86,10 +92,13 @@ def _mean(levels: Levels, metric: str) -> float | None:
     if metric in ("y_cruncher_computation", "pi_computation") or tool in _LOSS:
         alone = {"y_cruncher_computation": "y-cruncher", "pi_computation": "pi", "time_host": tool}.get(metric)
         return _SECONDS[platform] or _SECONDS["native"] + _LOSS[tool] if alone == tool else None
-    if metric.startswith("bonnie_"):
-        return 400 * (_SEEKS if metric == "bonnie_seeks" else _FILES).get(platform, 1.0)
+    if metric.startswith(("bonnie_", "fio_")):
+        seeks = metric in ("bonnie_seeks", "fio_random_reads")
+        volume = "place=volume" in str(levels["platform"])  # no layers, and no copies of files
+        return 400 * (_SEEKS if seeks else _FILES).get("native" if volume else platform, 1.0)
     if metric == "udp_throughput":
-        return 815 * _UDP.get(platform, 1.0)
+        bridged_alone = platform == "virtualbox" and levels.get("attachment", "nat") != "nat"
+        return 815 * _UDP.get(platform, 1.0) * (1.1 if bridged_alone else 1.0)
     if metric == "john_rate":
         return 900 * (1.0029 if platform == "lxd" else 1.0)
     if metric in ("memory_bandwidth", "copy_bandwidth"):
@@ -97,15 +106,11 @@ def _mean(levels: Levels, metric: str) -> float | None:
         return 7000 * (1.15 if platform == "lxd" else 1.0) if tool == brings else None
     if metric == "dbench_throughput":
         return _CLIENTS[int(levels["instrument.clients"])].get(platform, 400.0)
-    if metric == "time_host" and set(levels) == {"platform"}:  # gzip and the database
-        gzip = (
-            {"lxd": 128.0}
-            if platform == "lxd"
-            else {"docker": 100.0}
-            if ":" in str(levels["platform"]) and platform == "docker"
-            else _QUERIES
-        )
-        return gzip[platform]
+    if metric in ("time_host", "gzip_rate", "pts_result") and tool in ("gzip", "pts"):
+        seconds = 128.0 if platform == "lxd" else 100.0
+        return 2048 / seconds if metric == "gzip_rate" else seconds
+    if metric == "time_host" and "mode" in levels:
+        return _QUERIES[platform]
     return 1.0
 
 
@@ -134,12 +139,33 @@ def test_editors_find_every_published_study_sound() -> None:
 
 
 @pytest.mark.parametrize("front", FRONTS)
-def test_the_quick_profile_is_short_where_only_software_virtualizes(front: str) -> None:
+def test_the_quick_profile_of_a_front_takes_minutes_where_only_software_virtualizes(front: str) -> None:
+    study = study_of(front)
+    assert 0 < quick_s(front) < 25 * 60
+    assert study.with_profile("paper").design.replicates >= 30
+
+
+@pytest.mark.parametrize("paper", ["mendes2019", "trindade2018"])
+def test_the_quick_profile_of_a_whole_suite_is_short_where_only_software_virtualizes(paper: str) -> None:
+    """25 minutes on two CPUs, less three for trials that must be repeated and for probes that fail late.
+
+    The cache, by which STREAM's arrays are sized, is a large one, on whatever host this runs."""
+    suite = tomllib.loads((papers.find(papers.fronts(paper)[0]).parent / "suite.toml").read_text(encoding="utf-8"))
+    with cache_of(LARGE):
+        assert 0 < sum(quick_s(f"{paper}/{front}") for front in suite["fronts"]) < 22 * 60
+
+
+def quick_s(front: str) -> float:
+    """Seconds that the quick profile is expected to take on a usual host."""
     study = study_of(front).with_profile("quick")
     here = [row for row in treatments(study) if not missing(row.levels)]
-    expected_s = expected_duration_s(study, registry.get("scenario", study.scenario), here)
-    assert 0 < expected_s < 25 * 60
-    assert study.with_profile("paper").design.replicates >= 30
+    return forecast(study, registry.get("scenario", study.scenario), here).total_s
+
+
+@pytest.mark.parametrize("front", papers.fronts("trindade2018"))
+def test_what_a_machine_and_its_process_on_the_host_use_is_on_the_page(front: str) -> None:
+    reported = {metric.name for metric in study_of(front).metrics}
+    assert reported >= {"instance_cpus", "guest_cpus", "instance_memory", "guest_memory"}
 
 
 @pytest.mark.parametrize("front", FRONTS)
@@ -166,20 +192,66 @@ def test_a_tolerance_is_half_of_the_published_effect(front: str) -> None:
         if claim.published is not None and claim.published.tolerance is not None:
             measure, figure = claim.published.judged
             effect = abs(figure - 1) if measure == "ratio" else abs(figure)
-            assert claim.published.tolerance == pytest.approx(effect / 2, rel=0.01), claim.id
+            bound = claim.id == "john-20"  # "fewer than 20": all from none to 20
+            assert claim.published.tolerance == pytest.approx(effect if bound else effect / 2, rel=0.01), claim.id
 
 
-def test_published_tables_are_in_the_claims() -> None:
-    ratios = {
-        claim.id: claim.published.ratio
+# As PAPERS.md has them, figure by figure: nothing here is computed from the files.
+_DBENCH = {6: (25.09, 133.67), 12: (40.58, 230.33), 128: (106.67, 321.33), 256: (96.77, 314.33)}
+_UDP_MBIT_S = {"docker": 814, "lxc": 814, "virtualbox": 511, "kvm": 672}
+_LOOP_NAMES = ("copy", "scale", "add", "triad")
+RATIOS = {
+    "mendes2019/cpu": {"john-lxd": 1.0029},
+    "mendes2019/memory": {
+        **{f"stream-{loop}": 1.015 for loop in _LOOP_NAMES},
+        **{f"ramspeed-{what}": 1.15 for what in ("read", "write", "copy")},
+    },
+    "mendes2019/disk": {f"dbench-{clients}": lxd / docker for clients, (docker, lxd) in _DBENCH.items()},
+    "trindade2018/memory": {f"{loop}-virtualbox-2000": 0.7 for loop in _LOOP_NAMES},
+    "trindade2018/disk": {"write-containers": 0.8, "read-containers": 0.8},
+    "trindade2018/uplink": {"virtualbox-udp": 511 / 815, "kvm-udp": 672 / 815, "virtualbox-40": 0.6, "kvm-40": 0.6},
+}
+SECONDS = {
+    "mendes2019/gzip": {"gzip-docker": -28.0},
+    "trindade2018/cpu": {"y-cruncher-virtualbox-50-s": 50.0, "primes-virtualbox-102-s": 102.0},
+}
+
+
+@pytest.mark.parametrize("front", RATIOS)
+def test_published_ratios_are_in_the_claims(front: str) -> None:
+    found = {claim.id: claim.published.ratio for claim in claims_of(study_of(front)) if claim.published}
+    assert {name: found[name] for name in RATIOS[front]} == pytest.approx(RATIOS[front], abs=6e-5)
+
+
+@pytest.mark.parametrize("front", SECONDS)
+def test_published_seconds_are_in_the_claims(front: str) -> None:
+    published = {claim.id: claim.published for claim in claims_of(study_of(front)) if claim.published}
+    for name, seconds in SECONDS[front].items():
+        assert (published[name].difference, published[name].unit) == (seconds, "s"), name
+
+
+def test_published_bounds_of_memory_are_in_the_claims() -> None:
+    """At most 40 % and 10 % less is a ratio of 0.6 and 0.9, and a margin is taken on both sides of 1."""
+    margins = {claim.id: claim.margin for claim in claims_of(study_of("trindade2018/memory"))}
+    for loop, threads in itertools.product(_LOOP_NAMES, (1, 2000, 4000)):
+        assert margins[f"{loop}-virtualbox-bound-{threads}"] == pytest.approx(1 / 0.6 - 1, abs=1e-4)
+        assert margins[f"{loop}-kvm-bound-{threads}"] == pytest.approx(1 / 0.9 - 1, abs=1e-4)
+
+
+def test_published_tables_are_printed_as_they_were() -> None:
+    """With the bare host's 815 Mbit/s, the UDP table has five platforms; that of dbench has both of four numbers."""
+    printed = {
+        claim.id: claim.published.printed
         for front in ("mendes2019/disk", "trindade2018/uplink")
         for claim in claims_of(study_of(front))
         if claim.published
     }
-    for clients, both in _CLIENTS.items():
-        assert ratios[f"dbench-{clients}"] == pytest.approx(both["lxd"] / both["docker"], abs=1e-4)
-    assert ratios["virtualbox-udp"] == pytest.approx(511 / 815, abs=1e-4)
-    assert ratios["kvm-udp"] == pytest.approx(672 / 815, abs=1e-4)
+    for platform, mbit_s in _UDP_MBIT_S.items():
+        assert printed[f"{platform}-udp"].startswith(f"{mbit_s} ± ")
+        assert printed[f"{platform}-udp"].endswith("nativo 815 ± 0,15")
+    for clients, (docker, lxd) in _DBENCH.items():
+        told = f"{lxd:.2f} MB/s; Docker {docker:.2f} MB/s".replace(".", ",")
+        assert printed[f"dbench-{clients}"] == told
 
 
 def levels_named(claim: Claim) -> list[tuple[str, Any]]:
@@ -224,12 +296,19 @@ def needs_missing(claim: Claim) -> bool:
 # Finding them
 
 
+def test_the_page_on_claims_counts_them() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "explanation-claims.md").read_text(encoding="utf-8")
+    told = {front: int(number) for front, number in re.findall(r"^\| `paper:(\S+)` \| (\d+) \|", page, re.MULTILINE)}
+    assert set(FRONTS) <= set(told)
+    assert told == {front: len(claims_of(load(papers.find(front), schemas()))) for front in told}
+
+
 def test_a_paper_with_fronts_lists_them_and_says_how_to_name_one() -> None:
-    with pytest.raises(InputError, match="paper 'trindade2018' has 5 fronts") as caught:
+    with pytest.raises(InputError, match="paper 'trindade2018' has 8 fronts") as caught:
         papers.find("trindade2018")
     assert caught.value.hint is not None
     assert all(f"paper:{front}" in caught.value.hint for front in papers.fronts("trindade2018"))
-    assert len(papers.fronts("trindade2018")) == 5 and len(papers.fronts("mendes2019")) == 4
+    assert len(papers.fronts("trindade2018")) == 8 and len(papers.fronts("mendes2019")) == 4
     assert papers.fronts("kagami2017") == []
 
 

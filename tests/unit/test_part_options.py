@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lastro.campaign.runner import configuration
+from lastro.campaign.duration import configuration
 from lastro.errors import InputError, StudyError, Unavailable
 from lastro.scenarios.base import make_part, schemas
 from lastro.study import design

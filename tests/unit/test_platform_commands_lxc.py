@@ -61,6 +61,23 @@ def test_an_instance_is_started_entered_and_stopped_where_lxc_has_locks_of_its_o
     ]  # fmt: skip
 
 
+def test_a_directory_holds_a_copy_without_layers(tmp_path: Path) -> None:
+    host = host_with_lxc()
+    testbed = recording_testbed(host, tmp_path)
+    platform = Lxc(storage="dir")
+    with platform.start(testbed, SPEC):
+        script = str(host.stdins[host.commands.index(["sh", "-e"])])
+    scratch = testbed.scratch_dir / "one"
+    copied = [
+        f"cp -a --reflink=auto {testbed.image.tree} {scratch}/rootfs",
+        f"sync -f {scratch}",
+        f"mount --bind {scratch}/rootfs {testbed.run_dir}/one/rootfs",
+    ]
+    assert [line for line in script.splitlines() if line in copied] == copied
+    assert "overlay" not in script
+    assert platform.residuals(testbed)["root filesystem"] == "dir"
+
+
 def test_the_configuration_says_all_and_includes_nothing_of_the_hosts(tmp_path: Path) -> None:
     host = host_with_lxc()
     testbed = recording_testbed(host, tmp_path)

@@ -206,6 +206,15 @@ def test_a_daemon_that_ends_at_once_is_quoted_by_its_last_line(tmp_path: Path) -
     assert caught.value.hint and "docker:storage=vfs" in caught.value.hint
 
 
+def test_drivers_that_older_papers_had_say_why_they_are_not_here(tmp_path: Path) -> None:
+    host = RecordingHost(programs=("dockerd", "docker"))
+    refused = pytest.raises(Unavailable, match="no devicemapper")
+    with refused as caught, Docker(storage="devicemapper").prepare(recording_testbed(host, tmp_path)):
+        pass
+    assert caught.value.hint and "overlay2" in caught.value.hint
+    assert host.commands == []
+
+
 def test_a_runtime_that_is_not_installed_is_unavailable_with_its_remedy(tmp_path: Path) -> None:
     testbed = recording_testbed(RecordingHost(programs=("dockerd", "docker")), tmp_path)
     with pytest.raises(Unavailable, match="no program 'crun'") as caught, Docker(runtime="crun").prepare(testbed):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import tempfile
 from collections.abc import Sequence
+from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,13 +13,14 @@ from typing import Any
 
 import pytest
 
-from lastro.errors import PlatformError, Unavailable
+from lastro.errors import ImageError, PlatformError, Unavailable
 from lastro.host.base import Completed
 from lastro.host.cgroups import Resources
 from lastro.image import guest
 from lastro.platforms.base import InstanceSpec, Port, Security, Tap
 from lastro.platforms.kvm import Kvm
 from lastro.platforms.qemu_tcg import QemuTcg
+from lastro.scenarios.base import PlatformPool
 from lastro.testbed import Testbed
 
 from .recording import RecordingHost, answer, recording_testbed
@@ -44,6 +46,12 @@ def started(tmp_path: Path, platform: Any, spec: InstanceSpec = SPEC, answers: A
     return [word.replace(str(state), "STATE") for word in argv[argv.index("qemu-system-x86_64") :]]
 
 
+@pytest.mark.parametrize(("platform", "expected"), [(QemuTcg, True), (Kvm, False)])
+def test_only_an_emulated_processor_has_nothing_to_guard_against(platform: Any, expected: bool, tmp_path: Path) -> None:
+    [words] = after(started(tmp_path, platform()), "-append")
+    assert ("mitigations=off" in words.split()) is expected
+
+
 def after(argv: Sequence[str], option: str) -> list[str]:
     return [value for flag, value in pairwise(argv) if flag == option]
 
@@ -63,6 +71,7 @@ def test_a_guest_in_software(tmp_path: Path) -> None:
 
 def test_hardware_virtualization_is_the_only_difference_of_kvm(tmp_path: Path) -> None:
     soft, hard = started(tmp_path, QemuTcg()), started(tmp_path, Kvm())
+    soft = [word.replace(" mitigations=off", "") for word in soft]  # which KVM leaves to its host
     different = {(one, other) for one, other in zip(soft, hard, strict=True) if one != other}
     assert different == {("tcg,thread=multi", "kvm"), ("max", "host")}
 
@@ -85,6 +94,20 @@ def test_devices_are_as_chosen(tmp_path: Path, chosen: dict[str, str], devices: 
     argv = started(tmp_path, QemuTcg(**chosen))
     assert set(devices) <= set(after(argv, "-device"))
     assert ("tsc_early_khz=" in after(argv, "-append")[0]) is ("machine" in chosen)
+
+
+def test_a_raw_disk_is_a_copy_that_has_reached_the_hosts_disk(tmp_path: Path) -> None:
+    argv = started(tmp_path, QemuTcg(format="raw", cache="writeback"))
+    file = "STATE/scratch/0a1b2c/one/disk.raw"
+    assert after(argv, "-drive") == [f"if=none,id=root,format=raw,file={file},cache=writeback"]
+    host = RecordingHost(programs=["qemu-system-x86_64", "qemu-img"])
+    testbed = recording_testbed(host, tmp_path)
+    platform = QemuTcg(format="raw")
+    with platform.prepare(testbed), platform.start(testbed, SPEC):
+        script = host.command("mkdir -p")[-1]
+        assert "cp --sparse=always" in script and 'sync "$1"' in script
+        assert script.endswith(f"/g/disk.img {testbed.scratch_dir}/one/disk.raw")
+        assert platform.residuals(testbed)["root filesystem"] == "ext4 on a disk of its own (raw)"
 
 
 @pytest.mark.parametrize("chosen", [{"nic": "e1000"}, {"disk": "ahci"}])
@@ -146,6 +169,74 @@ def test_a_guest_that_does_not_boot_tells_its_monitors_words(tmp_path: Path) -> 
 
     with pytest.raises(PlatformError, match="could not set up host forwarding"):
         started(tmp_path, QemuTcg(), answers=answers)
+
+
+def silent(argv: Sequence[str]) -> Completed | None:
+    """A host on whose /dev/kvm guests start, and never say a word."""
+    said = "lastro: the guest's agent did not answer within 20 s\n"
+    return answer(code=124, error=said) if "--wait-ready" in argv else None
+
+
+def pool_of(tmp_path: Path) -> tuple[RecordingHost, PlatformPool]:
+    host = RecordingHost(silent, programs=["qemu-system-x86_64", "qemu-img"])
+    return host, PlatformPool(recording_testbed(host, Path(tempfile.mkdtemp(dir=tmp_path))), ExitStack())
+
+
+def n_boots(host: RecordingHost) -> int:
+    return sum("qemu-system-x86_64" in argv for argv in host.commands)
+
+
+def test_why_a_guest_does_not_boot_reads_the_same_in_every_session(tmp_path: Path) -> None:
+    _, pool = pool_of(tmp_path)
+    found = pool.availability("kvm")
+    assert found.reason == "the guest did not boot: its agent did not answer within 20 s"
+    assert found.remedy and "qemu-tcg" in found.remedy
+
+
+@pytest.mark.parametrize(
+    ("code", "said", "reason"),
+    [
+        (125, "lastro: the guest is gone: its monitor closed the line\n", "its monitor closed the line"),
+        (125, "lastro: the guest is gone: /run/lastro/0a1b2c/one has no sockets", "/run/lastro/…/one has no sockets"),
+        (1, "Traceback:\n  a line\nMemoryError: \n", "MemoryError:"),
+        (137, "", "its agent did not answer within 20 s"),
+    ],
+)
+def test_what_else_is_said_of_a_guest_that_does_not_boot(tmp_path: Path, code: int, said: str, reason: str) -> None:
+    with pytest.raises(PlatformError) as caught:
+        started(
+            tmp_path, Kvm(), InstanceSpec("source", "source"),
+            lambda argv: answer(code=code, error=said) if "--wait-ready" in argv else None,
+        )  # fmt: skip
+    assert caught.value.message == f"the guest source did not boot: {reason}"
+
+
+def test_ports_that_its_monitor_never_opens_are_told_without_the_command_that_waits(tmp_path: Path) -> None:
+    with pytest.raises(PlatformError) as caught:
+        started(tmp_path, QemuTcg(), answers=lambda argv: answer(code=1) if "until" in " ".join(argv) else None)
+    assert caught.value.message == "the guest did not boot: QEMU did not open the guest's ports within 5 s"
+
+
+def test_a_platform_that_was_sought_in_vain_is_not_probed_again(tmp_path: Path) -> None:
+    first, pool = pool_of(tmp_path)
+    found = pool.availability("kvm")
+    assert pool.availability("kvm") is found and n_boots(first) == 1 and pool.spared_s == 0
+    second, later = pool_of(tmp_path)
+    later.missing = pool.missing
+    assert later.availability("kvm") is found and n_boots(second) == 0
+    assert later.spared_s == pool.missing["kvm"].took_s >= 0
+    assert not later.availability("kvm:machine=microvm") and n_boots(second) == 1, "another configuration is another"
+
+
+def test_an_image_that_cannot_be_made_says_nothing_of_other_studies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_room(*_: object) -> None:
+        raise ImageError("what a virtual machine boots could not be stored", "free some space")
+
+    monkeypatch.setattr(guest, "ensure", no_room)
+    _, pool = pool_of(tmp_path)
+    assert not pool.availability("kvm") and pool.missing == {}
 
 
 @pytest.mark.parametrize("platform", [QemuTcg(), Kvm()])

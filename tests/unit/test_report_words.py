@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -96,14 +97,14 @@ def test_a_difference_under_the_noise_floor_is_not_distinguishable(known: Path) 
         assert page.count("under the noise floor") == 6 + len(effects.rows) and "▼ ×0.8" not in page
 
 
-def test_the_floor_of_a_calibration_reaches_the_report(known: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_floor_of_a_calibration_reaches_the_report(known: Path, tmp_path: Path) -> None:
     from lastro.cli import report as command
 
-    content = content_of(known)
+    campaign = Path(shutil.copytree(known, tmp_path / "calibrated"))
     kept = {"format": calibration.FORMAT, "blocks": 8, "metrics": {"throughput": {"floor": 0.5, "treatment": "native"}}}
-    calibrated = replace(content.report, calibrations={calibration.KEY: kept})
-    with Store.open(known, readonly=True) as store:
-        found = command._content(known, load_campaign(store), calibrated, ENGLISH)
+    with Store.open(campaign) as store:
+        store.save_calibration(calibration.KEY, kept)
+    found = command.content_of(campaign, ENGLISH, all_metrics=False)
     assert found.analysis.metrics[0].floor == 0.5
 
 

@@ -177,6 +177,7 @@ def test_what_is_not_usable_toml(text: str, where: str, message: str) -> None:
 # Files that say what cannot be
 
 _EXCLUDE = '[[exclude]]\nreason = "r"\nwhen = '
+_QUICK_EXCLUDE = _EXCLUDE.replace("exclude", "profiles.quick.exclude")
 
 
 @pytest.mark.parametrize(
@@ -280,11 +281,30 @@ _EXCLUDE = '[[exclude]]\nreason = "r"\nwhen = '
         (SMALL + _EXCLUDE + "{ platform = [] }\n", "exclude[0].when.platform", "is empty", ""),
         (SMALL + '[[exclude]]\nwhen = { platform = "runc" }\n', "exclude[0].reason", "is missing", ""),
         (SMALL + _EXCLUDE + '{ platform = ["runc", "docker"] }\n', "exclude", "leave no treatment", ""),
+        (
+            SMALL + _QUICK_EXCLUDE + '{ platform = "lxc" }\n',
+            "profiles.quick.exclude[0].when.platform",
+            "'lxc' is no level of factor platform",
+            "",
+        ),
+        (
+            SMALL + _QUICK_EXCLUDE + '{ platform = ["runc", "docker"] }\n',
+            "profiles.quick.exclude",
+            "leave no treatment",
+            "",
+        ),
+        (
+            SMALL + '[[profiles.quick.exclude]]\nwen = 1\nreason = "r"\n',
+            "profiles.quick.exclude[0].wen",
+            "no such key",
+            "",
+        ),
         (SMALL + "[profiles.quick]\ntcp_streams = 2\n", "profiles.quick.tcp_streams", "and nothing else", ""),
         (SMALL + "[profiles.quick]\nreplicate = 2\n", "profiles.quick.replicate", "nothing else", "mean 'replicates'?"),
         (SMALL + "[profiles.quick]\nreplicates = 0\n", "profiles.quick.replicates", "must be at least 1", ""),
         (SMALL + "[profiles.quick]\ntcp_s = 0\n", "profiles.quick.tcp_s", "must be at least 0.5", ""),
-        (SMALL + "tcp_s = [1]\n[profiles.quick]\ntcp_s = 1\n", "profiles.quick.tcp_s", "is a factor", ""),
+        (SMALL + "tcp_s = [1]\n[profiles.quick]\ntcp_s = 2\n", "profiles.quick.tcp_s", "is no level of factor", ""),
+        (SMALL + '[profiles.quick]\nplatform = "runc"\n', "profiles.quick.platform", "is a factor", ""),
     ],
 )
 def test_what_cannot_be_is_refused(text: str, where: str, message: str, hint: str) -> None:
@@ -293,6 +313,34 @@ def test_what_cannot_be_is_refused(text: str, where: str, message: str, hint: st
     assert error.message.startswith(f"s.toml: {where}: ")
     assert message in error.message
     assert hint in (error.hint or "")
+
+
+def test_a_profile_holds_a_factor_of_durations_at_one_of_its_levels() -> None:
+    study = parse(SMALL + "tcp_s = [1, 2]\n[profiles.quick]\ntcp_s = 2\n", "s.toml", SCHEMAS)
+    held = {factor.name: factor.levels for factor in study.with_profile("quick").factors}
+    assert held == {factor.name: factor.levels for factor in study.factors} | {"tcp_s": (2,)}
+    assert "tcp_s" not in study.with_profile("quick").settings
+    baseline = SMALL + "tcp_s = [1, 2]\n[design]\nbaseline = { tcp_s = 1 }\n[profiles.quick]\ntcp_s = 2\n"
+    assert "would leave out 1, the level of the baseline" in refusal(baseline).message
+
+
+def test_a_profile_leaves_out_treatments_that_the_study_and_its_other_profiles_have() -> None:
+    rules = '[[{}exclude]]\nwhen = {{ platform = "docker", attachment = "{}" }}\nreason = "{}"\n'
+    always, rarely = rules.format("", "veth-direct", "never"), rules.format("profiles.quick.", "veth-bridge", "slow")
+    study = read(f"{SMALL}{always}[profiles.quick]\nreplicates = 2\n{rarely}[profiles.paper]\nreplicates = 9\n")
+    slow = Exclusion({"platform": ("docker",), "attachment": ("veth-bridge",)}, "slow")
+    assert study.profile_exclusions == {"quick": (slow,)}
+    quick, paper = study.with_profile("quick"), study.with_profile("paper")
+    assert quick.exclusions == (*study.exclusions, slow) and paper.exclusions == study.exclusions
+    assert [len(treatments(each)) for each in (study, quick, paper)] == [3, 2, 3]
+    assert Study.from_dict(json.loads(json.dumps(quick.to_dict()))) == quick
+
+
+def test_a_study_kept_before_profiles_could_exclude_is_still_read() -> None:
+    study = read(SMALL)
+    kept = study.to_dict()
+    del kept["profile_exclusions"]
+    assert Study.from_dict(kept) == study
 
 
 def test_more_problems_are_counted() -> None:
@@ -352,6 +400,10 @@ def test_the_json_schema_accepts_the_paper() -> None:
         ('isolation = "none",', 'isolatio = "none",'),
         ("[profiles.quick]", "[profiles.quik]"),
         ("[profiles.quick]", "[profiles.quick]\ntcp_streams = 1"),
+        (
+            "[profiles.quick]",
+            '[[profiles.quick.exclude]]\nwhen = { attachment = "veth" }\nreason = "r"\n[profiles.quick]',
+        ),
     ],
 )
 def test_the_json_schema_refuses_what_the_parser_refuses(old: str, new: str) -> None:

@@ -13,6 +13,7 @@ from lastro.errors import InputError, InstrumentError, Unavailable
 from lastro.host.local import LocalHost
 from lastro.image.rootfs import Needs, Recipe
 from lastro.instruments import _own, gzip, pts
+from lastro.instruments.base import Workload
 from lastro.instruments.gzip import Gzip
 from lastro.instruments.john import John
 from lastro.instruments.pi import Pi
@@ -48,34 +49,54 @@ def test_fewer_digits_or_threads_are_doubted() -> None:
 
 
 def test_the_computation_of_y_cruncher_is_apart_from_the_rest() -> None:
-    plain = YCruncher(digits=500_000_000).read(text_of("y-cruncher-plain.txt"))
+    plain = YCruncher(digits=500_000_000, threads=16).read(text_of("y-cruncher-plain.txt"))
     assert plain.measurements == {"time_tool": 25.444, "y_cruncher_computation": 24.385}
-    colours = YCruncher().read(text_of("y-cruncher-colours.txt"))
+    colours = YCruncher(threads=16).read(text_of("y-cruncher-colours.txt"))
     assert colours.measurements == {"time_tool": 1.131, "y_cruncher_computation": 0.961}
     assert plain.invalid_because == colours.invalid_because == ()
 
 
-def test_digits_that_y_cruncher_finds_bad_are_doubted() -> None:
-    bad = text_of("y-cruncher-plain.txt").replace("Good through", "Incorrect from")
-    (reason,) = YCruncher(digits=500_000_000).read(bad).invalid_because
-    assert reason == "y-cruncher checked its digits: Incorrect from 500,000,000"
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        ("Good through", "Incorrect from", "checked its digits: Incorrect from 500,000,000"),
+        ("Spot Check:", "", "does not say that it checked its digits"),
+        ("Decimal Digits:", "", "computed who knows how many digits instead of 500000000"),
+        ("Decimal Digits:         500", "Decimal Digits:  25", "computed 25,000,000 digits instead of 500000000"),
+        ("->  16 /", "->  8 /", "worked with 8 threads instead of 16"),
+    ],
+)
+def test_what_y_cruncher_does_not_show_to_be_done_is_doubted(old: str, new: str, reason: str) -> None:
+    text = text_of("y-cruncher-plain.txt")
+    assert old in text
+    found = YCruncher(digits=500_000_000, threads=16).read(text.replace(old, new))
+    assert found.invalid_because == (f"y-cruncher {reason}",)
 
 
-def test_other_digits_than_were_asked_for_are_doubted() -> None:
-    (reason,) = YCruncher().read(text_of("y-cruncher-plain.txt")).invalid_because
-    assert reason == "y-cruncher computed 500,000,000 digits instead of 25000000"
+def test_a_version_of_y_cruncher_that_tells_no_threads_is_believed() -> None:
+    text = text_of("y-cruncher-plain.txt").replace("Threading Mode:", "")
+    assert YCruncher(digits=500_000_000).read(text).invalid_because == ()
 
 
 def test_y_cruncher_is_the_users_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its whole directory goes into the image, under its own name, and its link is followed."""
+    """Its link is followed, its binaries go with it, and nothing else of the directory that it happens to lie in."""
     home = tmp_path / "y-cruncher v0.8.1-static"
     home.mkdir()
     (home / "y-cruncher").write_text("#!/bin/sh\n")
+    (home / "letters").write_text("the user's own")
     (tmp_path / "y-cruncher").symlink_to(home / "y-cruncher")
+    monkeypatch.setattr(_own, "STATE_DIR", tmp_path / "state")
     host = LocalHost()
     monkeypatch.setattr(host, "which", lambda program: str(tmp_path / program))
-    assert YCruncher.needs(host).files == (str(home),)
+    assert YCruncher.needs(host).files == ()
+    with pytest.raises(Unavailable, match="without its directory 'Binaries'"):
+        YCruncher.require(host)
+    (home / "Binaries").mkdir()
+    (home / "Binaries" / "14-BNL").write_text("a program")
     YCruncher.require(host)
+    (place,) = map(Path, YCruncher.needs(host).files)
+    assert place.name == "lastro-y-cruncher" and (place / "Binaries" / "14-BNL").is_file()
+    assert sorted(path.name for path in place.iterdir()) == ["Binaries", "y-cruncher"]
     before = Recipe.of_this_host(host, YCruncher.needs(host)).key
     (home / "y-cruncher").write_text("#!/bin/sh\nanother\n")
     assert Recipe.of_this_host(host, YCruncher.needs(host)).key != before
@@ -83,11 +104,11 @@ def test_y_cruncher_is_the_users_own(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert YCruncher.needs(host).files == ()
     with pytest.raises(Unavailable, match="no program 'y-cruncher'"):
         YCruncher.require(host)
-    assert (
-        YCruncher(digits=50_000_000, threads=2)
-        .argv()[-1]
-        .endswith("exec ./y-cruncher skip-warnings bench 50000000 -TD:2 -od:0 -o /var/tmp")
-    )
+    assert YCruncher(digits=50_000_000, threads=2).argv() == [
+        "env", "-C", f"/usr/local/bin/{place.name}", "./y-cruncher", "skip-warnings", "bench", "50000000", "-TD:2",
+        "-od:0", "-o", "/var/tmp",
+    ]  # fmt: skip
+    assert YCruncher.version_argv[2] == f"/usr/local/bin/{place.name}"
 
 
 # Phoronix Test Suite
@@ -118,7 +139,7 @@ def test_suite_and_installed_tests_go_into_the_image(tmp_path: Path, monkeypatch
     host, suite, data = LocalHost(), tmp_path / "suite", tmp_path / "data"
     monkeypatch.setattr(pts, "_SUITES", (str(suite),))
     monkeypatch.setattr(pts, "_DATA", (str(data),))
-    monkeypatch.setattr(pts, "STATE_DIR", tmp_path / "state")
+    monkeypatch.setattr(_own, "STATE_DIR", tmp_path / "state")
     assert Pts.needs(host) == Needs()
     monkeypatch.setattr(host, "which", lambda program: f"/usr/bin/{program}")
     with pytest.raises(Unavailable, match="not its files"):
@@ -135,6 +156,21 @@ def test_suite_and_installed_tests_go_into_the_image(tmp_path: Path, monkeypatch
     assert (Path(place) / "data" / "installed-tests").is_dir()
     (data / "installed-tests" / "more").write_text("")
     assert Pts.needs(host).files != (place,)
+    (newer,) = map(Path, Pts.needs(host).files)
+    shutil.rmtree(newer)
+    (newer.with_suffix(".part") / "suite").mkdir(parents=True)  # as a copy leaves it that was broken off
+    assert Pts.needs(host).files == (str(newer),)
+    assert not (newer / "suite" / "suite").exists() and (newer / "data" / "installed-tests" / "more").is_file()
+
+
+def test_the_suites_version_is_told(tmp_path: Path) -> None:
+    """What its own constant says, in a file of the copy."""
+    core = tmp_path / "pts-core.php"
+    core.write_text("<?php\ndefine('PTS_VERSION', '10.8.4');\n")
+    argv = [
+        word.replace("/usr/local/bin/lastro-pts/suite/pts-core/pts-core.php", str(core)) for word in Pts.version_argv
+    ]
+    assert "10.8.4" in LocalHost().run(argv).text
 
 
 # Programs of our own
@@ -219,6 +255,10 @@ def test_a_size_that_is_no_whole_number_of_patterns() -> None:
     assert Gzip(size="1.5M").judged(1, left(gzip.pattern() + gzip.pattern()[: 1 << 19])).invalid_because == ()
 
 
+def test_a_file_may_have_to_reach_its_disk_within_the_time() -> None:
+    assert Gzip(synced="yes").argv()[-1] == Gzip().argv()[-1] + " && sync /var/tmp/lastro-gzip.gz"
+
+
 def test_another_file_is_doubted() -> None:
     reason = ("what gzip compressed is not the file that was made",)
     assert Gzip(size="1M").judged(1, left(gzip.pattern()[:-1] + b"\0")).invalid_because == reason
@@ -231,3 +271,15 @@ def test_another_file_is_doubted() -> None:
 def test_what_is_no_compressed_file_is_refused(text: str) -> None:
     with pytest.raises(InstrumentError):
         Gzip(size="1M").judged(1, text)
+
+
+def test_arrays_that_the_cache_may_hold_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = text_of("stream-1.txt")
+    monkeypatch.setattr(Workload, "run", lambda self, instance, limit_s, watch: self.read(text))
+    tool = Stream(array="1M", repeats=3)
+    tool._cache_bytes = 256 << 10
+    assert not tool.run(object(), 1.0).remarks, "four times the cache, and no more is asked"  # type: ignore[arg-type]
+    tool._cache_bytes = 1 << 20
+    (remark,) = tool.run(object(), 1.0).remarks  # type: ignore[arg-type]
+    assert "arrays of 1.0 MiB against 1.0 MiB of last-level cache" in remark.text
+    assert remark.metrics == ("stream_copy", "stream_scale", "stream_add", "stream_triad")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,11 +13,12 @@ import pytest
 from lastro.errors import CommandFailed, InstrumentError
 from lastro.host.base import Completed
 from lastro.host.cgroups import Resources
-from lastro.instruments._disk import cache_notes
+from lastro.instruments._disk import cache_facts, cache_warning, through_arc, with_caches
 from lastro.instruments.bonnie import Bonnie
 from lastro.instruments.dbench import Dbench
 from lastro.instruments.fio import Fio
 from lastro.platforms.base import InstanceSpec
+from lastro.results.samples import Reading
 
 from .recording import answer
 from .workload_samples import text_of
@@ -30,16 +33,18 @@ def test_bonnie_tells_rates_and_what_was_too_short_for_one() -> None:
     assert found.measurements["bonnie_write"] == int(cells[11]) / 1024
     assert found.measurements["bonnie_rewrite"] == int(cells[13]) / 1024
     assert found.measurements["bonnie_seeks"] == float(cells[19])
-    assert set(found.measurements) == {"time_tool", "bonnie_write", "bonnie_rewrite", "bonnie_seeks"}
-    assert found.notes == {"too short to tell a rate": ["bonnie_read"]}
-    phases_s = 262144 / int(cells[11]) + 262144 / int(cells[13]) + 60_000 / int(cells[19])
-    assert found.measurements["time_tool"] == pytest.approx(phases_s, rel=1e-4)
+    assert set(found.measurements) == {"bonnie_write", "bonnie_rewrite", "bonnie_seeks"}, "no time without all phases"
+    assert [list(each.metrics) for each in found.remarks] == [["bonnie_read"]]
+    cells[17] = "500000"
+    phases_s = 262144 / int(cells[11]) + 262144 / int(cells[13]) + 262144 / 500_000 + 60_000 / int(cells[19])
+    whole = Bonnie(**DIRECT).read(",".join(cells))
+    assert whole.measurements["time_tool"] == pytest.approx(phases_s, rel=1e-4)
 
 
 def test_bonnie_without_a_large_file_tells_of_small_ones() -> None:
     found = Bonnie(files=25, size="0").read(text_of("bonnie-files.csv"))
-    assert set(found.measurements) == {"time_tool", "bonnie_create", "bonnie_delete"}
-    assert found.notes == {"too short to tell a rate": ["bonnie_stat"]}
+    assert set(found.measurements) == {"bonnie_create", "bonnie_delete"}
+    assert [list(each.metrics) for each in found.remarks] == [["bonnie_stat"]]
 
 
 def test_bonnie_without_any_rate_is_doubted() -> None:
@@ -156,7 +161,7 @@ def test_clients_of_dbench_that_did_not_start_are_no_measurement() -> None:
 class _Instance:
     """What an instrument's run asks of an instance; its tool ends as it is told to."""
 
-    shares_kernel = True
+    shares_kernel, host_cache = True, ""
     spec = InstanceSpec("one", "instance", resources=Resources(memory_bytes=64 << 20))
 
     def __init__(self, ended: Completed) -> None:
@@ -165,7 +170,7 @@ class _Instance:
 
     def run(self, argv: list[str], **options: Any) -> Completed:
         self.commands.append(argv)
-        return self._ended if argv[0] in ("fio", "dbench", "bonnie++") else answer()
+        return replace(self._ended, duration_s=3.6) if argv[0] in ("fio", "dbench", "bonnie++") else answer()
 
 
 def test_a_write_of_dbench_that_was_cut_short_is_a_full_disk() -> None:
@@ -180,8 +185,9 @@ def test_a_run_leaves_nothing_and_tells_of_the_cache() -> None:
     instance = _Instance(answer(text_of("dbench.txt")))
     found = Dbench(clients=2, time_s=3).run(instance, 9)  # type: ignore[arg-type]
     assert instance.commands[-1] == ["rm", "-rf", "/var/tmp/lastro-dbench"]
-    assert found.notes["disk"] == cache_notes(44_000_000, 64 << 20, False, True)["disk"]
-    assert set(found.measurements) == {"dbench_throughput", "dbench_latency_max"}
+    assert found.really == cache_facts(44_000_000, 64 << 20, False, True)
+    assert [remark.text for remark in found.remarks] == [cache_warning(44_000_000, 64 << 20, False)]
+    assert set(found.measurements) == {"dbench_throughput", "dbench_latency_max", "time_host"}
 
 
 def test_commands_say_what_was_chosen() -> None:
@@ -193,11 +199,75 @@ def test_commands_say_what_was_chosen() -> None:
 
 
 def test_a_cache_that_may_hide_the_disk_is_told() -> None:
-    def notes(file_gib: int, memory_gib: int | None, direct: bool = False, shares: bool = True) -> Any:
-        return cache_notes(file_gib * GIB, memory_gib and memory_gib * GIB, direct, shares)["disk"]
+    def warning(file_gib: int, memory_gib: int | None, direct: bool = False) -> str:
+        return cache_warning(file_gib * GIB, memory_gib and memory_gib * GIB, direct)
 
-    assert notes(1, 1)["warning"] == "the page cache may hide the disk: 1.0 GiB of files, and 1.0 GiB of memory"
-    assert "as much memory as the host" in notes(1, None)["warning"]
-    assert "warning" not in notes(2, 1) and notes(2, 1)["page cache"] == "in use, of less than 1.0 GiB"
-    assert "warning" not in notes(1, 1, direct=True) and "O_DIRECT" in notes(1, 1, direct=True)["page cache"]
+    def notes(file_gib: int, memory_gib: int | None, direct: bool = False, shares: bool = True) -> Any:
+        return cache_facts(file_gib * GIB, memory_gib and memory_gib * GIB, direct, shares)
+
+    assert warning(1, 1) == "the page cache may hide the disk: 1.0 GiB of files, and 1.0 GiB of memory"
+    assert "as much memory as the host" in warning(1, None) and notes(1, None)["page cache"] == "in use"
+    assert not warning(2, 1) and notes(2, 1)["page cache"] == "in use, of less than 1.0 GiB"
+    assert not warning(1, 1, direct=True) and "O_DIRECT" in notes(1, 1, direct=True)["page cache"]
+    assert notes(1, 1, direct=True, shares=False)["page cache"] == "bypassed inside (O_DIRECT)"
     assert "host's cache" in notes(1, 1, shares=False) and "host's cache" not in notes(1, 1)
+
+
+@pytest.mark.parametrize(
+    ("mode", "words", "hides"),
+    [
+        ("none", "bypassed (cache=none)", False),
+        ("writeback", "in use (cache=writeback)", True),
+        ("writethrough", "in use for reading (cache=writethrough)", True),
+        ("unsafe", "in use, and flushes are ignored (cache=unsafe)", True),
+        ("", "in use, as far as is known", True),
+    ],
+)
+def test_a_machines_cache_mode_is_told_and_warned_of(mode: str, words: str, hides: bool) -> None:
+    """Direct inside says nothing of the host's own cache."""
+    machine: Any = SimpleNamespace(
+        shares_kernel=False, host_cache=mode, spec=SimpleNamespace(resources=Resources(memory_bytes=GIB))
+    )
+    direct, both = (with_caches(Reading({"x": 1.0}), GIB, direct, machine) for direct in (True, False))
+    assert direct.really["host's cache"] == words and bool(direct.remarks) is hides
+    assert both.remarks[0].text.startswith("the page cache may hide the disk") and both.remarks[0].metrics == ("x",)
+    assert ("machine's disk" in both.remarks[0].text) is hides
+
+
+# ZFS, whose cache is neither the instance's nor bound by its memory
+
+LXD = {"file system": "zfs", "device": "default/c1", "host's file system": "ext4"}
+BELOW = {"file system": "overlay", "host's file system": "zfs"}
+
+
+@pytest.mark.parametrize("under", [LXD, BELOW])
+@pytest.mark.parametrize("file_gib", [1, 4])
+@pytest.mark.parametrize("direct", [False, True])
+def test_zfs_has_a_cache_that_no_file_is_too_large_for(under: dict[str, str], file_gib: int, direct: bool) -> None:
+    container: Any = SimpleNamespace(
+        shares_kernel=True, host_cache="", spec=SimpleNamespace(resources=Resources(memory_bytes=GIB))
+    )
+    read = with_caches(Reading({"rate": 1.0, "ratio": 3.0}), file_gib * GIB, direct, container, apart=("ratio",))
+    found = through_arc(read, under, ("ratio",))
+    (remark,) = found.remarks
+    assert remark.kind == "through a cache" and remark.metrics == ("rate",)
+    assert "ZFS's own cache" in remark.text
+    assert ("page cache may hide" in remark.text) is bool(read.remarks), "what was known before is still said"
+    assert found.really["page cache"].startswith("ZFS's own (ARC)")
+    assert through_arc(read, {"file system": "ext4", "host's file system": "xfs"}) == read
+
+
+def test_a_machines_disk_in_a_file_on_zfs_is_cached_by_its_host() -> None:
+    machine: Any = SimpleNamespace(
+        shares_kernel=False, host_cache="none", spec=SimpleNamespace(resources=Resources(memory_bytes=GIB))
+    )
+    read = with_caches(Reading({"rate": 1.0}), 4 * GIB, True, machine)
+    assert read.remarks == (), "as far as the machine knows"
+    found = through_arc(read, {"file system": "ext4", "host's file system": "zfs"})
+    assert found.really["page cache"] == "bypassed inside (O_DIRECT)"
+    assert found.really["host's cache"].startswith("ZFS's own (ARC)")
+    assert [remark.metrics for remark in found.remarks] == [("rate",)]
+
+
+def test_what_is_no_disks_number_stands_on_zfs_without_a_mark() -> None:
+    assert through_arc(Reading({"cpu_events": 1.0}), LXD) == Reading({"cpu_events": 1.0})

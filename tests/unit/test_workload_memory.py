@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from lastro.errors import InstrumentError
+from lastro.host.base import Completed
 from lastro.instruments._cache import last_level_cache_bytes, numbers
+from lastro.instruments._memory import MemoryWorkload
 from lastro.instruments.mbw import Mbw
 from lastro.instruments.stream import BYTES, Stream
+from lastro.instruments.sysbench_memory import SysbenchMemory
+from lastro.results.samples import Remark
 
 from .workload_samples import text_of
 
@@ -47,8 +52,53 @@ def test_fewer_threads_or_a_shorter_array_are_doubted() -> None:
 
 def test_thousands_of_threads_are_a_matter_of_asking() -> None:
     assert Stream(threads=2000, array="128M").argv() == [
-        "env", "OMP_NUM_THREADS=2000", "lastro-stream", str(2**24), "10"
+        "env", "OMP_NUM_THREADS=2000", "OMP_STACKSIZE=512K", "lastro-stream", str(2**24), "10"
     ]  # fmt: skip
+
+
+def ran(tool: MemoryWorkload, cache: str | None, printed: str = "stream-1.txt") -> tuple[Remark, ...]:
+    """What it remarks in an instance of a host with this last-level cache; None: of which its kernel tells nothing."""
+    cpu = "/sys/devices/system/cpu/cpu0/cache/index0"
+    host = _Files({} if cache is None else {f"{cpu}/level": "3", f"{cpu}/size": cache})
+
+    def run(argv: list[str], **how: Any) -> Completed:
+        return Completed(tuple(argv), 0, text_of(printed).encode(), b"", 0.0, 0.01 if argv == ["true"] else 1.0)
+
+    resources = SimpleNamespace(cpuset="0", memory_bytes=None)
+    instance: Any = SimpleNamespace(
+        run=run, testbed=SimpleNamespace(host=host), spec=SimpleNamespace(resources=resources)
+    )
+    tool.prepare(instance)
+    return tool.run(instance, 60).remarks
+
+
+def test_a_bandwidth_that_may_be_a_caches_bears_a_mark() -> None:
+    assert ran(Stream(**ONE), "256K") == ()
+    assert [(each.kind, len(each.metrics)) for each in ran(Stream(**ONE), "32M")] == [("through a cache", 4)]
+    (unknown,) = ran(Stream(**ONE), None)
+    assert (unknown.kind, len(unknown.metrics)) == ("through a cache", 4)
+    assert unknown.text == "nobody here tells how large the last-level cache is: it may hold arrays of 1.0 MiB"
+
+
+@pytest.mark.parametrize("cache", ["2M", "3M"])
+def test_a_sweep_over_sizes_says_where_it_is_in_the_cache(cache: str) -> None:
+    """A level may be meant to be in a cache: its number is the cache's all the same."""
+    (small,) = ran(SysbenchMemory(block="1K", total="1G"), cache, "sysbench-memory-write.txt")
+    assert (small.kind, small.metrics) == ("through a cache", ("memory_bandwidth", "memory_operations"))
+    assert "blocks of 1.0 KiB against" in small.text
+    found = ran(Mbw(array=8, runs=3), cache, "mbw-memcpy.txt")
+    assert [each.metrics for each in found] == ([] if cache == "2M" else [("copy_bandwidth", "copy_bandwidth_best")])
+
+
+def test_a_size_of_zero_is_one_that_no_cache_holds() -> None:
+    mbw, sysbench, stream = Mbw(array=0, runs=3), SysbenchMemory(block="0", total="1G"), Stream(array="0", repeats=3)
+    assert ran(mbw, "2M", "mbw-memcpy.txt") == () and mbw.argv()[-1] == "8"
+    assert mbw.chosen["array"] == 8, "what was chosen is told with the trial"
+    assert ran(sysbench, "3M", "sysbench-memory-write.txt") == ()
+    assert "--memory-block-size=16777216" in sysbench.argv(), "the next power of two: sysbench takes nothing else"
+    assert ran(stream, "256K") == () and stream.chosen["array"] == "1048576"
+    assert sysbench.brief().chosen["block"] == "16777216"
+    assert SysbenchMemory(block="0").brief().chosen["block"] == "1M"
 
 
 # The size of caches

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import random
-import re
-from typing import Any
+from statistics import fmean
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
@@ -14,12 +15,20 @@ from hypothesis import strategies as st
 from lastro import registry
 from lastro.errors import CommandFailed, InstrumentError
 from lastro.host.base import Completed
-from lastro.instruments.base import Workload, failure, positive, time_reasons
+from lastro.host.cgroups import Resources
+from lastro.instruments import _memory
+from lastro.instruments.base import Timed, Workload, failure, positive, run_timed, time_reasons, with_host_time
+from lastro.instruments.mbw import Mbw
+from lastro.instruments.stream import Stream
+from lastro.instruments.sysbench_cpu import SysbenchCpu
+from lastro.instruments.sysbench_memory import SysbenchMemory
+from lastro.instruments.sysbench_oltp import SysbenchOltp
 from lastro.results.samples import Reading
+from lastro.scenarios._workload import WorkloadProbes
 from lastro.scenarios.base import make_part
 from lastro.scenarios.compute import ComputeScenario
 
-from .workload_samples import SAMPLES, text_of
+from .workload_samples import SAMPLES, damaged, text_of
 
 KINDS: list[type[Workload]] = [
     info.cls for info in registry.parts("instrument").values() if info.cls and issubclass(info.cls, Workload)
@@ -85,29 +94,10 @@ def read_or_refused(tool: Workload, text: str) -> Reading | None:
 
 @pytest.mark.parametrize(("name", "file", "options"), SAMPLED, ids=[file for _, file, _ in SAMPLED])
 def test_damaged_output_is_read_or_refused(name: str, file: str, options: Any) -> None:
-    """Cut anywhere, lines lost, doubled or exchanged, numbers turned into others: never any other exception."""
+    """Never any other exception."""
     tool, text = made(name, options), text_of(file)
-    random_ = random.Random(1)
-    odd = ["-1", "0", "nan", "inf", "1e999", "9" * 400, "", "0x10", "1,5", "\x00", "٣"]
-    for _ in range(400):
-        lines = text.splitlines(keepends=True)
-        match random_.randrange(5):
-            case 0:
-                damaged = text[: random_.randrange(len(text))]
-            case 1:
-                del lines[random_.randrange(len(lines))]
-                damaged = "".join(lines)
-            case 2:
-                lines.insert(random_.randrange(len(lines)), random_.choice(lines))
-                damaged = "".join(lines)
-            case 3:
-                random_.shuffle(lines)
-                damaged = "".join(lines)
-            case _:
-                spans = [match.span() for match in re.finditer(r"\d+(\.\d+)?", text)]
-                begin, end = random_.choice(spans)
-                damaged = text[:begin] + random_.choice(odd) + text[end:]
-        read_or_refused(tool, damaged)
+    for version in damaged(text):
+        read_or_refused(tool, version)
     assert read_or_refused(tool, "") is None
     assert read_or_refused(tool, text[: len(text) // 3]) is None
 
@@ -143,6 +133,60 @@ def test_an_end_that_was_not_a_good_one_has_its_reason() -> None:
     assert "exited with 3: unknown option" in ended(3, err="unknown option").message
 
 
+@pytest.mark.parametrize(
+    ("argv", "tool"),
+    [
+        (["env", "-C", "/usr/local/bin/there", "A=1", "./y-cruncher", "bench"], "y-cruncher"),
+        (["env", "OMP_NUM_THREADS=2", "sh", "-c", "john --test 2>&1"], "john"),
+        (["sh", "-c", "gzip -6 -n -c a > b"], "gzip"),
+        (["bonnie++", "-d", "/x"], "bonnie++"),
+    ],
+)
+def test_a_reason_names_the_tool_and_not_the_shell_around_it(argv: list[str], tool: str) -> None:
+    done = Completed(("x",), 137, b"", b"", 0.0, 1.0)
+    assert failure(_Instance(), argv, done, tool.removesuffix("++")).message.startswith(f"{tool} was killed")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", [SysbenchCpu, SysbenchMemory, SysbenchOltp])
+def test_a_short_version_is_in_the_same_mode_and_tried_once_for_all_lengths(kind: type[Workload]) -> None:
+    """By a time or by a number: the probe must run what the trial runs, and not again for each length."""
+    amount = "total" if kind is SysbenchMemory else "events"
+    timed, counted = kind(time_s=30).brief(), kind(**{amount: "10M" if amount == "total" else 5000}).brief()
+    assert str(timed.chosen[amount]) == "0" and timed.chosen["time_s"] == 1
+    assert str(counted.chosen[amount]) not in ("0", "5000", "10M")
+    assert kind(time_s=60).brief().chosen == timed.chosen
+    assert counted.chosen["time_s"] == 1
+
+
+def test_arrays_that_do_not_fit_the_instance_are_unavailable_before_any_trial(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The short version would fit."""
+    monkeypatch.setattr(_memory, "last_level_cache_bytes", lambda host, cpuset: 256 << 20)
+    probes = WorkloadProbes(SimpleNamespace(host=None))  # type: ignore[arg-type]
+    found = probes._room(Stream(), Resources(cpuset="0", memory_bytes=1 << 30))
+    assert found.reason == "stream works on 3.0 GiB, and the instance has 1.0 GiB of memory"
+    assert found.remedy and 'memory = "3219M"' in found.remedy
+    assert probes._room(Stream(), Resources(memory_bytes=3219 << 20))
+    assert not probes._room(Stream(), Resources(memory_bytes=3218 << 20))
+    assert probes._room(Stream(array="128M"), Resources(memory_bytes=1 << 30))
+    assert not probes._room(Mbw(array=1000), Resources(memory_bytes=1 << 30))
+    assert not probes._room(Mbw(), Resources(cpuset="0", memory_bytes=2 << 30))
+    assert probes._room(Mbw(), Resources(cpuset="0", memory_bytes=3 << 30))
+    assert not probes._room(SysbenchMemory(block="0"), Resources(cpuset="0", memory_bytes=1 << 30))
+    assert probes._room(SysbenchMemory(block="0"), Resources(cpuset="0", memory_bytes=2 << 30))
+    assert not probes._room(SysbenchMemory(block="0", scope="local", threads=2), Resources(memory_bytes=2 << 30))
+    assert probes._room(SysbenchCpu(), Resources(memory_bytes=128 << 20))
+
+
+def test_a_plan_counts_the_cache_that_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_memory, "cache_here_bytes", lambda cpuset: 32 << 20)
+    usual = Stream().expected_s(1, 1)
+    monkeypatch.setattr(_memory, "cache_here_bytes", lambda cpuset: 256 << 20)
+    assert Stream().expected_s(1, 1) == pytest.approx(8 * usual)
+    assert Stream(array="128M").expected_s(1, 1) == pytest.approx(usual)
+    assert Mbw().expected_s(1, 1) == pytest.approx(8 * Mbw(array=128).expected_s(1, 1))
+    assert SysbenchMemory(block="0", time_s=2).expected_s(1, 1) > 2.1
+
+
 def test_a_tool_that_worked_longer_than_it_lived_is_doubted() -> None:
     assert time_reasons(1.0, 1.01) == time_reasons(0.2, 1.0) == time_reasons(1.04, 1.0) == ()
     assert "worked for 2.000 s, and lived for 1.000 s" in time_reasons(2.0, 1.0)[0]
@@ -152,3 +196,44 @@ def test_a_tool_that_worked_longer_than_it_lived_is_doubted() -> None:
 def test_a_result_is_a_positive_number(value: float) -> None:
     with pytest.raises(InstrumentError):
         positive("it", value)
+
+
+# The host's time
+
+
+def entered(*durations_s: float, argv: Any = ("work",)) -> Timed:
+    """A command after three entries: all took so long, the command last."""
+    left = iter(durations_s)
+
+    def run(argv: Any, **how: Any) -> Completed:
+        return Completed(tuple(argv), 0, b"", b"", 0.0, next(left))
+
+    return run_timed(cast(Any, SimpleNamespace(run=run)), list(argv), 60)
+
+
+def test_what_is_taken_off_is_the_usual_time_of_entering_and_not_the_least() -> None:
+    """The least of three lies below the mean by nearly a standard deviation, which a daemon has more of."""
+    timed = entered(0.10, 0.02, 0.12, 2.10)
+    assert timed.host_s == pytest.approx(2.0) and timed.entering_s == 0.10
+    chance = random.Random(2018).gauss
+    found = [entered(*(chance(0.1, 0.02) for _ in range(3)), 1.0 + chance(0.1, 0.02)).host_s for _ in range(2000)]
+    assert fmean(seconds for seconds in found if seconds) == pytest.approx(1.0, abs=0.003)
+
+
+def test_no_trial_loses_its_time_because_it_was_a_short_one_of_its_treatment() -> None:
+    """Work of three times the entering: each has its time, so that their mean is that of all, and each has a mark."""
+    chance = random.Random(7).gauss
+    found = [entered(0.1, 0.1, 0.1, 0.4 + chance(0, 0.03)) for _ in range(1000)]
+    times = [timed.host_s for timed in found if timed.host_s is not None]
+    assert len(times) == 1000 and fmean(times) == pytest.approx(0.3, abs=0.003)
+    readings = [with_host_time(Reading({"rate": 1.0}), timed, "rate") for timed in found]
+    assert {(each.kind, each.metrics) for reading in readings for each in reading.remarks} == {
+        ("too short to time", ("time_host", "rate"))
+    }
+    assert "less than 5 times of entering the instance (0.100 s)" in readings[0].remarks[0].text
+
+
+def test_a_time_that_entering_cannot_have_changed_much_has_no_mark() -> None:
+    assert with_host_time(Reading({}), entered(0.1, 0.1, 0.1, 0.7)).remarks == ()
+    (lost,) = with_host_time(Reading({}), entered(0.1, 0.1, 0.1, 0.15)).remarks
+    assert "no time on the host's clock" in lost.text and lost.metrics == ("time_host",)

@@ -4,7 +4,9 @@ A new workload adds its own: two versions or modes of the tool at least."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import random
+import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from lastro.study.model import Level
@@ -28,7 +30,8 @@ SAMPLES: dict[str, list[tuple[str, Mapping[str, Level]]]] = {
             {"block": "1M", "operation": "read", "access": "rnd", "scope": "local", "threads": 2, "time_s": 1},
         ),
     ],
-    "bonnie": [  # 2.00a
+    "bonnie": [  # 2.00a of Debian 12 and, with an empty column of chunks, of Debian 13: both write format 1.98
+        ("bonnie-debian13.csv", {"files": 1, "size": "256M", "seeks": 200}),
         (
             "bonnie-direct.csv",
             {"files": 0, "size": "256M", "seeks": 60_000, "processes": 2, "direct": "yes"},
@@ -36,10 +39,12 @@ SAMPLES: dict[str, list[tuple[str, Mapping[str, Level]]]] = {
         ("bonnie-files.csv", {"files": 25, "size": "0"}),
     ],
     "dbench": [  # 4.00
+        ("dbench-debian13.txt", {"clients": 2, "time_s": 2}),
         ("dbench.txt", {"clients": 2, "time_s": 3}),
         ("dbench-synced.txt", {"clients": 6, "time_s": 2, "synced": "yes"}),
     ],
-    "fio": [  # 3.33
+    "fio": [  # 3.33 and 3.39
+        ("fio-3.39.json", {"size": "16M", "time_s": 1}),
         ("fio-buffered.json", {"size": "48M", "time_s": 1}),
         ("fio-direct.json", {"size": "32M", "time_s": 1, "threads": 1, "direct": "yes"}),
     ],
@@ -53,8 +58,8 @@ SAMPLES: dict[str, list[tuple[str, Mapping[str, Level]]]] = {
         ("john-md5crypt.txt", {"format": "md5crypt", "time_s": 1}),
     ],
     "y-cruncher": [  # not captured here: written after what users published of 0.7 and 0.8
-        ("y-cruncher-plain.txt", {"digits": 500_000_000}),
-        ("y-cruncher-colours.txt", {}),
+        ("y-cruncher-plain.txt", {"digits": 500_000_000, "threads": 16}),
+        ("y-cruncher-colours.txt", {"threads": 16}),
     ],
     "pts": [("pts-one.txt", {}), ("pts-three.txt", {"test": "pts/himeno", "runs": 3})],  # as published, 10.8 and 7.0
     "mbw": [  # 1.2.2
@@ -66,3 +71,28 @@ SAMPLES: dict[str, list[tuple[str, Mapping[str, Level]]]] = {
 
 def text_of(name: str) -> str:
     return (DATA / name).read_text(errors="replace")
+
+
+_ODD = ("-1", "0", "nan", "inf", "1e999", "9" * 400, "", "0x10", "1,5", "\x00", "٣")
+
+
+def damaged(text: str, n: int = 400) -> Iterator[str]:
+    """Versions of a tool's output: cut anywhere, lines lost, doubled or exchanged, numbers turned into others."""
+    chance = random.Random(1)
+    numbers = [match.span() for match in re.finditer(r"\d+(\.\d+)?", text)]
+    for _ in range(n):
+        lines = text.splitlines(keepends=True)
+        match chance.randrange(5):
+            case 0:
+                yield text[: chance.randrange(len(text))]
+                continue
+            case 1:
+                del lines[chance.randrange(len(lines))]
+            case 2:
+                lines.insert(chance.randrange(len(lines)), chance.choice(lines))
+            case 3:
+                chance.shuffle(lines)
+            case _:
+                begin, end = chance.choice(numbers)
+                lines = [text[:begin], chance.choice(_ODD), text[end:]]
+        yield "".join(lines)

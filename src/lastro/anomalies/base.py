@@ -6,27 +6,30 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from lastro.errors import CommandFailed
 from lastro.host.base import Process
-from lastro.host.cgroups import Resources, Usage
+from lastro.host.cgroups import Resources, Usage, parse_cpus
 from lastro.platforms.base import Instance
 
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What the neighbour is told to do: `workers` processes (0: one per CPU), for `timeout_s` at most."""
+    """What the neighbour is told to do: `workers` processes (0: one per CPU), for `timeout_s` at most.
+
+    `usable_cpus` is how many its role has on its own host, which need not be this one."""
 
     tool: str
     workers: int
     memory_bytes: int
     timeout_s: float
+    usable_cpus: int = field(default_factory=lambda: len(os.sched_getaffinity(0)))
 
     @property
     def n_workers(self) -> int:
-        return self.workers or os.cpu_count() or 1
+        return self.workers or self.usable_cpus
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,5 +102,6 @@ class Neighbour:
 
 
 def allowed_cpus(demand: Demand, limits: Resources) -> float:
-    """CPUs that the demand can use at all on this host under these limits."""
-    return min(demand.n_workers, os.cpu_count() or 1, limits.cpus or float("inf"))
+    """CPUs that the demand can use at all under these limits."""
+    pinned = len(parse_cpus(limits.cpuset)) if limits.cpuset else float("inf")
+    return min(demand.n_workers, demand.usable_cpus, pinned, limits.cpus or float("inf"))

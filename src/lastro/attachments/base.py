@@ -23,6 +23,8 @@ from lastro.platforms.base import (
 from lastro.testbed import Testbed
 
 _SIDES = "ab"
+_SWITCH = "hub-br"
+_GROUP = 198  # of the devices that are removed together: the kernel waits once for all, not for each
 _PROBE_S = "3"  # one answer within this time: a busy host may lose the first packet
 
 
@@ -42,7 +44,9 @@ class Attachment(ABC):
     """`name` and `summary` as for every part; `compile` is all that a new one has to say.
 
     `remedy` is what to do on a host where it cannot be had. `no_transit` says why no instance can forward what comes
-    to it over such links, where that is so."""
+    to it over such links, where that is so. `router_prefix`: each port's link ends at a device of the DUT's, named as
+    `Segment.ends` says but for this prefix, by which the DUT itself is reached. `separable`: it can give every segment
+    a switch of its own, and does when `apart` is set."""
 
     kind = "attachment"
     name: ClassVar[str]
@@ -50,6 +54,9 @@ class Attachment(ABC):
     tap_kind: ClassVar[str] = "tap"  # what a virtual machine opens
     remedy: ClassVar[str | None] = None
     no_transit: ClassVar[str | None] = None
+    router_prefix: ClassVar[str | None] = None
+    separable: ClassVar[bool] = False
+    apart: bool = False
     tap_offloads: bool = True  # may a virtual machine leave checksums and segmentation to what reads its tap?
     own_cgroups: tuple[str, ...] = ()  # of daemons: what they use is the links' cost, not foreign load
 
@@ -63,6 +70,10 @@ class Attachment(ABC):
     def compile_tc(self, segments: Sequence[Segment]) -> list[str]:
         """Lines for `tc -batch` inside the DUT's namespace, run after those of `compile`."""
         return []
+
+    def switches(self, segments: Sequence[Segment]) -> dict[str, list[Segment]]:
+        """The segments on each switch, by its name."""
+        return {f"br-{each.name}": [each] for each in segments} if self.apart else {_SWITCH: list(segments)}
 
     @contextmanager
     def prepare(self, testbed: Testbed) -> Iterator[None]:
@@ -79,7 +90,7 @@ class Attachment(ABC):
     @contextmanager
     def laid(self, testbed: Testbed, segments: Sequence[Segment]) -> Iterator[None]:
         """The links, and all that joins them; the ports have no addresses yet."""
-        with made(testbed, testbed.dut, self.compile(segments)):
+        with made(testbed, testbed.dut, self.compile(segments), at_once=self.apart):
             if tc := self.compile_tc(segments):
                 testbed.host.run(["tc", "-n", testbed.dut, "-batch", "-"], stdin="\n".join(tc) + "\n")
             yield
@@ -95,6 +106,29 @@ class Attachment(ABC):
             instance.plug([port for _, port in own], taps)
         for instance in instances.values():
             instance.ready()
+
+    # Failures of links that are apart
+
+    def cut(self, testbed: Testbed, segments: Sequence[Segment], *, carrier: bool = False) -> None:
+        """Cut links at once: what is sent is lost in silence, or else both ends see that the carrier is gone.
+
+        A virtual machine's port has a carrier as long as the machine runs."""
+        self._turn(testbed, segments, "down") if carrier else self.unplug(testbed, segments)
+
+    def mend(self, testbed: Testbed, segments: Sequence[Segment], *, carrier: bool = False) -> None:
+        """Undo `cut`, of the same links in the same way."""
+        self._turn(testbed, segments, "up") if carrier else self.replug(testbed, segments)
+
+    def unplug(self, testbed: Testbed, segments: Sequence[Segment]) -> None:
+        """Take the far ends of links off their switches, and leave them up."""
+        raise NotImplementedError
+
+    def replug(self, testbed: Testbed, segments: Sequence[Segment]) -> None:
+        raise NotImplementedError
+
+    def _turn(self, testbed: Testbed, segments: Sequence[Segment], state: str) -> None:
+        ends = [end for segment in segments for end, _ in segment.ends()]
+        batch(testbed, testbed.dut, [f"link set {end} {state}" for end in ends])
 
     def residuals(self, testbed: Testbed) -> dict[str, str]:
         """What differs with these links although the study holds it equal."""
@@ -126,16 +160,28 @@ def far_end(end: str, port: Port) -> str:
 
 
 @contextmanager
-def made(testbed: Testbed, netns: str, lines: Sequence[str]) -> Iterator[None]:
-    """What a batch for `ip` inside a named namespace makes, for as long as the block lasts."""
+def made(testbed: Testbed, netns: str, lines: Sequence[str], *, at_once: bool = False) -> Iterator[None]:
+    """What a batch for `ip` inside a named namespace makes, for as long as the block lasts.
+
+    `at_once`: it makes links alone, and they are removed together, one command for each namespace."""
+    lines = _grouped(lines) if at_once else list(lines)
     try:
         batch(testbed, netns, lines)
         yield
     finally:
-        _remove(testbed, netns, lines)
+        _remove(testbed, netns, lines, at_once=at_once)
 
 
-def _remove(testbed: Testbed, netns: str, lines: Sequence[str]) -> None:
+def _grouped(lines: Sequence[str]) -> list[str]:
+    found = []
+    for line in lines:
+        found.append(re.sub(r"^(link add name \S+(?: netns \S+)?)", rf"\1 group {_GROUP}", line))
+        if match := re.match(r"tuntap add dev (\S+)", line):
+            found.append(f"link set dev {match[1]} group {_GROUP}")
+    return found
+
+
+def _remove(testbed: Testbed, netns: str, lines: Sequence[str], *, at_once: bool) -> None:
     """Undo a batch: each link and rule that it has named first; where a link lies elsewhere, there. Others go along."""
     undone: dict[str, list[str]] = {}
     for line in lines:
@@ -144,7 +190,8 @@ def _remove(testbed: Testbed, netns: str, lines: Sequence[str]) -> None:
         elif line.startswith("rule add "):
             undone.setdefault(netns, []).append(f"rule del {line.removeprefix('rule add ')}\n")
     for place, removal in undone.items():
-        testbed.host.run(["ip", "-force", "-n", place, "-batch", "-"], stdin="".join(removal), check=False)
+        text = f"link del group {_GROUP}\n" if at_once else "".join(removal)
+        testbed.host.run(["ip", "-force", "-n", place, "-batch", "-"], stdin=text, check=False)
 
 
 def batch(testbed: Testbed, netns: str, lines: Sequence[str]) -> None:

@@ -5,7 +5,9 @@ another gets an address of the DUT as its source, and conntrack takes that back 
 Each port has a bridge of its own, as if each instance were on another network of Docker's. Unlike there, an instance
 may be reached at its own address too, so that a flow can be sent through a chain of segments. The DUT's translated
 address is on no interface, but answered for by proxy: were it local, replies that still have to cross another segment
-would end in the DUT."""
+would end in the DUT.
+
+Instances that are reached from outside share one bridge instead, and each has a published port at the DUT's address."""
 
 from __future__ import annotations
 
@@ -13,18 +15,23 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from lastro.attachments._hosting import GATEWAY, NETWORK, Hosted, Hosting
 from lastro.attachments._routing import Side, behind, destinations, directions, forwarded, inside, let_forward, routes
-from lastro.attachments.base import Attachment, Segment, far_end
+from lastro.attachments.base import Attachment, Segment, far_end, made
 from lastro.testbed import Testbed
 
 _PREFIX = "br-"
 _TABLE = "ip hub"
+_HOSTING_BRIDGE = "br-hosted"
+_HOSTING_TABLE = "ip published"
 
 
-class Nat(Attachment):
+class Nat(Hosting, Attachment):
     name = "nat"
     summary = "a bridge for each port, between which the DUT routes and translates addresses, as containers have it"
     remedy = "it needs nftables and a kernel with policy routing and NAT"
+    router_prefix = _PREFIX
+    lasting = frozenset({"translated"})  # by connection: an instance keeps its own, and asks nobody with a cache
 
     def compile(self, segments: Sequence[Segment]) -> list[str]:
         ways = directions(segments, _PREFIX)
@@ -63,9 +70,63 @@ class Nat(Attachment):
                 inside(testbed, ["nft", "-f", "-"], f"add table {_TABLE}\ndelete table {_TABLE}\n")
 
     def counters(self, testbed: Testbed) -> dict[str, int]:
-        items = json.loads(inside(testbed, ["nft", "-j", "list", "counters", "table", *_TABLE.split()]))["nftables"]
-        flows = {item["counter"]["name"]: int(item["counter"]["packets"]) for item in items if "counter" in item}
-        return {"routed": forwarded(testbed), **flows}
+        return {"routed": forwarded(testbed), **_counters(testbed, _TABLE)}
+
+    # Hosting: one bridge for all, and a rule for each published port, as Docker's default network has it
+
+    @contextmanager
+    def ground(self, testbed: Testbed) -> Iterator[None]:
+        bridge = [
+            f"link add name {_HOSTING_BRIDGE} type bridge stp_state 0 forward_delay 0 mcast_snooping 0",
+            f"address add {GATEWAY}/{NETWORK.prefixlen} dev {_HOSTING_BRIDGE}",
+            f"link set {_HOSTING_BRIDGE} up",
+        ]
+        with made(testbed, testbed.dut, bridge):
+            try:
+                inside(testbed, ["nft", "-f", "-"], _HOSTING_RULES)
+                yield
+            finally:
+                inside(testbed, ["nft", "-f", "-"], f"add table {_HOSTING_TABLE}\ndelete table {_HOSTING_TABLE}\n")
+
+    def compile_hosted(self, hosted: Hosted) -> list[str]:
+        return [far_end(hosted.end, hosted.port), f"link set {hosted.end} master {_HOSTING_BRIDGE} up"]
+
+    def publish(self, testbed: Testbed, instances: Sequence[Hosted], outside: str) -> None:
+        rules = [
+            f"add rule {_HOSTING_TABLE} come ip daddr {outside} tcp dport {self.endpoint(each, outside)[1]}"
+            f" counter name published dnat to {each.address}:{each.listens_at}\n"
+            for each in instances
+        ]
+        inside(testbed, ["nft", "-f", "-"], "".join(rules))
+
+    def endpoint(self, hosted: Hosted, outside: str) -> tuple[str, int]:
+        return outside, hosted.listens_at + hosted.number
+
+    def seen_as(self, hosted: Hosted, outward: str) -> str:
+        return outward
+
+    def carried(self, testbed: Testbed) -> dict[str, int]:
+        return {"routed": forwarded(testbed), **_counters(testbed, _HOSTING_TABLE)}
+
+
+_HOSTING_RULES = f"""table {_HOSTING_TABLE} {{
+    counter published {{ }}
+    counter translated {{ }}
+    chain come {{
+        type nat hook prerouting priority dstnat; policy accept;
+    }}
+    chain go {{
+        type nat hook postrouting priority srcnat; policy accept;
+        oifname != "{_HOSTING_BRIDGE}" ip saddr {NETWORK} counter name translated masquerade
+    }}
+}}
+"""
+
+
+def _counters(testbed: Testbed, table: str) -> dict[str, int]:
+    """Packets that each named counter has seen: of a chain for address translation, the first of each connection."""
+    items = json.loads(inside(testbed, ["nft", "-j", "list", "counters", "table", *table.split()]))["nftables"]
+    return {item["counter"]["name"]: int(item["counter"]["packets"]) for item in items if "counter" in item}
 
 
 def _bridge(side: Side, end: str) -> list[str]:

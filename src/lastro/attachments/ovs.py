@@ -17,7 +17,6 @@ from lastro.host.base import Completed, Process
 from lastro.host.ledger import NETNS_DIR
 from lastro.testbed import Testbed
 
-_BRIDGE = "hub-br"
 _SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
 _PACKAGE = "apt-get install openvswitch-switch"
 _START_S = 10.0
@@ -27,10 +26,11 @@ _QUIET = ("-vconsole:warn", "-vsyslog:off", "-vfile:off")
 class Ovs(Attachment):
     name = "ovs"
     summary = "an Open vSwitch bridge: the kernel's datapath, or the one in user space where the kernel has none"
+    separable = True
     datapaths: tuple[str, ...] = ("system", "netdev")  # in order of preference
 
     def __init__(self) -> None:
-        self._daemons: list[Process] = []
+        self._daemons: dict[str, Process] = {}
         self._directory = Path()
         self._datapath = ""
 
@@ -75,7 +75,7 @@ class Ovs(Attachment):
                 *argv, f"--unixctl={home}/{short}.ctl", f"--pidfile={home}/{short}.pid", "--no-chdir", *_QUIET,
             ]
         )  # fmt: skip
-        self._daemons.append(daemon)
+        self._daemons[argv[0]] = daemon
         there = f"n=0; until [ -S {home}/{short}.ctl ]; do [ $((n += 1)) -lt 500 ]; sleep 0.01; done"
         try:
             testbed.host.run(["sh", "-ec", there], timeout_s=_START_S)
@@ -93,7 +93,27 @@ class Ovs(Attachment):
 
     def _stop(self) -> None:
         while self._daemons:
-            self._daemons.pop().stop()
+            self._daemons.popitem()[1].stop()
+
+    def _dead(self) -> list[str]:
+        """Daemons that have ended, with what they left."""
+        ended = {name: daemon.stop() for name, daemon in self._daemons.items() if not daemon.alive()}
+        return [f"{name} ended with {done.returncode}" for name, done in ended.items()]
+
+    @contextmanager
+    def _alive_throughout(self) -> Iterator[None]:
+        """Raises: PlatformError when a daemon ends inside the block, whatever else goes wrong for it.
+
+        What packets a dead switch still forwards, and which it lost, nobody knows: nothing of the trial is worth a
+        mean."""
+        try:
+            yield
+        except TrialError as error:
+            if dead := self._dead():
+                raise PlatformError(f"Open vSwitch: {', '.join(dead)}; {error.message}", error.hint) from error
+            raise
+        if dead := self._dead():
+            raise PlatformError(f"Open vSwitch: {', '.join(dead)} before the links were taken away")
 
     def _vsctl(self, testbed: Testbed, *words: str, check: bool = True) -> Completed:
         """Raises: CommandFailed also where ovs-vsctl itself only prints that the switch could not do it."""
@@ -114,27 +134,55 @@ class Ovs(Attachment):
         return [line for end, port in ends for line in (far_end(end, port), f"link set {end} up")]
 
     def compile_vsctl(self, segments: Sequence[Segment], datapath: str) -> list[str]:
-        """Words for `ovs-vsctl`: one transaction that makes the bridge with all its ports."""
-        words = ["--", "add-br", _BRIDGE, "--", "set", "bridge", _BRIDGE, f"datapath_type={datapath}"]
-        words += ["fail_mode=standalone"]
-        for segment in segments:
-            for end, _ in segment.ends():
-                words += ["--", "add-port", _BRIDGE, end]
+        """Words for `ovs-vsctl`: one transaction that makes every bridge with all its ports."""
+        words = []
+        for bridge, joined in self.switches(segments).items():
+            words += ["--", "add-br", bridge, "--", "set", "bridge", bridge, f"datapath_type={datapath}"]
+            words += ["fail_mode=standalone"]
+            for segment in joined:
+                for end, _ in segment.ends():
+                    words += ["--", "add-port", bridge, end]
         return words
+
+    def unplug(self, testbed: Testbed, segments: Sequence[Segment]) -> None:
+        ends = [end for segment in segments for end, _ in segment.ends()]
+        self._vsctl(testbed, *(word for end in ends for word in ("--", "del-port", end)))
+
+    def replug(self, testbed: Testbed, segments: Sequence[Segment]) -> None:
+        plugged = self.switches(segments).items()
+        ends = [(end, bridge) for bridge, joined in plugged for each in joined for end, _ in each.ends()]
+        self._vsctl(testbed, *(word for end, bridge in ends for word in ("--", "add-port", bridge, end)))
 
     @contextmanager
     def laid(self, testbed: Testbed, segments: Sequence[Segment]) -> Iterator[None]:
-        if not all(daemon.alive() for daemon in self._daemons):
+        if self._dead() or not self._daemons:
             self._stop()
             self._start(testbed)  # it was killed: the trial in flight is lost, the next one is not
         with super().laid(testbed, segments):
             if self._datapath == "netdev":
                 _finish_packets_at_the_source(testbed, segments)
             try:
-                self._vsctl(testbed, *self.compile_vsctl(segments, self._datapath))
-                yield
+                with self._alive_throughout():
+                    self._vsctl(testbed, *self.compile_vsctl(segments, self._datapath))
+                    yield
             finally:
-                self._vsctl(testbed, "--if-exists", "del-br", _BRIDGE, check=False)
+                self._remove(testbed, segments)
+
+    def _remove(self, testbed: Testbed, segments: Sequence[Segment]) -> None:
+        """Of a switch that is not whole, no half waits for the other: what its daemons made outlives them, be it the
+        kernel's datapath or the interfaces of bridges in user space, which are persistent."""
+        bridges = list(self.switches(segments))
+        if not self._dead():
+            removal = [["--", "--if-exists", "del-br", bridge] for bridge in bridges]
+            self._vsctl(testbed, *(word for words in removal for word in words), check=False)
+            return
+        self._stop()
+        if self._datapath == "system":
+            inside = ["nsenter", f"--net={NETNS_DIR / testbed.dut}"]
+            testbed.host.run([*inside, "ovs-dpctl", "del-dp", "system@ovs-system"], timeout_s=_START_S, check=False)
+            return
+        script = "".join(f"ip -n {testbed.dut} link del {name}\n" for name in [*bridges, "ovs-netdev"])
+        testbed.host.run(["sh"], stdin=script, check=False)
 
     def residuals(self, testbed: Testbed) -> dict[str, str]:
         if self._datapath == "netdev":
@@ -149,12 +197,13 @@ class Ovs(Attachment):
 
 
 def _finish_packets_at_the_source(testbed: Testbed, segments: Sequence[Segment]) -> None:
-    """Offloads off at every port; the guest of a machine is told so by its network card (`Tap.offloads`)."""
-    lines = [
-        f"nsenter --net={NETNS_DIR / port.netns} ethtool --offload {port.name} tx off tso off gso off"
-        for segment in segments
-        for port in segment.ports
-        if not port.instance.takes_taps
-    ]
+    """Offloads off at every port, by one shell for each namespace; the guest of a machine is told so by its network
+
+    card (`Tap.offloads`)."""
+    names: dict[str, list[str]] = {}
+    for port in (port for segment in segments for port in segment.ports if not port.instance.takes_taps):
+        names.setdefault(port.netns, []).append(port.name)
+    each = "for port; do ethtool --offload $port tx off tso off gso off; done"
+    lines = [f"nsenter --net={NETNS_DIR / netns} sh -ec '{each}' - {' '.join(own)}\n" for netns, own in names.items()]
     if lines:
-        testbed.host.run(["sh", "-e"], stdin="\n".join(lines) + "\n")
+        testbed.host.run(["sh", "-e"], stdin="".join(lines))

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from lastro.attachments._hosting import GATEWAY, Hosted, Hosting
 from lastro.attachments._routing import directions, forwarded, let_forward, routes
 from lastro.attachments.base import Attachment, Segment, far_end
 from lastro.testbed import Testbed
@@ -14,10 +15,11 @@ from lastro.testbed import Testbed
 _PREFIX = "hub-"
 
 
-class Routed(Attachment):
+class Routed(Hosting, Attachment):
     name = "routed"
     summary = "a veth pair (a tap, for a virtual machine) for each port, between which the DUT routes at layer 3"
     remedy = "it needs a kernel with policy routing"
+    router_prefix = _PREFIX
 
     def compile(self, segments: Sequence[Segment]) -> list[str]:
         ways = directions(segments, _PREFIX)
@@ -37,4 +39,21 @@ class Routed(Attachment):
             yield
 
     def counters(self, testbed: Testbed) -> dict[str, int]:
+        return {"routed": forwarded(testbed)}
+
+    # Hosting: a link and a route for each instance, which answers to its own address
+
+    def compile_hosted(self, hosted: Hosted) -> list[str]:
+        return [
+            far_end(hosted.end, hosted.port),
+            f"address add {GATEWAY}/32 dev {hosted.end}",
+            f"link set {hosted.end} up",
+            f"route add {hosted.address}/32 dev {hosted.end}",
+        ]
+
+    def publish(self, testbed: Testbed, instances: Sequence[Hosted], outside: str) -> None:
+        """Nothing to translate; the DUT answers an instance for all others of its network."""
+        let_forward(testbed, [each.end for each in instances])
+
+    def carried(self, testbed: Testbed) -> dict[str, int]:
         return {"routed": forwarded(testbed)}

@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lastro.attachments.base import Attachment, Segment, far_end
+from lastro.testbed import Testbed
 
 _EVERYTHING = "u32 match u32 0 0"  # rather than matchall, which small kernels lack
+# Every packet is larger than this bucket, and is dropped: rather than the action `drop`, which small kernels lack.
+_SWALLOW = "tbf rate 8bit burst 10 limit 10"
 
 
 class VethDirect(Attachment):
     name = "veth-direct"
     summary = "a veth pair straight between two instances (two taps that hand on to each other, for virtual machines)"
+
+    separable = True
 
     def compile(self, segments: Sequence[Segment]) -> list[str]:
         lines = []
@@ -35,6 +40,28 @@ class VethDirect(Attachment):
                     f"filter add dev {come} ingress protocol all {_EVERYTHING} action mirred egress redirect dev {go}",
                 ]
         return lines
+
+    def cut(self, testbed: Testbed, segments: Sequence[Segment], *, carrier: bool = False) -> None:
+        self._at_each_end(testbed, segments, carrier, f"qdisc add dev {{}} root {_SWALLOW}", "down")
+
+    def mend(self, testbed: Testbed, segments: Sequence[Segment], *, carrier: bool = False) -> None:
+        self._at_each_end(testbed, segments, carrier, "qdisc del dev {} root", "up")
+
+    def _at_each_end(
+        self, testbed: Testbed, segments: Sequence[Segment], carrier: bool, discipline: str, state: str
+    ) -> None:
+        """There is nothing between the ends, so it is done to both, in one batch for each namespace."""
+        lines: dict[str, list[str]] = {}
+        for segment in segments:
+            taps = _through_taps(segment)
+            for end, port in segment.ends():
+                device, netns = (end, testbed.dut) if taps else (port.name, port.netns)
+                line = f"link set {device} {state}" if carrier or taps else discipline.format(device)
+                lines.setdefault(netns, []).append(line)
+        program = "ip" if carrier or any(map(_through_taps, segments)) else "tc"
+        script = [f"{program} -n {netns} -batch - <<'END'\n" + "\n".join(own) + "\nEND" for netns, own in lines.items()]
+        if script:
+            testbed.host.run(["sh", "-e"], stdin="\n".join(script) + "\n")
 
 
 def _through_taps(segment: Segment) -> bool:

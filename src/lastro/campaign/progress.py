@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -18,11 +20,34 @@ if TYPE_CHECKING:
 _HEADLINES = 2  # measurements shown with each finished trial
 
 
-class Plain:
-    """One line for each trial: for a log, a pipe, a CI job."""
+@dataclass(frozen=True, slots=True)
+class Among:
+    """The place of a campaign in a suite: the name of its front, what the other fronts hold, and the seconds that those
 
-    def __init__(self, total: int, done: int, headline: tuple[tuple[str, str], ...]) -> None:
+    which have not run yet may take. Counts and times shown are of the whole suite then."""
+
+    front: str = ""
+    other_trials: int = 0
+    other_done: int = 0
+    later_s: float = 0.0
+
+
+Place = Callable[[], Among]
+
+
+def alone() -> Among:
+    """The place of a campaign that belongs to no suite."""
+    return Among()
+
+
+class Plain:
+    """One line for each trial: for a log, a pipe, a CI job.
+
+    Its place in a suite is asked for once more when it is known what can run here: of other fronts that tells too."""
+
+    def __init__(self, total: int, done: int, headline: tuple[tuple[str, str], ...], place: Place = alone) -> None:
         self.total, self.done, self._headline = total, done, headline[:_HEADLINES]
+        self._place, self._among = place, place()
         self._trial = ""
         self._probed = False
 
@@ -45,6 +70,7 @@ class Plain:
                 f"{self.total - runnable_trials} of {self.total} trials are unavailable here; `lastro results` says why"
             )
         self.total = runnable_trials
+        self._among = self._place()
 
     def extended(self, runnable_trials: int) -> None:
         """A sequential campaign goes on for another block."""
@@ -56,14 +82,24 @@ class Plain:
 
     def started(self, trial: TrialRow, treatment: Treatment, remaining_s: float) -> None:
         again = f" (attempt {trial.attempts + 1})" if trial.attempts else ""
-        self._trial = f"block {trial.block}  {treatment.label}{again}"
-        self._remaining = f"{human_duration(remaining_s)} left"
+        front = f"{self._among.front}  " if self._among.front else ""
+        self._trial = f"{front}block {trial.block}  {treatment.label}{again}"
+        self._remaining = self._left(remaining_s)
 
     def finished(self, trial: TrialRow, outcome: Outcome, state: State, remaining_s: float) -> None:
         if state != "pending":
             self.done += 1
-        left = f"{human_duration(remaining_s)} left" if remaining_s else "done"
-        self._say(f"[{self.done}/{self.total}] {self._trial}  {self._result(outcome, state)}  {left}")
+        done, total = self.overall
+        self._say(f"[{done}/{total}] {self._trial}  {self._result(outcome, state)}  {self._left(remaining_s)}")
+
+    @property
+    def overall(self) -> tuple[int, int]:
+        """Trials done and trials in all; of the whole suite, where there is one."""
+        return self.done + self._among.other_done, self.total + self._among.other_trials
+
+    def _left(self, remaining_s: float) -> str:
+        seconds = remaining_s + self._among.later_s
+        return f"{human_duration(seconds)} left" if seconds else "done"
 
     def _result(self, outcome: Outcome, state: State) -> str:
         if not outcome.valid:
@@ -93,7 +129,8 @@ class Bar(Plain):
             console=Console(stderr=True),
             refresh_per_second=1,  # watching must not disturb what is watched
         )
-        self._task: TaskID = self._progress.add_task("starting", total=self.total, completed=self.done, left="")
+        done, total = self.overall
+        self._task: TaskID = self._progress.add_task("starting", total=total, completed=done, left="")
         self._progress.start()
         return self
 
@@ -110,11 +147,11 @@ class Bar(Plain):
 
     def probed(self, runnable_trials: int) -> None:
         super().probed(runnable_trials)
-        self._progress.update(self._task, total=runnable_trials)
+        self._progress.update(self._task, total=self.overall[1])
 
     def extended(self, runnable_trials: int) -> None:
         super().extended(runnable_trials)
-        self._progress.update(self._task, total=runnable_trials)
+        self._progress.update(self._task, total=self.overall[1])
 
     def started(self, trial: TrialRow, treatment: Treatment, remaining_s: float) -> None:
         super().started(trial, treatment, remaining_s)
@@ -122,7 +159,7 @@ class Bar(Plain):
 
     def finished(self, trial: TrialRow, outcome: Outcome, state: State, remaining_s: float) -> None:
         super().finished(trial, outcome, state, remaining_s)
-        self._progress.update(self._task, completed=self.done)
+        self._progress.update(self._task, completed=self.overall[0])
 
     def _say(self, line: str) -> None:
         self._progress.console.print(line, highlight=False, markup=False, soft_wrap=True)

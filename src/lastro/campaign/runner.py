@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
+from lastro.campaign.duration import Pace, configuration, pace_of
 from lastro.errors import HostError, TrialError
 from lastro.platforms.base import Availability
 from lastro.results.samples import Outcome
 from lastro.results.store import MAX_ATTEMPTS, State, Store, TrialRow
 from lastro.scenarios.base import Config, Scenario
 from lastro.study.design import Treatment
-from lastro.study.model import Study
 
 
 class Observer(Protocol):
@@ -45,10 +45,6 @@ def utc_now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
-def configuration(study: Study, treatment: Treatment) -> Config:
-    return {**study.settings, **treatment.levels}
-
-
 class _Campaign:
     def __init__(self, store: Store, scenario: Scenario, observer: Observer) -> None:
         self.store, self.scenario, self.observer = store, scenario, observer
@@ -58,7 +54,7 @@ class _Campaign:
         self._was_unavailable = {row.treatment.index for row in rows if row.unavailable}
         self.calibrations: dict[str, Any] = store.calibrations()
         self._not_found: dict[str, str] = {}  # calibrations that failed in this session, and why
-        self.pace = Pace(0)  # until the probes have told what can run
+        self.pace = Pace({}, {})  # until the probes have told what can run
 
     def probe(self) -> None:
         """Find out what this host can run. Levels that it cannot stay in the plan, with the reason."""
@@ -72,7 +68,7 @@ class _Campaign:
             elif index in self._was_unavailable:
                 self.store.mark_available(index)
         counts = self.store.counts()
-        self.pace.remaining = counts["pending"] + counts["running"]
+        self.pace = pace_of(self.store, type(self.scenario))
         self.observer.probed(sum(counts.values()) - counts["unavailable"])
         if not any(found.values()):
             reasons = "; ".join(sorted({str(availability.reason) for availability in found.values()}))
@@ -84,7 +80,7 @@ class _Campaign:
         config = configuration(self.study, treatment)
         self.store.begin(trial.number)
         problem = self._calibrate(config)
-        self.observer.started(trial, treatment, self.pace.remaining_s(self.scenario.duration_s(config)))
+        self.observer.started(trial, treatment, self.pace.remaining_s)
         started_utc, started_s = utc_now(), time.monotonic()
         if problem:
             outcome, records = Outcome(invalid_because=[problem]), list[dict[str, Any]]()
@@ -94,8 +90,8 @@ class _Campaign:
         state = self.store.finish(
             trial.number, outcome, started_utc=started_utc, duration_s=duration_s, transcript=records
         )
-        self.pace.note(duration_s, final=state != "pending")
-        self.observer.finished(trial, outcome, state, self.pace.remaining_s(duration_s))
+        self.pace.note(trial.treatment, duration_s, final=state != "pending")
+        self.observer.finished(trial, outcome, state, self.pace.remaining_s)
 
     def goes_on(self) -> bool:
         """Whether a sequential campaign needs another block, which it then has. A fixed one never does."""
@@ -109,7 +105,7 @@ class _Campaign:
             return False
         self.store.add_block()
         counts = self.store.counts()
-        self.pace.remaining = counts["pending"] + counts["running"]
+        self.pace = pace_of(self.store, type(self.scenario))
         self.observer.extended(sum(counts.values()) - counts["unavailable"])
         return True
 
@@ -162,29 +158,3 @@ def _outcome(run_trial: Callable[[], Outcome]) -> Outcome:
 def _not_numbers(outcome: Outcome) -> list[str]:
     """What a tool that prints nonsense may leave: no mean survives it."""
     return [f"{name} is {value}" for name, value in outcome.measurements.items() if not math.isfinite(value)]
-
-
-class Pace:
-    """Time to the end: what trials have taken so far, or the scenario's own guess before any has."""
-
-    def __init__(self, remaining: int) -> None:
-        self.remaining = remaining
-        self._mean_s: float | None = None
-
-    def note(self, duration_s: float, *, final: bool) -> None:
-        # An exponential mean follows a host that gets slower without jumping at every outlier.
-        self._mean_s = duration_s if self._mean_s is None else 0.9 * self._mean_s + 0.1 * duration_s
-        self.remaining -= final
-
-    def remaining_s(self, guess_s: float) -> float:
-        return self.remaining * (guess_s if self._mean_s is None else self._mean_s)
-
-
-def expected_duration_s(study: Study, scenario: type[Scenario], treatments: list[Treatment]) -> float:
-    """Of a whole campaign of these treatments, calibration runs included."""
-    per_block_s, calibrations = 0.0, dict[str, Mapping[str, Any]]()
-    for treatment in treatments:
-        config = configuration(study, treatment)
-        per_block_s += scenario.duration_s(config)
-        calibrations.update(scenario.calibrations(config))
-    return study.design.replicates * per_block_s + sum(scenario.duration_s(config) for config in calibrations.values())

@@ -49,18 +49,20 @@ class _Writer:
                 self.lines.append(f"sleep {pause_s:.1f}")
 
     def _run(self, record: dict[str, Any]) -> None:
-        command = shlex.join(record["argv"])
+        command = _there(record, shlex.join(record["argv"]))
         if record["stdin"] is not None:
             command += _here_document(record["stdin"])
         comment = f"  # exited with {record['returncode']}" if record["returncode"] and record["stdin"] is None else ""
         self.lines.append(command + comment)
         if record["argv"][:2] == ["mkdir", "-p"]:
-            self.lines += _with_cpus(record["argv"][2:])
+            self.lines += [_there(record, line) for line in _with_cpus(record["argv"][2:])]
 
     def _spawn(self, record: dict[str, Any]) -> None:
         name = f"background_{len(self._background) + 1}"
         self._background[tuple(record["argv"])] = name
-        self.lines += [f"{shlex.join(record['argv'])} & {name}=$!", "sleep 0.5"]
+        # On a far host a terminal makes it end with its ssh, as it does under Lastro.
+        command = _there(record, shlex.join(record["argv"]), "-tt")
+        self.lines += [f"{command} & {name}=$!", "sleep 0.5"]
 
     def _stop(self, record: dict[str, Any]) -> None:
         name = self._background.get(tuple(record["argv"]))
@@ -70,11 +72,17 @@ class _Writer:
     def _write(self, record: dict[str, Any]) -> None:
         path = shlex.quote(record["path"])
         if record["path"].endswith("/cgroup.clone_children"):  # children inherit what the group itself must have
-            self.lines += _with_cpus([record["path"]])
-        self.lines.append(f'mkdir -p "$(dirname {path})"; cat > {path}{_here_document(record["text"])}')
+            self.lines += [_there(record, line) for line in _with_cpus([record["path"]])]
+        command = _there(record, f'mkdir -p "$(dirname {path})"; cat > {path}')
+        self.lines.append(command + _here_document(record["text"]))
 
     def _rmdir(self, record: dict[str, Any]) -> None:
-        self.lines.append(f"rmdir {shlex.join(record['paths'])} 2>/dev/null")
+        self.lines.append(_there(record, f"rmdir {shlex.join(record['paths'])} 2>/dev/null"))
+
+
+def _there(record: dict[str, Any], command: str, *options: str) -> str:
+    """A line of shell, run where the record says: here, or on the far host to which its `ssh` leads."""
+    return shlex.join(["ssh", *options, *record["ssh"], command]) if "ssh" in record else command
 
 
 def _here_document(text: str) -> str:
@@ -105,12 +113,15 @@ def undoing(records: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """What takes back the preparation: background processes, namespaces and directories, the last made first."""
     undo: list[dict[str, Any]] = []
     for record in records:
+        n_before = len(undo)
         if record["kind"] == "spawn":
             undo.append({"kind": "stop", "argv": record["argv"]})
         elif record["kind"] == "run" and record["argv"][:3] == ["ip", "netns", "add"]:
             undo.append(_run_record(["ip", "netns", "del", *record["argv"][3:]]))
         elif record["kind"] == "run" and record["argv"][:2] == ["mkdir", "-p"]:
             undo += _removals(record["argv"][2:])
+        if "ssh" in record:
+            undo[n_before:] = [{**each, "ssh": record["ssh"]} for each in undo[n_before:]]
     return undo[::-1]
 
 

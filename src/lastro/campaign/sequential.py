@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from lastro.results.samples import only_at_least
 from lastro.results.store import Attempt, Store
 from lastro.stats.ratios import ratio_to_baseline
 from lastro.stats.stopping import Decision, Rule, decide, relative_half_width
@@ -25,17 +26,23 @@ def decision(store: Store) -> Decision | None:
 def half_widths(study: Study, treatments: Sequence[Treatment], attempts: Iterable[Attempt]) -> dict[str, float]:
     """Relative half width of the ratio of each treatment to its baseline, for each metric that is to be precise.
 
-    What was never measured on either side has no ratio, and more blocks would not give it one: it is left out."""
+    What was never measured on either side has no ratio, and what is only a lower bound no exact one; more blocks would
+    not give it them: it is left out."""
     names = study.design.precise_metrics or tuple(metric.name for metric in study.metrics)
     values: dict[tuple[int, str], dict[int, float]] = {}
+    bounded: set[tuple[int, str]] = set()
     for attempt in attempts:
         if attempt.valid:
             for name in attempt.measurements.keys() & set(names):
                 values.setdefault((attempt.treatment, name), {})[attempt.block] = attempt.measurements[name]
+                if only_at_least(attempt.notes, name):
+                    bounded.add((attempt.treatment, name))
     widths = {}
     by_index = {treatment.index: treatment for treatment in treatments}
     for index, reference in baseline_indices(study, treatments).items():
         for name in names if index != reference else ():
+            if bounded & {(index, name), (reference, name)}:
+                continue
             own, other = (values.get((treatment, name), {}) for treatment in (index, reference))
             ratio = ratio_to_baseline(own, other, study.design.confidence)
             if ratio is not None:

@@ -11,14 +11,14 @@ from lastro.results.store import Store
 from lastro.scenarios.base import Scenario
 
 
-def run_here(store: Store, scenario: Scenario, event: str) -> None:
-    """Run the rest of a campaign with progress; its log tells how it went."""
+def run_here(store: Store, scenario: Scenario, event: str, place: progress.Place = progress.alone) -> None:
+    """Run the rest of a campaign with progress; its log tells how it went. `place` is where it is in a suite."""
     study = store.study
     counts = store.counts()
     total = sum(counts.values())
     headline = tuple((metric.name, metric.unit) for metric in study.metrics)
     observer = (progress.Bar if sys.stderr.isatty() else progress.Plain)(
-        total, counts["valid"] + counts["invalid"], headline
+        total, counts["valid"] + counts["invalid"], headline, place
     )
     store.log(runner.utc_now(), event, f"{counts['pending'] + counts['running']} trials to run")
     try:

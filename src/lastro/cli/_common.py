@@ -20,7 +20,21 @@ def campaign_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def open_campaign(directory: Path, *, readonly: bool = True) -> Store:
+    """Raises: InputError when there is no campaign in the directory, or several: a suite."""
+    refuse_suite(directory)
     return Store.open(directory, readonly=readonly)
+
+
+def refuse_suite(directory: Path, what: str = "this command") -> None:
+    """Raises: InputError when a directory holds several campaigns, and one is what is meant."""
+    from lastro.campaign import suite
+
+    if suite.is_suite(directory):
+        fronts = suite.read(directory).fronts
+        raise InputError(
+            f"{directory} is a suite of {len(fronts)} fronts, and {what} is for one of them",
+            f"give one: {', '.join(str(directory / front.name) for front in fronts)}",
+        )
 
 
 @contextmanager

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING
 
 from lastro import registry
-from lastro.campaign.runner import configuration
+from lastro.campaign.duration import configuration
 from lastro.cli._interrupts import one_interrupt
 from lastro.host.base import Host
 from lastro.host.ledger import STATE_DIR, Session, session
@@ -15,23 +16,40 @@ from lastro.image import rootfs
 from lastro.scenarios.base import Scenario
 from lastro.study import design
 from lastro.study.model import Study
-from lastro.testbed import Testbed, local_testbed
+from lastro.testbed import Testbed, local_testbed, spread_testbed
+
+if TYPE_CHECKING:
+    from lastro.host.testbed_file import TestbedFile
 
 NeedsOn = Callable[[Host], rootfs.Needs]
 
 
 @contextmanager
-def testbed(purpose: str, *, wait: bool = False, needs: NeedsOn = lambda host: rootfs.Needs()) -> Iterator[Testbed]:
-    """This host, held for one purpose, with the root filesystem built, and in it what `needs` says."""
+def testbed(
+    purpose: str,
+    *,
+    wait: bool = False,
+    needs: NeedsOn = lambda host: rootfs.Needs(),
+    file: TestbedFile | None = None,
+) -> Iterator[Testbed]:
+    """This host, held for one purpose, with the root filesystem built, and in it what `needs` says.
+
+    The hosts of a testbed's `file` are held too, and have the same root filesystem."""
     with (
         one_interrupt() as ignore,
         session(purpose, wait=wait) as held,
-        local_testbed(held, image_of(held, _found(held, needs))) as bed,
+        _placed(held, image_of(held, _found(held, needs)), file, purpose, wait) as bed,
     ):
         try:
             yield bed
         finally:
             ignore()
+
+
+def _placed(
+    held: Session, image: rootfs.Image, file: TestbedFile | None, purpose: str, wait: bool
+) -> AbstractContextManager[Testbed]:
+    return local_testbed(held, image) if file is None else spread_testbed(held, image, file, purpose, wait=wait)
 
 
 def _found(held: Session, needs: NeedsOn) -> rootfs.Needs:
@@ -52,7 +70,9 @@ def image_of(held: Session, needs: rootfs.Needs | None = None) -> rootfs.Image:
 
 
 @contextmanager
-def scenario_on_host(study: Study, purpose: str, *, wait: bool = False) -> Iterator[Scenario]:
+def scenario_on_host(
+    study: Study, purpose: str, *, wait: bool = False, file: TestbedFile | None = None
+) -> Iterator[Scenario]:
     """A study's scenario ready to run; with a testbed when it needs one, whose image has what the study needs."""
     kind: type[Scenario] = registry.get("scenario", study.scenario)
     if not kind.needs_root:
@@ -60,7 +80,7 @@ def scenario_on_host(study: Study, purpose: str, *, wait: bool = False) -> Itera
             yield kind(None)
         return
     configs = [configuration(study, treatment) for treatment in design.treatments(study)]
-    with testbed(purpose, wait=wait, needs=lambda host: kind.image_needs(host, configs)) as bed:
+    with testbed(purpose, wait=wait, needs=lambda host: kind.image_needs(host, configs), file=file) as bed:
         scenario = kind(bed)
         try:
             yield scenario

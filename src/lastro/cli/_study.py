@@ -1,17 +1,43 @@
-"""What the commands that read a study share: its arguments, and loading it under a profile."""
+"""What the commands that read studies share: their arguments, and loading one, or a suite of them, under a profile."""
 
 from __future__ import annotations
 
 import argparse
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lastro.errors import InputError, did_you_mean
 from lastro.study.model import Study
 
+if TYPE_CHECKING:
+    from lastro.campaign.suite import Folder
+    from lastro.host.testbed_file import TestbedFile
+
 
 def study_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("study", metavar="STUDY", help="a study file, or paper:NAME or paper:NAME/FRONT, published")
+    parser.add_argument(
+        "study",
+        metavar="STUDY",
+        help="a study file, or paper:NAME or paper:NAME/FRONT, published; or a suite: a folder of study files, a paper",
+    )
+    testbed_argument(parser)
     parser.add_argument("--profile", metavar="P", help="one of the study's profiles: quick, standard or paper")
+
+
+def testbed_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--testbed", type=Path, metavar="FILE", help="where client, DUT and server are; without it, on this machine"
+    )
+
+
+def load_testbed(file: Path | None) -> TestbedFile | None:
+    """Raises: StudyError when the file is no sound testbed."""
+    if file is None:
+        return None
+    from lastro.host.testbed_file import load
+
+    return load(file)
 
 
 def load_study(args: argparse.Namespace) -> Study:
@@ -19,14 +45,56 @@ def load_study(args: argparse.Namespace) -> Study:
 
     Raises: InputError when there is no such paper or profile; StudyError when the file is no sound study."""
     from lastro import papers
+
+    kind, _, name = args.study.rpartition(":")
+    return _load(papers.find(name) if kind == "paper" else Path(args.study), args.profile)
+
+
+def _load(file: Path, profile: str | None) -> Study:
     from lastro.scenarios.base import schemas
     from lastro.study.load import load
 
-    kind, _, name = args.study.rpartition(":")
-    study = load(papers.find(name) if kind == "paper" else Path(args.study), schemas())
-    if args.profile is None:
+    study = load(file, schemas())
+    if profile is None:
         return study
-    if args.profile not in study.profiles:
-        hint = did_you_mean(args.profile, study.profiles) if study.profiles else "this study has no profiles"
-        raise InputError(f"{study.file} has no profile '{args.profile}'", hint)
-    return study.with_profile(args.profile)
+    if profile not in study.profiles:
+        hint = did_you_mean(profile, study.profiles) if study.profiles else "this study has no profiles"
+        raise InputError(f"{study.file} has no profile '{profile}'", hint)
+    return study.with_profile(profile)
+
+
+@dataclass(frozen=True, slots=True)
+class GivenSuite:
+    """What the user named, the folder that it is, and its studies in running order, under the profile."""
+
+    source: str
+    folder: Folder
+    studies: tuple[Study, ...]
+
+
+def suite_of(args: argparse.Namespace) -> GivenSuite | None:
+    """The suite that the arguments name, every study of it sound; None when what they name is one study.
+
+    Raises: InputError when a folder holds no studies, or a campaign; StudyError when one of them is unsound."""
+    from lastro import papers
+    from lastro.campaign import suite
+    from lastro.results.database import DB_NAME
+
+    kind, _, name = args.study.rpartition(":")
+    path = papers.folder(name) if kind == "paper" else Path(args.study)
+    try:
+        if path is None or not path.is_dir():
+            return None
+    except OSError:  # a name that cannot be: whoever reads the file tells
+        return None
+    if (path / DB_NAME).exists() or suite.is_suite(path):
+        raise InputError(
+            f"{path} is no study but holds what was run", f"go on with `lastro resume {path}`, or give the study's file"
+        )
+    folder = suite.read_folder(path)
+    return GivenSuite(args.study, folder, tuple(_load(file, args.profile) for file in folder.files))
+
+
+def load_front(file: Path, profile: str | None) -> Study:
+    """A study of a suite from the copy that the suite keeps."""
+    return _load(file, profile)

@@ -7,6 +7,8 @@ difference" by chance.
   lastro calibrate study.toml    stands alone, in campaigns/NAME-noise-floor-DATE-TIME
   lastro calibrate DIR -o AA     when AA holds a finished A/A campaign: judges it, runs nothing
 
+It runs on the testbed with which the campaign in DIR began, unless --testbed names another.
+
 Interrupted, `lastro resume DIR/noise-floor` goes on; then `lastro calibrate DIR` again keeps the floors. Without --all,
 only as many baseline treatments run as fit in an hour, and one at least. Needs root when the scenario does."""
 
@@ -19,11 +21,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lastro import registry
-from lastro.campaign.runner import expected_duration_s, utc_now
+from lastro.campaign.duration import forecast
+from lastro.campaign.runner import utc_now
 from lastro.cli._campaign import run_here
 from lastro.cli._common import open_campaign, require_root
 from lastro.cli._host import scenario_on_host
-from lastro.cli._study import load_study
+from lastro.cli._study import load_study, load_testbed, testbed_argument
 from lastro.cli.resume import changes_between
 from lastro.cli.run import check_place, provenance, schedule
 from lastro.errors import InputError
@@ -35,6 +38,7 @@ from lastro.study.model import Study
 from lastro.units import human_duration
 
 if TYPE_CHECKING:
+    from lastro.host.testbed_file import TestbedFile
     from lastro.report.calibration import Calibration
 
 SHORT_S = 3600.0
@@ -44,6 +48,7 @@ MARK = "calibrates"  # in the provenance of an A/A campaign: the study that it i
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("study", metavar="DIR|STUDY", help="a campaign's directory, or a study file, or paper:NAME")
     parser.add_argument("--profile", metavar="P", help="of a study file: quick, standard or paper")
+    testbed_argument(parser)
     parser.add_argument(
         "-o", "--output", type=Path, metavar="AA", help="directory of the A/A campaign, new or finished"
     )
@@ -57,8 +62,9 @@ def run(args: argparse.Namespace) -> int:
     judged = _judged(args)
     study = _study_of(judged) if judged else load_study(args)
     directory = _place(args, judged, study)
+    file = load_testbed(args.testbed)  # one that is unsound is told, though nothing may be left to run
     if not (directory / DB_NAME).exists():
-        _run(args, study, directory)
+        _run(args, study, directory, file or _testbed_of(judged))
     calibration = _judge(directory, study)
     if judged:
         _keep_with(judged, directory, calibration, changed_host=args.changed_host)
@@ -74,6 +80,15 @@ def _judged(args: argparse.Namespace) -> Path | None:
     if args.profile:
         raise InputError("--profile is for study files", "a campaign has its profile already")
     return directory
+
+
+def _testbed_of(judged: Path | None) -> TestbedFile | None:
+    """The file with which the campaign began: a floor holds where it was found."""
+    if judged is None:
+        return None
+    with open_campaign(judged) as store:
+        began = store.provenance.get("testbed", {}).get("file")
+    return load_testbed(Path(began) if began else None)
 
 
 def _study_of(directory: Path) -> Study:
@@ -94,7 +109,7 @@ def _place(args: argparse.Namespace, judged: Path | None, study: Study) -> Path:
 # The A/A campaign
 
 
-def _run(args: argparse.Namespace, study: Study, directory: Path) -> None:
+def _run(args: argparse.Namespace, study: Study, directory: Path, file: TestbedFile | None) -> None:
     scenario_class: type[Scenario] = registry.get("scenario", study.scenario)
     if scenario_class.needs_root:
         require_root("calibrate")
@@ -102,8 +117,8 @@ def _run(args: argparse.Namespace, study: Study, directory: Path) -> None:
     aa, told = _bounded(twin.baseline_twin(study), scenario_class, everything=args.all)
     print(f"{told}; in {directory}", file=sys.stderr, flush=True)
     with (
-        scenario_on_host(study, f"campaign {directory.resolve()}", wait=args.wait) as scenario,
-        Store.create(directory, aa, *schedule(aa), {**provenance(aa, scenario), MARK: study.name}) as store,
+        scenario_on_host(study, f"campaign {directory.resolve()}", wait=args.wait, file=file) as scenario,
+        Store.create(directory, aa, *schedule(aa), {**provenance(aa, scenario, file), MARK: study.name}) as store,
     ):
         run_here(store, scenario, "started")
 
@@ -112,11 +127,11 @@ def _bounded(aa: Study, scenario: type[Scenario], *, everything: bool) -> tuple[
     """The A/A study, shortened unless everything is wanted, and what is about to run, in words."""
     found = design.treatments(aa)
     fitting = len(found)
-    while not everything and fitting > 1 and expected_duration_s(aa, scenario, found[:fitting]) > SHORT_S:
+    while not everything and fitting > 1 and forecast(aa, scenario, found[:fitting]).total_s > SHORT_S:
         fitting -= 1
     chosen = aa if fitting == len(found) else twin.first_treatments(aa, fitting)
     blocks = aa.design.replicates
-    seconds = expected_duration_s(chosen, scenario, found[:fitting])
+    seconds = forecast(chosen, scenario, found[:fitting]).total_s
     words = f"A/A campaign: {fitting} of {len(found)} baseline treatments, {blocks} blocks, {fitting * blocks} trials"
     more = "" if fitting == len(found) else " (--all runs every one)"
     return chosen, f"{words}, about {human_duration(seconds)}{more}"
@@ -174,7 +189,7 @@ def _keep_with(judged: Path, directory: Path, calibration: Calibration, *, chang
     for place in (judged, directory):
         with open_campaign(place) as store:
             facts.append(store.provenance)
-    if (changes := changes_between(*facts)) and not changed_host:
+    if (changes := [*changes_between(*facts), *_moved(*facts)]) and not changed_host:
         raise InputError(
             f"the A/A campaign in {directory} ran under other conditions than {judged}: {'; '.join(changes)}",
             "calibrate on the same host and image, or keep it knowingly with --changed-host",
@@ -182,6 +197,22 @@ def _keep_with(judged: Path, directory: Path, calibration: Calibration, *, chang
     _keep(judged, KEY, {**to_dict(calibration, utc_now()), "changed_host": changes})
     with Store.open(judged) as store:
         store.log(utc_now(), "calibrated", f"noise floors from {directory}")
+
+
+def _moved(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    """The roles that are on other hosts, CPUs or network cards, by the testbed in the provenance of each."""
+    was, is_ = (facts.get("testbed", {}).get("roles", {}) for facts in (before, now))
+    told = {role: [_place_of(roles.get(role, {})) for roles in (was, is_)] for role in {**was, **is_}}
+    return [f"{role} was on {there}, is on {here}" for role, (there, here) in told.items() if there != here]
+
+
+def _place_of(role: dict[str, Any]) -> str:
+    """'root@192.0.2.2, CPUs 0-1, cards eth1, eth2', or 'this machine'; as `TestbedFile.provenance` tells a role."""
+    cpus, cards = str(role.get("cpu_set", "all")), role.get("links", {})
+    parts = [str(role.get("reached", "this machine"))]
+    parts += [f"CPUs {cpus}"] if cpus != "all" else []
+    parts += [f"cards {', '.join(map(str, cards.values()))}"] if cards else []
+    return ", ".join(parts)
 
 
 def _print(args: argparse.Namespace, calibration: Calibration, directory: Path, judged: Path | None) -> None:

@@ -7,22 +7,30 @@ docs/explanation-claims.md.
   lastro claims DIR --json                  one JSON document
   lastro claims DIR --fail-on contradicted  exit code 4 when a claim has this verdict
 
+Of a suite: the claims of all fronts in one table, those of each front judged as of one campaign.
+
 Needs no root. A verdict is no error: without --fail-on the exit code is 0."""
 
 from __future__ import annotations
 
 import argparse
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lastro.cli._common import campaign_argument, open_campaign
-from lastro.report.language import LANGUAGES, language
+from lastro.campaign.suite import is_suite
+from lastro.cli._common import campaign_argument
+from lastro.cli.results import loaded
+from lastro.report.language import LANGUAGES, Language, language
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable
+
+    from rich.console import RenderableType
 
     from lastro.report.claims import Judgement
     from lastro.report.model import Report
+    from lastro.results.read import CampaignData
     from lastro.study.claims import Claims
 
 _GATES = {
@@ -41,23 +49,49 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--fail-on", choices=_GATES, help="exit with 4 when any claim has this verdict")
 
 
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The claims on one campaign and their verdicts."""
+
+    claims: Claims
+    judgements: tuple[Judgement, ...]
+    report: Report
+
+
 def run(args: argparse.Namespace) -> int:
-    from lastro.report.claims import judge
+    if is_suite(args.dir):
+        from lastro.cli import _suite_claims
+
+        return _suite_claims.run(args)
     from lastro.report.claims_document import claims_text
+    from lastro.report.claims_table import render_claims
+
+    data = loaded(args.dir)
+    say = language(args.lang)
+    found = judged(data, args.claims or find_claims(args.dir, data.study.name), say)
+    if args.json:
+        print(claims_text(found.claims, found.judgements, found.report))
+    else:
+        print_table(render_claims(found.claims, found.judgements, found.report, say))
+    return exit_code(args.fail_on, found.judgements)
+
+
+def judged(data: CampaignData, file: Path, say: Language) -> Judged:
+    """Raises: StudyError when the file is no sound claims file of this study."""
+    from lastro.report.claims import judge
     from lastro.report.model import build_report
-    from lastro.results.read import load_campaign
     from lastro.study.load_claims import load_claims
 
-    with open_campaign(args.dir) as store:
-        data = load_campaign(store)
-    claims = load_claims(args.claims or find_claims(args.dir, data.study.name), data.study)
+    claims = load_claims(file, data.study)
     report = build_report(data, all_metrics=True)
-    judgements = judge(claims, report, language(args.lang))
-    if args.json:
-        print(claims_text(claims, judgements, report))
-    else:
-        _print_table(claims, judgements, report, args.lang)
-    failed = args.fail_on and any(one.verdict in _GATES[args.fail_on] for one in judgements)
+    return Judged(claims, tuple(judge(claims, report, say)), report)
+
+
+def exit_code(fail_on: str | None, judgements: Iterable[Judgement], *, unjudged: bool = False) -> int:
+    """4 when a claim has a verdict that the gate is for; `unjudged`: a front with claims has no campaign yet."""
+    if fail_on is None:
+        return 0
+    failed = any(one.verdict in _GATES[fail_on] for one in judgements) or (unjudged and fail_on == "not-reproduced")
     return 4 if failed else 0
 
 
@@ -65,26 +99,29 @@ def find_claims(directory: Path, study: str) -> Path:
     """The claims file of a campaign that names none: its own, else that of the paper with the study's name.
 
     Raises: InputError when there is neither."""
-    from lastro import papers
     from lastro.errors import InputError
 
-    own = directory / "claims.toml"
-    found = own if own.is_file() else papers.claims(study)
+    found = claims_of(directory, study)
     if found is None:
         raise InputError(
-            f"there is no {own}, and no paper with claims has a study named {study}",
+            f"there is no {directory / 'claims.toml'}, and no paper with claims has a study named {study}",
             "name a file with --claims; docs/explanation-claims.md tells how to write one",
         )
     return found
 
 
-def _print_table(claims: Claims, judgements: Sequence[Judgement], report: Report, code: str) -> None:
+def claims_of(directory: Path, study: str) -> Path | None:
+    """As `find_claims`; None when there is neither."""
+    from lastro import papers
+
+    own = directory / "claims.toml"
+    return own if own.is_file() else papers.claims(study)
+
+
+def print_table(table: RenderableType) -> None:
     import shutil
 
     from rich.console import Console
 
-    from lastro.report.claims_table import render_claims
-
     width = max(60, shutil.get_terminal_size((100, 24)).columns)
-    console = Console(width=width, highlight=False, markup=False, emoji=False)
-    console.print(render_claims(claims, judgements, report, language(code)))
+    Console(width=width, highlight=False, markup=False, emoji=False).print(table)

@@ -4,6 +4,7 @@ directories, and the processes that carry their token. Never anything by a name 
 from __future__ import annotations
 
 import argparse
+from contextlib import nullcontext
 
 from lastro.cli._common import require_root
 
@@ -14,17 +15,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from lastro.host import far
     from lastro.host.ledger import Ledger, lock
 
     require_root("clean")
     ledger = Ledger()
-    if args.dry_run:
-        objects = [owned for token in ledger.dead_sessions() for owned in ledger.objects(token)]
-    else:
-        with lock(ledger.state, "lastro clean", wait=args.wait):
-            objects = ledger.clean()
-    for owned in objects:
-        print(f"{'would remove' if args.dry_run else 'removed'} {owned.kind} {owned.name}")
-    if not objects:
+    done = "would remove" if args.dry_run else "removed"
+    with nullcontext() if args.dry_run else lock(ledger.state, "lastro clean", wait=args.wait):
+        dead = [owned for token in ledger.dead_sessions() for owned in ledger.objects(token)]
+        objects = dead if args.dry_run else ledger.clean()
+        for owned in objects:
+            print(f"{done} {owned.kind} {owned.name}")
+        far_objects = far.clean(ledger.state, dry_run=args.dry_run)
+        for host, owned in far_objects:
+            print(f"{done} {owned.kind} {owned.name} on {host}")
+    if not objects and not far_objects:
         print("nothing was left behind")
     return 0

@@ -76,7 +76,7 @@ def _report(directory: Path, *, everything: bool) -> Report:
 
 def _write_junit(file: Path, found: Comparison, *, fail_lost: bool) -> None:
     from lastro.report.compare_document import junit
-    from lastro.results.export import write_atomically
+    from lastro.results.files import write_atomically
 
     write_atomically(file, junit(found, fail_lost=fail_lost))
     print(f"wrote {file}", file=sys.stderr)

@@ -19,9 +19,11 @@ from contextlib import ExitStack
 from lastro import registry
 from lastro.cli._common import require_root
 from lastro.cli._matrix import Finding, cells, lines, parts
+from lastro.cli._study import load_testbed, testbed_argument
 from lastro.errors import InputError, did_you_mean
 from lastro.scenarios._probes import Probes
 from lastro.scenarios.base import AttachmentPool, PlatformPool
+from lastro.scenarios.chain import ChainScenario
 from lastro.study.levels import split_options
 
 _WIDTH = 80
@@ -32,6 +34,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--platform", action="append", metavar="NAME", help="only this platform, with options if need be; repeatable"
     )
+    testbed_argument(parser)
     parser.add_argument("--json", action="store_true", help="print it as JSON, with the facts of this host")
     parser.add_argument("--wait", action="store_true", help="wait for a campaign on this host to end")
 
@@ -42,12 +45,15 @@ def run(args: argparse.Namespace) -> int:
 
     platforms = _platforms(args.platform)
     require_root("doctor")
-    with testbed("lastro doctor", wait=args.wait) as bed, ExitStack() as stack, _Progress() as say:
+    file = load_testbed(args.testbed)
+    with testbed("lastro doctor", wait=args.wait, file=file) as bed, ExitStack() as stack, _Progress() as say:
         host = facts.collect(bed.host)
         findings = examine(Probes(bed, PlatformPool(bed, stack), AttachmentPool(bed, stack)), platforms, say)
     if args.json:
         print(json.dumps({"host": host, "parts": parts(findings), "matrix": cells(findings)}, indent=2))
         return 0
+    for role, other in bed.others.items():
+        print(f"{role}: {other.host.name} is reached, and has what Lastro needs")
     machine = host["host"]
     print(f"{machine['hostname']}: {machine['distribution']}, kernel {machine['kernel']}")
     print(f"{machine['cpus']} CPUs ({machine['cpu_model']})\n")
@@ -78,7 +84,7 @@ def examine(probes: Probes, platforms: Sequence[str], say: Say) -> list[Finding]
         say(platform, "start")
         findings.append(Finding("platform", platform, platform, probes.platform(platform)))
         for kind, attempt in tries.items():
-            for name in sorted(registry.names(kind)):
+            for name in sorted(ChainScenario.part_names(kind)):
                 say(platform, f"{kind} {name}")
                 findings.append(Finding(kind, name, platform, attempt(name, platform)))
     for platform in [each.name for each in findings if each.kind == "platform" and each.availability][:1]:

@@ -1,18 +1,22 @@
 """As root, every level is probed by doing, so the plan says what this host cannot run and why. Without root the plan
-is shown as if everything could run."""
+is shown as if everything could run. Of a suite, a folder of study files or a paper with several fronts, each front has
+its line, and all of them their sum."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import os
+import time
+from collections import Counter
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from lastro import registry
-from lastro.campaign.runner import configuration, expected_duration_s
-from lastro.cli._study import load_study, study_arguments
+from lastro.campaign.duration import Forecast, configuration, forecast
+from lastro.cli._study import load_study, load_testbed, study_arguments, suite_of
 from lastro.platforms.base import AVAILABLE, Availability
-from lastro.scenarios.base import Scenario
+from lastro.scenarios.base import Missing, OnPlatforms, Scenario
 from lastro.study import design
 from lastro.study.model import Study
 from lastro.units import human_duration
@@ -26,84 +30,125 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print it as JSON")
 
 
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A study as it would run here: what was found of each treatment, and how long the runnable ones may take."""
+
+    study: Study
+    treatments: list[design.Treatment]
+    found: list[Availability]
+    probed: bool
+    forecast: Forecast
+
+    @property
+    def trials(self) -> int:
+        return len(self.treatments) * self.study.design.replicates
+
+    @property
+    def runnable(self) -> int:
+        """Treatments that can run here."""
+        return sum(map(bool, self.found))
+
+
 def run(args: argparse.Namespace) -> int:
-    study = load_study(args)
-    scenario: type[Scenario] = registry.get("scenario", study.scenario)
-    treatments = design.treatments(study)
-    probed = not args.no_probe and (os.geteuid() == 0 or not scenario.needs_root)
-    found = _probe(study, treatments, wait=args.wait) if probed else [AVAILABLE] * len(treatments)
-    runnable = [t for t, availability in zip(treatments, found, strict=True) if availability]
-    duration_s = expected_duration_s(study, scenario, runnable)
+    if (given := suite_of(args)) is not None:
+        from lastro.cli import _suite_plan
+
+        return _suite_plan.run(args, given)
+    plan = plan_of(load_study(args), args)
     if args.json:
-        print(json.dumps(_document(study, treatments, found, probed, duration_s, args.schedule), indent=2))
+        print(json.dumps(document(plan, args.schedule), indent=2))
     else:
-        print("\n".join(_lines(study, treatments, found, probed, duration_s)))
-        if args.schedule:
-            print("\n".join(_schedule_lines(study, treatments)))
+        print("\n".join([*_lines(plan), *(["", *schedule_lines(plan)] if args.schedule else [])]))
     return 0
 
 
-def _probe(study: Study, treatments: list[design.Treatment], *, wait: bool) -> list[Availability]:
+def plan_of(study: Study, args: argparse.Namespace, missing: dict[str, Missing] | None = None) -> Plan:
+    """`missing` are the platforms that other plans of this command have sought in vain, and now this one too.
+
+    Raises: HostError when this host cannot even be probed, as for want of its root filesystem; TrialError when it is
+    lost meanwhile."""
+    scenario: type[Scenario] = registry.get("scenario", study.scenario)
+    treatments = design.treatments(study)
+    probed = not args.no_probe and (os.geteuid() == 0 or not scenario.needs_root)
+    sought = {} if missing is None else missing
+    found, probing_s = _probe(study, treatments, args, sought) if probed else ([AVAILABLE] * len(treatments), None)
+    runnable = [t for t, availability in zip(treatments, found, strict=True) if availability]
+    return Plan(study, treatments, found, probed, forecast(study, scenario, runnable, probing_s=probing_s))
+
+
+def _probe(
+    study: Study, treatments: list[design.Treatment], args: argparse.Namespace, missing: dict[str, Missing]
+) -> tuple[list[Availability], float]:
+    """What was found of each treatment, and the seconds that finding it takes a campaign, which does it again.
+
+    What was built meanwhile is there by then; what was known already a campaign does not know."""
     from lastro.cli._host import scenario_on_host
 
-    with scenario_on_host(study, f"plan of {study.name}", wait=wait) as scenario:
-        return [scenario.availability(configuration(study, treatment)) for treatment in treatments]
+    file = load_testbed(args.testbed)
+    with scenario_on_host(study, f"plan of {study.name}", wait=args.wait, file=file) as scenario:
+        pool = scenario.pool if isinstance(scenario, OnPlatforms) else None
+        if pool:
+            pool.missing = missing
+        began_s = time.monotonic()
+        found = [scenario.availability(configuration(study, treatment)) for treatment in treatments]
+        took_s = time.monotonic() - began_s
+        return found, took_s + (pool.spared_s - scenario.testbed.session.built_s if pool else 0.0)
 
 
-def _reasons(treatments: list[design.Treatment], found: list[Availability]) -> dict[tuple[str, str | None], int]:
-    counted: dict[tuple[str, str | None], int] = {}
-    for availability in found:
-        if availability.reason is not None:
-            key = (availability.reason, availability.remedy)
-            counted[key] = counted.get(key, 0) + 1
-    return counted
+def reasons(plan: Plan) -> dict[tuple[str, str | None], int]:
+    """{(reason, remedy): number of treatments that cannot run for it}."""
+    return Counter((str(found.reason), found.remedy) for found in plan.found if not found)
 
 
-def _lines(
-    study: Study, treatments: list[design.Treatment], found: list[Availability], probed: bool, duration_s: float
-) -> list[str]:
+def expected_text(plan: Plan) -> str:
+    """'12 min', and the most where the study stops sequentially."""
+    blocks, most, total_s = plan.study.design.replicates, plan.study.design.most_blocks, plan.forecast.total_s
+    more_s = plan.forecast.trials_s * (most / blocks - 1)
+    return human_duration(total_s) + (f" to {human_duration(total_s + more_s)}" if most > blocks else "")
+
+
+def not_probed() -> str:
+    how = "" if os.geteuid() == 0 else "as root and "
+    return f"availability was not probed: run {how}without --no-probe to see what this host cannot do"
+
+
+def _lines(plan: Plan) -> list[str]:
+    study, treatments, runnable = plan.study, plan.treatments, plan.runnable
     replicates, most = study.design.replicates, study.design.most_blocks
-    runnable = sum(map(bool, found))
     lines = [f"{study.name}: {study.title}" if study.title else study.name]
     lines += [f"scenario {study.scenario}" + (f", profile {study.profile}" if study.profile else ""), ""]
     lines += [f"  {factor.name:<15} {', '.join(map(str, factor.levels))}" for factor in study.factors]
     lines += ["", f"treatments  {len(treatments)}", f"blocks      {replicates} (randomised, seed {study.design.seed})"]
-    lines += [f"trials      {len(treatments) * replicates}"]
+    lines += [f"trials      {plan.trials}"]
     if study.design.sequential:
         precision = f"±{100 * study.design.precision:g} %"
         lines += [f"sequential  blocks are added until every ratio is known to {precision}, {most} blocks at most"]
-    if not probed:
-        how = "" if os.geteuid() == 0 else "as root and "
-        lines += ["", f"availability was not probed: run {how}without --no-probe to see what this host cannot do"]
+    if not plan.probed:
+        lines += ["", not_probed()]
     elif runnable < len(treatments):
         lines += [
             f"runnable    {runnable * replicates} trials of {runnable} treatments on this host",
             "",
             "unavailable here:",
         ]
-        for (reason, remedy), count in _reasons(treatments, found).items():
+        for (reason, remedy), count in reasons(plan).items():
             lines.append(f"  {count} treatments: {reason}")
             lines += [f"    remedy: {remedy}"] if remedy else []
     else:
         lines += ["all of them can run on this host"]
-    longest = f" to {human_duration(duration_s * most / replicates)}" if most > replicates else ""
-    return [*lines, "", f"expected    {human_duration(duration_s)}{longest}"]
+    return [*lines, "", f"expected    {expected_text(plan)}"]
 
 
-def _schedule_lines(study: Study, treatments: list[design.Treatment]) -> list[str]:
-    trials = design.trials(study, len(treatments))
-    return ["", *(f"{trial.number:>6}  block {trial.block:<4} {treatments[trial.treatment].label}" for trial in trials)]
+def schedule_lines(plan: Plan) -> list[str]:
+    trials = design.trials(plan.study, len(plan.treatments))
+    return [f"{trial.number:>6}  block {trial.block:<4} {plan.treatments[trial.treatment].label}" for trial in trials]
 
 
-def _document(
-    study: Study,
-    treatments: list[design.Treatment],
-    found: list[Availability],
-    probed: bool,
-    duration_s: float,
-    schedule: bool,
-) -> dict[str, Any]:
-    document: dict[str, Any] = {
+def document(plan: Plan, schedule: bool) -> dict[str, Any]:
+    """The plan of one study as JSON-able data."""
+    study, treatments = plan.study, plan.treatments
+    found: dict[str, Any] = {
         "study": study.name,
         "profile": study.profile,
         "scenario": study.scenario,
@@ -111,17 +156,18 @@ def _document(
         "stopping": study.design.stopping,
         "most_replicates": study.design.most_blocks,
         "seed": study.design.seed,
-        "trials": len(treatments) * study.design.replicates,
-        "probed": probed,
-        "expected_s": round(duration_s, 1),
+        "trials": plan.trials,
+        "probed": plan.probed,
+        "expected_s": round(plan.forecast.total_s, 1),
+        "expected": {name: round(seconds, 1) for name, seconds in asdict(plan.forecast).items()},
         "treatments": [
             {"id": t.id, "levels": dict(t.levels), "unavailable": availability.reason, "remedy": availability.remedy}
-            for t, availability in zip(treatments, found, strict=True)
+            for t, availability in zip(treatments, plan.found, strict=True)
         ],
     }
     if schedule:
         trials = design.trials(study, len(treatments))
-        document["schedule"] = [
+        found["schedule"] = [
             {"trial": t.number, "block": t.block, "treatment": treatments[t.treatment].id} for t in trials
         ]
-    return document
+    return found

@@ -8,7 +8,8 @@ page needs no network and no script, so it can be mailed or archived as it is.
   lastro report DIR --format latex      booktabs tables, for a paper: DIR/report.tex
   lastro report DIR --figures           also every figure as SVG, PNG and PDF, in DIR/figures
 
-Needs no root. An unfinished campaign gives a report of what there is."""
+Needs no root. An unfinished campaign gives a report of what there is. Of a suite: a page on all fronts,
+and that of each front in DIR/FRONT, to which it links."""
 
 from __future__ import annotations
 
@@ -18,13 +19,14 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lastro.cli._common import campaign_argument, open_campaign
+from lastro.campaign.suite import is_suite
+from lastro.cli._common import campaign_argument
+from lastro.cli.claims import claims_of, judged
+from lastro.cli.results import loaded
 from lastro.report.language import LANGUAGES, Language, language
 
 if TYPE_CHECKING:
     from lastro.report.content import Content
-    from lastro.report.model import Report
-    from lastro.results.read import CampaignData
 
 SUFFIXES = {"html": "html", "md": "md", "latex": "tex"}
 
@@ -43,48 +45,53 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from lastro.report.model import build_report
-    from lastro.results.export import write_atomically
-    from lastro.results.read import load_campaign
+    if is_suite(args.dir):
+        from lastro.cli._suite_views import report
 
-    with open_campaign(args.dir) as store:
-        data = load_campaign(store)
-    report = build_report(data, all_metrics=args.all_metrics)
-    content = _content(args.dir, data, report, language(args.lang))
-    output = args.output or str(args.dir / f"report.{SUFFIXES[args.format]}")
-    folder = Path.cwd() if output == "-" else Path(output).parent
-    figures = _write_figures(content, args.dir / "figures") if args.figures else {}
-    text = _render(content, args.format, {title: os.path.relpath(file, folder) for title, file in figures.items()})
-    if output == "-":
-        sys.stdout.write(text)
-        return 0
-    write_atomically(Path(output), text)
-    print(output)
-    for file in figures.values():
-        print(*(file.with_suffix(suffix) for suffix in (".svg", ".png", ".pdf")), sep="\n")
+        return report(args)
+    write(args, args.dir, content_of(args.dir, language(args.lang), all_metrics=args.all_metrics), args.output)
     return 0
 
 
-def _content(directory: Path, data: CampaignData, report: Report, say: Language) -> Content:
-    """The report with its analysis, and the claims that the campaign has or its paper made."""
-    from lastro import papers
+def write(args: argparse.Namespace, directory: Path, content: Content, output: str | None) -> None:
+    """The document of one campaign, and its figures when they are wanted; tells where they are."""
+    output = output or str(directory / f"report.{SUFFIXES[args.format]}")
+    folder = Path.cwd() if output == "-" else Path(output).parent
+    figures = _write_figures(content, directory / "figures") if args.figures else {}
+    text = _render(content, args.format, {title: os.path.relpath(file, folder) for title, file in figures.items()})
+    put(output, text)
+    for file in figures.values() if output != "-" else ():
+        print(*(file.with_suffix(suffix) for suffix in (".svg", ".png", ".pdf")), sep="\n")
+
+
+def put(output: str, text: str) -> None:
+    """Write a document and tell where; "-" is standard output."""
+    from lastro.results.files import write_atomically
+
+    if output == "-":
+        sys.stdout.write(text)
+        return
+    write_atomically(Path(output), text)
+    print(output)
+
+
+def content_of(directory: Path, say: Language, *, all_metrics: bool) -> Content:
+    """The report of a campaign with its analysis, and the claims that it has or its paper made."""
     from lastro.report.analysis import analyse
     from lastro.report.content import Content
+    from lastro.report.model import build_report
 
+    data = loaded(directory)
+    report = build_report(data, all_metrics=all_metrics)
     analysis = analyse(report)
-    own = directory / "claims.toml"
-    file = own if own.is_file() else papers.claims(data.study.name)
+    file = claims_of(directory, data.study.name)
     if file is None:
         return Content(report, analysis, say)
-    from lastro.report.claims import judge
     from lastro.report.claims_text import explanation, source_text, tally_text
-    from lastro.report.model import build_report
-    from lastro.study.load_claims import load_claims
 
-    claims = load_claims(file, data.study)
-    judgements = judge(claims, build_report(data, all_metrics=True), say)
-    tally = ": ".join(part for part in (source_text(claims.source), tally_text(judgements, say)) if part)
-    return Content(report, analysis, say, judgements, tally, explanation(report, say))
+    found = judged(data, file, say)
+    tally = ": ".join(part for part in (source_text(found.claims.source), tally_text(found.judgements, say)) if part)
+    return Content(report, analysis, say, found.judgements, tally, explanation(report, say))
 
 
 def _render(content: Content, kind: str, links: dict[str, str]) -> str:
@@ -105,7 +112,7 @@ def _render(content: Content, kind: str, links: dict[str, str]) -> str:
 def _write_figures(content: Content, folder: Path) -> dict[str, Path]:
     """Every figure in three formats, and {what it shows: its SVG file}."""
     from lastro.report.figures import pictures
-    from lastro.results.export import write_atomically
+    from lastro.results.files import write_atomically
 
     written = {}
     for picture in pictures(content.report, content.analysis, content.say, content.judgements):

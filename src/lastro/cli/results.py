@@ -6,15 +6,22 @@ Levels that are unavailable or invalid stay in it, with their reasons below.
   lastro results DIR --csv all.csv          every attempt and metric, one value a row, for R or pandas ("-": stdout)
   lastro results DIR --parquet all.parquet  the same rows as Parquet
 
-Needs no root, and may be asked while the campaign runs."""
+Needs no root, and may be asked while the campaign runs. Of a suite: the tables one after the other; JSON with all of
+its `fronts`; in CSV and Parquet a column `front`."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from lastro.campaign.suite import is_suite
 from lastro.cli._common import campaign_argument, collector_paused, open_campaign
+
+if TYPE_CHECKING:
+    from lastro.results.read import CampaignData
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -29,16 +36,38 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     with collector_paused():
+        if is_suite(args.dir):
+            from lastro.cli._suite_views import results
+
+            return results(args)
         return _run(args)
 
 
 def _run(args: argparse.Namespace) -> int:
     from lastro.report.model import build_report
-    from lastro.results.export import to_csv, to_parquet
+
+    data = loaded(args.dir)
+    export(args, data)
+    if args.json:
+        from lastro.report.document import document_text
+
+        print(document_text(build_report(data, all_metrics=args.all_metrics)))
+    elif not (args.csv or args.parquet):
+        print_table(build_report(data, all_metrics=args.all_metrics))
+    return 0
+
+
+def loaded(directory: Path) -> CampaignData:
     from lastro.results.read import load_campaign
 
-    with open_campaign(args.dir) as store:
-        data = load_campaign(store)
+    with open_campaign(directory) as store:
+        return load_campaign(store)
+
+
+def export(args: argparse.Namespace, data: CampaignData | Mapping[str, CampaignData]) -> None:
+    """The files that the arguments ask for, of one campaign or of the fronts of a suite."""
+    from lastro.results.export import to_csv, to_parquet
+
     if args.csv == "-":
         sys.stdout.write(to_csv(data))
     elif args.csv:
@@ -46,23 +75,16 @@ def _run(args: argparse.Namespace) -> int:
     if args.parquet:
         to_parquet(data, args.parquet)
         print(f"wrote {args.parquet}", file=sys.stderr)
-    if args.json:
-        from lastro.report.document import document_text
-
-        print(document_text(build_report(data, all_metrics=args.all_metrics)))
-    elif not (args.csv or args.parquet):
-        _print_table(build_report(data, all_metrics=args.all_metrics))
-    return 0
 
 
 def _write(file: Path, text: str) -> None:
-    from lastro.results.export import write_atomically
+    from lastro.results.files import write_atomically
 
     write_atomically(file, text)
     print(f"wrote {file}", file=sys.stderr)
 
 
-def _print_table(report: object) -> None:
+def print_table(report: object) -> None:
     import shutil
 
     from rich.console import Console

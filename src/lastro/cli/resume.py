@@ -1,20 +1,27 @@
 """The schedule is the one that was drawn at the start; the trial in flight when it stopped runs again, whole.
 
 Trials of one campaign are compared with each other, so it goes on only on the host and the root filesystem with which
-it began; --changed-host goes on all the same, and says so in the report."""
+it began; --changed-host goes on all the same, and says so in the report.
+
+A suite goes on with the front that was in flight and those that had not begun. When nothing is left, what was
+unavailable on any front is tried once more."""
 
 from __future__ import annotations
 
 import argparse
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 from lastro import registry
+from lastro.campaign.progress import Place, alone
 from lastro.campaign.runner import utc_now
 from lastro.campaign.sequential import decision
+from lastro.campaign.suite import is_suite
 from lastro.cli._campaign import run_here
 from lastro.cli._common import campaign_argument, open_campaign, require_root
 from lastro.cli._host import scenario_on_host
+from lastro.cli._study import load_testbed, testbed_argument
 from lastro.cli.run import conclude, identity
 from lastro.errors import InputError
 from lastro.host.ledger import Ledger
@@ -31,29 +38,41 @@ _IDENTITY = (
 
 def configure(parser: argparse.ArgumentParser) -> None:
     campaign_argument(parser)
+    testbed_argument(parser)
     parser.add_argument("--wait", action="store_true", help="wait for another campaign on this host to end")
     parser.add_argument("--changed-host", action="store_true", help="go on although the host or the image has changed")
     parser.add_argument("--no-report", action="store_true", help="do not write the HTML report at the end")
 
 
 def run(args: argparse.Namespace) -> int:
-    with open_campaign(args.dir, readonly=False) as store:
-        if registry.get("scenario", store.study.scenario).needs_root:
-            require_root("resume")
-        before = store.counts()
-        if store.next_trial() is None and not before["unavailable"] and not _wants_more(store):
-            _tidy(store)
-        else:  # what was unavailable may be available by now: a remedy was applied
-            _carry_on(store, wait=args.wait, changed_host=args.changed_host)
-        if store.counts() == before:
-            print(f"{args.dir}: nothing is left to run")
+    if is_suite(args.dir):
+        from lastro.cli import _suite_run
+
+        return _suite_run.resume(args)
+    if not go_on(args.dir, wait=args.wait, changed_host=args.changed_host, testbed=args.testbed):
+        print(f"{args.dir}: nothing is left to run")
     return conclude(args.dir, report=not args.no_report)
 
 
-def _wants_more(store: Store) -> bool:
-    """A sequential campaign may have been killed before it decided on its next block."""
-    found = decision(store)
-    return found is not None and not found.stop
+def go_on(
+    directory: Path, *, wait: bool, changed_host: bool, place: Place = alone, testbed: Path | None = None
+) -> bool:
+    """Run what is left of a campaign, and what was unavailable if it no longer is: a remedy was applied. Was it any?"""
+    with open_campaign(directory, readonly=False) as store:
+        if registry.get("scenario", store.study.scenario).needs_root:
+            require_root("resume")
+        before = store.counts()
+        if is_unfinished(store) or before["unavailable"]:
+            _carry_on(store, place, testbed, wait=wait, changed_host=changed_host)
+        else:
+            _tidy(store)
+        return store.counts() != before
+
+
+def is_unfinished(store: Store) -> bool:
+    """Whether a trial is left. A sequential campaign may have been killed before it decided on its next block."""
+    found = decision(store) if store.next_trial() is None else None
+    return store.next_trial() is not None or (found is not None and not found.stop)
 
 
 def _tidy(store: Store) -> None:
@@ -63,9 +82,11 @@ def _tidy(store: Store) -> None:
             ledger.clean()
 
 
-def _carry_on(store: Store, *, wait: bool, changed_host: bool) -> None:
-    study = store.study
-    with scenario_on_host(study, f"campaign {store.directory.resolve()}", wait=wait) as scenario:
+def _carry_on(store: Store, place: Place, testbed: Path | None, *, wait: bool, changed_host: bool) -> None:
+    """Without a testbed's file, by the one with which the campaign began."""
+    study, began = store.study, store.provenance.get("testbed", {}).get("file")
+    file = load_testbed(testbed or (Path(began) if began else None))
+    with scenario_on_host(study, f"campaign {store.directory.resolve()}", wait=wait, file=file) as scenario:
         if changes := changes_between(store.provenance, identity(scenario)):
             if not changed_host:
                 raise InputError(
@@ -73,7 +94,7 @@ def _carry_on(store: Store, *, wait: bool, changed_host: bool) -> None:
                     "run the study anew here, or mix the two knowingly with --changed-host",
                 )
             store.log(utc_now(), "changed host", "; ".join(changes))
-        run_here(store, scenario, "resumed")
+        run_here(store, scenario, "resumed", place)
 
 
 def changes_between(before: dict[str, Any], now: dict[str, Any]) -> list[str]:

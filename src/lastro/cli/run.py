@@ -1,5 +1,9 @@
 """Results, transcripts and provenance go to DIR, which defaults to campaigns/NAME-DATE-TIME. Each finished trial is
-safe at once: after Ctrl-C, a crash or kill -9, `lastro resume DIR` goes on with the same schedule."""
+safe at once: after Ctrl-C, a crash or kill -9, `lastro resume DIR` goes on with the same schedule.
+
+A folder of study files, or a paper with several fronts, is a suite: its studies run one after the other, each as a
+campaign of its own in DIR/FRONT. One that cannot run here, or not to its end, does not stop the others; the exit code
+is 3 then."""
 
 from __future__ import annotations
 
@@ -7,20 +11,25 @@ import argparse
 import os
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lastro import registry
-from lastro.campaign.runner import configuration
+from lastro.campaign import suite
+from lastro.campaign.duration import configuration
+from lastro.campaign.progress import Place, alone
 from lastro.cli._campaign import run_here
 from lastro.cli._common import require_root
 from lastro.cli._host import scenario_on_host
-from lastro.cli._study import load_study, study_arguments
+from lastro.cli._study import load_study, load_testbed, study_arguments, suite_of
 from lastro.errors import InputError
 from lastro.results.database import DB_NAME
 from lastro.results.store import Store
 from lastro.scenarios.base import Scenario
 from lastro.study import design
 from lastro.study.model import Study
+
+if TYPE_CHECKING:
+    from lastro.host.testbed_file import TestbedFile
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -31,30 +40,49 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    if (given := suite_of(args)) is not None:
+        from lastro.cli import _suite_run
+
+        return _suite_run.run(args, given)
     study = load_study(args)
     if registry.get("scenario", study.scenario).needs_root:
         require_root("run")
-    directory = args.output or Path("campaigns") / f"{study.name}-{datetime.now():%Y%m%d-%H%M%S}"
+    directory = args.output or place_for(study.name)
     check_place(directory)
-    with (
-        scenario_on_host(study, f"campaign {directory.resolve()}", wait=args.wait) as scenario,
-        Store.create(directory, study, *schedule(study), provenance(study, scenario)) as store,
-    ):
-        run_here(store, scenario, "started")
+    begin(directory, study, wait=args.wait, file=load_testbed(args.testbed))
     return conclude(directory, report=not args.no_report)
+
+
+def place_for(name: str) -> Path:
+    return Path("campaigns") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
+
+
+def begin(directory: Path, study: Study, *, wait: bool, place: Place = alone, file: TestbedFile | None = None) -> None:
+    """A new campaign of a study in `directory`, run to its end; on the testbed of a file, or all on this machine."""
+    with (
+        scenario_on_host(study, f"campaign {directory.resolve()}", wait=wait, file=file) as scenario,
+        Store.create(directory, study, *schedule(study), provenance(study, scenario, file)) as store,
+    ):
+        run_here(store, scenario, "started", place)
 
 
 def check_place(directory: Path) -> None:
     """Before the host is taken: can a campaign be there?"""
     try:
-        holds_one = (directory / DB_NAME).exists()
+        holds_one = "campaign" if (directory / DB_NAME).exists() else "suite" if suite.is_suite(directory) else ""
         nearest = next(place for place in (directory, *directory.absolute().parents) if place.exists())
     except OSError as error:
         raise InputError(f"{directory} cannot be used: {error.strerror}", "choose another -o DIR") from error
     if holds_one:
         raise InputError(
-            f"{directory} already holds a campaign",
+            f"{directory} already holds a {holds_one}",
             f"continue it with `lastro resume {directory}`, or choose another -o DIR",
+        )
+    around = directory.absolute().parent
+    if suite.is_suite(around) and directory.absolute().name in (front.name for front in suite.read(around).fronts):
+        raise InputError(
+            f"{directory} is the place of a front of the suite in {around}",
+            f"`lastro resume {around}` runs it there; choose another -o DIR",
         )
     if not nearest.is_dir():
         raise InputError(f"{nearest} is not a directory, and a campaign needs one", "choose another -o DIR")
@@ -67,16 +95,30 @@ def schedule(study: Study) -> tuple[list[design.Treatment], Any]:
     return treatments, design.trials(study, len(treatments))
 
 
-def provenance(study: Study, scenario: Scenario) -> dict[str, Any]:
-    """The host as it is when the campaign starts, and the tools inside the image."""
+def provenance(study: Study, scenario: Scenario, file: TestbedFile | None = None) -> dict[str, Any]:
+    """The DUT's host as it is when the campaign starts, the tools inside the image, and where the other roles are."""
     from lastro.host import facts
     from lastro.host.local import LocalHost
 
     if not scenario.needs_root:
         return facts.collect(LocalHost())
     configs = [configuration(study, treatment) for treatment in design.treatments(study)]
-    with scenario.testbed.host.recorded():
-        return {**facts.collect(scenario.testbed.host), **identity(scenario), **scenario.facts(configs)}
+    with scenario.testbed.attempt():
+        found = {**facts.collect(scenario.testbed.host), **identity(scenario), **scenario.facts(configs)}
+        return {**found, **_places(scenario, file)}
+
+
+def _places(scenario: Scenario, file: TestbedFile | None) -> dict[str, Any]:
+    """The chapter on the testbed: of a file, or of a scenario that has several roles on this machine."""
+    from lastro.host import facts
+
+    if file is None and len(scenario.roles) == 1:
+        return {}
+    chapter: dict[str, Any] = {"file": str(Path(file.file).absolute()), "roles": file.provenance()} if file else {}
+    for role, bed in scenario.testbed.others.items():
+        chapter["roles"][role] |= {"machine": facts.machine(bed.host)["host"]} if bed.host.far else {}
+    shared = scenario.testbed.shared_cpus if len(scenario.roles) > 1 else []
+    return {"testbed": {**chapter, "shared_cpus": shared}}
 
 
 def identity(scenario: Scenario) -> dict[str, Any]:
@@ -84,7 +126,7 @@ def identity(scenario: Scenario) -> dict[str, Any]:
     from lastro.host import facts
     from lastro.host.local import LocalHost
 
-    found = facts.machine(LocalHost())
+    found = facts.machine(scenario.testbed.host if scenario.needs_root else LocalHost())
     if scenario.needs_root:
         found["root_filesystem"] = {"sha256": scenario.testbed.image.digest}
     return found
@@ -92,14 +134,19 @@ def identity(scenario: Scenario) -> dict[str, Any]:
 
 def conclude(directory: Path, *, report: bool) -> int:
     """Print the results, and write the report."""
-    from lastro.cli import report as report_command
     from lastro.cli import results
 
     parser = argparse.ArgumentParser()
     results.configure(parser)
     results.run(parser.parse_args([str(directory)]))
     if report:
-        parser = argparse.ArgumentParser()
-        report_command.configure(parser)
-        report_command.run(parser.parse_args([str(directory)]))
+        write_report(directory)
     return 0
+
+
+def write_report(directory: Path) -> None:
+    from lastro.cli import report as report_command
+
+    parser = argparse.ArgumentParser()
+    report_command.configure(parser)
+    report_command.run(parser.parse_args([str(directory)]))

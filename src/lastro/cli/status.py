@@ -1,13 +1,16 @@
 """How many trials are done, how long the rest may take, what happened last, and what to type next.
 
-May be asked while the campaign runs; needs no root."""
+May be asked while the campaign runs; needs no root. Of a suite: each front, and the whole."""
 
 from __future__ import annotations
 
 import argparse
 import shlex
+from pathlib import Path
 from typing import Any
 
+from lastro.campaign.duration import pace_of, scenario_of
+from lastro.campaign.suite import is_suite
 from lastro.cli._common import campaign_argument, open_campaign
 
 
@@ -17,14 +20,26 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    if is_suite(args.dir):
+        from lastro.cli import _suite_status
+
+        return _suite_status.run(args)
+    facts = facts_of(args.dir)
+    print(as_json(facts) if args.json else _as_text(facts))
+    return 0
+
+
+def facts_of(directory: Path) -> dict[str, Any]:
+    """How far one campaign is, as JSON-able data."""
     from lastro.report.model import build_report
     from lastro.results.read import load_campaign
 
-    with open_campaign(args.dir) as store:
+    with open_campaign(directory) as store:
         report = build_report(load_campaign(store))
+        pace = pace_of(store, scenario_of(report.study))
     progress = report.progress
     states = ("valid", "invalid", "unavailable", "running", "pending")
-    facts: dict[str, Any] = {
+    return {
         "study": report.study.name,
         "title": report.study.title,
         "profile": report.study.profile,
@@ -35,26 +50,21 @@ def run(args: argparse.Namespace) -> int:
         "attempts": progress.n_attempts,
         "invalid_attempts": progress.n_invalid_attempts,
         "finished": progress.finished,
-        "remaining_s": _remaining_s(progress.counts, progress.measured_s, progress.n_attempts),
+        "remaining_s": pace.remaining_s if pace.knows else None,
         "last_event": dict(zip(("at_utc", "kind", "text"), report.events[-1], strict=True)) if report.events else None,
-        "next": f"lastro {'report' if progress.finished else 'resume'} {shlex.quote(str(args.dir))}",
+        "next": f"lastro {'report' if progress.finished else 'resume'} {shlex.quote(str(directory))}",
     }
-    print(_as_json(facts) if args.json else _as_text(facts))
-    return 0
 
 
-def _remaining_s(counts: Any, measured_s: float, n_attempts: int) -> float | None:
-    """Seconds for the trials that have no verdict yet, at the mean duration of the attempts so far."""
-    left = counts.get("pending", 0) + counts.get("running", 0)
-    if not left:
-        return 0.0
-    return float(left * measured_s / n_attempts) if n_attempts else None
-
-
-def _as_json(facts: dict[str, Any]) -> str:
+def as_json(facts: dict[str, Any]) -> str:
     import json
 
     return json.dumps(facts, indent=2, ensure_ascii=False)
+
+
+def bar(done: int, trials: int) -> str:
+    share = done / trials if trials else 1.0
+    return f"{'█' * int(30 * share)}{'░' * (30 - int(30 * share))}  {done:,} of {trials:,} trials ({share:.0%})"
 
 
 def _as_text(facts: dict[str, Any]) -> str:
@@ -63,11 +73,10 @@ def _as_text(facts: dict[str, Any]) -> str:
 
     counts, trials = facts["counts"], facts["trials"]
     done = trials - counts["pending"] - counts["running"]
-    share = done / trials if trials else 1.0
     title = facts["title"] or facts["study"]
     lines = [
         plain(f"{title} (profile {facts['profile']})" if facts["profile"] else title),
-        f"{'█' * int(30 * share)}{'░' * (30 - int(30 * share))}  {done:,} of {trials:,} trials ({share:.0%})",
+        bar(done, trials),
         ", ".join(f"{n:,} {state}" for state, n in counts.items() if n),
     ]
     if facts["stopping"] == "sequential":

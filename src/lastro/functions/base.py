@@ -126,4 +126,16 @@ def _carried(instance: Instance, path: Path) -> Counted:
     return Counted(min(come["packets"], gone["packets"]), min(come["bytes"], gone["bytes"]))
 
 
-__all__ = ["Counted", "Function", "Path", "Step"]
+class Service(ABC):
+    """A network function that answers, such as a proxy: a program that clients ask, not a rule on packets on their way.
+
+    `packages` are Debian packages that it needs in the image; `version_argv` prints its version."""
+
+    kind = "function"
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    packages: ClassVar[tuple[str, ...]] = ()
+    version_argv: ClassVar[tuple[str, ...]] = ()
+
+
+__all__ = ["Counted", "Function", "Path", "Service", "Step"]

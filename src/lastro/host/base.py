@@ -5,12 +5,23 @@ so that every trial has an exact transcript, from which a shell script can repea
 from __future__ import annotations
 
 import json
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar
 
+from lastro.host.files import Files, LocalFiles
+
+RUN_DIR = Path(os.environ.get("LASTRO_RUN", "/run/lastro"))
+# A fixed environment: no locale, proxy or Docker context of the user's reaches a measurement.
+ENVIRONMENT = {
+    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "HOME": "/nonexistent",
+    "LC_ALL": "C.UTF-8",
+}
 _KEEP_BYTES = 200_000  # of each stream in a transcript: an iperf3 report of a minute has about 40 kB
 
 
@@ -36,32 +47,35 @@ class Completed:
 
 
 class Transcript:
-    """Every step on a host, in order, as JSON-able records: `run`, `spawn`, `stop`, `write`, `rmdir`."""
+    """Every step on a host, in order, as JSON-able records: `run`, `spawn`, `stop`, `write`, `rmdir`.
+
+    `where` of a step on a far host is how ssh reaches it: {"ssh": [options and destination]}."""
 
     def __init__(self) -> None:
         self.records: list[dict[str, Any]] = []
 
-    def add_run(self, done: Completed) -> None:
+    def add_run(self, done: Completed, **where: Any) -> None:
         self.records.append(
             {
                 "kind": "run", "argv": list(done.argv), "stdin": _text(done.stdin), "returncode": done.returncode,
                 "stdout": _text(done.stdout), "stderr": _text(done.stderr),
                 "started_s": round(done.started_s, 6), "duration_s": round(done.duration_s, 6),
+                **where,
             }
         )  # fmt: skip
 
-    def add_spawn(self, argv: Sequence[str], started_s: float) -> None:
-        self.records.append({"kind": "spawn", "argv": list(argv), "started_s": round(started_s, 6)})
+    def add_spawn(self, argv: Sequence[str], started_s: float, **where: Any) -> None:
+        self.records.append({"kind": "spawn", "argv": list(argv), "started_s": round(started_s, 6), **where})
 
-    def add_stop(self, argv: Sequence[str], started_s: float) -> None:
+    def add_stop(self, argv: Sequence[str], started_s: float, **where: Any) -> None:
         """The end of what was spawned by the same argv."""
-        self.records.append({"kind": "stop", "argv": list(argv), "started_s": round(started_s, 6)})
+        self.records.append({"kind": "stop", "argv": list(argv), "started_s": round(started_s, 6), **where})
 
-    def add_write(self, path: str, text: str) -> None:
-        self.records.append({"kind": "write", "path": path, "text": text})
+    def add_write(self, path: str, text: str, **where: Any) -> None:
+        self.records.append({"kind": "write", "path": path, "text": text, **where})
 
-    def add_rmdir(self, paths: Sequence[str]) -> None:
-        self.records.append({"kind": "rmdir", "paths": list(paths)})
+    def add_rmdir(self, paths: Sequence[str], **where: Any) -> None:
+        self.records.append({"kind": "rmdir", "paths": list(paths), **where})
 
 
 def _text(data: bytes | None) -> str | None:
@@ -88,12 +102,17 @@ class Process(ABC):
 
 
 class Host(ABC):
-    """A machine. Local or remote, its commands are argv with optional standard input; no shell in between."""
+    """A machine. Local or remote, its commands are argv with optional standard input; no shell in between.
+
+    `run_root` is where small files of sessions lie there. `far`: it is reached over a network."""
 
     name: str
+    far: ClassVar[bool] = False
+    run_root: Path = RUN_DIR
 
     def __init__(self) -> None:
         self.transcript = Transcript()
+        self.view: Files = LocalFiles()
 
     @abstractmethod
     def run(
@@ -118,13 +137,16 @@ class Host(ABC):
     @abstractmethod
     def which(self, program: str) -> str | None: ...
 
+    def recover(self) -> None:  # noqa: B027 - this machine is never out of reach
+        """Be reachable again after a loss, with nothing left running there. Raises: HostError when it is not."""
+
     def run_json(self, argv: Sequence[str], *, timeout_s: float = 60.0) -> Any:
         return json.loads(self.run(argv, timeout_s=timeout_s).stdout)
 
     @contextmanager
-    def recorded(self) -> Iterator[Transcript]:
-        """Everything done inside the block goes to a transcript of its own."""
-        outer, self.transcript = self.transcript, Transcript()
+    def recorded(self, transcript: Transcript | None = None) -> Iterator[Transcript]:
+        """Everything done inside the block goes to a transcript of its own, or to one that is shared."""
+        outer, self.transcript = self.transcript, transcript or Transcript()
         try:
             yield self.transcript
         finally:

@@ -6,16 +6,18 @@ admin-guide/cgroup-v1 and admin-guide/cgroup-v2."""
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import time
 from abc import ABC, abstractmethod
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
-from signal import SIGKILL
 
 from lastro.errors import PlatformError
 from lastro.host.base import Host
+from lastro.host.files import Files, LocalFiles
 
 _PERIOD_US = 100_000
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -75,8 +77,9 @@ class Usage:
 class Cgroups(ABC):
     version: int
 
-    def __init__(self, root: Path) -> None:
-        self.root = root
+    def __init__(self, root: Path, files: Files | None = None) -> None:
+        self.root, self.files = root, files or LocalFiles()
+        self._peaks: dict[str, int] = {}  # open files that tell a group's peak since they were written to
 
     @abstractmethod
     def directories(self, name: str) -> list[Path]:
@@ -84,6 +87,35 @@ class Cgroups(ABC):
 
     @abstractmethod
     def usage(self, name: str) -> Usage: ...
+
+    @abstractmethod
+    def peak_file(self, name: str) -> Path:
+        """That which tells the most memory that the group has had."""
+
+    @contextmanager
+    def fresh_peak(self, name: str) -> Iterator[bool]:
+        """While the block lasts, `usage` tells the peak of memory since its beginning rather than since the group's.
+
+        False, and the group's whole life, where the kernel cannot (version 2 before Linux 6.12), and on a far host,
+        none of whose files we can hold open."""
+        try:
+            if not isinstance(self.files, LocalFiles):
+                raise FileNotFoundError
+            file = os.open(self.peak_file(name), os.O_RDWR | os.O_CLOEXEC)
+        except OSError:
+            yield False
+            return
+        try:
+            fresh = _written(file, b"0\n")  # version 2 forgets for the readers of this open file alone
+            if fresh:
+                self._peaks[name] = file
+            yield fresh
+        finally:
+            self._peaks.pop(name, None)
+            os.close(file)
+
+    def _peak(self, name: str, otherwise: str) -> int:
+        return int(os.pread(self._peaks[name], 64, 0) if name in self._peaks else otherwise)
 
     @abstractmethod
     def settings(self, resources: Resources) -> list[tuple[str, str]]:
@@ -105,6 +137,10 @@ class Cgroups(ABC):
             host.write_text(file, text)
         self.complete(host, name, resources or Resources())
 
+    @abstractmethod
+    def count_io(self, host: Host, name: str, device: str) -> None:
+        """See to it that `usage` of the groups below one tells what they read and write on a disk, "MAJOR:MINOR"."""
+
     def entering(self, name: str) -> list[str]:
         """The beginning of an argv whose process joins the group before it becomes the rest of the argv.
 
@@ -123,45 +159,43 @@ class Cgroups(ABC):
 
     def pids(self, name: str) -> set[int]:
         """Processes in the group and below it."""
-        found: set[int] = set()
-        for top in self.directories(name):
-            for directory, _, _ in os.walk(top):  # unlike a glob, at ease with groups that vanish meanwhile
-                with suppress(OSError):
-                    found.update(int(line) for line in (Path(directory) / "cgroup.procs").read_text().split())
-        return found
+        return self.files.pids_below([*map(str, self.directories(name))])
 
     def remove(self, name: str, patience_s: float = 20.0) -> None:
         """End what is in the group and below it, and remove all of it.
 
-        A process in the middle of a throttled write ends only when the write does.
+        A process in the middle of a throttled write ends only when the write does, and a killed process leaves its
+        group only when it has been torn down: busy for a moment is no error.
 
         Raises: PlatformError when the kernel does not let it go in time."""
         deadline = time.monotonic() + patience_s
-        _kill(self.pids(name))
-        for directory in self.directories(name):
-            for path, _, _ in os.walk(directory, topdown=False):
-                self._rmdir_when_empty(name, Path(path), deadline)
-
-    def _rmdir_when_empty(self, name: str, path: Path, deadline: float) -> None:
-        """A killed process leaves its group only when it has been torn down: busy for a moment is no error."""
+        directories = [*map(str, self.directories(name))]
         while True:
-            try:
-                path.rmdir()
-            except FileNotFoundError:
+            self.files.kill(self.pids(name))  # again: a fork may have got away between our look and our signal
+            left = self.files.remove_empty(directories)
+            if not left:
                 return
-            except OSError as error:
-                if time.monotonic() > deadline:
-                    raise PlatformError(f"cgroup {path} cannot be removed: {error.strerror}") from error
-                _kill(self.pids(name))  # again: a fork may have got away between our look and our signal
-                time.sleep(0.002)
-            else:
-                return
+            if time.monotonic() > deadline:
+                path, reason = next(iter(left.items()))
+                raise PlatformError(f"cgroup {path} cannot be removed: {reason}")
+            time.sleep(0.002)
+
+    def _texts(self, files: Mapping[str, Path], required: tuple[str, ...]) -> dict[str, str]:
+        """What files hold, by key, read at one time; empty for one that is not there.
+
+        Raises: FileNotFoundError when a required one is not."""
+        found = self.files.read([*map(str, files.values())])
+        for key in required:
+            if str(files[key]) not in found:
+                raise FileNotFoundError(f"{files[key]} is not there")
+        return {key: found.get(str(path), "") for key, path in files.items()}
 
 
-def _kill(pids: set[int]) -> None:
-    for pid in pids:
-        with suppress(ProcessLookupError):
-            os.kill(pid, SIGKILL)
+def _written(file: int, data: bytes) -> bool:
+    try:
+        return os.write(file, data) == len(data)
+    except OSError:
+        return False
 
 
 class CgroupsV1(Cgroups):
@@ -170,41 +204,50 @@ class CgroupsV1(Cgroups):
     version = 1
 
     def directories(self, name: str) -> list[Path]:
-        trees = sorted(tree for tree in self.root.iterdir() if tree.is_dir() and not tree.is_symlink())
-        return [tree / name.strip("/") for tree in trees]
+        return [self.root / tree / name.strip("/") for tree in self.files.directories(str(self.root))]
 
     def inherited(self, name: str) -> list[tuple[str, str]]:
         """A new cpuset group is empty, and takes no process until it has CPUs and memory nodes of its parent."""
-        current = self.root / "cpuset"
-        if not current.is_dir():
-            return []
-        values = {file: (current / file).read_text().strip() for file in ("cpuset.cpus", "cpuset.mems")}
-        missing = []
+        kinds, above = ("cpuset.cpus", "cpuset.mems"), [self.root / "cpuset"]
         for part in Path(name.strip("/")).parts:
-            current /= part
-            for file in values:
-                found = (current / file).read_text().strip() if (current / file).exists() else ""
-                values[file] = found or values[file]
+            above.append(above[-1] / part)
+        texts = self.files.read([str(group / kind) for group in above for kind in kinds])
+        values = {kind: texts.get(str(above[0] / kind), "").strip() for kind in kinds}
+        missing = []
+        for group in above[1:] if any(values.values()) else ():
+            for kind in kinds:
+                found = texts.get(str(group / kind), "").strip()
+                values[kind] = found or values[kind]
                 if not found:
-                    missing.append((str(current / file), values[file]))
+                    missing.append((str(group / kind), values[kind]))
         return missing
+
+    def peak_file(self, name: str) -> Path:
+        return self.root / "memory" / name.strip("/") / "memory.max_usage_in_bytes"
 
     def completion(self, name: str, resources: Resources) -> list[tuple[str, str]]:
         """No swap beyond the memory limit, where the kernel counts swap at all: Docker allows as much again."""
         file = self.root / "memory" / name.strip("/") / "memory.memsw.limit_in_bytes"
-        return [(str(file), str(resources.memory_bytes))] if resources.memory_bytes and file.exists() else []
+        if not resources.memory_bytes or not self.files.exists(str(file)):
+            return []
+        return [(str(file), str(resources.memory_bytes))]
+
+    def count_io(self, host: Host, name: str, device: str) -> None:
+        """Recent kernels count on a disk only once a limit of rates was set on it, in whatever group. 0 is no limit."""
+        file = self.root / "blkio" / name.strip("/") / "blkio.throttle.write_bps_device"
+        self.make(host, name)
+        if self.files.exists(str(file)):
+            host.write_text(str(file), f"{device} 0")
 
     def usage(self, name: str) -> Usage:
-        def read(controller: str, file: str) -> str:
-            return (self.root / controller / name.strip("/") / file).read_text()
-
-        io = {field: _blkio_total(read("blkio", file)) for field, file in _BLKIO_FILES.items()}
-        user_ticks = int(read("cpuacct", "cpuacct.stat").split()[1])
+        files = {file: self.root / tree / name.strip("/") / file for file, tree in _V1_USAGE.items()}
+        text = self._texts(files, tuple(files))
+        io = {field: _blkio_total(text[file]) for field, file in _BLKIO_FILES.items()}
         return Usage(
-            cpu_s=int(read("cpuacct", "cpuacct.usage")) / 1e9,
-            user_s=user_ticks / _TICKS,
-            memory_bytes=int(read("memory", "memory.usage_in_bytes")),
-            memory_peak_bytes=int(read("memory", "memory.max_usage_in_bytes")),
+            cpu_s=int(text["cpuacct.usage"]) / 1e9,
+            user_s=int(text["cpuacct.stat"].split()[1]) / _TICKS,
+            memory_bytes=int(text["memory.usage_in_bytes"]),
+            memory_peak_bytes=self._peak(name, text["memory.max_usage_in_bytes"]),
             read_bytes=io["bytes"][0],
             write_bytes=io["bytes"][1],
             read_ops=io["ops"][0],
@@ -230,6 +273,13 @@ class CgroupsV1(Cgroups):
 
 
 _BLKIO_FILES = {"bytes": "blkio.throttle.io_service_bytes", "ops": "blkio.throttle.io_serviced"}
+_V1_USAGE = {
+    "cpuacct.usage": "cpuacct",
+    "cpuacct.stat": "cpuacct",
+    "memory.usage_in_bytes": "memory",
+    "memory.max_usage_in_bytes": "memory",
+    **dict.fromkeys(_BLKIO_FILES.values(), "blkio"),
+}
 
 
 def _blkio_total(text: str) -> tuple[int, int]:
@@ -255,7 +305,8 @@ class CgroupsV2(Cgroups):
 
     def inherited(self, name: str) -> list[tuple[str, str]]:
         """A controller is there only when every group above has switched it on for its children."""
-        available = set((self.root / "cgroup.controllers").read_text().split())
+        file = str(self.root / "cgroup.controllers")
+        available = set(self.files.read([file]).get(file, "").split())
         wanted = " ".join(f"+{controller}" for controller in self._controllers if controller in available)
         above = [
             self.root,
@@ -263,26 +314,28 @@ class CgroupsV2(Cgroups):
         ]
         return [(str(group / "cgroup.subtree_control"), wanted) for group in above if wanted]
 
+    def peak_file(self, name: str) -> Path:
+        return self.root / name.strip("/") / "memory.peak"
+
+    def count_io(self, host: Host, name: str, device: str) -> None:
+        """It counts whatever is set."""
+
     def usage(self, name: str) -> Usage:
-        directory = self.root / name.strip("/")
-
-        def read(file: str) -> str:
-            """A file of a controller that may be missing: memory.peak, say, came with kernel 5.19."""
-            return (directory / file).read_text() if (directory / file).exists() else ""
-
-        lines = (directory / "cpu.stat").read_text().splitlines()  # in every group: without it the group is gone
-        cpu = {key: int(value) for key, value in (line.split() for line in lines)}
+        files = ("cpu.stat", "io.stat", "memory.current", "memory.peak")  # the last came with kernel 5.19
+        # The first is in every group: without it the group is gone. Those of a controller may be missing.
+        text = self._texts({file: self.root / name.strip("/") / file for file in files}, files[:1])
+        cpu = {key: int(value) for key, value in (line.split() for line in text["cpu.stat"].splitlines())}
         io = {"rbytes": 0, "wbytes": 0, "rios": 0, "wios": 0}
-        for word in read("io.stat").split():
+        for word in text["io.stat"].split():
             key, _, value = word.partition("=")
             if key in io:
                 io[key] += int(value)
-        current = int(read("memory.current") or 0)
+        current = int(text["memory.current"] or 0)
         return Usage(
             cpu_s=cpu.get("usage_usec", 0) / 1e6,
             user_s=cpu.get("user_usec", 0) / 1e6,
             memory_bytes=current,
-            memory_peak_bytes=int(read("memory.peak") or current),
+            memory_peak_bytes=self._peak(name, text["memory.peak"] or str(current)),
             read_bytes=io["rbytes"],
             write_bytes=io["wbytes"],
             read_ops=io["rios"],
@@ -297,14 +350,15 @@ class CgroupsV2(Cgroups):
         found = []
         if resources.cpu_weight is not None:
             found.append((str(group / "cpu.weight"), str(resources.cpu_weight)))
-        if resources.memory_bytes is not None and (group / "memory.swap.max").exists():
+        if resources.memory_bytes is not None and self.files.exists(str(group / "memory.swap.max")):
             found.append((str(group / "memory.swap.max"), "0"))
         reserved = resources.memory_reserved_bytes
         for parent in group.parents if reserved is not None else ():
             if parent == self.root:
                 break
-            siblings = (child for child in parent.iterdir() if child.is_dir() and child != group)
-            reserved = (reserved or 0) + sum(_low_bytes(child) for child in siblings)
+            siblings = {parent / child for child in self.files.directories(str(parent))} - {group}
+            lows = self.files.read([str(child / "memory.low") for child in siblings]).values()
+            reserved = (reserved or 0) + sum(int(low) for text in lows if (low := text.strip()).isdigit())
             found.append((str(parent / "memory.low"), str(reserved)))
             group = parent
         return found
@@ -324,19 +378,33 @@ class CgroupsV2(Cgroups):
         return [(file, str(value)) for file, value in wanted if value is not None]
 
 
-def _low_bytes(group: Path) -> int:
-    file = group / "memory.low"
-    text = file.read_text().strip() if file.exists() else "0"
-    return int(text) if text.isdigit() else 0
+def parse_cpus(text: str) -> frozenset[int]:
+    """'0-2,5' -> {0, 1, 2, 5}; nothing when it is no list of CPUs as the kernel writes it (cpuset(7))."""
+    found: set[int] = set()
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*(\d{1,4})(?:-(\d{1,4}))?\s*", part)
+        if not match or int(match[2] or match[1]) < int(match[1]):
+            return frozenset()
+        found.update(range(int(match[1]), int(match[2] or match[1]) + 1))
+    return frozenset(found)
 
 
-def detect(root: Path = Path("/sys/fs/cgroup")) -> Cgroups:
+# The same question for a far host's shell.
+_DISK = """n=/sys/dev/block/$(stat -c %Hd:%Ld -- "$1"); [ -e "$n" ] || exit 0
+n=$(readlink -f "$n"); [ ! -e "$n/partition" ] || n=${n%/*}; cat "$n/dev\""""
+
+
+def detect(root: Path = Path("/sys/fs/cgroup"), files: Files | None = None) -> Cgroups:
     """Version 2 when its controllers are at the root of the mount, as systemd hosts have it; else version 1."""
-    return CgroupsV2(root) if (root / "cgroup.controllers").exists() else CgroupsV1(root)
+    files = files or LocalFiles()
+    version2 = files.exists(str(root / "cgroup.controllers"))
+    return CgroupsV2(root, files) if version2 else CgroupsV1(root, files)
 
 
-def block_device_of(path: Path) -> str | None:
+def block_device_of(path: Path, host: Host | None = None) -> str | None:
     """'MAJOR:MINOR' of the whole disk under a path, or None where there is none (tmpfs, overlay)."""
+    if host is not None and host.far:
+        return host.run(["sh", "-c", _DISK, "disk", str(path)]).text.strip() or None
     device = path.stat().st_dev
     number = f"{os.major(device)}:{os.minor(device)}"
     node = Path(f"/sys/dev/block/{number}")

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import platform
+import shlex
 from collections.abc import Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from lastro import __version__
@@ -15,7 +14,7 @@ from lastro.errors import LastroError
 from lastro.host import cgroups
 from lastro.host.base import Host
 
-_VULNERABILITIES = Path("/sys/devices/system/cpu/vulnerabilities")
+_VULNERABILITIES = "/sys/devices/system/cpu/vulnerabilities"
 _NETWORK = (
     "ipv4.tcp_congestion_control", "ipv4.tcp_rmem", "ipv4.tcp_wmem", "core.rmem_max", "core.wmem_max",
     "core.default_qdisc", "core.netdev_max_backlog", "netfilter.nf_conntrack_max",
@@ -40,10 +39,12 @@ def collect(host: Host) -> dict[str, Any]:
         **machine(host),
         "lastro": {"version": __version__, "python": platform.python_version()},
         "kernel": {
-            "version": platform.version(),
+            "version": _read(host, "/proc/sys/kernel/version"),
             "command_line": _read(host, "/proc/cmdline"),
             "clock_source": _read(host, "/sys/devices/system/clocksource/clocksource0/current_clocksource"),
-            "mitigations": {file.name: _read(host, str(file)) for file in sorted(_VULNERABILITIES.glob("*"))},
+            "mitigations": {
+                name: _read(host, f"{_VULNERABILITIES}/{name}") for name in host.view.names(_VULNERABILITIES)
+            },
         },
         "network": {name: _read(host, f"/proc/sys/net/{name.replace('.', '/')}") for name in _NETWORK},
         "isolation": _isolation(host),
@@ -56,9 +57,9 @@ def machine(host: Host) -> dict[str, Any]:
     memory = _meminfo(host)
     return {
         "host": {
-            "hostname": platform.node(),
-            "kernel": platform.release(),
-            "distribution": _distribution(),
+            "hostname": _read(host, "/proc/sys/kernel/hostname"),
+            "kernel": _read(host, "/proc/sys/kernel/osrelease"),
+            "distribution": _distribution(host),
             **_cpu(host),
             "memory_bytes": memory.get("MemTotal", 0),
             "swap_bytes": memory.get("SwapTotal", 0),
@@ -66,11 +67,11 @@ def machine(host: Host) -> dict[str, Any]:
     }
 
 
-def _distribution() -> str:
-    try:
-        return platform.freedesktop_os_release().get("PRETTY_NAME", "")
-    except OSError:
-        return ""
+def _distribution(host: Host) -> str:
+    """Source: os-release(5)."""
+    lines = (line.partition("=") for line in _read(host, "/etc/os-release").splitlines())
+    named = {name: shlex.split(value) for name, _, value in lines if name == "PRETTY_NAME"}
+    return " ".join(named.get("PRETTY_NAME", []))
 
 
 def tools(host: Host, commands: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
@@ -83,10 +84,15 @@ def tools(host: Host, commands: Mapping[str, tuple[str, ...]]) -> dict[str, Any]
         with suppress(LastroError):
             words = host.run(argv, timeout_s=20, check=False)
             lines = (words.text or words.error_text).strip().splitlines()
-            with open(path, "rb") as file:
-                digest = hashlib.file_digest(file, "sha256").hexdigest()
-            found[name] = {"version": lines[0] if lines else "", "path": path, "sha256": digest}
+            found[name] = {"version": lines[0] if lines else "", "path": path, "sha256": _sha256(host, path)}
     return found
+
+
+def _sha256(host: Host, path: str) -> str:
+    if host.far:
+        return host.run(["sha256sum", path]).text.split()[0]
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _cpu(host: Host) -> dict[str, Any]:
@@ -95,7 +101,7 @@ def _cpu(host: Host) -> dict[str, Any]:
     governor = _read(host, "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
     return {
         "cpu_model": first.get("model name", platform.machine()),
-        "cpus": os.cpu_count(),
+        "cpus": sum(line.startswith("processor") for line in _read(host, "/proc/cpuinfo").splitlines()),
         "microcode": first.get("microcode", ""),
         "virtual_machine": "hypervisor" in first.get("flags", "").split(),
         "governor": governor or "not told (no cpufreq)",
@@ -104,7 +110,7 @@ def _cpu(host: Host) -> dict[str, Any]:
 
 def _isolation(host: Host) -> dict[str, Any]:
     return {
-        "cgroup_version": cgroups.detect().version,
+        "cgroup_version": cgroups.detect(files=host.view).version,
         "security_modules": _read(host, "/sys/kernel/security/lsm") or "not told",
         "apparmor": _read(host, "/sys/module/apparmor/parameters/enabled") or "absent",
         "seccomp_actions": _read(host, "/proc/sys/kernel/seccomp/actions_avail"),

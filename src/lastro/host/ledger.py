@@ -10,7 +10,6 @@ import itertools
 import os
 import re
 import secrets
-import signal
 import sqlite3
 import threading
 import time
@@ -20,14 +19,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lastro.errors import HostBusy, HostError, LastroError, PlatformError, StoreError, TrialError
+from lastro.errors import ConnectionLost, HostBusy, HostError, LastroError, PlatformError, StoreError, TrialError
 from lastro.host import cgroups
+from lastro.host.base import RUN_DIR as RUN_DIR
 from lastro.host.base import Host
-from lastro.host.local import OWNER_VARIABLE, LocalHost
+from lastro.host.files import start_time
+from lastro.host.local import LocalHost
 
 STATE_DIR = Path(os.environ.get("LASTRO_STATE", "/var/lib/lastro"))
-RUN_DIR = Path(os.environ.get("LASTRO_RUN", "/run/lastro"))
 NETNS_DIR = Path("/run/netns")
+_MOUNTS = "/proc/self/mountinfo"
 _KILL_PATIENCE_S = 5.0
 
 _SCHEMA = """
@@ -35,6 +36,13 @@ CREATE TABLE IF NOT EXISTS session(token TEXT PRIMARY KEY, pid INTEGER, started 
 CREATE TABLE IF NOT EXISTS object(
     id INTEGER PRIMARY KEY, session TEXT NOT NULL, kind TEXT NOT NULL, name TEXT NOT NULL);
 """
+
+
+CARD_BACK = """if ip -n "$2" link show dev "$1" >/dev/null 2>&1; then
+    ip -n "$2" address flush dev "$1" || :
+    ip -n "$2" link set dev "$1" netns $$
+fi
+[ "$3" != up ] || ! ip link show dev "$1" >/dev/null 2>&1 || ip link set dev "$1" up"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +92,7 @@ class Ledger:
 
     def open_session(self, token: str, purpose: str) -> None:
         pid = os.getpid()
-        self._db.execute("INSERT INTO session VALUES (?, ?, ?, ?)", (token, pid, _start_time(pid), purpose))
+        self._db.execute("INSERT INTO session VALUES (?, ?, ?, ?)", (token, pid, start_time(pid), purpose))
 
     def close_session(self, token: str) -> None:
         """Forget a session that left nothing."""
@@ -94,8 +102,14 @@ class Ledger:
         )
 
     def dead_sessions(self) -> list[str]:
+        return self._sessions(alive=False)
+
+    def live_sessions(self) -> list[str]:
+        return self._sessions(alive=True)
+
+    def _sessions(self, *, alive: bool) -> list[str]:
         rows = self._db.execute("SELECT token, pid, started FROM session").fetchall()
-        return [token for token, pid, started in rows if _start_time(pid) != started]
+        return [token for token, pid, started in rows if (start_time(pid) == started) is alive]
 
     def objects(self, session: str) -> list[Owned]:
         """What a session still owns, the newest first: the order in which to undo it."""
@@ -104,14 +118,17 @@ class Ledger:
         )
         return [Owned(*row) for row in rows]
 
-    def clean(self) -> list[Owned]:
-        """Undo what dead sessions left, and return it. Raises: HostError when something could not be removed."""
+    def clean(self, host: Host | None = None) -> list[Owned]:
+        """Undo what dead sessions left on a host, which is this one unless told, and return it.
+
+        Raises: HostError when something could not be removed."""
         removed, stuck = [], []
         for token in self.dead_sessions():
-            _end_processes(token)
+            place = host or LocalHost(token)
+            _end_processes(place, token)
             for owned in self.objects(token):
                 try:
-                    _undo(LocalHost(token), owned.kind, owned.name)
+                    _undo(place, owned.kind, owned.name)
                 except (LastroError, OSError) as error:
                     stuck.append(f"{owned.kind} {owned.name}: {error}")
                 else:
@@ -124,13 +141,16 @@ class Ledger:
 
 
 class Session:
-    """One run of Lastro on this host: its token, its directories, and the objects that it owns."""
+    """One run of Lastro on a host: its token, its directories, and the objects that it owns.
 
-    def __init__(self, ledger: Ledger, token: str, host: Host) -> None:
-        self.ledger, self.token, self.host = ledger, token, host
-        self.run_dir = RUN_DIR / token  # small files: bundles, sockets
-        self.scratch_dir = ledger.state / "scratch" / token  # on a real disk: writable layers
+    `state` is where the host keeps what is large; the ledger's own directory when it is this machine."""
+
+    def __init__(self, ledger: Ledger, token: str, host: Host, state: Path | None = None) -> None:
+        self.ledger, self.token, self.host, self.state = ledger, token, host, state or ledger.state
+        self.run_dir = host.run_root / token  # small files: bundles, sockets
+        self.scratch_dir = self.state / "scratch" / token  # on a real disk: writable layers
         self.cgroup = f"/lastro/{token}"
+        self.built_s = 0.0
         self._numbers = itertools.count(1)
 
     def unique(self, name: str) -> str:
@@ -139,6 +159,15 @@ class Session:
 
     def netns_name(self, role: str) -> str:
         return f"lastro-{self.token}-{role}"
+
+    @contextmanager
+    def building(self) -> Iterator[None]:
+        """Around what makes something once and keeps it for later sessions: `built_s` is how long that has taken."""
+        began_s = time.monotonic()
+        try:
+            yield
+        finally:
+            self.built_s += time.monotonic() - began_s
 
     @contextmanager
     def owned(self, kind: str, name: str) -> Iterator[None]:
@@ -167,6 +196,7 @@ class Session:
         """Try once more to remove what should be gone by now.
 
         Raises: HostError when something cannot be removed: it would disturb whatever is measured next."""
+        self.host.recover()
         for owned in self.owned_objects():
             if owned.id > mark:
                 try:
@@ -183,15 +213,19 @@ class Session:
 
     def pids(self) -> set[int]:
         """Every process of the session's, Lastro itself aside: by the owner in its environment, or by its cgroup."""
-        return _owned_pids(self.token) | cgroups.detect().pids(self.cgroup)
+        files = self.host.view
+        return files.owned_pids(self.token) | cgroups.detect(files=files).pids(self.cgroup)
 
     def end(self) -> None:
         """Undo what an interrupt kept its owner from undoing, and forget the session if that left nothing.
 
         What cannot be undone has raised already where it was owned, and stays in the ledger for `lastro clean`."""
+        with suppress(LastroError):  # out of reach: the same
+            self.host.recover()
         left = self.owned_objects()
-        if left:
-            _end_processes(self.token)
+        with suppress(ConnectionLost):
+            if left:
+                _end_processes(self.host, self.token)
         for owned in left:
             with suppress(LastroError, OSError):
                 _undo(self.host, owned.kind, owned.name)
@@ -210,17 +244,30 @@ def session(purpose: str, *, state: Path = STATE_DIR, wait: bool = False) -> Ite
         stack.enter_context(lock(state, purpose, wait))
         _whole(ledger.clean)
         token = secrets.token_hex(3)
-        held = Session(ledger, token, LocalHost(token))
+        yield stack.enter_context(opened(Session(ledger, token, LocalHost(token)), purpose))
+
+
+@contextmanager
+def opened(held: Session, purpose: str) -> Iterator[Session]:
+    """A session in its ledger, with what every session owns, for as long as the block lasts."""
+    with ExitStack() as stack:
         stack.callback(_whole, held.end)
-        ledger.open_session(token, purpose)
-        if not _mounts_below(str(NETNS_DIR)):
+        held.ledger.open_session(held.token, purpose)
+        if not _mounts_below(held.host, str(NETNS_DIR)):
             stack.enter_context(held.owned("netns-dir", str(NETNS_DIR)))
         # These three hold all of an instance but its network: undoing them ends containers and frees their mounts.
         for kind, name in (("directory", held.run_dir), ("directory", held.scratch_dir), ("cgroup", held.cgroup)):
             stack.enter_context(held.owned(kind, str(name)))
-        stack.callback(_end_processes, token)
+        stack.callback(_end_processes, held.host, held.token)
+        stack.callback(_reached, held.host)
         held.host.run(["mkdir", "-p", str(held.run_dir), str(held.scratch_dir)])
         yield held
+
+
+def _reached(host: Host) -> None:
+    """What is undone next needs the host again after a loss; what that says was said in the trial."""
+    with suppress(LastroError):
+        host.recover()
 
 
 def _whole(clean_up: Callable[[], object]) -> None:
@@ -251,40 +298,17 @@ def lock(state: Path, purpose: str, wait: bool) -> Iterator[None]:
         file.truncate(0)
 
 
-def _start_time(pid: int) -> int | None:
-    """When a process started, in clock ticks since boot: with the pid, its identity. None when it is gone."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return None
-    state, *rest = stat.rpartition(")")[2].split()
-    return None if state == "Z" else int(rest[18])
-
-
-def _end_processes(token: str) -> None:
+def _end_processes(host: Host, token: str) -> None:
     """Kill every process that carries a session's token in its environment, whoever its parent is now."""
     deadline = time.monotonic() + _KILL_PATIENCE_S
     looks_without_any = 0
     while looks_without_any < 2:  # once is not enough: in the middle of exec, a process shows no environment
-        pids = _owned_pids(token)
+        pids = host.view.owned_pids(token)
         looks_without_any = 0 if pids else looks_without_any + 1
-        for pid in pids:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        host.view.kill(pids)
         if pids and time.monotonic() > deadline:
             raise HostError(f"processes {sorted(pids)} do not end", "see what they wait for in /proc/PID/stack")
         time.sleep(0.005)
-
-
-def _owned_pids(token: str) -> set[int]:
-    mark = f"{OWNER_VARIABLE}={token}".encode()
-    found = set()
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with suppress(OSError):
-                if mark in (entry / "environ").read_bytes().split(b"\0") and _start_time(int(entry.name)) is not None:
-                    found.add(int(entry.name))
-    return found - {os.getpid()}
 
 
 def _undo(host: Host, kind: str, name: str) -> None:
@@ -297,44 +321,50 @@ def _undo(host: Host, kind: str, name: str) -> None:
 
 
 def _undo_netns(host: Host, name: str) -> None:
-    if (NETNS_DIR / name).exists():
+    if host.view.exists(str(NETNS_DIR / name)):
         host.run(["ip", "netns", "del", name])
 
 
 def _undo_cgroup(host: Host, name: str) -> None:
-    groups = cgroups.detect()
-    left = [str(directory) for directory in groups.directories(name) if directory.is_dir()]
+    groups = cgroups.detect(files=host.view)
+    left = [each for each in map(str, groups.directories(name)) if host.view.exists(each)]
     groups.remove(name)
     if left:
         host.transcript.add_rmdir(left)
-    for directory in groups.directories("/lastro"):
-        with suppress(OSError):  # others may still have groups there
-            directory.rmdir()
+    host.view.remove_empty([*map(str, groups.directories("/lastro"))], below=False)  # others may have groups there
 
 
 def _undo_directory(host: Host, name: str) -> None:
     """Remove a directory that we made. Whatever is still mounted below it is unmounted first, never emptied."""
-    path = Path(name)
-    if not _is_of_a_session(path):
+    if not _is_of_a_session(Path(name), host.run_root):
         raise HostError(f"{name} is no directory of Lastro's", "the ledger is damaged: remove the directory by hand")
-    for mount in _mounts_below(name):
+    for mount in _mounts_below(host, name):
         host.run(["umount", "--lazy", mount])
-    if path.exists():
+    if host.view.exists(name):
         host.run(["rm", "-rf", "--one-file-system", name])
 
 
-def _is_of_a_session(path: Path) -> bool:
-    """At or below RUN_DIR/TOKEN or STATE/scratch/TOKEN: whatever a damaged ledger says, nothing else is removed."""
+def _is_of_a_session(path: Path, run_root: Path) -> bool:
+    """At or below `run_root`/TOKEN or STATE/scratch/TOKEN: whatever a damaged ledger says, nothing else is removed."""
     if not path.is_absolute() or ".." in path.parts:
         return False
     return any(
-        re.fullmatch(r"[0-9a-f]{6}", place.name) and (place.parent == RUN_DIR or place.parent.name == "scratch")
+        re.fullmatch(r"[0-9a-f]{6}", place.name) and (place.parent == run_root or place.parent.name == "scratch")
         for place in (path, *path.parents)
     )
 
 
+def _undo_interface(host: Host, name: str) -> None:
+    """A network card that a role had, `LINK@NAMESPACE` or `LINK@NAMESPACE:up`: back where it was, without the role's
+
+    addresses, and up if it was. One that has gone, or is back, is no error."""
+    link, _, place = name.partition("@")
+    netns, _, state = place.partition(":")
+    host.run(["sh", "-e", "-c", CARD_BACK, "back", link, netns, state])
+
+
 def _undo_mount(host: Host, name: str) -> None:
-    if name in _mounts_below(name):
+    if name in _mounts_below(host, name):
         host.run(["umount", "--lazy", name])
 
 
@@ -365,15 +395,15 @@ def _undo_openvz(host: Host, name: str) -> None:
 
 def _undo_netns_dir(host: Host, name: str) -> None:
     """`ip netns` makes its directory a mount on first use: take that back if nobody else uses it by now."""
-    if name in _mounts_below(name) and not any(Path(name).iterdir()):
+    if name in _mounts_below(host, name) and not host.view.names(name):
         host.run(["umount", name])
-        with suppress(OSError):
-            Path(name).rmdir()
+        host.view.remove_empty([name], below=False)
 
 
-def _mounts_below(directory: str) -> list[str]:
+def _mounts_below(host: Host, directory: str) -> list[str]:
     """Mount points at or below a directory, the innermost first."""
-    points = [line.split()[4].replace("\\040", " ") for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+    lines = host.view.read([_MOUNTS]).get(_MOUNTS, "").splitlines()
+    points = [line.split()[4].replace("\\040", " ") for line in lines]
     return [point for point in reversed(points) if point == directory or point.startswith(directory.rstrip("/") + "/")]
 
 
@@ -383,6 +413,7 @@ UNDO: dict[str, Callable[[Host, str], Any]] = {
     "cgroup": _undo_cgroup,
     "directory": _undo_directory,
     "mount": _undo_mount,
+    "interface": _undo_interface,
     "zpool": _undo_zpool,
     "xen": _undo_xen,
     "openvz": _undo_openvz,

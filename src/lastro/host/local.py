@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
 import shutil
 import signal
 import subprocess
@@ -14,10 +13,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from lastro.errors import CommandFailed, CommandTimeout, Unavailable, WriteFailed
-from lastro.host.base import Completed, Host, Process
+from lastro.host._child import GRACE_S, ended_within, exit_code, kill_group, memory_file
+from lastro.host.base import ENVIRONMENT, Completed, Host, Process
+from lastro.host.files import OWNER_VARIABLE
 
-OWNER_VARIABLE = "LASTRO_OWNER"  # in the environment of every process that we start: how a crash's orphans are found
-_GRACE_S = 3.0
+_CANNOT_RUN = 126  # as a shell says it: POSIX, Shell Command Language, 2.8.2
 
 
 class LocalHost(Host):
@@ -27,13 +27,7 @@ class LocalHost(Host):
 
     def __init__(self, token: str = "") -> None:
         super().__init__()
-        # A fixed environment: no locale, proxy or Docker context of the user's reaches a measurement.
-        self._env = {
-            "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-            "HOME": "/nonexistent",
-            "LC_ALL": "C.UTF-8",
-            OWNER_VARIABLE: token,
-        }
+        self._env = {**ENVIRONMENT, OWNER_VARIABLE: token}
 
     def run(
         self, argv: Sequence[str], *, stdin: str | bytes | None = None, timeout_s: float = 60.0, check: bool = True
@@ -41,20 +35,20 @@ class LocalHost(Host):
         data = stdin.encode() if isinstance(stdin, str) else stdin
         # Memory files rather than pipes: nothing to pump while a tool measures, and a daemon that inherits
         # them cannot keep us waiting after the command itself has ended.
-        with _memory_file(data) as source, _memory_file() as out, _memory_file() as err:
+        with _file_for(argv, data) as source, _file_for(argv) as out, _file_for(argv) as err:
             started_s = time.monotonic()
             process = self._popen(
                 argv, source.fileno() if data is not None else subprocess.DEVNULL, out.fileno(), err.fileno()
             )
             try:
-                ended = _wait(process, timeout_s)
+                ended = ended_within(process, timeout_s)
             except BaseException:
-                _kill(process)
+                kill_group(process)
                 raise
             duration_s = time.monotonic() - started_s
             if not ended:
-                _kill(process)
-            code = _exit_code(process.wait())
+                kill_group(process)
+            code = exit_code(process.wait())
             done = Completed(tuple(argv), code, out.content(), err.content(), started_s, duration_s, data)
         self.transcript.add_run(done)
         if not ended:
@@ -65,10 +59,17 @@ class LocalHost(Host):
 
     def spawn(self, argv: Sequence[str]) -> Process:
         self.transcript.add_spawn(argv, time.monotonic())
-        err = _memory_file()
-        return _LocalProcess(
-            self, tuple(argv), self._popen(argv, subprocess.DEVNULL, subprocess.PIPE, err.fileno()), err
-        )
+        err = _file_for(argv)
+        try:
+            # Of what subprocess opens by itself, it would leave this one open when there is no room for its pipe.
+            with open(os.devnull, "rb") as nothing:
+                process = self._popen(argv, nothing.fileno(), subprocess.PIPE, err.fileno())
+        except BaseException as error:
+            err.close()
+            if isinstance(error, OSError):
+                raise CommandFailed(argv, _CANNOT_RUN, str(error)) from error
+            raise
+        return LocalProcess(self, tuple(argv), process, err)
 
     def _popen(self, argv: Sequence[str], stdin: int, stdout: int, stderr: int) -> subprocess.Popen[bytes]:
         try:
@@ -81,7 +82,7 @@ class LocalHost(Host):
                 f"this host has no program '{argv[0]}'", "install it; `lastro doctor` tells what is missing"
             ) from error
         except OSError as error:
-            raise CommandFailed(argv, 126, str(error)) from error
+            raise CommandFailed(argv, _CANNOT_RUN, str(error)) from error
 
     def write_text(self, path: str, text: str) -> None:
         self.transcript.add_write(path, text)
@@ -98,57 +99,21 @@ class LocalHost(Host):
         return shutil.which(program, path=self._env["PATH"])
 
 
-class _memory_file:  # noqa: N801 - used like open()
-    """An anonymous file in memory, written by a child and read by us."""
-
-    def __init__(self, content: bytes | None = None) -> None:
-        self._fd = os.memfd_create("lastro")
-        if content:
-            os.write(self._fd, content) if len(content) < 1 << 20 else self._write_all(content)
-            os.lseek(self._fd, 0, os.SEEK_SET)
-
-    def _write_all(self, content: bytes) -> None:
-        view = memoryview(content)
-        while view:
-            view = view[os.write(self._fd, view) :]
-
-    def fileno(self) -> int:
-        return self._fd
-
-    def content(self) -> bytes:
-        return os.pread(self._fd, os.fstat(self._fd).st_size, 0)
-
-    def close(self) -> None:
-        os.close(self._fd)
-
-    def __enter__(self) -> _memory_file:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
-
-
-def _wait(process: subprocess.Popen[bytes], timeout_s: float) -> bool:
-    """Sleep until the process ends, without polling: Popen.wait(timeout) wakes up twenty times a second."""
-    pidfd = os.pidfd_open(process.pid)
+def _file_for(argv: Sequence[str], content: bytes | None = None) -> memory_file:
+    """Raises: CommandFailed when this process may have no more files, or memory."""
     try:
-        return bool(select.select([pidfd], [], [], timeout_s)[0])
-    finally:
-        os.close(pidfd)
+        return memory_file(content)
+    except OSError as error:
+        raise CommandFailed(argv, _CANNOT_RUN, str(error)) from error
 
 
-def _exit_code(returncode: int) -> int:
-    """128 + N for a death by signal N, as shells and container runtimes count: the same on every platform."""
-    return returncode if returncode >= 0 else 128 - returncode
+def here(host: Host) -> Host:
+    """The machine on which images are made, and what goes into them is: the host itself, unless it is far."""
+    return LocalHost() if host.far else host
 
 
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-
-
-class _LocalProcess(Process):
-    def __init__(self, host: Host, argv: tuple[str, ...], process: subprocess.Popen[bytes], err: _memory_file) -> None:
+class LocalProcess(Process):
+    def __init__(self, host: Host, argv: tuple[str, ...], process: subprocess.Popen[bytes], err: memory_file) -> None:
         self.argv = argv
         self._host = host
         self._process = process
@@ -159,7 +124,15 @@ class _LocalProcess(Process):
         self._ended = False
         self._completed: Completed | None = None
         self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
+        try:
+            self._reader.start()
+        except RuntimeError as error:  # this process may have no more threads
+            kill_group(process)
+            process.wait()
+            for file in (process.stdin, process.stdout, err):
+                if file is not None:
+                    file.close()
+            raise CommandFailed(argv, _CANNOT_RUN, str(error)) from error
 
     def _read(self) -> None:
         assert self._process.stdout is not None
@@ -191,18 +164,29 @@ class _LocalProcess(Process):
 
     def stop(self) -> Completed:
         if self._completed is None:
-            self._host.transcript.add_stop(self.argv, time.monotonic())
+            self._told_to_stop()
             if self.alive():
-                with suppress(ProcessLookupError):
-                    os.killpg(self._process.pid, signal.SIGTERM)
-                if not _wait(self._process, _GRACE_S):
-                    _kill(self._process)
-            code = _exit_code(self._process.wait())
+                self._end()
+            code = exit_code(self._process.wait())
             self._reader.join(timeout=1.0)
+            code, error = self._ending(code, self._err.content())
             out = "".join(self._lines).encode()
             duration_s = time.monotonic() - self._started_s
-            self._completed = Completed(self.argv, code, out, self._err.content(), self._started_s, duration_s)
+            self._completed = Completed(self.argv, code, out, error, self._started_s, duration_s)
             self._err.close()
             if self._process.stdout is not None and not self._reader.is_alive():
                 self._process.stdout.close()
         return self._completed
+
+    def _told_to_stop(self) -> None:
+        self._host.transcript.add_stop(self.argv, time.monotonic())
+
+    def _end(self) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGTERM)
+        if not ended_within(self._process, GRACE_S):
+            kill_group(self._process)
+
+    def _ending(self, code: int, error: bytes) -> tuple[int, bytes]:
+        """The exit code and the standard error of what ran, from those of the child."""
+        return code, error

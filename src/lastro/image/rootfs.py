@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import platform
 import shlex
 import shutil
 import stat
@@ -18,8 +19,9 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from lastro.errors import CommandFailed, CommandTimeout, ImageError
+from lastro.errors import CommandFailed, CommandTimeout, ImageError, WriteFailed
 from lastro.host.base import Host
+from lastro.host.ssh import SshHost
 
 RELEASE = "bookworm"
 PACKAGES = (
@@ -29,6 +31,8 @@ PACKAGES = (
 WITHOUT_FILE_CAPABILITIES = 'chroot "$1" setcap -r /usr/bin/ping || true'
 _EXCLUDED = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*")
 _BUILD_TIMEOUT_S = 1800.0
+_UNPACK = """cd "$1"; echo "$2  rootfs.tar" | sha256sum --check --quiet; rm -rf unpacking; mkdir unpacking
+tar --extract --numeric-owner --file=rootfs.tar --directory=unpacking; mv unpacking rootfs"""
 _shifting = threading.Lock()  # instances may start in parallel
 
 
@@ -112,11 +116,36 @@ def ensure(recipe: Recipe, store: Path, host: Host) -> Image:
     return find(recipe, store) or _build(recipe, store, host)
 
 
+def sent(image: Image, host: Host, store: Path) -> Image:
+    """The same image on the host that needs it: on a far one it is copied once, and proven by its hash.
+
+    Raises: ImageError when it does not arrive whole."""
+    if not isinstance(host, SshHost):
+        return image
+    there, own = Image(image.digest, store / image.name), platform.machine()
+    if (architecture := host.run(["uname", "-m"]).text.strip()) != own:
+        raise ImageError(
+            f"{host.name} is a machine of {architecture}, and the root filesystem is of {own}",
+            "run Lastro on a machine of the testbed's architecture",
+        )
+    if host.view.exists(str(there.tree)):
+        return there
+    try:
+        with host.recorded():
+            host.send(image.tar, f"{there.tar}")
+            host.run(["sh", "-ec", _UNPACK, "unpack", str(there.directory), image.digest], timeout_s=600)
+    except (CommandFailed, CommandTimeout, WriteFailed) as error:
+        raise ImageError(f"the root filesystem did not reach {host.name}: {error}", "is its disk full?") from error
+    return there
+
+
 def shifted(image: Image, first_id: int, host: Host) -> Path:
     """A tree of the same files, owned by `first_id` where the image says 0, and so on: the root of a user namespace.
 
     Made once, beside the image's own tree. Raises: ImageError."""
     tree = image.directory / f"rootfs-{first_id}"
+    if host.far:
+        raise ImageError("owners in a root filesystem are shifted only where Lastro runs", "leave out user namespaces")
     with _shifting:
         if not tree.is_dir():
             try:

@@ -2,14 +2,34 @@
 
 from __future__ import annotations
 
+from functools import cache
+from pathlib import Path
+from typing import Protocol
+
 from lastro.errors import InputError
-from lastro.host.base import Host
 from lastro.units import parse_size_bytes
 
 _CPUS = "/sys/devices/system/cpu"
 
 
-def last_level_cache_bytes(host: Host, cpuset: str | None) -> int:
+class Reader(Protocol):
+    """What reads files of a machine: a host is one."""
+
+    def read_text(self, path: str) -> str: ...
+
+
+class _Here:
+    def read_text(self, path: str) -> str:
+        return Path(path).read_text()
+
+
+@cache
+def cache_here_bytes(cpuset: str) -> int:
+    """`last_level_cache_bytes` of this machine, for plans, which are made before there is a testbed."""
+    return last_level_cache_bytes(_Here(), cpuset)
+
+
+def last_level_cache_bytes(host: Reader, cpuset: str | None) -> int:
     """All last-level caches that these CPUs use, each once; 0 where the kernel does not tell. None: of every CPU."""
     caches: dict[tuple[int, str], int] = {}
     for cpu in numbers(cpuset if cpuset is not None else _read(host, f"{_CPUS}/online")):
@@ -44,7 +64,7 @@ def _size(text: str) -> int:
         return 0
 
 
-def _read(host: Host, file: str) -> str:
+def _read(host: Reader, file: str) -> str:
     try:
         return host.read_text(file).strip()
     except OSError:

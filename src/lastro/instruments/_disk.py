@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from lastro.instruments.base import WORK_DIR, Workload
+from lastro.instruments.base import UNWATCHED, WORK_DIR, Watch, Workload
 from lastro.platforms.base import Instance
-from lastro.results.samples import Reading
+from lastro.results.samples import THROUGH_CACHE, Reading, Remark
 from lastro.study.model import Setting
 from lastro.units import human_bytes
 
 NO, YES = "no", "yes"
 DIRECT = Setting("direct", NO, "read and write past the page cache of the instance's kernel", choices=(NO, YES))
 _TIDY_LIMIT_S = 300.0
+PAGE_CACHE, HOST_CACHE = "page cache", "host's cache"
+_BYPASSED = ("none", "directsync")  # the host's side opens the disk by O_DIRECT
+_HOST_CACHE = {
+    "none": "bypassed (cache=none)",
+    "directsync": "bypassed (cache=directsync)",
+    "writethrough": "in use for reading (cache=writethrough)",
+    "writeback": "in use (cache=writeback)",
+    "unsafe": "in use, and flushes are ignored (cache=unsafe)",
+}
+_ZFS, _ARC = "zfs", "ZFS's own (ARC), in the host's memory and within no instance's limit"
 _ENOUGH = 2  # times the memory: Bonnie++'s own rule for files that a cache cannot hide
 
 
@@ -36,27 +47,70 @@ class DiskWorkload(Workload):
     def prepare(self, instance: Instance) -> None:
         instance.run(["sh", "-ec", f"rm -rf {self.place}; mkdir -p {self.place}; sync {self.place}"])
 
-    def run(self, instance: Instance, limit_s: float) -> Reading:
+    def run(self, instance: Instance, limit_s: float, watch: Watch = UNWATCHED) -> Reading:
         """What it leaves is removed: a volume may outlive its instance. After a failure the instance goes at once."""
-        reading = super().run(instance, limit_s)
+        reading = super().run(instance, limit_s, watch)
         instance.run(["rm", "-rf", self.place], timeout_s=_TIDY_LIMIT_S)
-        caches = cache_notes(self.file_bytes, instance.spec.resources.memory_bytes, self.direct, instance.shares_kernel)
-        return replace(reading, notes={**reading.notes, **caches})
+        return with_caches(reading, self.file_bytes, self.direct, instance)
 
 
-def cache_notes(file_bytes: int, memory_bytes: int | None, direct: bool, shares_kernel: bool) -> dict[str, object]:
-    """What caches have to do with the numbers; "warning" where they may be the memory's and not the disk's.
+def with_caches(
+    reading: Reading, file_bytes: int, direct: bool, instance: Instance, *, apart: Collection[str] = ()
+) -> Reading:
+    """The reading with what caches have to do with it, and a remark where they may hide the disk.
 
-    A container's cache counts as its memory (cgroups(7)). A machine's is its kernel's, and its host may have more."""
-    notes: dict[str, object] = {"files": human_bytes(file_bytes)}
+    `apart` are metrics that are the same through any cache."""
+    memory_bytes = instance.spec.resources.memory_bytes
+    facts = cache_facts(file_bytes, memory_bytes, direct, instance.shares_kernel, instance.host_cache)
+    hidden = cache_warning(file_bytes, memory_bytes, direct)
+    if not instance.shares_kernel and instance.host_cache not in _BYPASSED:
+        words = f"the host's page cache may hide the machine's disk: {facts[HOST_CACHE]}"
+        hidden = f"{hidden}; {words}" if hidden else words
+    concerned = tuple(name for name in reading.measurements if name not in apart)
+    remarks = (Remark(THROUGH_CACHE, hidden, concerned),) if hidden else ()
+    return replace(reading, remarks=(*reading.remarks, *remarks), really={**reading.really, **facts})
+
+
+def through_arc(reading: Reading, under: Mapping[str, str], apart: Collection[str] = ()) -> Reading:
+    """The reading of a disk with ZFS's own cache told and remarked, where `under`, what lies below the files, has one.
+
+    It does not count as a container's memory, so that files of any size may be in it. O_DIRECT goes past it from
+    OpenZFS 2.3 on, in requests that fit its records, and not before (zfsprops(7), `direct`). `apart`: as `with_caches`.
+    """
+    inside, below = under.get("file system"), under.get("host's file system")
+    if PAGE_CACHE not in reading.really or _ZFS not in (inside, below):
+        return reading
+    words = "ZFS's own cache may hide the disk: it is in the host's memory, and the instance's limit does not hold it"
+    others = [each for each in reading.remarks if each.kind != THROUGH_CACHE]
+    known = next((each for each in reading.remarks if each.kind == THROUGH_CACHE), None)
+    metrics = known.metrics if known else tuple(name for name in reading.measurements if name not in apart)
+    remark = Remark(THROUGH_CACHE, f"{known.text}; {words}" if known else words, metrics)
+    cache = HOST_CACHE if HOST_CACHE in reading.really and inside != _ZFS else PAGE_CACHE
+    return replace(reading, remarks=(*others, remark), really={**reading.really, cache: _ARC})
+
+
+def cache_warning(file_bytes: int, memory_bytes: int | None, direct: bool) -> str:
+    """What to say where numbers may be the instance's memory's and not the disk's; empty where they are not."""
+    if direct or (memory_bytes is not None and file_bytes >= _ENOUGH * memory_bytes):
+        return ""
+    memory = f"{human_bytes(memory_bytes)} of memory" if memory_bytes else "as much memory as the host has"
+    return f"the page cache may hide the disk: {human_bytes(file_bytes)} of files, and {memory}"
+
+
+def cache_facts(
+    file_bytes: int, memory_bytes: int | None, direct: bool, shares_kernel: bool, host_cache: str = ""
+) -> dict[str, str]:
+    """What caches have to do with the numbers.
+
+    A container's cache counts as its memory (cgroups(7)). A machine's is its kernel's; `host_cache` is the mode in
+    which its host caches its disk in turn, in whatever memory the host has free (QEMU's names; empty: not known)."""
+    facts = {"files": human_bytes(file_bytes)}
     if direct:
-        notes["page cache"] = "bypassed (O_DIRECT)"
-    elif memory_bytes is None or file_bytes < _ENOUGH * memory_bytes:
-        notes["page cache"] = "in use"
-        memory = f"{human_bytes(memory_bytes)} of memory" if memory_bytes else "as much memory as the host has"
-        notes["warning"] = f"the page cache may hide the disk: {human_bytes(file_bytes)} of files, and {memory}"
+        facts[PAGE_CACHE] = "bypassed (O_DIRECT)" if shares_kernel else "bypassed inside (O_DIRECT)"
+    elif memory_bytes is None or cache_warning(file_bytes, memory_bytes, direct):
+        facts[PAGE_CACHE] = "in use"
     else:
-        notes["page cache"] = f"in use, of less than {human_bytes(memory_bytes)}"
+        facts[PAGE_CACHE] = f"in use, of less than {human_bytes(memory_bytes)}"
     if not shares_kernel:
-        notes["host's cache"] = "as the platform's option `cache` says: O_DIRECT in a guest does not reach it"
-    return {"disk": notes}
+        facts[HOST_CACHE] = _HOST_CACHE.get(host_cache, "in use, as far as is known")
+    return facts

@@ -8,21 +8,29 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lastro.errors import CommandFailed, InstrumentError
+from lastro.instruments.base import UNWATCHED, Watch, watched
 from lastro.platforms.base import Instance
 
 PORT = 5201
 _PATIENCE_S = 15.0
 
 
-def run(client: Instance, server: Instance, target: str, duration_s: float, options: Sequence[str]) -> dict[str, Any]:
-    """iperf3's report of one test, as the client prints it.
+def run(
+    client: Instance,
+    server: Instance,
+    target: str,
+    duration_s: float,
+    options: Sequence[str],
+    watch: Watch = UNWATCHED,
+) -> dict[str, Any]:
+    """iperf3's report of one test, as the client prints it. `watch` stands around the client alone.
 
     Raises: InstrumentError when the report is not one, or says that the test failed."""
     listener = server.spawn(["iperf3", "--server", "--one-off", "--forceflush", "--port", str(PORT)])
     try:
         listener.wait_line("Server listening", _PATIENCE_S)
         argv = ["iperf3", "--client", target, "--port", str(PORT), "--time", f"{duration_s:g}", "--json", *options]
-        done = client.run(argv, timeout_s=duration_s + _PATIENCE_S, check=False)
+        done = watched(client, argv, duration_s + _PATIENCE_S, watch)
     finally:
         listener.stop()
     return parse(done.text, done.returncode, done.error_text, argv)

@@ -1,25 +1,78 @@
-"""A MariaDB server in an instance: a fresh data directory on its own disk, and nothing left of the server at the end.
+"""A server of MariaDB, or of its kind, in an instance: a fresh data directory, and nothing left of it at the end.
 
 The server is started by hand with its own defaults, without a configuration file and without the network unless an
 address is given. It runs as the instance's root, since some isolations take the right to become somebody else."""
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from typing import Self
 
 from lastro.errors import InstrumentError, TrialError
 from lastro.host.base import Process
+from lastro.instruments._answer import wait_for_answer
 from lastro.instruments.base import WORK_DIR
 from lastro.platforms.base import Instance
 
+DECISIVE = (
+    "innodb_buffer_pool_size",
+    "innodb_doublewrite",
+    "innodb_flush_log_at_trx_commit",
+    "innodb_flush_method",
+    "innodb_log_file_size",
+    "innodb_redo_log_capacity",
+    "innodb_use_native_aio",
+    "log_bin",
+    "sync_binlog",
+)
 PACKAGES = ("mariadb-client-core", "mariadb-server-core")  # the full package would make a data directory in the image
 PLACE = f"{WORK_DIR}/lastro-mariadb"
 SOCKET, PORT = f"{PLACE}/mariadb.sock", 3306
-_DATA, _PID_FILE = f"{PLACE}/data", f"{PLACE}/mariadbd.pid"
+DATA, PID_FILE = f"{PLACE}/data", f"{PLACE}/server.pid"
+_FEW_PAGES = 8  # which a server at rest touches from time to time, such as its statistics
+_CALM_LOOKS = 6  # one after the other: what is purged behind a fill makes pages dirty once more
 _MAKING_LIMIT_S, _ANSWER_LIMIT_S, _END_LIMIT_S = 600.0, 300.0, 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """One for all steps until a database is ready: each has what those before it have left."""
+
+    limit_s: float
+    at_s: float
+
+    @classmethod
+    def within(cls, limit_s: float) -> Self:
+        return cls(limit_s, time.monotonic() + limit_s)
+
+    def left_s(self) -> float:
+        """Raises: InstrumentError when nothing is left."""
+        if (left_s := self.at_s - time.monotonic()) <= 0:
+            raise InstrumentError(f"the database was not ready within {self.limit_s:g} s")
+        return left_s
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One make of servers: the name of its `process`, the commands that `make` its data directory and that `serve`."""
+
+    process: str
+    make: tuple[str, ...]
+    serve: tuple[str, ...]
+
+
+MARIADB = Kind(
+    process="mariadbd",
+    make=(
+        "mariadb-install-db", "--no-defaults", "--user=root", f"--datadir={DATA}", "--skip-test-db",
+        "--auth-root-authentication-method=normal",
+    ),
+    serve=("mariadbd", "--no-defaults", "--user=root"),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,27 +87,54 @@ class Server:
         """What they print, without column names. Raises: CommandFailed, CommandTimeout."""
         return self.instance.run([*_CLIENT, f"--execute={statements}"], timeout_s=limit_s).text.strip()
 
+    def settle(self, deadline: Deadline) -> None:
+        """Until what was written is on its disk: else who asks next would pay for it, more or less by chance.
+
+        Raises: InstrumentError when pages are still dirty at the deadline; CommandFailed; CommandTimeout."""
+        shares = ("innodb_max_dirty_pages_pct", "innodb_max_dirty_pages_pct_lwm")  # MySQL lowers the other with the one
+        usual = self.sql(f"SELECT {', '.join(f'@@{name}' for name in shares)}").split()
+        self.sql(f"SET GLOBAL {shares[0]} = 0")
+        calm = 0
+        while calm < _CALM_LOOKS:
+            few = int(self._status("Innodb_buffer_pool_pages_dirty") or 0) <= _FEW_PAGES
+            calm = calm + 1 if few else 0
+            deadline.left_s()
+            time.sleep(0.05)
+        self.sql("; ".join(f"SET GLOBAL {name} = {value}" for name, value in zip(shares, usual, strict=True)))
+        self.instance.run(["sync", "--file-system", PLACE], timeout_s=deadline.left_s())
+
+    def _status(self, name: str) -> str:
+        return self.sql(f"SHOW GLOBAL STATUS LIKE '{name}'").rpartition("\t")[2]
+
+    def variables(self) -> dict[str, str]:
+        """Those that decide what a transaction costs; without those that this server does not have."""
+        names = ", ".join(f"'{name}'" for name in DECISIVE)
+        lines = self.sql(f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({names})").splitlines()
+        return {name: value for name, _, value in (line.partition("\t") for line in lines)}
+
 
 _CLIENT = ("mariadb", "--no-defaults", f"--socket={SOCKET}", "--user=root", "--batch", "--skip-column-names")
 
 
 @contextmanager
-def running(instance: Instance, address: str | None = None) -> Iterator[Server]:
+def running(
+    instance: Instance, deadline: Deadline, address: str | None = None, kind: Kind = MARIADB
+) -> Iterator[Server]:
     """A server with an empty data directory for as long as the block lasts; `address` is one to listen on.
 
     Raises: InstrumentError when it does not answer, or does not end; CommandFailed; CommandTimeout."""
-    made = instance.run(
-        ["sh", "-ec", f"rm -rf {PLACE}; mkdir -p {PLACE}; exec {_install()}"], timeout_s=_MAKING_LIMIT_S
-    )
+    making = f"rm -rf {PLACE}; mkdir -p {PLACE}; exec {shlex.join(kind.make)}"
+    made = instance.run(["sh", "-ec", making], timeout_s=min(_MAKING_LIMIT_S, deadline.left_s()))
     network = [f"--bind-address={address}", f"--port={PORT}", "--skip-name-resolve"] if address else []
-    argv = ["mariadbd", "--no-defaults", "--user=root", f"--datadir={_DATA}", f"--socket={SOCKET}"]
+    argv = [*kind.serve, f"--datadir={DATA}", f"--socket={SOCKET}"]
     began_s = time.monotonic()
-    process = instance.spawn([*argv, f"--pid-file={_PID_FILE}", *(network or ["--skip-networking"])])
+    process = instance.spawn([*argv, f"--pid-file={PID_FILE}", *(network or ["--skip-networking"])])
     try:
-        _wait(instance, process)
+        answer_s, ask = min(_ANSWER_LIMIT_S, deadline.left_s()), [*_CLIENT, "--execute=SELECT 1"]
+        wait_for_answer(instance, process, ask, "the database server", answer_s)
         server = Server(instance, made.duration_s, time.monotonic() - began_s)
         yield server
-        _end(server, process)
+        _end(server, process, kind)
     except BaseException:
         with suppress(TrialError):  # the instance ends with all that is in it; this is for where it lives on
             instance.run([*_CLIENT, "--execute=SHUTDOWN"], timeout_s=_END_LIMIT_S, check=False)
@@ -64,32 +144,15 @@ def running(instance: Instance, address: str | None = None) -> Iterator[Server]:
     instance.run(["rm", "-rf", PLACE], timeout_s=_END_LIMIT_S)  # a volume may outlive its instance
 
 
-def _install() -> str:
-    options = f"--no-defaults --user=root --datadir={_DATA} --skip-test-db --auth-root-authentication-method=normal"
-    return f"mariadb-install-db {options}"
-
-
-def _wait(instance: Instance, process: Process) -> None:
-    deadline_s = time.monotonic() + _ANSWER_LIMIT_S
-    while instance.run([*_CLIENT, "--execute=SELECT 1"], check=False).returncode != 0:
-        if not process.alive():
-            done = process.stop()
-            words = (done.error_text or done.text).strip()[-300:]
-            raise InstrumentError(f"the database server ended with {done.returncode} before it answered: {words}")
-        if time.monotonic() > deadline_s:
-            raise InstrumentError(f"the database server did not answer within {_ANSWER_LIMIT_S:g} s")
-        time.sleep(0.05)
-
-
-def _end(server: Server, process: Process) -> None:
+def _end(server: Server, process: Process, kind: Kind) -> None:
     """By its own command, until its process is gone, seen from inside: what started it may well end before it."""
     instance = server.instance
-    pid = instance.run(["cat", _PID_FILE]).text.strip()
+    pid = instance.run(["cat", PID_FILE]).text.strip()
     if not pid.isdecimal():
         raise InstrumentError(f"the database server's file of its process says {pid[:40]!r}")
     server.sql("SHUTDOWN", _END_LIMIT_S)
     deadline_s = time.monotonic() + _END_LIMIT_S
-    gone = ["sh", "-c", f'read -r name < /proc/{pid}/comm && [ "$name" = mariadbd ]']
+    gone = ["sh", "-c", f'read -r name < /proc/{pid}/comm && [ "$name" = {kind.process} ]']
     while process.alive() or instance.run(gone, check=False).returncode == 0:
         if time.monotonic() > deadline_s:
             raise InstrumentError(f"the database server did not end within {_END_LIMIT_S:g} s")

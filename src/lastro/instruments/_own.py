@@ -1,4 +1,4 @@
-"""Programs of our own in C, for what Debian does not package: compiled on the user's host, statically, at first use.
+"""Programs that are in no Debian package: our own in C, compiled on the user's host at first use, and the user's own.
 
 A static program runs in every instance of the same architecture, whatever is in its root filesystem. It is made for the
 least common processor, so that a virtual machine with another model can run it, too."""
@@ -6,8 +6,9 @@ least common processor, so that a virtual machine with another model can run it,
 from __future__ import annotations
 
 import hashlib
+import shlex
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from lastro.errors import CommandFailed, CommandTimeout, Unavailable
@@ -17,6 +18,7 @@ from lastro.host.ledger import STATE_DIR
 SOURCES = Path(__file__).with_name("programs")
 _FLAGS = ("-O2", "-fopenmp", "-static", "-std=gnu11")
 _COMPILE_S = 120.0
+_COPY_S = 600.0
 
 
 def built(host: Host, source: str, libraries: Sequence[str], remedy: str) -> str:
@@ -41,3 +43,23 @@ def built(host: Host, source: str, libraries: Sequence[str], remedy: str) -> str
                 raise Unavailable(f"lastro-{source} cannot be compiled here: {error.message}", remedy) from error
             made.rename(program)
     return str(program)
+
+
+def gathered(host: Host, name: str, parts: Mapping[str, Path]) -> str:
+    """Path of a directory `lastro-NAME` with copies of the user's own files and directories, and nothing else in it.
+
+    It is made anew when one of them has changed since."""
+    states = [f"{path} {path.stat().st_size} {path.stat().st_mtime_ns}" for path in _files(parts.values())]
+    digest = hashlib.sha256("\n".join([*parts, *states]).encode()).hexdigest()[:12]
+    place = STATE_DIR / "programs" / f"{name}-{digest}" / f"lastro-{name}"
+    if not place.is_dir():
+        part = place.with_suffix(".part")  # of a copy that was broken off, nothing is kept
+        copies = [f"cp -a {shlex.quote(str(source))} {part}/{target}" for target, source in parts.items()]
+        script = "; ".join([f"rm -rf {part}", f"mkdir -p {part}", *copies, f"mv {part} {place}"])
+        host.run(["sh", "-ec", script], timeout_s=_COPY_S)
+    return str(place)
+
+
+def _files(sources: Iterable[Path]) -> Iterator[Path]:
+    for source in sources:
+        yield from sorted(path for path in source.rglob("*") if path.is_file()) if source.is_dir() else [source]

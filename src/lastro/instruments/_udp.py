@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from lastro.errors import InstrumentError
 from lastro.instruments._iperf3 import check_duration
-from lastro.instruments.base import Instrument, positive
+from lastro.instruments.base import UNWATCHED, Instrument, Watch, positive
 from lastro.instruments.iperf3_udp import Iperf3Udp
 from lastro.platforms.base import Instance
 from lastro.results.samples import Metric, Reading
@@ -50,7 +50,21 @@ class UdpFlow:
             measured |= {ACHIEVED.name: 8 * self.received_bytes / received_s / 1e6, _JITTER.name: self.jitter_ms}
         else:
             reasons.append("no UDP traffic arrived")
-        return Reading(measured, payload_bytes=int(self.received_bytes), invalid_because=tuple(dict.fromkeys(reasons)))
+        return Reading(
+            measured,
+            payload_bytes=int(self.received_bytes),
+            lasted_s=self.received_s,
+            invalid_because=tuple(dict.fromkeys(reasons)),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What is sent: a nominal rate of datagrams of one size, for a while."""
+
+    rate_bps: float
+    datagram_bytes: int
+    duration_s: float
 
 
 class UdpLoad(Instrument):
@@ -63,14 +77,20 @@ class UdpLoad(Instrument):
     packages: ClassVar[tuple[str, ...]] = ()
     tool: ClassVar[str]
 
-    def measure(self, client: Instance, server: Instance, target: str, settings: Mapping[str, Level]) -> Reading:
-        duration_s, datagram_bytes = float(settings["load_s"]), int(settings["datagram_bytes"])
+    def measure(
+        self,
+        client: Instance,
+        server: Instance,
+        target: str,
+        settings: Mapping[str, Level],
+        watch: Watch = UNWATCHED,
+    ) -> Reading:
+        """As any instrument's; `watch` stands around the command that is the flow, and around nothing else."""
         rate_bps = parse_rate_bps(str(settings["offered"]))
-        flow = self.flow(client, server, target, rate_bps, datagram_bytes, duration_s)
-        return flow.reading(self.tool, duration_s, datagram_bytes)
+        offer = Offer(rate_bps, int(settings["datagram_bytes"]), float(settings["load_s"]))
+        flow = self.flow(client, server, target, offer, watch)
+        return flow.reading(self.tool, offer.duration_s, offer.datagram_bytes)
 
     @abstractmethod
-    def flow(
-        self, client: Instance, server: Instance, target: str, rate_bps: float, datagram_bytes: int, duration_s: float
-    ) -> UdpFlow:
-        """One flow. Raises: InstrumentError, CommandFailed, CommandTimeout."""
+    def flow(self, client: Instance, server: Instance, target: str, offer: Offer, watch: Watch) -> UdpFlow:
+        """One flow, whose client runs by `watched`. Raises: InstrumentError, CommandFailed, CommandTimeout."""

@@ -2,12 +2,12 @@
 
 Trindade 2018 (section 7.3) takes writing, reading and seeks, these by four processes that Bonnie++ makes, for 25, 50
 and 100 files. What makes processes in Bonnie++ is its number of seekers: its option for concurrency (-c) only labels
-the report, and -p and -y join programs that somebody else starts. It counts files by 1024 (-n). It tells no rate of
-what took less than half a second: that metric is then missing. Source: bonnie++(8) and the code of version 2.00a."""
+the report, and -p and -y join programs that somebody else starts. It counts files by 1024 (-n): 25 units of 41 files
+are its 1. It tells no rate of what took less than half a second: that metric is then missing. Source: bonnie++(8) and
+the code of version 2.00a, whose format (1.98) is that of Debian 12 and 13; others are refused."""
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
 from typing import Self
@@ -15,12 +15,13 @@ from typing import Self
 from lastro.errors import InstrumentError
 from lastro.instruments._disk import DIRECT, NO, YES, DiskWorkload
 from lastro.instruments.base import TIME_TOOL, positive
-from lastro.results.samples import Metric, Reading
+from lastro.results.samples import TOO_SHORT, Metric, Reading, Remark
 from lastro.study.model import Setting
 from lastro.units import parse_size_bytes
 
 _MIB = 1 << 20
 _CSV = "1.98"
+_THOUSAND = 1024  # Bonnie++ takes whole ones alone
 _SHORT = "+++++"  # as Bonnie++ prints a rate that it cannot tell
 _NUMBER = re.compile(r"\d{1,12}(?:\.\d{1,3})?", re.ASCII)
 # Columns of the format 1.98. Rates of the file are in KiB/s.
@@ -30,7 +31,7 @@ _SEEK = {"bonnie_seeks": 19}
 _OF_FILES = {"bonnie_create": 26, "bonnie_stat": 28, "bonnie_delete": 30}
 _PLACES = {**_IN_FILE, **_SEEK, **_OF_FILES}
 _OTHER_OF_FILES = (32, 34, 36)  # the same in random order
-_SPEED_BPS, _SEEK_RATE, _FILE_RATE, _PAUSE_S = 4e8, 4e3, 1e4, 3.0  # of an ordinary disk; it sleeps before it seeks
+_SPEED_BPS, _SEEK_RATE, _FILE_RATE, _PAUSE_S = 8e8, 2e4, 2e4, 3.0  # of an ordinary disk; it sleeps before it seeks
 
 
 class Bonnie(DiskWorkload):
@@ -39,7 +40,8 @@ class Bonnie(DiskWorkload):
     packages = ("bonnie++",)
     version_argv = ("dpkg-query", "--show", "bonnie++")
     options = (
-        Setting("files", 25, "small files, in units of 1024; published: 25, 50, 100; 0: none", 0, 10_000),
+        Setting("files", 25, "small files, in units of `unit`; published: 25, 50, 100; 0: none", 0, 10_000),
+        Setting("unit", _THOUSAND, "files in a unit; fewer: short trials, rounded to 1024s", 1, _THOUSAND, effort=True),
         Setting("size", "2G", "size of the large file, in whole MiB; 0: none", check=parse_size_bytes, effort=True),
         Setting("processes", 4, "processes that seek at once; published: 4", 1, 256),
         Setting("seeks", 8192, "seeks in all, one in ten of which writes its block back", 1, 10**7, effort=True),
@@ -66,38 +68,51 @@ class Bonnie(DiskWorkload):
     def file_bytes(self) -> int:
         return self.size_mib * _MIB
 
+    @property
+    def thousands(self) -> int:
+        """Small files in all, in the unit of Bonnie++; one at least where there are any."""
+        files = self.number("files") * self.number("unit")
+        return max(1, round(files / _THOUSAND)) if files else 0
+
     def argv(self) -> list[str]:
         """-f: no single characters. -r 0: it shall not compare the file with the memory of the host."""
         block = parse_size_bytes(str(self.chosen["block"]))
         file = f"{self.size_mib}:{block}:{self.chosen['seeks']}:{self.chosen['processes']}"
         modes = [flag for option, flag in (("direct", "-D"), ("synced", "-b")) if self.chosen[option] == YES]
         where = ["-d", self.place, "-u", "root", "-m", "lastro", "-q"]
-        return ["bonnie++", *where, "-f", "-r", "0", "-s", file, "-n", str(self.chosen["files"]), *modes]
+        return ["bonnie++", *where, "-f", "-r", "0", "-s", file, "-n", str(self.thousands), *modes]
 
     def read(self, text: str) -> Reading:
         cells = columns(text)
         reasons = self._not_as_asked(cells)
         values = {name: positive(name, found) for name, found in rates(cells).items()}
         short = sorted(name for name, at in _PLACES.items() if cells[at] == _SHORT)
-        notes: dict[str, object] = {"too short to tell a rate": short} if short else {}
+        words = "Bonnie++ tells no rate of what takes it less than half a second"
+        remarks = (Remark(TOO_SHORT, words, tuple(short)),) if short else ()
         if not values:
-            reasons += ("Bonnie++ tells no rate of what takes it less than half a second: choose a larger `size`",)
-            return Reading({}, invalid_because=reasons, notes=notes)
+            reasons += (f"{words}: choose a larger `size`",)
+            return Reading({}, invalid_because=reasons, remarks=remarks)
         measured = {name: value / 1024 if name in _IN_FILE else value for name, value in values.items()}
-        return Reading({"time_tool": self._told_s(cells, values), **measured}, invalid_because=reasons, notes=notes)
+        if (told_s := self._told_s(cells, values)) is not None:
+            measured = {"time_tool": told_s, **measured}
+        return Reading(measured, invalid_because=reasons, remarks=remarks)
 
-    def _told_s(self, cells: list[str], values: Mapping[str, float]) -> float:
-        """Time of the phases of which a rate is told, at least: it cuts fractions off all rates but that of seeks."""
+    def _told_s(self, cells: list[str], values: Mapping[str, float]) -> float | None:
+        """Time of all phases, at least: it cuts fractions off all rates but that of seeks.
+
+        None when a phase was too short for a rate: a sum of the others would be that of another task."""
+        if _SHORT in (cells[at] for at in (*_PLACES.values(), *_OTHER_OF_FILES)):
+            return None
         small = [found for at in (*_OF_FILES.values(), *_OTHER_OF_FILES) if (found := rate(cells, at)) is not None]
         return (
             sum(self.size_mib * 1024 / (values[name] + 1) for name in _IN_FILE if name in values)
             + sum(self.number("seeks") / (values[name] + 0.05) for name in _SEEK if name in values)
-            + sum(self.number("files") * 1024 / (found + 1) for found in small)
+            + sum(self.thousands * _THOUSAND / (found + 1) for found in small)
         )
 
     def _not_as_asked(self, cells: list[str]) -> tuple[str, ...]:
         """Does the report tell the same task as was set?"""
-        asked = {_FILES: str(self.chosen["files"] or "")}
+        asked = {_FILES: str(self.thousands or "")}
         if self.size_mib:
             asked |= {_SEEKS: str(self.chosen["seeks"]), _PROCESSES: str(self.chosen["processes"])}
         names = {_FILES: "thousand files", _SEEKS: "seeks", _PROCESSES: "processes"}
@@ -109,13 +124,14 @@ class Bonnie(DiskWorkload):
         return tuple(reasons)
 
     def expected_s(self, cpus: float, slowdown: float) -> float:
-        work_s = 6 * self.number("files") * 1024 / _FILE_RATE
+        work_s = 6 * self.thousands * _THOUSAND / _FILE_RATE
         if self.size_mib:
             work_s += 3 * self.file_bytes / _SPEED_BPS + self.number("seeks") / _SEEK_RATE
-        return work_s * math.sqrt(slowdown) + (_PAUSE_S if self.size_mib else 0) + 0.1
+        slow: float = slowdown**0.75  # disks are not all that is waited for
+        return work_s * slow + (_PAUSE_S if self.size_mib else 0) + 0.1
 
     def brief(self) -> Self:
-        return type(self)(**{**self.chosen, "files": 1, "size": "8M", "seeks": 100, "synced": NO})
+        return type(self)(**{**self.chosen, "files": 1, "unit": _THOUSAND, "size": "8M", "seeks": 100, "synced": NO})
 
 
 def columns(text: str) -> list[str]:

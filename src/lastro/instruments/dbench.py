@@ -11,7 +11,7 @@ from typing import Self
 
 from lastro.errors import CommandFailed, InstrumentError
 from lastro.instruments._disk import NO, YES, DiskWorkload
-from lastro.instruments.base import positive
+from lastro.instruments.base import UNWATCHED, Watch, positive
 from lastro.platforms.base import Instance
 from lastro.results.samples import Metric, Reading
 from lastro.study.model import Setting
@@ -55,9 +55,9 @@ class Dbench(DiskWorkload):
         synced = ["-s"] if self.chosen["synced"] == YES else []
         return ["dbench", "-D", self.place, "-t", str(self.chosen["time_s"]), *synced, str(self.chosen["clients"])]
 
-    def run(self, instance: Instance, limit_s: float) -> Reading:
+    def run(self, instance: Instance, limit_s: float, watch: Watch = UNWATCHED) -> Reading:
         try:
-            return super().run(instance, limit_s)
+            return super().run(instance, limit_s, watch)
         except CommandFailed as error:
             if "expected to write" in error.stderr:  # write(2) is cut short where the room ends
                 raise InstrumentError(

@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 
 from lastro.errors import CommandFailed, InstrumentError
-from lastro.instruments._udp import UdpFlow, UdpLoad
+from lastro.instruments._udp import Offer, UdpFlow, UdpLoad
+from lastro.instruments.base import Watch, watched
 from lastro.platforms.base import Instance
 
 _PORT = 5001
@@ -28,15 +29,13 @@ class Iperf2Udp(UdpLoad):
     packages = ("iperf",)
     version_argv = ("iperf", "--version")
 
-    def flow(
-        self, client: Instance, server: Instance, target: str, rate_bps: float, datagram_bytes: int, duration_s: float
-    ) -> UdpFlow:
+    def flow(self, client: Instance, server: Instance, target: str, offer: Offer, watch: Watch) -> UdpFlow:
         listener = server.spawn(["iperf", "--server", "--udp", "--parallel", "1", "--port", str(_PORT)])
         try:
             listener.wait_line("Server listening", _PATIENCE_S)
-            argv = ["iperf", "--client", target, "--udp", "--port", str(_PORT), "--time", f"{duration_s:g}"]
-            argv += ["--bandwidth", f"{rate_bps:.0f}", "--len", str(datagram_bytes), "--format", "b"]
-            done = client.run(argv, timeout_s=duration_s + _PATIENCE_S, check=False)
+            argv = ["iperf", "--client", target, "--udp", "--port", str(_PORT), "--time", f"{offer.duration_s:g}"]
+            argv += ["--bandwidth", f"{offer.rate_bps:.0f}", "--len", str(offer.datagram_bytes), "--format", "b"]
+            done = watched(client, argv, offer.duration_s + _PATIENCE_S, watch)
         finally:
             listener.stop()
         if done.returncode != 0:

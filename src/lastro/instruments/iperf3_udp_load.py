@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from lastro.instruments import _iperf3
-from lastro.instruments._udp import UdpFlow, UdpLoad
+from lastro.instruments._udp import Offer, UdpFlow, UdpLoad
+from lastro.instruments.base import Watch
 from lastro.platforms.base import Instance
 
 
@@ -15,11 +16,9 @@ class Iperf3UdpLoad(UdpLoad):
     tool = "iperf3"
     version_argv = ("iperf3", "--version")
 
-    def flow(
-        self, client: Instance, server: Instance, target: str, rate_bps: float, datagram_bytes: int, duration_s: float
-    ) -> UdpFlow:
-        options = ["--udp", "--bitrate", f"{rate_bps:.0f}", "--length", str(datagram_bytes)]
-        return self.read(_iperf3.run(client, server, target, duration_s, options))
+    def flow(self, client: Instance, server: Instance, target: str, offer: Offer, watch: Watch) -> UdpFlow:
+        options = ["--udp", "--bitrate", f"{offer.rate_bps:.0f}", "--length", str(offer.datagram_bytes)]
+        return self.read(_iperf3.run(client, server, target, offer.duration_s, options, watch))
 
     def read(self, report: Mapping[str, object]) -> UdpFlow:
         """Raises: InstrumentError."""

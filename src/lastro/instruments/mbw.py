@@ -1,7 +1,7 @@
 """Bandwidth of copying memory by mbw: one array to another, as a program does it. In place of RAMspeed.
 
 A sweep over the size of the arrays, from what fits a cache to what does not, is a factor: `"instrument.array" = [...]`;
-below 1 MiB, sysbench-memory's `block` goes on."""
+below 1 MiB, sysbench-memory's `block` goes on. What a cache may hold bears a mark."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from statistics import fmean
 from typing import Self
 
 from lastro.errors import InstrumentError
-from lastro.instruments.base import Workload, positive
+from lastro.host.base import Host
+from lastro.instruments._memory import MemoryWorkload
+from lastro.instruments.base import positive
 from lastro.results.samples import Metric, Reading, Series
 from lastro.study.model import Setting
 
@@ -22,13 +24,19 @@ _RUN = re.compile(
 _SPEED_MIBPS = 6e3
 
 
-class Mbw(Workload):
+class Mbw(MemoryWorkload):
     name = "mbw"
     summary = "bandwidth of copying memory by mbw, over arrays of a chosen size"
     packages = ("mbw",)
     version_argv = ("dpkg-query", "--show", "mbw")
     options = (
-        Setting("array", 256, "size of each of two arrays in MiB", 1, 1_000_000),
+        Setting(
+            "array",
+            0,
+            "size of each of two arrays in MiB; 0: four times the last-level cache of its CPUs",
+            0,
+            1_000_000,
+        ),
         Setting("method", "memcpy", "by the C library, by a plain loop, or block by block", choices=tuple(_METHODS)),
         Setting("block", 262_144, "bytes of a block, for mcblock", 64, 1 << 30),
         Setting("runs", 10, "how often the array is copied", 1, 100_000, effort=True),
@@ -38,14 +46,29 @@ class Mbw(Workload):
         Metric("copy_bandwidth_best", "MiB/s", "higher", "bytes copied per second in the fastest run (mbw)"),
     )
 
+    sized_by, pieces, bandwidths = "array", "arrays", ("copy_bandwidth", "copy_bandwidth_best")
+
+    def asked_bytes(self) -> int:
+        return self.number("array") << 20
+
+    def level_of(self, piece_bytes: int) -> int:
+        return -(-piece_bytes >> 20)
+
+    @property
+    def array_mib(self) -> int:
+        return self.level_of(self.piece_bytes)
+
+    def least_memory_bytes(self, host: Host, cpuset: str | None) -> int:
+        return 2 * self.level_of(self.piece_on(host, cpuset)) << 20
+
     def argv(self) -> list[str]:
         method = ["-t" + _METHODS[str(self.chosen["method"])], "-b", str(self.chosen["block"])]
-        return ["mbw", "-q", "-a", "-n", str(self.chosen["runs"]), *method, str(self.chosen["array"])]
+        return ["mbw", "-q", "-a", "-n", str(self.chosen["runs"]), *method, str(self.array_mib)]
 
     def read(self, text: str) -> Reading:
         """mbw rounds times to 10 us: rates are its own."""
         found = _RUN.findall(text)
-        runs, array = self.number("runs"), self.number("array")
+        runs, array = self.number("runs"), self.array_mib
         if len(found) != runs or [int(number) for number, *_ in found] != list(range(runs)):
             raise InstrumentError(f"mbw printed {len(found)} runs instead of {runs}: …{text[-80:]!r}")
         reasons = set()
@@ -61,7 +84,8 @@ class Mbw(Workload):
         return Reading(values, (Series("copy_bandwidth", "MiB/s", rates),), invalid_because=tuple(sorted(reasons)))
 
     def expected_s(self, cpus: float, slowdown: float) -> float:
-        return self.number("array") * (self.number("runs") + 2) * slowdown / _SPEED_MIBPS  # and both arrays filled
+        array_mib = self.level_of(self.piece_here(cpus))
+        return array_mib * (self.number("runs") + 2) * slowdown / _SPEED_MIBPS  # and both arrays filled
 
     def brief(self) -> Self:
         return type(self)(**{**self.chosen, "array": 1, "runs": 2})

@@ -7,15 +7,15 @@ Not run for real yet: the suite is in no Debian package."""
 
 from __future__ import annotations
 
-import hashlib
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
 from lastro.errors import InputError, InstrumentError, LastroError, Unavailable
 from lastro.host.base import Host
-from lastro.host.ledger import STATE_DIR
 from lastro.image.rootfs import Needs
+from lastro.instruments import _own
 from lastro.instruments.base import Workload, positive
 from lastro.results.samples import Metric, Reading
 from lastro.study.model import Setting
@@ -24,6 +24,12 @@ PROGRAM = "phoronix-test-suite"
 _SUITES = ("/usr/share/phoronix-test-suite", "/usr/local/share/phoronix-test-suite")
 _DATA = ("/var/lib/phoronix-test-suite", "/root/.phoronix-test-suite")  # of root: since version 8, and before
 _INSIDE = "/usr/local/bin/lastro-pts"
+_SCRIPT = f"{_INSIDE}/suite/pts-core/phoronix-test-suite.php"
+_ENVIRONMENT = {
+    "PTS_DIR": f"{_INSIDE}/suite/",
+    "PTS_MODE": "CLIENT",
+    "PTS_USER_PATH_OVERRIDE": f"{_INSIDE}/data/",
+}
 _HINT = "install it from phoronix-test-suite.com, then run: phoronix-test-suite install TEST; batch-setup"
 _AVERAGE = re.compile(r"^\s*Average: (\d{1,15}(?:\.\d{1,9})?) (\S.{0,60}?)\s*$", re.M | re.A)
 _TRIALS = re.compile(r"^\s*Started Run \d+ @", re.M | re.A)
@@ -39,17 +45,20 @@ class Pts(Workload):
     name = "pts"
     summary = "one test of the Phoronix Test Suite, the user's own, with what it installed"
     packages = ("php-cli", "php-xml")
+    version_argv = ("sh", "-c", f"grep -o 'PTS_VERSION., *.[0-9.]*[0-9]' {_INSIDE}/suite/pts-core/pts-core.php")
     options = (
         Setting("test", "pts/compress-gzip", "which test", check=check_test),
         Setting("preset", "", "its options as the suite's PRESET_OPTIONS takes them, such as dbench.clients=6"),
         Setting("runs", 1, "how often the suite runs it in a trial", 1, 100, effort=True),
     )
+    probe_limit_s = 3600.0  # as a trial's by default: no test has a short version, so one run of it is the probe
     metrics = (Metric("pts_result", "1", "neither", "mean of the runs as the suite prints it, in the test's own unit"),)
 
     @classmethod
     def needs(cls, host: Host) -> Needs:
         try:
-            return Needs(cls.packages, (_staged(host),))
+            suite, data = _sources(host)
+            return Needs(cls.packages, (_own.gathered(host, cls.name, {"suite": suite, "data": data}),))
         except LastroError:
             return Needs()
 
@@ -58,17 +67,10 @@ class Pts(Workload):
         _sources(host)
 
     def argv(self) -> list[str]:
-        environment = {
-            "PTS_DIR": f"{_INSIDE}/suite/",
-            "PTS_MODE": "CLIENT",
-            "PTS_USER_PATH_OVERRIDE": f"{_INSIDE}/data/",
-            "FORCE_TIMES_TO_RUN": str(self.chosen["runs"]),
-        }
+        environment = {"FORCE_TIMES_TO_RUN": str(self.chosen["runs"])}
         if self.chosen["preset"]:
             environment["PRESET_OPTIONS"] = str(self.chosen["preset"])
-        words = [f"{name}={value}" for name, value in environment.items()]
-        script = f"{_INSIDE}/suite/pts-core/phoronix-test-suite.php"
-        return ["env", "-C", f"{_INSIDE}/suite", *words, "php", script, "batch-run", str(self.chosen["test"])]
+        return _inside(environment, "batch-run", str(self.chosen["test"]))
 
     def read(self, text: str) -> Reading:
         found = _AVERAGE.findall(text)
@@ -86,6 +88,12 @@ class Pts(Workload):
         return type(self)(**{**self.chosen, "runs": 1})
 
 
+def _inside(environment: Mapping[str, str], *words: str) -> list[str]:
+    """The suite's command line, as its own starter makes it."""
+    variables = [f"{name}={value}" for name, value in {**_ENVIRONMENT, **environment}.items()]
+    return ["env", "-C", f"{_INSIDE}/suite", *variables, "php", _SCRIPT, *words]
+
+
 def _sources(host: Host) -> tuple[Path, Path]:
     """Directories of the suite and of what it installed. Raises: Unavailable when one of them is not there."""
     if host.which(PROGRAM) is None:
@@ -95,17 +103,3 @@ def _sources(host: Host) -> tuple[Path, Path]:
     if suite is None or data is None:
         raise Unavailable(f"{PROGRAM} is there, and {'no test that it installed' if suite else 'not its files'}", _HINT)
     return suite, data
-
-
-def _staged(host: Host) -> str:
-    """A copy of both in one directory, made anew when something was installed since. Raises: Unavailable."""
-    suite, data = _sources(host)
-    files = sorted(path for path in data.rglob("*") if path.is_file())
-    state = "\n".join(f"{path} {path.stat().st_mtime_ns}" for path in files)
-    digest = hashlib.sha256(f"{suite} {state}".encode()).hexdigest()[:12]
-    place = STATE_DIR / "programs" / f"pts-{digest}" / "lastro-pts"
-    if not place.is_dir():
-        part = f"{place}.part"
-        copy = f"mkdir -p {part}; cp -a {suite} {part}/suite; cp -a {data} {part}/data; mv {part} {place}"
-        host.run(["sh", "-ec", copy], timeout_s=600)
-    return str(place)

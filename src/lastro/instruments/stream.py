@@ -13,9 +13,8 @@ from lastro.errors import InstrumentError, LastroError
 from lastro.host.base import Host
 from lastro.image.rootfs import Needs
 from lastro.instruments import _own, _words
-from lastro.instruments._cache import last_level_cache_bytes
-from lastro.instruments.base import TIME_TOOL, Workload, positive
-from lastro.platforms.base import Instance
+from lastro.instruments._memory import MemoryWorkload
+from lastro.instruments.base import TIME_TOOL, positive
 from lastro.results.samples import Metric, Reading, Series
 from lastro.study.model import Setting
 from lastro.units import parse_size_bytes
@@ -24,14 +23,16 @@ PROGRAM = "lastro-stream"
 REMEDY = "apt-get install gcc libc6-dev"
 BYTES = {"copy": 16, "scale": 16, "add": 24, "triad": 24}  # of an iteration
 _ITEM = 8
-_TIMES_CACHE = 4
+_ARRAYS = 3
 _MOST_ERROR = 1e-13
 _SPEED_BPS = 8e9  # of one ordinary core
 _SOFT_FLOAT = 4.0  # numbers with a point are that much slower than others where a platform computes them itself
-_USUAL_BYTES = 128 << 20
+# Of a thread beside the first. Where the kernel gives huge pages unasked, as Debian's does in a guest, the usual stack
+# of 8 MiB costs one of 2 MiB as soon as it is touched: thousands of threads would fill the memory with it.
+_STACK = "512K"
 
 
-class Stream(Workload):
+class Stream(MemoryWorkload):
     name = "stream"
     summary = "bandwidth of memory by copy, scale, add and triad after STREAM's definition, our own program"
     version_argv = (PROGRAM, "--version")
@@ -51,6 +52,8 @@ class Stream(Workload):
         ),
     )
 
+    sized_by, pieces, bandwidths = "array", "arrays", tuple(f"stream_{name}" for name in BYTES)
+
     @classmethod
     def needs(cls, host: Host) -> Needs:
         try:
@@ -62,20 +65,19 @@ class Stream(Workload):
     def require(cls, host: Host) -> None:
         _own.built(host, "stream", ("m",), REMEDY)
 
-    @property
-    def array_bytes(self) -> int:
-        return parse_size_bytes(str(self.chosen["array"])) or _USUAL_BYTES
+    def asked_bytes(self) -> int:
+        return parse_size_bytes(str(self.chosen["array"]))
 
-    def prepare(self, instance: Instance) -> None:
-        """The size of the arrays is that of the host's cache, also where a machine shows its guest another."""
-        if not parse_size_bytes(str(self.chosen["array"])):
-            cache_bytes = last_level_cache_bytes(instance.testbed.host, instance.spec.resources.cpuset)
-            self.chosen["array"] = str(_TIMES_CACHE * cache_bytes or _USUAL_BYTES)
+    def level_of(self, piece_bytes: int) -> str:
+        return str(piece_bytes)
+
+    def least_memory_bytes(self, host: Host, cpuset: str | None) -> int:
+        return _ARRAYS * self.piece_on(host, cpuset)
 
     def argv(self) -> list[str]:
-        elements = max(1, self.array_bytes // _ITEM)
-        threads = f"OMP_NUM_THREADS={self.chosen['threads']}"
-        return ["env", threads, PROGRAM, str(elements), str(self.chosen["repeats"])]
+        elements = max(1, self.piece_bytes // _ITEM)
+        threads = (f"OMP_NUM_THREADS={self.chosen['threads']}", f"OMP_STACKSIZE={_STACK}")
+        return ["env", *threads, PROGRAM, str(elements), str(self.chosen["repeats"])]
 
     def read(self, text: str) -> Reading:
         lines = _words.lines_of(text, PROGRAM)
@@ -105,7 +107,7 @@ class Stream(Workload):
     def expected_s(self, cpus: float, slowdown: float) -> float:
         loops = self.number("repeats") * sum(BYTES.values()) / _ITEM + 6  # and the arrays filled, and checked
         hindered = 1.0 if slowdown == 1 else slowdown * _SOFT_FLOAT
-        return loops * self.array_bytes * hindered / _SPEED_BPS / min(cpus, self.number("threads"), 4)
+        return loops * self.piece_here(cpus) * hindered / _SPEED_BPS / min(cpus, self.number("threads"), 4)
 
     def brief(self) -> Self:
         return type(self)(**{**self.chosen, "array": "1M", "repeats": 2})

@@ -1,14 +1,16 @@
 """Bandwidth of memory by sysbench: blocks written or read over and over, in sequence or in random order.
 
-A block that fits a cache measures that cache. sysbench counts bytes as it asks for them: it is the bandwidth that a
-program sees, not that of the memory's bus."""
+A block that fits a cache measures that cache, and bears a mark. sysbench counts bytes as it asks for them: it is the
+bandwidth that a program sees, not that of the memory's bus."""
 
 from __future__ import annotations
 
 from typing import Self
 
+from lastro.host.base import Host
 from lastro.instruments import _sysbench
-from lastro.instruments.base import TIME_TOOL, Workload, positive
+from lastro.instruments._memory import MemoryWorkload
+from lastro.instruments.base import TIME_TOOL, positive
 from lastro.results.samples import Metric, Reading
 from lastro.study.model import Setting
 from lastro.units import parse_size_bytes
@@ -16,15 +18,20 @@ from lastro.units import parse_size_bytes
 _MIB = 1 << 20
 _SPEED_BPS = 6e9  # of one ordinary core
 _ENDLESS = "100T"
+_BRIEF_BLOCK = "1M"
 
 
-class SysbenchMemory(Workload):
+class SysbenchMemory(MemoryWorkload):
     name = "sysbench-memory"
     summary = "bandwidth of memory by sysbench, over blocks of a chosen size"
     packages = ("sysbench",)
     version_argv = _sysbench.VERSION_ARGV
     options = (
-        Setting("block", "1K", "size of a block; each thread works on one", check=parse_size_bytes),
+        Setting(
+            "block", "1K",
+            "size of a block, a power of two; 0: four times the last-level cache of its CPUs, or somewhat more",
+            check=parse_size_bytes,
+        ),
         Setting(
             "total", "0", "bytes to move in all, however long it takes; 0: as many as `time_s` allows",
             check=parse_size_bytes, effort=True,
@@ -41,11 +48,28 @@ class SysbenchMemory(Workload):
         Metric("memory_operations", "1/s", "higher", "blocks moved per second, all threads together (sysbench)"),
     )
 
+    sized_by, pieces, bandwidths = "block", "blocks", ("memory_bandwidth", "memory_operations")
+
+    def asked_bytes(self) -> int:
+        return parse_size_bytes(str(self.chosen["block"]))
+
+    def level_of(self, piece_bytes: int) -> str:
+        """sysbench takes nothing else than a power of two. What was asked for is handed on, and refused by it."""
+        return str(self.asked_bytes() or 1 << (piece_bytes - 1).bit_length())
+
+    @property
+    def block_bytes(self) -> int:
+        return int(self.level_of(self.piece_bytes))
+
+    def least_memory_bytes(self, host: Host, cpuset: str | None) -> int:
+        blocks = self.number("threads") if self.chosen["scope"] == "local" else 1
+        return blocks * int(self.level_of(self.piece_on(host, cpuset)))
+
     def argv(self) -> list[str]:
         total = parse_size_bytes(str(self.chosen["total"]))
         return [
             "sysbench", "memory",
-            f"--memory-block-size={parse_size_bytes(str(self.chosen['block']))}",
+            f"--memory-block-size={self.block_bytes}",
             f"--memory-total-size={total or _ENDLESS}",
             f"--memory-oper={self.chosen['operation']}", f"--memory-access-mode={self.chosen['access']}",
             f"--memory-scope={self.chosen['scope']}", f"--threads={self.chosen['threads']}",
@@ -58,7 +82,7 @@ class SysbenchMemory(Workload):
         operations = positive("sysbench's operations", told)
         told = _sysbench.field(text, "MiB transferred", rf"\n{_sysbench.NUMBER} MiB transferred")
         moved_mib = positive("sysbench's MiB", told)
-        block = parse_size_bytes(str(self.chosen["block"]))
+        block = self.block_bytes
         total = parse_size_bytes(str(self.chosen["total"]))
         reasons = _sysbench.threads_reasons(done, self.number("threads"))
         if abs(moved_mib - operations * block / _MIB) > 0.01 + 0.001 * moved_mib:
@@ -76,9 +100,13 @@ class SysbenchMemory(Workload):
 
     def expected_s(self, cpus: float, slowdown: float) -> float:
         total = parse_size_bytes(str(self.chosen["total"]))
-        if not total:
-            return float(self.number("time_s"))
+        if not total:  # the block is filled before the time, and one that has begun is finished
+            return self.number("time_s") + 2 * int(self.level_of(self.piece_here(cpus))) * slowdown / _SPEED_BPS
         return total * slowdown / _SPEED_BPS / min(cpus, self.number("threads"))
 
     def brief(self) -> Self:
-        return type(self)(**{**self.chosen, "total": str(64 * parse_size_bytes(str(self.chosen["block"])))})
+        """In the same mode: a number of bytes, or a time. A block that is as large as the cache needs is made small."""
+        total, block = (parse_size_bytes(str(self.chosen[name])) for name in ("total", "block"))
+        small = str(self.chosen["block"]) if block else _BRIEF_BLOCK
+        few = str(min(total, 64 * parse_size_bytes(small)))
+        return type(self)(**{**self.chosen, "block": small, "total": few, "time_s": 1})

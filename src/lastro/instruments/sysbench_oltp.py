@@ -1,4 +1,4 @@
-"""Transactions on a table of MariaDB by sysbench, client and server in one instance unless a client is given.
+"""Transactions on a table of MariaDB or MySQL by sysbench, client and server in one instance unless a client is given.
 
 The front "application" of Trindade (2018, chapter 6): one table of 1,000,000 rows. Each measurement has a server of its
 own with a fresh data directory and the same rows (from one seed), made before the time that is measured and counted
@@ -13,29 +13,45 @@ from dataclasses import replace
 from typing import Any, Self
 
 from lastro.errors import InstrumentError
-from lastro.instruments import _mariadb, _sysbench
-from lastro.instruments.base import TIME_HOST, TIME_TOOL, Workload, failure, run_timed, with_host_time
+from lastro.host.base import Host
+from lastro.host.local import here
+from lastro.image.rootfs import Needs
+from lastro.instruments import _mariadb, _mysql, _sysbench
+from lastro.instruments.base import (
+    PREPARATION_LIMIT_S,
+    TIME_HOST,
+    TIME_TOOL,
+    UNWATCHED,
+    Watch,
+    Workload,
+    failure,
+    run_timed,
+    with_host_time,
+)
 from lastro.platforms.base import Instance
 from lastro.results.samples import Metric, Reading
 from lastro.stats.quantiles import least_n_for
 from lastro.study.model import Setting
 
 _READ_ONLY, _READ_WRITE = "read-only", "read-write"
+_MARIADB, _MYSQL = "mariadb", "mysql"
 _DATABASE = "sbtest"
-_FILLING_LIMIT_S = 3600.0
 _ROWS_PER_S, _SERVER_S, _TRANSACTION_S = 150_000, 3.5, 0.003  # of an ordinary host
-_HEAVIER = 1.5  # what is no plain computation is slowed down by a power more: system calls, faults, many processes
+_HEAVIER = 1.3  # what is no plain computation is slowed down by a power more: system calls, faults, many processes
 _BUCKET = re.compile(r"^ +(\d{1,9}\.\d{3}) \|[* ]{40} +(\d{1,15})$", re.MULTILINE | re.ASCII)
 _QUANTILES = (("db_latency_p50", 0.5), ("db_latency_p95", 0.95), ("db_latency_p99", 0.99))
 
 
 class SysbenchOltp(Workload):
     name = "sysbench-oltp"
-    summary = "transactions on a table of MariaDB by sysbench: read-only or read-write, in a time or a number of them"
+    summary = (
+        "transactions on a table of a database by sysbench: read-only or read-write, in a time or a number of them"
+    )
     packages = (*_mariadb.PACKAGES, "sysbench")
     version_argv = ("sh", "-c", "echo $(sysbench --version), $(mariadbd --version)")
     options = (
         Setting("mode", _READ_ONLY, "what a transaction does", choices=(_READ_ONLY, _READ_WRITE)),
+        Setting("server", _MARIADB, "which database server; mysql: the user's own", choices=(_MARIADB, _MYSQL)),
         Setting("rows", 1_000_000, "rows of the table", 1000, 10**9, effort=True),
         _sysbench.THREADS,
         Setting("events", 0, "transactions in all; 0: as many as `time_s` allows", 0, 10**9, effort=True),
@@ -57,6 +73,11 @@ class SysbenchOltp(Workload):
         self._address: str | None = None
         self._server: _mariadb.Server | None = None
         self._filled_s = 0.0
+        self._variables: dict[str, str] = {}
+
+    @classmethod
+    def needs(cls, host: Host) -> Needs:
+        return Needs(cls.packages, _mysql.files(host))
 
     def from_client(self, client: Instance, address: str) -> None:
         """Let the transactions come from an instance with the host's clock, to this address of the server's."""
@@ -81,43 +102,51 @@ class SysbenchOltp(Workload):
         return self._command("run")
 
     @contextmanager
-    def prepared(self, instance: Instance) -> Iterator[None]:
-        with _mariadb.running(instance, self._address) as server:
+    def prepared(self, instance: Instance, limit_s: float = PREPARATION_LIMIT_S) -> Iterator[None]:
+        """`limit_s` is for all of it: server, rows, and what of them is still to be written."""
+        if self.chosen["server"] == _MYSQL:
+            _mysql.sources(here(instance.testbed.host))  # the reason why it is not there, where it is not
+        kind = _mysql.MYSQL if self.chosen["server"] == _MYSQL else _mariadb.MARIADB
+        ready = _mariadb.Deadline.within(limit_s)
+        with _mariadb.running(instance, ready, self._address, kind) as server:
             for host in ("localhost", "%"):
                 server.sql(f"CREATE USER {_DATABASE}@'{host}'; GRANT ALL ON {_DATABASE}.* TO {_DATABASE}@'{host}'")
             server.sql(f"CREATE DATABASE {_DATABASE}")
-            self._fill(self._client or instance)
+            self._fill(self._client or instance, ready)
+            server.settle(ready)
             self._server = server
-            if reasons := self._counted():
+            if reasons := self._counted(ready.left_s()):
                 raise InstrumentError(reasons[0])
+            self._variables = server.variables()
             yield
 
-    def _fill(self, client: Instance) -> None:
+    def _fill(self, client: Instance, ready: _mariadb.Deadline) -> None:
         argv = self._command("prepare")
-        done = client.run(argv, timeout_s=_FILLING_LIMIT_S, check=False)
+        done = client.run(argv, timeout_s=ready.left_s(), check=False)
         if done.returncode != 0:
-            raise failure(client, argv, done)
+            raise failure(client, argv, done, self.name)
         self._filled_s = done.duration_s
 
-    def _counted(self) -> tuple[str, ...]:
+    def _counted(self, limit_s: float) -> tuple[str, ...]:
         assert self._server is not None, "it is prepared"
-        rows = self._server.sql(f"SELECT COUNT(*) FROM {_DATABASE}.sbtest1", _FILLING_LIMIT_S)
+        rows = self._server.sql(f"SELECT COUNT(*) FROM {_DATABASE}.sbtest1", limit_s)
         return () if rows == str(self.chosen["rows"]) else (f"the table has {rows} rows of {self.chosen['rows']}",)
 
-    def run(self, instance: Instance, limit_s: float) -> Reading:
+    def run(self, instance: Instance, limit_s: float, watch: Watch = UNWATCHED) -> Reading:
         """Read-write transactions take as many rows away as they add: the table is counted again."""
         assert self._server is not None, "it is prepared"
-        timed = run_timed(self._client or instance, self.argv(), limit_s)
-        reading = with_host_time(self.read(timed.done.text), timed.host_s)
+        timed = run_timed(self._client or instance, self.argv(), limit_s, watch=watch)
+        reading = with_host_time(self.read(timed.done.text), timed)
         told = {
             "server": self._server.sql("SELECT VERSION()"),
+            "variables": self._variables,
             "data directory made_s": round(self._server.made_s, 3),
             "server started_s": round(self._server.started_s, 3),
             "table filled_s": round(self._filled_s, 3),
             "rows": self.chosen["rows"],
             "directory": _mariadb.PLACE,
         }
-        reasons = (*reading.invalid_because, *self._counted())
+        reasons = (*reading.invalid_because, *self._counted(limit_s))
         return replace(reading, notes={**reading.notes, "database": told}, invalid_because=reasons)
 
     def read(self, text: str) -> Reading:
@@ -147,14 +176,16 @@ class SysbenchOltp(Workload):
 
     def expected_s(self, cpus: float, slowdown: float) -> float:
         slow: float = slowdown**_HEAVIER
-        ready_s = (_SERVER_S + self.number("rows") / _ROWS_PER_S) * slow
+        ready_s = (_SERVER_S + self.number("rows") / _ROWS_PER_S) * slowdown
         if not self.number("events"):
             return ready_s + self.number("time_s")
         at_once: float = min(cpus, self.number("threads"))
         return ready_s + self.number("events") * _TRANSACTION_S * slow / at_once
 
     def brief(self) -> Self:
-        return type(self)(**{**self.chosen, "rows": 1000, "events": 20 * self.number("threads")})
+        """In the same mode: a number of transactions, or a time."""
+        events = min(self.number("events"), 20 * self.number("threads"))
+        return type(self)(**{**self.chosen, "rows": 1000, "events": events, "time_s": 1})
 
 
 _TROUBLE = ("ignored errors", "reconnects")

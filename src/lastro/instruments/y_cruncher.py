@@ -1,26 +1,30 @@
 """Digits of pi by Alexander Yee's y-cruncher, where the user has it: it is free of charge and in no Debian package.
 
-Its whole directory goes into the image: the program chooses one of several binaries by the processor that it sees, so
-that a virtual machine with another model may run another one. The chosen one is told in the trial's transcript.
+The program and its directory `Binaries` go into the image, and nothing else that lies beside them: it chooses one of
+several by the processor that it sees, so that a virtual machine with another model may run another one. The chosen one
+is told in the trial's transcript.
 
 Not run for real yet: what it prints is known from what others published of versions 0.7 and 0.8."""
 
 from __future__ import annotations
 
 import math
-import os
 import re
+from pathlib import Path
 from typing import Self
 
-from lastro.errors import InstrumentError, Unavailable
+from lastro.errors import InstrumentError, LastroError, Unavailable
 from lastro.host.base import Host
 from lastro.image.rootfs import Needs
+from lastro.instruments import _own
 from lastro.instruments.base import TIME_TOOL, WORK_DIR, Workload, positive
 from lastro.results.samples import Metric, Reading
 from lastro.study.model import Setting
 
 PROGRAM = "y-cruncher"
 _HINT = "unpack it from numberworld.org/y-cruncher, and link its program into /usr/local/bin"
+_BINARIES = "Binaries"
+_INSIDE = "/usr/local/bin/lastro-y-cruncher"
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _SECONDS = r":\s+(\d{1,9}(?:\.\d{1,9})?) seconds\b"
 _SPEED = 1.6e9  # an ordinary core's: N digits take N times the square of their binary logarithm / _SPEED seconds
@@ -29,7 +33,7 @@ _SPEED = 1.6e9  # an ordinary core's: N digits take N times the square of their 
 class YCruncher(Workload):
     name = "y-cruncher"
     summary = "digits of pi by y-cruncher, the user's own; computation apart from the rest"
-    version_argv = (PROGRAM, "version")
+    version_argv = ("env", "-C", _INSIDE, f"./{PROGRAM}", "version")
     options = (
         Setting("digits", 25_000_000, "decimal digits", 1_000_000, 10_000_000_000, effort=True),
         Setting("threads", 1, "threads that work at once", 1, 4096),
@@ -41,19 +45,19 @@ class YCruncher(Workload):
 
     @classmethod
     def needs(cls, host: Host) -> Needs:
-        found = host.which(PROGRAM)
-        return Needs(files=(os.path.dirname(os.path.realpath(found)),)) if found else Needs()  # noqa: PTH120
+        try:
+            return Needs(files=(_own.gathered(host, cls.name, _sources(host)),))
+        except LastroError:
+            return Needs()
 
     @classmethod
     def require(cls, host: Host) -> None:
-        if host.which(PROGRAM) is None:
-            raise Unavailable(f"this host has no program '{PROGRAM}'", _HINT)
+        _sources(host)
 
     def argv(self) -> list[str]:
-        """From its own directory, which has the name that the user's has; without writing digits or a record."""
-        find = f'd=$(dirname "$(find /usr/local/bin -name {PROGRAM} -type f | head -n 1)") && cd "$d"'
-        task = f"skip-warnings bench {self.chosen['digits']} -TD:{self.chosen['threads']} -od:0 -o {WORK_DIR}"
-        return ["sh", "-c", f"{find} && exec ./{PROGRAM} {task}"]
+        """From its own directory; without writing digits or a record."""
+        task = ["bench", str(self.chosen["digits"]), f"-TD:{self.chosen['threads']}", "-od:0", "-o", WORK_DIR]
+        return ["env", "-C", _INSIDE, f"./{PROGRAM}", "skip-warnings", *task]
 
     def read(self, text: str) -> Reading:
         plain = _COLOURS.sub("", text)
@@ -61,14 +65,27 @@ class YCruncher(Workload):
         reasons: tuple[str, ...] = ()
         if computed_s > 1.01 * total_s + 0.01:
             reasons = (f"y-cruncher computed for {computed_s:g} s of {total_s:g} s in all",)
-        told = re.search(r"Decimal Digits:\s+(\d[\d,]{0,30})", plain, re.ASCII)
-        if told and int(told[1].replace(",", "")) != self.number("digits"):
-            reasons += (f"y-cruncher computed {told[1]} digits instead of {self.chosen['digits']}",)
-        if checked := re.search(r"Spot Check:\s+(\S.{0,80})", plain):
-            reasons += (
-                () if checked[1].startswith("Good") else (f"y-cruncher checked its digits: {checked[1].strip()}",)
-            )
-        return Reading({TIME_TOOL.name: total_s, "y_cruncher_computation": computed_s}, invalid_because=reasons)
+        return Reading(
+            {TIME_TOOL.name: total_s, "y_cruncher_computation": computed_s},
+            invalid_because=(*reasons, *self._not_as_asked(plain)),
+        )
+
+    def _not_as_asked(self, text: str) -> tuple[str, ...]:
+        """Digits as many as asked for, and found good; threads too, where it tells them, as not every version does."""
+        reasons = []
+        digits = re.search(r"Decimal Digits:\s+(\d[\d,]{0,30})", text, re.ASCII)
+        if not digits or digits[1].replace(",", "") != str(self.chosen["digits"]):
+            told = f"{digits[1]} digits" if digits else "who knows how many digits"
+            reasons.append(f"y-cruncher computed {told} instead of {self.chosen['digits']}")
+        threads = re.search(r"Threading Mode:.*->\s+(\d{1,6})\s*/", text, re.ASCII)
+        if threads and int(threads[1]) != self.number("threads"):
+            reasons.append(f"y-cruncher worked with {threads[1]} threads instead of {self.chosen['threads']}")
+        checked = re.search(r"Spot Check:\s+(\S.{0,80})", text)
+        if not checked:
+            reasons.append("y-cruncher does not say that it checked its digits")
+        elif not checked[1].startswith("Good"):
+            reasons.append(f"y-cruncher checked its digits: {checked[1].strip()}")
+        return tuple(reasons)
 
     def expected_s(self, cpus: float, slowdown: float) -> float:
         digits = self.number("digits")
@@ -76,6 +93,17 @@ class YCruncher(Workload):
 
     def brief(self) -> Self:
         return type(self)(**{**self.chosen, "digits": 1_000_000})
+
+
+def _sources(host: Host) -> dict[str, Path]:
+    """What of the user's it needs. Raises: Unavailable."""
+    found = host.which(PROGRAM)
+    if found is None:
+        raise Unavailable(f"this host has no program '{PROGRAM}'", _HINT)
+    program = Path(found).resolve()
+    if not (program.parent / _BINARIES).is_dir():
+        raise Unavailable(f"{program} is without its directory '{_BINARIES}' beside it", _HINT)
+    return {PROGRAM: program, _BINARIES: program.parent / _BINARIES}
 
 
 def _seconds(text: str, name: str) -> float:

@@ -46,7 +46,7 @@ class Profile:
     @classmethod
     def unmeasured(cls, testbed: Testbed) -> Profile:
         """Of nothing that ran: to see whether limits come into force, whatever they are."""
-        return cls({}, 1.0, block_device_of(testbed.scratch_dir))
+        return cls({}, 1.0, block_device_of(testbed.scratch_dir, testbed.host))
 
 
 class Isolation(ABC):

@@ -44,8 +44,9 @@ class HostMeter(Meter):
         self.daemons_user_s = self._read_daemons_user_s() - self._daemons_user_s
         self.seconds = {field: (now[field] - self._ticks[field]) / _TICKS for field in _FIELDS}
         self.stalled = {name: stalls[name] - self._stalls[name] for name in stalls if name in self._stalls}
-        self.own_user_s = own.user - self._own.user
-        self.own_cpu_s = self.own_user_s + own.system - self._own.system
+        here = not self.testbed.host.far  # on a far host we use nothing but sshd and shells
+        self.own_user_s = here * (own.user - self._own.user)
+        self.own_cpu_s = self.own_user_s + here * (own.system - self._own.system)
 
     def _read_daemons_user_s(self) -> float:
         return sum(self.testbed.cgroups.usage(name).user_s for name in self._own_cgroups)
@@ -64,9 +65,11 @@ class HostMeter(Meter):
             found[resource] = int(some.rpartition("total=")[2])
         return found
 
-    def read(self) -> dict[str, float]:
-        busy_s = sum(self.seconds.values()) - self.seconds["idle"] - self.seconds["iowait"] - self.seconds["steal"]
-        return {"host_cpus": busy_s / self.elapsed_s, "host_steal": self.steal_percent, **self.pressure()}
+    def read(self, work_s: float | None = None, apart_s: float = 0.0) -> dict[str, float]:
+        """`work_s`: the time of the work, where the meter ran for longer. `apart_s`: CPU time that was none of it."""
+        idle_s = self.seconds["idle"] + self.seconds["iowait"] + self.seconds["steal"]
+        busy_s = max(0.0, sum(self.seconds.values()) - idle_s - apart_s)
+        return {"host_cpus": busy_s / (work_s or self.elapsed_s), "host_steal": self.steal_percent, **self.pressure()}
 
     def pressure(self) -> dict[str, float]:
         """Percentage of time in which some task waited, by resource; empty on a kernel without PSI."""

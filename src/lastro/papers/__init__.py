@@ -2,7 +2,9 @@
 command line they are `paper:NAME`.
 
 A study has one scenario. A paper with several fronts therefore has several study files: NAME/FRONT.toml, which is
-`paper:NAME/FRONT` and whose study is named NAME-FRONT, with its claims in NAME/claims/FRONT.toml."""
+`paper:NAME/FRONT` and whose study is named NAME-FRONT, with its claims in NAME/claims/FRONT.toml. Together they are the
+suite `paper:NAME`: its folder is one as a user's own can be, with its fronts in their order in NAME/suite.toml. A front
+that is not named there runs by its own name alone."""
 
 from __future__ import annotations
 
@@ -12,17 +14,23 @@ from lastro.errors import InputError, did_you_mean
 
 _HOME = Path(__file__).parent
 _ONLY = "study"  # the file of a paper with one study
+_NO_STUDIES = ("claims", "suite")
 
 
 def names() -> list[str]:
     """The studies that are here, in alphabetical order: PAPER, or PAPER/FRONT."""
-    files = [file for file in _HOME.glob("*/*.toml") if file.stem != "claims"]
+    files = [file for file in _HOME.glob("*/*.toml") if file.stem not in _NO_STUDIES]
     return sorted(file.parent.name if file.stem == _ONLY else f"{file.parent.name}/{file.stem}" for file in files)
 
 
 def fronts(paper: str) -> list[str]:
     """The studies of a paper that has several, in alphabetical order; of any other none."""
     return [name for name in names() if name.startswith(f"{paper}/")]
+
+
+def folder(paper: str) -> Path | None:
+    """The folder of a paper with several studies, which is a suite; of any other none."""
+    return _HOME / paper if fronts(paper) else None
 
 
 def find(name: str) -> Path:

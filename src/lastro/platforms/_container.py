@@ -93,6 +93,16 @@ def fresh_root(home: Path, scratch: Path, tree: Path) -> list[str]:
     ]
 
 
+def copied_root(home: Path, scratch: Path, tree: Path) -> list[str]:
+    """The same of a copy, without layers: on its disk before anything is measured."""
+    return [
+        f"mkdir -p {home}/rootfs {scratch}",
+        f"cp -a --reflink=auto {tree} {scratch}/rootfs",
+        f"sync -f {scratch}",
+        f"mount --bind {scratch}/rootfs {home}/rootfs",
+    ]
+
+
 def limit_flags(resources: Resources) -> list[str]:
     """Limits as `docker run` takes them, and others after its manner."""
     r = resources

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from lastro.errors import CommandFailed, CommandTimeout, PlatformError
+from lastro.host.cgroups import Resources
 from lastro.platforms._docker_instance import DockerInstance
 from lastro.platforms.base import Port, Tap
 from lastro.platforms.gvisor import BEHIND, inside_lines
@@ -20,6 +21,7 @@ class LateInstance(DockerInstance):
     """Created; `launch` starts it."""
 
     shares_kernel = False
+    starts_on_links = True
 
     def plug(self, ports: Sequence[Port], taps: Mapping[str, Tap]) -> None:
         set_sysctls(self.testbed.host, self.netns, BEHIND)
@@ -49,3 +51,7 @@ class RunscInstance(LateInstance):
 
 class KataInstance(LateInstance):
     """A guest that holds one container: its settings are given to the guest's agent with the container."""
+
+    def limits_outside(self) -> Resources:
+        """None that are known: in which groups its shim puts what is a matter of Kata's own configuration."""
+        return Resources()

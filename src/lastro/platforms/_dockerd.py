@@ -113,6 +113,8 @@ class Daemon:
         assert self._process is not None
         words = self._process.stop().error_text.strip().splitlines() or ["it gave no reason"]
         place = f"does the file system of {self.data_root} support that driver? `docker:storage=vfs` works on any"
+        if self.storage == "aufs":
+            place = "Docker before 24 has it, on a kernel with AUFS; `docker:storage=overlay2` took its place"
         raise PlatformError(
             f"dockerd did not start with storage driver {self.storage}: {words[-1]}",
             place if "graphdriver" in words[-1] else "is this version of Docker new enough? see what else it said",
@@ -122,7 +124,8 @@ class Daemon:
         """Once: the data root is kept between campaigns, as a cache."""
         tag, tar = self._testbed.image.docker_tag, str(self._testbed.image.tar)
         if self._testbed.host.run([*self.client, "image", "inspect", tag], check=False).returncode != 0:
-            self._testbed.host.run([*self.client, "import", tar, tag], timeout_s=_IMPORT_TIMEOUT_S)
+            with self._testbed.session.building():
+                self._testbed.host.run([*self.client, "import", tar, tag], timeout_s=_IMPORT_TIMEOUT_S)
 
     def stop(self) -> None:
         if self._process is not None:

@@ -17,6 +17,8 @@ CLIENT = Path(__file__).with_name("_guest_client.py")
 SOCKET_PATTERN = "{number}.sock"
 PORTS = 4  # commands at the same time: a server, a load, and two that look or prepare
 _CLOCK_READINGS = 9
+_NO_ANSWER = 124  # the client's exit codes
+_GONE = "lastro: the guest is gone: "  # what it says before the reason when it exits with another
 
 
 def sample_of(text: str) -> ClockSample:
@@ -44,8 +46,19 @@ class GuestInstance(Instance):
         Raises: PlatformError when it does not within `timeout_s`, or the monitor ends."""
         try:
             self.testbed.host.run([*self._client, "--wait-ready", f"{timeout_s:g}"], timeout_s=timeout_s + 10)
-        except (CommandFailed, CommandTimeout) as error:
-            raise PlatformError(f"guest {self.spec.name} did not come up: {error.message}") from error
+        except CommandTimeout as error:
+            raise self.no_boot(_no_answer(timeout_s)) from error
+        except CommandFailed as error:
+            told = error.stderr.strip().rpartition("\n")[2].removeprefix(_GONE)
+            unanswered = error.returncode == _NO_ANSWER or not told
+            raise self.no_boot(_no_answer(timeout_s) if unanswered else told) from error
+
+    def no_boot(self, reason: str) -> PlatformError:
+        """The error of a guest that has not booted. The same fault reads the same in every session: what only this one
+
+        has, its token in the names of files, is left out. So is the name of an instance that is there to be tried."""
+        name = "" if self.spec.role == "probe" else f" {self.spec.name}"
+        return PlatformError(f"the guest{name} did not boot: {reason.replace(self.testbed.session.token, '…')}")
 
     def clock(self) -> ClockSample:
         """The guest's clocks now; the best of a few readings.
@@ -60,3 +73,7 @@ class GuestInstance(Instance):
     @property
     def _client(self) -> tuple[str, ...]:
         return ("python3", "-I", "-S", str(CLIENT), str(self.sockets))
+
+
+def _no_answer(timeout_s: float) -> str:
+    return f"its agent did not answer within {timeout_s:g} s"

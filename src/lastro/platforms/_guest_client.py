@@ -23,6 +23,7 @@ from _signal import set_wakeup_fd  # type: ignore[import-not-found]
 from _signal import signal as on_signal
 from _socket import AF_UNIX, MSG_DONTWAIT, SOCK_STREAM
 from _socket import socket as Socket  # noqa: N812
+from errno import ECONNREFUSED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # `typing` is not cheap
@@ -36,6 +37,7 @@ WINDOW = 262144  # bytes of input on their way that the command has not taken ye
 ASK_AGAIN_S = 2.0  # a request that a line lost
 LAST_WORDS_S = 2.0  # between a signal that was passed on and the end of patience
 BUSY_S = 0.01
+NEWBORN_S = 0.5  # between bind(2) and listen(2) a monitor may lose its CPU, and refuses
 NO_ANSWER, GONE = 124, 125
 SIGINT, SIGTERM = 2, 15
 
@@ -50,8 +52,10 @@ def frame(nonce: bytes, kind: bytes, body: bytes = b"") -> bytes:
 
 
 def connect(path: str, patience_s: float) -> Socket:
-    """A line to the agent. While a guest boots, nobody listens at its vsock: it is asked again."""
-    deadline_s = time.monotonic() + patience_s
+    """A line to the agent. While a guest boots, nobody listens at its vsock: it is asked again. So is a monitor that
+    has just made its socket; one that has ended refuses for good."""
+    began_s = time.monotonic()
+    deadline_s, listening_s = began_s + patience_s, began_s + NEWBORN_S
     port = path.rpartition("/")[2].partition(".")[0] if os.path.islink(path) else ""  # noqa: PTH114
     while True:
         line = Socket(AF_UNIX, SOCK_STREAM)
@@ -67,7 +71,7 @@ def connect(path: str, patience_s: float) -> Socket:
                 return line
             reason = "its agent does not listen"
         except OSError as error:
-            if not port:
+            if not port and (error.errno != ECONNREFUSED or time.monotonic() > listening_s):
                 raise
             reason = str(error)
         if time.monotonic() > deadline_s:

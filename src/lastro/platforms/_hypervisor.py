@@ -10,7 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from lastro.errors import LastroError, PlatformError, Unavailable
+from lastro.errors import LastroError, Unavailable
+from lastro.host.base import Host
 from lastro.host.cgroups import Resources
 from lastro.image import guest
 from lastro.platforms._machine import MachineInstance
@@ -21,6 +22,7 @@ from lastro.units import parse_size_bytes
 
 _LEAST_MEMORY_BYTES = 128 << 20
 _COPY_TIMEOUT_S = 600.0
+_UNGUARDED = "mitigations=off"  # word of a kernel's command line. Source: kernel-parameters.txt
 
 VCPUS = Setting("vcpus", 0, "virtual CPUs; 0: what the CPU limit asks for, or one", 0, 32)
 MEMORY = Setting("memory", "512M", "memory of a guest without a limit of its own", check=parse_size_bytes)
@@ -28,6 +30,8 @@ MEMORY = Setting("memory", "512M", "memory of a guest without a limit of its own
 
 class HypervisorInstance(MachineInstance):
     """A guest that boots when its links are there. `home` is its directory of small files, `scratch` has its disk."""
+
+    starts_on_links = True
 
     def __init__(self, testbed: Testbed, spec: InstanceSpec, platform: Hypervisor, cgroup: str) -> None:
         self.home, self.scratch = testbed.run_dir / spec.name, testbed.scratch_dir / spec.name
@@ -62,9 +66,13 @@ class HypervisorInstance(MachineInstance):
         try:
             self.wait_ready(self._platform.boot_timeout_s)
         except LastroError as error:
-            reason = self.last_words() or error.message
-            raise PlatformError(f"the guest {self.spec.name} did not boot: {reason}") from error
+            if words := self.last_words():
+                raise self.no_boot(words) from error
+            raise
         self.settle(self._ports)
+
+    def limits_outside(self) -> Resources:
+        return self._platform.cgroup_limits(self.spec.resources)
 
     def last_words(self) -> str:
         """Why it did not boot, if anything is known of it."""
@@ -75,17 +83,22 @@ class HypervisorInstance(MachineInstance):
 
 
 class Hypervisor(Platform):
-    """`program` must be there, `remedy` says where it comes from; `boot_timeout_s` is when a boot has failed."""
+    """`program` must be there, `remedy` says where it comes from; `boot_timeout_s` is when a boot has failed.
+
+    `emulates`: the guest's processor is a program, which has none of the flaws that kernels guard against."""
 
     options: ClassVar[tuple[Setting, ...]] = (VCPUS, MEMORY)
     program: ClassVar[str]
     remedy: ClassVar[str]
     boot_timeout_s: ClassVar[float] = 30.0
-    setup_s = 6.0
+    emulates: ClassVar[bool] = False
+    start_s = 3.0
+    over_ssh = False  # kernel, disk and the client of the guest's agent lie here
 
     def __init__(self, **chosen: Any) -> None:
         super().__init__(**chosen)
         self._guest: guest.Guest | None = None
+        self._host_unguarded = False
 
     @property
     def guest(self) -> guest.Guest:
@@ -98,8 +111,17 @@ class Hypervisor(Platform):
         if testbed.host.which(self.program) is None:
             raise Unavailable(f"this host has no program '{self.program}'", self.remedy)
         self.require_host(testbed)
-        self._guest = guest.ensure(testbed.image, testbed.session.ledger.state / "guest", testbed.host)
+        with testbed.session.building():
+            self._guest = guest.ensure(testbed.image, testbed.session.ledger.state / "guest", testbed.host)
+        self._host_unguarded = _runs_unguarded(testbed.host)
         yield
+
+    @property
+    def mitigation_words(self) -> tuple[str, ...]:
+        """Words for the guest's kernel: it guards against flaws of the processor where the host's does, since all other
+
+        platforms pay for that too. An emulated processor has none of them, and is slow enough to boot on."""
+        return (_UNGUARDED,) if self.emulates or self._host_unguarded else ()
 
     @abstractmethod
     def require_host(self, testbed: Testbed) -> None:
@@ -154,9 +176,24 @@ class Hypervisor(Platform):
         return {
             "root filesystem": "ext4 on a disk of its own",
             "instance's disk": str(testbed.scratch_dir.parent),
-            "guest kernel": f"{self.guest.kernel.release}, without mitigations of processor flaws",
+            "guest kernel": f"{self.guest.kernel.release}, {self._mitigations()}",
             "machine": ", ".join(f"{name} {value}" for name, value in self.chosen.items()),
         }
+
+    def _mitigations(self) -> str:
+        if self.emulates:
+            return "without mitigations of processor flaws: its processor is emulated"
+        if self._host_unguarded:
+            return "without mitigations of processor flaws, as the host's"
+        return "with its own mitigations of processor flaws"
+
+
+def _runs_unguarded(host: Host) -> bool:
+    """Whether the host's own kernel was told to leave out mitigations of processor flaws."""
+    try:
+        return _UNGUARDED in host.read_text("/proc/cmdline").split()
+    except OSError:
+        return False
 
 
 def disk_of(instance: HypervisorInstance) -> Path:

@@ -132,7 +132,8 @@ def _start_script(runtime: Sequence[str], spec: InstanceSpec, testbed: Testbed, 
     """The writable layer is mounted in a mount namespace of the runtime's own, so it goes with the container."""
     root, tree, owner = bundle / "rootfs", testbed.image.tree, 0
     if spec.security.user_namespace:
-        tree, owner = rootfs.shifted(testbed.image, FIRST_ID, testbed.host), FIRST_ID
+        with testbed.session.building():
+            tree, owner = rootfs.shifted(testbed.image, FIRST_ID, testbed.host), FIRST_ID
     options = f"lowerdir={tree},upperdir={scratch}/upper,workdir={scratch}/work"
     if spec.security.selinux:
         options += f",context={_label(spec.security, 'file')}"

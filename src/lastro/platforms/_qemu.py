@@ -1,7 +1,8 @@
 """Virtual machines by QEMU: direct kernel boot, the root filesystem as a disk, links as taps.
 
-A guest writes into a qcow2 file of its own over the shared disk. (QEMU's own `snapshot=on` would not do: it ignores
-the cache mode that was asked for.) Source: QEMU's invocation manual, qemu-system-x86_64.1 and qemu-img.1."""
+A guest writes into a file of its own: qcow2 over the shared disk, or a raw copy of it, sparse. (QEMU's own
+`snapshot=on` would not do: it ignores the cache mode that was asked for.) Source: QEMU's invocation manual,
+qemu-system-x86_64.1 and qemu-img.1."""
 
 from __future__ import annotations
 
@@ -19,12 +20,13 @@ from lastro.platforms.base import InstanceSpec, Tap
 from lastro.study.model import Setting
 from lastro.testbed import Testbed
 
-_DISK = "disk.qcow2"
+_RAW, _QCOW2 = "raw", "qcow2"
 FIRST_FD = 3  # of open macvtap devices; a plain sh knows descriptors of one digit
 
 OPTIONS = (
     Setting("nic", "virtio", "network card: para-virtual, or fully emulated", choices=("virtio", "e1000")),
     Setting("disk", "virtio", "disk: para-virtual, or on an emulated AHCI controller", choices=("virtio", "ahci")),
+    Setting("format", _QCOW2, "the disk's file: qcow2 over the shared one, or a copy", choices=(_QCOW2, _RAW)),
     Setting("cache", "none", "how the host caches the disk", choices=("none", "writeback", "writethrough", "unsafe")),
     VCPUS,
     MEMORY,
@@ -56,7 +58,8 @@ class QemuInstance(HypervisorInstance):
     def wait_ready(self, timeout_s: float) -> None:
         assert self._qemu is not None, "a guest with ports is plugged before it is ready"
         listening = f"n=0; until [ -S {self.sockets}/0.sock ]; do [ $((n += 1)) -lt 500 ]; sleep 0.01; done"
-        self.testbed.host.run(["sh", "-ec", listening])
+        if self.testbed.host.run(["sh", "-ec", listening], check=False).returncode != 0:
+            raise self.no_boot("QEMU did not open the guest's ports within 5 s")
         super().wait_ready(timeout_s)
 
     def last_words(self) -> str:
@@ -106,7 +109,9 @@ class QemuPlatform(Hypervisor):
             raise Unavailable("this host has no program 'qemu-img'", "apt-get install qemu-utils")
 
     def instance(self, testbed: Testbed, spec: InstanceSpec, cgroup: str) -> QemuInstance:
-        return QemuInstance(testbed, spec, self, cgroup)
+        made = QemuInstance(testbed, spec, self, cgroup)
+        made.host_cache = str(self.chosen["cache"])
+        return made
 
     def furnishing(self, instance: HypervisorInstance) -> str:
         return f"mkdir -p {instance.sockets} {instance.scratch}; {shlex.join(self.overlay_argv(instance.scratch))}"
@@ -144,18 +149,26 @@ class QemuPlatform(Hypervisor):
         return "q35,usb=off,smbus=off" + (",sata=off" if self.chosen["disk"] == "virtio" else "")
 
     def _command_line(self, spec: InstanceSpec, bare: bool) -> str:
-        words = ["console=ttyS0", "loglevel=4", "tsc=reliable", "mitigations=off"]
+        words = ["console=ttyS0", "loglevel=4", "tsc=reliable", *self.mitigation_words]
         if bare:  # it has no other clock to find the rate of its cycle counter by
             words += ["pci=off", f"tsc_early_khz={_tsc_khz()}"]
         return guest.command_line(spec.role, PORTS, *words)
 
     def overlay_argv(self, scratch: Path) -> list[str]:
-        """The command that makes a guest's own disk."""
+        """The command that makes a guest's own disk. A copy is on its disk before anything is measured."""
+        if self.chosen["format"] == _RAW:
+            copy = 'cp --sparse=always --reflink=auto "$0" "$1"; sync "$1"'
+            return ["sh", "-ec", copy, str(self.guest.disk), self._file(scratch)]
         below = ["-b", str(self.guest.disk), "-F", "raw"]
-        return ["qemu-img", "create", "-q", "-f", "qcow2", *below, str(scratch / _DISK)]
+        return ["qemu-img", "create", "-q", "-f", "qcow2", *below, self._file(scratch)]
+
+    def _file(self, scratch: Path) -> str:
+        return f"{scratch}/disk.{self.chosen['format']}"
 
     def _disk(self, kind: str, scratch: Path) -> list[str]:
-        drive = f"if=none,id=root,format=qcow2,file={scratch / _DISK},cache={self.chosen['cache']}"
+        drive = (
+            f"if=none,id=root,format={self.chosen['format']},file={self._file(scratch)},cache={self.chosen['cache']}"
+        )
         if self.chosen["disk"] == "ahci":
             return ["-drive", drive, "-device", "ide-hd,drive=root,bus=ide.0"]
         return ["-drive", drive, "-device", f"virtio-blk-{kind},drive=root"]
@@ -164,10 +177,11 @@ class QemuPlatform(Hypervisor):
         return ""
 
     def residuals(self, testbed: Testbed) -> dict[str, str]:
+        raw = self.chosen["format"] == _RAW
         return {
             **super().residuals(testbed),
-            "root filesystem": "ext4 on a disk of its own (qcow2 over raw)",
-            "instance's disk": f"{testbed.scratch_dir.parent}, over {self.guest.disk.parent}",
+            "root filesystem": f"ext4 on a disk of its own ({'raw' if raw else 'qcow2 over raw'})",
+            "instance's disk": f"{testbed.scratch_dir.parent}" + ("" if raw else f", over {self.guest.disk.parent}"),
         }
 
 

@@ -64,4 +64,4 @@ class VmmPlatform(Hypervisor):
 
     def command_line(self, spec: InstanceSpec, *words: str) -> str:
         ports = [f"vsock={port}" for port in VSOCK_PORTS]
-        return guest.command_line(spec.role, ports, "console=ttyS0", "mitigations=off", "quiet", *words)
+        return guest.command_line(spec.role, ports, "console=ttyS0", *self.mitigation_words, "quiet", *words)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from typing import Any, ClassVar
 
 from lastro.errors import LastroError, PlatformError, Unavailable
 from lastro.host.base import Completed, Host, Process
 from lastro.host.cgroups import Resources, Usage
+from lastro.host.threads import all_of
 from lastro.study.model import Level, Setting
 from lastro.testbed import Testbed, set_sysctls
 from lastro.validity import ClockSample
@@ -68,7 +69,8 @@ class Security:
 class InstanceSpec:
     """What to start. `name` is unique in the testbed; `role` says what the instance does in the scenario.
 
-    `ports` are the interfaces that it will be given. What cannot take them later waits for them with its start."""
+    `ports` are the interfaces that it will be given. What cannot take them later waits for them with its start.
+    `netns` is a namespace that is there already, such as a role's: the instance lives in it, and leaves it behind."""
 
     name: str
     role: str
@@ -76,6 +78,7 @@ class InstanceSpec:
     security: Security = field(default_factory=Security)
     sysctls: Mapping[str, str] = field(default_factory=dict)
     ports: tuple[str, ...] = ()
+    netns: str | None = None
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -119,11 +122,15 @@ class Instance(ABC):
     `cgroup` is the group that holds all of it, so that its use can be read from outside.
     `takes_taps`: its links end in a tap in the DUT's namespace rather than in an interface of its own namespace.
     `shares_kernel`: it runs on the host's kernel, so nftables, clocks and processes are the host's.
-    `has_nftables`: its kernel takes rules of nftables."""
+    `starts_on_links`: it takes its links over as it starts, and so is started when they are plugged.
+    `has_nftables`: its kernel takes rules of nftables.
+    `host_cache`: the mode in which its host caches a machine's disk, by QEMU's names; empty where that is not known."""
 
     takes_taps: ClassVar[bool] = False
     shares_kernel: ClassVar[bool] = True
+    starts_on_links: ClassVar[bool] = False
     has_nftables: ClassVar[bool] = True
+    host_cache: str = ""
 
     def __init__(self, testbed: Testbed, spec: InstanceSpec, *, netns: str, cgroup: str) -> None:
         self.testbed, self.spec, self.netns, self.cgroup = testbed, spec, netns, cgroup
@@ -133,10 +140,17 @@ class Instance(ABC):
         """The host's argv that runs `argv` inside, with standard input passed on."""
 
     def run(
-        self, argv: Sequence[str], *, stdin: str | bytes | None = None, timeout_s: float = 60.0, check: bool = True
+        self,
+        argv: Sequence[str],
+        *,
+        stdin: str | bytes | None = None,
+        timeout_s: float = 60.0,
+        check: bool = True,
+        through: Sequence[str] = (),
     ) -> Completed:
-        """As `Host.run`, inside the instance."""
-        return self.testbed.host.run(self._inside(argv), stdin=stdin, timeout_s=timeout_s, check=check)
+        """As `Host.run`, inside the instance. `through` becomes what enters it, as what `Cgroups.entering` gives."""
+        whole = [*through, *self._inside(argv)]
+        return self.testbed.host.run(whole, stdin=stdin, timeout_s=timeout_s, check=check)
 
     def spawn(self, argv: Sequence[str]) -> Process:
         return self.testbed.host.spawn(self._inside(argv))
@@ -152,6 +166,10 @@ class Instance(ABC):
             return self.testbed.cgroups.usage(self.cgroup)
         except OSError as error:
             raise PlatformError(f"instance {self.spec.name} is gone: {error}") from error
+
+    def limits_outside(self) -> Resources:
+        """Those that the host's kernel holds over the instance's own cgroup."""
+        return self.spec.resources
 
     def clock(self) -> ClockSample | None:
         """A reading of its clocks against the host's; None where they are the host's."""
@@ -209,10 +227,9 @@ class Platform(ABC):
     version_argv: ClassVar[tuple[str, ...]] = ()
     options: ClassVar[tuple[Setting, ...]] = ()
     confines: frozenset[str] = frozenset()  # it may depend on options
-    setup_s: ClassVar[float] = (
-        1.2  # start and end of three instances, about: what a plan expects before it has seen any
-    )
+    start_s: ClassVar[float] = 0.15  # start and end of an instance, about: what a plan expects before it has seen any
     slowdown: ClassVar[float] = 1.0  # of a computation against the bare host, about: for plans alone
+    over_ssh: ClassVar[bool] = True  # can it be driven on a far host? Else it needs files of this machine
     own_cgroups: tuple[str, ...] = ()  # of daemons: what they use is the platform's cost, not foreign load
 
     def __init__(self, **chosen: Level) -> None:
@@ -259,21 +276,25 @@ def start_all(
 
     Raises: the first error, after the others have come to an end; what has started then ends with the stack."""
     managers = [platform.start(testbed, spec) for spec in specs]
-    with ThreadPoolExecutor(max(1, min(at_once, len(specs)))) as pool:
-        futures = [pool.submit(manager.__enter__) for manager in managers]
-        try:
-            for future in futures:
-                future.exception()  # wait
-        finally:
-            for manager, future in zip(managers, futures, strict=True):
-                if future.cancel() or future.exception() is not None:
-                    continue
-                stack.push(manager)
+    started: set[int] = set()
+
+    def start(position: int) -> Instance:
+        instance = managers[position].__enter__()
+        started.add(position)
+        return instance
+
+    try:
+        futures = all_of([partial(start, position) for position in range(len(specs))], at_once)
+    finally:
+        for position in sorted(started):
+            stack.push(managers[position])
     return [future.result() for future in futures]
 
 
 def instance_netns(host: Host, testbed: Testbed, spec: InstanceSpec) -> AbstractContextManager[str]:
-    """A network namespace of its own for an instance, owned by the session."""
+    """The network namespace of an instance: one of its own, owned by the session, or the one that it is to live in."""
+    if spec.netns is not None:
+        return nullcontext(spec.netns)
     return _netns(host, testbed, testbed.session.netns_name(spec.name))
 
 

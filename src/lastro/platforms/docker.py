@@ -22,7 +22,8 @@ from lastro.study.model import Level, Setting
 from lastro.testbed import Testbed
 
 _LAYER, _VOLUME = "layer", "volume"
-_STORAGE = ("overlay2", "fuse-overlayfs", "btrfs", "zfs", "vfs")
+_DEVICE_MAPPER = "devicemapper"
+_STORAGE = ("overlay2", "fuse-overlayfs", "btrfs", "zfs", "vfs", "aufs", _DEVICE_MAPPER)
 # Of runtimes that Docker does not bring: the program, and where it is from.
 _PROGRAMS = {
     "crun": ("crun", "apt-get install crun"),
@@ -39,6 +40,7 @@ class Docker(Platform):
     name = "docker"
     summary = "Docker containers, by a private daemon that leaves the user's own alone"
     version_argv = ("dockerd", "--version")
+    start_s = 0.6
     confines = frozenset({"apparmor", "drop_capabilities", "read_only_root", "seccomp", "selinux", "user_namespace"})
     options: ClassVar[tuple[Setting, ...]] = (
         Setting("storage", "overlay2", "what keeps images and containers", choices=_STORAGE),
@@ -83,6 +85,12 @@ class Docker(Platform):
 
     def _new_daemon(self, testbed: Testbed, remapped: bool) -> Daemon:
         storage = str(self.chosen["storage"])
+        if storage == _DEVICE_MAPPER:
+            raise Unavailable(
+                "Docker has no devicemapper from version 25 on; of an older one's pool, a killed daemon would leave"
+                " devices on the host that Lastro does not remove",
+                "compare with `docker:storage=overlay2`, which took its place",
+            )
         options = [str(self.chosen[o.name]) for o in self.options if self.chosen[o.name] != o.default]
         return Daemon(
             testbed,

@@ -37,6 +37,7 @@ def inside_lines(values: Mapping[str, str]) -> str:
 
 class GvisorInstance(OciInstance):
     shares_kernel = False
+    starts_on_links = True
     has_nftables = False
     launch_timeout_s = 20.0  # a platform that does not work here may wait for ever
 

@@ -22,7 +22,7 @@ class Kvm(QemuPlatform):
     summary = "virtual machines by QEMU with KVM, the processor's own virtualization"
     accelerator = "kvm"
     cpu = "host"
-    setup_s = 4.0
+    start_s = 1.5
     boot_timeout_s = 20.0  # ten times what it takes
 
     def require_host(self, testbed: Testbed) -> None:

@@ -23,14 +23,18 @@ from lastro.platforms._container import (
     ON_DISK,
     READ_ONLY,
     capabilities,
+    copied_root,
     fresh_root,
     kept_mounts,
     let_children_inherit,
     set_own_sysctls,
 )
 from lastro.platforms.base import Instance, InstanceSpec, Platform, Security, instance_netns
+from lastro.study.model import Setting
 from lastro.testbed import Testbed
 
+_START_TIMEOUT_S = 300.0  # a copy of the files may be made on a slow disk
+_OVERLAY, _DIR = "overlay", "dir"
 _MOUNTS = (
     "proc proc proc nosuid,noexec,nodev 0 0",
     "sysfs sys sysfs nosuid,noexec,nodev,ro 0 0",
@@ -52,6 +56,10 @@ class Lxc(Platform):
     name = "lxc"
     summary = "containers by classic LXC, without a daemon"
     version_argv = ("lxc-start", "--version")
+    options = (
+        Setting("storage", _OVERLAY, "root filesystem: a layer over shared files, or a directory with a copy of them",
+                choices=(_OVERLAY, _DIR)),
+    )  # fmt: skip
     confines = frozenset({"apparmor", "drop_capabilities", "read_only_root", "seccomp", "selinux"})
 
     @contextmanager
@@ -93,9 +101,11 @@ class Lxc(Platform):
     def _launch(self, testbed: Testbed, spec: InstanceSpec, home: Path, scratch: Path) -> None:
         log = home / "log"
         start = f"lxc-start -P {testbed.run_dir} -n {spec.name} --daemon --logfile {log} --logpriority ERROR"
-        mounts = kept_mounts(home, *fresh_root(home, scratch, testbed.image.tree))
+        make_root = copied_root if self.chosen["storage"] == _DIR else fresh_root
+        mounts = kept_mounts(home, *make_root(home, scratch, testbed.image.tree))
+        script = f"{mounts}exec nsenter --mount={home}/mnt {start}\n"
         try:
-            testbed.host.run(["sh", "-e"], stdin=f"{mounts}exec nsenter --mount={home}/mnt {start}\n")
+            testbed.host.run(["sh", "-e"], stdin=script, timeout_s=_START_TIMEOUT_S)
         except CommandFailed as error:
             reason = error.message
             with suppress(OSError):
@@ -104,7 +114,7 @@ class Lxc(Platform):
 
     def residuals(self, testbed: Testbed) -> dict[str, str]:
         return {
-            "root filesystem": "overlay",
+            "root filesystem": str(self.chosen["storage"]),
             "instance's disk": str(testbed.scratch_dir.parent),
             "control groups": "a namespace of its own",
         }

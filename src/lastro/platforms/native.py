@@ -7,6 +7,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from lastro.host.ledger import NETNS_DIR
+from lastro.platforms._container import ON_DISK
 from lastro.platforms.base import Instance, InstanceSpec, Platform, Security, instance_netns
 from lastro.testbed import Testbed, set_sysctls
 
@@ -48,7 +49,10 @@ class Native(Platform):
             yield NativeInstance(testbed, spec, netns=netns, cgroup=cgroup, home=home)
 
     def residuals(self, testbed: Testbed) -> dict[str, str]:
-        return {"root filesystem": "overlay in a chroot", "instance's disk": str(testbed.scratch_dir.parent)}
+        return {
+            "root filesystem": f"overlay in a chroot, {ON_DISK} on the host's own file system",
+            "instance's disk": str(testbed.scratch_dir.parent),
+        }
 
 
 def _without_capabilities(security: Security) -> tuple[str, ...]:
@@ -60,7 +64,9 @@ def _without_capabilities(security: Security) -> tuple[str, ...]:
 
 
 def _setup_script(testbed: Testbed, netns: str, home: Path, scratch: Path) -> str:
-    """A mount namespace kept alive by a file, so that no process has to hold it: the chroot's own mounts live there."""
+    """A mount namespace kept alive by a file, so that no process has to hold it: the chroot's own mounts live there.
+
+    What works on files does it in a directory of the host's own file system: an overlay is what others add to it."""
     root = home / "root"
     layers = f"lowerdir={testbed.image.tree},upperdir={scratch}/upper,workdir={scratch}/work"
     inside = [
@@ -69,10 +75,12 @@ def _setup_script(testbed: Testbed, netns: str, home: Path, scratch: Path) -> st
         f"mount -t sysfs sysfs {root}/sys",
         f"mount --rbind /dev {root}/dev",
         f"mount -t tmpfs tmpfs {root}/run",
+        f"mount --bind {scratch}/disk {root}{ON_DISK}",
     ]
     return "\n".join(
         [
             f"mkdir -p {root} {scratch}/upper {scratch}/work",
+            f"mkdir -m 1777 {scratch}/disk",
             f"mount --bind {home} {home}",  # a namespace file must lie on a mount that is not shared
             f"mount --make-private {home}",
             f"touch {home}/mnt",

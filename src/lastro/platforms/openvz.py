@@ -40,7 +40,7 @@ class OpenVz(Platform):
     name = "openvz"
     summary = "OpenVZ containers by vzctl, on OpenVZ's kernel"
     version_argv = ("vzctl", "--version")
-    setup_s = 8.0
+    start_s = 2.7
 
     @contextmanager
     def prepare(self, testbed: Testbed) -> Iterator[None]:

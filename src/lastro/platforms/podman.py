@@ -92,7 +92,8 @@ class Podman(Platform):
         if testbed.host.run([*argv, "image", "exists", tag], check=False).returncode != 0:
             imported = [*argv, "import", "--quiet", str(testbed.image.tar), tag]
             try:
-                testbed.host.run(imported, timeout_s=_IMPORT_TIMEOUT_S)
+                with testbed.session.building():
+                    testbed.host.run(imported, timeout_s=_IMPORT_TIMEOUT_S)
             except CommandFailed as error:
                 raise PlatformError(f"podman did not import the root filesystem: {_reason(error)}") from error
 

@@ -12,6 +12,7 @@ class QemuTcg(QemuPlatform):
     summary = "virtual machines by QEMU in software (binary translation), on any host"
     accelerator = "tcg,thread=multi"
     cpu = "max"
+    emulates = True
     boot_timeout_s = 120.0
-    setup_s = 9.0
+    start_s = 4.4
     slowdown = 5.0

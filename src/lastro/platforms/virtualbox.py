@@ -81,7 +81,7 @@ class VirtualBox(Hypervisor):
     program = "VBoxManage"
     remedy = "install VirtualBox 6.1 or later from virtualbox.org, with its kernel modules"
     boot_timeout_s = 90.0
-    setup_s = 20.0
+    start_s = 7.0
     _version = (0, 0)
 
     def require_host(self, testbed: Testbed) -> None:
@@ -100,7 +100,7 @@ class VirtualBox(Hypervisor):
         with super().prepare(testbed):
             home = _home(testbed)
             ports = [f"ttyS{number}" for number in range(len(_UARTS))]
-            words = guest.command_line("guest", ports, "console=tty0", "mitigations=off", "quiet")
+            words = guest.command_line("guest", ports, "console=tty0", *self.mitigation_words, "quiet")
             testbed.host.write_text(str(home / "disc/boot/grub/grub.cfg"), _GRUB.format(words=words))
             testbed.host.run(["sh", "-e"], stdin=self._preparing(home), timeout_s=120)
             yield

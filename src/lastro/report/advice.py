@@ -158,6 +158,8 @@ def _metric_advice(report: Report, index: int, metric: Metric, precision: float,
 
 def _variance(cell: Cell, reference: Cell | None) -> tuple[float, int] | None:
     """What one block adds to the variance of the ratio (or mean), as a share of it squared; and degrees of freedom."""
+    if cell.bounded or (reference is not None and reference.bounded):
+        return None  # how they spread is not known
     if reference is not None:
         found = match_blocks(_by_block(cell.points), _by_block(reference.points))
         if found is None:

@@ -1,14 +1,14 @@
 """The analysis as plain JSON-able data: what `lastro results --json` gives under `analysis`.
 
 {metric: {n, anova, why_no_anova, notes [text], effects, interactions, comparisons, correction, pairs, checks,
-drift, scaling, noise_floor, headline}}
+drift, scaling, noise_floor, headline, bounded}}
 
 anova        {type, log (whether of logarithms), effects [{name, factors, df, ss, ms, f, p, explained}], residual,
              total_ss, n, notes [text]}; explained is the share of the total variation
-effects      [{factor, level, reference, given {factor: level}, ratio, difference, p, p_adjusted (Holm), decision,
-             cells [used, all], n [level, reference], noise_floor, under_noise_floor}]; decision is different, same or
-             unknown, after correction; difference.n counts blocks where paired, and n trials; noise_floor is that of
-             this ratio: of means over several treatments it is less
+effects      [{factor, level, reference, given {factor: level}, ratio, difference, p, p_adjusted (Holm), marks [kind],
+             decision, cells [used, all], n [level, reference], noise_floor, under_noise_floor}]; decision is different,
+             same or unknown, after correction; marks are those of either level's numbers; difference.n counts blocks
+             where paired, and n trials; noise_floor is that of this ratio: of means over several treatments it is less
 interactions [{given, shown, explained, p, p_adjusted, effects}]
 comparisons  [{treatment, baseline (ids), ratio {value, interval}, difference {value, interval, pairing, df}, p,
              p_adjusted, ranks {p, shift, shift_interval, delta, delta_interval, can_reject}, agrees, no_ranks,
@@ -21,7 +21,8 @@ scaling      [{factor, levels, n, lambda, sigma, kappa, peak, no_peak_because}],
              a parameter is {value, interval, at_bound}, the peak {n, throughput, interval}
 noise_floor  the share of difference (0.03: 3 %) that a calibration found not to be distinguishable, of one treatment
              against one, for the campaign's number of blocks; or null
-headline     {factor, explained, widest, different, same, unknown}"""
+headline     {factor, explained, widest, different, same, unknown}
+bounded      how many treatments are known by a lower bound only, and so stay out of all this"""
 
 from __future__ import annotations
 
@@ -103,6 +104,7 @@ def _metric(metric: MetricAnalysis) -> dict[str, Any]:
         },
         "noise_floor": metric.floor,
         "headline": _headline(metric.headline),
+        "bounded": metric.bounded,
     }
 
 
@@ -152,6 +154,7 @@ def _effect(effect: LevelEffect) -> dict[str, Any]:
         "difference": _contrast(effect.difference),
         "p": _finite(effect.difference.p),
         "p_adjusted": _finite(effect.p_adjusted),
+        "marks": list(effect.kinds),
         "decision": effect.decision,
         "cells": [effect.cells, effect.all_cells],
         "n": list(effect.n),

@@ -58,6 +58,9 @@ def answers(report: Report, analysis: Analysis, say: Language) -> tuple[Answer, 
 def _of_metric(metric: MetricAnalysis, alpha: float, say: Language) -> Iterator[str]:
     if metric.anova is None and metric.why_none is not None:
         yield say("What its factors do cannot be told: {why}.", why=say.note(metric.why_none))
+    if metric.bounded:
+        treatments = say.count(metric.bounded, "treatment")
+        yield say("Known by a lower bound only, and so left out of effects and comparisons: {n}.", n=treatments)
     yield from _leading(metric, alpha, say)
     yield from _widest(metric, say)
     for interaction in metric.interactions:

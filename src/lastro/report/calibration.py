@@ -66,7 +66,9 @@ def calibrate(report: Report, blocks: int) -> Calibration:
     found: list[MetricFloor] = []
     for index, metric in enumerate(report.metrics):
         for row in report.rows:
-            pairs = pairs_of({point.block: point.value for point in row.cells[index].points})
+            # Where a search was ended by the study, that the values are alike says nothing of the noise.
+            exact = () if row.cells[index].bounded else row.cells[index].points
+            pairs = pairs_of({point.block: point.value for point in exact})
             # By treatment and not by metric: metrics of one trial share the coin, as they share the trial.
             seed = f"{design.seed}:{row.treatment.label}"
             floor = noise_floor(pairs, blocks, design.confidence, seed)

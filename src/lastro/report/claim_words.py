@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Literal
 from lastro.report.language import ENGLISH, N_, Language
 from lastro.report.numbers import MINUS, fixed, ratio_text
 from lastro.stats.contrasts import Contrast
-from lastro.stats.intervals import Interval
+from lastro.stats.intervals import Bound, Interval
 from lastro.stats.ratios import Ratio
-from lastro.study.claims import Additive, Alike, Claim, Compare, Measure, Order, Published
+from lastro.study.claims import Absolute, Additive, Alike, Claim, Compare, Measure, Order, Published
 from lastro.units import significant
 
 if TYPE_CHECKING:
@@ -43,23 +43,31 @@ def published_text(published: Published | None, say: Language = ENGLISH) -> str:
     if published.tolerance is None:
         return f"“{published.printed}”" if published.printed else ""
     measure, figure = published.judged
-    around = {"ratio": 1.0, "share": 100.0, "difference": 1.0}[measure]
+    around = 100.0 if measure == "share" else 1.0
     text = f"{_shown(measure, figure, published.unit)} ± {significant(published.tolerance * around, 2)}"
     if measure == "ratio" and published.difference is not None:
         text += f", {_shown('difference', published.difference, published.unit)}"
     return say.number(text.replace(", ", " | ")).replace(" | ", ", ")
 
 
-def effect_text(measure: Measure, effect: Contrast, unit: str, say: Language = ENGLISH) -> str:
-    """'×1.051 [1.047, 1.055]', '+312 [290, 334] Mbit/s', '62.6 % [58.1, 67.0]', or the value without its interval."""
-    if effect.value is None:
+def effect_text(
+    measure: Measure, effect: Contrast, unit: str, say: Language = ENGLISH, bound: Bound | None = ""
+) -> str:
+    """'×1.051 [1.047, 1.055]', '+312 [290, 334] Mbit/s', '62.6 % [58.1, 67.0]', or the value without its interval.
+
+    With a `bound` '≥ ×1.7'; None: the truth may lie on either side of the value."""
+    if effect.value is None or bound is None:
         return say("no ratio") if measure == "ratio" else say("no effect")
     if measure == "ratio":
         unbounded = effect.interval is None and effect.df is not None
-        return ratio_text(Ratio(effect.value, effect.interval, effect.pairing, (effect.n, effect.n), unbounded), say)
+        return ratio_text(
+            Ratio(effect.value, effect.interval, effect.pairing, (effect.n, effect.n), unbounded, bound=bound), say
+        )
     scale, ending = (100, " %") if measure == "share" else (1, f" {unit}" if unit else "")
     if effect.interval is None:
-        return say.number(_signed(float(significant(effect.value * scale)))) + f"{ending} ({say('no interval')})"
+        number = float(significant(effect.value * scale))
+        alone = say.number(_signed(number) if measure != "level" else f"{number:g}".replace("-", MINUS)) + ending
+        return f"{bound} {alone}" if bound else f"{alone} ({say('no interval')})"
     half = effect.interval.half_width * scale
     decimals = 3 if half <= 0 else min(9, max(0, 1 - math.floor(math.log10(half))))
     value, low, high = (fixed(x * scale, decimals) for x in (effect.value, effect.interval.low, effect.interval.high))
@@ -99,6 +107,8 @@ def reason_words(
 
 
 def _reproduced(claim: Claim, part: Part, say: Language) -> str:
+    if isinstance(claim.statement, Absolute):
+        return say("the mean is told to be {level}", level=level_text(claim.statement, say))
     if claim.published is not None and claim.published.tolerance is not None:
         return say("the whole interval lies within the tolerance of the published figure")
     if isinstance(claim.statement, Compare) and _of_likeness(claim):
@@ -113,6 +123,8 @@ def _reproduced(claim: Claim, part: Part, say: Language) -> str:
 def _direction_only(claim: Claim, part: Part, say: Language) -> str:
     low, high = tolerated(claim)
     found = judged_interval(claim, part)
+    if found is None and part.bound:
+        return say("of the magnitude only a bound is known, since a mean is only a lower bound")
     if found is None:
         return say("of the magnitude there is no interval")
     if found.high < low:
@@ -123,6 +135,8 @@ def _direction_only(claim: Claim, part: Part, say: Language) -> str:
 
 
 def _contradicted(claim: Claim, part: Part, say: Language) -> str:
+    if isinstance(claim.statement, Absolute):
+        return say("the mean is told not to be {level}", level=level_text(claim.statement, say))
     if _of_likeness(claim):
         return say("{levels} differ by more than {margin}", levels=part.label, margin=_margin(claim, say))
     if isinstance(claim.statement, Order):
@@ -136,6 +150,8 @@ def _not_distinguishable(claim: Claim, part: Part, say: Language, *, corrected: 
                    levels=part.label, margin=_margin(claim, say))  # fmt: skip
     elif isinstance(claim.statement, Order):
         text = say("{levels} cannot be told apart", levels=part.label)
+    elif isinstance(claim.statement, Absolute):
+        text = say("it cannot be told whether the mean is {level}", level=level_text(claim.statement, say))
     else:
         text = say("cannot be told from no effect")
     if hidden:
@@ -148,6 +164,16 @@ def _not_distinguishable(claim: Claim, part: Part, say: Language, *, corrected: 
         if found.high < low or found.low > high:
             text += "; " + say("one as large as the published would have been seen")
     return text
+
+
+def level_text(statement: Absolute, say: Language) -> str:
+    """'at most 3 %', 'at least 5 s', '40 ± 4 s'."""
+    low, high = statement.low, statement.high
+    if math.isinf(low):
+        return say("at most {figure}", figure=say.number(f"{high:g} {statement.unit}"))
+    if math.isinf(high):
+        return say("at least {figure}", figure=say.number(f"{low:g} {statement.unit}"))
+    return say.number(f"{(low + high) / 2:g} ± {(high - low) / 2:g} {statement.unit}").replace("-", MINUS)
 
 
 def tolerated(claim: Claim) -> tuple[float, float]:

@@ -13,6 +13,9 @@ The rule, which docs/explanation-claims.md tells in full:
    that could be tested. Where it is not below 1 - confidence, the claim is not distinguishable here; a recovery of what
    was not lost is untestable here, but stays in the family. A claim is not distinguishable either where what it stands
    on lies under the noise floor that `lastro calibrate` found on this host; it hides no likeness, but its contrary.
+   Where a mean is only a lower bound, as the study ended the search for it, a claim is untestable here when what lies
+   beyond the bound could change its verdict; it stays in the family. A sign that it could only confirm stands, and the
+   magnitude is then no more than a bound.
 4. Else, when the contrary is what was found, the claim is contradicted.
 5. Else the claim is reproduced, if no figure was published with it, or if the whole interval of the effect lies within
    the tolerance of the published figure; if not, it holds in the same direction only.
@@ -27,9 +30,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from lastro.report.claim_effects import Effects, Part, Untestable, effects_of
+from lastro.report.claim_cells import Untestable
+from lastro.report.claim_effects import Effects, Part, effects_of
 from lastro.report.claim_words import Verdict, judged_interval, reason_words, tolerated
-from lastro.report.language import ENGLISH, Language
+from lastro.report.language import ENGLISH, N_, Language
 from lastro.report.model import Report
 from lastro.stats.adjust import holm
 from lastro.stats.notes import Note
@@ -42,8 +46,8 @@ class Judgement:
 
     `part` is the part of the claim that decided, None when it is untestable; of one part of one part, the only one.
     `effects` has them all. `p` is raw, `p_adjusted` is Holm's over the claims of the file; a recovery of what was not
-    lost has them though it is untestable. `n_blocks` counts the blocks that the campaign has valid trials in. `reason`
-    is a sentence, in the language that was asked for."""
+    lost, and what a lower bound leaves open, have them though they are untestable. `n_blocks` counts the blocks that
+    the campaign has valid trials in. `reason` is a sentence, in the language that was asked for."""
 
     claim: Claim
     verdict: Verdict
@@ -66,6 +70,7 @@ class _Tested:
     p: float | None = None
     so: bool = False
     hidden: bool = False
+    open: bool = False
     why_not: str = ""
 
 
@@ -91,16 +96,18 @@ def _test(claim: Claim, report: Report, n_blocks: int, say: Language) -> _Tested
             return _Tested(claim, effects, part, why_not=_why_absent(part, say))
     p_for = max(part.p_for or 0.0 for part in effects.parts)
     # What the floor hides says nothing against a claim as long as another part may.
-    against = [part for part in effects.parts if not part.hidden_against] or effects.parts
+    unhidden = [part for part in effects.parts if not part.hidden_against] or effects.parts
+    against = [part for part in unhidden if not part.open_against] or unhidden
     worst = min(against, key=lambda part: part.p_against or 0.0)
     p_against = min(1.0, len(effects.parts) * (worst.p_against or 0.0))
-    if effects.nothing:
+    if effects.nothing and not effects.bounded:
         return _Tested(claim, p=min(p_for, p_against), why_not=effects.nothing)
     if p_for > p_against:
-        return _Tested(claim, effects, worst, p_against, so=False, hidden=worst.hidden_against)
+        return _Tested(claim, effects, worst, p_against, hidden=worst.hidden_against, open=worst.open_against)
     weakest = max(effects.parts, key=lambda part: part.p_for or 0.0)
     hidden = next((part for part in effects.parts if part.hidden_for), None)
-    return _Tested(claim, effects, hidden or weakest, p_for, so=True, hidden=hidden is not None)
+    undone = any(part.open_for for part in effects.parts)
+    return _Tested(claim, effects, hidden or weakest, p_for, so=True, hidden=hidden is not None, open=undone)
 
 
 def _first_look(claim: Claim, report: Report, say: Language) -> Effects | None:
@@ -120,6 +127,9 @@ def _judgement(one: _Tested, p_adjusted: float | None, report: Report, n_blocks:
     alpha = 1 - report.study.design.confidence
     metric = next((metric for metric in report.metrics if metric.name == one.claim.statement.metric), None)
     verdict = _verdict(one, p_adjusted, alpha)
+    if one.effects and _undecided(one, verdict):
+        why = say(_LOWER_BOUND, levels=one.effects.bounded)
+        one, verdict = _Tested(one.claim, p=one.p, why_not=why), "untestable here"
     reason = one.why_not
     if verdict != "untestable here" and one.effects and one.part and one.p is not None:
         told = {"corrected": one.p < alpha, "hidden": one.hidden}
@@ -136,6 +146,19 @@ def _verdict(one: _Tested, p_adjusted: float | None, alpha: float) -> Verdict:
     if not one.so:
         return "contradicted"
     return "reproduced" if magnitude_agrees(one.claim, one.part) else "same direction only"
+
+
+_LOWER_BOUND = N_(
+    "of what it compares, a lower bound is all that is known ({levels}: the study ended the search), and what lies "
+    "beyond it could change the verdict"
+)
+
+
+def _undecided(one: _Tested, verdict: Verdict) -> bool:
+    """Whether the truth beyond a lower bound could change the verdict; what is not told apart might be, with it."""
+    if one.effects is None or one.p is None:
+        return False
+    return one.open or (verdict == "not distinguishable here" and any(part.open for part in one.effects.parts))
 
 
 def magnitude_agrees(claim: Claim, part: Part) -> bool:

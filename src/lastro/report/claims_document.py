@@ -7,11 +7,14 @@
     source     title, authors, year
     confidence of every interval; a claim is told from none where p_adjusted is below 1 - confidence
     tally      {verdict: number of claims}
-               a recovery of what was not lost is untestable and has its p, as it stays in the family
+               a recovery of what was not lost is untestable and has its p, as it stays in the family; so does what a
+               lower bound leaves open
     claims     [{id, says, where, metric, unit, verdict, reason, published, margin, p, p_adjusted, n_blocks, strata,
                  all_strata, decided_by, parts}]
                published {ratio, share, difference, unit, tolerance, printed}
-               parts [{label, measure, effect, difference}]
+               measure is "ratio", "difference", "share", or "level": the mean itself, in the metric's unit
+               parts [{label, measure, effect, difference, bound}]; bound is ">=" or "<=" where a mean is only a lower
+               bound, and the truth is known only to be so against the value; "unknown" where it may be either
                effect and difference {value, interval {low, high, confidence}, p, df, n, pairing, absent_because}
 
 What does not exist is null."""
@@ -79,6 +82,7 @@ def _part(part: Part) -> dict[str, Any]:
         "measure": part.measure,
         "effect": _effect(part.effect),
         "difference": _effect(part.beside) if part.beside else None,
+        "bound": {"": None, "≥": ">=", "≤": "<=", None: "unknown"}[part.bound],
     }
 
 

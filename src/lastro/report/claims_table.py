@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -29,12 +29,9 @@ def render_claims(
     claims: Claims, judgements: Sequence[Judgement], report: Report, say: Language = ENGLISH
 ) -> RenderableType:
     """Title, tally, a row for each claim with the reason of its verdict, and how to read it."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 1, 0), show_header=False)
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
+    table = _table()
     for one in judgements:
-        verdict = f"{VERDICT_MARKS[one.verdict]} {say(VERDICT_WORDS[one.verdict])}"
-        table.add_row(Text(verdict, style=STYLES[one.verdict]), _claim(one, say))
+        table.add_row(_verdict(one, say), _claim(one, say))
     lines: list[RenderableType] = [
         Text(plain(source_text(claims.source) or claims.file), style="bold"),
         Text(tally_text(judgements, say)),
@@ -43,6 +40,42 @@ def render_claims(
         Text(explanation(report, say), style="dim"),
     ]
     return Group(*lines)
+
+
+def render_suite_claims(
+    title: str,
+    fronts: Mapping[str, tuple[Sequence[Judgement], Report]],
+    waiting: Sequence[str],
+    say: Language,
+) -> RenderableType:
+    """The same of several campaigns, with a column of their fronts; those `waiting` have claims and no campaign."""
+    table = _table("front")
+    for front, (judgements, _) in fronts.items():
+        for one in judgements:
+            table.add_row(Text(front, style="bold"), _verdict(one, say), _claim(one, say))
+    everything = [one for judgements, _ in fronts.values() for one in judgements]
+    return Group(
+        Text(plain(title), style="bold"),
+        Text(tally_text(everything, say)),
+        Text(),
+        table,
+        *(Text(explanation(report, say), style="dim") for _, report in list(fronts.values())[:1]),
+        Text(say("Each front is a family of claims of its own."), style="dim"),
+        *(Text(say("Front {front} has not begun: its claims are not judged.", front=front)) for front in waiting),
+    )
+
+
+def _table(*first: str) -> Table:
+    """Verdicts and claims, after columns of names."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 1, 0), show_header=False)
+    for _ in (*first, "verdict"):
+        table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    return table
+
+
+def _verdict(one: Judgement, say: Language) -> Text:
+    return Text(f"{VERDICT_MARKS[one.verdict]} {say(VERDICT_WORDS[one.verdict])}", style=STYLES[one.verdict])
 
 
 def _claim(one: Judgement, say: Language) -> RenderableType:

@@ -24,8 +24,8 @@ def measured_text(one: Judgement, say: Language = ENGLISH) -> str:
     part = one.part
     if part is None:
         return ""
-    effects = [effect_text(part.measure, part.effect, one.unit, say)]
-    effects += [effect_text("difference", part.beside, one.unit, say)] if part.beside is not None else []
+    effects = [effect_text(part.measure, part.effect, one.unit, say, part.bound)]
+    effects += [effect_text("difference", part.beside, one.unit, say, part.bound)] if part.beside is not None else []
     several = one.effects is not None and len(one.effects.parts) > 1
     return (f"{part.label}: " if several else "") + ", ".join(effects)
 

@@ -13,9 +13,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from lastro.errors import InputError, did_you_mean
+from lastro.report.language import ENGLISH
 from lastro.report.model import Cell, Report, Row
-from lastro.report.numbers import STATUS_WORDS, direction
-from lastro.results.samples import Metric
+from lastro.report.numbers import STATUS_WORDS, count, direction
+from lastro.report.remarks import meaning
+from lastro.results.samples import GENERATOR_LIMITED, Metric
 from lastro.stats.adjust import holm
 from lastro.stats.intervals import sample_mean
 from lastro.stats.margins import Candidate, Judged, RatioTest, gate, ratio_test
@@ -237,7 +239,7 @@ def _cell(row: Row, metric: Metric) -> tuple[Row, Cell]:
 
 def _compared(metric: Metric, levels: Levels, a: tuple[Row, Cell], b: tuple[Row, Cell], confidence: float) -> Compared:
     values_a, values_b = (tuple(point.value for point in cell.points) for _, cell in (a, b))
-    absent = [f"{side}: {_why_none(row)}" for side, (row, cell) in (("A", a), ("B", b)) if not cell.points]
+    absent = [f"{side}: {why}" for side, (row, cell) in (("A", a), ("B", b)) if (why := _why_not_compared(row, cell))]
     ratio = test = None
     if not absent and sample_mean(values_a) >= 0:
         ratio = unpaired_ratio(values_b, values_a, confidence)
@@ -248,6 +250,12 @@ def _compared(metric: Metric, levels: Levels, a: tuple[Row, Cell], b: tuple[Row,
             absent = [str(error)]
     lost = bool(values_a) and not values_b
     return Compared(metric, levels, values_a, values_b, ratio, test, "; ".join(absent) or None, lost=lost)
+
+
+def _why_not_compared(row: Row, cell: Cell) -> str:
+    if cell.bounded:
+        return f"only a lower bound in {cell.bounded} of {count(len(cell.points), 'trial')}"
+    return "" if cell.points else _why_none(row)
 
 
 def _why_none(row: Row) -> str:
@@ -336,6 +344,9 @@ def _notes(a: Report, b: Report) -> Iterable[str]:
             yield f"{side} is unfinished: {left:,} of {report.progress.n_trials:,} trials have not run"
         if report.n_limited:
             yield f"{side}: in {report.n_limited} treatments the generator was the bottleneck in some trial"
+        for kind in report.kinds_of_marks:
+            if kind != GENERATOR_LIMITED:
+                yield f"{side}: some numbers are marked '{kind}': {meaning(kind, ENGLISH)}"
     own_a, own_b = ({metric.name for metric in report.study.metrics} for report in (a, b))
     for side, alone in (("A", own_a - own_b), ("B", own_b - own_a)):
         if alone:

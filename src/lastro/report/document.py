@@ -8,16 +8,33 @@
     finished     whether no trial is left to run
     metrics      [{name, unit, better, summary}]
     treatments   [{id, label, levels, status, reason, remedy, baseline (id or null), trials {state: n}, metrics}]
-                 metrics {name: {n, mean, sd, interval {low, high, confidence}, median, ratio, generator_limited,
-                 values}}
-                 median {value, interval, absent_because}: its interval's confidence is the one that n allows
-                 ratio {value, interval, pairing, n [treatment, baseline], unbounded, absent_because, verdict}
+                 metrics {name: {n, bounded, mean, sd, interval {low, high, confidence}, median, ratio,
+                 generator_limited, marks, ended, values}}
+                 bounded: of the n values, how many are only lower bounds, since the study ended the search for them;
+                 if any, the mean is one too, and has neither sd nor interval
+                 ended [{limit, trials, least, greatest, text}]: of a metric that is searched for, what ended the
+                 search: a limit that was found, or else the study; text is of the first of these trials
+                 marks [{kind, trials, text}]: what valid trials remarked on the metric; text is of the first of them
+                 median {value, at_least, interval, absent_because}: its interval's confidence is the one that n
+                 allows; at_least: the value is only a lower bound
+                 ratio {value, bound, interval, pairing, n [treatment, baseline], unbounded, absent_because, verdict}
+                 bound is ">=" or "<=" where the true ratio is known only to be so against the value; else null
                  verdict is that of the interval alone, uncorrected; analysis.comparisons have the corrected decision
-                 values [{block, trial, attempt, value}]
+                 values [{block, trial, attempt, value, at_least}]
     unavailable  [{reason, remedy, where, treatments [id], trials}]
     invalid_attempts [{trial, attempt, block, treatment, reasons, trial_state}]
+    really       {platform with its options: {property: text}}: by what numbers came about, as trials told it
+    curves       [{factor, lines (the factor that has them, or null), panel {factor: level}, line, is_baseline,
+                 points [{level, number, treatment (id)}]}], for whatever is varied by number; the values are the
+                 treatments'
     scaling      [{factor, levels (of the other factors), metrics {name: line}}], for factors of three numbers or more
                  line {slope, slope_interval, intercept, intercept_interval, r2, n}
+    growth       [{levels (of the factors beside `topology`), metrics {name: growth}}], where topologies differ
+                 growth {sizes {topology: {routers, links}}, ratio, routers, links}
+                 ratio {value, interval, pairing, n}: of two sizes, the larger's mean to the smaller's
+                 routers and links {ratio (of their numbers), line, bend, verdict}; bend is the interval of the
+                 coefficient of a square; verdict is "in proportion", "slower", "slower or not", "faster", "shrinks",
+                 "line", "grows", "bends up", "bends down" or "unknown"
     analysis     {metric: {anova, effects, interactions, comparisons, pairs, checks, drift, scaling, headline ...}}, as
                  the docstring of `report.analysis_document` tells key by key
 
@@ -26,17 +43,25 @@ What does not exist is null, never absent and never NaN."""
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from lastro.report.analysis import analyse
+from lastro.report.analysis.measured import median_of
 from lastro.report.analysis_document import analysis_document
+from lastro.report.curves import Curve, Line, Panel, curves
+from lastro.report.growth import MEASURES, Against, Growth, Growths, growths
+from lastro.report.ledgers import ABSENT
 from lastro.report.model import Cell, Gap, InvalidAttempt, Report, Row
 from lastro.report.numbers import verdict
 from lastro.report.scaling import Scaling, ScalingRow, scalings
+from lastro.report.searches import Ending, endings
 from lastro.stats.intervals import Interval
-from lastro.stats.order import median_interval
 from lastro.stats.ratios import Ratio
-from lastro.stats.scaling import Line
+from lastro.stats.scaling import Line as FittedLine
+
+if TYPE_CHECKING:
+    from lastro.results.store import Attempt
 
 FORMAT = "lastro-results/1"
 _STATES = ("pending", "running", "valid", "invalid", "unavailable")
@@ -49,6 +74,7 @@ def document_text(report: Report) -> str:
 def document(report: Report) -> dict[str, Any]:
     """The report as plain JSON-able data, with the keys of this module's docstring."""
     progress = report.progress
+    kept = {(attempt.trial, attempt.attempt): attempt for attempt in report.attempts}
     return {
         "format": FORMAT,
         "directory": report.directory,
@@ -61,10 +87,15 @@ def document(report: Report) -> dict[str, Any]:
         },
         "finished": progress.finished,
         "metrics": [{"name": m.name, "unit": m.unit, "better": m.better, "summary": m.summary} for m in report.metrics],
-        "treatments": [_treatment(row, report.study.design.confidence) for row in report.rows],
+        "treatments": [_treatment(row, report, kept) for row in report.rows],
         "unavailable": [_gap(gap) for gap in report.gaps],
         "invalid_attempts": [_invalid(attempt) for attempt in report.invalid_attempts],
+        "really": _really(report),
+        "curves": [
+            _curve(curve, panel, line) for curve in curves(report) for panel in curve.panels for line in panel.lines
+        ],
         "scaling": [_scaling(report, scaling, row) for scaling in scalings(report) for row in scaling.rows],
+        "growth": _growths(report, growths(report)),
         "analysis": analysis_document(analyse(report)),
     }
 
@@ -86,7 +117,8 @@ def _study(report: Report) -> dict[str, Any]:
     }
 
 
-def _treatment(row: Row, confidence: float) -> dict[str, Any]:
+def _treatment(row: Row, report: Report, kept: Mapping[tuple[int, int], Attempt]) -> dict[str, Any]:
+    confidence = report.study.design.confidence
     return {
         "id": row.treatment.id,
         "label": row.treatment.label,
@@ -96,7 +128,10 @@ def _treatment(row: Row, confidence: float) -> dict[str, Any]:
         "remedy": row.remedy,
         "baseline": row.baseline.id if row.baseline else None,
         "trials": dict(row.trials),
-        "metrics": {cell.metric.name: _cell(cell, confidence) for cell in row.cells},
+        "metrics": {
+            cell.metric.name: _cell(cell, confidence) | {"ended": [_ending(each) for each in endings(row, at, kept)]}
+            for at, cell in enumerate(row.cells)
+        },
     }
 
 
@@ -104,20 +139,36 @@ def _cell(cell: Cell, confidence: float) -> dict[str, Any]:
     summary = cell.summary
     return {
         "n": summary.n if summary else 0,
+        "bounded": cell.bounded,
         "mean": summary.mean if summary else None,
         "sd": summary.sd if summary else None,
         "interval": _interval(summary.interval if summary else None),
         "median": _median(cell, confidence) if summary else None,
         "ratio": _ratio(cell, cell.ratio) if cell.ratio else None,
-        "generator_limited": cell.limited > 0,
-        "values": [{"block": p.block, "trial": p.trial, "attempt": p.attempt, "value": p.value} for p in cell.points],
+        "generator_limited": cell.limited,
+        "marks": [{"kind": mark.kind, "trials": mark.n, "text": mark.text} for mark in cell.marks],
+        "values": [
+            {"block": p.block, "trial": p.trial, "attempt": p.attempt, "value": p.value, "at_least": p.at_least}
+            for p in cell.points
+        ],
+    }
+
+
+def _ending(each: Ending) -> dict[str, Any]:
+    return {
+        "limit": each.limit,
+        "trials": len(each.values),
+        "least": min(each.values),
+        "greatest": max(each.values),
+        "text": each.text,
     }
 
 
 def _median(cell: Cell, confidence: float) -> dict[str, Any]:
-    found = median_interval([point.value for point in cell.points], confidence)
+    found = median_of(cell, confidence)
     return {
         "value": found.value,
+        "at_least": found.at_least,
         "interval": _interval(found.interval),
         "absent_because": found.absent_because,
     }
@@ -126,6 +177,7 @@ def _median(cell: Cell, confidence: float) -> dict[str, Any]:
 def _ratio(cell: Cell, ratio: Ratio) -> dict[str, Any]:
     return {
         "value": ratio.value,
+        "bound": {"": None, "≥": ">=", "≤": "<="}[ratio.bound],
         "interval": _interval(ratio.interval),
         "pairing": ratio.pairing,
         "n": list(ratio.n),
@@ -160,6 +212,28 @@ def _invalid(attempt: InvalidAttempt) -> dict[str, Any]:
     }
 
 
+def _really(report: Report) -> dict[str, dict[str, str]]:
+    told = report.ledgers.really
+    found = {name: {row.name: row.values[at] for row in told.rows} for at, name in enumerate(told.columns)}
+    return {name: {key: text for key, text in facts.items() if text != ABSENT} for name, facts in found.items()}
+
+
+def _curve(curve: Curve, panel: Panel, line: Line) -> dict[str, Any]:
+    places = zip(curve.labels, curve.numbers, line.rows, strict=True)
+    return {
+        "factor": curve.factor,
+        "lines": curve.lines or None,
+        "panel": dict(zip(curve.others, panel.levels, strict=True)),
+        "line": line.name or None,
+        "is_baseline": line.is_baseline,
+        "points": [
+            {"level": level, "number": number, "treatment": row.treatment.id}
+            for level, number, row in places
+            if row is not None
+        ],
+    }
+
+
 def _scaling(report: Report, scaling: Scaling, row: ScalingRow) -> dict[str, Any]:
     return {
         "factor": scaling.factor,
@@ -168,7 +242,41 @@ def _scaling(report: Report, scaling: Scaling, row: ScalingRow) -> dict[str, Any
     }
 
 
-def _line(line: Line | None) -> dict[str, Any] | None:
+def _growths(report: Report, found: Growths) -> list[dict[str, Any]]:
+    return [
+        {
+            "levels": dict(zip(found.others, row.levels, strict=True)),
+            "metrics": {m.name: _growth(growth) for m, growth in zip(report.metrics, row.metrics, strict=True)},
+        }
+        for row in (found.rows if found else ())
+    ]
+
+
+def _growth(growth: Growth | None) -> dict[str, Any] | None:
+    if growth is None:
+        return None
+    ratio = growth.ratio
+    return {
+        "sizes": {level: size._asdict() for level, size in growth.sizes.items()},
+        "ratio": None
+        if ratio is None
+        else {
+            "value": ratio.value, "interval": _interval(ratio.interval), "pairing": ratio.pairing, "n": list(ratio.n),
+        },
+        **{name: _against(against) for name, against in zip(MEASURES, growth.against, strict=True)},
+    }  # fmt: skip
+
+
+def _against(against: Against) -> dict[str, Any]:
+    return {
+        "ratio": against.ratio,
+        "line": _line(against.line),
+        "bend": _interval(against.bend),
+        "verdict": against.verdict,
+    }
+
+
+def _line(line: FittedLine | None) -> dict[str, Any] | None:
     if line is None:
         return None
     return {

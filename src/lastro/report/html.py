@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from importlib import resources
 from typing import Any
 
@@ -19,21 +20,26 @@ from lastro.report import stat_tables, words
 from lastro.report.answers import answers, check_sentences, drift_sentence, metric_summary
 from lastro.report.content import Content
 from lastro.report.figures import plans
+from lastro.report.growth import EXPLANATION, FACTOR
 from lastro.report.language import Language
 from lastro.report.ledgers import ALL
 from lastro.report.numbers import direction_text
+from lastro.report.remarks import meaning
 from lastro.report.results_view import groups, hoisted_factors
 from lastro.report.scaling import scalings, slope_text
+from lastro.report.searches import tables_of
+from lastro.report.tables import curve_tables, growth_tables, really_table, remarks_table
 
 _TONES = {"▲": "better", "▼": "worse", "✓": "better", "✕": "worse"}
 
 
 def render_html(content: Content) -> str:
     """The page, as a string. The same report gives the same bytes."""
-    return _environment().get_template("report.html.j2").render(_context(content))
+    return environment().get_template("report.html.j2").render(_context(content))
 
 
-def _environment() -> Environment:
+def environment() -> Environment:
+    """Of the templates of pages, with autoescape."""
     folder = resources.files("lastro.report") / "templates"
     environment = Environment(
         loader=FunctionLoader(lambda name: (folder / name).read_text(encoding="utf-8")),
@@ -62,13 +68,17 @@ def _context(content: Content) -> dict[str, Any]:
         "claims": stat_tables.claims_table(content.judgements, content.claims_note, say),
         "claims_tally": content.claims_tally,
         "limitations": words.limitations(report, say),
-        "limited": words.LIMITED,
+        "meaning": meaning,
+        "really": [table for table in (really_table(report, say), remarks_table(report, say)) if table],
         "confidence": words.percent(report.study.design.confidence),
         "tiles": _tiles(content),
         "factors": [factor.name for factor in report.varying[hoisted:]] or [say("treatment")],
         "directions": [direction_text(metric, say) for metric in report.metrics],
         "groups": list(groups(content, hoisted)),
+        "searches": tables_of(report, say),
         "scalings": scalings(report),
+        "growths": [replace(table, note="") for table in growth_tables(report, say)],
+        "growth": (say("With {factor}", factor=FACTOR), say(EXPLANATION)),
         "slope_text": slope_text,
         "commands": words.commands(report, say),
         "all_trials": ALL,
@@ -86,16 +96,18 @@ def _contents(context: Mapping[str, Any], say: Language) -> Iterator[tuple[str, 
     drawn = context["drawn"]
     sections = (
         ("answer", say("In short"), context["answers"]),
+        ("curves", say("Curves"), drawn["curve"]),
         ("effects", say("Effects"), drawn["effects"] or drawn["variation"]),
         ("interactions", say("Interactions"), drawn["interaction"]),
         ("trials", say("Trials"), drawn["distribution"]),
         ("claims", say("Claims"), context["claims"]),
         ("results", say("Results"), True),
+        ("really", say("Really measured"), context["really"]),
         ("missing", say("Missing"), True),
         ("time", say("Time course"), True),
         ("resources", say("Resources"), True),
         ("statistics", say("Statistics"), True),
-        ("scaling", say("Scaling"), context["scalings"]),
+        ("scaling", say("Scaling"), context["scalings"] or context["growths"]),
         ("provenance", say("Provenance"), True),
         ("repeat", say("Repeat"), True),
         ("limitations", say("Limitations"), True),
@@ -136,15 +148,19 @@ def _metric(content: Content, index: int) -> dict[str, Any]:
 
 
 def _drawn(content: Content) -> dict[str, list[dict[str, Any]]]:
-    """{kind: [title, note and SVG of each figure]}, in their order; a kind without figures is an empty list."""
+    """{kind: [title, note, SVG and, of a curve, table of each figure]}, in their order; an empty list without any."""
     drawn: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    tables = curve_tables(content.report, content.say)
     for plan in plans(content.report, content.analysis, content.say, content.judgements):
         picture = plan.picture()
         if picture is not None:
             metric = None if plan.metric is None else content.report.metrics[plan.metric]
             note = metric.summary if metric is not None and plan.kind == "distribution" else ""
             svg = inline_svg(picture.svg(), plan.title)
-            drawn[plan.kind].append({"title": plan.title, "note": note, "svg": svg, "metric": plan.metric})
+            table = tables.get((plan.metric or 0, plan.factor))
+            drawn[plan.kind].append(
+                {"title": plan.title, "note": note, "svg": svg, "metric": plan.metric, "table": table}
+            )
     return drawn
 
 

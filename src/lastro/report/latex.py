@@ -12,13 +12,14 @@ from lastro.report import words
 from lastro.report.answers import answers
 from lastro.report.content import Content
 from lastro.report.scaling import scalings
+from lastro.report.searches import tables_of
 from lastro.report.stat_tables import (
     claims_table,
     effects_table,
     interaction_table,
     tables_behind,
 )
-from lastro.report.tables import Table, gaps_table, invalid_table, results_table, scaling_table
+from lastro.report.tables import Table, gaps_table, growth_tables, invalid_table, results_table, scaling_table
 
 _BABEL = {"en": "english", "pt-BR": "brazilian"}
 _PREAMBLE = r"""\documentclass[10pt]{article}
@@ -40,7 +41,8 @@ _SPECIAL = {
     "[": "{[}", "]": "{]}", "*": "{*}", "×": r"\ensuremath{\times}", "±": r"\ensuremath{\pm}",
     "≈": r"\ensuremath{\approx}", "−": r"\ensuremath{-}", "▲": r"\ensuremath{\triangle}", "≤": r"\ensuremath{\leq}",
     "▼": r"\ensuremath{\bigtriangledown}", "↑": r"\ensuremath{\uparrow}", "↓": r"\ensuremath{\downarrow}",
-    "≥": r"\ensuremath{\geq}", "²": r"\ensuremath{^{2}}", "†": r"\textdagger{}", "·": r"\textperiodcentered{}",
+    "≥": r"\ensuremath{\geq}", "²": r"\ensuremath{^{2}}", "†": r"\textdagger{}", "‡": r"\textdaggerdbl{}",
+    "·": r"\textperiodcentered{}", "⁺": r"\ensuremath{^{+}}",
     "—": "---", "–": "--", "“": "``", "”": "''", "’": "'", "…": r"\dots{}", "µ": r"\textmu{}", "μ": r"\ensuremath{\mu}",
     "σ": r"\ensuremath{\sigma}", "κ": r"\ensuremath{\kappa}", "λ": r"\ensuremath{\lambda}", "✕": r"\texttimes{}",
     "→": r"\ensuremath{\rightarrow}", "\xa0": "~",
@@ -73,7 +75,9 @@ def _tables(content: Content) -> Iterator[Table]:
         yield from (interaction_table(metric, found, say) for found in metric.interactions)
     yield claims_table(content.judgements, content.claims_note, say)
     yield from (results_table(content, index) for index in range(len(report.metrics)))
+    yield from tables_of(report, say)
     yield from (scaling_table(report, scaling, say) for scaling in scalings(report))
+    yield from growth_tables(report, say)
     for metric in content.analysis.metrics:
         yield from tables_behind(metric, say)
     yield gaps_table(report, say)

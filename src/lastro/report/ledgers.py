@@ -8,18 +8,21 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from lastro.report.language import N_
+from lastro.results.samples import REALLY
 from lastro.study.design import Treatment
-from lastro.study.model import Study
+from lastro.study.levels import part_level
+from lastro.study.model import Level, Study
 from lastro.units import human_bytes, human_duration, significant
 
 if TYPE_CHECKING:
     from lastro.results.store import Attempt
 
 ALL = N_("all trials")
-_ABSENT = "—"
+ABSENT = "—"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,30 +48,45 @@ class Ledger:
 
 @dataclass(frozen=True, slots=True)
 class Ledgers:
-    """`residuals`: what still differs between platforms that run the same files; the others: mean (least – most)."""
+    """`residuals`: what still differs between platforms that run the same files; `really`: by what numbers came about,
+
+    such as the file system under a disk's. The others: mean (least – most)."""
 
     residuals: Ledger
     usage: Ledger
     doses: Ledger
     host: Ledger
+    really: Ledger
 
 
 def build_ledgers(study: Study, treatments: Sequence[Treatment], attempts: Sequence[Attempt]) -> Ledgers:
     levels = {treatment.index: treatment.levels for treatment in treatments}
 
-    def column(factor: str, attempt: Attempt) -> str:
-        return str(levels[attempt.treatment].get(factor, study.settings.get(factor, ALL)))
+    @cache
+    def column(factor: str, treatment: int) -> str:
+        return column_of(study, levels[treatment], factor)
+
+    def columns(factor: str) -> tuple[str, ...]:
+        """In the order of the study; those without a trial show as absent, never vanish."""
+        return tuple(dict.fromkeys(column(factor, treatment.index) for treatment in treatments))
 
     def gather(note: str, factor: str) -> Gathered:
-        return _gather(attempts, note, lambda attempt: column(factor, attempt))
+        return _gather(attempts, note, lambda attempt: column(factor, attempt.treatment))
 
     by = _first_varying(study, ("platform", "isolation", "function"))
     return Ledgers(
-        residuals=_verbatim("platform", _column_order(study, "platform"), gather("residuals", "platform")),
-        usage=_spread("" if by == ALL else by, _column_order(study, by), gather("usage", by)),
-        doses=_spread("anomaly", _column_order(study, "anomaly"), gather("doses", "anomaly")),
+        residuals=_verbatim("platform", columns("platform"), gather("residuals", "platform")),
+        usage=_spread("" if by == ALL else by, columns(by), gather("usage", by)),
+        doses=_spread("anomaly", columns("anomaly"), gather("doses", "anomaly")),
         host=_spread("", (ALL,), gather("host", ALL)),
+        really=_verbatim("platform", columns("platform"), gather(REALLY, "platform")),
     )
+
+
+def column_of(study: Study, levels: Mapping[str, Level], kind: str) -> str:
+    """What a trial's treatment has of a kind of part, with all that was chosen of it: 'docker:storage=vfs'."""
+    config = {**study.settings, **levels}
+    return part_level(config, kind) if kind in config else ALL
 
 
 Gathered = dict[str, dict[str, list[Any]]]  # property -> column -> what each attempt noted
@@ -77,7 +95,7 @@ Gathered = dict[str, dict[str, list[Any]]]  # property -> column -> what each at
 def _gather(attempts: Iterable[Attempt], note: str, column: Any) -> Gathered:
     gathered: Gathered = defaultdict(lambda: defaultdict(list))
     for attempt in attempts:
-        if attempt.valid or note == "residuals":
+        if attempt.valid or note == "residuals":  # residuals are found once, and not by the trial
             for name, value in _flatten(attempt.notes.get(note)):
                 gathered[name][column(attempt)].append(value)
     return gathered
@@ -97,19 +115,11 @@ def _first_varying(study: Study, wanted: Sequence[str]) -> str:
     return next((name for name in wanted if name in varying), ALL)
 
 
-def _column_order(study: Study, factor: str) -> tuple[str, ...]:
-    """The levels as the study lists them; those without a trial show as absent, never vanish."""
-    for known in study.factors:
-        if known.name == factor:
-            return tuple(str(level) for level in known.levels)
-    return (str(study.settings.get(factor, ALL)),)
-
-
 def _verbatim(factor: str, columns: tuple[str, ...], gathered: Gathered) -> Ledger:
     rows = []
     for name, by_column in gathered.items():
-        texts = tuple(" / ".join(sorted({_text(name, v) for v in by_column.get(c, ())})) or _ABSENT for c in columns)
-        rows.append(LedgerRow(name, texts, len(set(texts) - {_ABSENT}) > 1))
+        texts = tuple(" / ".join(sorted({_text(name, v) for v in by_column.get(c, ())})) or ABSENT for c in columns)
+        rows.append(LedgerRow(name, texts, len(set(texts) - {ABSENT}) > 1))
     return Ledger(factor, columns, tuple(rows))
 
 
@@ -119,7 +129,7 @@ def _spread(factor: str, columns: tuple[str, ...], gathered: Gathered) -> Ledger
         numbers = {c: [float(v) for v in by_column.get(c, ()) if _is_number(v)] for c in columns}
         if any(numbers.values()):
             texts = tuple(_mean_and_range(name, numbers[c]) for c in columns)
-            rows.append(LedgerRow(name, texts, len(set(texts) - {_ABSENT}) > 1))
+            rows.append(LedgerRow(name, texts, len(set(texts) - {ABSENT}) > 1))
     return Ledger(factor, columns, tuple(rows))
 
 
@@ -129,7 +139,7 @@ def _is_number(value: Any) -> bool:
 
 def _mean_and_range(name: str, numbers: Sequence[float]) -> str:
     if not numbers:
-        return _ABSENT
+        return ABSENT
     mean, low, high = math.fsum(numbers) / len(numbers), min(numbers), max(numbers)
     if low == high:
         return _text(name, mean)

@@ -15,13 +15,25 @@ from lastro.report.content import Content
 from lastro.report.language import Language
 from lastro.report.model import Report
 from lastro.report.scaling import scalings
+from lastro.report.searches import tables_of
 from lastro.report.stat_tables import (
     claims_table,
     effects_table,
     interaction_table,
     tables_behind,
 )
-from lastro.report.tables import Table, gaps_table, invalid_table, ledger_table, results_table, scaling_table
+from lastro.report.tables import (
+    Table,
+    curve_tables,
+    gaps_table,
+    growth_tables,
+    invalid_table,
+    ledger_table,
+    really_table,
+    remarks_table,
+    results_table,
+    scaling_table,
+)
 
 FOLD_ABOVE = 25  # rows of a table, beyond which it is folded
 
@@ -58,12 +70,13 @@ def _parts(content: Content, figures: Mapping[str, str]) -> Iterator[str]:
 
 
 def _statistics(content: Content) -> Iterator[str]:
-    """Effects, interactions, claims, results, then what stands behind them."""
+    """Curves, effects, interactions, claims, results, then what stands behind them."""
     report, metrics, say = content.report, content.analysis.metrics, content.say
 
     def texts(tables: Iterable[Table]) -> list[str]:
         return [table_text(table, say) for table in tables if table]
 
+    yield from _section(say("How it goes with each number"), *texts(curve_tables(report, say).values()))
     yield from _section(say("What each factor does"), *texts(effects_table(metric, say) for metric in metrics))
     found = (interaction_table(metric, one, say) for metric in metrics for one in metric.interactions)
     yield from _section(say("Where effects depend on each other"), *texts(found))
@@ -72,9 +85,18 @@ def _statistics(content: Content) -> Iterator[str]:
         escape(content.claims_tally),
         *texts([claims_table(content.judgements, content.claims_note, say)]),
     )
-    yield from _section(say("Results"), *texts(results_table(content, index) for index in range(len(report.metrics))))
+    results = (results_table(content, index) for index in range(len(report.metrics)))
+    yield from _section(say("Results"), *texts(results), *texts(tables_of(report, say)))
+    yield from _section(say("What was really measured"), *_really(report, say))
     yield from _section(say("The statistics behind it"), *(part for metric in metrics for part in _behind(metric, say)))
-    yield from _section(say("Scaling"), *texts(scaling_table(report, scaling, say) for scaling in scalings(report)))
+    lines = (scaling_table(report, scaling, say) for scaling in scalings(report))
+    yield from _section(say("Scaling"), *texts(lines), *texts(growth_tables(report, say)))
+
+
+def _really(report: Report, say: Language) -> Iterator[str]:
+    if tables := [table for table in (really_table(report, say), remarks_table(report, say)) if table]:
+        yield escape(say(words.REALLY))
+        yield from (table_text(table, say) for table in tables)
 
 
 def _behind(metric: MetricAnalysis, say: Language) -> Iterator[str]:

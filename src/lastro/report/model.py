@@ -6,48 +6,63 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from lastro.report.ledgers import Ledger, Ledgers, build_ledgers
-from lastro.results.samples import Metric
-from lastro.stats.intervals import Summary, describe
+from lastro.report.remarks import Mark, bounded_by, in_order, lost_as_too_short, marks_by_metric
+from lastro.results.samples import AT_LEAST, GENERATOR_LIMITED, Metric
+from lastro.stats.censored import describe_bounded, ratio_of_bounded
+from lastro.stats.intervals import Summary
 from lastro.stats.ratios import Ratio, ratio_to_baseline
 from lastro.study.design import Treatment, baseline_indices
 from lastro.study.model import Factor, Study
 
 if TYPE_CHECKING:
-    from lastro.results.read import CampaignData
+    from lastro.results.read import CampaignData, LaterSeries
     from lastro.results.store import Attempt, TreatmentRow, TrialRow
 
 Status = Literal["measured", "partly", "invalid", "unavailable", "pending"]
 
 
 class Point(NamedTuple):
-    """The value of one metric in one valid trial, in the metric's unit; a tuple, since there may be 400,000."""
+    """The value of one metric in one valid trial, in the metric's unit; a tuple, since there may be 400,000.
+
+    `at_least`: it is only a lower bound, since the study ended the search for it."""
 
     trial: int
     attempt: int
     block: int
     value: float
+    at_least: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
     """One treatment and one metric. `summary` is None without a valid value; `ratio` is None without a baseline.
 
-    `limited` counts the valid trials in which the generator, not the function, was the bottleneck; `missing` the valid
-    trials that yielded no value of this metric."""
+    `marks` are what valid trials remarked on this metric, also where that is why they yielded no value of it;
+    `missing` counts the valid trials without a value."""
 
     metric: Metric
     points: tuple[Point, ...]
     summary: Summary | None
     ratio: Ratio | None
-    limited: int = 0
+    marks: tuple[Mark, ...] = ()
     missing: int = 0
+
+    @property
+    def limited(self) -> bool:
+        """Whether in some valid trial the generator, not what was under test, was the bottleneck."""
+        return any(mark.kind == GENERATOR_LIMITED for mark in self.marks)
+
+    @property
+    def bounded(self) -> int:
+        """The values that are only lower bounds: with any, no statistic may take them for exact."""
+        return sum(point.at_least for point in self.points)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +150,7 @@ class Report:
     invalid_attempts: tuple[InvalidAttempt, ...]
     gaps: tuple[Gap, ...]
     later_ledgers: Callable[[], Ledgers]  # made when first asked for: a plain table has no use for them
+    later_series: LaterSeries  # read when asked for: only figures of them have a use for them
     timeline: tuple[Moment, ...]
     events: tuple[tuple[str, str, str], ...]
     provenance: Mapping[str, Any]
@@ -158,6 +174,11 @@ class Report:
         """Treatments with a metric that the generator limited."""
         return sum(any(cell.limited for cell in row.cells) for row in self.rows)
 
+    @property
+    def kinds_of_marks(self) -> tuple[str, ...]:
+        """What is remarked on any number of the report."""
+        return in_order(mark.kind for row in self.rows for cell in row.cells for mark in cell.marks)
+
 
 def build_report(data: CampaignData, *, all_metrics: bool = False) -> Report:
     """The report of a campaign, finished or not; with `all_metrics`, of whatever its trials measured beside the study's
@@ -175,6 +196,7 @@ def build_report(data: CampaignData, *, all_metrics: bool = False) -> Report:
         invalid_attempts=_invalid_attempts(data),
         gaps=_gaps(data),
         later_ledgers=cache(partial(build_ledgers, study, treatments, data.attempts)),
+        later_series=data.later_series,
         timeline=tuple(Moment(a.trial, a.block, a.started_utc, a.duration_s, a.valid) for a in data.attempts),
         events=tuple((at, kind, text) for at, kind, text in data.events),
         provenance=data.provenance,
@@ -203,8 +225,9 @@ def _rows(data: CampaignData, metrics: Sequence[Metric]) -> tuple[Row, ...]:
             valid[attempt.treatment].append(attempt)
     confidence = data.study.design.confidence
     by_index = {treatment.index: treatment for treatment in treatments}
-    limited = {index: _limited(valid.get(index, ())) for index in by_index}
-    columns = [_cells(metric, limited, valid, references, confidence) for metric in metrics]
+    names = [metric.name for metric in metrics]
+    marks = {index: marks_by_metric(valid.get(index, ()), names) for index in by_index}
+    columns = [_cells(metric, marks, valid, references, confidence) for metric in metrics]
     return tuple(
         Row(
             treatment=row.treatment,
@@ -229,47 +252,44 @@ def _status(row: TreatmentRow, states: Mapping[str, int]) -> Status:
 
 def _cells(
     metric: Metric,
-    limited: Mapping[int, Counter[str]],
+    marks: Mapping[int, Mapping[str, tuple[Mark, ...]]],
     valid: Mapping[int, Sequence[Attempt]],
     references: Mapping[int, int],
     confidence: float,
 ) -> dict[int, Cell]:
-    """{treatment: cell} of one metric; `limited` has every treatment, with its valid trials that were, by metric."""
-    points = {index: _points(metric.name, valid.get(index, ())) for index in limited}
+    """{treatment: cell} of one metric; `marks` has every treatment, with what was remarked, by metric."""
+    points = {
+        index: _points(metric.name, valid.get(index, ()), found.get(metric.name, ())) for index, found in marks.items()
+    }
     values = {index: {point.block: point.value for point in found} for index, found in points.items()}
     cells = {}
     for index, found in points.items():
         attempts = valid.get(index, ())
         reference = references.get(index, index)  # a baseline has no ratio to itself
         ratio = ratio_to_baseline(values[index], values[reference], confidence) if reference != index else None
+        bounded = [any(point.at_least for point in points[side]) for side in (index, reference)]
+        summary = describe_bounded([p.value for p in found], [p.at_least for p in found], confidence) if found else None
         cells[index] = Cell(
             metric,
             found,
-            describe([point.value for point in found], confidence) if found else None,
-            ratio,
-            limited=limited[index][metric.name],
+            summary,
+            ratio and ratio_of_bounded(ratio, of=bounded[0], to=bounded[1]),
+            marks=marks[index].get(metric.name, ()),
             missing=len(attempts) - len(found),
         )
     return cells
 
 
-def _points(metric: str, attempts: Iterable[Attempt]) -> tuple[Point, ...]:
+def _points(metric: str, attempts: Collection[Attempt], marks: Sequence[Mark]) -> tuple[Point, ...]:
+    if lost_as_too_short(metric, attempts, marks):
+        return ()
+    bounded = bounded_by(attempts, metric) if any(mark.kind == AT_LEAST for mark in marks) else frozenset()
     points = [
-        Point(attempt.trial, attempt.attempt, attempt.block, value)
+        Point(attempt.trial, attempt.attempt, attempt.block, value, (attempt.trial, attempt.attempt) in bounded)
         for attempt in attempts
         if (value := attempt.measurements.get(metric)) is not None and math.isfinite(value)
     ]
     return tuple(sorted(points, key=attrgetter("block")))
-
-
-def _limited(attempts: Iterable[Attempt]) -> Counter[str]:
-    """How often the generator bounded each metric: those of which a ceiling was known, else throughput."""
-    found: Counter[str] = Counter()
-    for attempt in attempts:
-        if attempt.notes.get("generator_limited"):
-            ceiling = attempt.notes.get("ceiling")
-            found.update(set(ceiling) if isinstance(ceiling, Mapping) and ceiling else ("throughput",))
-    return found
 
 
 def _progress(data: CampaignData) -> Progress:
@@ -304,7 +324,7 @@ def _gaps(data: CampaignData) -> tuple[Gap, ...]:
             groups[row.unavailable, row.remedy].append(row.treatment)
     lost = _trials_by_treatment(data.trials, "unavailable")
     gaps = [
-        Gap(reason, remedy, _common_levels(data.study, found), tuple(found), sum(lost[t.index] for t in found))
+        Gap(reason, remedy, common_levels(data.study, found), tuple(found), sum(lost[t.index] for t in found))
         for (reason, remedy), found in groups.items()
     ]
     return tuple(sorted(gaps, key=lambda gap: -len(gap.treatments)))
@@ -314,7 +334,7 @@ def _trials_by_treatment(trials: Iterable[TrialRow], state: str) -> Counter[int]
     return Counter(trial.treatment for trial in trials if trial.state == state)
 
 
-def _common_levels(study: Study, treatments: Sequence[Treatment]) -> str:
+def common_levels(study: Study, treatments: Sequence[Treatment]) -> str:
     """The factors of which these treatments hold some levels only: 'isolation = apparmor, cgroups+apparmor'."""
     parts = []
     for factor in study.factors:

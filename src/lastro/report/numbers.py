@@ -48,8 +48,10 @@ def fixed(value: float, decimals: int) -> str:
 
 
 def mean_text(summary: Summary, say: Language = ENGLISH) -> str:
-    """'20735 ± 937', the half width with two significant digits; the mean alone where there is no interval."""
-    return say.number(_mean(summary))
+    """'20735 ± 937', the half width with two significant digits; the mean alone where there is no interval.
+
+    '≥ 52' where it is only a lower bound."""
+    return say.number(f"≥ {summary.mean:.5g}".replace("-", MINUS) if summary.bounded else _mean(summary))
 
 
 def _mean(summary: Summary) -> str:
@@ -66,6 +68,10 @@ def _mean(summary: Summary) -> str:
 
 def interval_text(summary: Summary, say: Language = ENGLISH) -> str:
     """'[19798, 21672]', or why there is none."""
+    if summary.bounded:
+        return say(
+            "no interval: a lower bound in {n} of {trials}", n=summary.bounded, trials=say.count(summary.n, "trial")
+        )
     if summary.interval is None:
         return say("no interval (n = {n})", n=summary.n)
     text = f"[{significant(summary.interval.low, 5)}, {significant(summary.interval.high, 5)}]"
@@ -73,9 +79,11 @@ def interval_text(summary: Summary, say: Language = ENGLISH) -> str:
 
 
 def ratio_text(ratio: Ratio, say: Language = ENGLISH) -> str:
-    """'×0.992 [0.941, 1.046]', or the ratio with the reason why it has no interval."""
+    """'×0.992 [0.941, 1.046]', or the ratio with the reason why it has no interval; '≥ ×1.7' where it is a bound."""
     if ratio.value is None:
         return say("no ratio")
+    if ratio.bound:
+        return say.number(f"{ratio.bound} ×{significant(ratio.value, 3)}".replace("-", MINUS))
     if ratio.interval is None:
         alone = say.number(f"×{significant(ratio.value, 3)}".replace("-", MINUS))
         return f"{alone} {say('unbounded') if ratio.unbounded else say('no interval')}"

@@ -31,6 +31,12 @@ _SPARK_REACH = math.log(1.05), math.log(4)  # least and most that a ratio's litt
 
 
 @dataclass(frozen=True, slots=True)
+class MarkView:
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class CellView:
     """A cell of the table as text; `words` instead of numbers where nothing was measured, `absent` for no interval."""
 
@@ -43,7 +49,7 @@ class CellView:
     verdict: str = ""
     explanation: str = ""
     spark: Markup = _NOTHING
-    limited: bool = False
+    marks: tuple[MarkView, ...] = ()
     under_floor: bool = False
 
 
@@ -115,8 +121,11 @@ def _row_view(
 
 
 def _cell_view(row: Row, cell: Cell, reach: float, say: Language, said: Verdict, under_floor: bool) -> CellView:
+    marks = tuple(
+        MarkView(say(mark.kind), f"{mark.text} ({say.count(mark.n, 'trial')})".strip()) for mark in cell.marks
+    )
     if cell.summary is None:
-        return CellView(words=say("not measured"))
+        return CellView(words=say("not measured"), marks=marks)
     explanation = say(VERDICT_WORDS[said])
     if cell.ratio is not None:
         parts = (explanation, words.reason(cell.ratio, say), words.pairing(cell.ratio, say))
@@ -130,7 +139,7 @@ def _cell_view(row: Row, cell: Cell, reach: float, say: Language, said: Verdict,
         verdict=said,
         explanation=explanation,
         spark=_spark(cell.ratio, reach),
-        limited=cell.limited > 0,
+        marks=marks,
         under_floor=under_floor,
     )
 

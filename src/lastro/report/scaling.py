@@ -68,6 +68,8 @@ def _scaling(report: Report, factor: str) -> Scaling:
 
 
 def _line(rows: list[Row], factor: str, metric: int, confidence: float) -> Line | None:
+    if any(row.cells[metric].bounded for row in rows):
+        return None
     points = [(float(row.treatment.levels[factor]), p.value) for row in rows for p in row.cells[metric].points]
     if len({x for x, _ in points}) < LEAST_LEVELS:
         return None

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from lastro.report import claim_words
 from lastro.report.claims_text import measured_text
-from lastro.report.figures.effects import judged
+from lastro.report.figures.effects import judged, mark_words
 from lastro.report.language import N_, Language
 from lastro.report.numbers import MINUS, VERDICT_MARKS, contrast_ratio, fixed, metric_heading, ratio_text
+from lastro.report.remarks import signs_of
 from lastro.report.tables import Table
 from lastro.stats.comparisons import Comparison
 from lastro.units import significant
@@ -54,7 +55,7 @@ def effects_table(metric: MetricAnalysis, say: Language) -> Table:
         (say("factor"), *_effect_columns(metric, say)),
         tuple((effect.factor, *_effect_row(metric, effect, say)) for effect in metric.effects),
         _numbers(3, 10),
-        note=" ".join((say("Corrected by Holm’s method over this table."), *_floor_notes(metric, say))),
+        note=_notes(say("Corrected by Holm’s method over this table."), metric, metric.effects, say),
     )
 
 
@@ -73,13 +74,17 @@ def interaction_table(metric: MetricAnalysis, interaction: Interaction, say: Lan
         (given, *_effect_columns(metric, say)),
         tuple((_given(effect), *_effect_row(metric, effect, say)) for effect in interaction.effects),
         _numbers(3, 10),
-        note=" ".join((explains, *_floor_notes(metric, say))),
+        note=_notes(explains, metric, interaction.effects, say),
     )
 
 
 def of_variation(metric: MetricAnalysis, say: Language) -> str:
     """Of what the shares of the analysis of variance are shares, to stand after one."""
     return say("of the variation (of logarithms)") if metric.log else say("of the variation")
+
+
+def _notes(first: str, metric: MetricAnalysis, effects: Sequence[LevelEffect], say: Language) -> str:
+    return " ".join((first, *_floor_notes(metric, say), *mark_words(effects, say)))
 
 
 def _floor_notes(metric: MetricAnalysis, say: Language) -> Iterator[str]:
@@ -114,7 +119,7 @@ def _effect_columns(metric: MetricAnalysis, say: Language) -> tuple[str, ...]:
 
 def _effect_row(metric: MetricAnalysis, effect: LevelEffect, say: Language) -> tuple[str, ...]:
     mark = VERDICT_MARKS[judged(metric.metric, effect)]
-    ratio = f"{mark} {contrast_ratio(effect.ratio, say)}".strip()
+    ratio = f"{mark} {contrast_ratio(effect.ratio, say)}".strip() + signs_of(effect.kinds)
     return (
         effect.level,
         effect.reference,
@@ -239,7 +244,9 @@ def ranks_table(metric: MetricAnalysis, say: Language) -> Table:
     for treatment, median in metric.medians:
         assert median.value is not None, "a median exists wherever there is a value"
         confidence = share_text(median.interval.confidence, say) if median.interval else "—"
-        row = (treatment.label, say.integer(median.n), _estimate_text(median.value, median.interval, say), confidence)
+        bound = "≥ " if median.at_least else ""
+        text = bound + _estimate_text(median.value, median.interval, say)
+        row = (treatment.label, say.integer(median.n), text, confidence)
         rows.append((*row, *_twin_texts(against.get(treatment.index), say)) if against else row)
     return Table(
         f"ranks-{metric.metric.name}",

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 from lastro.report import words
 from lastro.report.content import Content
+from lastro.report.curves import Curve, Panel, curves, level_text, why_missing
+from lastro.report.growth import EXPLANATION, FACTOR, Growth, against_text, growths, sizes_text
 from lastro.report.language import Language
-from lastro.report.ledgers import ALL, Ledger
+from lastro.report.ledgers import ALL, Ledger, column_of
 from lastro.report.model import Cell, Report, Row
-from lastro.report.numbers import STATUS_WORDS, Verdict, comparison_text, interval_text, mean_text, metric_heading
+from lastro.report.numbers import (
+    STATUS_WORDS,
+    Verdict,
+    comparison_text,
+    interval_text,
+    mean_text,
+    metric_heading,
+    ratio_text,
+)
+from lastro.report.remarks import Mark, in_order, short, sign, signs
 from lastro.report.scaling import Scaling, slope_text
 
 
@@ -46,8 +58,14 @@ def results_table(content: Content, index: int) -> Table:
             for key in [(row.treatment.index, index)]
         ),
         frozenset({len(factors), len(factors) + 1}),
-        note=words.metric_note(metric, say),
+        note=" — ".join((words.metric_note(metric, say), *_legends(report, index, say))),
     )
+
+
+def _legends(report: Report, index: int, say: Language) -> tuple[str, ...]:
+    """What the marks on a metric mean."""
+    kinds = in_order(mark.kind for row in report.rows for mark in row.cells[index].marks)
+    return tuple(short(kind, say) for kind in kinds)
 
 
 def levels_of(report: Report, row: Row, say: Language) -> tuple[str, ...]:
@@ -58,12 +76,73 @@ def levels_of(report: Report, row: Row, say: Language) -> tuple[str, ...]:
 
 def _result(row: Row, cell: Cell, say: Language, said: Verdict, under_floor: bool) -> tuple[str, str, str]:
     if cell.summary is None:
-        return "0", say("not measured") if row.n_valid else say(STATUS_WORDS[row.status]), ""
-    mean = mean_text(cell.summary, say) + (" †" if cell.limited else "")
-    if cell.summary.interval is None:
-        mean = f"{mean} ({interval_text(cell.summary, say)})"
+        why = say("not measured") if row.n_valid else say(STATUS_WORDS[row.status])
+        return "0", why + signs(cell.marks), ""
+    mean = _mean(cell, say)
     comparison = comparison_text(row, cell, said, say)
     return str(cell.summary.n), mean, f"{comparison} ({say('under the noise floor')})" if under_floor else comparison
+
+
+def curve_tables(report: Report, say: Language) -> dict[tuple[int, str], Table]:
+    """Means by number and line, as papers print them: {(number of the metric, factor of the curve): table}."""
+    found = curves(report)
+    return {
+        (index, curve.factor): _curve_table(report, index, curve, say)
+        for index in range(len(report.metrics))
+        for curve in found
+        if curve.measures(index)
+    }
+
+
+def _curve_table(report: Report, index: int, curve: Curve, say: Language) -> Table:
+    """The shorter side across: numbers, or lines."""
+    names, labels = curve.line_names, [level_text(level, say) for level in curve.labels]
+    across, several = len(labels) <= len(names), len(curve.panels) > 1
+    rows: list[tuple[str, ...]] = []
+    for panel in curve.panels:
+        cells, first = _curve_cells(panel, index, curve, say), panel.levels if several else ()
+        if across:
+            rows += [(*first, name, *(cells[name][at] for at in range(len(labels)))) for name in names]
+        else:
+            rows += [(*first, label, *(cells[name][at] for name in names)) for at, label in enumerate(labels)]
+    head = curve.lines or say("treatment") if across else curve.factor
+    columns = labels if across else [name or say("the only treatment") for name in names]
+    heading = say("mean ± half of the {confidence} interval", confidence=words.percent(report.study.design.confidence))
+    # What is the same in all rows takes no column.
+    others, same = (curve.others, ()) if several else ((), curve.panels[0].levels)
+    metric, fixed = report.metrics[index], len(others) + 1
+    return Table(
+        f"curve-{index + 1}-{curve.factor}",
+        say("{metric} by {factor}", metric=metric_heading(metric), factor=curve.factor),
+        (*others, head, *columns),
+        tuple(rows),
+        frozenset(range(fixed, fixed + len(columns))),
+        note=" — ".join((*same, heading, words.metric_note(metric, say), *_legends(report, index, say))),
+    )
+
+
+def _curve_cells(panel: Panel, index: int, curve: Curve, say: Language) -> dict[str, list[str]]:
+    """{line: a text for each number}; a dash where the study has no such treatment."""
+    own = {line.name: line.rows for line in panel.lines}
+    cells: dict[str, list[str]] = {}
+    for name in curve.line_names:
+        rows = own.get(name, (None,) * len(curve.labels))
+        cells[name] = [_curve_cell(row, index, say) for row in rows]
+    return cells
+
+
+def _curve_cell(row: Row | None, index: int, say: Language) -> str:
+    if row is None:
+        return "—"
+    cell = row.cells[index]
+    return _mean(cell, say) if cell.summary is not None else why_missing(row, index, say)
+
+
+def _mean(cell: Cell, say: Language) -> str:
+    """The mean with its interval and its marks; n where there is no interval."""
+    assert cell.summary is not None
+    mean = mean_text(cell.summary, say) + signs(cell.marks)
+    return mean if cell.summary.interval is not None else f"{mean} ({interval_text(cell.summary, say)})"
 
 
 def scaling_table(report: Report, scaling: Scaling, say: Language) -> Table:
@@ -76,6 +155,63 @@ def scaling_table(report: Report, scaling: Scaling, say: Language) -> Table:
     right = frozenset(range(len(first), len(first) + len(units)))
     title = say("Scaling with {factor}", factor=scaling.factor)
     return Table(f"scaling-{scaling.factor}", title, first + units, rows, right, note=scaling.explanation(say))
+
+
+def growth_tables(report: Report, say: Language) -> tuple[Table, ...]:
+    """How each metric grows with the routers and links of a topology; the first says how to read them all."""
+    found = growths(report)
+    first = found.others or (say("treatment"),)
+    columns = (*first, say("{factor} (routers, links)", factor=FACTOR), say("growth"), say("with the routers"))
+    tables: list[Table] = []
+    for index, metric in enumerate(report.metrics) if found else ():
+        title = say("Growth of {metric}", metric=metric_heading(metric))
+        rows = tuple(
+            (*((*row.levels,) or (say("the only treatment"),)), *_growth(row.metrics[index], say)) for row in found.rows
+        )
+        right, long = frozenset({len(first) + 1}), frozenset({len(first) + 2, len(first) + 3})
+        note = "" if tables else say(EXPLANATION)
+        tables.append(Table(f"growth-{index + 1}", title, (*columns, say("with the links")), rows, right, long, note))
+    return tuple(tables)
+
+
+def _growth(growth: Growth | None, say: Language) -> tuple[str, str, str, str]:
+    if growth is None:
+        return say("not measured"), "—", "—", "—"
+    by_routers, by_links = (against_text(against, say) for against in growth.against)
+    ratio = ratio_text(growth.ratio, say) if growth.ratio is not None else "—"
+    return "; ".join(sizes_text(growth)), ratio, by_routers, by_links
+
+
+def really_table(report: Report, say: Language) -> Table:
+    """By what the numbers of each platform came about, as its trials told it; those without a trial have dashes."""
+    told = report.ledgers.really
+    rows = tuple((column, *(row.values[at] for row in told.rows)) for at, column in enumerate(told.columns))
+    names = tuple(row.name for row in told.rows)
+    return Table("really", "", (told.factor, *names), rows if told else (), long=frozenset(range(1, len(names) + 1)))
+
+
+def remarks_table(report: Report, say: Language) -> Table:
+    """What trials remarked: kind by kind and platform by platform, with the first one's words."""
+    found: dict[tuple[str, str], list[tuple[str, Mark]]] = {}
+    trials: Counter[tuple[str, str]] = Counter()
+    for row in report.rows:
+        here = column_of(report.study, row.treatment.levels, "platform")
+        most: dict[str, int] = {}
+        for cell in row.cells:
+            for mark in cell.marks:
+                found.setdefault((mark.kind, here), []).append((cell.metric.name, mark))
+                most[mark.kind] = max(most.get(mark.kind, 0), mark.n)
+        trials.update({(kind, here): n for kind, n in most.items()})
+    rows = (
+        (
+            f"{sign(kind)} {say(kind)}", say(here) if here == ALL else here, say.integer(trials[kind, here]),
+            ", ".join(dict.fromkeys(name for name, _ in found[kind, here])),
+            next((mark.text for _, mark in found[kind, here] if mark.text), ""),
+        )
+        for kind in report.kinds_of_marks for at, here in found if at == kind
+    )  # fmt: skip
+    columns = (say("mark"), "platform", say("trials"), say("metrics"), say("what the first of them said"))
+    return Table("remarks", say("Remarks on numbers"), columns, tuple(rows), frozenset({2}), frozenset({3, 4}))
 
 
 def gaps_table(report: Report, say: Language) -> Table:

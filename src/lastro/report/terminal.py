@@ -12,21 +12,27 @@ from dataclasses import dataclass
 from rich.cells import cell_len
 from rich.text import Text
 
+from lastro.report.growth import EXPLANATION, FACTOR, MEASURES, Growth, Growths, against_text, growths, sizes_text
 from lastro.report.language import ENGLISH
-from lastro.report.model import Cell, Report, Row
+from lastro.report.model import Cell, Gap, Report, Row
 from lastro.report.numbers import (
     STATUS_WORDS,
     comparison_text,
     count,
     direction_text,
+    interval_text,
     mean_text,
+    ratio_text,
     verdict,
 )
+from lastro.report.remarks import signs
 from lastro.report.scaling import Scaling, scalings, slope_text
-from lastro.report.words import LIMITED_EXPLANATION, sequential_note
+from lastro.report.searches import lines_of, searches
+from lastro.report.words import legend, sequential_note
 
 MANY = 40  # above so many treatments the leading factors are always headings
 _GAP = "  "
+_SENTENCE = 48  # cells in which what is said of a growth is wrapped
 _STYLES = {"better": "green", "worse": "red", "higher": "cyan", "lower": "cyan", "same": "dim", "": "dim"}
 
 Line = tuple[str, str]  # text and style
@@ -57,8 +63,12 @@ def render(report: Report, width: int) -> list[Text]:
     for number, columns in enumerate(tables):
         lines += [Text()] if number else []
         lines += _table(report, hoisted, columns)
+    for number, gap in enumerate(report.gaps, 1):
+        lines += _wrapped(_absent(gap, number), width)
     for scaling in scalings(report):
         lines += _scaling(report, scaling, width)
+    if found := growths(report):
+        lines += _growths(report, found, width)
     return [*lines, *_below(report, width)]
 
 
@@ -126,55 +136,53 @@ def _n_text(row: Row) -> str:
 
 def _metric_column(report: Report, index: int) -> _Column:
     metric = report.metrics[index]
-    marks = _gap_marks(report)
     heading = ((plain(metric.name), "bold"), (plain(metric.unit), "dim"), (direction_text(metric), "dim"))
-    blocks = tuple(_cell_block(row, row.cells[index], marks.get(row.treatment.index, "")) for row in report.rows)
+    blocks = tuple(() if row.status == "unavailable" else _cell_block(row, row.cells[index]) for row in report.rows)
     return _Column(heading, blocks)
 
 
-def _cell_block(row: Row, cell: Cell, mark: str) -> Block:
+def _cell_block(row: Row, cell: Cell) -> Block:
     if cell.summary is None:
         words = "not measured" if row.n_valid else STATUS_WORDS[row.status]
-        return ((f"{words} {mark}".strip(), "yellow" if row.status in ("invalid", "partly") else "dim"),)
-    mean = mean_text(cell.summary) + (" †" if cell.limited else "")
+        return ((f"{words}{signs(cell.marks)}", "yellow" if row.status in ("invalid", "partly") else "dim"),)
+    mean = mean_text(cell.summary) + signs(cell.marks)
     lines = [(f"{mean} (n = {cell.summary.n})" if cell.missing else mean, "")]
     said = verdict(cell.metric, cell.ratio)
     if comparison := comparison_text(row, cell, said):
         style = "bold blue" if row.is_baseline else _STYLES[said]
         lines.append((comparison, style))
     if cell.summary.interval is None:
-        lines.append((f"no interval (n = {cell.summary.n})", "dim"))
+        lines.append((interval_text(cell.summary), "dim"))
     return tuple(lines)
-
-
-def _gap_marks(report: Report) -> dict[int, str]:
-    """Footnote marks of the reasons why treatments are unavailable: {treatment: '[1]'}."""
-    return {t.index: f"[{number}]" for number, gap in enumerate(report.gaps, 1) for t in gap.treatments}
 
 
 # The table
 
 
 def _table(report: Report, hoisted: int, columns: Sequence[_Column]) -> list[Text]:
+    """The rows of treatments that can run here."""
     height = max(len(column.heading) for column in columns)
     lines = [_join([_line(column.heading, at) for column in columns], columns) for at in range(height)]
     lines.append(Text("─" * (_total(columns) - len(_GAP)), style="dim"))
     names = [factor.name for factor in report.varying[:hoisted]]
-    positions = list(range(len(report.rows)))
-    for levels, group in itertools.groupby(positions, key=lambda at: _levels(report.rows[at], names)):
-        lines += _group(report, levels, list(group), columns)
+    runnable = [at for at, row in enumerate(report.rows) if row.status != "unavailable"]
+    for levels, group in itertools.groupby(runnable, key=lambda at: _levels(report.rows[at], names)):
+        lines += _group(levels, list(group), columns)
     return lines
+
+
+def _absent(gap: Gap, number: int) -> str:
+    n = len(gap.treatments)
+    what = plain(gap.where) or (plain(gap.treatments[0].label) if n == 1 else "")
+    said = "unavailable here" if n == 1 else f"{n} treatments unavailable here"
+    return f"{what}: {said} [{number}]" if what else f"{said} [{number}]"
 
 
 def _levels(row: Row, names: Sequence[str]) -> str:
     return plain(" · ".join(str(row.treatment.levels[name]) for name in names))
 
 
-def _group(report: Report, levels: str, positions: Sequence[int], columns: Sequence[_Column]) -> list[Text]:
-    if levels and len(positions) > 1 and all(report.rows[at].status == "unavailable" for at in positions):
-        marks = _gap_marks(report)
-        said = " ".join(sorted({marks[report.rows[at].treatment.index] for at in positions}))
-        return [Text.assemble((levels, "bold"), (f": all {len(positions)} treatments unavailable here {said}", "dim"))]
+def _group(levels: str, positions: Sequence[int], columns: Sequence[_Column]) -> list[Text]:
     lines = [Text(levels, style="bold")] if levels else []
     for at in positions:
         height = max(len(column.blocks[at]) for column in columns)
@@ -197,12 +205,21 @@ def _join(cells: Sequence[Line], columns: Sequence[_Column]) -> Text:
 
 
 def _scaling(report: Report, scaling: Scaling, width: int) -> list[Text]:
-    """A table of slopes. Where it is narrow, the other factors' levels stand on a line of their own."""
-    labels = [(plain(" · ".join(row.levels)) or "all", "") for row in scaling.rows]
-    label = _Column(((" · ".join(scaling.others), "bold"),), tuple((label,) for label in labels))
+    """A table of slopes."""
     metrics = [_slope_column(report, scaling, index) for index in range(len(report.metrics))]
+    table = _combinations(scaling.others, [row.levels for row in scaling.rows], metrics, width)
+    title = Text(f"Scaling with {plain(scaling.factor)}", style="bold")
+    return [Text(), title, *table, *_wrapped(scaling.explanation(), width)]
+
+
+def _combinations(
+    others: Sequence[str], levels: Sequence[Sequence[str]], metrics: Sequence[_Column], width: int
+) -> list[Text]:
+    """A row for each combination of the other factors' levels, which stand on lines of their own where it is narrow."""
+    labels = [(plain(" · ".join(each)) or "all", "") for each in levels]
+    label = _Column(((" · ".join(others), "bold"),), tuple((label,) for label in labels))
     apart = _total([label, max(metrics, key=lambda column: column.width)]) > width
-    lines = [Text(), Text(f"Scaling with {plain(scaling.factor)}", style="bold")]
+    lines: list[Text] = []
     for number, dealt in enumerate(_deal(metrics, width - (0 if apart else _total([label])))):
         columns = dealt if apart else [label, *dealt]
         lines += [Text()] if number else []
@@ -210,8 +227,9 @@ def _scaling(report: Report, scaling: Scaling, width: int) -> list[Text]:
         lines.append(Text("─" * (_total(columns) - len(_GAP)), style="dim"))
         for at, (text, _) in enumerate(labels):
             lines += [Text(text)] if apart else []
-            lines.append(_join([_line(column.blocks[at], 0) for column in columns], columns))
-    return [*lines, *_wrapped(scaling.explanation(), width)]
+            height = max(len(column.blocks[at]) for column in columns)
+            lines += [_join([_line(column.blocks[at], line) for column in columns], columns) for line in range(height)]
+    return lines
 
 
 def _slope_column(report: Report, scaling: Scaling, index: int) -> _Column:
@@ -219,6 +237,36 @@ def _slope_column(report: Report, scaling: Scaling, index: int) -> _Column:
     heading = ((plain(metric.name), "bold"), (f"{plain(metric.unit)} for 1 more", "dim"))
     lines = [row.lines[index] for row in scaling.rows]
     return _Column(heading, tuple(((slope_text(line), "" if line and line.grows else "dim"),) for line in lines))
+
+
+def _growths(report: Report, found: Growths, width: int) -> list[Text]:
+    """What each metric does with the routers and the links, in sentences: a table of them would not fit."""
+    measured = [growth for row in found.rows for growth in row.metrics if growth is not None]
+    widest = max(measured, key=lambda growth: len(growth.sizes))
+    metrics = []
+    for index, metric in enumerate(report.metrics):
+        heading = ((plain(metric.name), "bold"), (plain(metric.unit), "dim"))
+        blocks = (_growth_block(row.metrics[index], widest) for row in found.rows)
+        metrics.append(_Column(heading, tuple(blocks)))
+    table = _combinations(found.others, [row.levels for row in found.rows], metrics, width)
+    title = f"Growth with {FACTOR} (routers, links): {'; '.join(sizes_text(widest))}"
+    return [
+        Text(),
+        *(Text(line, style="bold") for line in _broken(title, width)),
+        *table,
+        *_wrapped(EXPLANATION, width),
+    ]
+
+
+def _growth_block(growth: Growth | None, widest: Growth) -> Block:
+    if growth is None:
+        return (("not measured", "dim"),)
+    lines = [] if growth.sizes == widest.sizes else _broken(f"of {'; '.join(sizes_text(growth))}", _SENTENCE)
+    lines += [ratio_text(growth.ratio)] if growth.ratio is not None else []
+    for measure, against in zip(MEASURES, growth.against, strict=True):
+        lines += _broken(f"with the {measure}: {against_text(against, ENGLISH)}", _SENTENCE)
+    unknown = all(against.verdict == "unknown" for against in growth.against)
+    return tuple((line, "dim" if unknown else "") for line in lines)
 
 
 # Below the table
@@ -240,8 +288,8 @@ def _paragraphs(report: Report) -> Iterator[str]:
     yield said
     if report.study.design.sequential:
         yield sequential_note(report, ENGLISH)
-    if report.n_limited:
-        yield f"† {LIMITED_EXPLANATION}"
+    yield from (line for search in searches(report) for line in lines_of(search, ENGLISH))
+    yield from (legend(kind, ENGLISH) for kind in report.kinds_of_marks)
     yield from _reasons_of_ratios(report)
     for number, gap in enumerate(report.gaps, 1):
         where = f"{gap.where}: " if gap.where else ""
@@ -285,4 +333,8 @@ def _trial_list(trials: Iterable[int]) -> str:
 
 
 def _wrapped(paragraph: str, width: int) -> list[Text]:
-    return [Text(line) for line in textwrap.wrap(plain(paragraph), width, subsequent_indent="    ") or [""]]
+    return [Text(line) for line in _broken(paragraph, width, "    ")]
+
+
+def _broken(paragraph: str, width: int, indent: str = "  ") -> list[str]:
+    return textwrap.wrap(plain(paragraph), width, subsequent_indent=indent) or [""]

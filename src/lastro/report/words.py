@@ -11,7 +11,9 @@ from lastro.report.language import N_, Language
 from lastro.report.ledgers import Ledger
 from lastro.report.model import Report
 from lastro.report.numbers import direction_text
+from lastro.report.remarks import meaning, sign
 from lastro.results.samples import Metric
+from lastro.stats.censored import BOTH_ARE_BOUNDS, RATIO_IS_BOUND
 from lastro.stats.ratios import Ratio
 from lastro.units import human_bytes, human_duration
 
@@ -100,8 +102,15 @@ def limitations(report: Report, say: Language) -> tuple[str, ...]:
         said.append(
             say("Unavailable levels leave holes in the design: effects can be read only across what was measured.")
         )
-    if report.n_limited:
-        said.append(f"{say('generator-limited')}: {say(LIMITED)}")
+    if shared := report.provenance.get("testbed", {}).get("shared_cpus"):
+        said.append(
+            say(
+                "Roles share CPUs ({shared}): what one uses the others lack, so load of the client's or the server's "
+                "weighs on what is under test.",
+                shared="; ".join(map(str, shared)),
+            )
+        )
+    said += [legend(kind, say) for kind in report.kinds_of_marks]
     if progress.n_invalid_attempts:
         said.append(
             say("Invalid attempts enter no mean. Were they invalid because of what they measured, means are biased.")
@@ -109,10 +118,9 @@ def limitations(report: Report, say: Language) -> tuple[str, ...]:
     return tuple(said)
 
 
-LIMITED = N_(
-    "the load generator, not what was under test, was the bottleneck (as much went through without it: by plain "
-    "forwarding, or on the bare host), so that the rate is a lower bound of what it can carry."
-)
+def legend(kind: str, say: Language) -> str:
+    """A mark and what it means: '‡ through a cache: a cache may stand …'."""
+    return f"{sign(kind)} {say(kind)}: {meaning(kind, say)}"
 
 
 def sequential_note(report: Report, say: Language) -> str:
@@ -127,11 +135,10 @@ def sequential_note(report: Report, say: Language) -> str:
     )
 
 
-LIMITED_EXPLANATION = f"generator-limited: {LIMITED}"  # as the terminal says it
-
-
 def reason(ratio: Ratio, say: Language) -> str:
     """Why the ratio has no interval; empty when it has one."""
+    if ratio.absent_because is not None and ratio.absent_because.message in (RATIO_IS_BOUND, BOTH_ARE_BOUNDS):
+        return say.note(ratio.absent_because)
     if ratio.unbounded:
         return say("the mean of the baseline is zero") if ratio.value is None else say(_UNBOUNDED)
     return "" if ratio.interval is not None else say("an interval needs 2 trials or more")
@@ -233,6 +240,11 @@ HOW_TO_READ = N_(
 AS_WRITTEN = N_("What tools, parts and the author of the study wrote stands here as they wrote it.")
 CONTINUE = N_("This campaign has trials left to run; this continues it:")
 NOTHING_MISSING = N_("Nothing: every trial of the plan has a valid result, at the first attempt.")
+REALLY = N_(
+    "By what the numbers of each platform came about, as its trials found it: on which file system their files lay, by "
+    "what storage, through which caches, by whose clock. Two platforms on different storage differ by their storage "
+    "too."
+)
 RESIDUALS = N_(
     "Every platform ran the same files. This is what still differed between them; a difference in results may come "
     "from these rows."

@@ -1,27 +1,29 @@
 """Long-format rows, one value each, for R, pandas or DuckDB: as CSV text and as Parquet.
 
 Columns: `treatment`, one for each factor, `block`, `trial`, `state` (of the trial), `attempt`, `valid` (of the
-attempt), `reasons`, `metric`, `unit`, `value`. Every trial has a row: one that was never attempted has no attempt and
-no metric, and an unavailable one has its reason. Use the rows with `valid` true: invalid attempts are here to be looked
-at."""
+attempt), `reasons`, `metric`, `unit`, `value`, `at_least` (the value is only a lower bound: censored on the right).
+Every trial has a row: one that was never attempted has no attempt and no metric, and an unavailable one has its reason.
+Use the rows with `valid` true: invalid attempts are here to be looked at.
+Those of a suite have its `front` before all, and every factor of any front."""
 
 from __future__ import annotations
 
 import csv
 import io
 import math
-import os
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from lastro.errors import StoreError
+from lastro.results.files import replacing
 from lastro.results.read import CampaignData
+from lastro.results.samples import only_at_least
 from lastro.results.store import Attempt, TreatmentRow, TrialRow
 from lastro.study.model import Factor
 
+_FRONT = "front"
 _BEFORE = {"treatment": "VARCHAR"}
 _AFTER = {
     "block": "INTEGER",
@@ -33,6 +35,7 @@ _AFTER = {
     "metric": "VARCHAR",
     "unit": "VARCHAR",
     "value": "DOUBLE",
+    "at_least": "BOOLEAN",
 }
 _NULL = "\\N"  # in the file between us and DuckDB, where an empty text and no text must differ
 
@@ -45,7 +48,7 @@ def columns(data: CampaignData) -> dict[str, str]:
 
 
 def _column(factor: Factor) -> str:
-    return f"factor_{factor.name}" if factor.name in _BEFORE | _AFTER else factor.name
+    return f"factor_{factor.name}" if factor.name in {_FRONT, *_BEFORE, *_AFTER} else factor.name
 
 
 def _sql_type(factor: Factor) -> str:
@@ -75,29 +78,57 @@ def rows(data: CampaignData) -> Iterator[tuple[Value, ...]]:
 def _tails(
     trial: TrialRow, row: TreatmentRow, attempts: Iterable[Attempt], units: dict[str, str]
 ) -> Iterator[tuple[Value, ...]]:
-    """(attempt, valid, reasons, metric, unit, value) of everything that one trial yielded."""
+    """(attempt, valid, reasons, metric, unit, value, at_least) of everything that one trial yielded."""
     silent = True
     for attempt in attempts:
         silent = False
         verdict = (attempt.attempt, attempt.valid, "; ".join(attempt.reasons) or None)
         for metric, value in attempt.measurements.items():
-            yield (*verdict, metric, units.get(metric), value if math.isfinite(value) else None)
+            known = value if math.isfinite(value) else None
+            yield (*verdict, metric, units.get(metric), known, only_at_least(attempt.notes, metric))
         if not attempt.measurements:
-            yield (*verdict, None, None, None)
+            yield (*verdict, None, None, None, None)
     if silent or trial.state == "unavailable":
-        yield (None, None, row.unavailable if trial.state == "unavailable" else None, None, None, None)
+        yield (None, None, row.unavailable if trial.state == "unavailable" else None, None, None, None, None)
 
 
-def to_csv(data: CampaignData) -> str:
+Data = CampaignData | Mapping[str, CampaignData]  # one campaign, or those of a suite by their fronts
+
+
+def _all_columns(data: Data) -> dict[str, str]:
+    """Of several campaigns, their front first, and every factor of any; one of several types becomes text."""
+    if isinstance(data, CampaignData):
+        return columns(data)
+    found = {_FRONT: "VARCHAR", **_BEFORE}
+    for each in data.values():
+        for name, kind in columns(each).items():
+            if name not in _AFTER:
+                found[name] = kind if found.get(name, kind) == kind else "VARCHAR"
+    return found | _AFTER
+
+
+def _all_rows(data: Data) -> Iterator[tuple[Value, ...]]:
+    if isinstance(data, CampaignData):
+        yield from rows(data)
+        return
+    names = list(_all_columns(data))
+    for front, each in data.items():
+        own = list(columns(each))
+        for row in rows(each):
+            values = {**dict(zip(own, row, strict=True)), _FRONT: front}
+            yield tuple(values.get(name) for name in names)
+
+
+def to_csv(data: Data) -> str:
     """RFC 4180 text with a header; booleans as true and false, what is absent as nothing."""
     return _csv(data, null="")
 
 
-def _csv(data: CampaignData, null: str) -> str:
+def _csv(data: Data, null: str) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(columns(data))
-    writer.writerows([_plain(value, null) for value in row] for row in rows(data))
+    writer.writerow(_all_columns(data))
+    writer.writerows([_plain(value, null) for value in row] for row in _all_rows(data))
     return out.getvalue()
 
 
@@ -107,16 +138,16 @@ def _plain(value: Value, null: str) -> str | int | float:
     return str(value).lower() if isinstance(value, bool) else value
 
 
-def to_parquet(data: CampaignData, file: Path) -> None:
+def to_parquet(data: Data, file: Path) -> None:
     """The rows as Parquet, written by DuckDB; the file appears whole or not at all.
 
     Raises: StoreError when it cannot be written."""
     import duckdb
 
-    with _replacing(file) as new, tempfile.TemporaryDirectory() as scratch:
+    with replacing(file) as new, tempfile.TemporaryDirectory() as scratch:
         between = Path(scratch) / "rows.csv"
         between.write_bytes(_csv(data, _NULL).encode("utf-8", "replace"))
-        types = ", ".join(f"{_quoted(name)}: {_quoted(kind)}" for name, kind in columns(data).items())
+        types = ", ".join(f"{_quoted(name)}: {_quoted(kind)}" for name, kind in _all_columns(data).items())
         source = (
             f"read_csv({_quoted(str(between))}, header = true, delim = ',', quote = '\"', escape = '\"', "
             f"nullstr = {_quoted(_NULL)}, auto_detect = false, parallel = false, columns = {{{types}}})"
@@ -131,34 +162,3 @@ def to_parquet(data: CampaignData, file: Path) -> None:
 def _quoted(text: str) -> str:
     """As a SQL literal."""
     return "'" + text.replace("'", "''") + "'"
-
-
-def write_atomically(file: Path, content: str | bytes) -> None:
-    """Write a file so that it appears whole or not at all.
-
-    Raises: StoreError when it cannot be written."""
-    with _replacing(file) as new:
-        new.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8", "replace"))
-
-
-@contextmanager
-def _replacing(file: Path) -> Iterator[Path]:
-    """A name beside `file` to write to, that takes its place at the end."""
-    new = file.with_name(f".{file.name}.{os.getpid()}.new")
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        yield new
-        new.replace(file)
-    except OSError as error:
-        raise StoreError(
-            f"{file} cannot be written: {error.strerror or error}", "name another file, or make room and permission"
-        ) from error
-    finally:
-        _forget(new)
-
-
-def _forget(file: Path) -> None:
-    try:
-        file.unlink(missing_ok=True)
-    except OSError:
-        return  # what could not be written cannot be removed either; the first error is the one to tell

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import Any
 
+from lastro.results.samples import Series
 from lastro.results.store import Attempt, Store, TreatmentRow, TrialRow
 from lastro.study.model import Study
+
+LaterSeries = Callable[[Iterable[tuple[int, int]]], list[list[Series]]]
 
 
 @dataclass(frozen=True, slots=True)
 class CampaignData:
-    """All that a report needs; no transcripts and no raw series, which `lastro show` reads trial by trial.
+    """All that a report needs; no transcripts, which `lastro show` reads trial by trial.
 
-    `attempts` are in running order; `events` are (UTC time, kind, text)."""
+    Raw series may be larger than all else: `later_series` opens the campaign again and gives those of each (trial,
+    attempt) that it is asked for, in that order. `attempts` are in running order; `events` are (UTC time, kind,
+    text)."""
 
     directory: str
     study: Study
@@ -23,6 +31,7 @@ class CampaignData:
     provenance: dict[str, Any]
     calibrations: dict[str, Any]
     events: list[tuple[str, str, str]]
+    later_series: LaterSeries
 
 
 def load_campaign(store: Store) -> CampaignData:
@@ -37,4 +46,10 @@ def load_campaign(store: Store) -> CampaignData:
             provenance=store.provenance,
             calibrations=store.calibrations(),
             events=store.events(),
+            later_series=partial(_series, store.directory),
         )
+
+
+def _series(directory: Path, attempts: Iterable[tuple[int, int]]) -> list[list[Series]]:
+    with Store.open(directory, readonly=True) as store, store.snapshot():
+        return [store.series(trial, attempt) for trial, attempt in attempts]

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Literal
 
 Better = Literal["higher", "lower", "neither"]
+
+# Keys of a trial's notes of which the report makes marks and a section, whatever the scenario.
+REMARKS, REALLY = "remarks", "really"
+
+# A metric that is where a search ended has a note of its own name, which tells under this key what ended it. Where that
+# was the study and not what was under test, the trial has the remark AT_LEAST on the metric, too.
+STOPPED_BY = "stopped_by"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,17 +36,58 @@ class Series:
 
 
 @dataclass(frozen=True, slots=True)
+class Remark:
+    """What a reader must know of valid numbers: a mark beside them in the report, and no verdict on the trial.
+
+    `kind` is what all of its sort have in common, in a few words, such as THROUGH_CACHE; `text` is what was seen in
+    this trial. `metrics` are names of what it is about; none: all that the trial measured. A metric that it names and
+    the trial has not is one whose value was dropped for this."""
+
+    kind: str
+    text: str
+    metrics: tuple[str, ...] = ()
+
+
+GENERATOR_LIMITED = "generator-limited"
+THROUGH_CACHE = "through a cache"
+WRONG_CLOCK = "wrong clock"
+CLOCK_NOT_VERIFIED = "clock not verified"
+TOO_SHORT = "too short to time"
+CLOSED_LOOP = "closed loop"
+WHOLE_LIFE = "peak of a whole life"
+AT_LEAST = "at least"
+OVERLOADED = "overloaded"
+GENERATOR_DELAY = "generator delay"
+
+
+def only_at_least(notes: Mapping[str, object], metric: str) -> bool:
+    """Whether a trial remarked that its value of the metric is only a lower bound. Notes may hold anything."""
+    kept = notes.get(REMARKS)
+    for remark in kept if isinstance(kept, list) else ():
+        if isinstance(remark, Mapping) and remark.get("kind") == AT_LEAST:
+            metrics = remark.get("metrics")
+            if not isinstance(metrics, list | tuple) or not metrics or metric in map(str, metrics):
+                return True
+    return False
+
+
+@dataclass(frozen=True, slots=True)
 class Reading:
     """What one instrument or meter says of one trial: measurements by metric name, and the series under them.
 
     `payload_bytes` is what an instrument received at the far end: the witnesses of the path must account for it.
-    `notes` are what a reader of the numbers should know, such as that a cache stood before the disk."""
+    `lasted_s` is how long that went on by the receiver's clock; 0: nobody tells.
+    `notes` are kept with the trial. `remarks` become marks in the report; `really` says by what the numbers came
+    about, {"page cache": "in use"}, in words that are the same in each trial of a treatment."""
 
     measurements: dict[str, float]
     series: tuple[Series, ...] = ()
     payload_bytes: int = 0
     invalid_because: tuple[str, ...] = ()
     notes: dict[str, object] = field(default_factory=dict)
+    remarks: tuple[Remark, ...] = ()
+    really: dict[str, str] = field(default_factory=dict)
+    lasted_s: float = 0.0
 
 
 @dataclass(slots=True)
@@ -60,6 +108,21 @@ class Outcome:
         self.series.extend(reading.series)
         self.invalid_because.extend(reading.invalid_because)
         self.notes |= reading.notes
+        for remark in reading.remarks:
+            self.remark(remark)
+        self.tell(reading.really)
+
+    def remark(self, remark: Remark) -> None:
+        """Note it under REMARKS, as plain data."""
+        remarks = self.notes.setdefault(REMARKS, [])
+        assert isinstance(remarks, list)
+        remarks.append({**asdict(remark), "metrics": list(remark.metrics)})
+
+    def tell(self, facts: dict[str, str]) -> None:
+        """Note under REALLY by what the numbers came about, such as the file system under a disk's."""
+        really = self.notes.setdefault(REALLY, {}) if facts else {}
+        assert isinstance(really, dict)
+        really.update(facts)
 
     def doubt(self, reasons: Iterable[str]) -> None:
         """Add each reason why this trial cannot be used."""

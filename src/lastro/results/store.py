@@ -14,6 +14,7 @@ from typing import Any, Literal, Self
 
 from lastro.errors import InputError, StoreError
 from lastro.results.database import DB_NAME, damaged, decoded, loads_each, pack, read_mode, translated, write_new
+from lastro.results.files import write_atomically
 from lastro.results.samples import Outcome, Series
 from lastro.study.design import Treatment, Trial, block
 from lastro.study.model import Study
@@ -79,11 +80,11 @@ class Store:
             )
         try:
             directory.mkdir(parents=True, exist_ok=True)
-            (directory / "study.toml").write_text(study.source, encoding="utf-8")
         except OSError as error:
             raise StoreError(
                 f"{directory}: {error.strerror or error}", "choose another directory with -o DIR"
             ) from error
+        write_atomically(directory / "study.toml", study.source, durable=True)  # of a suite, it is in place of the copy
         # The file gets its final name only when it is whole, so a crash here leaves no half campaign behind.
         new = directory / f"{DB_NAME}.new"
         new.unlink(missing_ok=True)
@@ -227,6 +228,18 @@ class Store:
         found = dict(self._query("SELECT state, count(*) FROM trial GROUP BY state"))
         states: tuple[State, ...] = ("pending", "running", "valid", "invalid", "unavailable")
         return {state: found.get(state, 0) for state in states}
+
+    def left(self) -> dict[int, int]:
+        """Trials without a final verdict, by treatment."""
+        return dict(
+            self._query(
+                "SELECT treatment, count(*) FROM trial WHERE state IN ('pending', 'running') GROUP BY treatment"
+            )
+        )
+
+    def durations(self) -> list[tuple[int, float]]:
+        """(treatment, seconds) of every attempt, in running order."""
+        return self._query("SELECT treatment, duration_s FROM attempt a JOIN trial ON number = a.trial ORDER BY a.id")
 
     def add_block(self) -> None:
         """One block more, drawn as if it had been there from the start; the study has one more replicate then."""

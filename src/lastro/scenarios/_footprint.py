@@ -6,9 +6,11 @@ from dataclasses import dataclass, fields
 
 from lastro.errors import PlatformError
 from lastro.host.base import Host
+from lastro.results.samples import AT_LEAST, Outcome, Remark
 from lastro.testbed import Testbed
 
 MIB = 1 << 20
+ENOUGH = "enough for this study"  # so begins why no more were started when it was not the host that refused
 _LEAST_AVAILABLE = 0.1  # of the host's memory: below it, no further instance is started
 
 
@@ -59,6 +61,13 @@ def require_room(host: Host) -> None:
         raise PlatformError(
             f"the host has {available_bytes / MIB:.0f} MiB of memory left, under {_LEAST_AVAILABLE:.0%} of what it has"
         )
+
+
+def tell_capacity(outcome: Outcome, n: int, stopped_by: str) -> None:
+    """The number that a host carried when it was given no more. Where the study ended it, the host might carry more."""
+    outcome.measurements["capacity"] = n
+    if stopped_by.startswith(ENOUGH):
+        outcome.remark(Remark(AT_LEAST, stopped_by, ("capacity",)))
 
 
 def memory_taken(host: Host) -> int:

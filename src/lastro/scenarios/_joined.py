@@ -1,4 +1,6 @@
-"""One instance joined by an attachment to a network namespace that stands for its host."""
+"""One instance joined by an attachment to another host, its peer, which a network namespace stands for.
+
+Where the attachment routes, the host between the two, which is the instance's own, can be an end too."""
 
 from __future__ import annotations
 
@@ -6,27 +8,39 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
-from lastro.attachments.base import Attachment, Segment
-from lastro.errors import PlatformError
+from lastro.attachments._routing import directions
+from lastro.attachments.base import Attachment, Segment, batch
+from lastro.errors import PlatformError, Unavailable
 from lastro.platforms.base import Instance, InstanceSpec, Platform, Port
 from lastro.scenarios._deploy import instance_spec
 from lastro.testbed import Testbed
 
-INSTANCE, HOST, PORT = "instance", "host", "eth0"
-INSTANCE_ADDRESS, HOST_ADDRESS = "198.18.1.10", "198.18.1.1"
+INSTANCE, PEER, HOST, PORT = "instance", "peer", "host", "eth0"
+INSTANCE_ADDRESS, PEER_ADDRESS = "198.18.1.10", "198.18.1.1"
 _ARRIVAL_S = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """`host` is bare processes in a namespace of their own, with the same files, without limits."""
+    """`peer` is bare processes in a namespace of their own, with the same files, without limits."""
 
     instance: Instance
-    host: Instance
+    peer: Instance
+    segment: Segment
 
     @property
     def everyone(self) -> dict[str, Instance]:
-        return {INSTANCE: self.instance, HOST: self.host}
+        return {INSTANCE: self.instance, PEER: self.peer}
+
+
+@dataclass(frozen=True, slots=True)
+class FarEnd:
+    """Where a flow goes: the instance `role` at `address`, seen to arrive at its interface `device`."""
+
+    role: str
+    instance: Instance
+    address: str
+    device: str
 
 
 @contextmanager
@@ -35,22 +49,50 @@ def joined(
 ) -> Iterator[Joined]:
     """Both for as long as the block lasts, proven by a ping. Platforms and attachment are prepared.
 
-    Raises: PlatformError when the instance does not reach its host."""
-    own = instance_spec(testbed, HOST, ports=(PORT,))
+    Raises: PlatformError when the instance does not reach its peer."""
+    own = instance_spec(testbed, PEER, ports=(PORT,))
     with ExitStack() as stack:
-        host = stack.enter_context(native.start(testbed, own))
+        peer = stack.enter_context(native.start(testbed, own))
         sysctls = {**own.sysctls, **spec.sysctls}
         instance = stack.enter_context(platform.start(testbed, replace(spec, ports=(PORT,), sysctls=sysctls)))
-        # The host's port comes first: it is there when the instance takes its own.
-        ports = (Port(host, PORT, f"{HOST_ADDRESS}/24"), Port(instance, PORT, f"{INSTANCE_ADDRESS}/24"))
-        stack.enter_context(attachment.connect(testbed, [Segment("u", ports)]))
+        # The peer's port comes first: it is there when the instance takes its own.
+        ports = (Port(peer, PORT, f"{PEER_ADDRESS}/24"), Port(instance, PORT, f"{INSTANCE_ADDRESS}/24"))
+        segment = Segment("u", ports)
+        stack.enter_context(attachment.connect(testbed, [segment]))
         _prove(instance)
-        yield Joined(instance, host)
+        yield Joined(instance, peer, segment)
+
+
+def require_host_address(attachment: type[Attachment]) -> None:
+    """Raises: Unavailable when the host has no address on the attachment's links that an instance could send to."""
+    if attachment.router_prefix is None:
+        raise Unavailable(
+            f"over {attachment.name} the host has no address that an instance could send to",
+            'choose an attachment with a router, such as nat, or `towards = "peer"`',
+        )
+
+
+@contextmanager
+def far_end(testbed: Testbed, native: Platform, attachment: Attachment, pair: Joined, towards: str) -> Iterator[FarEnd]:
+    """The peer, or the instance's own host: bare processes in the DUT's namespace, at its address on the link.
+
+    Raises: Unavailable when the host has none there."""
+    if towards == PEER:
+        yield FarEnd(PEER, pair.peer, PEER_ADDRESS, PORT)
+        return
+    require_host_address(type(attachment))
+    sides = (side for side, _ in directions([pair.segment], str(attachment.router_prefix)))
+    side = next(side for side in sides if side.address == INSTANCE_ADDRESS)
+    # The router's routes are for what it forwards; this one, for its own answers, goes with the device.
+    batch(testbed, testbed.dut, [f"route add {side.address}/32 dev {side.device} src {side.router}"])
+    spec = replace(instance_spec(testbed, HOST), netns=testbed.dut, sysctls={})
+    with native.start(testbed, spec) as host:
+        yield FarEnd(HOST, host, side.router, side.device)
 
 
 def _prove(instance: Instance) -> None:
-    argv = ["ping", "-n", "-c", "1", "-w", str(_ARRIVAL_S), HOST_ADDRESS]
+    argv = ["ping", "-n", "-c", "1", "-w", str(_ARRIVAL_S), PEER_ADDRESS]
     done = instance.run(argv, timeout_s=_ARRIVAL_S + 15, check=False)
     if done.returncode != 0:
         words = (done.error_text or done.text).strip()[-200:]
-        raise PlatformError(f"the instance does not reach its host by a ping: {words}")
+        raise PlatformError(f"the instance does not reach its peer by a ping: {words}")

@@ -54,7 +54,7 @@ def measure(
     outcome.notes["elapsed_s"] = usage.elapsed_s
     foreign_cpus = host.foreign_cpus(usage.user_s)
     outcome.notes["host"] = {"foreign_cpus": round(foreign_cpus, 3), **host.notes()}
-    outcome.doubt(validity.host_reasons(host.steal_percent, foreign_cpus, _thresholds(config)))
+    outcome.doubt(validity.host_reasons(host.steal_percent, foreign_cpus, config))
     if disturbance and before:
         neighbour, anomaly, demand = disturbance
         dose = neighbour.dose_since(before, usage.elapsed_s)
@@ -134,10 +134,6 @@ def _crossings(phase: str, chain: Chain, seen: Mapping[str, Counted], payload_by
     return reasons + [
         f"{phase}: the function did not act on the flow: its counter '{name}' stood still" for name in idle
     ]
-
-
-def _thresholds(config: Config) -> dict[str, float]:
-    return {key: float(config[key]) for key in ("max_steal_percent", "max_foreign_cpus")}
 
 
 def rest(seconds: float) -> None:

@@ -14,6 +14,7 @@ from lastro.platforms.base import Instance, Platform
 _DF = ("df", "--block-size=1", "--output=source,fstype,avail,target")
 _WORDS = ("device", "file system", "free", "mounted at")
 _LOOK = "LOOK"  # parts the two outputs
+_KNOWN = {"root filesystem": "root filesystem", "kept in": "instance's disk"}  # what platforms tell of themselves
 
 
 def storage(platform: Platform, instance: Instance) -> dict[str, str]:
@@ -24,11 +25,19 @@ def storage(platform: Platform, instance: Instance) -> dict[str, str]:
     table, _, mounts = done.text.partition(f"{_LOOK}\n")
     found = {"directory": WORK_DIR, **_row(table)}
     found |= mount_facts(mounts, found.get("mounted at", ""))
-    disk = _first_path(platform.residuals(instance.testbed).get("instance's disk", ""))
+    known = platform.residuals(instance.testbed)
+    found |= {name: known[key] for name, key in _KNOWN.items() if key in known}
+    disk = _first_path(found.get("kept in", ""))
     if below := found.get("layer on the host", disk):
         found |= {"on the host": below, **{f"host's {key}": text for key, text in _host_row(host, below).items()}}
     machine = not instance.shares_kernel
     return {**found, "path": sentence(found, machine=machine), "in short": in_short(found, machine=machine)}
+
+
+def really(found: Mapping[str, str]) -> dict[str, str]:
+    """What a report says of it: words that are the same in each trial of a platform. The root may lie elsewhere."""
+    names = {"file system": "in short", "kept in": "kept in", "root filesystem": "root filesystem"}
+    return {name: found[key] for name, key in names.items() if key in found}
 
 
 def mount_facts(mountinfo: str, target: str) -> dict[str, str]:

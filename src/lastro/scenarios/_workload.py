@@ -3,30 +3,42 @@
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Hashable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Any
 
 from lastro import registry, validity
 from lastro.errors import InputError, LastroError, Unavailable
 from lastro.host.cgroups import Resources, Usage
+from lastro.host.local import here
 from lastro.instruments._cache import numbers
 from lastro.instruments.base import TIME_HOST, TIME_TOOL, Workload, time_reasons
-from lastro.isolation.base import Isolation
+from lastro.isolation.base import Isolation, isolate, parts_of
 from lastro.platforms.base import AVAILABLE, Availability, Instance, InstanceSpec, Platform, unavailable
-from lastro.results.samples import Metric, Outcome, Reading
-from lastro.scenarios.base import Config, make_part, platform_level
+from lastro.results.samples import (
+    CLOCK_NOT_VERIFIED,
+    TOO_SHORT,
+    WHOLE_LIFE,
+    WRONG_CLOCK,
+    Metric,
+    Outcome,
+    Reading,
+    Remark,
+)
+from lastro.scenarios._guest_account import GuestAccount
+from lastro.scenarios.base import Config, make_part
 from lastro.study.levels import part_level, split_options
 from lastro.study.model import Setting
 from lastro.testbed import Testbed
-from lastro.units import parse_size_bytes
+from lastro.units import human_bytes, parse_size_bytes
 
 _MIB = 1 << 20
-_PROBE_LIMIT_S = 120.0
-_LEAST_SEEN = 0.6  # of a guest's memory: its kernel keeps some for itself before it counts
-_TICKS = os.sysconf("SC_CLK_TCK")
+_FIRMWARE_BYTES = 4 << 20  # the hole below 1 MiB, and tables at the end
+_KERNEL_BYTES = 96 << 20
 AUTO, FREE = "auto", "none"
+CLOCK = "clock of the tool"  # what is told of it
+SINCE_START = "since the instance's start: on this host nobody can make the kernel forget it"  # a peak of memory
 
 
 def check_cpuset(text: str) -> None:
@@ -48,13 +60,26 @@ RESOURCES = (
     Setting("memory", "1G", "memory of the instance, in whole MiB", check=parse_size_bytes),
 )
 METRICS = (
-    Metric("instance_cpus", "CPU", "lower", "CPU time per time of the instance as the host counts it, a monitor's too"),
-    Metric("instance_memory", "MiB", "lower", "peak of memory of the instance as the host counts it, a monitor's too"),
-    Metric("guest_cpus", "CPU", "lower", "CPU time per time in a virtual machine as its own kernel counts it"),
+    Metric(
+        "instance_cpus",
+        "CPU",
+        "lower",
+        "CPU time of the instance per time of its work as the host counts it, a monitor's too",
+    ),
+    Metric(
+        "instance_memory",
+        "MiB",
+        "lower",
+        "peak of memory of the instance under its workload as the host counts it: page cache, and a monitor's, too",
+    ),
+    Metric("guest_cpus", "CPU", "lower", "CPU time per time in a virtual machine as its own kernel counts both"),
     Metric(
         "guest_memory", "MiB", "lower", "memory in use in a virtual machine at the end, as its own kernel counts it"
     ),
 )
+# The rest is counted in the ticks of a guest's clock.
+BY_HOST = frozenset({"instance_cpus", "instance_memory", "guest_memory"})
+OVER_TIME = ("instance_cpus", "host_cpus")  # CPU time over the host's time of the work: as well known as that
 
 
 def workloads() -> frozenset[str]:
@@ -83,9 +108,9 @@ def slowdown(config: Config) -> float:
     return float(info.cls.slowdown) if info and info.cls else Platform.slowdown
 
 
-def resources(config: Config) -> Resources:
+def resources(config: Config, testbed: Testbed) -> Resources:
     """The same on every platform. Raises: Unavailable when this host has not these CPUs."""
-    wanted, usable, cpuset = int(config["cpus"]), sorted(os.sched_getaffinity(0)), str(config["cpuset"])
+    wanted, usable, cpuset = int(config["cpus"]), testbed.usable_cpus, str(config["cpuset"])
     if wanted > len(usable):
         raise Unavailable(f"this host has {len(usable)} CPUs, and the study asks for {wanted}", "ask for fewer `cpus`")
     pinned = usable[:wanted] if cpuset == AUTO else sorted(set(numbers(cpuset)))
@@ -94,7 +119,8 @@ def resources(config: Config) -> Resources:
             f"cpuset = {cpuset} is not {wanted} of the CPUs {_ranges(usable)}", "name as many CPUs as `cpus`, or `auto`"
         )
     memory_mib = max(1, parse_size_bytes(str(config["memory"])) >> 20)  # machines are made of whole ones
-    return Resources(cpus=wanted, cpuset=None if cpuset == FREE else _ranges(pinned), memory_bytes=memory_mib << 20)
+    limits = Resources(cpus=wanted, cpuset=None if cpuset == FREE else _ranges(pinned), memory_bytes=memory_mib << 20)
+    return testbed.on_own_cpus(limits)
 
 
 def _ranges(numbers: Sequence[int]) -> str:
@@ -119,31 +145,95 @@ def without_limits(isolations: Sequence[Isolation]) -> Sequence[Isolation]:
     return isolations
 
 
-# Seen from inside
+def limited_spec(config: Config, testbed: Testbed, role: str) -> InstanceSpec:
+    """Raises: Unavailable when the host has not the resources, or the isolation would change them."""
+    spec = InstanceSpec(testbed.session.unique(role), role, resources=resources(config, testbed))
+    isolations = [registry.get("isolation", part)() for part in parts_of(str(config["isolation"]))]
+    return isolate(spec, without_limits(isolations), None)
+
+
+# Seen from inside and from outside
 
 
 def unequal(testbed: Testbed, instance: Instance) -> tuple[list[str], dict[str, Any]]:
-    """Reasons why the instance has not the resources that it should have, and what it sees of them.
+    """Reasons why the instance has not the resources that it should have; and notes of what was seen of them.
 
-    CPUs are seen from inside. Memory is: of a machine, what its kernel finds; else the limit that the kernel holds."""
+    CPUs are counted inside, and a machine's memory, which is its size. From outside, the kernel tells which limits it
+    holds over the instance's group, and on which CPUs each of its threads may run: a machine's are its monitor's."""
+    reasons, inside = _inside(instance)
+    more, outside = _outside(testbed, instance)
+    return reasons + more, {"seen inside": inside, "seen outside": outside}
+
+
+def _inside(instance: Instance) -> tuple[list[str], dict[str, Any]]:
     wanted = instance.spec.resources
-    lines = instance.run(["sh", "-c", "nproc; sed -n 's/^MemTotal: *//p' /proc/meminfo"]).text.splitlines()
+    lines = instance.run(["sh", "-c", _LOOK]).text.splitlines()
     try:
         cpus, memory_bytes = int(lines[0]), int(lines[1].split()[0]) * 1024
     except (IndexError, ValueError):
         return [f"the instance does not tell its CPUs and memory but {lines}"], {}
     seen: dict[str, Any] = {"cpus": cpus, "memory_bytes": memory_bytes}
     reasons = []
-    n_wanted = math.ceil(wanted.cpus or 1)
-    if (wanted.cpuset is not None or not instance.shares_kernel) and cpus != n_wanted:
+    n_wanted = cpus_inside(wanted, instance.shares_kernel)
+    if n_wanted is not None and cpus != n_wanted:
         reasons.append(f"the instance sees {cpus} CPUs instead of {n_wanted}")
-    if instance.shares_kernel:
-        for file, text in testbed.cgroups.settings(wanted):
-            found = _limit(testbed, file.format(name=instance.cgroup.strip("/")))
-            if found != text:
-                reasons.append(f"{file.rpartition('/')[2]} of the instance is {found} instead of {text}")
-    elif wanted.memory_bytes and not _LEAST_SEEN * wanted.memory_bytes < memory_bytes <= wanted.memory_bytes:
-        reasons.append(f"the instance sees {memory_bytes >> 20} MiB of memory instead of {wanted.memory_bytes >> 20}")
+    if wanted.memory_bytes and instance.limits_outside().memory_bytes is None:
+        seen["machine_bytes"] = _mapped_bytes(lines[2:])
+        if not has_memory(wanted.memory_bytes, memory_bytes, seen["machine_bytes"]):
+            told = (seen["machine_bytes"] or memory_bytes) >> 20
+            reasons.append(f"the instance sees {told} MiB of memory instead of {wanted.memory_bytes >> 20}")
+    return reasons, seen
+
+
+def cpus_inside(wanted: Resources, shares_kernel: bool) -> int | None:
+    """How many CPUs `nproc` must count: a machine's own; on the host's kernel those that it may run on, whatever its
+
+    quota; None: all of the host's, which are nobody's choice."""
+    if not shares_kernel:
+        return math.ceil(wanted.cpus or 1)
+    return None if wanted.cpuset is None else len(numbers(wanted.cpuset))
+
+
+_LOOK = (
+    "nproc; sed -n 's/^MemTotal: *//p' /proc/meminfo; "
+    "sed -n 's/^\\([0-9a-f]*-[0-9a-f]*\\) : System RAM$/\\1/p' /proc/iomem 2>/dev/null || :"
+)
+
+
+def _mapped_bytes(ranges: Sequence[str]) -> int:
+    """All memory of a machine as its firmware handed it over; 0 where its kernel does not tell (proc_iomem(5))."""
+    total = 0
+    for line in ranges:
+        first, _, last = line.partition("-")
+        total += int(last, 16) - int(first, 16) + 1
+    return total if total > _MIB else 0  # to who may not see addresses, they are all zero
+
+
+def has_memory(wanted_bytes: int, usable_bytes: int, machine_bytes: int) -> bool:
+    """Whether a machine is as large as asked for: by what its firmware handed over, less what that keeps for itself.
+
+    Where that is not known, by what the kernel has left to use (MemTotal): it keeps a 64th for its records of pages
+    (64 bytes for each of 4 KiB), and its own image, initramfs and early tables."""
+    if machine_bytes:
+        return wanted_bytes - _FIRMWARE_BYTES <= machine_bytes <= wanted_bytes
+    return wanted_bytes * 63 // 64 - _KERNEL_BYTES <= usable_bytes <= wanted_bytes
+
+
+def _outside(testbed: Testbed, instance: Instance) -> tuple[list[str], dict[str, Any]]:
+    reasons, limits = [], instance.limits_outside()
+    seen: dict[str, Any] = {}
+    for file, text in testbed.cgroups.settings(limits):
+        name = file.rpartition("/")[2]
+        seen[name] = found = _limit(testbed, file.format(name=instance.cgroup.strip("/")))
+        if found != text:
+            reasons.append(f"{name} of the instance is {found} instead of {text}")
+    if limits.cpuset is not None:
+        threads = [allowed for pid in instance.pids() for allowed in _allowed(testbed, pid)]
+        seen |= {"threads": len(threads), "CPUs allowed": sorted(set(threads))}
+        strays = {text for text in threads if not set(numbers(text)) <= set(numbers(limits.cpuset))}
+        if strays or (not threads and not instance.shares_kernel):
+            where = f"on CPUs {', '.join(sorted(strays))}" if strays else "where nobody sees"
+            reasons.append(f"a thread of the instance may run {where} instead of {limits.cpuset}")
     return reasons, seen
 
 
@@ -154,74 +244,106 @@ def _limit(testbed: Testbed, file: str) -> str:
         return f"not readable ({error.strerror})"
 
 
-@dataclass(frozen=True, slots=True)
-class GuestAccount:
-    """What a virtual machine's kernel says of itself: busy CPU seconds since its boot, stolen ones, memory in use."""
-
-    busy_s: float
-    stolen_s: float
-    used_bytes: int
-
-    @classmethod
-    def of(cls, instance: Instance) -> GuestAccount | None:
-        """None where the kernel is the host's. Source: proc(5)."""
-        if instance.shares_kernel:
-            return None
-        done = instance.run(["sh", "-c", "head -n 1 /proc/stat; grep -E '^Mem(Total|Available):' /proc/meminfo"])
-        try:
-            first, total, available = done.text.splitlines()
-            user, nice, system, idle, wait, irq, softirq, steal = map(int, first.split()[1:9])
-            used_kib = int(total.split()[1]) - int(available.split()[1])
-        except (ValueError, IndexError):  # a kernel that does not count
-            return None
-        if not any((user, nice, system, idle, wait)):  # as gVisor has it: there is a file, and nothing is counted
-            return None
-        return cls((user + nice + system + irq + softirq) / _TICKS, steal / _TICKS, used_kib << 10)
+def _allowed(testbed: Testbed, pid: int) -> list[str]:
+    """The CPUs of each thread of a process there; nothing of what has ended. Source: proc_pid_status(5)."""
+    view, tasks = testbed.host.view, f"/proc/{pid}/task"
+    texts = view.read([f"{tasks}/{thread}/status" for thread in view.names(tasks)]).values()
+    lines = [line for text in texts for line in text.splitlines()]
+    return [line.split()[1] for line in lines if line.startswith("Cpus_allowed_list:")]
 
 
-def account(
-    used: Usage, elapsed_s: float, guest: GuestAccount | None, guest_after: GuestAccount | None
-) -> dict[str, float]:
-    """Measurements of METRICS: what the host has counted, and beside it what a machine has counted of itself."""
-    found = {"instance_cpus": used.cpu_s / elapsed_s, "instance_memory": used.memory_peak_bytes / 2**20}
-    if guest and guest_after:
-        found["guest_cpus"] = (guest_after.busy_s - guest.busy_s) / elapsed_s
+# What was counted
+
+
+def with_account(
+    reading: Reading,
+    used: Usage,
+    work_s: float | None,
+    guest: GuestAccount | None,
+    guest_after: GuestAccount | None,
+    *,
+    apart_s: float = 0.0,
+) -> Reading:
+    """With METRICS: what the host has counted, and beside it what a machine has counted of itself, by its own clock.
+
+    `work_s` is how long the work took, not the time in which it was watched, which has the entering in it; None: not
+    known, and with it no rate of CPUs. `apart_s`: CPU seconds in `used` that were none of the work."""
+    found = {"instance_memory": used.memory_peak_bytes / 2**20}
+    if work_s:
+        found["instance_cpus"] = max(0.0, used.cpu_s - apart_s) / work_s
+    if guest and guest_after and guest_after.up_s > guest.up_s:
+        found["guest_cpus"] = (guest_after.busy_s - guest.busy_s) / (guest_after.up_s - guest.up_s)
+    if guest_after:
         found["guest_memory"] = guest_after.used_bytes / 2**20
-    return found
+    return replace(reading, measurements={**reading.measurements, **found})
+
+
+def tell_peak(fresh: bool, outcome: Outcome) -> None:
+    """A peak of memory that is not of the workload alone bears a mark."""
+    if not fresh:
+        outcome.remark(Remark(WHOLE_LIFE, SINCE_START, ("instance_memory",)))
 
 
 # Its clock and its reading
 
 
-def judge_clock(
-    tool: Workload,
-    reading: Reading,
-    before: validity.ClockSample | None,
-    after: validity.ClockSample | None,
-    limit: float,
-    outcome: Outcome,
-) -> None:
-    """What the tool timed by a clock that ran wrong is dropped, and told; what the host timed remains.
+def by_good_clocks(
+    reading: Reading, by_host: Collection[str], found: validity.Drift | None, limit: float, outcome: Outcome
+) -> Reading:
+    """What was timed by an instance's clock that ran wrong is dropped, and told; `by_host` is what its host timed.
 
-    `limit` is a share, such as 0.001."""
-    measured, reasons = dict(reading.measurements), list(reading.invalid_because)
-    found = validity.drift_between(before, after)
-    if found:
-        outcome.notes["clocks"] = {"instance": {"drift": found.ratio - 1, "uncertainty": found.uncertainty}}
-    wrong = validity.drift_reasons({"instance": found}, limit) if found else []
-    if wrong:
-        dropped = sorted(set(measured) - tool.by_host_clock)
-        measured = {name: value for name, value in measured.items() if name in tool.by_host_clock}
-        outcome.notes["not timed by a good clock"] = {"because": wrong, "dropped": dropped}
-    elif TIME_TOOL.name in measured and TIME_HOST.name in measured:
+    Series are the sender's or the tool's own, but for those named in `by_host`. `limit` is a share, such as 0.001."""
+    if found is None:
+        return reading
+    outcome.notes["clocks"] = {"instance": {"drift": found.ratio - 1, "uncertainty": found.uncertainty}}
+    wrong = validity.drift_reasons({"instance": found}, limit)
+    if not wrong:
+        if validity.unverified(found, limit) is None:
+            outcome.tell({CLOCK: f"its own, within {100 * limit:g} % of the host's"})
+        return reading
+    kept = {name: value for name, value in reading.measurements.items() if name in by_host}
+    dropped = sorted(set(reading.measurements) - set(kept))
+    if dropped:  # a remark that names no metric would be on all
+        outcome.remark(Remark(WRONG_CLOCK, "; ".join(wrong), tuple(dropped)))
+    lost = "what it timed was dropped" if dropped else "it timed no number"
+    outcome.tell({CLOCK: f"its own, which ran wrong: {lost}"})
+    return replace(reading, measurements=kept, series=tuple(each for each in reading.series if each.name in by_host))
+
+
+def tell_unverified(
+    instance: Instance, by_host: Collection[str], found: validity.Drift | None, limit: float, outcome: Outcome
+) -> None:
+    """A foreign kernel's clock of which nobody knows how it ran is no reason to throw away, and one to tell.
+
+    After `by_good_clocks` and before what meters of the host add: `by_host` is what else needs no clock of its."""
+    if instance.shares_kernel:
+        outcome.tell({CLOCK: "the host's"})
+        return
+    why = validity.unverified(found, limit)
+    if why and not (found and validity.drift_reasons({"instance": found}, limit)):
+        if timed := tuple(name for name in outcome.measurements if name not in by_host):
+            outcome.remark(Remark(CLOCK_NOT_VERIFIED, why, timed))
+        outcome.tell({CLOCK: "its own, not verified"})
+
+
+def judge_clock(
+    reading: Reading, by_host: Collection[str], found: validity.Drift | None, limit: float, outcome: Outcome
+) -> None:
+    """Add the reading, less what a wrong clock timed. On a good one, a tool cannot have worked longer than it lived."""
+    reading = by_good_clocks(reading, by_host, found, limit, outcome)
+    measured, reasons = reading.measurements, reading.invalid_because
+    if TIME_TOOL.name in measured and TIME_HOST.name in measured:
         reasons += time_reasons(measured[TIME_TOOL.name], measured[TIME_HOST.name])
-    if TIME_HOST.name not in measured:
-        outcome.notes["not timed on the host's clock"] = "the workload took less time than entering the instance"
-    series = tuple(each for each in reading.series if not wrong or each.name in tool.by_host_clock)
-    outcome.add(Reading(measured, series, invalid_because=tuple(reasons), notes=reading.notes))
+    for each in reading.remarks:
+        if each.kind == TOO_SHORT and TIME_HOST.name in each.metrics:
+            outcome.remark(replace(each, metrics=OVER_TIME))
+    outcome.add(replace(reading, invalid_because=reasons))
 
 
 # What can run here
+
+
+Started = Callable[[Workload], AbstractContextManager[Instance]]
 
 
 class WorkloadProbes:
@@ -233,20 +355,34 @@ class WorkloadProbes:
         self._testbed = testbed
         self._probed: dict[Hashable, Availability] = {}
 
-    def availability(self, config: Config, platform: Platform, tool: Workload, spec: InstanceSpec) -> Availability:
-        where = (platform_level(config), config["isolation"], spec.resources)
-        key = (where, tool.name, *sorted(tool.brief().chosen.items()))
+    def availability(self, where: Hashable, tool: Workload, limits: Resources, started: Started) -> Availability:
+        """`where` is what tells the place from others, and `started` is how a trial starts it for a workload."""
+        if not (found := self._room(tool, limits)):
+            return found
+        key = (where, limits, tool.name, *sorted(tool.brief().chosen.items()))
         if key not in self._probed:
-            self._probed[key] = self._probe(platform, tool, spec)
+            self._probed[key] = self._probe(tool, started)
         return self._probed[key]
 
-    def _probe(self, platform: Platform, tool: Workload, spec: InstanceSpec) -> Availability:
+    def _room(self, tool: Workload, limits: Resources) -> Availability:
+        """The short version of a workload would not find that the whole one has no room.
+
+        The same on every platform, or it would be another task: a machine's kernel needs memory for itself."""
+        needed, memory_bytes = tool.least_memory_bytes(self._testbed.host, limits.cpuset), limits.memory_bytes
+        if memory_bytes is None or needed <= memory_bytes * 63 // 64 - _KERNEL_BYTES:
+            return AVAILABLE
+        whole = math.ceil((needed + _KERNEL_BYTES) * 64 / 63 / _MIB)
+        return Availability(
+            f"{tool.name} works on {human_bytes(needed)}, and the instance has {human_bytes(memory_bytes)} of memory",
+            f'set memory = "{whole}M" or more, or give the instrument less to work on',
+        )
+
+    def _probe(self, tool: Workload, started: Started) -> Availability:
         try:
-            tool.require(self._testbed.host)
-            with platform.start(self._testbed, spec) as instance:
-                brief = tool.brief()
-                with brief.prepared(instance):
-                    brief.run(instance, _PROBE_LIMIT_S)
+            tool.require(here(self._testbed.host))
+            brief = tool.brief()
+            with started(brief) as instance, brief.prepared(instance):
+                brief.run(instance, brief.probe_limit_s)
         except LastroError as error:
             return unavailable(error)
         return AVAILABLE

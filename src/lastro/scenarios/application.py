@@ -1,7 +1,7 @@
 """A database in an instance: what a platform costs an application that computes, writes to disk and waits for both.
 
-After Trindade (2018, chapter 6): MariaDB for its MySQL, sysbench OLTP on one table of 1,000,000 rows, the client inside
-the instance. Here the client may also be on the host, and its transactions come over a link."""
+After Trindade (2018, chapter 6): MySQL, or MariaDB in its place, sysbench OLTP on one table of 1,000,000 rows, the
+client inside the instance. Here the client may also be on the host, and its transactions come over a link."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lastro.scenarios import _workload
 from lastro.scenarios._joined import INSTANCE_ADDRESS, joined
 from lastro.scenarios.base import Config, platform_level
 from lastro.scenarios.compute import ComputeScenario
-from lastro.study.model import Setting
+from lastro.study.model import Level, Setting
 
 _INSIDE, _PEER = "inside", "peer"
 
@@ -59,6 +59,10 @@ class ApplicationScenario(ComputeScenario):
                 return found
         return super().availability(config)
 
+    def _place(self, config: Config) -> tuple[Level, ...]:
+        way = (config["link"],) if config["client"] == _PEER else ()
+        return (*super()._place(config), config["client"], *way)
+
     def _daemons(self, config: Config, platform: Platform) -> tuple[str, ...]:
         links = self.attachments.get(str(config["link"])).own_cgroups if config["client"] == _PEER else ()
         return (*super()._daemons(config, platform), *links)
@@ -74,5 +78,5 @@ class ApplicationScenario(ComputeScenario):
         assert isinstance(tool, SysbenchOltp)
         links = self.attachments.get(str(config["link"]))
         with joined(self.testbed, self.pool.get("native"), platform, links, spec) as pair:
-            tool.from_client(pair.host, INSTANCE_ADDRESS)
+            tool.from_client(pair.peer, INSTANCE_ADDRESS)
             yield pair.everyone

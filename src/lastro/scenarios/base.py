@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from lastro import registry
 from lastro.attachments.base import Attachment
-from lastro.errors import LastroError, Unavailable
+from lastro.errors import ImageError, LastroError, Unavailable
 from lastro.host.base import Host, Transcript
 from lastro.image.rootfs import Needs
 from lastro.instruments.base import WORK_DIR
@@ -48,6 +50,7 @@ class Scenario(ABC):
     settings: ClassVar[tuple[Setting, ...]] = ()
     metrics: ClassVar[tuple[Metric, ...]] = ()
     needs_root: ClassVar[bool] = True
+    roles: ClassVar[tuple[str, ...]] = ("dut",)  # of the testbed that it uses; a line of three has others
 
     def __init__(self, testbed: Testbed | None) -> None:
         self._testbed = testbed
@@ -82,6 +85,13 @@ class Scenario(ABC):
     def duration_s(cls, config: Config) -> float:
         """How long one trial is expected to take, set-up included."""
 
+    @classmethod
+    def probing_s(cls, configs: Sequence[Config]) -> float:
+        """How long it may take to find out, at the start, which of these treatments can run; for plans alone."""
+        if "platform" not in cls.parts:
+            return 0.0
+        return sum(0.3 + 2 * start_s({"platform": level}) for level in {platform_level(config) for config in configs})
+
     @abstractmethod
     def availability(self, config: Config) -> Availability:
         """Can this host run the treatment? Found by doing; the scenario remembers what it has tried."""
@@ -107,13 +117,8 @@ class Scenario(ABC):
         if self._testbed is None:
             yield Transcript()
             return
-        session = self._testbed.session
-        mark = session.mark()
-        with self._testbed.host.recorded() as transcript:
-            try:
-                yield transcript
-            finally:
-                session.undo_since(mark)
+        with self._testbed.attempt() as transcript:
+            yield transcript
 
     @abstractmethod
     def run(self, config: Config, calibrations: Mapping[str, Any]) -> Outcome:
@@ -134,15 +139,39 @@ class Scenario(ABC):
         return {}
 
 
+class OnPlatforms(Scenario):
+    """One whose instances are of a pool's platforms."""
+
+    pool: PlatformPool
+
+    def preparation(self, config: Config) -> list[dict[str, Any]]:
+        return [*self.testbed.preparation, *self.pool.preparations.get(platform_level(config), ())]
+
+    def residuals(self, config: Config) -> dict[str, Any]:
+        return dict(self.pool.residuals(platform_level(config)))
+
+
+class OnLinks(OnPlatforms):
+    """One whose instances are joined by a pool's links too."""
+
+    attachments: AttachmentPool
+
+    def preparation(self, config: Config) -> list[dict[str, Any]]:
+        return [*super().preparation(config), *self.attachments.preparations.get(str(config["attachment"]), ())]
+
+    def residuals(self, config: Config) -> dict[str, Any]:
+        return {**super().residuals(config), **self.attachments.residuals(str(config["attachment"]))}
+
+
 def platform_level(config: Config) -> str:
     """The platform of a treatment with all that was chosen of it."""
     return part_level(config, "platform")
 
 
-def setup_s(config: Config) -> float:
-    """How long a chain takes to start and to end on the treatment's platform, about."""
+def start_s(config: Config) -> float:
+    """How long an instance takes to start and to end on the treatment's platform, about."""
     info = registry.parts("platform").get(split_options(str(config["platform"]))[0])
-    return float(info.cls.setup_s) if info and info.cls else Platform.setup_s
+    return float(info.cls.start_s) if info and info.cls else Platform.start_s
 
 
 def make_part(kind: str, level: str) -> Any:
@@ -162,13 +191,24 @@ def make_part(kind: str, level: str) -> Any:
     return part(**{option: option_value(known[option], text) for option, text in texts.items()})
 
 
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A platform that cannot be had here, and the seconds that it took to find out."""
+
+    found: Availability
+    took_s: float
+
+
 class PlatformPool:
     """Platforms of a session, each prepared on first use and withdrawn with the session.
 
-    They go by their levels: `docker` and `docker:storage=vfs` are two."""
+    They go by their levels: `docker` and `docker:storage=vfs` are two. `missing` are those that cannot be had: what is
+    in it is not probed again. `spared_s` are the seconds that this has saved."""
 
     def __init__(self, testbed: Testbed, stack: ExitStack) -> None:
         self._testbed, self._stack = testbed, stack
+        self.missing: dict[str, Missing] = {}
+        self.spared_s = 0.0
         self._ready: dict[str, Platform] = {}
         self._probed: dict[str, Availability] = {}
         self._residuals: dict[str, dict[str, str]] = {}
@@ -178,6 +218,11 @@ class PlatformPool:
         """A prepared platform. Raises: whatever its preparation raises."""
         if name not in self._ready:
             platform: Platform = make_part("platform", name)
+            if self._testbed.host.far and not platform.over_ssh:
+                raise Unavailable(
+                    f"{platform.name} runs only on the machine where Lastro runs, and the DUT is reached by SSH",
+                    "run Lastro on the DUT itself, and reach the other roles from there",
+                )
             with self._testbed.host.recorded() as transcript:
                 self._stack.enter_context(platform.prepare(self._testbed))
             self._ready[name] = platform
@@ -186,11 +231,25 @@ class PlatformPool:
 
     def availability(self, name: str) -> Availability:
         if name not in self._probed:
-            try:
-                self._probed[name] = self.get(name).probe(self._testbed)
-            except LastroError as error:
-                self._probed[name] = unavailable(error)
+            self._probed[name] = self._recalled(name) if name in self.missing else self._found(name)
         return self._probed[name]
+
+    def _recalled(self, name: str) -> Availability:
+        self.spared_s += self.missing[name].took_s
+        return self.missing[name].found
+
+    def _found(self, name: str) -> Availability:
+        session = self._testbed.session
+        began_s, built_s = time.monotonic(), session.built_s
+        try:
+            found = self.get(name).probe(self._testbed)
+        except ImageError as error:  # of this study's image: another may do
+            return unavailable(error)
+        except LastroError as error:
+            found = unavailable(error)
+        if not found:
+            self.missing[name] = Missing(found, time.monotonic() - began_s - (session.built_s - built_s))
+        return found
 
     def residuals(self, name: str) -> dict[str, str]:
         """What an undisturbed instance of a platform sees, and where the platform keeps its files; found once."""

@@ -15,6 +15,7 @@ from typing import Any
 from lastro import registry, validity
 from lastro.anomalies.base import Anomaly, Demand
 from lastro.errors import LastroError
+from lastro.functions.base import Service
 from lastro.host import facts
 from lastro.host.cgroups import Usage, block_device_of
 from lastro.instruments.iperf3_tcp import Iperf3Tcp
@@ -28,16 +29,17 @@ from lastro.results.samples import Outcome
 from lastro.scenarios._deploy import SOURCE_PORT, deployed, instance_spec
 from lastro.scenarios._measure import Disturbance, measure, rest
 from lastro.scenarios._probes import Probes
-from lastro.scenarios.base import AttachmentPool, Config, PlatformPool, Scenario, platform_level, setup_s
+from lastro.scenarios.base import AttachmentPool, Config, OnLinks, PlatformPool, platform_level, start_s
 from lastro.study.model import Setting
 from lastro.testbed import Testbed
 from lastro.units import parse_rate_bps, parse_size_bytes
 
 _DAY_S = 86_400
+_AROUND_S = 0.9  # what two more instances take besides those of their kind, links and meters, about
 _CEILING_SHARE = 0.9  # at this share of plain forwarding, it is not the function that limits
 
 
-class ChainScenario(Scenario):
+class ChainScenario(OnLinks):
     name = "chain"
     summary = "a flow from a source through a network function to a sink, beside a neighbour that may misbehave"
     parts = ("platform", "attachment", "isolation", "function", "anomaly")
@@ -63,6 +65,12 @@ class ChainScenario(Scenario):
     )
     metrics = (*Iperf3Tcp.metrics, *Iperf3Udp.metrics, *Ping.metrics, *UsageMeter.metrics, *HostMeter.metrics)
 
+    @classmethod
+    def part_names(cls, kind: str) -> frozenset[str]:
+        """Of functions, those that forward packets."""
+        infos = registry.parts(kind).values()
+        return frozenset(info.name for info in infos if info.cls is None or not issubclass(info.cls, Service))
+
     def __init__(self, testbed: Testbed | None) -> None:
         super().__init__(testbed)
         self.pool = PlatformPool(self.testbed, self._stack)
@@ -73,7 +81,7 @@ class ChainScenario(Scenario):
     def duration_s(cls, config: Config) -> float:
         measured_s = sum(float(config[key]) for key in ("tcp_s", "udp_s", "ping_s"))
         waits_s = 2 * float(config["gap_s"]) + float(config["settle_s"])
-        return measured_s + waits_s + setup_s(config)
+        return measured_s + waits_s + _AROUND_S + 2 * start_s(config)
 
     def availability(self, config: Config) -> Availability:
         return self._probes.availability(config)
@@ -105,7 +113,7 @@ class ChainScenario(Scenario):
         return {
             "needs": needs,
             "chain_cpus": phases[Iperf3Tcp.name]["host_cpus"],
-            "block_device": block_device_of(self.testbed.scratch_dir),
+            "block_device": block_device_of(self.testbed.scratch_dir, self.testbed.host),
         }
 
     # The trial
@@ -153,6 +161,7 @@ class ChainScenario(Scenario):
             workers=int(config["anomaly_workers"]),
             memory_bytes=parse_size_bytes(str(config["anomaly_memory"])),
             timeout_s=2 * self.duration_s(config) + 60,
+            usable_cpus=len(self.testbed.usable_cpus),
         )
         if not anomaly.argv(demand):
             yield None
@@ -179,16 +188,6 @@ class ChainScenario(Scenario):
             commands = (Iperf3Tcp.version_argv, Ping.version_argv, ("stress-ng", "--version"), ("stress", "--version"))
             lines = {argv[0]: chain.source.run(argv, check=False).text.splitlines() for argv in commands}
         return offloads, {tool: words[0] for tool, words in lines.items() if words}
-
-    def preparation(self, config: Config) -> list[dict[str, Any]]:
-        return [
-            *self.testbed.preparation,
-            *self.pool.preparations.get(platform_level(config), ()),
-            *self.attachments.preparations.get(str(config["attachment"]), ()),
-        ]
-
-    def residuals(self, config: Config) -> dict[str, Any]:
-        return {**self.pool.residuals(platform_level(config)), **self.attachments.residuals(str(config["attachment"]))}
 
 
 def _profile(calibrations: Mapping[str, Any]) -> Profile | None:

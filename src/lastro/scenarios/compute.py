@@ -6,7 +6,6 @@ chapter 6: the clock inside a virtual machine distorts what tools tell)."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -16,34 +15,36 @@ from lastro import registry, validity
 from lastro.errors import LastroError
 from lastro.host.base import Host
 from lastro.image.rootfs import Needs
+from lastro.instruments._disk import through_arc
 from lastro.instruments.base import TIME_HOST, Workload
-from lastro.isolation.base import isolate, not_in_force, parts_of
+from lastro.isolation.base import not_in_force, parts_of
 from lastro.meters.host import HostMeter
 from lastro.platforms.base import Availability, Instance, InstanceSpec, Platform, unavailable
 from lastro.results.samples import Metric, Outcome
 from lastro.scenarios import _workload
 from lastro.scenarios._probes import Probes
-from lastro.scenarios._storage import storage
-from lastro.scenarios._workload import GuestAccount, WorkloadProbes, workload
+from lastro.scenarios._storage import really, storage
+from lastro.scenarios._watch import watching
+from lastro.scenarios._workload import WorkloadProbes, limited_spec, workload
 from lastro.scenarios.base import (
     AttachmentPool,
     Config,
+    OnPlatforms,
     PlatformPool,
-    Scenario,
     first_unavailable,
     platform_level,
-    setup_s,
+    start_s,
 )
 from lastro.study.levels import split_options
-from lastro.study.model import Setting
+from lastro.study.model import Level, Setting
 from lastro.testbed import Testbed
 
 _DAY_S = 86_400
 _ROLE = "instance"
-_AROUND_S = 0.4  # verification, clocks and meters, about
+_AROUND_S = 0.1  # verification, clocks and meters, about
 
 
-class ComputeScenario(Scenario):
+class ComputeScenario(OnPlatforms):
     name = "compute"
     summary = "one workload in one instance: CPU, memory or disk, with equal resources on every platform"
     parts: ClassVar[tuple[str, ...]] = ("platform", "isolation", "instrument")
@@ -96,7 +97,21 @@ class ComputeScenario(Scenario):
             work_s = cls.tool(config).expected_s(float(config["cpus"]), _workload.slowdown(config))
         except LastroError:  # what cannot run takes no time
             return 0.0
-        return setup_s(config) / 3 + _AROUND_S + work_s  # that of a chain is for its three instances
+        return start_s(config) + _AROUND_S + work_s
+
+    @classmethod
+    def probing_s(cls, configs: Sequence[Config]) -> float:
+        """As of any scenario, and a short version of each workload on each platform."""
+        found: dict[tuple[object, ...], float] = {}
+        for config in configs:
+            try:
+                brief = cls.tool(config).brief()
+            except LastroError:
+                continue
+            work_s = brief.expected_s(float(config["cpus"]), _workload.slowdown(config))
+            key = (platform_level(config), config["isolation"], config["cpus"], brief.name, *brief.chosen.values())
+            found[key] = start_s(config) + _AROUND_S + work_s
+        return super().probing_s(configs) + sum(found.values())
 
     def availability(self, config: Config) -> Availability:
         level = platform_level(config)
@@ -107,23 +122,29 @@ class ComputeScenario(Scenario):
         if not found:
             return found
         try:
-            platform, tool, spec = self.pool.get(level), self.tool(config), self._spec(config)
+            platform, tool = self.pool.get(level), self.tool(config)
+            spec = limited_spec(config, self.testbed, _ROLE)
         except LastroError as error:
             return unavailable(error)
-        found = self._workloads.availability(config, platform, tool, spec)
+        found = self._workloads.availability(
+            self._place(config), tool, spec.resources, lambda brief: self._probed(config, platform, spec, brief)
+        )
         self.pool.residuals(level)  # they are found once, and not by the first trial, which would then take longer
         return found
 
-    def _spec(self, config: Config) -> InstanceSpec:
-        """Raises: Unavailable when the host has not the resources, or the isolation would change them."""
-        limits = _workload.resources(config)
-        spec = InstanceSpec(self.testbed.session.unique(_ROLE), _ROLE, resources=limits)
-        isolations = [registry.get("isolation", part)() for part in parts_of(str(config["isolation"]))]
-        return isolate(spec, _workload.without_limits(isolations), None)
+    def _place(self, config: Config) -> tuple[Level, ...]:
+        """What tells one place for a workload from others, but for its resources: each is tried once."""
+        return platform_level(config), config["isolation"]
+
+    @contextmanager
+    def _probed(self, config: Config, platform: Platform, spec: InstanceSpec, brief: Workload) -> Iterator[Instance]:
+        """The instance, started as for a trial."""
+        with self._started(config, platform, spec, brief) as everyone:
+            yield everyone[_ROLE]
 
     def run(self, config: Config, calibrations: Mapping[str, Any]) -> Outcome:
         outcome = Outcome()
-        platform, spec = self.pool.get(platform_level(config)), self._spec(config)
+        platform, spec = self.pool.get(platform_level(config)), limited_spec(config, self.testbed, _ROLE)
         isolations = [registry.get("isolation", part)() for part in parts_of(str(config["isolation"]))]
         clock = validity.ClockReading.now()
         tool = self.tool(config)
@@ -133,9 +154,11 @@ class ComputeScenario(Scenario):
             reasons, seen = _workload.unequal(self.testbed, instance)
             outcome.doubt(reasons)
             limits = {name: value for name, value in asdict(spec.resources).items() if value is not None}
-            outcome.notes |= {"limits": {_ROLE: limits}, "seen inside": seen, "storage": storage(platform, instance)}
-            with tool.prepared(instance):
-                self._measure(config, tool, platform, everyone, outcome)
+            under = storage(platform, instance)
+            outcome.notes |= {"limits": {_ROLE: limits}, **seen, "storage": under}
+            outcome.tell(really(under))
+            with tool.prepared(instance, float(config["limit_s"])):
+                self._measure(config, tool, platform, everyone, under, outcome)
         outcome.doubt(validity.clock_reasons(clock, validity.ClockReading.now()))
         return outcome
 
@@ -152,36 +175,31 @@ class ComputeScenario(Scenario):
             yield {_ROLE: instance}
 
     def _measure(
-        self, config: Config, tool: Workload, platform: Platform, everyone: Mapping[str, Instance], outcome: Outcome
+        self,
+        config: Config,
+        tool: Workload,
+        platform: Platform,
+        everyone: Mapping[str, Instance],
+        under: Mapping[str, str],
+        outcome: Outcome,
     ) -> None:
-        """The workload, with meters and clocks around it."""
-        instance, host = everyone[_ROLE], HostMeter(self.testbed, everyone, self._daemons(config, platform))
-        others = {role: other.usage() for role, other in everyone.items() if role != _ROLE}
-        guest, before, clock = GuestAccount.of(instance), instance.usage(), instance.clock()
-        started_s = time.monotonic()
-        host.start()
-        reading = tool.run(instance, float(config["limit_s"]))
-        host.stop()
-        elapsed_s = time.monotonic() - started_s
-        clock_after, used, guest_after = instance.clock(), instance.usage().since(before), GuestAccount.of(instance)
-        usage = {_ROLE: used, **{role: everyone[role].usage().since(other) for role, other in others.items()}}
+        """The workload, with meters and clocks around its one command. `under`: what lies below its files."""
+        with watching(self.testbed, everyone, _ROLE, self._daemons(config, platform)) as watch:
+            reading = tool.run(everyone[_ROLE], float(config["limit_s"]), watch)
+        reading = through_arc(reading, under, tool.past_caches)
+        watch.require_used(tool.name)
         drift_limit = float(config["max_drift_percent"]) / 100
-        _workload.judge_clock(tool, reading, clock, clock_after, drift_limit, outcome)
-        outcome.measurements |= {
-            **_workload.account(used, elapsed_s, guest, guest_after),
-            **host.read(),
-        }
-        if guest and guest_after:
-            outcome.notes["guest"] = {"stolen_s": round(guest_after.stolen_s - guest.stolen_s, 3)}
-        foreign_cpus = host.foreign_cpus(sum(each.user_s for each in usage.values()))
-        outcome.notes |= {
-            "usage": {role: asdict(each) for role, each in usage.items()},
-            "elapsed_s": elapsed_s,
-            "host": {"foreign_cpus": round(foreign_cpus, 3), **host.notes(), **host.pressure()},
-            "workload": {"instrument": tool.name, "options": tool.chosen, "command": tool.argv()},
-        }
-        thresholds = {key: float(config[key]) for key in ("max_steal_percent", "max_foreign_cpus")}
-        outcome.doubt(validity.host_reasons(host.steal_percent, foreign_cpus, thresholds))
+        used, by_host = watch.used[_ROLE], tool.by_host_clock | _workload.BY_HOST
+        work_s, (inside_s, everywhere_s) = reading.measurements.get(TIME_HOST.name), watch.entered_cpu_s
+        reading = _workload.with_account(reading, used, work_s, watch.guest, watch.guest_after, apart_s=inside_s)
+        _workload.judge_clock(reading, by_host, watch.drift, drift_limit, outcome)
+        _workload.tell_unverified(everyone[_ROLE], by_host, watch.drift, drift_limit, outcome)
+        _workload.tell_peak(watch.fresh_peak, outcome)
+        host = watch.host.read(work_s, everywhere_s)
+        outcome.measurements |= {name: value for name, value in host.items() if work_s or name != "host_cpus"}
+        workload = {"instrument": tool.name, "options": tool.chosen, "command": tool.argv()}
+        outcome.notes |= {**watch.notes(), "workload": workload}
+        outcome.doubt(validity.host_reasons(watch.host.steal_percent, watch.foreign_cpus, config))
 
     def facts(self, configs: Sequence[Config]) -> dict[str, Any]:
         """Versions of the workloads' tools, as they are in the image."""
@@ -198,9 +216,3 @@ class ComputeScenario(Scenario):
         except LastroError as error:
             found["not_told"] = error.message
         return found
-
-    def preparation(self, config: Config) -> list[dict[str, Any]]:
-        return [*self.testbed.preparation, *self.pool.preparations.get(platform_level(config), ())]
-
-    def residuals(self, config: Config) -> dict[str, Any]:
-        return self.pool.residuals(platform_level(config))

@@ -16,14 +16,14 @@ from lastro.platforms.base import Availability
 from lastro.results.samples import Outcome
 from lastro.scenarios._deploy import instance_spec
 from lastro.scenarios._probes import Probes
-from lastro.scenarios.base import AttachmentPool, Config, PlatformPool, Scenario, first_unavailable, platform_level
+from lastro.scenarios.base import AttachmentPool, Config, OnPlatforms, PlatformPool, first_unavailable, platform_level
 from lastro.testbed import Testbed
 
 _ROLE = "function"
 _DURATION_S = 2.5
 
 
-class ExposureScenario(Scenario):
+class ExposureScenario(OnPlatforms):
     name = "exposure"
     summary = "what a function's instance can reach of the host, counted from inside it"
     parts = ("platform", "isolation")
@@ -59,9 +59,3 @@ class ExposureScenario(Scenario):
             outcome.measurements.update(meter.read())
             outcome.notes.update(meter.notes())
         return outcome
-
-    def preparation(self, config: Config) -> list[dict[str, Any]]:
-        return [*self.testbed.preparation, *self.pool.preparations.get(platform_level(config), ())]
-
-    def residuals(self, config: Config) -> dict[str, Any]:
-        return self.pool.residuals(platform_level(config))

@@ -16,19 +16,19 @@ from lastro.errors import LastroError, PlatformError
 from lastro.host.cgroups import Usage
 from lastro.meters.host import HostMeter
 from lastro.platforms.base import Availability, Instance, InstanceSpec, Platform
-from lastro.results.samples import Metric, Outcome, Series
-from lastro.scenarios._footprint import MIB, Footprint, memory_taken, require_room
+from lastro.results.samples import STOPPED_BY, Metric, Outcome, Series
+from lastro.scenarios._footprint import ENOUGH, MIB, Footprint, memory_taken, require_room, tell_capacity
 from lastro.scenarios._lives import MOST, Clocked, Life, meeting_place
 from lastro.scenarios._measure import rest
 from lastro.scenarios._probes import Probes
 from lastro.scenarios.base import (
     AttachmentPool,
     Config,
+    OnPlatforms,
     PlatformPool,
-    Scenario,
     first_unavailable,
     platform_level,
-    setup_s,
+    start_s,
 )
 from lastro.study.model import Setting
 from lastro.testbed import Testbed
@@ -37,7 +37,7 @@ _DAY_S = 86_400
 _HUBS_S = 0.5  # what is made before the first instance
 
 
-class LifecycleScenario(Scenario):
+class LifecycleScenario(OnPlatforms):
     name = "lifecycle"
     summary = "how long instances take to start, answer and stop, and what each takes of the host while it idles"
     parts = ("platform", "attachment")
@@ -80,7 +80,7 @@ class LifecycleScenario(Scenario):
     @classmethod
     def duration_s(cls, config: Config) -> float:
         more_s = float(config["capacity_s"]) if config["max_instances"] else 0.0
-        lives_s = setup_s(config) / 3 * int(config["instances"])  # that of a chain is for its three instances
+        lives_s = (start_s(config) + 0.25) * int(config["instances"])
         return _HUBS_S + 2 * float(config["settle_s"]) + lives_s + more_s
 
     def availability(self, config: Config) -> Availability:
@@ -122,14 +122,14 @@ class LifecycleScenario(Scenario):
         most, goal = int(config["max_instances"]), 2 * n
         more: list[tuple[Instance, bool]] = []  # with whether it had processes
         steps = []
-        stopped_by = f"enough for this study: max_instances = {most}"
+        stopped_by = f"{ENOUGH}: max_instances = {most}"
         with ExitStack() as stack:
             while n + len(more) < most:
                 try:
                     while n + len(more) < min(goal, most):
                         require_room(self.testbed.host)
                         if time.monotonic() > deadline_s:
-                            raise PlatformError(f"enough for this study: capacity_s = {config['capacity_s']:g}")
+                            raise PlatformError(f"{ENOUGH}: capacity_s = {config['capacity_s']:g}")
                         spec = InstanceSpec(self.testbed.session.unique("more"), "instance")
                         instance = stack.enter_context(platform.start(self.testbed, spec))
                         more.append((instance, bool(instance.pids())))
@@ -141,14 +141,8 @@ class LifecycleScenario(Scenario):
                     steps.append({"instances": n + len(more), "memory_total": round(taken_bytes / MIB, 1)})
                 goal *= 2
             running = n + sum(bool(instance.pids()) or not had for instance, had in more)
-        outcome.measurements["capacity"] = running
-        outcome.notes["capacity"] = {"instances": running, "stopped_by": stopped_by, "steps": steps}
-
-    def preparation(self, config: Config) -> list[dict[str, Any]]:
-        return [*self.testbed.preparation, *self.pool.preparations.get(platform_level(config), ())]
-
-    def residuals(self, config: Config) -> dict[str, Any]:
-        return self.pool.residuals(platform_level(config))
+        tell_capacity(outcome, running, stopped_by)
+        outcome.notes["capacity"] = {"instances": running, STOPPED_BY: stopped_by, "steps": steps}
 
 
 def _tell_lives(outcome: Outcome, lives: Sequence[Life], *, together: bool) -> None:
@@ -179,5 +173,4 @@ def _tell_footprint(outcome: Outcome, taken: Footprint, usage: Sequence[Usage]) 
 def _judge_host(outcome: Outcome, host: HostMeter, own_user_s: float, config: Config) -> None:
     foreign_cpus = host.foreign_cpus(own_user_s)
     outcome.notes["host"] = {"foreign_cpus": round(foreign_cpus, 3), **host.notes()}
-    limits = {key: float(config[key]) for key in ("max_steal_percent", "max_foreign_cpus")}
-    outcome.doubt(validity.host_reasons(host.steal_percent, foreign_cpus, limits))
+    outcome.doubt(validity.host_reasons(host.steal_percent, foreign_cpus, config))

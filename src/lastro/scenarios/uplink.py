@@ -1,4 +1,4 @@
-"""One flow from an instance to its host: what a platform's network costs, below, at and above what it can carry.
+"""One flow from an instance to its host or a peer: what a platform's network costs, below, at and above its capacity.
 
 After Trindade (2018, chapter 6): 1470-byte datagrams at a nominal rate for 10 s, from the instance to the host. The
 nominal rate is a factor here, since at one rate alone, a platform that carries it looks like any other that does."""
@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -16,48 +15,51 @@ from lastro import registry, validity
 from lastro.errors import CommandFailed, LastroError
 from lastro.host.base import Host
 from lastro.image.rootfs import Needs
-from lastro.instruments._udp import ACHIEVED, OFFERED, UdpLoad
-from lastro.instruments.base import Instrument
+from lastro.instruments._udp import UdpLoad
 from lastro.instruments.iperf3_tcp import Iperf3Tcp
-from lastro.isolation.base import isolate, not_in_force, parts_of
+from lastro.isolation.base import not_in_force, parts_of
 from lastro.meters.host import HostMeter
 from lastro.meters.interfaces import InterfaceMeter
 from lastro.platforms.base import AVAILABLE, Availability, InstanceSpec, unavailable
 from lastro.results.samples import Outcome, Reading
 from lastro.scenarios import _workload
-from lastro.scenarios._joined import HOST, HOST_ADDRESS, INSTANCE, PORT, Joined, joined
+from lastro.scenarios._joined import HOST, INSTANCE, PEER, PORT, FarEnd, Joined, far_end, joined, require_host_address
 from lastro.scenarios._measure import judge_links, rest
+from lastro.scenarios._offered import MOST, check_offered, judge_generator, rates, share_of, with_rate
 from lastro.scenarios._probes import Probes
-from lastro.scenarios._workload import GuestAccount
+from lastro.scenarios._watch import watching
+from lastro.scenarios._workload import limited_spec
 from lastro.scenarios.base import (
     AttachmentPool,
     Config,
+    OnLinks,
     PlatformPool,
-    Scenario,
     first_unavailable,
     platform_level,
-    setup_s,
+    start_s,
 )
 from lastro.study.model import Setting
 from lastro.testbed import Testbed
-from lastro.units import parse_rate_bps
 
 _DAY_S = 86_400
-_HOPS = ((f"{INSTANCE}.{PORT}", "tx_bytes"), (f"{HOST}.{PORT}", "rx_bytes"))
-_AROUND_S = 1.0  # the two ends of a flow, clocks and meters, about
-_KEPT = 0.95  # of the nominal rate: less is not that rate
+_CEILING = "ceiling"
+_AROUND_S = 0.5  # the two ends of a flow, clocks and meters, about
 _NOT_RUN = (126, 127)  # exit codes of what starts a program, when there is none
-_CEILING_SHARE = 0.9  # of the bare host's rate: from there on, it is not the platform that limits
 
 
-class UplinkScenario(Scenario):
+class UplinkScenario(OnLinks):
     name = "uplink"
-    summary = "one UDP or TCP flow from an instance to its host, at rates below, at and above what can be carried"
+    summary = "one UDP or TCP flow from an instance to its host or a peer, below, at and above what can be carried"
     parts = ("platform", "attachment", "isolation", "instrument")
     combinable = frozenset({"isolation"})
     settings = (
         *_workload.RESOURCES,
-        Setting("offered", "1G", "nominal rate of a UDP flow in bit/s", check=parse_rate_bps),
+        Setting(
+            "towards", PEER, "the flow's end: a peer behind the links, or the instance's host", choices=(PEER, HOST)
+        ),
+        Setting(
+            "offered", "1G", "rate of a UDP flow in bit/s, or in % of what the bare host carries", check=check_offered
+        ),
         Setting("datagram_bytes", 1470, "payload of a datagram", 64, 1472),
         Setting("load_s", 10, "length of the flow, in whole seconds as iperf3 takes them", 1, _DAY_S),
         Setting("tcp_streams", 1, "parallel TCP connections", 1, 128),
@@ -90,8 +92,7 @@ class UplinkScenario(Scenario):
 
     @classmethod
     def duration_s(cls, config: Config) -> float:
-        two = setup_s(config) * 2 / 3  # that of a chain is for its three instances
-        return two + float(config["settle_s"]) + float(config["load_s"]) + _AROUND_S
+        return start_s(config) + float(config["settle_s"]) + float(config["load_s"]) + _AROUND_S
 
     def availability(self, config: Config) -> Availability:
         level = platform_level(config)
@@ -103,18 +104,13 @@ class UplinkScenario(Scenario):
         if not found:
             return found
         try:
-            self._spec(config)
+            if config["towards"] == HOST:
+                require_host_address(registry.get("attachment", str(config["attachment"])))
+            limited_spec(config, self.testbed, INSTANCE)
             self._version(str(config["instrument"]))
         except LastroError as error:
             return unavailable(error)
         return AVAILABLE
-
-    def _spec(self, config: Config) -> InstanceSpec:
-        """Raises: Unavailable when the host has not the resources, or the isolation would change them."""
-        limits = _workload.resources(config)
-        spec = InstanceSpec(self.testbed.session.unique(INSTANCE), INSTANCE, resources=limits)
-        isolations = [registry.get("isolation", part)() for part in parts_of(str(config["isolation"]))]
-        return isolate(spec, _workload.without_limits(isolations), None)
 
     def _version(self, instrument: str) -> str:
         """What its tool in the image says of itself; asked once. Raises: LastroError when it does not run."""
@@ -131,73 +127,81 @@ class UplinkScenario(Scenario):
 
     @classmethod
     def calibrations(cls, config: Config) -> dict[str, Config]:
-        if platform_level(config) == "native" and config["isolation"] == "none":
+        share = None if config["instrument"] == Iperf3Tcp.name else share_of(str(config["offered"]))
+        if share is None and platform_level(config) == "native" and config["isolation"] == "none":
             return {}
         own = {key: value for key, value in config.items() if not key.startswith("platform.")}
         bare = {**own, "platform": "native", "isolation": "none"}
+        if share is not None:
+            bare["offered"] = MOST
         apart = {key: value for key, value in bare.items() if not key.startswith(("max_", "settle"))}
         digest = hashlib.sha256(json.dumps(apart, sort_keys=True).encode()).hexdigest()[:6]
-        return {f"ceiling/{bare['attachment']}/{bare['instrument']}/{digest}": bare}
+        kind = _CEILING if share is None else "capacity"
+        return {f"{kind}/{bare['attachment']}/{bare['instrument']}/{digest}": bare}
 
     def can_do_without(self, key: str) -> bool:
-        """A missing ceiling takes a mark from the report, and nothing from the trial."""
-        return True
+        """A missing ceiling takes a mark from the report, and nothing from the trial. A capacity gives the rate."""
+        return key.startswith(_CEILING)
 
     def calibration_value(self, key: str, outcome: Outcome) -> Any:
-        return _rates(outcome)
+        return rates(outcome)
 
     # The trial
 
     def run(self, config: Config, calibrations: Mapping[str, Any]) -> Outcome:
         outcome = Outcome()
+        known = next(iter(calibrations.values()), None) if self.calibrations(config) else None
+        config = with_rate(config, known, outcome)
         platform, links = self.pool.get(platform_level(config)), self.attachments.get(str(config["attachment"]))
         isolations = [registry.get("isolation", part)() for part in parts_of(str(config["isolation"]))]
         own_cgroups = (*platform.own_cgroups, *links.own_cgroups)
         clock = validity.ClockReading.now()
-        with joined(self.testbed, self.pool.get("native"), platform, links, self._spec(config)) as pair:
+        native, towards = self.pool.get("native"), str(config["towards"])
+        with (
+            joined(self.testbed, native, platform, links, limited_spec(config, self.testbed, INSTANCE)) as pair,
+            far_end(self.testbed, native, links, pair, towards) as end,
+        ):
             outcome.doubt(not_in_force(isolations, {INSTANCE: pair.instance}))
             reasons, seen = _workload.unequal(self.testbed, pair.instance)
             outcome.doubt(reasons)
             limits = {name: value for name, value in asdict(pair.instance.spec.resources).items() if value is not None}
-            outcome.notes |= {"limits": {INSTANCE: limits}, "seen inside": seen}
+            outcome.notes |= {"limits": {INSTANCE: limits}, **seen}
             rest(float(config["settle_s"]))
             counted = links.counters(self.testbed)
-            self._measure(config, pair, own_cgroups, outcome)
-            judge_links(links.name, counted, links.counters(self.testbed), outcome)
+            self._measure(config, pair, end, own_cgroups, outcome)
+            if towards == PEER:  # to the host itself nothing is routed
+                judge_links(links.name, counted, links.counters(self.testbed), outcome)
         outcome.doubt(validity.clock_reasons(clock, validity.ClockReading.now()))
-        bare = next(iter(calibrations.values()), None) if self.calibrations(config) else _rates(outcome)
-        _judge_generator(config, bare, outcome)
+        alone = platform_level(config) == "native" and config["isolation"] == "none"
+        judge_generator(config, known or (rates(outcome) if alone else None), outcome)
         return outcome
 
-    def _measure(self, config: Config, pair: Joined, own_cgroups: Sequence[str], outcome: Outcome) -> None:
-        """The flow, with meters, witnesses and clocks around it."""
-        tool: Instrument = registry.get("instrument", str(config["instrument"]))()
-        host, witness = HostMeter(self.testbed, pair.everyone, own_cgroups), InterfaceMeter(self.testbed, pair.everyone)
-        guest, clock = GuestAccount.of(pair.instance), pair.instance.clock()
-        witness.start()
-        before = {role: instance.usage() for role, instance in pair.everyone.items()}
-        started_s = time.monotonic()
-        host.start()
-        reading = tool.measure(pair.instance, pair.host, HOST_ADDRESS, {**config, "tcp_s": config["load_s"]})
-        host.stop()
-        elapsed_s = time.monotonic() - started_s
-        used = {role: instance.usage().since(before[role]) for role, instance in pair.everyone.items()}
-        witness.stop()
-        _judge_clock(tool, reading, validity.drift_between(clock, pair.instance.clock()), config, outcome)
-        outcome.doubt(validity.path_reasons(tool.name, witness.moved, reading.payload_bytes, _HOPS))
-        outcome.measurements |= {
-            **_workload.account(used[INSTANCE], elapsed_s, guest, GuestAccount.of(pair.instance)),
-            **host.read(),
-        }
-        foreign_cpus = host.foreign_cpus(sum(each.user_s for each in used.values()))
-        outcome.notes |= {
-            "usage": {role: asdict(each) for role, each in used.items()},
-            "elapsed_s": elapsed_s,
-            "witness": {tool.name: witness.moved},
-            "host": {"foreign_cpus": round(foreign_cpus, 3), **host.notes(), **host.pressure()},
-        }
-        thresholds = {key: float(config[key]) for key in ("max_steal_percent", "max_foreign_cpus")}
-        outcome.doubt(validity.host_reasons(host.steal_percent, foreign_cpus, thresholds))
+    def _measure(self, config: Config, pair: Joined, end: FarEnd, own_cgroups: Sequence[str], outcome: Outcome) -> None:
+        """The flow, with a witness around it; and meters and clocks around the sender's command alone.
+
+        CPU time and the time that it is divided by are of that command, each less what entering the instance takes."""
+        everyone = {**pair.everyone, end.role: end.instance}
+        hops = ((f"{INSTANCE}.{PORT}", "tx_bytes"), (f"{end.role}.{end.device}", "rx_bytes"))
+        tool: UdpLoad | Iperf3Tcp = registry.get("instrument", str(config["instrument"]))()
+        settings, witness = {**config, "tcp_s": config["load_s"]}, InterfaceMeter(self.testbed, everyone)
+        with watching(self.testbed, everyone, INSTANCE, own_cgroups) as watch:
+            witness.start()
+            reading = tool.measure(pair.instance, end.instance, end.address, settings, watch)
+            witness.stop()
+        watch.require_used(tool.name)
+        drift, limit = watch.drift, float(config["max_drift_percent"]) / 100
+        by_host = _timed_by_host(tool, reading) | _workload.BY_HOST
+        work_s, (inside_s, everywhere_s) = watch.work_s, watch.entered_cpu_s
+        used, lasted_s = watch.used[INSTANCE], reading.lasted_s
+        reading = _workload.with_account(reading, used, work_s, watch.guest, watch.guest_after, apart_s=inside_s)
+        _judge_clock(reading, by_host, drift, limit, outcome)
+        _workload.tell_unverified(pair.instance, by_host, drift, limit, outcome)
+        _workload.tell_peak(watch.fresh_peak, outcome)
+        outcome.doubt(validity.path_reasons(tool.name, witness.moved, reading.payload_bytes, hops))
+        host = watch.host.read(work_s, everywhere_s)
+        outcome.measurements |= {name: value for name, value in host.items() if work_s or name != "host_cpus"}
+        outcome.notes |= {**watch.notes(), "work_s": work_s, "flow_s": lasted_s, "witness": {tool.name: witness.moved}}
+        outcome.doubt(validity.host_reasons(watch.host.steal_percent, watch.foreign_cpus, config))
 
     def facts(self, configs: Sequence[Config]) -> dict[str, Any]:
         """Versions of the tools, as they are in the image."""
@@ -209,47 +213,14 @@ class UplinkScenario(Scenario):
             found["not_told"] = error.message
         return found
 
-    def preparation(self, config: Config) -> list[dict[str, Any]]:
-        return [
-            *self.testbed.preparation,
-            *self.pool.preparations.get(platform_level(config), ()),
-            *self.attachments.preparations.get(str(config["attachment"]), ()),
-        ]
-
-    def residuals(self, config: Config) -> dict[str, Any]:
-        return {**self.pool.residuals(platform_level(config)), **self.attachments.residuals(str(config["attachment"]))}
-
 
 def _judge_clock(
-    tool: Instrument, reading: Reading, drift: validity.Drift | None, config: Config, outcome: Outcome
+    reading: Reading, by_host: Collection[str], drift: validity.Drift | None, limit: float, outcome: Outcome
 ) -> None:
-    """What the instance timed by a clock that ran wrong is dropped, and told; what its host timed remains."""
-    measured = dict(reading.measurements)
-    if drift:
-        outcome.notes["clocks"] = {INSTANCE: {"drift": drift.ratio - 1, "uncertainty": drift.uncertainty}}
-    wrong = validity.drift_reasons({INSTANCE: drift}, float(config["max_drift_percent"]) / 100) if drift else []
-    if wrong and isinstance(tool, UdpLoad):
-        dropped = sorted(set(measured) - tool.by_receiver)
-        measured = {name: value for name, value in measured.items() if name in tool.by_receiver}
-        outcome.notes["not timed by a good clock"] = {"because": wrong, "dropped": dropped}
-    outcome.add(replace(reading, measurements=measured))
+    """Add the reading, less what a wrong clock timed: of TCP the series alone, since its rate is the receiver's."""
+    kept = _workload.by_good_clocks(reading, by_host, drift, limit, outcome)
+    outcome.add(kept if kept is reading else replace(kept, series=()))
 
 
-def _rates(outcome: Outcome) -> dict[str, float]:
-    names = (OFFERED.name, ACHIEVED.name, "throughput")
-    return {name: outcome.measurements[name] for name in names if name in outcome.measurements}
-
-
-def _judge_generator(config: Config, ceiling: Mapping[str, float] | None, outcome: Outcome) -> None:
-    """A mark, not a verdict: did the generator limit, since the bare host is no faster over the same links?
-
-    The bare host is its own ceiling: it tells of a UDP rate that cannot be offered here, and of all of its TCP."""
-    if ceiling is None:  # it could not be found
-        return
-    own, wanted = _rates(outcome), _KEPT * parse_rate_bps(str(config["offered"])) / 1e6
-    outcome.notes["ceiling"] = dict(ceiling)
-    if OFFERED.name in own and OFFERED.name in ceiling:
-        sent, bare_sent = own[OFFERED.name], ceiling[OFFERED.name]
-        outcome.notes["generator_limited"] = max(sent, bare_sent) < wanted and sent >= _CEILING_SHARE * bare_sent
-    elif "throughput" in own and "throughput" in ceiling:
-        outcome.notes["generator_limited"] = own["throughput"] >= _CEILING_SHARE * ceiling["throughput"]
+def _timed_by_host(tool: UdpLoad | Iperf3Tcp, reading: Reading) -> frozenset[str]:
+    return tool.by_receiver if isinstance(tool, UdpLoad) else frozenset(reading.measurements)

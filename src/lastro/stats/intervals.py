@@ -6,6 +6,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Literal
+
+# What is known of a value that is none itself: that the truth is at least it, or at most; empty: it is exact.
+Bound = Literal["", "≥", "≤"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +30,15 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """`n` values: their mean, sample standard deviation (None for n = 1) and interval of the mean (None for n = 1)."""
+    """`n` values: their mean, sample standard deviation (None for n = 1) and interval of the mean (None for n = 1).
+
+    `bounded` of them are only lower bounds: if any, the mean is one too, and has neither (`stats.censored`)."""
 
     n: int
     mean: float
     sd: float | None
     interval: Interval | None
+    bounded: int = 0
 
 
 @cache

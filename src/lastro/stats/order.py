@@ -19,12 +19,14 @@ NOT_ESTIMABLE = "not estimable: n = {n}, needs {needed}"
 class Estimate:
     """A value of `n` trials with its interval, in the unit of the metric. What is None, `absent_because` explains.
 
-    The confidence in `interval` is the one achieved, at least the one wished."""
+    The confidence in `interval` is the one achieved, at least the one wished. `at_least`: the value is only a lower
+    bound (`stats.censored`)."""
 
     value: float | None
     interval: Interval | None
     n: int
     absent_because: Note | None = None
+    at_least: bool = False
 
 
 def median_interval(values: Sequence[float], confidence: float) -> Estimate:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from lastro.stats.intervals import Interval, sample_covariance, sample_mean, satterthwaite, t_quantile
+from lastro.stats.intervals import Bound, Interval, sample_covariance, sample_mean, satterthwaite, t_quantile
 from lastro.stats.notes import FEWER_THAN_TWO, Note
 from lastro.stats.pairing import Pairing, match_blocks
 
@@ -24,7 +24,8 @@ class Ratio:
     """A ratio of means, dimensionless.
 
     `n` counts the values behind numerator and denominator (pairs, when paired). `interval` is None when there is none;
-    `absent_because` then says why, and `unbounded` whether the reason is a baseline that may be zero."""
+    `absent_because` then says why, and `unbounded` whether the reason is a baseline that may be zero. With a `bound`,
+    the truth is known only to be at least, or at most, the value (`stats.censored`)."""
 
     value: float | None
     interval: Interval | None
@@ -32,6 +33,7 @@ class Ratio:
     n: tuple[int, int]
     unbounded: bool = False
     absent_because: Note | None = None
+    bound: Bound = ""
 
     @property
     def differs(self) -> bool:

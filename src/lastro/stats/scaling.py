@@ -1,4 +1,4 @@
-"""How a quantity goes with another: the least-squares line, and how sure its slope is."""
+"""How a quantity goes with another: the least-squares line, how sure its slope is, and whether it bends."""
 
 from __future__ import annotations
 
@@ -58,3 +58,37 @@ def fit_line(x: Sequence[float], y: Sequence[float], confidence: float) -> Line 
         r2,
         n,
     )
+
+
+_ROUNDING = 1e-9  # a bend that moves no value by more of the largest is one of arithmetic
+
+
+def fit_bend(x: Sequence[float], y: Sequence[float], confidence: float) -> Interval | None:
+    """Student's interval of c in y = a + b x + c x^2, n - 3 degrees of freedom: whether the points lie on a line.
+
+    By the theorem of Frisch, Waugh and Lovell (1933, 1963) c is the slope of what a line leaves of y against what it
+    leaves of x^2. None unless x has three values and there are four points.
+
+    Raises: ValueError when the samples differ in length."""
+    n = len(x)
+    if n != len(y):
+        raise ValueError(f"{n} values of x and {len(y)} of y")
+    if n < 4 or len(set(x)) < 3:
+        return None
+    mean_x = sample_mean(x)
+    centred = [a - mean_x for a in x]
+    squares, left = _residuals(centred, [a * a for a in centred]), _residuals(centred, y)
+    spread = math.fsum([a * a for a in squares])
+    bend = math.fsum([a * b for a, b in zip(squares, left, strict=True)]) / spread
+    residual = math.fsum([(b - bend * a) ** 2 for a, b in zip(squares, left, strict=True)])
+    half = t_quantile(confidence, n - 3) * math.sqrt(residual / (n - 3) / spread)
+    if abs(bend) * max(map(abs, squares)) <= _ROUNDING * max(map(abs, y)):
+        bend = 0.0
+    return Interval(bend - half, bend + half, confidence)
+
+
+def _residuals(x: Sequence[float], y: Sequence[float]) -> list[float]:
+    """What the least-squares line through y over a centred x leaves of it."""
+    mean_y = sample_mean(y)
+    slope = math.fsum([a * (b - mean_y) for a, b in zip(x, y, strict=True)]) / math.fsum([a * a for a in x])
+    return [b - mean_y - slope * a for a, b in zip(x, y, strict=True)]

@@ -10,7 +10,7 @@ from lastro.study.model import Level
 
 Levels = Mapping[str, tuple[Level, ...]]  # {factor: levels}; more than one level means the mean over them
 Direction = Literal["higher", "lower", "alike"]
-Measure = Literal["ratio", "difference", "share"]
+Measure = Literal["ratio", "difference", "share", "level"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,20 @@ class Additive:
     at: Levels
 
 
-Statement = Compare | Recovery | Order | Alike | Additive
+@dataclass(frozen=True, slots=True)
+class Absolute:
+    """The mean of `metric` lies between `low` and `high`, in `unit`; one of them is endless where a bound is stated.
+
+    Unlike all others it compares with nothing that was measured beside, and so is of the machine."""
+
+    metric: str
+    low: float
+    high: float
+    unit: str
+    at: Levels
+
+
+Statement = Compare | Recovery | Order | Alike | Additive | Absolute
 
 
 @dataclass(frozen=True, slots=True)

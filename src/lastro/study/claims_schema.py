@@ -65,6 +65,18 @@ class AdditiveTable(Table):
     at: At
 
 
+class LevelTable(Table):
+    """A mean itself: a value with its tolerance, or a bound."""
+
+    metric: Some
+    value: float | None = None
+    tolerance: float | None = Field(default=None, gt=0)
+    at_most: float | None = None
+    at_least: float | None = None
+    unit: Some
+    at: At
+
+
 class PublishedTable(Table):
     """A figure of the source, in its own unit."""
 
@@ -77,7 +89,7 @@ class PublishedTable(Table):
 
 
 class ClaimTable(Table):
-    """One claim: a sentence, where it stands, and exactly one of the five statements."""
+    """One claim: a sentence, where it stands, and exactly one of the six statements."""
 
     id: str = Field(pattern=f"^{NAME_PATTERN}$", max_length=64)
     says: Annotated[OneLine, Field(min_length=1)]
@@ -88,6 +100,7 @@ class ClaimTable(Table):
     order: OrderTable | None = None
     alike: AlikeTable | None = None
     additive: AdditiveTable | None = None
+    level: LevelTable | None = None
     direction: Literal["higher", "lower", "alike"] | None = None
     margin: float | None = Field(default=None, gt=0, le=10)
     published: PublishedTable | None = None
@@ -100,4 +113,4 @@ class ClaimsFile(Table):
     claim: list[ClaimTable] = Field(min_length=1, max_length=1000)
 
 
-KINDS = ("compare", "recovery", "order", "alike", "additive")
+KINDS = ("compare", "recovery", "order", "alike", "additive", "level")

@@ -20,7 +20,7 @@ from lastro.study.schema import MAX_INTEGER, StudyFile, read_shape
 __all__ = ["json_schema", "load", "parse"]
 
 MAX_BYTES = 2**20
-MAX_DEPTH = 8  # the deepest value of a sound file is exclude[i].when.factor[j]
+MAX_DEPTH = 8  # the deepest value of a sound file is profiles.quick.exclude[i].when.factor[j]
 
 
 def load(path: Path, schemas: Mapping[str, ScenarioSchema]) -> Study:

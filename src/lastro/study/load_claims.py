@@ -5,12 +5,14 @@ untestable with this campaign, and is judged so."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
 from lastro.errors import did_you_mean
 from lastro.study.claims import (
+    Absolute,
     Additive,
     Alike,
     Claim,
@@ -30,6 +32,7 @@ from lastro.study.claims_schema import (
     ClaimsFile,
     ClaimTable,
     CompareTable,
+    LevelTable,
     OrderTable,
     PublishedTable,
     RecoveryTable,
@@ -40,7 +43,7 @@ from lastro.study.problems import Key, Problems, Wrong, shown
 from lastro.study.schema import read_shape
 
 _Sides = Mapping[str, Mapping[str, Sequence[Level]]]  # {key of the side: {factor: levels}}
-_Table = CompareTable | RecoveryTable | OrderTable | AlikeTable | AdditiveTable
+_Table = CompareTable | RecoveryTable | OrderTable | AlikeTable | AdditiveTable | LevelTable
 
 
 def load_claims(path: Path, study: Study) -> Claims:
@@ -82,6 +85,9 @@ def _claim(table: ClaimTable, index: int, study: Study, problems: Problems) -> C
     statement: _Table = getattr(table, given[0])
     _check_names(statement, study, (*here, given[0]), problems)
     _check_direction(table, given[0], here, problems)
+    if isinstance(statement, LevelTable):
+        with problems.at(*here, "level"):
+            _check_level(statement, study)
     with problems.at(*here, "published"):
         _check_published(table, given[0])
         _check_unit(table.published, statement.metric, study)
@@ -103,7 +109,18 @@ def _statement(table: _Table, claim: ClaimTable) -> Statement:
         return Order(table.metric, table.factor, falling, _levels(table.of), _levels(table.to), at)
     if isinstance(table, AlikeTable):
         return Alike(table.metric, table.factor, tuple(table.levels), at)
+    if isinstance(table, LevelTable):
+        return Absolute(table.metric, *_ends(table), table.unit, at)
     return Additive(table.metric, (table.factors[0], table.factors[1]), at)
+
+
+def _ends(table: LevelTable) -> tuple[float, float]:
+    if table.value is not None:
+        return table.value - (table.tolerance or 0.0), table.value + (table.tolerance or 0.0)
+    return (
+        -math.inf if table.at_least is None else table.at_least,
+        math.inf if table.at_most is None else table.at_most,
+    )
 
 
 def _levels(side: Mapping[str, Sequence[Level]]) -> Levels:
@@ -174,6 +191,18 @@ def _check_direction(table: ClaimTable, kind: str, here: tuple[Key, ...], proble
             raise Wrong("belongs to claims of likeness only", "`published.tolerance` is for a magnitude")
 
 
+def _check_level(table: LevelTable, study: Study) -> None:
+    given = [name for name in ("value", "at_most", "at_least") if getattr(table, name) is not None]
+    if len(given) != 1:
+        raise Wrong(f"has {' and '.join(given) or 'no figure'}", "a level has one of value, at_most, at_least")
+    if (table.tolerance is None) == (given == ["value"]):
+        raise Wrong(
+            "tolerance is missing" if given == ["value"] else f"tolerance says nothing of {given[0]}",
+            "how far from `value` the mean may lie, in its unit",
+        )
+    _same_unit(table.unit, table.metric, study)
+
+
 def _check_published(table: ClaimTable, kind: str) -> None:
     published = table.published
     if published is None:
@@ -194,9 +223,14 @@ def _check_published(table: ClaimTable, kind: str) -> None:
 
 
 def _check_unit(published: PublishedTable | None, name: str, study: Study) -> None:
+    if published and published.difference is not None:
+        _same_unit(published.unit, name, study)
+
+
+def _same_unit(unit: str, name: str, study: Study) -> None:
     units = {metric.name: metric.unit for metric in (*study.all_metrics, *study.metrics)}
-    if published and published.difference is not None and published.unit != units.get(name, published.unit):
-        raise Wrong(f"is in {shown(published.unit)}, and {name} is in {shown(units[name])}", "convert the figure")
+    if unit != units.get(name, unit):
+        raise Wrong(f"is in {shown(unit)}, and {name} is in {shown(units[name])}", "convert the figure")
 
 
 def _check_sign(published: PublishedTable, direction: str | None) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
@@ -107,6 +107,7 @@ class Study:
     all_metrics: tuple[Metric, ...] = ()  # everything that the scenario measures
     exclusions: tuple[Exclusion, ...] = ()
     profiles: Mapping[str, Mapping[str, Level]] = field(default_factory=dict)
+    profile_exclusions: Mapping[str, tuple[Exclusion, ...]] = field(default_factory=dict)  # beside `exclusions`
     profile: str | None = None
     source: str = ""  # the text of the file
     file: str = ""
@@ -114,8 +115,12 @@ class Study:
     def with_profile(self, name: str) -> Study:
         """The study under one of its profiles: other durations and replicates, all else the same.
 
+        A factor that a profile names is held at that one of its levels. Its exclusions add to those of the study.
         A profile that names `replicates` and no `max_replicates` fixes their number, in a sequential study too."""
         changes = dict(self.profiles[name])
+        factors = tuple(
+            Factor(each.name, (changes.pop(each.name),)) if each.name in changes else each for each in self.factors
+        )
         fixed = "replicates" in changes and "max_replicates" not in changes
         design = replace(
             self.design,
@@ -125,8 +130,10 @@ class Study:
         )
         return replace(
             self,
+            factors=factors,
             settings={**self.settings, **changes},
             design=design,
+            exclusions=(*self.exclusions, *self.profile_exclusions.get(name, ())),
             profile=name,
         )
 
@@ -142,11 +149,17 @@ class Study:
             values[name] = tuple(Metric(**metric) for metric in data[name])
         precise = tuple(data["design"].get("precise_metrics", ()))
         values["design"] = Design(**{**data["design"], "precise_metrics": precise})
-        values["exclusions"] = tuple(
-            Exclusion({name: tuple(levels) for name, levels in rule["when"].items()}, rule["reason"])
-            for rule in data["exclusions"]
-        )
+        values["exclusions"] = _exclusions(data["exclusions"])
+        values["profile_exclusions"] = {
+            profile: _exclusions(rules) for profile, rules in data.get("profile_exclusions", {}).items()
+        }
         return cls(**values)
+
+
+def _exclusions(rules: Sequence[Mapping[str, Any]]) -> tuple[Exclusion, ...]:
+    return tuple(
+        Exclusion({name: tuple(levels) for name, levels in rule["when"].items()}, rule["reason"]) for rule in rules
+    )
 
 
 def _plain(value: Any) -> Any:

@@ -21,10 +21,10 @@ from lastro.study.levels import (
     unknown_name,
 )
 from lastro.study.model import Design, Exclusion, Factor, Level, ScenarioSchema, Study
-from lastro.study.problems import Problems, Wrong, shown
+from lastro.study.problems import Key, Problems, Wrong, shown
 
 if TYPE_CHECKING:
-    from lastro.study.schema import DesignTable, ProfileTable, StudyFile
+    from lastro.study.schema import DesignTable, ExcludeTable, ProfileTable, StudyFile
 
 MAX_TRIALS = 1_000_000
 
@@ -55,8 +55,9 @@ def resolve(file: StudyFile, schemas: Mapping[str, ScenarioSchema], problems: Pr
         metrics=metrics,
         all_metrics=tuple(schema.metrics.values()),
         design=_design(file, schema, factors, metrics, problems),
-        exclusions=_exclusions(file, schema, factors, problems),
+        exclusions=_exclusions(file.exclude, ("exclude",), schema, factors, problems),
         profiles=_profiles(file, schema, factors, problems),
+        profile_exclusions=_profile_exclusions(file, schema, factors, problems),
     )
     problems.tell()
     _check_size(study, problems)
@@ -180,14 +181,16 @@ def _check_fixed(file: StudyFile, _metrics: Sequence[Metric], problems: Problems
             problems.add(("design", name), Wrong("is for sequential stopping, and this study's is fixed", hint))
 
 
-def _exclusions(file: StudyFile, schema: ScenarioSchema, factors: Factors, problems: Problems) -> tuple[Exclusion, ...]:
+def _exclusions(
+    rules: Sequence[ExcludeTable], where: Sequence[Key], schema: ScenarioSchema, factors: Factors, problems: Problems
+) -> tuple[Exclusion, ...]:
     exclusions = []
-    for index, rule in enumerate(file.exclude):
+    for index, rule in enumerate(rules):
         when: dict[str, tuple[Level, ...]] = {}
         for name, raw_levels in rule.when.items():
             levels: list[Level] = []
             for raw in raw_levels:
-                with problems.at("exclude", index, "when", name):
+                with problems.at(*where, index, "when", name):
                     levels.append(listed_level(schema, _known_factor(factors, name), name, raw))
             when[name] = tuple(levels)
         exclusions.append(Exclusion(when, rule.reason))
@@ -210,13 +213,35 @@ def _profiles(
             changes |= _blocks(table, file.design)
         for name, raw in table.model_extra.items():
             with problems.at("profiles", profile, name):
-                if name in factors:
-                    raise Wrong("is a factor of this study, and a profile changes no factor")
+                if name not in changeable and name in factors:
+                    raise Wrong("is a factor of this study, and a profile holds durations and amounts of work alone")
                 if name not in changeable:
                     hint = partial(did_you_mean, name, {"replicates", "max_replicates", *changeable})
                     raise Wrong("a profile changes replicates, durations and amounts of work, and nothing else", hint)
-                changes[name] = check_level(schema, name, raw)
+                held = name in factors
+                level = _held_level(schema, factors[name], file, name, raw) if held else check_level(schema, name, raw)
+                changes[name] = level
     return profiles
+
+
+def _profile_exclusions(
+    file: StudyFile, schema: ScenarioSchema, factors: Factors, problems: Problems
+) -> dict[str, tuple[Exclusion, ...]]:
+    """By profile, what it leaves out beside what the study itself does; of one that leaves out nothing, nothing."""
+    tables = {name: getattr(file.profiles, name) for name in type(file.profiles).model_fields}
+    return {
+        name: _exclusions(table.exclude, ("profiles", name, "exclude"), schema, factors, problems)
+        for name, table in tables.items()
+        if table.exclude
+    }
+
+
+def _held_level(schema: ScenarioSchema, levels: Mapping[Level, Level], file: StudyFile, name: str, raw: Level) -> Level:
+    """The one level at which a profile holds a factor. A baseline elsewhere would be in no treatment."""
+    level = listed_level(schema, levels, name, raw)
+    if name in file.design.baseline and check_level(schema, name, file.design.baseline[name]) != level:
+        raise Wrong(f"would leave out {shown(file.design.baseline[name])}, the level of the baseline")
+    return level
 
 
 def _blocks(table: ProfileTable, design: DesignTable) -> dict[str, Level]:
@@ -244,6 +269,9 @@ def _check_size(study: Study, problems: Problems) -> None:
         n_treatments = sum(1 for _ in combinations(study))
     if not n_treatments:
         problems.add(("exclude",), Wrong("the exclusions leave no treatment"))
+    for profile in study.profile_exclusions:
+        if n_treatments and not any(combinations(study.with_profile(profile))):
+            problems.add(("profiles", profile, "exclude"), Wrong("the exclusions leave no treatment"))
     designs: dict[tuple[str, ...], Design] = {("design",): study.design}
     designs |= {("profiles", name): study.with_profile(name).design for name in study.profiles}
     for table, design in designs.items():

@@ -109,13 +109,14 @@ class ExcludeTable(Table):
 
 
 class ProfileTable(Table):
-    """Other replicates and durations for the same study."""
+    """Other replicates and durations for the same study, and treatments that it leaves out."""
 
     model_config = ConfigDict(extra="allow", strict=True)
     __pydantic_extra__: dict[str, ALevel] = Field(init=False)
 
     replicates: Replicates | None = None
     max_replicates: MaxReplicates | None = None
+    exclude: list[ExcludeTable] = Field(default_factory=list, max_length=1000)
 
 
 class ProfilesTable(Table):

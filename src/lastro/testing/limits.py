@@ -7,6 +7,7 @@ import time
 from itertools import pairwise
 
 from lastro.host.cgroups import Resources
+from lastro.platforms.base import Instance
 from lastro.testing.subject import MIB, Subject, inside
 
 SPIN = ["timeout", "3", "sh", "-c", "while :; do :; done"]
@@ -18,7 +19,8 @@ class Limits:
 
     def test_a_memory_hog_dies_alone(self, subject: Subject) -> None:
         limit = self.small_memory_bytes
-        with subject.start("victim") as victim, subject.start("hog", resources=Resources(memory_bytes=limit)) as hog:
+        specs = subject.spec("victim"), subject.spec("hog", resources=Resources(memory_bytes=limit))
+        with subject.together(*specs) as (victim, hog):
             bystander = victim.spawn(["sleep", "86397"])
             done = hog.run(["tail", "/dev/zero"], check=False, timeout_s=60)
             assert done.returncode == 128 + signal.SIGKILL
@@ -54,27 +56,25 @@ class Limits:
         assert done.returncode == 124
         assert 0.1 < used.cpu_s / done.duration_s < 0.28
 
-    def test_a_known_load_is_counted(self, subject: Subject) -> None:
+    def test_a_known_load_is_counted(self, instance: Instance) -> None:
         """One busy loop is about one CPU, if others leave it that much, and never more than a machine adds to it."""
-        with subject.start() as instance:
-            before = instance.usage()
-            done = instance.run(SPIN, check=False)
-            used = instance.usage().since(before)
+        before = instance.usage()
+        done = instance.run(SPIN, check=False)
+        used = instance.usage().since(before)
         assert 0.3 < used.cpu_s / done.duration_s < 1.6
         assert used.user_s <= used.cpu_s + 0.05
 
-    def test_use_is_counted_and_never_falls(self, subject: Subject) -> None:
-        with subject.start() as instance:
-            readings = [instance.usage()]
-            for _ in range(5):
-                instance.run(["sh", "-c", "head -c 4000000 /dev/zero | md5sum"])
-                readings.append(instance.usage())
-            for earlier, later in pairwise(readings):
-                assert later.cpu_s > earlier.cpu_s
-                assert later.user_s >= earlier.user_s
-                assert later.memory_peak_bytes >= earlier.memory_peak_bytes
-            assert readings[-1].user_s <= readings[-1].cpu_s + 0.05
-            assert readings[-1].memory_peak_bytes >= readings[-1].memory_bytes > 0
+    def test_use_is_counted_and_never_falls(self, instance: Instance) -> None:
+        readings = [instance.usage()]
+        for _ in range(5):
+            instance.run(["sh", "-c", "head -c 4000000 /dev/zero | md5sum"])
+            readings.append(instance.usage())
+        for earlier, later in pairwise(readings):
+            assert later.cpu_s > earlier.cpu_s
+            assert later.user_s >= earlier.user_s
+            assert later.memory_peak_bytes >= earlier.memory_peak_bytes
+        assert readings[-1].user_s <= readings[-1].cpu_s + 0.05
+        assert readings[-1].memory_peak_bytes >= readings[-1].memory_bytes > 0
 
     def test_written_bytes_are_counted(self, subject: Subject) -> None:
         with subject.start() as instance:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from lastro import registry
 from lastro.attachments.base import Segment
-from lastro.platforms.base import Instance, Port, start_all
+from lastro.platforms.base import Instance, Port
 from lastro.testing.subject import Subject
 
 LEFT, RIGHT = "198.18.200.1", "198.18.200.2"
@@ -21,12 +21,11 @@ LEFT, RIGHT = "198.18.200.1", "198.18.200.2"
 @contextmanager
 def joined(subject: Subject, attachment: str) -> Iterator[tuple[Instance, Instance]]:
     """Two instances with a link between them."""
-    with ExitStack() as stack:
-        specs = [subject.spec(name, ports=("eth0",)) for name in ("left", "right")]
-        left, right = start_all(stack, subject.platform, subject.testbed, specs)
+    specs = [subject.spec(name, ports=("eth0",)) for name in ("left", "right")]
+    with subject.together(*specs) as (left, right):
         ends = (Port(left, "eth0", f"{LEFT}/24"), Port(right, "eth0", f"{RIGHT}/24"))
-        stack.enter_context(registry.get("attachment", attachment)().connect(subject.testbed, [Segment("s", ends)]))
-        yield left, right
+        with registry.get("attachment", attachment)().connect(subject.testbed, [Segment("s", ends)]):
+            yield left, right
 
 
 def reaches(instance: Instance, address: str) -> bool:
@@ -65,7 +64,7 @@ class Network:
         assert 20 * 1000 < after[1]["rx"] - before[1]["rx"] < 40 * 1000
 
     def test_instances_do_not_see_each_other(self, subject: Subject) -> None:
-        with subject.start("one") as one, subject.start("two") as two:
+        with subject.together(subject.spec("one"), subject.spec("two")) as (one, two):
             one.run(["sh", "-c", "echo mine > /root/file"])
             assert two.run(["cat", "/root/file"], check=False).returncode != 0
             for each in (one, two):
@@ -79,8 +78,7 @@ class Network:
     def test_many_start_in_parallel(self, subject: Subject) -> None:
         specs = [subject.spec(f"many-{number}") for number in range(self.many)]
         before = subject.leftovers()
-        with ExitStack() as stack:
-            instances = start_all(stack, subject.platform, subject.testbed, specs)
+        with subject.together(*specs) as instances:
             assert [instance.spec.name for instance in instances] == [spec.name for spec in specs]
             for instance in instances:
                 assert instance.run(["echo", instance.spec.name]).text == f"{instance.spec.name}\n"

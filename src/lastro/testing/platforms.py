@@ -18,8 +18,8 @@ from lastro.testing.subject import MIB, Subject
 from lastro.testing.world import World
 
 
-class PlatformContract(Commands, Limits, World, Network, Ending):
-    """Subclass it as `TestNAME`.
+class OnPlatform:
+    """What every class of tests of a platform has.
 
     platform: the level, options included. contained: an instance has a system of its own (processes, host name).
     shares_kernel: it runs on the host's kernel. own_nftables: its kernel's packet filter is the usual one.
@@ -50,3 +50,7 @@ class PlatformContract(Commands, Limits, World, Network, Ending):
         """One that tests share which do not change it."""
         with subject.start("shared") as started:
             yield started
+
+
+class PlatformContract(OnPlatform, Commands, Limits, World, Network, Ending):
+    """All of it. Subclass it as `TestNAME`, with the attributes of `OnPlatform`."""

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lastro.host.files import OWNER_VARIABLE
 from lastro.host.ledger import NETNS_DIR
-from lastro.host.local import OWNER_VARIABLE
-from lastro.platforms.base import Instance, InstanceSpec, Platform
+from lastro.platforms.base import Instance, InstanceSpec, Platform, start_all
 from lastro.testbed import Testbed
 
 MIB = 1 << 20
@@ -28,6 +29,12 @@ class Subject:
 
     def start(self, name: str = "subject", **more: Any) -> AbstractContextManager[Instance]:
         return self.platform.start(self.testbed, self.spec(name, **more))
+
+    @contextmanager
+    def together(self, *specs: InstanceSpec) -> Iterator[list[Instance]]:
+        """Instances that start side by side, in their order: machines take seconds to boot."""
+        with ExitStack() as stack:
+            yield start_all(stack, self.platform, self.testbed, specs)
 
     def leftovers(self) -> list[str]:
         """Everything of instances that the session still has; of daemons, too, which are the same before and after."""
@@ -68,6 +75,21 @@ def owned_processes(token: str) -> set[int]:
                 if mark in (entry / "environ").read_bytes().split(b"\0") and not _is_zombie(int(entry.name)):
                     found.add(int(entry.name))
     return found - {os.getpid()}
+
+
+def left(testbed: Testbed, switch: Path | None = None) -> dict[str, Any]:
+    """All that a trial may leave, to be compared with what was there before it. Root.
+
+    `switch` is the directory of an Open vSwitch whose two daemons do not count: the next trial may start them anew."""
+    daemons = {int(file.read_text()) for file in switch.glob("*.pid")} if switch else set()
+    links = testbed.host.run_json(["ip", "-n", testbed.dut, "-j", "link"])
+    return {
+        "ledger": testbed.session.mark(),
+        "namespaces": sorted(path.name for path in NETNS_DIR.glob(f"*{testbed.session.token}*")),
+        "links": {each["ifname"] for each in links},
+        "processes": owned_processes(testbed.session.token) - daemons,
+        "run directory": sorted(path.name for path in testbed.run_dir.iterdir()),
+    }
 
 
 def _is_zombie(pid: int) -> bool:

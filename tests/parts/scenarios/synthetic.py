@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from random import Random
 from typing import Any
 
 from lastro import validity
-from lastro.errors import InstrumentError
+from lastro.errors import ConnectionLost, HostError, InstrumentError
+from lastro.host.base import Transcript
 from lastro.platforms.base import AVAILABLE, Availability
 from lastro.results.samples import Metric, Outcome, Series
 from lastro.scenarios.base import Config, Scenario
@@ -20,6 +22,7 @@ from lastro.study.model import Setting
 
 FAULTS = (
     "none", "invalid-once", "always-invalid", "trial-error", "unavailable", "slow", "defect", "nonsense", "clock-jump",
+    "leftover", "unreachable",
 )  # fmt: skip
 SLOW_S = 0.5
 
@@ -44,6 +47,7 @@ class SyntheticScenario(Scenario):
     def __init__(self, testbed: Any) -> None:
         super().__init__(testbed)
         self._runs: Counter[str] = Counter()
+        self._leftover = False
 
     @classmethod
     def duration_s(cls, config: Config) -> float:
@@ -52,6 +56,8 @@ class SyntheticScenario(Scenario):
     def availability(self, config: Config) -> Availability:
         if config["fault"] == "unavailable":
             return Availability("this fault cannot be had here", "choose another fault")
+        if config["fault"] == "unreachable":
+            raise ConnectionLost("far-dut", "no route to host")
         return AVAILABLE
 
     @classmethod
@@ -64,6 +70,13 @@ class SyntheticScenario(Scenario):
     def calibration_value(self, key: str, outcome: Outcome) -> Any:
         return outcome.measurements["speed"]
 
+    @contextmanager
+    def attempt(self) -> Iterator[Transcript]:
+        with super().attempt() as transcript:
+            yield transcript
+        if self._leftover:
+            raise HostError("mount /x cannot be removed: it is busy", "see what holds it, then `lastro resume`")
+
     def run(self, config: Config, calibrations: Mapping[str, Any]) -> Outcome:
         identity = str(sorted(config.items()))
         self._runs[identity] += 1
@@ -71,6 +84,7 @@ class SyntheticScenario(Scenario):
         time.sleep(self.duration_s(config) - 0.001 if config["fault"] != "slow" else SLOW_S)
         outcome = _values(config, Random(f"{identity}{self._runs[identity]}"))
         outcome.notes["calibrations"] = dict(calibrations)
+        self._leftover |= config["fault"] == "leftover" and self._runs[identity] == 2
         outcome.doubt(self._fault(str(config["fault"]), self._runs[identity]))
         after = validity.ClockReading.now()
         if config["fault"] == "clock-jump" and self._runs[identity] == 1:

@@ -6,9 +6,10 @@ Pure: the report in, frozen data out. It never fails on a campaign: what cannot 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from lastro.report.analysis.against import against_baseline
-from lastro.report.analysis.effects import interactions, main_effects
+from lastro.report.analysis.effects import interactions, main_effects, marked
 from lastro.report.analysis.factorial import omnibus, spread_notes, variance_of
 from lastro.report.analysis.headline import headline
 from lastro.report.analysis.measured import measured, medians
@@ -16,7 +17,9 @@ from lastro.report.analysis.model import Analysis, MetricAnalysis
 from lastro.report.analysis.pairs import level_pairs
 from lastro.report.analysis.trends import count_scalings, drift_of
 from lastro.report.calibration import Floor, floor_here
+from lastro.report.language import N_
 from lastro.report.model import Report
+from lastro.stats.notes import Note
 from lastro.stats.residual_checks import check_residuals
 
 __all__ = ["analyse", "analyse_metric"]
@@ -42,6 +45,9 @@ def analyse_metric(report: Report, index: int, known_floor: Floor | None = None)
     data = measured(report, index)
     floor = known_floor.share if known_floor else None
     anova, why_none, notes = variance_of(data)
+    bounded = sum(row.cells[index].bounded > 0 for row in report.rows)
+    if bounded and not data.cells:
+        why_none = Note(N_("every treatment is known by a lower bound only"))
     alpha = 1 - data.confidence
     checks = check_residuals(anova, [index for index, _, _ in data.trials()], alpha=alpha) if anova else None
     effects = main_effects(data, floor)
@@ -51,8 +57,10 @@ def analyse_metric(report: Report, index: int, known_floor: Floor | None = None)
         n=data.n,
         anova=anova,
         why_none=why_none,
-        effects=effects,
-        interactions=interactions(data, anova, floor),
+        effects=marked(report, index, effects),
+        interactions=tuple(
+            replace(found, effects=marked(report, index, found.effects)) for found in interactions(data, anova, floor)
+        ),
         comparisons=comparisons,
         correction=correction,
         pairs=level_pairs(data),
@@ -65,4 +73,5 @@ def analyse_metric(report: Report, index: int, known_floor: Floor | None = None)
         floor_note=known_floor.note if known_floor else None,
         omnibus=omnibus(data),
         medians=medians(report, index, data.confidence),
+        bounded=bounded,
     )

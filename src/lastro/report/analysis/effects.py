@@ -7,6 +7,8 @@ from dataclasses import replace
 
 from lastro.report.analysis.measured import Measured
 from lastro.report.analysis.model import Decision, Interaction, LevelEffect
+from lastro.report.model import Report
+from lastro.report.remarks import in_order
 from lastro.stats.adjust import holm
 from lastro.stats.anova import Anova
 from lastro.stats.contrasts import linear, ratio_of_linears
@@ -104,3 +106,21 @@ def _roles(data: Measured, pair: Sequence[str]) -> tuple[str, str]:
     figures, whichever are fewer being the panels; what the study set a baseline for rather shows its effects."""
     first, second = sorted(pair, key=lambda name: (name != "isolation", len(data.factors[name])))
     return first, second
+
+
+def marked(report: Report, index: int, effects: Sequence[LevelEffect]) -> tuple[LevelEffect, ...]:
+    """The effects with the kinds of marks on the numbers that they are made of."""
+    if not any(row.cells[index].marks for row in report.rows):
+        return tuple(effects)
+    return tuple(replace(effect, kinds=_kinds(report, index, effect)) for effect in effects)
+
+
+def _kinds(report: Report, index: int, effect: LevelEffect) -> tuple[str, ...]:
+    levels, given = {effect.level, effect.reference}, dict(effect.given)
+    return in_order(
+        mark.kind
+        for row in report.rows
+        if str(row.treatment.levels[effect.factor]) in levels
+        and all(str(row.treatment.levels[name]) == level for name, level in given.items())
+        for mark in row.cells[index].marks
+    )

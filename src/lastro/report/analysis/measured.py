@@ -6,8 +6,9 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from lastro.report.model import Report, Row
-from lastro.stats.order import Estimate, median_interval
+from lastro.report.model import Cell, Report, Row
+from lastro.stats.censored import median_of_bounded
+from lastro.stats.order import Estimate
 from lastro.study.design import Treatment
 
 LevelsOf = Mapping[str, str]
@@ -58,8 +59,10 @@ class Measured:
 
 
 def measured(report: Report, index: int) -> Measured:
-    """The values of the report's metric number `index`."""
-    rows = [row for row in report.rows if row.cells[index].points]
+    """The values of the report's metric number `index`.
+
+    Treatments with a value that is only a lower bound stay out: no effect or test may take it for exact."""
+    rows = [row for row in report.rows if row.cells[index].points and not row.cells[index].bounded]
     levels = {row.treatment.index: _texts(row) for row in rows}
     factors = {}
     for factor in report.varying:
@@ -78,10 +81,13 @@ def measured(report: Report, index: int) -> Measured:
 def medians(report: Report, index: int, confidence: float) -> tuple[tuple[Treatment, Estimate], ...]:
     """Of the metric's valid values, treatment by treatment; those without a value are left out."""
     return tuple(
-        (row.treatment, median_interval([point.value for point in row.cells[index].points], confidence))
-        for row in report.rows
-        if row.cells[index].points
+        (row.treatment, median_of(row.cells[index], confidence)) for row in report.rows if row.cells[index].points
     )
+
+
+def median_of(cell: Cell, confidence: float) -> Estimate:
+    """Of a cell that has values."""
+    return median_of_bounded([p.value for p in cell.points], [p.at_least for p in cell.points], confidence)
 
 
 def _texts(row: Row) -> dict[str, str]:

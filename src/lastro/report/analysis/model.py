@@ -38,7 +38,8 @@ class LevelEffect:
     effect. `ratio` is of the two means; `difference` is in the metric's unit and has the p-value, which
     `p_adjusted` corrects (Holm) for all main effects of the metric, or all simple effects of one interaction. `n`
     counts the trials of the level and of the reference. `floor` is the noise floor of this ratio, a share: that of one
-    treatment against one, scaled to means over so many; it and `under_floor` are None without a calibration."""
+    treatment against one, scaled to means over so many; it and `under_floor` are None without a calibration.
+    `kinds` are those of the marks on the numbers of either level."""
 
     factor: str
     level: str
@@ -53,6 +54,7 @@ class LevelEffect:
     floor: float | None = None
     under_floor: bool | None = None
     decision: Decision = "unknown"
+    kinds: tuple[str, ...] = ()
 
     @property
     def distance(self) -> float:
@@ -166,7 +168,7 @@ class MetricAnalysis:
     """Everything of one metric. `floor` is a share (0.03: 3 %): of one treatment against one, a calibration found
 
     smaller differences to be noise. `floor_note` says what was made of it, if anything. `medians` are of every
-    treatment that was measured."""
+    treatment that was measured. `bounded` treatments stay out of all else, as they are known by a lower bound only."""
 
     metric: Metric
     n: int
@@ -186,6 +188,7 @@ class MetricAnalysis:
     floor_note: Note | None = None
     omnibus: Omnibus | None = None
     medians: tuple[tuple[Treatment, Estimate], ...] = ()
+    bounded: int = 0
 
     @property
     def log(self) -> bool:

@@ -25,6 +25,7 @@ def drift_of(report: Report, index: int) -> Drift | None:
     found = [
         (point.value, at, row.treatment.index, point.block)
         for row in report.rows
+        if not row.cells[index].bounded
         for point in row.cells[index].points
         if (at := parse_utc(times.get((point.trial, point.attempt), ""))) is not None
     ]

@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from lastro.report.analysis.model import Analysis, MetricAnalysis
+from lastro.report.curves import Curve, curves
 from lastro.report.figures.style import Picture, file_stem, style
 from lastro.report.language import ENGLISH, Language
 from lastro.report.model import Report
@@ -23,19 +24,23 @@ if TYPE_CHECKING:
 __all__ = ["Kind", "Picture", "Plan", "figure_name", "metric_png", "metric_svg", "pictures", "plans", "timeline_svg"]
 
 Kind = Literal[
-    "variation", "effects", "interaction", "distribution", "scaling", "checks", "claims", "floor", "course", "resources"
-]
+    "curve", "variation", "effects", "interaction", "distribution", "scaling", "checks", "claims", "floor", "course",
+    "phases", "traffic", "resources",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A figure that can be drawn. `metric` is its metric's number in the report, None where it shows several."""
+    """A figure that can be drawn. `metric` is its metric's number in the report, None where it shows several; `factor`
+
+    is that of its axis, where it is a curve."""
 
     kind: Kind
     metric: int | None
     name: str
     title: str
     draw: Callable[[], Figure | None]
+    factor: str = ""
 
     def picture(self) -> Picture | None:
         """Draws it; None where the campaign has nothing to show."""
@@ -78,6 +83,9 @@ def _metric_plans(report: Report, index: int, analysis: MetricAnalysis, say: Lan
     from lastro.report.scaling import scalings
 
     name, confidence = analysis.metric.name, report.study.design.confidence
+    found = curves(report)
+    for curve in found:
+        yield _curve(report, index, curve, say)
     title = say("Effects on {metric}", metric=name)
     draw = partial(draw_effects, analysis, say, confidence)
     yield Plan("effects", index, file_stem("effects", name), title, draw)
@@ -86,8 +94,11 @@ def _metric_plans(report: Report, index: int, analysis: MetricAnalysis, say: Lan
         title = say("{shown} under each {given}, on {metric}", shown=shown, given=given, metric=name)
         draw = partial(draw_interaction, analysis, interaction, say, confidence)
         yield Plan("interaction", index, file_stem("interaction", name, given, shown), title, draw)
-    yield _distribution(report, index, say, analysis)
+    if not any(curve.shows_all(report, index) for curve in found):  # the same trials twice tell nothing more
+        yield _distribution(report, index, say, analysis)
     for scaling in scalings(report):
+        if all(law.factor != scaling.factor for law in analysis.scaling):
+            continue  # the line alone is a slope, which stands in the table; its trials stand in the curve
         title = say("{metric} by {factor}", metric=name, factor=scaling.factor)
         draw = partial(draw_scaling, report, index, scaling, analysis, say)
         yield Plan("scaling", index, file_stem("scaling", name, scaling.factor), title, draw)
@@ -95,15 +106,31 @@ def _metric_plans(report: Report, index: int, analysis: MetricAnalysis, say: Lan
     yield Plan("checks", index, file_stem("checks", name), title, partial(draw_checks, analysis, say))
 
 
+def _curve(report: Report, index: int, curve: Curve, say: Language) -> Plan:
+    from lastro.report.figures.curve import draw_curve
+
+    name = report.metrics[index].name
+    title = say("{metric} against {factor}", metric=name, factor=curve.factor)
+    draw = partial(draw_curve, report, index, curve, say)
+    return Plan("curve", index, file_stem("curve", name, curve.factor), title, draw, curve.factor)
+
+
 def _campaign_plans(
     report: Report, analysis: Analysis, say: Language, judgements: Sequence[Judgement]
 ) -> Iterator[Plan]:
     from lastro.report.figures.claims import draw_claims
     from lastro.report.figures.floor import draw_floor
+    from lastro.report.figures.phases import draw_phases
     from lastro.report.figures.resources import draw_resources
+    from lastro.report.figures.traffic import TITLES, draw_traffic
 
     yield Plan("claims", None, "claims", say("Published and measured"), partial(draw_claims, judgements, say))
     yield Plan("floor", None, "floor", say("Noise floor of this host"), partial(draw_floor, report, say))
+    title = say("From the first start to the first forwarded packet")
+    yield Plan("phases", None, "phases", title, partial(draw_phases, report, say))
+    for moment, words in TITLES.items():
+        draw = partial(draw_traffic, report, moment, say)
+        yield Plan("traffic", None, file_stem("traffic", moment), say(words), draw)
     yield _course(report, analysis, say)
     title = say("Resources that each role used in a trial")
     yield Plan("resources", None, "resources", title, partial(draw_resources, report, say))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ from lastro.report.claims import Judgement
 from lastro.report.figures.effects import ratio_axis
 from lastro.report.figures.style import FAINT, GREY, GRID, PALETTE, SMALL_PT, headed, new_figure, numbers_in, wrapped
 from lastro.report.language import Language
+from lastro.study.claims import Absolute
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,7 +30,7 @@ def draw_claims(judgements: Sequence[Judgement], say: Language) -> Figure | None
     for one in judgements:
         if one.part is not None and judged_effect(one)[1] is not None:
             measure, _ = judged_effect(one)
-            groups.setdefault((measure, one.unit if measure == "difference" else ""), []).append(one)
+            groups.setdefault((measure, one.unit if measure in ("difference", "level") else ""), []).append(one)
     if not groups:
         return None
     sizes = [len(found) + 1.2 for found in groups.values()]
@@ -66,12 +68,12 @@ def _panel(axes: Axes, group: Group, found: Sequence[Judgement], say: Language) 
         ratio_axis(axes, low, high)
     for y, one in enumerate(found):
         _, effect = judged_effect(one)
-        assert effect is not None and effect.value is not None
-        _published(axes, one, measure, y, scale)
+        assert one.part is not None and effect is not None and effect.value is not None
+        _published(axes, one, measure, y, scale, (low, high))
         if effect.interval is not None:
             _interval(axes, effect.interval.low * scale, effect.interval.high * scale, (low, high), y)
         axes.plot([effect.value * scale], [y], marker="o", ms=5, color=PALETTE[0], mec="white", mew=0.6, zorder=4)
-        text = f"{VERDICT_MARKS[one.verdict]} {effect_text(measure, effect, unit, say)}"  # type: ignore[arg-type]
+        text = f"{VERDICT_MARKS[one.verdict]} {effect_text(measure, effect, unit, say, one.part.bound)}"  # type: ignore[arg-type]
         n = say("n = {n}", n=say.integer(effect.n))
         place: Any = ("axes fraction", "data")
         axes.annotate(
@@ -96,7 +98,9 @@ def _reach(found: Sequence[Judgement], measure: str, scale: float) -> tuple[floa
     ends = []
     for one in found:
         _, effect = judged_effect(one)
-        published = one.claim.published
+        published, statement = one.claim.published, one.claim.statement
+        if isinstance(statement, Absolute):
+            at += [end for end in (statement.low, statement.high) if math.isfinite(end)]
         if effect is not None and effect.value is not None:
             at.append(effect.value * scale)
             if effect.interval is not None:
@@ -122,14 +126,22 @@ def _interval(axes: Axes, low: float, high: float, reach: tuple[float, float], y
             axes.plot([end], [y], marker=marker, ms=5, color=PALETTE[0], mew=0, clip_on=False, zorder=3)
 
 
-def _published(axes: Axes, one: Judgement, measure: str, y: int, scale: float) -> None:
-    published = one.claim.published
+def _published(axes: Axes, one: Judgement, measure: str, y: int, scale: float, reach: tuple[float, float]) -> None:
+    """Its figure and the tolerance; of a level, where its mean may lie."""
+    published, statement = one.claim.published, one.claim.statement
+    if isinstance(statement, Absolute):
+        ends = [
+            end if math.isfinite(end) else beyond
+            for end, beyond in zip((statement.low, statement.high), reach, strict=True)
+        ]
+        axes.barh(y, ends[1] - ends[0], left=ends[0], height=0.6, color=FAINT, alpha=0.55)
+        return
     if published is None or published.judged[0] != measure:
         return
     figure = published.judged[1] * scale
     if published.tolerance is not None:
-        reach = published.tolerance * scale
-        axes.barh(y, 2 * reach, left=figure - reach, height=0.6, color=FAINT, alpha=0.55)
+        around = published.tolerance * scale
+        axes.barh(y, 2 * around, left=figure - around, height=0.6, color=FAINT, alpha=0.55)
     axes.plot([figure], [y], marker="D", ms=5, color="white", mec=GREY, mew=1.2, linestyle="none", zorder=3.5)
 
 
@@ -138,4 +150,6 @@ def _axis(measure: str, unit: str, say: Language) -> str:
         return say("ratio")
     if measure == "share":
         return say("share recovered (%)")
+    if measure == "level":
+        return say("mean ({unit})", unit=unit)
     return say("difference ({unit})", unit=unit) if unit else say("difference")

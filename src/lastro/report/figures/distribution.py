@@ -32,6 +32,7 @@ from lastro.report.figures.style import (
 )
 from lastro.report.language import N_, Language
 from lastro.report.model import Cell, Report, Row
+from lastro.report.remarks import in_order, short, signs
 from lastro.stats.intervals import Summary, describe
 
 if TYPE_CHECKING:
@@ -257,7 +258,7 @@ def _place(
         [summary.mean], [y], marker=marker, ms=4.4, color=colour, mec="white", mew=0.6, linestyle="none", zorder=4
     )
     notes = [
-        "†" if any(cell.limited for cell in cells) else "",
+        signs(mark for cell in cells for mark in cell.marks).strip(),
         f"n = {say.integer(summary.n)}" if summary.n != usual_n else "",
         "" if summary.interval else say("no interval"),
     ]
@@ -277,11 +278,12 @@ def _summary(cells: Sequence[Cell], values: Sequence[float]) -> Summary:
     for cell in cells:
         for point in cell.points:
             by_block.setdefault(point.block, []).append(point.value)
+    bounded = sum(cell.bounded for cell in cells)
     whole = [math.fsum(found) / len(found) for found in by_block.values() if len(found) == len(cells)]
     confidence = next((c.summary.interval.confidence for c in cells if c.summary and c.summary.interval), 0.95)
     mean = math.fsum(cell.summary.mean for cell in cells if cell.summary) / len(cells)
-    interval = describe(whole, confidence).interval if len(whole) > 1 else None
-    return Summary(len(values), mean, None, interval)
+    interval = describe(whole, confidence).interval if len(whole) > 1 and not bounded else None
+    return Summary(len(values), mean, None, interval, bounded)
 
 
 def _spread(y: float, n: int) -> list[float]:
@@ -324,8 +326,8 @@ def _legend(figure: Figure, report: Report, index: int, grid: _Grid, say: Langua
     if missing:
         label = f"✕ {_why_missing(missing, say)}"
         handles.append(Patch(facecolor="none", edgecolor=FAINT, hatch="//////", linewidth=0, label=label))
-    if any(row.cells[index].limited for row in report.rows):
-        handles.append(Line2D([], [], linestyle="none", label=say("† generator-limited: a lower bound")))
+    kinds = in_order(mark.kind for row in report.rows for mark in row.cells[index].marks)
+    handles += [Line2D([], [], linestyle="none", label=short(kind, say)) for kind in kinds]
     if handles:
         title = safe(grid.roles.colours[0]) if grid.roles.colours else None
         figure.legend(

@@ -22,6 +22,7 @@ from lastro.report.figures.style import (
 )
 from lastro.report.language import Language
 from lastro.report.numbers import VERDICT_MARKS, Verdict, contrast_ratio, decided
+from lastro.report.remarks import in_order, short, signs_of
 from lastro.results.samples import Metric
 
 if TYPE_CHECKING:
@@ -44,7 +45,8 @@ def draw_effects(analysis: MetricAnalysis, say: Language, confidence: float) -> 
     percent = say.number(f"{100 * confidence:g}") + " %"
     how = say("ratio of means with its {confidence} interval, over the levels of all other factors", confidence=percent)
     corrected = say("hollow: not distinguishable from 1 (Holm)")
-    headed(figure, metric_title(analysis.metric, say), f"{how}; {corrected}", floor_words(analysis, say))
+    marks = mark_words(analysis.effects, say)
+    headed(figure, metric_title(analysis.metric, say), f"{how}; {corrected}", floor_words(analysis, say), *marks)
     return figure
 
 
@@ -54,6 +56,11 @@ def floor_words(analysis: MetricAnalysis, say: Language) -> str:
         return ""
     share = say.number(f"{100 * analysis.floor:.2g}")
     return say("grey: noise floor of this host, ± {share} % of one treatment, less of means over several", share=share)
+
+
+def mark_words(effects: Sequence[LevelEffect], say: Language) -> list[str]:
+    """What the signs after ratios mean: '‡ a cache may hide what is measured'."""
+    return [short(kind, say) for kind in in_order(kind for effect in effects for kind in effect.kinds)]
 
 
 def draw_rows(
@@ -97,7 +104,7 @@ def _row(axes: Axes, metric: Metric, effect: LevelEffect, y: float, say: Languag
             axes.plot([low, ratio.interval.high], [y, y], color=colour, linewidth=1.8, solid_capstyle="butt")
         fill = colour if effect.decision == "different" else "white"
         axes.plot([ratio.value], [y], marker="o", ms=5.5, color=fill, mec=colour, mew=1.3, linestyle="none", zorder=4)
-        text = f"{VERDICT_MARKS[said]} {contrast_ratio(ratio, say)}".strip()
+        text = f"{VERDICT_MARKS[said]} {contrast_ratio(ratio, say)}".strip() + signs_of(effect.kinds)
     else:
         text = say("no ratio")
     n = say("n = {n} and {reference}", n=say.integer(effect.n[0]), reference=say.integer(effect.n[1]))

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from lastro.report.calibration import KEY
+from lastro.report.calibration import KEY, floor_here
 from lastro.report.figures.style import FAINT, GRID, PALETTE, SMALL_PT, headed, new_figure, numbers_in, wrapped
 from lastro.report.language import Language
 from lastro.report.model import Report
@@ -19,22 +19,23 @@ _ROW_IN = 0.42
 
 
 def draw_floor(report: Report, say: Language) -> Figure | None:
-    """One row for each metric with a noise floor; None without a calibration."""
+    """One row for each metric with a noise floor, that by which tables judge; None without a calibration."""
     kept = report.calibrations.get(KEY)
     metrics = kept.get("metrics") if isinstance(kept, Mapping) else None
     if not isinstance(metrics, Mapping):
         return None
+    floors = {metric.name: floor_here(report, index) for index, metric in enumerate(report.metrics)}
     found = {
-        str(name): metric
-        for name, metric in metrics.items()
-        if isinstance(metric, Mapping) and _number(metric.get("floor")) is not None
+        name: (floor, metric)
+        for name, floor in floors.items()
+        if floor is not None and isinstance(metric := metrics.get(name), Mapping)
     }
     if not found:
         return None
     figure = new_figure(_ROW_IN * len(found) + 1.5)
     axes = figure.subplots()
-    for y, metric in enumerate(found.values()):
-        _row(axes, y, metric, say)
+    for y, (floor, metric) in enumerate(found.values()):
+        _row(axes, y, floor.share, metric, say)
     axes.axvline(1, color="black", linewidth=0.9)
     axes.set_yticks(range(len(found)), [wrapped(name, 18) for name in found])
     axes.set_ylim(len(found) - 0.4, -0.6)
@@ -43,15 +44,13 @@ def draw_floor(report: Report, say: Language) -> Figure | None:
     axes.locator_params(axis="x", nbins=5)
     axes.set_xlabel(say("ratio of the baseline to itself"))
     numbers_in(axes, say)
-    headed(
-        figure, say("Noise floor of this host"),
-        say("band: differences in it cannot be told from none; dot: the baseline against itself, with its interval"),
-    )  # fmt: skip
+    how = say("band: differences in it cannot be told from none; dot: the baseline against itself, with its interval")
+    notes = dict.fromkeys(say.note(floor.note) for floor, _ in found.values() if floor.note is not None)
+    headed(figure, say("Noise floor of this host"), how, *notes)
     return figure
 
 
-def _row(axes: Axes, y: int, metric: Mapping[str, Any], say: Language) -> None:
-    floor = _number(metric.get("floor")) or 0.0
+def _row(axes: Axes, y: int, floor: float, metric: Mapping[str, Any], say: Language) -> None:
     axes.barh(y, 2 * floor, left=1 - floor, height=0.62, color=FAINT, alpha=0.6)
     interval = metric.get("interval")
     if isinstance(interval, Mapping):

@@ -6,7 +6,7 @@ import itertools
 from typing import TYPE_CHECKING
 
 from lastro.report.analysis.model import Interaction, MetricAnalysis
-from lastro.report.figures.effects import draw_rows, floor_words
+from lastro.report.figures.effects import draw_rows, floor_words, mark_words
 from lastro.report.figures.style import headed, metric_title, new_figure
 from lastro.report.language import Language
 
@@ -36,5 +36,7 @@ def draw_interaction(
     share = say.number(f"{100 * interaction.explained:.1f}")
     how = say("ratio of means with its {confidence} interval; hollow: not distinguishable from 1", confidence=percent)
     explains = say("the interaction explains {share} % of all variation", share=share)
-    headed(figure, f"{metric_title(analysis.metric, say)}: {what}", f"{how}; {explains}", floor_words(analysis, say))
+    marks = mark_words(interaction.effects, say)
+    title = f"{metric_title(analysis.metric, say)}: {what}"
+    headed(figure, title, f"{how}; {explains}", floor_words(analysis, say), *marks)
     return figure

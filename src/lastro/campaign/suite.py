@@ -1,0 +1,242 @@
+"""A suite: several studies of one question, its fronts, run one after the other. Each is a campaign of its own.
+
+Where a suite comes from, it is a folder of study files, FRONT.toml, with claims in claims/FRONT.toml where there are
+any. They run in alphabetical order, or in that of `suite.toml`. Where a suite runs, it is DIR with a campaign in
+DIR/FRONT and the index DIR/suite.json. Study files are copied there: a suite goes on with what it began with."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from lastro.errors import InputError, StoreError, StudyError, did_you_mean
+from lastro.results.database import DB_NAME
+from lastro.results.files import sync_directory, write_atomically
+from lastro.results.store import Store
+from lastro.study.load import read_document, read_text
+from lastro.study.model import Study
+from lastro.study.problems import Problems, shown
+
+INDEX = "suite.json"
+HEAD = "suite.toml"
+FORMAT = "lastro-suite/1"
+_KEYS = {"title": str, "description": str, "fronts": list}
+_NO_STUDIES = ("claims.toml", HEAD)
+
+
+@dataclass(frozen=True, slots=True)
+class Front:
+    """One study of a suite. `stopped` says what ended it when last tried, `remedy` what helps.
+
+    `digest` is the SHA-256 of the study's text; an index that was written before there was one has none."""
+
+    name: str
+    study: str
+    title: str
+    seed: int
+    stopped: str | None = None
+    remedy: str | None = None
+    digest: str = ""
+
+    def is_of(self, text: str) -> bool:
+        """Whether that is the study with which the suite began, as far as it is known."""
+        return self.digest in ("", _digest(text))
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """`source` is what the user named: paper:NAME, or a folder. `profile` is the same for all fronts."""
+
+    name: str
+    title: str
+    description: str
+    source: str
+    profile: str | None
+    fronts: tuple[Front, ...]
+
+    @property
+    def label(self) -> str:
+        return self.title or self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """A suite where it comes from: the files of its studies in running order, and what `suite.toml` says of them."""
+
+    path: Path
+    title: str
+    description: str
+    files: tuple[Path, ...]
+
+    @property
+    def name(self) -> str:
+        return self.path.resolve().name
+
+    def claims(self, front: str) -> Path | None:
+        file = self.path / "claims" / f"{front}.toml"
+        return file if file.is_file() else None
+
+
+# Where it comes from
+
+
+def read_folder(path: Path) -> Folder:
+    """The suite in a folder. Raises: InputError when it holds no study files; StudyError when suite.toml is unsound."""
+    try:
+        files = {file.stem: file for file in sorted(path.glob("*.toml")) if file.name not in _NO_STUDIES}
+        has_head = (path / HEAD).exists()
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}", "check its name and permissions") from error
+    head = _head(path / HEAD, sorted(files)) if has_head else {}
+    chosen = [files[name] for name in head.get("fronts", files)]
+    if not chosen:
+        raise InputError(
+            f"{path} is a directory, and holds no study files", "`lastro new` writes a study file to start from"
+        )
+    return Folder(path, head.get("title", ""), head.get("description", ""), tuple(chosen))
+
+
+def _head(file: Path, known: Sequence[str]) -> dict[str, Any]:
+    text = read_text(file, "suite", f"without {HEAD} every study file of a folder runs")
+    document = read_document(text, Problems(str(file)))
+
+    def wrong(where: str, message: str, hint: str | None = None) -> StudyError:
+        return StudyError(message, file=str(file), where=where, hint=hint)
+
+    for key, value in document.items():
+        if key not in _KEYS:
+            raise wrong(key, "is not known here", did_you_mean(key, _KEYS))
+        if not isinstance(value, _KEYS[key]):
+            raise wrong(key, f"must be {'a list' if _KEYS[key] is list else 'a string'}, and is {shown(value)}")
+    for index, name in enumerate(fronts := document.get("fronts", ())):
+        if name not in known:
+            raise wrong(f"fronts[{index}]", f"there is no {shown(name)} here", did_you_mean(str(name), known))
+        if name in fronts[:index]:
+            raise wrong(f"fronts[{index}]", f"{shown(name)} is listed already")
+    return document
+
+
+# Where it runs
+
+
+def is_suite(directory: Path) -> bool:
+    return os.path.lexists(directory / INDEX)
+
+
+def begun(directory: Path, front: Front) -> bool:
+    """Whether a front has a campaign by now."""
+    return (directory / front.name / DB_NAME).exists()
+
+
+def can_run(directory: Path, front: Front) -> bool:
+    """Whether a front has a campaign, and in it trials that are not unavailable: what stops it stops it midway."""
+    if not begun(directory, front):
+        return False
+    with Store.open(directory / front.name, readonly=True) as store:
+        counts = store.counts()
+    return counts["unavailable"] < sum(counts.values())
+
+
+def study_file(directory: Path, front: Front) -> Path:
+    """The suite's copy of a front's study. Raises: InputError when it is no longer what the suite began with."""
+    file = _copy(directory, front)
+    if not front.is_of(read_text(file, "study", "put the study's file back")):
+        raise InputError(
+            f"{file} is not the study with which the suite began",
+            f"put that back, or run a suite of the changed study anew: {directory} would mix the two",
+        )
+    return file
+
+
+def _copy(directory: Path, front: Front) -> Path:
+    return directory / front.name / "study.toml"
+
+
+def _require_own(directory: Path, suite: Suite, front: Front) -> None:
+    """Raises: InputError when the campaign in the place of a front is not that front's."""
+    with Store.open(directory / front.name, readonly=True) as store:
+        study = store.study
+    wanted = (front.study, front.seed, suite.profile)
+    if (study.name, study.design.seed, study.profile) != wanted or not front.is_of(study.source):
+        raise InputError(
+            f"{directory / front.name} holds a campaign that is not front '{front.name}' of the suite in {directory}",
+            f"move it away and put the front's study back as {_copy(directory, front)}; `lastro resume {directory}`"
+            " then runs it",
+        )
+
+
+def create(
+    directory: Path,
+    folder: Folder,
+    source: str,
+    studies: Sequence[Study],
+    published: Callable[[str], Path | None],
+) -> Suite:
+    """A new suite in `directory`, of the folder's studies under their profile; nothing of it has run.
+
+    `published` gives the claims that a paper made on a study, by its name. They are found anew whenever they are asked
+    for; those that only the folder has are copied. Raises: StoreError when the directory cannot be written."""
+    fronts = []
+    for file, study in zip(folder.files, studies, strict=True):
+        fronts.append(Front(file.stem, study.name, study.title, study.design.seed, digest=_digest(study.source)))
+        write_atomically(_copy(directory, fronts[-1]), study.source, durable=True)
+        claims = folder.claims(file.stem)
+        if claims is not None and claims != published(study.name):
+            write_atomically(directory / file.stem / "claims.toml", claims.read_bytes(), durable=True)
+    sync_directory(directory)  # the fronts' names, too, before the index that counts on them
+    suite = Suite(folder.name, folder.title, folder.description, source, studies[0].profile, tuple(fronts))
+    write(directory, suite)  # last: a suite is whole, or there is none
+    return suite
+
+
+def write(directory: Path, suite: Suite) -> None:
+    """Raises: StoreError when it cannot be written."""
+    document = {"format": FORMAT, **asdict(suite)}
+    text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+    write_atomically(directory / INDEX, text, durable=True)
+
+
+def read(directory: Path) -> Suite:
+    """The suite in a directory.
+
+    Raises: StoreError when its index is damaged or from a newer version; InputError when a campaign of another study
+    lies in the place of a front."""
+    file = directory / INDEX
+    try:
+        document = json.loads(file.read_text(encoding="utf-8"))
+        version = document.pop("format")
+        if version != FORMAT:
+            raise StoreError(f"{file} is of format {shown(version)}, and this Lastro knows {FORMAT}", "update Lastro")
+        fronts = tuple(Front(**front) for front in document.pop("fronts"))
+        suite = Suite(**document, fronts=fronts)
+        if not fronts or any(Path(front.name).name != front.name for front in fronts):
+            raise ValueError("a front's name is no name of a directory")
+    except OSError as error:
+        raise StoreError(f"{file} cannot be read: {error.strerror}", "check its permissions") from error
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise StoreError(
+            f"{file} is not a readable index of a suite: {error}", "restore it from a copy, or run the suite again"
+        ) from error
+    for front in suite.fronts:
+        if begun(directory, front):
+            _require_own(directory, suite, front)
+    return suite
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def note_stop(directory: Path, name: str, reason: str | None, remedy: str | None = None) -> None:
+    """Keep why a front could not run, or not to its end; None: it could."""
+    suite = read(directory)
+    fronts = tuple(
+        replace(front, stopped=reason, remedy=remedy) if front.name == name else front for front in suite.fronts
+    )
+    if fronts != suite.fronts:
+        write(directory, replace(suite, fronts=fronts))

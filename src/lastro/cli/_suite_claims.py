@@ -1,0 +1,75 @@
+"""The claims of all fronts of a suite in one table, or as one JSON document."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from lastro.campaign import suite as suites
+from lastro.campaign.suite import Suite
+from lastro.cli import claims as single
+from lastro.cli._common import refuse_suite
+from lastro.cli.claims import Judged
+from lastro.cli.results import loaded
+from lastro.errors import InputError
+from lastro.report.language import language
+
+FORMAT = "lastro-suite-claims/1"
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.claims:
+        refuse_suite(args.dir, "--claims FILE")
+    suite, say = suites.read(args.dir), language(args.lang)
+    found: dict[str, Judged] = {}
+    waiting: list[str] = []  # fronts that have claims and no campaign yet
+    for front in suite.fronts:
+        file = single.claims_of(args.dir / front.name, front.study)
+        if file is None:
+            continue
+        if not suites.begun(args.dir, front):
+            waiting.append(front.name)
+        else:
+            found[front.name] = single.judged(loaded(args.dir / front.name), file, say)
+    if not found and not waiting:
+        raise InputError(
+            f"no front of {args.dir} has claims",
+            f"put them into {args.dir}/FRONT/claims.toml, or before the run into"
+            " claims/FRONT.toml beside the study files; docs/explanation-claims.md tells how to write one",
+        )
+    if args.json:
+        print(json.dumps(_document(args.dir, suite, found, waiting), indent=2, ensure_ascii=False, allow_nan=False))
+    else:
+        _print(suite, found, waiting, args.lang)
+    judgements = [one for judged in found.values() for one in judged.judgements]
+    return single.exit_code(args.fail_on, judgements, unjudged=bool(waiting))
+
+
+def _print(suite: Suite, found: dict[str, Judged], waiting: list[str], code: str) -> None:
+    from lastro.report.claims_table import render_suite_claims
+
+    say = language(code)
+    rows = {front: (judged.judgements, judged.report) for front, judged in found.items()}
+    single.print_table(render_suite_claims(suite.label, rows, waiting, say))
+
+
+def _document(directory: Path, suite: Suite, found: dict[str, Judged], waiting: list[str]) -> dict[str, Any]:
+    """As of a campaign, with the front of each claim, and without what differs between fronts but for `fronts`."""
+    from lastro.report.claims_document import claims_document
+
+    documents = {front: claims_document(each.claims, each.judgements, each.report) for front, each in found.items()}
+    tallies = [document["tally"] for document in documents.values()]
+    return {
+        "format": FORMAT,
+        "directory": str(directory),
+        "suite": suite.name,
+        "tally": {verdict: sum(tally[verdict] for tally in tallies) for verdict in (tallies[0] if tallies else ())},
+        "not_begun": waiting,
+        "fronts": [
+            {"front": front, **{key: value for key, value in document.items() if key not in ("format", "claims")}}
+            for front, document in documents.items()
+        ],
+        "claims": [{"front": front, **claim} for front, document in documents.items() for claim in document["claims"]],
+    }

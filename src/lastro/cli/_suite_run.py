@@ -1,0 +1,163 @@
+"""Running what remains of a suite, one front after the other: what `run` and `resume` do with one."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from lastro import papers, registry
+from lastro.campaign import suite as suites
+from lastro.campaign.duration import due, forecast, missing, pace_of
+from lastro.campaign.progress import Among, Place
+from lastro.campaign.suite import Front, Suite
+from lastro.cli import _suite_status
+from lastro.cli import resume as resume_command
+from lastro.cli import run as run_command
+from lastro.cli._common import require_root
+from lastro.cli._study import GivenSuite, load_front, load_testbed
+from lastro.errors import HostBusy, HostError, LastroError, TrialError
+from lastro.results.store import Store
+from lastro.scenarios.base import Scenario
+from lastro.study.model import Study
+
+CANNOT = 3  # the exit code when a front could not run here, or not to its end
+
+
+def run(args: argparse.Namespace, given: GivenSuite) -> int:
+    """A new suite in its directory, run to its end."""
+    if any(registry.get("scenario", study.scenario).needs_root for study in given.studies):
+        require_root("run")
+    directory = args.output or run_command.place_for(given.folder.name)
+    for place in (directory, *(directory / file.stem for file in given.folder.files)):
+        run_command.check_place(place)  # a campaign that is there already would be taken for a front
+    suite = suites.create(directory, given.folder, given.source, given.studies, papers.claims)
+    _Run(directory, suite, wait=args.wait, testbed=args.testbed).fronts(suite.fronts)
+    return _conclude(directory, report=not args.no_report)
+
+
+def resume(args: argparse.Namespace) -> int:
+    """What is left of a suite; when that is nothing, what was unavailable on its fronts once more."""
+    suite = suites.read(args.dir)
+    runner = _Run(args.dir, suite, wait=args.wait, changed_host=args.changed_host, testbed=args.testbed)
+    left = [front for front in suite.fronts if runner.is_unfinished(front)]
+    for front in left:
+        if not suites.begun(args.dir, front):
+            runner.study(front)  # as in a new suite: an unsound one ends it before anything runs
+    runner.fronts(left or suite.fronts)
+    if not runner.ran:
+        print(f"{args.dir}: nothing is left to run")
+    return _conclude(args.dir, report=not args.no_report)
+
+
+@dataclass
+class _Run:
+    """One session of a suite."""
+
+    directory: Path
+    suite: Suite
+    wait: bool
+    testbed: Path | None
+    changed_host: bool = False
+    ran: bool = False
+
+    def fronts(self, fronts: Sequence[Front]) -> None:
+        """Each of these fronts, as far as it can run here.
+
+        Raises: what ends the whole: an interruption, a host that is busy, a database that cannot be written."""
+        for index, front in enumerate(fronts):
+            position = self.suite.fronts.index(front) + 1
+            _say(f"front {position} of {len(self.suite.fronts)}: {front.name} ({front.title or front.study})")
+            try:
+                self._front(front, partial(self._among, front, fronts[index + 1 :]))
+            except KeyboardInterrupt as interrupt:
+                interrupt.args = (f"in front {front.name}; continue with `lastro resume {self.directory}`",)
+                raise
+            except HostBusy:
+                raise
+            except (HostError, TrialError) as error:  # a TrialError outside a trial; the other fronts may run
+                self._stopped(front, error)
+            except LastroError as error:
+                error.hint = f"{error.hint or 'when that is mended'}; then `lastro resume {self.directory}` goes on"
+                raise
+            else:
+                suites.note_stop(self.directory, front.name, None)
+            self.wait = True  # the host is ours: what takes it between two fronts is waited for
+
+    def _stopped(self, front: Front, error: LastroError) -> None:
+        suites.note_stop(self.directory, front.name, error.message, error.hint)
+        midway = suites.can_run(self.directory, front)
+        _say(f"front {front.name} {'was ended by an error' if midway else 'cannot run here'}: {error.message}")
+        if error.hint:
+            _say(f"  remedy: {error.hint}")
+
+    def _front(self, front: Front, place: Place) -> None:
+        directory = self.directory / front.name
+        if suites.begun(self.directory, front):
+            changed = self.changed_host
+            self.ran |= resume_command.go_on(
+                directory, wait=self.wait, changed_host=changed, place=place, testbed=self.testbed
+            )
+        else:
+            file = load_testbed(self.testbed)
+            run_command.begin(directory, self.study(front), wait=self.wait, place=place, file=file)
+            self.ran = True
+
+    def is_unfinished(self, front: Front) -> bool:
+        if not suites.begun(self.directory, front):
+            return True
+        with Store.open(self.directory / front.name, readonly=True) as store:
+            return resume_command.is_unfinished(store)
+
+    def study(self, front: Front) -> Study:
+        return load_front(suites.study_file(self.directory, front), self.suite.profile)
+
+    def _among(self, front: Front, later: Sequence[Front]) -> Among:
+        """What the progress of one front shows of the others.
+
+        Of a platform that was found missing, by this front too, nothing is due. Fronts to come are as slow as those so
+        far have been."""
+        trials, done, begun_s, later_s, gone = 0, 0, 0.0, 0.0, set[str]()
+        took_s = wanted_s = 0.0
+        for other in (each for each in self.suite.fronts if suites.begun(self.directory, each)):
+            with Store.open(self.directory / other.name, readonly=True) as store:
+                gone |= missing(store)
+                pace, counts = pace_of(store, _scenario(store.study)), store.counts()
+            took_s, wanted_s = took_s + pace.seen_s[0], wanted_s + pace.seen_s[1]
+            if other != front:
+                begun_s += pace.remaining_s if other in later else 0.0
+                trials += sum(counts.values()) - counts["unavailable"]
+                done += counts["valid"] + counts["invalid"]
+        for study in (self.study(other) for other in later if not suites.begun(self.directory, other)):
+            rows = due(study, gone)
+            trials += len(rows) * study.design.replicates
+            later_s += forecast(study, _scenario(study), rows).total_s
+        return Among(front.name, trials, done, begun_s + later_s * (took_s / wanted_s if wanted_s else 1.0))
+
+
+def _scenario(study: Study) -> type[Scenario]:
+    return registry.get("scenario", study.scenario)  # type: ignore[no-any-return]
+
+
+def _conclude(directory: Path, *, report: bool) -> int:
+    """How every front ended, where their results are, and the report; and whether one could not run, or not to its end.
+
+    The tables of all fronts would be too much to read at once."""
+    print(_suite_status.summary(directory))
+    shown = shlex.quote(str(directory))
+    print(f"tables: lastro results {shown}\nverdicts on what is claimed: lastro claims {shown}", flush=True)
+    if report:
+        run_command.write_report(directory)
+    stopped = [front for front in suites.read(directory).fronts if front.stopped]
+    for words, midway in (("did not run here", False), ("ended by an error", True)):
+        if names := [front.name for front in stopped if suites.can_run(directory, front) is midway]:
+            _say(f"{words}: {', '.join(names)}")
+    return CANNOT if stopped else 0
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)

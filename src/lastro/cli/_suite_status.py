@@ -1,0 +1,130 @@
+"""How far a suite is: each front in a line, and the whole."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from lastro import registry
+from lastro.campaign import suite as suites
+from lastro.campaign.duration import due, forecast, missing
+from lastro.campaign.suite import Front, Suite
+from lastro.cli import status as single
+from lastro.cli._study import load_front
+from lastro.results.store import Store
+from lastro.study import design
+from lastro.units import human_duration
+
+FORMAT = "lastro-suite-status/1"
+_STATES = ("valid", "invalid", "unavailable", "running", "pending")
+
+
+def run(args: argparse.Namespace) -> int:
+    suite = suites.read(args.dir)
+    facts = _facts(args.dir, suite)
+    print(single.as_json(facts) if args.json else f"{_text(suite, facts)}\nnext: {facts['next']}")
+    return 0
+
+
+def summary(directory: Path) -> str:
+    """As `lastro status` shows it, without what is next."""
+    suite = suites.read(directory)
+    return _text(suite, _facts(directory, suite))
+
+
+def _facts(directory: Path, suite: Suite) -> dict[str, Any]:
+    gone = set[str]()
+    for front in suite.fronts:
+        if suites.begun(directory, front):
+            with Store.open(directory / front.name, readonly=True) as store:
+                gone |= missing(store)
+    fronts = [_front(directory, suite, front, gone) for front in suite.fronts]
+    finished = all(front["finished"] for front in fronts)
+    left = [front["remaining_s"] for front in fronts]
+    return {
+        "format": FORMAT,
+        "suite": suite.name,
+        "title": suite.title,
+        "profile": suite.profile,
+        "counts": {state: sum(front["counts"][state] for front in fronts) for state in _STATES},
+        "trials": sum(front["trials"] for front in fronts),
+        "finished": finished,
+        "remaining_s": None if None in left else sum(left),
+        "next": f"lastro {'report' if finished else 'resume'} {shlex.quote(str(directory))}",
+        "fronts": fronts,
+    }
+
+
+def _front(directory: Path, suite: Suite, front: Front, gone: set[str]) -> dict[str, Any]:
+    """As of a campaign. A front that has not begun has all its trials pending, as long as its plan says; but those on
+    platforms that other fronts have found missing will take no time."""
+    head = {
+        "front": front.name,
+        "begun": suites.begun(directory, front),
+        "stopped": front.stopped,
+        "remedy": front.remedy,
+        "midway": front.stopped is not None and suites.can_run(directory, front),
+    }
+    if head["begun"]:
+        return {**head, **single.facts_of(directory / front.name)}
+    study = load_front(suites.study_file(directory, front), suite.profile)
+    trials = len(design.treatments(study)) * study.design.replicates
+    return {
+        **head,
+        "study": study.name,
+        "title": study.title,
+        "counts": {state: trials if state == "pending" else 0 for state in _STATES},
+        "trials": trials,
+        "finished": False,
+        "remaining_s": forecast(study, registry.get("scenario", study.scenario), due(study, gone)).total_s,
+    }
+
+
+def _text(suite: Suite, facts: dict[str, Any]) -> str:
+    from lastro.report.terminal import plain
+
+    left = facts["counts"]["pending"] + facts["counts"]["running"]
+    profile = f" (profile {suite.profile})" if suite.profile else ""
+    lines = [plain(f"{suite.label}{profile}"), single.bar(facts["trials"] - left, facts["trials"]), ""]
+    rows = [("front", *_STATES, ""), *(_row(front) for front in facts["fronts"])]
+    lines += table(rows)
+    lines += [plain(line) for front in facts["fronts"] for line in _why_stopped(front)]
+    if facts["remaining_s"]:
+        lines += ["", f"about {human_duration(facts['remaining_s'])} to go, if nothing is repeated"]
+    return "\n".join(lines)
+
+
+def _row(front: dict[str, Any]) -> tuple[str, ...]:
+    left_s = front["remaining_s"]
+    state = "finished" if front["finished"] else f"{human_duration(left_s)} to go" if left_s else "unfinished"
+    if front["stopped"]:
+        state = f"stopped, {state}" if front["midway"] else "could not run"
+    elif not front["begun"]:
+        state = f"not begun, {state}"
+    return (front["front"], *(str(front["counts"][name] or "·") for name in _STATES), state)
+
+
+def _why_stopped(front: dict[str, Any]) -> list[str]:
+    if not front["stopped"]:
+        return []
+    words = "was ended by an error" if front["midway"] else "could not run"
+    remedy = [f"  remedy: {front['remedy']}"] if front["remedy"] else []
+    return [f"{front['front']} {words}: {front['stopped']}", *remedy]
+
+
+def table(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Lines of a table: names to the left, numbers to the right, and what comes last as it is."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            [
+                row[0].ljust(widths[0]),
+                *(cell.rjust(w) for cell, w in zip(row[1:-1], widths[1:-1], strict=True)),
+                row[-1],
+            ]
+        ).rstrip()
+        for row in rows
+    ]

@@ -1,0 +1,63 @@
+"""BIRD, of version 2. Source: its manual."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from lastro.functions._ospf import MOST_PATHS, Change, Interface, Protocol, Router, router_id, until, utc_s
+
+
+class Bird(Router):
+    name = "bird"
+    title = "BIRD"
+    package = "bird2"
+    daemons = ("bird",)
+    version_argv = ("bird", "--version")
+    home = "/run/bird"
+
+    def configuration(
+        self, host_name: str, number: int, ports: Sequence[Interface], protocol: Protocol
+    ) -> dict[str, str]:
+        kind = {"broadcast": "broadcast", "point-to-point": "ptp"}[protocol.network_type]
+        retransmit = " retransmit 2;" if protocol.timers == "fast" else ""
+        interfaces = [
+            f'    interface "{port.name}" {{ type {kind}; hello {protocol.hello_s}; dead {protocol.dead_s};'
+            f" cost {port.cost};{retransmit} }};"
+            for port in ports
+        ]
+        text = "\n".join(
+            [
+                f"# {host_name}",
+                f'log "{self.log}" all;',
+                "timeformat log iso long us;",
+                f"router id {router_id(number)};",
+                "protocol device {}",
+                "protocol kernel {",
+                f"  merge paths on limit {MOST_PATHS};",
+                "  ipv4 { import none; export where source ~ [ RTS_OSPF ]; };",
+                "}",
+                "protocol ospf v2 lab {",
+                f"  debug {{ states, events }}; ecmp yes limit {MOST_PATHS};",
+                "  ipv4 { import all; export none; };",
+                "  area 0 {",
+                *interfaces,
+                "  };",
+                "}",
+                "",
+            ]
+        )
+        return {"bird.conf": text}
+
+    def start_lines(self) -> list[str]:
+        socket = f"{self.home}/bird.ctl"
+        return [
+            f"bird -c {self.home}/bird.conf -s {socket} -P {self.home}/bird.pid",
+            until(f"birdc -s {socket} show status"),
+        ]
+
+    def changes(self, log: str) -> Iterator[Change]:
+        stamp, words = r"^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{6}) .*", r"changed state from [\w-]+ to ([\w-]+)"
+        pattern = rf"{stamp}Neighbor ([\d.]+) on (\w+) {words}"
+        for found in re.finditer(pattern, log, re.MULTILINE):
+            yield Change(utc_s(found[1], "%Y-%m-%d %H:%M:%S.%f"), found[3], found[2], found[4])

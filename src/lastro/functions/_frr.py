@@ -1,0 +1,99 @@
+"""FRRouting, and Quagga, which it comes from: the same two daemons, files and log. Source: the manuals of both."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
+
+from lastro.functions._ospf import MOST_PATHS, Change, Interface, Protocol, Router, router_id, until, utc_s
+
+
+class Frr(Router):
+    """zebra and ospfd."""
+
+    name = "frr"
+    title = "FRRouting"
+    package: ClassVar[str | None] = "frr"
+    daemons = ("zebra", "ospfd")
+    version_argv = ("/usr/lib/frr/ospfd", "--version")
+    home = "/run/frr"
+    more_lines: ClassVar[tuple[str, ...]] = (f" maximum-paths {MOST_PATHS}",)
+    fast_lines: ClassVar[tuple[str, ...]] = (
+        " timers throttle lsa all 100", " timers lsa min-arrival 50", " timers throttle spf 10 50 500",
+    )  # fmt: skip
+
+    def configuration(
+        self, host_name: str, number: int, ports: Sequence[Interface], protocol: Protocol
+    ) -> dict[str, str]:
+        hostname = f"hostname {host_name}"
+        lines = [hostname, f"log file {self.log} notifications", "log timestamp precision 6", "!"]
+        for port in ports:
+            lines += [
+                f"interface {port.name}",
+                " ip ospf area 0.0.0.0",
+                f" ip ospf network {protocol.network_type}",
+                f" ip ospf hello-interval {protocol.hello_s}",
+                f" ip ospf dead-interval {protocol.dead_s}",
+                f" ip ospf cost {port.cost}",
+            ]
+            if protocol.timers == "fast":
+                lines.append(" ip ospf retransmit-interval 1")
+            lines.append("!")
+        lines += ["router ospf", f" ospf router-id {router_id(number)}", " log-adjacency-changes detail"]
+        lines += [*self.more_lines, *(self.fast_lines if protocol.timers == "fast" else ())]
+        return {"zebra.conf": f"{hostname}\n!\n", "ospfd.conf": "\n".join([*lines, "!", ""])}
+
+    def start_lines(self) -> list[str]:
+        run = f"-d -z {self.home}/zserv.api --vty_socket {self.home} -P 0"
+        return [
+            f"chown -R frr:frr {self.home}",
+            *(
+                f"/usr/lib/frr/{each} {run} -f {self.home}/{each}.conf -i {self.home}/{each}.pid"
+                for each in self.daemons
+            ),
+            # As vtysh asks, without its CPU time, which is as much as a daemon's own.
+            *(
+                until(f"printf 'show version\\0' | nc -N -U -w 2 {self.home}/{each}.vty | grep -q Copyright")
+                for each in self.daemons
+            ),
+        ]  # fmt: skip
+
+    def changes(self, log: str) -> Iterator[Change]:
+        pattern = r"^(\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\.\d{6}) .*AdjChg: Nbr ([\d.]+).*? on (\w+):.*? -> ([\w-]+)"
+        for found in re.finditer(pattern, log, re.MULTILINE):
+            yield Change(utc_s(found[1], "%Y/%m/%d %H:%M:%S.%f"), found[3], found[2], found[4])
+
+
+class Quagga(Frr):
+    """Its last releases, 1.x. It is in no Debian any more: the programs are the user's own, and lie in his path.
+
+    What FRRouting has learned since is left out of the files: a limit of paths, which Quagga has from its build, and
+    timers of link-state updates, which are those of RFC 2328 here even where `timers` are fast.
+
+    Not run for real yet: what it takes and says is known from its manual and its sources."""
+
+    name = "quagga"
+    title = "Quagga"
+    package = None
+    programs = ("zebra", "ospfd")
+    remedy = (
+        "build Quagga 1.x with --enable-user=root --enable-group=root --disable-shared --disable-vtysh"
+        f" --enable-multipath={MOST_PATHS}, put its zebra and ospfd into this host's path, and Lastro copies them in"
+    )
+    version_argv = ("/usr/local/bin/ospfd", "--version")
+    home = "/run/quagga"
+    more_lines = ()
+    fast_lines = (" timers throttle spf 10 50 500",)
+    _ports: ClassVar[dict[str, int]] = {"zebra": 2601, "ospfd": 2604}
+
+    def start_lines(self) -> list[str]:
+        """It has no option for the place of a terminal's socket: what says that it wants a password answers, too."""
+        return [
+            *(
+                f"/usr/local/bin/{each} -d -z {self.home}/zserv.api -A 127.0.0.1 -P {self._ports[each]}"
+                f" -f {self.home}/{each}.conf -i {self.home}/{each}.pid"
+                for each in self.daemons
+            ),
+            *(until(f"nc -d -w 2 127.0.0.1 {self._ports[each]} | grep -q assword") for each in self.daemons),
+        ]

@@ -1,0 +1,132 @@
+"""What every implementation of a router that speaks OSPF has in common: what it is told, and what it tells."""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import ClassVar
+
+from lastro.host.base import Host
+from lastro.platforms.base import AVAILABLE, Availability
+
+CAPABILITIES = ("CAP_NET_ADMIN", "CAP_NET_RAW", "CAP_SYS_ADMIN")
+# A router holds its next LSA back for 5 s, and repeats an unanswered one after 5 s (RFC 2328, appendix B): those are
+# the standard timers. The fast ones are what operators set where convergence matters.
+TIMERS = ("standard", "fast")
+NETWORK_TYPES = ("broadcast", "point-to-point")
+_HOST_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,62}")
+_ANSWER_S = 15
+MOST_PATHS = 64  # of equal cost to one subnet
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """A router's end of a link: its name, and OSPF's cost of sending there."""
+
+    name: str
+    cost: int
+
+
+@dataclass(frozen=True, slots=True)
+class Protocol:
+    """What all routers of a network agree on."""
+
+    hello_s: int = 1
+    dead_s: int = 4
+    network_type: str = "broadcast"
+    timers: str = "standard"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A line of a router's log: the state of a neighbour on an interface, from then on. UTC, seconds of the epoch."""
+
+    at_s: float
+    interface: str
+    neighbour: str
+    state: str
+
+
+def router_id(number: int) -> str:
+    """Of the router with this number from 0 on: 32 bits that no address has to be."""
+    high, low = divmod(number + 1, 256)
+    return f"0.0.{high}.{low}"
+
+
+def host_name(name: str, number: int) -> str:
+    """Of the router with this name in a topology: its own, or one by its number where daemons would not take that.
+
+    A file from elsewhere names routers as it likes; nothing but a plain word may get into a script."""
+    return name if _HOST_NAME.fullmatch(name) else f"router-{number}"
+
+
+class Router(ABC):
+    """One implementation of the same function.
+
+    It comes with a Debian package into the image, or else from `programs` of this host, which are the user's own."""
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    package: ClassVar[str | None] = None
+    programs: ClassVar[tuple[str, ...]] = ()
+    remedy: ClassVar[str | None] = None
+    daemons: ClassVar[tuple[str, ...]]
+    version_argv: ClassVar[tuple[str, ...]]
+    home: ClassVar[str]
+
+    @abstractmethod
+    def configuration(
+        self, host_name: str, number: int, ports: Sequence[Interface], protocol: Protocol
+    ) -> dict[str, str]:
+        """The texts of the configuration files, by their names."""
+
+    @abstractmethod
+    def start_lines(self) -> list[str]:
+        """Shell that starts the daemons, whose configuration is in place; it returns when they answer, or fails."""
+
+    @abstractmethod
+    def changes(self, log: str) -> Iterator[Change]:
+        """What the log says of neighbours, in order."""
+
+    def own_files(self, host: Host) -> tuple[str, ...]:
+        """Its programs on this host, which the image must have; none where one of them is missing."""
+        found = [file for program in self.programs if (file := host.which(program))]
+        return tuple(found) if len(found) == len(self.programs) else ()
+
+    def there(self, host: Host) -> Availability:
+        """Are its programs there? Whether they work is not said."""
+        if missing := [program for program in self.programs if host.which(program) is None]:
+            return Availability(f"this host has no program '{missing[0]}' of {self.title}", self.remedy)
+        return AVAILABLE
+
+    @property
+    def log(self) -> str:
+        return f"{self.home}/ospf.log"
+
+    def start_script(self, files: Mapping[str, str]) -> str:
+        """For `sh -e` inside the instance."""
+        written = [f"cat > {self.home}/{name} <<'END'\n{text.rstrip()}\nEND" for name, text in files.items()]
+        return "\n".join(["umask 022", f"mkdir -p {self.home}", *written, *self.start_lines(), ""])
+
+    def dead_script(self) -> str:
+        """Shell that prints the name of every daemon which does not run any more.
+
+        Where nobody waits for the dead, as in a container whose first process does not, they stay as zombies."""
+        files = " ".join(f"{daemon}:{self.home}/{daemon}.pid" for daemon in self.daemons)
+        return (
+            f"for each in {files}; do pid=$(cat ${{each#*:}} 2>/dev/null)"
+            " && grep -q '^State:[[:space:]]*[^ZX]' /proc/$pid/status 2>/dev/null || echo ${each%%:*}; done\n"
+        )
+
+
+def until(answer: str) -> str:
+    """Shell that goes on when a command succeeds, and fails when it does not in time."""
+    return f"n=0; until {answer} >/dev/null 2>&1; do [ $((n += 1)) -lt {20 * _ANSWER_S} ] || exit 1; sleep 0.05; done"
+
+
+def utc_s(stamp: str, form: str) -> float:
+    """Seconds of the epoch, of a time in a log."""
+    return datetime.strptime(stamp, form).replace(tzinfo=UTC).timestamp()

@@ -1,0 +1,156 @@
+"""A caching HTTP proxy: Squid, with a memory cache or none, and never a disk cache. It answers; it forwards no packets.
+
+Source: squid.conf as documented with Squid 5. What is not set here has Squid's own default."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from lastro.errors import LastroError, PlatformError
+from lastro.functions.base import Service
+from lastro.host.base import Process
+from lastro.platforms.base import Instance
+
+PORT = 3128
+MOST_PORTS = 128  # of one Squid: MAXTCPLISTENPORTS in its source
+_PLACE = "/var/tmp/lastro-proxy"  # on the instance's own disk on every platform
+_CONFIG, _LOG, _PID = f"{_PLACE}/squid.conf", f"{_PLACE}/access.log", f"{_PLACE}/pid"
+_USER = "proxy"
+# No way back to root and none of its rights: what an instance must allow for it is what every container may do.
+_UNPRIVILEGED = (
+    "setpriv", f"--reuid={_USER}", f"--regid={_USER}", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all",
+    "--no-new-privs",
+)  # fmt: skip
+_UNUSED = "error:transaction-end-before-headers"
+# Squid always makes shared memory, which bare processes would leave on the host, and some containers have no place for:
+# a place of its own, that goes with it, where mounts are allowed; elsewhere the instance's.
+_START = f"""echo $$ > {_PID}
+mkdir -p -m 1777 /dev/shm
+! unshare --mount true 2>/dev/null || exec unshare --mount sh -ec 'mount -t tmpfs tmpfs /dev/shm; exec "$@"' squid "$@"
+exec "$@"
+"""
+MISS, HIT = "TCP_MISS/200", "TCP_MEM_HIT/200"  # whole answers: of the server, and out of the cache in memory
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A proxy's configuration. Sizes in the paper of 2018: 260 MB of cache, objects of 1024 kB at most."""
+
+    ports: tuple[int, ...] = (PORT,)  # at each of which it listens
+    cache: bool = False
+    memory_mb: int = 260
+    largest_kb: int = 1024
+    clients: str = "198.18.0.0/15"  # who may ask
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """Requests by what became of them, 'TCP_MEM_HIT/200' say, and the addresses of those who asked."""
+
+    results: Counter[str] = field(default_factory=Counter)
+    clients: set[str] = field(default_factory=set)
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A proxy at work in its instance."""
+
+    instance: Instance
+    wanted: Wanted
+    process: Process
+
+    def require_alive(self) -> None:
+        """Raises: PlatformError with the proxy's own last words when it has ended."""
+        if not self.process.alive():
+            done = self.process.stop()
+            words = (done.error_text or done.text).strip()[-600:]
+            raise PlatformError(f"the proxy in {self.instance.spec.name} ended with {done.returncode}: {words}")
+
+    def served(self) -> dict[int, Served]:
+        """Its log, by the port to which requests came.
+
+        A connection that a client opened and did not need has a line, too, but is no request."""
+        script = f"grep -v ' {_UNUSED}$' {_LOG} | cut -d ' ' -f 2-4 | sort | uniq -c"
+        done = self.instance.run(["sh", "-c", script])
+        found: dict[int, Served] = {}
+        for count, client, port, result in (line.split() for line in done.text.splitlines()):
+            served = found.setdefault(int(port), Served())
+            served.results[result] += int(count)
+            served.clients.add(client)
+        return found
+
+
+class HttpProxy(Service):
+    name = "http-proxy"
+    summary = "Squid: answers HTTP requests for a server, out of a cache in memory or without one"
+    packages: ClassVar[tuple[str, ...]] = ("squid",)
+    version_argv: ClassVar[tuple[str, ...]] = ("squid", "--version")
+
+    def configuration(self, wanted: Wanted) -> str:
+        """The whole squid.conf."""
+        cache = "" if wanted.cache else "cache deny all\n"
+        ports = "\n".join(f"http_port {port}" for port in wanted.ports)
+        return f"""# who may ask, and where
+{ports}
+acl clients src {wanted.clients}
+http_access allow clients
+http_access deny all
+
+# objects are kept in memory alone: there is no cache_dir
+{cache}cache_mem {wanted.memory_mb} MB
+maximum_object_size {wanted.largest_kb} KB
+maximum_object_size_in_memory {wanted.largest_kb} KB
+
+# every request, by time, client, port, what became of it, bytes sent, method and address; written at once
+logformat lastro %ts.%03tu %>a %lp %Ss/%03>Hs %<st %rm %ru
+access_log stdio:{_LOG} lastro
+buffered_logs off
+cache_log stdio:{_PLACE}/cache.log
+cache_store_log none
+logfile_rotate 0
+
+# one process that asks nobody for names, keeps no other files, and ends at once
+visible_hostname proxy
+dns_nameservers 127.0.0.1
+pid_filename none
+coredump_dir none
+netdb_filename none
+pinger_enable off
+max_filedescriptors 4096
+shutdown_lifetime 0 seconds
+"""
+
+    @contextmanager
+    def running(self, instance: Instance, wanted: Wanted) -> Iterator[Running]:
+        """The proxy for as long as the block lasts. It has been started, and need not answer yet."""
+        prepare = f"rm -rf {_PLACE}; mkdir -p {_PLACE}; cat > {_CONFIG}; chown -R {_USER}:{_USER} {_PLACE}"
+        instance.run(["sh", "-ec", prepare], stdin=self.configuration(wanted))
+        argv = [*_UNPRIVILEGED, "squid", "-N", "-d", "1", "-f", _CONFIG]
+        process = instance.spawn(["sh", "-ec", _START, "squid", *argv])
+        try:
+            yield Running(instance, wanted, process)
+        finally:
+            # By no softer signal: Squid would take two seconds to end, and has nothing to save.
+            with suppress(LastroError):
+                instance.run(["sh", "-c", f"kill -KILL $(cat {_PID})"], check=False)
+            process.stop()
+
+
+def judge_served(served: Mapping[str, int], requests: int, *, cache: bool, first: bool = True) -> list[str]:
+    """Why a proxy did not do what it was asked for, in its whole life: `requests` came, one after the first or all
+
+    at once. With a cache the first is a miss and all others come out of memory; without one, none does. Not `first`:
+    it shares its cache with a port that was asked before."""
+    reasons = []
+    if sum(served.values()) != requests:
+        reasons.append(f"its log has {sum(served.values())} requests instead of {requests}")
+    if failed := {result: n for result, n in served.items() if result not in (MISS, HIT)}:
+        reasons.append(f"it did not answer all: {failed}")
+    hits = served.get(HIT, 0)
+    if hits != (requests - first if cache else 0):
+        reasons.append(f"{hits} of {requests} answers came out of the cache, which was {'on' if cache else 'off'}")
+    return reasons

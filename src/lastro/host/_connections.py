@@ -1,0 +1,185 @@
+"""Connections to a far host by the OpenSSH client: masters that stay, and what their failures mean.
+
+sshd gives a connection ten sessions (MaxSessions), so a master carries a few commands at once, and more masters follow.
+Source: ssh(1), ssh_config(5), sshd_config(5)."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from lastro.errors import HostError
+
+_CONNECT_S = 10
+_PATIENCE_S = 30.0
+_ALIVE_S = 5  # between two questions whether the far side is still there; three without an answer are a loss
+_AT_ONCE = 8  # commands over one master
+LOST = 255  # ssh's own exit code; a command's may be the same
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """How a far host is reached, and where Lastro's files lie on it.
+
+    None leaves a choice to the user's ssh_config(5). Host keys are always checked: a key that is not in the known hosts
+    is refused, and there is no way to switch that off."""
+
+    address: str
+    user: str | None = None
+    port: int | None = None
+    identity: str | None = None
+    known_hosts: str | None = None
+    state: str = "/var/lib/lastro"
+    run: str = "/run/lastro"
+
+    @property
+    def name(self) -> str:
+        """The address, with the user and the port where they are given: what tells one host from another."""
+        return f"{self.user}@{self.target}" if self.user else self.target
+
+    @property
+    def target(self) -> str:
+        return self.address if self.port is None else f"{self.address}:{self.port}"
+
+    def argv(self) -> list[str]:
+        """Options and destination as a user would type them."""
+        options = ["-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=yes"]
+        if self.port is not None:
+            options += ["-p", str(self.port)]
+        if self.identity:
+            options += ["-i", self.identity, "-o", "IdentitiesOnly=yes"]
+        if self.known_hosts:
+            options += ["-o", f"UserKnownHostsFile={self.known_hosts}", "-o", "GlobalKnownHostsFile=/dev/null"]
+        if self.user:
+            options += ["-l", self.user]
+        return [*options, "--", self.address]
+
+
+class Connections:
+    """Masters to one host, made as needed. `directory` holds their sockets; `environment` is added to theirs."""
+
+    def __init__(self, reach: Reach, directory: Path, environment: dict[str, str]) -> None:
+        self.reach = reach
+        self._directory, self._environment = directory, {**os.environ, **environment}
+        self._in_use: dict[Path, int] = {}
+        self._turn = threading.Lock()
+        self._made = 0
+
+    def open(self) -> None:
+        """Be connected. Raises: HostError that says why not, and what to do."""
+        with self._turn:
+            if not self._in_use:
+                self._master()
+
+    @contextmanager
+    def channel(self) -> Iterator[list[str]]:
+        """How an argv begins whose last word is a command for the far side."""
+        socket = self._acquire()
+        try:
+            yield self._argv(socket)
+        finally:
+            self.release(socket)
+
+    def acquire(self) -> tuple[Path, list[str]]:
+        """As `channel`, for as long as a process lives; to be given back by `release`."""
+        socket = self._acquire()
+        return socket, self._argv(socket)
+
+    def release(self, socket: Path) -> None:
+        with self._turn:
+            if socket in self._in_use:
+                self._in_use[socket] -= 1
+
+    def close(self) -> None:
+        """End every master. It does not wait for an answer of the far side."""
+        with self._turn:
+            for socket in self._in_use:
+                self._control(socket, "exit")
+                socket.unlink(missing_ok=True)
+            self._in_use.clear()
+
+    def alive(self) -> bool:
+        with self._turn:
+            return bool(self._in_use) and all(self._control(socket, "check") for socket in self._in_use)
+
+    def _acquire(self) -> Path:
+        with self._turn:
+            socket = next((each for each, n in self._in_use.items() if n < _AT_ONCE), None) or self._master()
+            self._in_use[socket] += 1
+            return socket
+
+    def _argv(self, socket: Path) -> list[str]:
+        # Without its master, ssh would connect anew and hide a loss: the proxy command forbids that.
+        return ["ssh", "-S", str(socket), "-o", "ControlMaster=no", "-o", "ProxyCommand=false", *self.reach.argv()]
+
+    def _control(self, socket: Path, order: str) -> bool:
+        argv = ["ssh", "-S", str(socket), "-O", order, *self.reach.argv()]
+        try:
+            done = subprocess.run(argv, env=self._environment, capture_output=True, timeout=_CONNECT_S, check=False)
+        except subprocess.TimeoutExpired:
+            return False
+        return done.returncode == 0
+
+    def _master(self) -> Path:
+        self._made += 1
+        socket = self._directory / f"{self._made}"
+        argv = [
+            "ssh", "-M", "-S", str(socket), "-f", "-N", "-o", "ControlPersist=no", "-o", "ForwardX11=no",
+            "-o", "ForwardAgent=no", "-o", "PermitLocalCommand=no",
+            "-o", f"ConnectTimeout={_CONNECT_S}", "-o", f"ServerAliveInterval={_ALIVE_S}",
+            "-o", "ServerAliveCountMax=3",
+            *self.reach.argv(),
+        ]  # fmt: skip
+        with open(os.memfd_create("ssh"), "w+b") as words:  # not a pipe: the master keeps it open
+            try:
+                self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+                code = subprocess.run(
+                    argv, env=self._environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=words,
+                    timeout=_PATIENCE_S, check=False, start_new_session=True,
+                ).returncode  # fmt: skip
+            except FileNotFoundError as error:
+                raise HostError("there is no program 'ssh' here", "apt-get install openssh-client") from error
+            except subprocess.TimeoutExpired:
+                code, told = LOST, f"no answer within {_PATIENCE_S:g} s"
+            else:
+                words.seek(0)
+                told = words.read().decode(errors="replace")
+        if code != 0:
+            raise failure(self.reach, told)
+        self._in_use[socket] = 0
+        return socket
+
+
+def failure(reach: Reach, told: str) -> HostError:
+    """Why there is no connection, from what ssh printed, and what to do."""
+    lines = [line.strip() for line in told.splitlines() if line.strip() and not line.startswith("@")]
+    last = lines[-1] if lines else "ssh gave no reason"
+    place = f"{reach.user}@{reach.address}" if reach.user else reach.address
+    by_hand = f"ssh {'-p ' + str(reach.port) + ' ' if reach.port else ''}{place}"
+    if "HOST IDENTIFICATION HAS CHANGED" in told:
+        return HostError(
+            f"{reach.name} shows another host key than the known one: it is another machine, or somebody in between",
+            "find out which; if the machine was set up anew, `ssh-keygen -R` forgets the old key",
+        )
+    if "Host key verification failed" in told or "host key is known" in told:
+        return HostError(
+            f"the host key of {reach.name} is not known, and an unknown one is never trusted",
+            f"compare its fingerprint with the host's own and accept it once by hand: {by_hand}",
+        )
+    if "Permission denied" in told or "Too many authentication failures" in told:
+        return HostError(
+            f"{reach.name} refuses the key: {last}",
+            "name the right `identity` in the testbed's file, or add its public key to authorized_keys there"
+            " (a key with a passphrase must be in an ssh-agent)",
+        )
+    if any(word in told for word in ("bad permissions", "UNPROTECTED PRIVATE KEY")):
+        return HostError(f"ssh refuses the identity file for {reach.name}: {last}", "chmod 600 the identity file")
+    return HostError(
+        f"{reach.name} cannot be reached: {last}",
+        f"is it up, and does sshd listen at this address and port? Try by hand: {by_hand}",
+    )

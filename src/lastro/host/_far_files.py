@@ -1,0 +1,60 @@
+"""What a far host's kernel and disk show, each question in one command."""
+
+from __future__ import annotations
+
+import base64
+import shlex
+from collections.abc import Callable, Collection, Sequence
+
+from lastro.host.files import OWNER_VARIABLE, Files
+
+Ask = Callable[[str, Sequence[str]], str]  # (script, arguments) -> what it prints
+
+_READ = 'for f; do if t=$(base64 -w0 -- "$f" 2>/dev/null); then echo "+$t"; else echo -; fi; done'
+_NAMES = '[ ! -d "$1" ] || ls -A -- "$1" 2>/dev/null || :'
+_DIRECTORIES = '[ ! -d "$1" ] || find "$1" -mindepth 1 -maxdepth 1 -type d -printf "%f\\n"'
+_PIDS = 'find "$@" -name cgroup.procs -exec cat {} + 2>/dev/null; :'
+_KILL = 'kill -KILL "$@" 2>/dev/null; :'
+_REMOVE = """deep=$1; shift
+for d; do
+    if [ "$deep" = 1 ]; then find "$d" -depth -type d -exec rmdir -- {} \\; ; else rmdir -- "$d"; fi
+    [ ! -d "$d" ] || echo "$d"
+done 2>/dev/null; :"""
+
+
+class FarFiles(Files):
+    def __init__(self, ask: Ask) -> None:
+        self._ask = ask
+
+    def read(self, paths: Sequence[str]) -> dict[str, str]:
+        lines = self._ask(_READ, paths).splitlines() if paths else []
+        return {
+            path: base64.b64decode(line[1:]).decode(errors="replace")
+            for path, line in zip(paths, lines, strict=True)
+            if line.startswith("+")
+        }
+
+    def names(self, directory: str) -> list[str]:
+        return sorted(self._ask(_NAMES, [directory]).splitlines())
+
+    def directories(self, directory: str) -> list[str]:
+        return sorted(self._ask(_DIRECTORIES, [directory]).splitlines())
+
+    def exists(self, path: str) -> bool:
+        return self._ask('[ ! -e "$1" ] || echo yes', [path]).strip() == "yes"
+
+    def pids_below(self, groups: Sequence[str]) -> set[int]:
+        return {int(pid) for pid in self._ask(_PIDS, groups).split()} if groups else set()
+
+    def owned_pids(self, token: str) -> set[int]:
+        mark = shlex.quote(f"{OWNER_VARIABLE}={token}")
+        found = self._ask(f"grep -lzxF -- {mark} /proc/[0-9]*/environ 2>/dev/null; :", [])
+        return {int(path.split("/")[2]) for path in found.split()}
+
+    def kill(self, pids: Collection[int]) -> None:
+        if pids:
+            self._ask(_KILL, [*map(str, pids)])
+
+    def remove_empty(self, directories: Sequence[str], *, below: bool = True) -> dict[str, str]:
+        left = self._ask(_REMOVE, ["1" if below else "0", *directories]).splitlines() if directories else []
+        return dict.fromkeys(left, "it is not empty, or busy")

@@ -1,0 +1,151 @@
+"""Sessions on far hosts: held, cleaned and owned as on this machine, by ledgers that lie here.
+
+STATE/hosts/NAME has the ledger of what was made on a host, and how it is reached: so what a lost connection or a crash
+left there is removed by the next session on it, or by `lastro clean`, without the testbed's file."""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from lastro.errors import ConnectionLost, HostBusy, HostError, StoreError, TrialError
+from lastro.host._connections import LOST, Reach
+from lastro.host.base import Process
+from lastro.host.files import OWNER_VARIABLE
+from lastro.host.ledger import Ledger, Owned, Session, opened
+from lastro.host.ssh import SshHost
+
+_LOCK_S = 20.0
+_DAY_S = 86_400
+_HOLDERS = "holders"  # in a ledger, in the place of a session's token: what may still hold the host
+_FREE_S = 5  # until the kernel has ended what was killed
+_UNSEEN = (LOST, 137)  # codes of a holder whose end was not told: with the connection, or with our patience for it
+_HOLD = """mkdir -p -- "$1" && exec 9>>"$1/lock" || exit 3
+flock {how} 9 || {{ echo "busy: $(cat "$1/lock")"; exit; }}
+printf '%s' "$2" >"$1/lock"; echo held; exec sleep infinity"""
+
+
+@contextmanager
+def far_session(near: Session, reach: Reach, purpose: str, *, wait: bool = False) -> Iterator[Session]:
+    """Hold a far host, clean what dead sessions left there, and own what is made there inside the block.
+
+    `near` is this machine's session. Raises: HostError when the host cannot be had; HostBusy when another Lastro holds
+    it and `wait` is false."""
+    directory = _directory(near.ledger.state, reach)
+    with ExitStack() as stack:
+        ledger = stack.enter_context(closing(Ledger(directory)))
+        (directory / "reach.json").write_text(json.dumps(asdict(reach), indent=1))
+        token = secrets.token_hex(3)
+        host = SshHost(reach, near.run_dir / f"ssh-{token}", token, near.token)
+        stack.callback(host.close)
+        host.connect()
+        stack.enter_context(_held(host, ledger, token, purpose, wait))
+        ledger.clean(host)
+        with _told_first(), opened(Session(ledger, token, host, Path(reach.state)), purpose) as held:
+            yield held
+
+
+@contextmanager
+def _told_first() -> Iterator[None]:
+    """What ends a session is told, rather than that its end could not be seen to over a connection that is gone."""
+    try:
+        yield
+    except ConnectionLost as lost:
+        cause: BaseException | None = lost
+        while isinstance(cause, ConnectionLost):
+            cause = cause.__context__
+        if isinstance(cause, HostError | HostBusy | StoreError | KeyboardInterrupt):
+            raise cause from None
+        raise
+
+
+@contextmanager
+def _held(host: SshHost, ledger: Ledger, token: str, purpose: str, wait: bool) -> Iterator[None]:
+    """The host's lock, which is free again as soon as sshd there knows that the connection is gone.
+
+    With a cable out, it may know for hours of nothing: so what holds the lock is written down, and ended by the next
+    who wants it of the same ledger."""
+    mark = f"holder-{token}"  # none of the session's processes: it stays until the last of them has been ended
+    holders, written = list[Process](), list[int]()
+
+    def hold() -> None:
+        freed = _freed(host, ledger, token)
+        written.append(ledger.add(_HOLDERS, "holder", mark))
+        script = _HOLD.format(how="-x" if wait else f"-x -w {_FREE_S}" if freed else "-nx")
+        argv = ["env", f"{OWNER_VARIABLE}={mark}", "sh", "-c", script, "hold", host.reach.state, purpose]
+        with host.recorded():
+            holders.append(holder := host.spawn(argv, lasting=False))
+        line = holder.wait_line("", _DAY_S if wait else _LOCK_S).strip()
+        if line != "held":
+            raise HostBusy(
+                f"{host.name} is in use by {line.removeprefix('busy: ').strip() or 'another Lastro'}",
+                "two measurements would disturb each other: wait, or use --wait",
+            )
+
+    try:
+        hold()
+        host.again = hold
+        yield
+    finally:
+        codes = [holder.stop().returncode for holder in holders]
+        if codes and codes[-1] not in _UNSEEN:
+            ledger.drop(written[-1])
+
+
+def _freed(host: SshHost, ledger: Ledger, token: str) -> bool:
+    """End what still holds the host for a session of this ledger that is gone, or for a connection of our own that is.
+
+    Whether there was any."""
+    others = {f"holder-{live}" for live in ledger.live_sessions() if live != token}
+    stale = [owned for owned in ledger.objects(_HOLDERS) if owned.name not in others]
+    pids = {pid for owned in stale for pid in host.view.owned_pids(owned.name)}
+    host.view.kill(pids)
+    for owned in stale:
+        ledger.drop(owned.id)
+    return bool(pids)
+
+
+def clean(state: Path, *, dry_run: bool = False) -> list[tuple[str, Owned]]:
+    """Undo what dead sessions left on far hosts; each object with its host's name.
+
+    Raises: HostError, or HostBusy where that is all, which tells of every host that could not be cleaned, after the
+    others have been."""
+    found, problems, busy = list[tuple[str, Owned]](), list[str](), list[bool]()
+    for file in sorted((state / "hosts").glob("*/reach.json")):
+        with closing(Ledger(file.parent)) as ledger:
+            dead = [owned for token in ledger.dead_sessions() for owned in ledger.objects(token)]
+            if not dead or dry_run:
+                found += [(file.parent.name, owned) for owned in dead]
+                continue
+            try:
+                reach = Reach(**json.loads(file.read_text()))
+                found += [(reach.name, owned) for owned in _cleaned(reach, ledger)]
+            except (ValueError, TypeError) as error:
+                raise StoreError(f"{file}: {error}", "the file is damaged: remove its directory by hand") from error
+            except (HostError, HostBusy, TrialError) as error:
+                problems.append(f"{error.message} ({len(dead)} objects of Lastro's are on it)")
+                busy.append(isinstance(error, HostBusy))
+    if problems:
+        kind = HostBusy if all(busy) else HostError
+        raise kind("; ".join(problems), "run `lastro clean` again when it can be reached, and nobody measures on it")
+    return found
+
+
+def _cleaned(reach: Reach, ledger: Ledger) -> list[Owned]:
+    with TemporaryDirectory(prefix="lastro-") as sockets:
+        token = secrets.token_hex(3)
+        host = SshHost(reach, Path(sockets), token)
+        with closing(host):
+            host.connect()
+            with _held(host, ledger, token, "lastro clean", wait=False):
+                return ledger.clean(host)
+
+
+def _directory(state: Path, reach: Reach) -> Path:
+    return state / "hosts" / re.sub(r"[^A-Za-z0-9_.@-]", "_", reach.name)

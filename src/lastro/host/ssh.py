@@ -1,0 +1,314 @@
+"""A machine reached by the OpenSSH client. What is run there leaves nothing of its own: no agent, no file, no daemon.
+
+A command runs under timeout(1), so that it ends there even when nobody here can tell it to; what is spawned ends as
+soon as the connection does. Exit codes come over standard error behind a word that nobody can guess: so 255 of a
+command is told from 255 of ssh."""
+
+from __future__ import annotations
+
+import secrets
+import shlex
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import IO
+
+from lastro.errors import (
+    CommandFailed,
+    CommandTimeout,
+    ConnectionLost,
+    HostError,
+    NeedsRoot,
+    Unavailable,
+    WriteFailed,
+)
+from lastro.host._child import GRACE_S, ended_within, kill_group, memory_file
+from lastro.host._connections import Connections, Reach
+from lastro.host._far_files import FarFiles
+from lastro.host._far_shell import Lost, Shells
+from lastro.host.base import ENVIRONMENT, Completed, Host, Process
+from lastro.host.files import OWNER_VARIABLE
+from lastro.host.local import LocalProcess
+from lastro.validity import ClockSample
+
+TOOLS = ("ip", "tc", "nsenter", "unshare", "setsid", "timeout", "flock", "mount", "tar", "base64", "sha256sum", "find")
+_PATIENCE_S = 20.0  # beyond a command's own time: three unanswered questions of ServerAlive are 15 s
+_QUIET_S = 60.0
+_KILLED = 137
+_NO_PROGRAM = 127
+# Its standard input ends when we close it, or when the connection is lost: then what was spawned is told to end.
+_SPAWN = """cd /; n=$1; g=$2; program=$3; shift 3; exec 3<&0
+command -v "$program" >/dev/null || { printf '\\n%s 0\\n' $n; printf '\\n%s 127' $n >&2; exit; }
+setsid sh -c 'printf "\\n%s %d\\n" "$0" $$; exec "$@"' $n "$@" </dev/null 3<&- & p=$!
+{ cat <&3; kill -TERM -$p || kill -TERM $p
+  i=0; while kill -0 $p && [ $((i += 1)) -le $g ]; do sleep 0.1; done; kill -KILL -$p; } >/dev/null 2>&1 & w=$!
+exec 3<&- 7>&2 2>/dev/null
+wait $p; c=$?; kill $w; printf '\\n%s %d' $n $c >&7"""
+_WRITE = 'mkdir -p -- "$(dirname -- "$1")" && cat >"$1"'
+# What is cut off looks to cat like an end. Of what did not arrive whole, nothing stays.
+_SEND = """mkdir -p -- "$(dirname -- "$1")" && cat >"$1.part" &&
+[ "$(stat -c %s -- "$1.part")" = "$2" ] && mv -f -- "$1.part" "$1" || { rm -f -- "$1.part"; exit 1; }"""
+_CLOCKS = ("perl", "-MTime::HiRes=clock_gettime,CLOCK_MONOTONIC,CLOCK_REALTIME", "-e")
+_READ_CLOCKS = 'printf "%.9f %.9f", clock_gettime(CLOCK_MONOTONIC), clock_gettime(CLOCK_REALTIME)'
+
+
+class SshHost(Host):
+    """Runs commands there as root. `token` marks every process there as owned by this session.
+
+    `sockets` is a directory here for ssh's control sockets; `near_token` marks what runs here."""
+
+    far = True
+
+    def __init__(self, reach: Reach, sockets: Path, token: str, near_token: str = "") -> None:
+        super().__init__()
+        self.reach, self.name, self.run_root = reach, reach.name, Path(reach.run)
+        self.view = FarFiles(self.ask)
+        self._environment = {**ENVIRONMENT, OWNER_VARIABLE: token}
+        self._token = token
+        self._connections = Connections(reach, sockets, {OWNER_VARIABLE: near_token})
+        self._shells = Shells(self._shell, self._connections.release)
+        self._sudo: tuple[str, ...] = ()
+        self._lost: str | None = None
+        self._which: dict[str, str | None] = {}
+        self._spawned: set[SshProcess] = set()  # what goes on there beyond a trial goes with the connection
+        self.again: Callable[[], None] = lambda: None  # what must be done anew after a loss, such as holding the host
+        self._turn = threading.Lock()
+
+    # The connection
+
+    def connect(self) -> None:
+        """Be connected, as root, to a host that has what Lastro needs.
+
+        Raises: HostError when it cannot be reached or lacks a tool; NeedsRoot when the user is neither root nor may
+        become root without a password."""
+        self._connections.open()
+        self._lost = None
+        script = "id -u; for t; do command -v $t >/dev/null || echo $t; done"
+        uid, *missing = self.ask(script, TOOLS).split() or [""]
+        if missing:
+            raise HostError(
+                f"{self.name} has no {', '.join(missing)}",
+                "install them there: on Debian they are in coreutils, findutils, iproute2, mount, tar and util-linux",
+            )
+        if uid != "0":
+            try:
+                self.ask("sudo -n true", [])
+            except CommandFailed as error:
+                raise NeedsRoot(
+                    f"the user on {self.name} is not root, and `sudo` asks for a password or is not there",
+                    "name a `user` that is root, or one whom sudoers(5) lets run everything with NOPASSWD",
+                ) from error
+            self._sudo = ("sudo", "-n", "--")
+            self._shells.close()  # the first was the user's own
+
+    def close(self) -> None:
+        self._shells.close()
+        self._connections.close()
+
+    def recover(self) -> None:
+        """After a loss: connect anew, and end what still runs there of this session.
+
+        Raises: HostError when it stays out of reach, or when a daemon of the session's went with the connection."""
+        if self._lost is None:
+            return
+        self.close()
+        self.connect()
+        self.view.kill(self.view.owned_pids(self._token))
+        self.again()
+        daemons, self._spawned = self._spawned, set()
+        if daemons:
+            raise HostError(
+                f"the connection to {self.name} is back, but what had been started there for later trials has ended",
+                "`lastro resume` goes on with the campaign",
+            )
+
+    # Commands
+
+    def run(
+        self, argv: Sequence[str], *, stdin: str | bytes | None = None, timeout_s: float = 60.0, check: bool = True
+    ) -> Completed:
+        done = replace(self._run(self._with_environment(argv), stdin, timeout_s), argv=tuple(argv))
+        self.transcript.add_run(done, **self._where())
+        if done.returncode == _KILLED and done.duration_s >= timeout_s:
+            raise CommandTimeout(argv, timeout_s)
+        if done.returncode == _NO_PROGRAM and done.error_text.startswith("env: ") and argv[0] in done.error_text:
+            raise Unavailable(
+                f"{self.name} has no program '{argv[0]}'", "install it there; `lastro doctor` tells what is missing"
+            )
+        if check and done.returncode != 0:
+            raise CommandFailed(argv, done.returncode, done.error_text or done.text)
+        return done
+
+    def spawn(self, argv: Sequence[str], *, lasting: bool = True) -> Process:
+        """`lasting`: what comes later may rely on it, so that its loss must be told."""
+        self._require()
+        self.transcript.add_spawn(argv, time.monotonic(), **self._where())
+        nonce = secrets.token_hex(8)
+        words = [nonce, str(round(GRACE_S * 10)), argv[0], *self._with_environment(argv)]
+        socket, ssh = self._connections.acquire()
+        err = memory_file()
+        process = subprocess.Popen(
+            [*ssh, self._script(_SPAWN, words)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=err.fileno(), start_new_session=True,
+        )  # fmt: skip
+        assert process.stdout is not None
+        pid = _marked(process.stdout, nonce)
+        if not pid:
+            process.communicate()
+            self._connections.release(socket)
+            if pid is None:
+                raise self.lose(_last_line(err.content()))
+            raise Unavailable(f"{self.name} has no program '{argv[0]}'", "install it there")
+        started = SshProcess(self, tuple(argv), process, err, nonce, pid, lambda: self._connections.release(socket))
+        if lasting:
+            with self._turn:
+                self._spawned.add(started)
+        return started
+
+    def ended(self, process: SshProcess) -> None:
+        """What was spawned has come to its end, and was seen to."""
+        with self._turn:
+            self._spawned.discard(process)
+
+    def _where(self) -> dict[str, list[str]]:
+        return {"ssh": self.reach.argv()}
+
+    def _with_environment(self, argv: Sequence[str]) -> list[str]:
+        return ["env", "-i", *(f"{name}={value}" for name, value in self._environment.items()), *argv]
+
+    def _script(self, script: str, words: Sequence[str]) -> str:
+        path = f"PATH={ENVIRONMENT['PATH']}"
+        return "exec " + shlex.join([*self._sudo, "env", path, "sh", "-c", script, "lastro", *words])
+
+    def _run(self, argv: Sequence[str], stdin: str | bytes | None, timeout_s: float) -> Completed:
+        """What ends there after `timeout_s` by itself has the code 137."""
+        self._require()
+        data = stdin.encode() if isinstance(stdin, str) else stdin
+        try:
+            told = self._shells.call(
+                ["timeout", "-s", "KILL", f"{timeout_s:.3f}", *argv], data, timeout_s + _PATIENCE_S
+            )
+        except Lost as error:
+            raise self.lose(str(error)) from error
+        return Completed(tuple(argv), told.returncode, told.stdout, told.stderr, told.started_s, told.duration_s, data)
+
+    def _require(self) -> None:
+        """Between a loss and `recover`, nothing is run: what comes after a hole would belong to no trial."""
+        if self._lost is not None:
+            raise ConnectionLost(self.name, self._lost)
+
+    def lose(self, told: str) -> ConnectionLost:
+        """The connection is gone: what to raise. Nothing is run any more before `recover`."""
+        self._lost = told or "no answer"
+        return ConnectionLost(self.name, self._lost)
+
+    def _shell(self) -> tuple[Path, list[str]]:
+        socket, ssh = self._connections.acquire()
+        path = f"PATH={ENVIRONMENT['PATH']}"
+        return socket, [*ssh, "exec " + shlex.join([*self._sudo, "env", path, "sh"])]
+
+    # Files, and looks that are in no transcript
+
+    def ask(self, script: str, words: Sequence[str], stdin: str | None = None) -> str:
+        """What a script prints, in no transcript. Raises: CommandFailed, ConnectionLost."""
+        done = self._run(["sh", "-c", script, "lastro", *words], stdin, _QUIET_S)
+        if done.returncode != 0:
+            raise CommandFailed(["sh", "-c", script], done.returncode, done.error_text)
+        return done.text
+
+    def write_text(self, path: str, text: str) -> None:
+        self.transcript.add_write(path, text, **self._where())
+        try:
+            self.ask(_WRITE, [path], text)
+        except CommandFailed as error:
+            raise WriteFailed(path, text, error.stderr.strip().rpartition(": ")[2] or "no reason given") from error
+
+    def read_text(self, path: str) -> str:
+        found = self.view.read([path])
+        if path not in found:
+            raise FileNotFoundError(f"{path} cannot be read on {self.name}")
+        return found[path]
+
+    def send(self, file: Path, path: str, timeout_s: float = 1800.0) -> None:
+        """Copy a file there; it has its name only when it is whole. Raises: WriteFailed."""
+        self._require()
+        nonce = secrets.token_hex(8)
+        command = f"{self._script(_SEND, [path, str(file.stat().st_size)]).removeprefix('exec ')}; echo {nonce} $?"
+        with file.open("rb") as source, self._connections.channel() as ssh:
+            try:
+                done = subprocess.run(
+                    [*ssh, command], stdin=source, capture_output=True, timeout=timeout_s, check=False,
+                    start_new_session=True,
+                )  # fmt: skip
+            except subprocess.TimeoutExpired as error:
+                raise self.lose(f"{file.name} was not there within {timeout_s:g} s") from error
+        told = done.stdout.decode(errors="replace").split()
+        if told[-2:-1] != [nonce]:
+            raise self.lose(_last_line(done.stderr))
+        if told[-1] != "0":
+            raise WriteFailed(path, "", _last_line(done.stderr).rpartition(": ")[2] or "it did not arrive whole")
+
+    def which(self, program: str) -> str | None:
+        if program not in self._which:
+            self._which[program] = self.ask('command -v -- "$1" || :', [program]).strip() or None
+        return self._which[program]
+
+    def clock(self) -> ClockSample:
+        """A reading of its clocks against ours: the moment is known to half of the time that asking took."""
+        before_s = time.monotonic()
+        monotonic, real = self.run([*_CLOCKS, _READ_CLOCKS]).text.split()
+        took_s = time.monotonic() - before_s
+        return ClockSample(before_s + took_s / 2, float(monotonic), float(real), took_s / 2)
+
+
+def _last_line(told: bytes) -> str:
+    lines = [line.strip() for line in told.decode(errors="replace").splitlines() if line.strip()]
+    return lines[-1] if lines else ""
+
+
+def _marked(lines: IO[bytes], nonce: str) -> int | None:
+    """The process id that a script tells behind its word. A login may print a greeting first. None: it told nothing."""
+    for line in iter(lines.readline, b""):
+        mark, _, pid = line.decode(errors="replace").partition(" ")
+        if mark == nonce:
+            return int(pid)
+    return None
+
+
+def ending(nonce: str, error: bytes) -> tuple[int | None, bytes]:
+    """The exit code that a script there has told behind its word, and its standard error without that."""
+    words, mark, code = error.rpartition(f"\n{nonce} ".encode())
+    return (int(code), words) if mark and code.strip().isdigit() else (None, error)
+
+
+class SshProcess(LocalProcess):
+    """`pid` is its process there, which leads a session of its own."""
+
+    def __init__(
+        self, host: SshHost, argv: tuple[str, ...], process: subprocess.Popen[bytes], err: memory_file, nonce: str,
+        pid: int, release: Callable[[], None],
+    ) -> None:  # fmt: skip
+        super().__init__(host, argv, process, err)
+        self._far, self._nonce, self.pid, self._release = host, nonce, pid, release
+
+    def _told_to_stop(self) -> None:
+        self._far.transcript.add_stop(self.argv, time.monotonic(), ssh=self._far.reach.argv())
+
+    def _end(self) -> None:
+        assert self._process.stdin is not None
+        with suppress(OSError):
+            self._process.stdin.close()
+        if not ended_within(self._process, GRACE_S + _PATIENCE_S):
+            kill_group(self._process)
+
+    def _ending(self, code: int, error: bytes) -> tuple[int, bytes]:
+        self._release()
+        told, words = ending(self._nonce, error)
+        self._far.ended(self)
+        if told is None:
+            self._far.lose(_last_line(error))
+        return (code if told is None else told), words

@@ -1,0 +1,142 @@
+"""The testbed's file: which role is on which host, how that host is reached, and which network cards join them.
+
+A role that the file does not name, or names without an address, is on this machine. Importing this module imports
+pydantic; only commands that are given such a file do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+from pydantic import BeforeValidator, Field
+from pydantic_core import PydanticCustomError
+
+from lastro.errors import StudyError
+from lastro.host._connections import Reach
+from lastro.host.cgroups import parse_cpus
+from lastro.study.load import read_document, read_text
+from lastro.study.problems import Problems, Wrong
+from lastro.study.schema import OneLine, Table, read_shape
+
+ROLES = ("client", "dut", "server")
+NEIGHBOURS = {"client": ("dut",), "dut": ("client", "server"), "server": ("dut",)}
+_HINT = "docs/reference-testbed.md tells what is in one, and examples/testbeds/three-machines.toml is one to start from"
+
+
+def _pattern(pattern: str, what: str) -> BeforeValidator:
+    def check(value: Any) -> Any:
+        if isinstance(value, str) and not re.fullmatch(pattern, value):
+            raise PydanticCustomError("text", what)
+        return value
+
+    return BeforeValidator(check)
+
+
+def _cpus(value: Any) -> Any:
+    if isinstance(value, str) and not parse_cpus(value):
+        raise PydanticCustomError("cpus", "is no list of CPUs as the kernel writes it, such as 0-3 or 0,2")
+    return value
+
+
+# What reaches ssh's command line begins with a letter, a digit or a bracket: no option can hide in it.
+_Address = Annotated[OneLine, _pattern(r"[A-Za-z0-9\[][A-Za-z0-9_.:%\[\]-]*", "is no host name or address")]
+_User = Annotated[OneLine, _pattern(r"[A-Za-z_][A-Za-z0-9_.-]*\$?", "is no user name")]
+_Link = Annotated[OneLine, _pattern(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,14}", "is no name of a network interface")]
+_Place = Annotated[OneLine, _pattern(r"/[A-Za-z0-9_./+-]*[A-Za-z0-9_+-]", "is no absolute path of plain characters")]
+
+
+class RoleTable(Table):
+    """One role. `address`, `user`, `port`, `identity` and `known_hosts` as ssh knows them."""
+
+    address: _Address | None = None
+    user: _User | None = None
+    port: Annotated[int, Field(ge=1, le=65535)] | None = None
+    identity: OneLine | None = None
+    known_hosts: OneLine | None = None
+    state: _Place = "/var/lib/lastro"
+    run: _Place = "/run/lastro"
+    cpus: Annotated[OneLine, BeforeValidator(_cpus)] | None = None
+    links: dict[str, _Link] = Field(default_factory=dict)
+
+
+class TestbedShape(Table):
+    __test__: ClassVar[bool] = False
+
+    client: RoleTable = Field(default_factory=RoleTable)
+    dut: RoleTable = Field(default_factory=RoleTable)
+    server: RoleTable = Field(default_factory=RoleTable)
+
+
+@dataclass(frozen=True, slots=True)
+class RolePlan:
+    """Where a role is: `reach` is None on this machine. `links` are its network cards, by the role at the other end."""
+
+    reach: Reach | None = None
+    cpus: str | None = None
+    links: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TestbedFile:
+    __test__: ClassVar[bool] = False  # its name looks like a test's to pytest
+
+    roles: Mapping[str, RolePlan]
+    file: str = ""
+
+    def provenance(self) -> dict[str, Any]:
+        """What a reader must know of it. Keys and their places are the controller's own affair."""
+        found: dict[str, Any] = {}
+        for role, plan in self.roles.items():
+            where = plan.reach.name if plan.reach else "this machine"
+            found[role] = {"reached": where, "cpu_set": plan.cpus or "all", "links": dict(plan.links)}
+        return found
+
+
+def load(path: Path) -> TestbedFile:
+    """Raises: StudyError when the file cannot be read, or is no sound testbed."""
+    return parse(read_text(path, "testbed", _HINT), str(path))
+
+
+def parse(text: str, file: str) -> TestbedFile:
+    problems = Problems(file)
+    shape = read_shape(read_document(text, problems), problems, TestbedShape)
+    roles = {role: _plan(role, getattr(shape, role), problems) for role in ROLES}
+    for a, b in (("client", "dut"), ("dut", "server")):
+        if roles[a].reach != roles[b].reach:
+            for role, other in ((a, b), (b, a)):
+                if other not in roles[role].links:
+                    wrong = Wrong(
+                        f"{role} and {other} are on two hosts, and no network card of the {role}'s is named",
+                        f'{role}.links = {{ {other} = "NAME" }}, as `ip link` shows it on that host',
+                    )
+                    problems.add((role, "links"), wrong)
+    try:
+        problems.tell()
+    except StudyError as error:
+        error.hint = error.hint or _HINT
+        raise
+    return TestbedFile(roles, file)
+
+
+def _plan(role: str, table: RoleTable, problems: Problems) -> RolePlan:
+    for other in table.links:
+        if other not in NEIGHBOURS[role]:
+            places = " and ".join(NEIGHBOURS[role])
+            problems.add((role, "links", other), Wrong(f"the {role} has no link to it", f"its links go to {places}"))
+    if table.address is None:
+        for key in ("user", "port", "identity", "known_hosts"):
+            if getattr(table, key) is not None:
+                problems.add((role, key), Wrong("is of a far host, and the role has no `address`"))
+        return RolePlan(None, table.cpus, dict(table.links))
+    reach = Reach(
+        table.address, table.user, table.port, _expanded(table.identity), _expanded(table.known_hosts), table.state,
+        table.run,
+    )  # fmt: skip
+    return RolePlan(reach, table.cpus, dict(table.links))
+
+
+def _expanded(path: str | None) -> str | None:
+    return None if path is None else str(Path(path).expanduser().absolute())

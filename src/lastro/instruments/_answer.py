@@ -1,0 +1,27 @@
+"""Waiting for a server that has just been started in an instance."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from lastro.errors import InstrumentError
+from lastro.host.base import Process
+from lastro.platforms.base import Instance
+
+_LAST_WORDS = 300  # characters
+
+
+def wait_for_answer(instance: Instance, process: Process, ask: Sequence[str], what: str, limit_s: float) -> None:
+    """Until the command `ask` succeeds inside. `what` is the server in an error, such as "the HTTP server".
+
+    Raises: InstrumentError when it ends instead, with its last words, or has not answered after `limit_s`."""
+    deadline_s = time.monotonic() + limit_s
+    while instance.run(ask, check=False).returncode != 0:
+        if not process.alive():
+            done = process.stop()
+            words = (done.error_text or done.text).strip()[-_LAST_WORDS:]
+            raise InstrumentError(f"{what} ended with {done.returncode} before it answered: {words}")
+        if time.monotonic() > deadline_s:
+            raise InstrumentError(f"{what} did not answer within {limit_s:g} s")
+        time.sleep(0.05)

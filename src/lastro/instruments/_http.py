@@ -1,0 +1,292 @@
+"""What the instruments share that load an HTTP server, straight or through proxies.
+
+A scenario writes `tool.measure(Station.beside(client), tool.load(page, proxies, settings))`, or, by hand,
+
+    station = Station.beside(client)                   # a `native` instance that stands for the role: its namespace,
+                                                       # CPUs and control group, but the host's files and programs
+    reading = Jmeter().measure(station, ClosedLoad(page, proxies, clients=10, requests=1000))
+    reading = Vegeta().measure(station, OpenLoad(page, proxies, rate_per_s=200, duration_s=10))
+
+with `page = Page.of("http://198.19.2.10/object", body)` and `proxies` a tuple of `Endpoint(ip, port)`. No
+proxies means straight to the server, for the generator's own headroom. Clients, or the rate, are split evenly.
+
+A reading has the metrics of `Jmeter.metrics` or, with names that begin with `open_`, of `Vegeta.metrics`, and the times
+of all requests as a series. Its notes have `http`: among others how many requests reached a proxy or the server in all,
+checks and warm-up included (`sent`), which the logs of a server must account for. One response that was wrong makes the
+trial invalid, and then there are no times and no rates at all: an error that comes fast must not look like speed."""
+
+from __future__ import annotations
+
+import hashlib
+import posixpath
+import shlex
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any, ClassVar
+
+from lastro.errors import InstrumentError
+from lastro.host.base import Completed, Host
+from lastro.host.ledger import NETNS_DIR
+from lastro.platforms.base import Instance
+from lastro.results.samples import CLOSED_LOOP, Metric, Reading, Remark, Series
+from lastro.stats.quantiles import least_n_for, quantile_if_estimable
+from lastro.study.model import Level, Setting
+
+QUANTILES = (("p50", 0.5), ("p95", 0.95), ("p99", 0.99), ("p99_9", 0.999))
+CHECK_MARGIN_S = 20.0
+_REQUEST_S = 0.002
+_PIECE_BYTES = 190_000  # a transcript keeps 200,000 of one command
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where a proxy listens, as the client sees it."""
+
+    address: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.address}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What is asked for, and what must come back: the length and the hashes of its body, in hexadecimal."""
+
+    url: str
+    length_bytes: int
+    sha256: str
+    md5: str
+
+    @classmethod
+    def of(cls, url: str, body: bytes) -> Page:
+        digests = (hashlib.new(name, body, usedforsecurity=False).hexdigest() for name in ("sha256", "md5"))
+        return cls(url, len(body), *digests)
+
+
+@dataclass(frozen=True, slots=True)
+class ClosedLoad:
+    """`clients` at once, each sending `requests` one after the other, as soon as the last one was answered.
+
+    `warm_up` requests of each client come before, through the same proxies, and are not measured: a Java program is
+    slow at first. `keep_alive`: a client keeps its connection for its next request."""
+
+    page: Page
+    proxies: tuple[Endpoint, ...] = ()
+    clients: int = 10
+    requests: int = 1000
+    warm_up: int = 20
+    keep_alive: bool = True
+    timeout_s: float = 10.0  # to connect, and again for any pause in a response
+    limit_s: float = 600.0
+
+
+def clients_of_each(load: ClosedLoad) -> list[int]:
+    """Clients of each proxy in turn, or of the straight way: as evenly as whole clients can be."""
+    least, more = divmod(load.clients, max(1, len(load.proxies)))
+    return [least + (position < more) for position in range(max(1, len(load.proxies)))]
+
+
+@dataclass(frozen=True, slots=True)
+class OpenLoad:
+    """`rate_per_s` requests in a second, evenly spaced, for `duration_s`, whether answers come or not."""
+
+    page: Page
+    proxies: tuple[Endpoint, ...] = ()
+    rate_per_s: float = 100.0
+    duration_s: float = 10.0
+    keep_alive: bool = True
+    timeout_s: float = 10.0  # from sending a request to the end of its response
+
+
+@dataclass(frozen=True, slots=True)
+class Station:
+    """A place to load from: a host, what enters the client's namespace, CPUs and group, and a directory for files."""
+
+    host: Host
+    enter: tuple[str, ...]
+    directory: str
+
+    @classmethod
+    def beside(cls, client: Instance) -> Station:
+        """In the namespace and the control group of an instance that has the host's kernel, outside its files."""
+        bed = client.testbed
+        enter = (*bed.cgroups.entering(client.cgroup), "nsenter", f"--net={NETNS_DIR / client.netns}")
+        return cls(bed.host, enter, str(bed.scratch_dir / client.spec.name / "load"))
+
+    def run(self, argv: Sequence[str], *, stdin: str | None = None, timeout_s: float, check: bool = True) -> Completed:
+        """As `Host.run`, in the place."""
+        return self.host.run([*self.enter, *argv], stdin=stdin, timeout_s=timeout_s, check=check)
+
+    def file(self, name: str) -> str:
+        return posixpath.join(self.directory, name)
+
+
+class HttpLoad(ABC):
+    """An instrument that asks for one page many times, from programs of the client's host.
+
+    What it has sent, whatever it does not measure included, its readings tell under "http": as many requests in "sent"
+    as in the list "shares", which has those through each proxy in turn, or those straight to the server."""
+
+    kind = "instrument"
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    metrics: ClassVar[tuple[Metric, ...]]
+    options: ClassVar[tuple[Setting, ...]] = ()  # written into a level, such as `vegeta:rate=50`
+    start_s: ClassVar[float] = 0.0  # what the program itself takes, about
+
+    def __init__(self, **chosen: Level) -> None:
+        self.chosen: dict[str, Level] = {option.name: option.default for option in self.options} | chosen
+
+    @classmethod
+    @abstractmethod
+    def require(cls, host: Host) -> str:
+        """Its version on this host. Raises: Unavailable, with the remedy."""
+
+    def load(self, page: Page, proxies: Sequence[Endpoint], settings: Mapping[str, Level]) -> Any:
+        """What a study's settings ask of it: unless it says otherwise, a closed load."""
+        return ClosedLoad(
+            page,
+            tuple(proxies),
+            clients=int(settings["clients"]),
+            requests=int(settings["requests"]),
+            warm_up=int(settings["warm_up"]),
+            timeout_s=float(settings["timeout_s"]),
+            limit_s=float(settings["limit_s"]),
+        )
+
+    @classmethod
+    def expected_s(cls, settings: Mapping[str, Level], slowdown: float = 1.0) -> float:
+        """How long a measurement takes, about: for plans alone.
+
+        `slowdown`: by what factor a request takes longer than through one proxy on a bare and idle host."""
+        each = int(settings["warm_up"]) + int(settings["requests"])
+        return cls.start_s + slowdown * _REQUEST_S * int(settings["clients"]) * each
+
+    @abstractmethod
+    def measure(self, station: Station, load: Any) -> Reading:
+        """One measurement. Raises: Unavailable; InstrumentError for output that cannot be a measurement;
+
+        CommandFailed; CommandTimeout."""
+
+
+def metrics(prefix: str, loop: str) -> tuple[Metric, ...]:
+    """Those that every loop has. `loop` says whose times they are."""
+    percentiles = (
+        Metric(
+            f"{prefix}request_time_{name}",
+            "ms",
+            "lower",
+            f"{100 * q:g}th percentile of request times, from {least_n_for(q)} requests on ({loop})",
+        )
+        for name, q in QUANTILES
+    )
+    return (
+        Metric(f"{prefix}request_time", "ms", "lower", f"mean time from a request to its whole response ({loop})"),
+        *percentiles,
+        Metric(f"{prefix}requests_per_s", "1/s", "higher", f"whole responses per second, all clients ({loop})"),
+        Metric(f"{prefix}request_errors", "%", "lower", f"requests without the right response in time ({loop})"),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One request: by the client's clock in ms, and why its response was wrong, which is empty where it was right."""
+
+    began_ms: float
+    time_ms: float
+    client: str
+    wrong: str = ""
+
+
+def read(prefix: str, samples: Sequence[Sample], page: Page) -> Reading:
+    """What the samples of one load say, in the order of their beginnings.
+
+    Raises: InstrumentError when there are none, or they took no time at all."""
+    if not samples:
+        raise InstrumentError("the load generator tells of no request")
+    wrong = Counter(sample.wrong for sample in samples if sample.wrong)
+    errors = {f"{prefix}request_errors": 100 * wrong.total() / len(samples)}
+    if wrong:
+        (most, n), *_ = wrong.most_common(1)
+        told = f"{wrong.total()} of {len(samples)} requests had no right response; {n} of them: {most[:200]}"
+        return Reading(errors, invalid_because=(told,))
+    ordered = sorted(samples, key=lambda sample: sample.began_ms)
+    times_ms = tuple(sample.time_ms for sample in ordered)
+    lasted_ms = max(sample.began_ms + sample.time_ms for sample in ordered) - ordered[0].began_ms
+    if lasted_ms <= 0:
+        raise InstrumentError("the load generator tells of requests that took no time")
+    values = {
+        f"{prefix}request_time": fmean(times_ms),
+        f"{prefix}requests_per_s": 1000 * len(samples) / lasted_ms,
+        **errors,
+    }
+    for name, q in QUANTILES:
+        if (value := quantile_if_estimable(times_ms, q)) is not None:
+            values[f"{prefix}request_time_{name}"] = value
+    series = Series(f"{prefix}request_time", "ms", times_ms)
+    tails = tuple(name for name in values if name.startswith("request_time_p"))  # of an open loop they begin otherwise
+    remarks = (Remark(CLOSED_LOOP, "", tails),) if tails else ()
+    return Reading(values, (series,), payload_bytes=len(samples) * page.length_bytes, remarks=remarks)
+
+
+def kept_text(host: Host, path: str) -> str:
+    """A file read in pieces, each of which a transcript keeps whole: so a campaign keeps what a tool wrote."""
+    pieces: list[bytes] = []
+    while not pieces or len(pieces[-1]) == _PIECE_BYTES:
+        place = [f"bs={_PIECE_BYTES}", f"skip={len(pieces)}", "count=1", "iflag=fullblock", "status=none"]
+        pieces.append(host.run(["dd", f"if={path}", *place]).stdout)
+    return b"".join(pieces).decode(errors="replace")
+
+
+# Whole bodies, compared by their hash, by curl: beside the load rather than within it, since hashing takes time.
+
+CHECK = """\
+check() {  # WAY, then curl's options: a line "WAY STATUS BYTES SHA256"
+    way=$1; shift
+    told=$({ curl --silent --write-out '%{stderr}%{http_code} %{size_download}\\n' "$@" | sha256sum; } 2>&1) || true
+    echo check "$way" $told
+}
+"""
+
+
+def check_line(page: Page, proxy: Endpoint | None, timeout_s: float) -> str:
+    """Shell: one line by `check` of the page through a proxy, or straight."""
+    way = f"--proxy http://{proxy}" if proxy else "--noproxy '*'"
+    return f"check {proxy or 'straight'} {way} --max-time {timeout_s:g} {shlex.quote(page.url)}"
+
+
+def not_right(reasons: Sequence[str], n: int) -> Reading:
+    """Of a page that is wrong before there is any load, in `n` checks."""
+    return Reading({}, invalid_because=tuple(reasons), notes={"http": sent_by([1] * n)})
+
+
+def sent_by(shares: Sequence[int]) -> dict[str, object]:
+    """What a reading tells of requests through each proxy."""
+    return {"sent": sum(shares), "shares": list(shares)}
+
+
+def check(station: Station, page: Page, proxies: Sequence[Endpoint], timeout_s: float) -> list[str]:
+    """Ask once through every proxy, or straight: reasons why what came back is not the page.
+
+    Raises: CommandFailed; CommandTimeout."""
+    ways: Sequence[Endpoint | None] = proxies or (None,)
+    script = CHECK + "".join(check_line(page, proxy, timeout_s) + "\n" for proxy in ways)
+    done = station.run(["sh"], stdin=script, timeout_s=len(ways) * timeout_s + CHECK_MARGIN_S)
+    return check_reasons(done.text, page, len(ways))
+
+
+def check_reasons(text: str, page: Page, n: int) -> list[str]:
+    """Reasons against the lines of `check`, of which there must be `n`. A pure function."""
+    rows = [line.split() for line in text.splitlines() if line.startswith("check ")]
+    reasons = [] if len(rows) == n else [f"{len(rows)} of {n} bodies were checked"]
+    right = ["200", str(page.length_bytes), page.sha256]
+    for _, way, *told in ((*row, "?") for row in rows):
+        if told[:3] != right:
+            status, length, digest = (*told, "?", "?", "?")[:3]
+            what = f"status {status}, {length} bytes, SHA-256 {digest[:12]}…"
+            reasons.append(f"what came back ({way}) is not the page of {page.length_bytes} bytes: {what}")
+    return reasons

@@ -1,0 +1,154 @@
+"""The test plan of a closed load, as JMeter's own file: readable by hand, and by JMeter's window (`jmeter -t FILE`).
+
+A thread group stands for the clients of one proxy; its loops are the requests of each client. Of a hundred requests one
+has its body hashed after its time was taken. Source: JMeter 5.6 component reference; the format's odd names
+("Asserion.test_strings" among them) are JMeter's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from urllib.parse import urlsplit
+from xml.sax.saxutils import escape, quoteattr
+
+from lastro.instruments._http import ClosedLoad, Endpoint, clients_of_each
+
+WARM_UP, REQUEST, HASHED = "warm-up", "request", "request, body hashed"
+_HASHED_OF = 100
+
+
+def group_name(proxy: Endpoint | None, warm_up: bool = False) -> str:
+    """What the names of a group's threads begin with."""
+    return f"{'warm-up' if warm_up else 'clients'} {f'of {proxy}' if proxy else 'straight'}"
+
+
+def shares(load: ClosedLoad) -> list[tuple[Endpoint | None, int]]:
+    """How many clients each proxy gets: as evenly as whole clients can be; a proxy without one is left out."""
+    ways: Sequence[Endpoint | None] = load.proxies or (None,)
+    return [(way, clients) for way, clients in zip(ways, clients_of_each(load), strict=True) if clients]
+
+
+def test_plan(load: ClosedLoad) -> str:
+    title = f"{load.clients} clients, {load.requests} requests each, {len(load.proxies) or 'no'} proxies"
+    parts = [_defaults(load), *_assertions(load)]
+    for proxy, clients in shares(load):
+        if load.warm_up:
+            sampler = _sampler(WARM_UP, load.keep_alive)
+            parts.append(_group("SetupThreadGroup", proxy, clients, load.warm_up, True, [sampler]))
+        parts.append(_group("ThreadGroup", proxy, clients, 1, False, _requests(load)))
+    plan = _node("TestPlan", title, [_bool("TestPlan.serialize_threadgroups", False)], parts)
+    head = '<?xml version="1.0" encoding="UTF-8"?>\n<jmeterTestPlan version="1.2" properties="5.0" jmeter="5.6.3">\n'
+    return f"{head}{_indented(_tree([plan]))}\n</jmeterTestPlan>\n"
+
+
+def _requests(load: ClosedLoad) -> list[str]:
+    """`requests` in all, as so many rounds of plain ones and a hashed one, and plain ones before."""
+    rounds = max(1, load.requests // _HASHED_OF)
+    plain, before = load.requests // rounds - 1, load.requests % rounds
+    request = _sampler(REQUEST, load.keep_alive)
+    hashed = _sampler(HASHED, load.keep_alive, [_md5(load.page.md5)])
+    inner = [_loop(f"{plain} requests", plain, [request])] if plain else []
+    first = [_loop(f"{before} requests before", before, [request])] if before else []
+    return [*first, _loop(f"{rounds} times", rounds, [*inner, hashed])]
+
+
+def _defaults(load: ClosedLoad) -> str:
+    url = urlsplit(load.page.url)
+    path = url.path + (f"?{url.query}" if url.query else "")
+    timeout_ms = str(round(1000 * load.timeout_s))
+    lines = [
+        _text("HTTPSampler.protocol", url.scheme),
+        _text("HTTPSampler.domain", url.hostname or ""),
+        _text("HTTPSampler.port", str(url.port or "")),
+        _text("HTTPSampler.path", path or "/"),
+        _text("HTTPSampler.implementation", "HttpClient4"),
+        _text("HTTPSampler.connect_timeout", timeout_ms),
+        _text("HTTPSampler.response_timeout", timeout_ms),
+    ]
+    return _node("ConfigTestElement", "the page", lines, gui="HttpDefaultsGui")
+
+
+def _assertions(load: ClosedLoad) -> list[str]:
+    status = [
+        '<collectionProp name="Asserion.test_strings"><stringProp name="status">200</stringProp></collectionProp>',
+        _text("Assertion.test_field", "Assertion.response_code"),
+        _int("Assertion.test_type", 8),  # equals
+    ]
+    length = [
+        _text("Assertion.test_field", "SizeAssertion.response_data"),
+        _text("SizeAssertion.size", str(load.page.length_bytes)),
+        _int("SizeAssertion.operator", 1),  # equals
+    ]
+    return [
+        _node("ResponseAssertion", "the status is 200", status, gui="AssertionGui"),
+        _node("SizeAssertion", f"the body has {load.page.length_bytes} bytes", length),
+    ]
+
+
+def _group(kind: str, proxy: Endpoint | None, clients: int, loops: int, warm_up: bool, parts: list[str]) -> str:
+    proxied = []
+    if proxy:
+        way = [_text("HTTPSampler.proxyHost", proxy.address), _text("HTTPSampler.proxyPort", str(proxy.port))]
+        proxied = [_node("ConfigTestElement", f"by proxy {proxy}", way, gui="HttpDefaultsGui")]
+    lines = [
+        _int("ThreadGroup.num_threads", clients),
+        _int("ThreadGroup.ramp_time", 0),
+        _bool("ThreadGroup.same_user_on_next_iteration", True),  # else it would close its connection
+        _text("ThreadGroup.on_sample_error", "continue"),
+        '<elementProp name="ThreadGroup.main_controller" elementType="LoopController" guiclass="LoopControlPanel"'
+        f' testclass="LoopController">\n{_indented(_loops(loops, again=False))}\n</elementProp>',
+    ]
+    return _node(kind, group_name(proxy, warm_up), lines, [*proxied, *parts])
+
+
+def _loop(name: str, loops: int, parts: list[str]) -> str:
+    return _node("LoopController", name, [_loops(loops, again=True)], parts, gui="LoopControlPanel")
+
+
+def _loops(loops: int, *, again: bool) -> str:
+    """`again`: it starts anew when what is around it does. JMeter takes that for granted, even of a thread group."""
+    return f"{_int('LoopController.loops', loops)}\n{_bool('LoopController.continue_forever', again)}"
+
+
+def _sampler(name: str, keep_alive: bool, parts: Sequence[str] = ()) -> str:
+    lines = [
+        _text("HTTPSampler.method", "GET"),
+        _bool("HTTPSampler.use_keepalive", keep_alive),
+        _bool("HTTPSampler.follow_redirects", False),
+        '<elementProp name="HTTPsampler.Arguments" elementType="Arguments">\n'
+        '  <collectionProp name="Arguments.arguments"/>\n</elementProp>',
+    ]
+    return _node("HTTPSamplerProxy", name, lines, parts, gui="HttpTestSampleGui")
+
+
+def _md5(digest: str) -> str:
+    return _node(
+        "MD5HexAssertion", "its hash is right", [_text("MD5HexAssertion.size", digest)], gui="MD5HexAssertionGUI"
+    )
+
+
+# XML: an element, and beside it the tree of what is below it.
+
+
+def _node(kind: str, name: str, lines: Sequence[str], parts: Sequence[str] = (), gui: str | None = None) -> str:
+    head = f'<{kind} guiclass="{gui or kind + "Gui"}" testclass="{kind}" testname={quoteattr(name)}>'
+    return "\n".join([head, *map(_indented, lines), f"</{kind}>", _tree(parts)])
+
+
+def _tree(parts: Sequence[str]) -> str:
+    return "\n".join(["<hashTree>", *map(_indented, parts), "</hashTree>"]) if parts else "<hashTree/>"
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"  {line}" for line in text.splitlines())
+
+
+def _text(name: str, value: str) -> str:
+    return f'<stringProp name="{name}">{escape(value)}</stringProp>'
+
+
+def _int(name: str, value: int) -> str:
+    return f'<intProp name="{name}">{value}</intProp>'
+
+
+def _bool(name: str, value: bool) -> str:
+    return f'<boolProp name="{name}">{str(value).lower()}</boolProp>'

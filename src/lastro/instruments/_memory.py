@@ -1,0 +1,77 @@
+"""What instruments of memory share: a size that no cache holds, and a remark where one may hold what they work on."""
+
+from __future__ import annotations
+
+import math
+import os
+from abc import abstractmethod
+from dataclasses import replace
+from typing import ClassVar
+
+from lastro.host.base import Host
+from lastro.instruments._cache import cache_here_bytes, last_level_cache_bytes
+from lastro.instruments.base import UNWATCHED, Watch, Workload
+from lastro.platforms.base import Instance
+from lastro.results.samples import THROUGH_CACHE, Reading, Remark
+from lastro.units import human_bytes
+
+_TIMES_CACHE = 4  # STREAM's own rule for arrays (https://www.cs.virginia.edu/stream/ref.html)
+_USUAL_BYTES = 128 << 20  # where nobody tells how large the cache is
+
+
+class MemoryWorkload(Workload):
+    """Works over and over on pieces of memory: `pieces` is what a reader calls them.
+
+    Their size is that of its option `sized_by`, or where that is 0, four times the last-level cache of its CPUs.
+    `bandwidths` are the metrics that are the cache's where it holds them."""
+
+    sized_by: ClassVar[str]
+    pieces: ClassVar[str]
+    bandwidths: ClassVar[tuple[str, ...]]
+    _cache_bytes = 0
+
+    @abstractmethod
+    def asked_bytes(self) -> int:
+        """Size of a piece as the option has it; 0: to be found."""
+
+    @abstractmethod
+    def level_of(self, piece_bytes: int) -> int | str:
+        """The option's value for pieces that are no smaller than this."""
+
+    def piece_for(self, cache_bytes: int) -> int:
+        """Size of a piece on CPUs with so much last-level cache, 0 where nobody tells."""
+        return self.asked_bytes() or _TIMES_CACHE * cache_bytes or _USUAL_BYTES
+
+    @property
+    def piece_bytes(self) -> int:
+        return self.piece_for(0)
+
+    def piece_on(self, host: Host, cpuset: str | None) -> int:
+        return self.piece_for(last_level_cache_bytes(host, cpuset))
+
+    def piece_here(self, cpus: float) -> int:
+        """For plans, on the CPUs that a scenario takes unless it is told others."""
+        first = sorted(os.sched_getaffinity(0))[: math.ceil(cpus)]
+        return self.piece_for(cache_here_bytes(",".join(map(str, first))))
+
+    def prepare(self, instance: Instance) -> None:
+        """The size is by the cache of the host, also where a machine shows its guest another."""
+        self._cache_bytes = last_level_cache_bytes(instance.testbed.host, instance.spec.resources.cpuset)
+        self.chosen[self.sized_by] = self.level_of(self.piece_for(self._cache_bytes))
+
+    def run(self, instance: Instance, limit_s: float, watch: Watch = UNWATCHED) -> Reading:
+        reading = super().run(instance, limit_s, watch)
+        if not (warning := cache_warning(self.pieces, self.piece_bytes, self._cache_bytes)):
+            return reading
+        return replace(reading, remarks=(*reading.remarks, Remark(THROUGH_CACHE, warning, self.bandwidths)))
+
+
+def cache_warning(pieces: str, piece_bytes: int, cache_bytes: int) -> str:
+    """Why a bandwidth over pieces of memory may be a cache's; empty where it is the memory's."""
+    size = human_bytes(piece_bytes)
+    if not cache_bytes:
+        return f"nobody here tells how large the last-level cache is: it may hold {pieces} of {size}"
+    if piece_bytes >= _TIMES_CACHE * cache_bytes:
+        return ""
+    sizes = f"{size} against {human_bytes(cache_bytes)} of last-level cache"
+    return f"the cache's bandwidth rather than the memory's: {pieces} of {sizes}, and not {_TIMES_CACHE} times it"

@@ -1,0 +1,85 @@
+"""curl: a process for each client, which asks over one connection, again and again, as soon as it has its answer.
+
+Source: curl(1). An address may end in a fragment, which is never sent: a range in it makes one process ask often."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import replace
+
+from lastro.errors import InstrumentError
+from lastro.host.base import Host
+from lastro.instruments._http import ClosedLoad, HttpLoad, Sample, Station, clients_of_each, metrics, read, sent_by
+from lastro.results.samples import Reading
+
+_FORMAT = "%{http_code} %{size_download} %{time_total} %{exitcode}\\n"
+
+
+class Curl(HttpLoad):
+    name = "curl"
+    summary = "curl, closed loop: a process for each client, one request after the other over one connection"
+    metrics = metrics("", "closed loop")
+
+    @classmethod
+    def require(cls, host: Host) -> str:
+        return host.run(["curl", "--version"]).text.splitlines()[0]
+
+    def script(self, directory: str, load: ClosedLoad) -> str:
+        """For a shell: all clients at once; a line for each answer, by client, and last when all began and ended.
+
+        `directory` is empty: each client has a file in it."""
+        lines = [f"cd {shlex.quote(directory)} || exit", "began=$(date +%s.%N)"]
+        kept = "" if load.keep_alive else " --no-keepalive --header 'Connection: close'"
+        for client in range(load.clients):
+            proxy = load.proxies[client % len(load.proxies)] if load.proxies else None
+            through = f"http://{proxy}" if proxy else "''"
+            pages = shlex.quote(f"{load.page.url}#[1-{load.requests}]")
+            lines.append(
+                f"curl --disable --silent --max-time {load.timeout_s:g} --proxy {through}{kept} --output /dev/null"
+                f" --write-out '{client} {_FORMAT}' {pages} > {client} &"
+            )
+        return "\n".join([*lines, "wait", "ended=$(date +%s.%N)", "cat *", "echo $began $ended", ""])
+
+    def measure(self, station: Station, load: ClosedLoad) -> Reading:
+        station.host.run(["rm", "-rf", station.directory])
+        station.host.run(["mkdir", "-p", station.directory])
+        done = station.run(["sh"], stdin=self.script(station.directory, load), timeout_s=load.limit_s)
+        return self.read(load, done.text)
+
+    def read(self, load: ClosedLoad, text: str) -> Reading:
+        """What the script printed. A pure function. Raises: InstrumentError, and nothing else."""
+        *lines, last = text.splitlines() or [""]
+        try:
+            began_s, ended_s = map(float, last.split())
+            samples = _samples(load, lines)
+        except ValueError as error:
+            raise InstrumentError(f"curl printed what is no answer: {text[-120:]!r}") from error
+        wanted = load.clients * load.requests
+        missing = [Sample(0.0, 0.0, "", "no answer at all")] * (wanted - len(samples))
+        if len(samples) > wanted or not ended_s > began_s:
+            raise InstrumentError(f"{len(samples)} answers to {wanted} requests in {ended_s - began_s:g} s cannot be")
+        shares = [clients * load.requests for clients in clients_of_each(load)]
+        reading = read("", [*samples, *missing], load.page)
+        measured = reading.measurements
+        if "requests_per_s" in measured:  # on the clock: between two answers, curl itself takes some time
+            measured = {**measured, "requests_per_s": len(samples) / (ended_s - began_s)}
+        return replace(reading, measurements=measured, notes={**reading.notes, "http": sent_by(shares)})
+
+
+def _samples(load: ClosedLoad, lines: list[str]) -> list[Sample]:
+    """Each client's requests follow each other. Raises: ValueError for a line that is none of ours."""
+    found, passed_ms = [], dict.fromkeys(range(load.clients), 0.0)
+    for line in lines:
+        client, status, n_bytes, time_s, code = line.split()
+        time_ms, began_ms = 1000 * float(time_s), passed_ms[int(client)]
+        passed_ms[int(client)] += time_ms
+        found.append(Sample(began_ms, time_ms, client, _wrong(load, int(status), int(n_bytes), code)))
+    return found
+
+
+def _wrong(load: ClosedLoad, status: int, n_bytes: int, code: str) -> str:
+    if code != "0":
+        return f"curl's error {code}"
+    if status != 200:
+        return f"status {status}"
+    return "" if n_bytes == load.page.length_bytes else f"{n_bytes} bytes"

@@ -1,0 +1,192 @@
+"""A closed load by Apache JMeter, whose clients send their next request when the last one was answered.
+
+Eiras (2018) used version 3.1. JMeter tells times in whole milliseconds; its own delay between two requests is not in
+`request_time`, but in `request_cycle`, the paper's time per request: a client's whole time by its number of requests.
+It runs without a window, with the heap of its own start script, outside the client's root filesystem."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import shlex
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean
+
+from lastro.errors import CommandFailed, InstrumentError, Unavailable
+from lastro.host.base import Host
+from lastro.instruments import _http, _jmeter_plan
+from lastro.instruments._http import ClosedLoad, Endpoint, HttpLoad, Sample, Station
+from lastro.results.samples import Metric, Reading
+
+VERSION = "5.6.3"
+HOME = f"/usr/local/lib/lastro/jmeter-{VERSION}"
+_JAR = f"{HOME}/bin/ApacheJMeter.jar"
+_HEAP = ("-Xms1g", "-Xmx1g")
+_LEFT_OUT = ("url", "data_type", "thread_counts", "idle_time")  # columns of the results file that nobody reads
+_START_S = 60.0
+_MOST_DIGITS = 16
+_TIMES = ("timeStamp", "elapsed", "Latency", "Connect")
+_COLUMNS = (*_TIMES, "label", "responseCode", "responseMessage", "threadName", "success", "failureMessage")
+_LABELS = (_jmeter_plan.WARM_UP, _jmeter_plan.REQUEST, _jmeter_plan.HASHED)
+_CLIENT = re.compile(r"(?P<group>.+) \d+-(?P<client>\d+)", re.ASCII)
+
+
+class Jmeter(HttpLoad):
+    name = "jmeter"
+    summary = "a closed HTTP load by Apache JMeter: each client asks again when it has its answer"
+    start_s = 4.0
+    metrics = (
+        *_http.metrics("", "closed loop"),
+        Metric("request_cycle", "ms", "lower", "time of a client by its number of requests, mean over the clients"),
+    )
+
+    @classmethod
+    def require(cls, host: Host) -> str:
+        if host.which("java") is None:
+            raise Unavailable("JMeter needs Java, and this host has none", "install default-jre-headless")
+        try:
+            host.run(["test", "-r", _JAR])
+        except CommandFailed as error:
+            raise Unavailable(f"there is no JMeter in {HOME}", "run tools/fetch-jmeter") from error
+        return f"Apache JMeter {VERSION}"
+
+    def measure(self, station: Station, load: ClosedLoad) -> Reading:
+        version = self.require(station.host)
+        if load.requests < 1 or load.clients < max(1, len(load.proxies)):
+            asked = f"{load.clients} clients with {load.requests} requests each over {len(load.proxies)} proxies"
+            raise InstrumentError(f"{asked} leave somebody without work", "take as many clients as proxies at least")
+        if reasons := _http.check(station, load.page, load.proxies, load.timeout_s):
+            return _http.not_right(reasons, max(1, len(load.proxies)))
+        reading = self.read(self._run(station, load), load)
+        reasons = _http.check(station, load.page, load.proxies, load.timeout_s)
+        # Each way is checked before and after.
+        shares = [clients * (load.warm_up + load.requests) + 2 for clients in _http.clients_of_each(load)]
+        told: dict[str, object] = {
+            "version": version,
+            "heap": _HEAP[0][4:],
+            "warm_up": load.warm_up,
+            "keep_alive": load.keep_alive,
+        }
+        told |= {**_http.sent_by(shares), "command": shlex.join(self.argv(station.directory))}
+        return replace(
+            reading, invalid_because=(*reading.invalid_because, *reasons), notes={"http": told | reading.notes}
+        )
+
+    def argv(self, directory: str) -> list[str]:
+        """JMeter by itself, as one would type it in the client's namespace: `directory` has the plan `load.jmx`."""
+        return [
+            "java", *_HEAP, f"-Djava.util.prefs.userRoot={directory}", f"-Djmeter.home={HOME}", "-jar", _JAR,
+            "--nongui", "--testfile", f"{directory}/load.jmx", "--logfile", f"{directory}/load.jtl",
+            "--jmeterlogfile", f"{directory}/jmeter.log", "-Jjmeterengine.nongui.port=0", "-Jsummariser.name=",
+            *(f"-Jjmeter.save.saveservice.{name}=false" for name in _LEFT_OUT),
+        ]  # fmt: skip
+
+    def _run(self, station: Station, load: ClosedLoad) -> str:
+        """The results file of one run."""
+        jtl = station.file("load.jtl")
+        station.host.run(["rm", "-rf", station.directory])
+        station.host.write_text(station.file("load.jmx"), _jmeter_plan.test_plan(load))
+        argv = self.argv(station.directory)
+        done = station.run(argv, timeout_s=_START_S + load.limit_s, check=False)
+        if done.returncode != 0:
+            raise CommandFailed(argv, done.returncode, done.error_text or done.text)
+        text = _http.kept_text(station.host, jtl)
+        if not text:
+            raise InstrumentError(f"JMeter left no results: {done.text.strip()[-300:]}")
+        return text
+
+    def read(self, text: str, load: ClosedLoad) -> Reading:
+        """The results file (CSV, with the names of its columns). A pure function. Raises: InstrumentError."""
+        rows = [_row(row) for row in _table(text)]
+        shares = _jmeter_plan.shares(load)
+        for warm_up, requests in ((True, load.warm_up), (False, load.requests)):
+            _whole([row for row in rows if row.warm_up is warm_up], shares, requests)
+        reading = _http.read("", [row.sample for row in rows if not row.warm_up], load.page)
+        early = Counter(row.sample.wrong for row in rows if row.warm_up and row.sample.wrong)
+        if early:
+            told = f"{early.total()} requests of the warm-up had no right response: {early.most_common(1)[0][0][:200]}"
+            return replace(reading, measurements={}, series=(), invalid_because=(*reading.invalid_because, told))
+        if reading.invalid_because:
+            return reading
+        measured = [row for row in rows if not row.warm_up]
+        by_client: dict[str, list[_Row]] = defaultdict(list)
+        for row in measured:
+            by_client[row.sample.client].append(row)
+        cycles_ms = [_lasted_ms([row.sample for row in own]) / len(own) for own in by_client.values()]
+        notes = {"connect_mean_ms": fmean(row.connect_ms for row in measured),
+                 "first_byte_mean_ms": fmean(row.latency_ms for row in measured),
+                 "by_proxy_ms": _by_proxy(measured)}  # fmt: skip
+        return replace(reading, measurements={**reading.measurements, "request_cycle": fmean(cycles_ms)}, notes=notes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A line of the results file. `group` names the thread group; times to connect and to the first byte are in ms."""
+
+    sample: Sample
+    group: str
+    warm_up: bool
+    latency_ms: float
+    connect_ms: float
+
+
+def _table(text: str) -> Iterator[dict[str, str]]:
+    if not text.endswith("\n"):
+        raise InstrumentError(f"JMeter's results end in the middle of a line: {text[-80:]!r}")
+    try:
+        rows = list(csv.DictReader(io.StringIO(text, newline=""), strict=True, restkey="more", restval=""))
+    except csv.Error as error:
+        raise InstrumentError(f"JMeter's results are no table: {error}") from None
+    for row in rows:
+        if missing := [name for name in _COLUMNS if not isinstance(row.get(name), str)] or "more" in row:
+            raise InstrumentError(f"a line of JMeter's results lacks {missing}: {str(row)[:200]}")
+        yield row
+
+
+def _row(row: dict[str, str]) -> _Row:
+    thread = _CLIENT.fullmatch(row["threadName"])
+    if thread is None or row["label"] not in _LABELS or row["success"] not in ("true", "false"):
+        raise InstrumentError(f"a line of JMeter's results is not of our plan: {str(row)[:200]}")
+    wrong = ""
+    if row["responseCode"] != "200":  # else its message tells of the assertion, over several lines
+        if row["success"] == "true":
+            raise InstrumentError(f"JMeter calls status {row['responseCode'][:40]!r} a success")
+        wrong = f"{row['responseCode']} {row['responseMessage']}".replace("Non HTTP response ", "")
+    elif row["success"] == "false":
+        wrong = row["failureMessage"] or "JMeter gives no reason"
+    began_ms, time_ms, latency_ms, connect_ms = (_whole_number(name, row[name]) for name in _TIMES)
+    if max(latency_ms, connect_ms) > time_ms:
+        raise InstrumentError(f"JMeter tells of a part that took longer than the whole: {str(row)[:200]}")
+    sample = Sample(began_ms, time_ms, row["threadName"], wrong)
+    return _Row(sample, thread["group"], row["label"] == _jmeter_plan.WARM_UP, latency_ms, connect_ms)
+
+
+def _whole_number(name: str, word: str) -> float:
+    if not (word.isascii() and word.isdigit() and len(word) < _MOST_DIGITS):
+        raise InstrumentError(f"JMeter's results have {name} {word[:40]!r}")
+    return float(word)
+
+
+def _whole(rows: Sequence[_Row], shares: Sequence[tuple[Endpoint | None, int]], requests: int) -> None:
+    """Raises: InstrumentError unless every client of every proxy has as many requests as it was to send."""
+    found = Counter((row.group, row.sample.client) for row in rows)
+    clients = Counter(group for group, _ in found)
+    warm_up = bool(rows) and rows[0].warm_up
+    wanted = {_jmeter_plan.group_name(proxy, warm_up): n for proxy, n in shares} if requests else {}
+    if dict(clients) != wanted or any(n != requests for n in found.values()):
+        told = f"JMeter's results have {len(rows)} requests of {len(found)} clients"
+        raise InstrumentError(f"{told} instead of {requests} of each of {sum(wanted.values())}")
+
+
+def _lasted_ms(samples: Sequence[Sample]) -> float:
+    return max(one.began_ms + one.time_ms for one in samples) - min(one.began_ms for one in samples)
+
+
+def _by_proxy(rows: Sequence[_Row]) -> dict[str, float]:
+    by_group: dict[str, list[float]] = defaultdict(list)
+    for row in rows:
+        by_group[row.group.split()[-1]].append(row.sample.time_ms)
+    return {proxy: round(fmean(times_ms), 3) for proxy, times_ms in sorted(by_group.items())}

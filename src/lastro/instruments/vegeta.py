@@ -1,0 +1,245 @@
+"""An open load by vegeta: requests at a stated rate, sent whether the answers come or not.
+
+vegeta takes a time from when a request left, which hides how long it had to wait to be sent. Here each time counts from
+when the request *should* have left: the evenly spaced schedule that begins with the least late request of all. A server
+that stands still thus shows in as many requests as were due meanwhile (coordinated omission: Tene 2013). With several
+proxies there is one vegeta for each, with its share of the rate."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import io
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean
+
+from lastro.errors import CommandFailed, InstrumentError, Unavailable
+from lastro.host.base import Host
+from lastro.instruments import _http
+from lastro.instruments._http import Endpoint, HttpLoad, OpenLoad, Page, Sample, Station
+from lastro.results.samples import GENERATOR_DELAY, OVERLOADED, Metric, Reading, Remark
+from lastro.stats.quantiles import quantile
+from lastro.study.model import Level, Setting
+
+PREFIX = "open_"
+_COLUMNS = 12  # of `vegeta encode --to csv`
+_NUMBER = re.compile(r"\d{1,19}", re.ASCII)
+_LENGTH = re.compile(rb"^Content-Length: (\d{1,15})\r$", re.MULTILINE | re.IGNORECASE)
+_LEAST_SENT = 0.99
+_MOST_LATE = 0.5
+_MOST_OWN = 0.1  # of a percentile
+_LEAST_ANSWERED, _ALL_BUT_THE_LAST = 0.95, 0.95  # shares of the rate, and of the requests
+_CHECK_EVERY_S = 1
+_MARGIN_S = 30.0
+
+
+class Vegeta(HttpLoad):
+    name = "vegeta"
+    summary = "an open HTTP load by vegeta: a stated rate, times from when each request should have been sent"
+    start_s = 0.5
+    options = (Setting("rate", 0.0, "requests per second; 0: the rate_per_s of the study", 0, 1e6),)
+    metrics = (
+        *_http.metrics(PREFIX, "open loop"),
+        Metric("open_rate", "1/s", "neither", "requests sent per second, by the times at which they left"),
+        Metric(
+            "open_lag", "ms", "lower", "mean delay of a request in the generator itself; in the request's time, too"
+        ),
+    )
+
+    @classmethod
+    def require(cls, host: Host) -> str:
+        if host.which("vegeta") is None:
+            raise Unavailable("this host has no vegeta", "run tools/build-vegeta; it needs Go")
+        version = re.search(r"^Version: (\S+)$", host.run(["vegeta", "-version"]).text, re.MULTILINE)
+        return f"vegeta {version[1] if version else 'of unknown version'}"
+
+    def load(self, page: Page, proxies: Sequence[Endpoint], settings: Mapping[str, Level]) -> OpenLoad:
+        rate_per_s, duration_s = float(self.chosen["rate"] or settings["rate_per_s"]), float(settings["open_s"])
+        return OpenLoad(page, tuple(proxies), rate_per_s, duration_s, timeout_s=float(settings["timeout_s"]))
+
+    @classmethod
+    def expected_s(cls, settings: Mapping[str, Level], slowdown: float = 1.0) -> float:
+        return cls.start_s + float(settings["open_s"])
+
+    def measure(self, station: Station, load: OpenLoad) -> Reading:
+        version = self.require(station.host)
+        if not load.rate_per_s * load.duration_s >= max(1, len(load.proxies)):
+            raise InstrumentError(f"{load.rate_per_s:g} requests/s in {load.duration_s:g} s are no load")
+        if reasons := _http.check(station, load.page, load.proxies, load.timeout_s):
+            return _http.not_right(reasons, len(_ways(load)))
+        script = self.script(station.directory, load)
+        station.host.run(["rm", "-rf", station.directory])
+        station.host.write_text(station.file("targets"), f"GET {load.page.url}\n")
+        limit_s = load.duration_s + 2 * load.timeout_s + _MARGIN_S
+        done = station.run(["sh"], stdin=script, timeout_s=limit_s, check=False)
+        if done.returncode != 0:
+            raise CommandFailed(["vegeta", "attack"], done.returncode, done.error_text or done.text)
+        files = [station.file(f"{position}.csv") for position, _ in enumerate(_ways(load))]
+        reading = self.read([_http.kept_text(station.host, file) for file in files], load)
+        reasons = _http.check_reasons(done.text, load.page, _n_checks(load))
+        reasons += _http.check(station, load.page, load.proxies, load.timeout_s)
+        told = {"version": version, "keep_alive": load.keep_alive, "command": script, **reading.notes}
+        return replace(reading, invalid_because=(*reading.invalid_because, *reasons), notes={"http": told})
+
+    def script(self, directory: str, load: OpenLoad) -> str:
+        """Shell: all loads at once, a body checked each second beside them, and then the results as tables."""
+        ways = _ways(load)
+        interval_ns = _interval_ns(load)
+        each = (
+            f"vegeta attack -rate=1/{interval_ns}ns -duration={load.duration_s:g}s -timeout={load.timeout_s:g}s "
+            f"-keepalive={str(load.keep_alive).lower()} -redirects=-1 -max-body=0 -http2=false "
+            "-header='Accept-Encoding: identity' -targets=targets"
+        )
+        lines = [_http.CHECK, f"cd {shlex.quote(directory)} || exit", "pids="]
+        for position, proxy in enumerate(ways):
+            by = f"http_proxy=http://{proxy} " if proxy else ""
+            lines.append(f'{by}{each} -output={position}.gob & pids="$pids $!"')
+            if position + 1 < len(ways):  # so that they do not send at the same moments
+                lines.append(f"sleep {interval_ns / len(ways) / 1e9:.6f}")
+        for n in range(_n_checks(load)):
+            lines.append(f"sleep {_CHECK_EVERY_S}")
+            lines.append(_http.check_line(load.page, ways[n % len(ways)], load.timeout_s))
+        lines.append("for pid in $pids; do wait $pid || exit; done")
+        lines += [f"vegeta encode --to csv --output {n}.csv {n}.gob || exit" for n, _ in enumerate(ways)]
+        return "\n".join([*lines, ""])
+
+    def read(self, tables: Sequence[str], load: OpenLoad) -> Reading:
+        """The tables of all proxies. A pure function. Raises: InstrumentError."""
+        rows = [_rows(table) for table in tables]
+        first_ns = min(_number("time", row[0]) for own in rows for row in own)  # counted from it, times stay exact
+        found = [_scheduled(_hits(own, first_ns, load), _interval_ns(load) / 1e6) for own in rows]
+        sent = [hit for own in found for hit in own]
+        reading = _http.read(PREFIX, [hit.sample for hit in sent], load.page)
+        notes = _http.sent_by([len(own) + n for own, n in zip(found, _checks_of_each(load), strict=True)])
+        if reading.invalid_because:
+            return replace(reading, notes=notes)
+        rate_per_s = sum(len(own) for own in found) / load.duration_s
+        lag_ms = fmean(hit.lag_ms for hit in sent)
+        mean_ms = reading.measurements[f"{PREFIX}request_time"]
+        reasons = []
+        if len(sent) < _LEAST_SENT * load.rate_per_s * load.duration_s - len(tables):
+            asked = f"{load.rate_per_s:g} requests/s"
+            reasons.append(f"the generator was the bottleneck: it sent {rate_per_s:.1f} of {asked}")
+        if lag_ms > _MOST_LATE * mean_ms:
+            told = f"of {mean_ms:.3f} ms, a request waited {lag_ms:.3f} ms in it"
+            reasons.append(f"the generator was the bottleneck: on average {told}")
+        measured = {**reading.measurements, "open_rate": rate_per_s, "open_lag": lag_ms}
+        own = tuple(_own_delay(sent, measured))
+        for name in (name for remark in own for name in remark.metrics):
+            del measured[name]
+        times = tuple(name for name in measured if name.startswith(f"{PREFIX}request_time"))
+        whole = replace(reading, measurements=measured, remarks=(*own, *_overload(sent, times)))
+        return replace(whole, invalid_because=tuple(reasons), notes=notes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Hit:
+    """A request: its place in the order, when it left, how long it took, and how late it left."""
+
+    number: int
+    left_ms: float
+    took_ms: float
+    wrong: str
+    lag_ms: float = 0.0
+
+    @property
+    def sample(self) -> Sample:
+        return Sample(self.left_ms - self.lag_ms, self.lag_ms + self.took_ms, "", self.wrong)
+
+
+def _ways(load: OpenLoad) -> Sequence[Endpoint | None]:
+    return load.proxies or (None,)
+
+
+def _interval_ns(load: OpenLoad) -> int:
+    """Between two requests by the same way."""
+    return round(1e9 * len(_ways(load)) / load.rate_per_s)
+
+
+def _n_checks(load: OpenLoad) -> int:
+    return max(0, int(load.duration_s / _CHECK_EVERY_S) - 1)
+
+
+def _checks_of_each(load: OpenLoad) -> list[int]:
+    """Those beside the load go by the ways in turn; one each before and after."""
+    n = len(_ways(load))
+    return [2 + len(range(position, _n_checks(load), n)) for position in range(n)]
+
+
+def _scheduled(hits: Sequence[_Hit], interval_ms: float) -> list[_Hit]:
+    """How late each left. The schedule begins so that the least late one was on time: nobody was early."""
+    begins_ms = min(hit.left_ms - hit.number * interval_ms for hit in hits)
+    return [replace(hit, lag_ms=hit.left_ms - hit.number * interval_ms - begins_ms) for hit in hits]
+
+
+def _own_delay(hits: Sequence[_Hit], measured: Mapping[str, float]) -> Iterator[Remark]:
+    """Percentiles that are the generator's rather than the server's: means may be far apart where tails are not."""
+    lags_ms = [hit.lag_ms for hit in hits]
+    for name, q in _http.QUANTILES:
+        metric = f"{PREFIX}request_time_{name}"
+        if metric in measured and (own_ms := quantile(lags_ms, q)) > _MOST_OWN * measured[metric]:
+            told = f"of {measured[metric]:.3f} ms, the same percentile of the generator's own delay is {own_ms:.3f} ms"
+            yield Remark(GENERATOR_DELAY, told, (metric,))
+
+
+def _overload(hits: Sequence[_Hit], metrics: tuple[str, ...]) -> Iterator[Remark]:
+    """Do answers come at a lower rate than requests? Told by all but the last of them: one may be late for itself."""
+    due_ms = sorted(hit.sample.began_ms for hit in hits)
+    done_ms = sorted(hit.sample.began_ms + hit.sample.time_ms for hit in hits)
+    most = int(_ALL_BUT_THE_LAST * (len(hits) - 1))
+    sent_ms, answered_ms = due_ms[most] - due_ms[0], done_ms[most] - done_ms[0]
+    if 0 < sent_ms < _LEAST_ANSWERED * answered_ms:
+        told = f"answers came at {1000 * most / answered_ms:.1f} per second, requests at {1000 * most / sent_ms:.1f}"
+        yield Remark(OVERLOADED, told, metrics)
+
+
+def _rows(table: str) -> list[list[str]]:
+    if not table.endswith("\n"):
+        raise InstrumentError(f"vegeta's results end in the middle of a line: {table[-80:]!r}")
+    try:
+        rows = list(csv.reader(io.StringIO(table, newline=""), strict=True))
+    except csv.Error as error:
+        raise InstrumentError(f"vegeta's results are no table: {error}") from None
+    if (short := next((row for row in rows if len(row) != _COLUMNS), None)) is not None:
+        raise InstrumentError(f"a line of vegeta's results has {len(short)} columns: {str(short)[:200]}")
+    return rows
+
+
+def _hits(rows: Sequence[Sequence[str]], first_ns: int, load: OpenLoad) -> list[_Hit]:
+    """In the order in which they left, none missing."""
+    found = sorted((_hit(row, first_ns, load) for row in rows), key=lambda hit: hit.number)
+    if [hit.number for hit in found] != list(range(len(found))):
+        raise InstrumentError("vegeta's results do not have each request once")
+    return found
+
+
+def _hit(row: Sequence[str], first_ns: int, load: OpenLoad) -> _Hit:
+    when, status, took, _, _, error, _, _, number, _, url, head = row
+    if url != load.page.url:
+        raise InstrumentError(f"vegeta tells of a request of {url[:80]!r}")
+    left_ms, took_ms = (_number("time", when) - first_ns) / 1e6, _number("latency", took) / 1e6
+    if took_ms <= 0 or not 0 <= left_ms < 1000 * (load.duration_s + _MARGIN_S):
+        raise InstrumentError(f"vegeta tells of a request that left after {left_ms:g} ms and took {took_ms:g} ms")
+    return _Hit(_number("number", number), left_ms, took_ms, _wrong(status, error, head, load.page.length_bytes))
+
+
+def _wrong(status: str, error: str, head: str, length_bytes: int) -> str:
+    """A body that ends before the length that its head tells is an error of vegeta's."""
+    if error or _number("status", status) != 200:
+        return error or f"status {status}"
+    try:
+        length = _LENGTH.search(base64.b64decode(head, validate=True))
+    except ValueError:
+        raise InstrumentError(f"vegeta's results have no head of a response but {head[:80]!r}") from None
+    if length is None:
+        return "the response does not tell its length"
+    return "" if int(length[1]) == length_bytes else f"{int(length[1])} bytes instead of {length_bytes}"
+
+
+def _number(name: str, word: str) -> int:
+    if not _NUMBER.fullmatch(word):
+        raise InstrumentError(f"vegeta's results have {name} {word[:40]!r}")
+    return int(word)

@@ -1,0 +1,207 @@
+"""The cells of a campaign as contrasts see them: values of one metric by treatment, strata, and what is known of both.
+
+A stratum is one combination of the levels of all factors that a statement does not compare."""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from lastro.report.calibration import floor_here
+from lastro.report.language import Language
+from lastro.report.model import Report, Row, common_levels
+from lastro.stats.contrasts import Contrast, linear, ratio_of_linears
+from lastro.stats.noise_floor import hides
+from lastro.study.claims import Levels
+from lastro.study.model import Level
+
+Weights = Mapping[int, float]  # {index of a treatment: its weight}
+Key = frozenset[tuple[str, object]]
+_MOST_NAMED = 3  # treatments, where they have no level in common
+
+
+class Untestable(Exception):
+    """A statement of which this campaign can say nothing, and why."""
+
+
+class Cells:
+    """The valid values of one metric by treatment, and the strata in which they lie."""
+
+    def __init__(self, report: Report, metric: str, say: Language) -> None:
+        at = next((index for index, known in enumerate(report.metrics) if known.name == metric), None)
+        if at is None:
+            raise Untestable(say("{metric} was not measured", metric=metric))
+        self.report, self.metric, self.say = report, report.metrics[at], say
+        self.confidence = report.study.design.confidence
+        self.floor = floor_here(report, at)
+        self.rows = {_key(row.treatment.levels): row for row in report.rows}
+        self.factors = {
+            factor.name: {_plain(level): level for level in factor.levels} for factor in report.study.factors
+        }
+        values = {row.treatment.index: {p.block: p.value for p in row.cells[at].points} for row in report.rows}
+        # A cell with one value has no spread to judge by, and would hide that of all others.
+        least = min(2, max(map(len, values.values()), default=0))
+        self.values = {index: by_block for index, by_block in values.items() if by_block and len(by_block) >= least}
+        self.bounded = {row.treatment.index: row for row in report.rows if row.cells[at].bounded}
+        self.used: set[int] = set()
+
+    def sides(self, sides: Sequence[Levels], at: Levels) -> tuple[list[Weights], int, int]:
+        """The weights of the mean of each side over the measured strata; how many these are, of how many.
+
+        Raises: Untestable when there is none."""
+        wanted = [self._settled(side) for side in sides]
+        compared = set().union(*wanted)
+        held = self._settled(at, condition=True)
+        others = {name: held.get(name, tuple(levels)) for name, levels in self.factors.items() if name not in compared}
+        weights: list[dict[int, float]] = [{} for _ in sides]
+        used, lost = 0, []
+        for stratum in _combinations(others):
+            keys = [[stratum | choice for choice in _combinations(side)] for side in wanted]
+            if any(key not in self.rows for side in keys for key in side):
+                continue  # not part of the design
+            rows = [[self.rows[key] for key in side] for side in keys]
+            if missing := [row for side in rows for row in side if row.treatment.index not in self.values]:
+                lost.append(missing)
+                continue
+            used += 1
+            for side, found in zip(weights, rows, strict=True):
+                side.update({row.treatment.index: 1 / len(found) for row in found})
+        if not used:
+            raise Untestable(self._why([row for rows in lost for row in rows]))
+        self.used.update(*weights)
+        return [{index: weight / used for index, weight in side.items()} for side in weights], used, used + len(lost)
+
+    def bounds_used(self) -> str:
+        """The treatments that were compared and have values that are only lower bounds, by what they have in common."""
+        rows = [row for index, row in self.bounded.items() if index in self.used]
+        return _shared(self.report, "", rows) if rows else ""
+
+    def slack(self, weights: Weights) -> tuple[bool, bool]:
+        """Whether the truth of a contrast may lie above what was measured, and whether below: where a mean that is only
+
+        a lower bound has a weight above, or below, zero."""
+        found = [weight for index, weight in weights.items() if index in self.bounded]
+        return any(weight > 0 for weight in found), any(weight < 0 for weight in found)
+
+    def _settled(self, side: Levels, *, condition: bool = False) -> dict[str, tuple[object, ...]]:
+        """The levels of a side as the study spells them; what it holds constant is left out where it is a condition."""
+        settled: dict[str, tuple[object, ...]] = {}
+        for name, levels in side.items():
+            known = self.factors.get(name)
+            if known is None:
+                self._check_constant(name, levels, condition)
+                continue
+            if absent := [level for level in levels if _plain(level) not in known]:
+                near = difflib.get_close_matches(str(absent[0]), map(str, known.values()), n=1)
+                say = self.say
+                text = say("the study has no {factor} {level}", factor=name, level=absent[0])
+                raise Untestable(f"{text}; {say('did you mean {level}?', level=near[0])}" if near else text)
+            settled[name] = tuple(dict.fromkeys(_plain(level) for level in levels))
+        return settled
+
+    def _check_constant(self, name: str, levels: Sequence[Level], condition: bool) -> None:
+        say, constant = self.say, self.report.study.settings.get(name)
+        if constant is None:
+            raise Untestable(say("this study does not vary {factor}", factor=name))
+        if not condition or _plain(constant) not in {_plain(level) for level in levels}:
+            text = say("this study holds {factor} at {level}, and does not vary it", factor=name, level=constant)
+            raise Untestable(text)
+
+    def _why(self, rows: Iterable[Row]) -> str:
+        """Why none of these treatments has enough values, each reason once."""
+        say, found = self.say, list(rows)
+        lost: dict[str, list[Row]] = {}
+        for row in found:
+            if row.status == "unavailable":
+                lost.setdefault(row.reason or "", []).append(row)
+        said = [
+            say("{levels} is unavailable: {reason}", levels=_shared(self.report, reason, rows), reason=reason)
+            for reason, rows in lost.items()
+        ]
+        if any(row.status == "pending" for row in found):
+            said.append(say("trials that it needs have not run yet"))
+        if any(row.status == "invalid" for row in found):
+            said.append(say("of treatments that it needs, every attempt was invalid"))
+        if any(row.status in ("measured", "partly") for row in found):
+            said.append(say("treatments that it needs have fewer than two values of {metric}", metric=self.metric.name))
+        return "; ".join(said) or say("the design has no treatments that it could be tested on")
+
+    def difference(self, of: Weights, to: Weights) -> Contrast:
+        return linear(less(of, to), self.values, self.confidence)
+
+    def ratio(self, of: Weights, to: Weights) -> Contrast:
+        return ratio_of_linears(of, to, self.values, self.confidence)
+
+    def hides(self, weights: Weights, deviation: float | None) -> bool:
+        """Whether a deviation, a share, lies under the floor that `lastro calibrate` found, if it did, of the contrast
+
+        with these weights: `of` less `to` for the deviation of their ratio from 1."""
+        return bool(hides(self.floor.share if self.floor else None, deviation, weights.values()))
+
+    def hides_ratio(self, of: Weights, to: Weights) -> bool:
+        ratio = self.ratio(of, to).value
+        return ratio is not None and ratio > 0 and self.hides(less(of, to), ratio - 1)
+
+    def hides_gap(self, weights: Weights, gap: float | None) -> bool:
+        """The same of a difference, as a share of the mean of all that it is made of."""
+        total = math.fsum(map(abs, weights.values()))
+        mean = linear({index: abs(weight) / total for index, weight in weights.items()}, self.values, self.confidence)
+        return bool(gap is not None and mean.value and mean.value > 0 and self.hides(weights, gap / mean.value))
+
+    def above(self, of: Weights, to: Weights, bound: float) -> float | None:
+        """The one-sided p of the hypothesis that `of` is not above `bound` times `to`."""
+        found = linear(less(of, {index: bound * weight for index, weight in to.items()}), self.values, self.confidence)
+        if found.p is None or found.value is None:
+            return None
+        return found.p / 2 if found.value > 0 else 1 - found.p / 2
+
+    def above_level(self, of: Weights, level: float) -> float | None:
+        """The one-sided p of the hypothesis that `of`, a mean, is not above a level in the metric's unit."""
+        if math.isinf(level):
+            return float(level > 0)
+        less = {index: {block: x - level for block, x in own.items()} for index, own in self.values.items()}
+        found = linear(of, less, self.confidence)
+        if found.p is None or found.value is None:
+            return None
+        return found.p / 2 if found.value > 0 else 1 - found.p / 2
+
+
+# Words and weights
+
+
+def _key(levels: Mapping[str, Level]) -> Key:
+    return frozenset((name, _plain(level)) for name, level in levels.items())
+
+
+def _plain(level: Level) -> object:
+    """A level by what it means: the order of levels that '+' joins is none."""
+    return "+".join(sorted(part.strip() for part in level.split("+"))) if isinstance(level, str) else level
+
+
+def _combinations(levels: Mapping[str, Iterable[object]]) -> Iterator[Key]:
+    for combination in itertools.product(*levels.values()):
+        yield frozenset(zip(levels, combination, strict=True))
+
+
+def less(of: Weights, to: Weights) -> dict[int, float]:
+    return weighted_sum([(of, 1.0), (to, -1.0)])
+
+
+def weighted_sum(terms: Iterable[tuple[Weights, float]]) -> dict[int, float]:
+    total: dict[int, list[float]] = {}
+    for weights, factor in terms:
+        for index, weight in weights.items():
+            total.setdefault(index, []).append(factor * weight)
+    return {index: math.fsum(parts) for index, parts in total.items()}
+
+
+def _shared(report: Report, reason: str, rows: Sequence[Row]) -> str:
+    """What the treatments that one reason forbids have in common: 'isolation = apparmor'; else what those of the claim
+
+    have, else their names."""
+    where = next((gap.where for gap in report.gaps if gap.reason == reason and gap.where), "")
+    where = where or common_levels(report.study, [row.treatment for row in rows])
+    names = [row.treatment.label for row in rows]
+    return where or "; ".join([*names[:_MOST_NAMED], *(["…"] if len(names) > _MOST_NAMED else [])])

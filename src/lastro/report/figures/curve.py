@@ -1,0 +1,326 @@
+"""A metric against a number that the study varies, as papers draw it: time against digits, bandwidth against threads.
+
+Every trial is a point, each mean has its interval, and lines differ by colour, marker and stroke."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lastro.report.curves import MOST_PANELS, Curve, Line, Panel, level_text, why_missing
+from lastro.report.figures.style import (
+    GREY,
+    GRID,
+    MARKERS,
+    PALETTE,
+    SMALL_PT,
+    axis_title,
+    headed,
+    metric_title,
+    new_figure,
+    numbers_in,
+    points,
+    safe,
+    wrapped,
+)
+from lastro.report.language import Language
+from lastro.report.model import Report
+from lastro.report.remarks import Mark, in_order, short, signs
+from lastro.stats.intervals import Interval, Summary
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_PANEL_IN = {1: 2.9, 2: 2.3}  # others 2.0
+_DECADE = 10.0
+_ASIDE = 0.013  # how far apart lines stand at a number, as a share of the axis
+_CHAR_IN = 0.08  # a digit of a tick's label
+_COLOURS = tuple(colour for colour in PALETTE if colour != "#000000")
+_STROKES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (6, 1.5, 1.2, 1.5)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    colour: str
+    marker: str
+    stroke: Any
+    width_pt: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Axis:
+    """Places of the numbers on the axis; `places` in its own measure, logarithms or not."""
+
+    log: bool
+    places: tuple[float, ...]
+
+    def at(self, place: int, aside: float) -> float:
+        """Where a number stands for a line that is moved by a share of the axis."""
+        moved = self.places[place] + aside * self.length
+        return float(10**moved) if self.log else moved
+
+    @property
+    def length(self) -> float:
+        return (max(self.places) - min(self.places)) or 1.0
+
+
+def draw_curve(report: Report, index: int, curve: Curve, say: Language) -> Figure | None:
+    """The report's metric number `index` against the numbers of a curve; None where fewer than two have values."""
+    if not curve.measures(index):
+        return None
+    panels = [panel for panel in curve.panels if _has_values(panel, index)]
+    shown = panels[:MOST_PANELS]
+    running = [name for name in curve.line_names if any(name == ln.name and ln.runs_here for ln in _lines(shown))]
+    looks = _looks(running, {line.name for line in _lines(shown) if line.is_baseline})
+    height_in = _PANEL_IN.get(len(shown), 2.0) * len(shown) + 1.15 + 0.09 * len(looks)
+    figure = new_figure(height_in + 0.16 * len(list(_missing(curve, shown, index, say))))
+    alike = _alike(shown, index)
+    stacked = figure.subplots(len(shown), 1, sharex=True, sharey=alike, squeeze=False)[:, 0]
+    axis = _axis_of(curve)
+    for axes, panel in zip(stacked, shown, strict=True):
+        _value_axis(axes, shown if alike else [panel], index)
+        _panel(axes, panel, index, axis, looks)
+        if named := [f"{name} = {level}" for name, level in zip(curve.others, panel.levels, strict=True)]:
+            axes.set_title(safe(" · ".join(named)), loc="left")
+        numbers_in(axes, say, x=False, y=True)
+    _number_axis(stacked[-1], curve, axis, say)
+    stacked[len(shown) // 2].set_ylabel(axis_title(report.metrics[index]))
+    apart = len(looks) > 1 and any(axes.get_yscale() == "linear" for axes in stacked)
+    headed(figure, metric_title(report.metrics[index], say), *_how_to_read(report, panels, index, apart, say))
+    _legend(figure, curve, shown, index, looks, say)
+    return figure
+
+
+def _lines(panels: Sequence[Panel]) -> Iterator[Line]:
+    return (line for panel in panels for line in panel.lines)
+
+
+def _summaries(line: Line, index: int) -> list[Summary | None]:
+    return [None if row is None else row.cells[index].summary for row in line.rows]
+
+
+def _has_values(panel: Panel, index: int) -> bool:
+    return any(summary for line in panel.lines for summary in _summaries(line, index))
+
+
+def _looks(names: Sequence[str], baselines: set[str]) -> dict[str, _Look]:
+    """The baseline thick and black; beyond seven others, colours come back with other markers."""
+    found, at = {}, 0
+    for name in names:
+        if name in baselines:
+            found[name] = _Look("black", MARKERS[0], "-", 2.1)
+            continue
+        marker = MARKERS[1 + (at + at // len(_COLOURS)) % (len(MARKERS) - 1)]
+        found[name] = _Look(_COLOURS[at % len(_COLOURS)], marker, _STROKES[(at + 1) % len(_STROKES)], 1.3)
+        at += 1
+    return found
+
+
+def _how_to_read(report: Report, panels: Sequence[Panel], index: int, apart: bool, say: Language) -> Iterator[str]:
+    confidence = say.number(f"{100 * report.study.design.confidence:g}") + " %"
+    how = say("mean with its {confidence} interval and every trial", confidence=confidence)
+    yield "; ".join((how, say("lines a little apart")) if apart else (how,))
+    if usual := _usual_n(panels, index):
+        yield say("n = {n} where none is written", n=say.integer(usual))
+    if len(panels) > MOST_PANELS:
+        yield say("{n} of {all} combinations", n=MOST_PANELS, all=len(panels))
+
+
+def _usual_n(panels: Sequence[Panel], index: int) -> int | None:
+    found = Counter(summary.n for line in _lines(panels) for summary in _summaries(line, index) if summary)
+    return found.most_common(1)[0][0] if found else None
+
+
+# Axes
+
+
+def _axis_of(curve: Curve) -> _Axis:
+    """Logarithmic where the numbers span more than a decade and are above zero."""
+    low, high = min(curve.numbers), max(curve.numbers)
+    log = low > 0 and high / low > _DECADE
+    return _Axis(log, tuple(math.log10(number) if log else number for number in curve.numbers))
+
+
+def _number_axis(axes: Axes, curve: Curve, axis: _Axis, say: Language) -> None:
+    """A tick at every level, labelled as the study writes it; labels that would overlap take a second line."""
+    from matplotlib.ticker import NullFormatter, NullLocator
+
+    texts = [level_text(level, say) for level in curve.labels]
+    ends = [-math.inf, -math.inf]
+    width_in = 0.8 * axes.figure.get_size_inches()[0]  # type: ignore[union-attr]
+    labels = []
+    for text, place in zip(texts, axis.places, strict=True):
+        at_in, half_in = (place - min(axis.places)) / axis.length * width_in, _CHAR_IN * len(text) / 2
+        free = next((row for row, end in enumerate(ends) if at_in - half_in > end), None)
+        labels.append("" if free is None else "\n" * free + text)
+        if free is not None:
+            ends[free] = at_in + half_in
+    if axis.log:
+        axes.set_xscale("log")
+    axes.set_xticks([axis.at(place, 0) for place in range(len(labels))], labels)
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    edge = [axis.at(0, -0.07), axis.at(len(labels) - 1, 0.07)]
+    axes.set_xlim(edge[0], edge[1])
+    axes.set_xlabel(safe(curve.factor))
+
+
+def _alike(panels: Sequence[Panel], index: int) -> bool:
+    """Whether panels can share a scale: their largest means are within a decade of each other."""
+    tops = [
+        max(abs(summary.mean) for line in panel.lines for summary in _summaries(line, index) if summary)
+        for panel in panels
+    ]
+    return max(tops) <= _DECADE * min(tops)
+
+
+def _value_axis(axes: Axes, panels: Sequence[Panel], index: int) -> None:
+    """Logarithmic where the means span more than a decade; from zero where the values span more than a half.
+
+    An interval that would take more room than the trials themselves goes on beyond the axis."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    found = [summary for line in _lines(panels) for summary in _summaries(line, index) if summary]
+    rows = [row for line in _lines(panels) for row in line.rows if row]
+    values = [point.value for row in rows for point in row.cells[index].points]
+    ends = [end for s in found if s.interval for end in (s.interval.low, s.interval.high)]
+    least, most, means = min(values), max(values), [summary.mean for summary in found]
+    if least > 0 and max(means) > _DECADE * min(means):
+        axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 3.0)))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.yaxis.set_minor_formatter(NullFormatter())
+        low, high = max(least / 1.5, min([least, *ends])), min(most * 1.5, max([most, *ends]))
+        axes.set_ylim(low / 1.1, high * 1.1)
+        return
+    room = 0.5 * (most - least) or abs(most) * 0.1 or 1.0
+    low, high = max(least - room, min([least, *ends])), min(most + room, max([most, *ends]))
+    low -= 0.1 * room
+    if least >= 0:
+        low = 0.0 if least < most / 2 else max(0.0, low)
+    axes.set_ylim(low, high + 0.1 * room)
+
+
+# What is drawn
+
+
+def _panel(axes: Axes, panel: Panel, index: int, axis: _Axis, looks: dict[str, _Look]) -> None:
+    # On a logarithmic scale of values lines are steep, and one moved aside would look as if it were lower.
+    step = 0.0 if axes.get_yscale() == "log" else min(_ASIDE, 0.4 * _least_gap(axis) / max(1, len(looks)))
+    for at, (name, look) in enumerate(looks.items()):
+        aside = (at - (len(looks) - 1) / 2) * step
+        for line in panel.lines:
+            if line.name == name:
+                _line(axes, line, index, axis, aside, look)
+    axes.grid(color=GRID, linewidth=0.6)
+    axes.tick_params(axis="y", length=0)
+    axes.tick_params(axis="x", labelbottom=True)
+
+
+def _least_gap(axis: _Axis) -> float:
+    """The least distance between two neighbours, as a share of the axis."""
+    gaps = [b - a for a, b in zip(axis.places, axis.places[1:], strict=False)]
+    return min(gaps, default=1.0) / axis.length
+
+
+def _line(axes: Axes, line: Line, index: int, axis: _Axis, aside: float, look: _Look) -> None:
+    """The means, joined where neighbours were measured; a hole stays a hole."""
+    summaries = _summaries(line, index)
+    x = [axis.at(place, aside) for place in range(len(summaries))]
+    means = [math.nan if summary is None else summary.mean for summary in summaries]
+    axes.plot(x, means, color=look.colour, linewidth=look.width_pt, linestyle=look.stroke, zorder=3)
+    for place, (row, summary) in enumerate(zip(line.rows, summaries, strict=True)):
+        if row is None or summary is None:
+            continue
+        cell = row.cells[index]
+        values = [point.value for point in cell.points]
+        points(axes, [x[place]] * len(values), values, look.colour, 2.6, alpha=0.35, zorder=2.5)
+        if summary.interval is not None:
+            _interval(axes, x[place], summary.interval, look.colour)
+        face, edge = ("white", look.colour) if cell.marks else (look.colour, "white")
+        axes.plot(
+            [x[place]], [summary.mean], marker=look.marker, ms=5.4, color=face,
+            mec=edge, mew=1.1 if cell.marks else 0.4, linestyle="none", zorder=4,
+        )  # fmt: skip
+
+
+def _interval(axes: Axes, x: float, interval: Interval, colour: str) -> None:
+    """A bar with ends; an arrow head where it goes on beyond the axis."""
+    low, high = axes.get_ylim()
+    axes.plot([x] * 2, [max(low, interval.low), min(high, interval.high)], color=colour, linewidth=1.2, zorder=3.2)
+    for end, at, marker in ((interval.low, low, "v"), (interval.high, high, "^")):
+        inside = low <= end <= high
+        shape, size_pt = ("_", 4.5) if inside else (marker, 3.5)
+        axes.plot([x], [end if inside else at], marker=shape, ms=size_pt, mew=1.0 if inside else 0, color=colour,
+                  clip_on=False, zorder=3.2)  # fmt: skip
+
+
+def _missing(curve: Curve, panels: Sequence[Panel], index: int, say: Language) -> Iterator[str]:
+    """'✕ lxd: unavailable', '✕ docker at 4,000 (cache = on): invalid', in the order of the lines."""
+    for name in curve.line_names:
+        found: dict[tuple[str, tuple[int, ...]], list[Panel]] = {}  # why, and at which numbers -> in which panels
+        for panel in panels:
+            for line in panel.lines:
+                said = [why_missing(row, index, say) for row in line.rows] if line.name == name else []
+                for why in dict.fromkeys(filter(None, said)):
+                    lost = tuple(at for at, text in enumerate(said) if text == why)
+                    found.setdefault((why, lost), []).append(panel)
+        for (why, lost), where in found.items():
+            place = name or curve.factor
+            if len(lost) < len(curve.labels):
+                levels = ", ".join(level_text(curve.labels[at], say) for at in lost)
+                place = say("{line} at {levels}", line=place, levels=levels)
+            if len(where) < len(panels):
+                place += f" ({'; '.join(' · '.join(panel.levels) for panel in where)})"
+            yield f"✕ {place}: {why}"
+
+
+def _marks(panels: Sequence[Panel], index: int, name: str | None = None, *, measured: bool = False) -> Iterator[Mark]:
+    """What was remarked on the metric: of all lines or those of one name, of all points or those with a value."""
+    rows = (row for line in _lines(panels) if name in (None, line.name) for row in line.rows if row is not None)
+    cells = (row.cells[index] for row in rows)
+    return (mark for cell in cells if cell.summary or not measured for mark in cell.marks)
+
+
+def _legend(
+    figure: Figure, curve: Curve, panels: Sequence[Panel], index: int, looks: dict[str, _Look], say: Language
+) -> None:
+    from matplotlib.lines import Line2D
+
+    usual = _usual_n(panels, index)
+    handles: list[Any] = []
+    for name, look in looks.items():
+        found = [s for line in _lines(panels) if line.name == name for s in _summaries(line, index) if s]
+        if not found:
+            continue
+        label = safe(name or say("the only treatment"), 44)
+        if any(line.is_baseline for line in _lines(panels) if line.name == name):
+            label = f"{label} ({say('baseline')})"
+        label += signs(_marks(panels, index, name))
+        low, high = min(s.n for s in found), max(s.n for s in found)
+        if (low, high) != (usual, usual):
+            label += f", n = {say.integer(low)}" + (f"–{say.integer(high)}" if high > low else "")
+        handles.append(
+            Line2D([], [], color=look.colour, marker=look.marker, ms=5, linestyle=look.stroke, linewidth=look.width_pt,
+                   label=wrapped(label, 44, 60))
+        )  # fmt: skip
+    hollow = {mark.kind for mark in _marks(panels, index, measured=True)}
+    for kind in in_order(mark.kind for mark in _marks(panels, index)):
+        words, shape = (short(kind, say), "")
+        if kind in hollow:
+            words, shape = say("hollow: {mark}", mark=words), "o"
+        label = wrapped(words, 44, 130)
+        handles.append(Line2D([], [], linestyle="none", marker=shape, mfc="white", mec=GREY, ms=5, label=label))
+    handles += [
+        Line2D([], [], linestyle="none", label=wrapped(text, 44, 130)) for text in _missing(curve, panels, index, say)
+    ]
+    title = safe(curve.lines) if curve.lines else None
+    wide = any(len(handle.get_label()) > 30 for handle in handles)
+    figure.legend(
+        handles=handles, loc="outside lower left", ncols=1 if wide or len(handles) < 2 else 2, frameon=False,
+        title=title, alignment="left", title_fontsize=8, fontsize=SMALL_PT,
+    )  # fmt: skip

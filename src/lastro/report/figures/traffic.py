@@ -1,0 +1,156 @@
+"""Packets of the routing protocol in each second, on all links: from the first start on, and around the cut of links;
+
+and how busy the host was in each second from the first start on.
+
+A panel for each treatment, its valid trials aligned by the second of that moment."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from lastro.report.figures.style import GRID, SMALL_PT, colour_of, headed, new_figure, numbers_in, wrapped
+from lastro.report.language import N_, Language
+from lastro.report.model import Report, Row
+from lastro.results.samples import Series
+from lastro.stats.intervals import sample_mean
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from lastro.results.store import Attempt
+
+Moment = Literal["cpu", "begin", "cut"]
+MOST_PANELS = 36
+TITLES: dict[Moment, str] = {
+    "cpu": N_("CPU of the host from the first start on"),
+    "begin": N_("OSPF packets from the first start on"),
+    "cut": N_("OSPF packets after a cut"),
+}
+_BEGINS: dict[Moment, str] = {"cpu": "begin", "begin": "begin", "cut": "cut"}  # marks
+_ENDS: dict[Moment, str] = {"cpu": "converged", "begin": "converged", "cut": "recovered"}
+_AXES = {"begin": N_("seconds since the first start"), "cut": N_("seconds since the links were cut")}  # by mark
+_BEFORE_S: dict[Moment, int] = {"cpu": 0, "begin": 0, "cut": 5}
+_SUFFIX = " packets"  # of the name of a series
+_OTHER = N_("other OSPF packets")
+_LINES = (N_("hello"), N_("link-state update"), _OTHER)
+_CPU = N_("host CPU")  # a series, and its line
+_ACROSS, _PANEL_IN = 3, 1.3
+
+Counts = dict[str, list[tuple[float, ...]]]  # line -> for each trial, a value for each second
+
+
+def draw_traffic(report: Report, moment: Moment, say: Language) -> Figure | None:
+    """Means over the valid trials, and the band between the least and the most; None without such a moment."""
+    attempts = _attempts(report, moment)
+    rows = [row for row in report.rows if attempts.get(row.treatment.index)]
+    counts = [(row, _counts(report, attempts[row.treatment.index], moment)) for row in rows[:MOST_PANELS]]
+    panels = [(row, found) for row, found in counts if found]
+    if not panels:
+        return None
+    across = min(_ACROSS, len(panels))
+    deep = math.ceil(len(panels) / across)
+    figure = new_figure(_PANEL_IN * deep + 1.8)
+    grid = figure.subplots(deep, across, sharex=True, sharey=True, squeeze=False).flat
+    for axes in grid[len(panels) :]:
+        axes.set_axis_off()
+    for at, (axes, (row, found)) in enumerate(zip(grid, panels, strict=False)):
+        _panel(axes, found, moment, say, named=at == 0)
+        if moment == "cut":
+            _mark_events(axes, attempts[row.treatment.index])
+        axes.set_title(_label(report, row, len(next(iter(found.values()))), say), loc="left", fontsize=SMALL_PT)
+        axes.tick_params(labelsize=SMALL_PT, labelbottom=at + across >= len(panels))
+        numbers_in(axes, say, x=True, y=True)
+    figure.supylabel(say("busy, % of all CPUs") if moment == "cpu" else say("packets per second"), fontsize=SMALL_PT)
+    figure.legend(
+        loc="outside lower center", ncols=len(_LINES), frameon=False, fontsize=SMALL_PT,
+        title=say(_AXES[_BEGINS[moment]]), title_fontsize=SMALL_PT,
+    )  # fmt: skip
+    how = say("on all links: mean of the valid trials; band: the least and the most of them")
+    if moment == "cpu":
+        how = say("without Lastro itself: mean of the valid trials; band: the least and the most of them")
+    left = len(rows) - MOST_PANELS
+    events = say("line: the cut; dashed: the links are back, on the mean") if moment == "cut" else ""
+    some = say("{n} of {all} treatments", n=MOST_PANELS, all=len(rows)) if left > 0 else ""
+    headed(figure, say(TITLES[moment]), how, events, some)
+    return figure
+
+
+def _attempts(report: Report, moment: Moment) -> dict[int, list[Attempt]]:
+    """By treatment, the valid ones that noted when the moment was."""
+    found: dict[int, list[Attempt]] = {}
+    for attempt in report.attempts:
+        if attempt.valid and _at_s(attempt, _BEGINS[moment]) is not None:
+            found.setdefault(attempt.treatment, []).append(attempt)
+    return found
+
+
+def _at_s(attempt: Attempt, mark: str) -> float | None:
+    """Seconds from the first start to a mark; notes may hold anything."""
+    marks: Any = attempt.notes.get("timeline_s")
+    at_s = marks.get(mark) if isinstance(marks, Mapping) else None
+    return float(at_s) if isinstance(at_s, int | float) and math.isfinite(at_s) and at_s >= 0 else None
+
+
+def _counts(report: Report, attempts: Sequence[Attempt], moment: Moment) -> Counts:
+    """What all trials saw, as long as the shortest of them, so that each mean is one of all."""
+    stored = report.later_series([(attempt.trial, attempt.attempt) for attempt in attempts])
+    found: Counts = {line: [] for line in ((_CPU,) if moment == "cpu" else _LINES)}
+    for attempt, series in zip(attempts, stored, strict=True):
+        at_s, end_s = _at_s(attempt, _BEGINS[moment]), _at_s(attempt, _ENDS[moment])
+        own = _of_cpu(series) if moment == "cpu" else _by_line(series)
+        if at_s is None or not own:
+            continue
+        first = int(at_s) - _BEFORE_S[moment]
+        for line, seconds in own.items():
+            shown = seconds[max(0, first) : None if end_s is None else int(end_s) + 1]
+            found[line].append((0.0,) * max(0, -first) + shown)
+    shortest = min((len(seconds) for trials in found.values() for seconds in trials), default=0)
+    return {line: [seconds[:shortest] for seconds in trials] for line, trials in found.items()} if shortest else {}
+
+
+def _of_cpu(series: Sequence[Series]) -> dict[str, tuple[float, ...]]:
+    return {each.name: each.values for each in series if each.name == _CPU and each.values}
+
+
+def _by_line(series: Sequence[Series]) -> dict[str, tuple[float, ...]]:
+    """Packets of each line in each second; empty without a count of packets."""
+    found: dict[str, tuple[float, ...]] = {}
+    for each in series:
+        if each.name.endswith(_SUFFIX) and each.unit == "1/s":
+            kind = each.name.removesuffix(_SUFFIX)
+            line = kind if kind in _LINES else _OTHER
+            before = found.get(line, (0.0,) * len(each.values))
+            found[line] = tuple(a + b for a, b in zip(before, each.values, strict=False))
+    return found if len(found) == len(_LINES) else {}
+
+
+def _panel(axes: Axes, counts: Counts, moment: Moment, say: Language, *, named: bool) -> None:
+    for number, (line, trials) in enumerate(counts.items()):
+        seconds = list(zip(*trials, strict=True))
+        at = [second - _BEFORE_S[moment] for second in range(len(seconds))]
+        means = [sample_mean(second) for second in seconds]
+        axes.plot(at, means, color=colour_of(number), linewidth=1.0, label=say(line) if named else None)
+        least, most = [min(second) for second in seconds], [max(second) for second in seconds]
+        axes.fill_between(at, least, most, color=colour_of(number), alpha=0.2, linewidth=0)
+    axes.set_ylim(bottom=0)
+    axes.grid(color=GRID, linewidth=0.6)
+
+
+def _mark_events(axes: Axes, attempts: Sequence[Attempt]) -> None:
+    """The cut, and when links were back, which is not after the same time in each trial."""
+    gone = [
+        back_s - cut_s
+        for attempt in attempts
+        if (cut_s := _at_s(attempt, "cut")) is not None and (back_s := _at_s(attempt, "back")) is not None
+    ]
+    axes.axvline(0, color="black", linewidth=0.8)
+    if gone:
+        axes.axvline(sample_mean(gone), color="black", linewidth=0.8, linestyle=(0, (3, 2)))
+
+
+def _label(report: Report, row: Row, n: int, say: Language) -> str:
+    levels = [str(row.treatment.levels[factor.name]) for factor in report.varying]
+    return "\n".join((*([wrapped(" · ".join(levels), 24)] if levels else []), say("n = {n}", n=say.integer(n))))

@@ -1,0 +1,194 @@
+"""Marks beside numbers: what trials remarked on metrics, counted for each treatment, and the words for it. Pure.
+
+A remark is a note of a trial, {"remarks": [{"kind", "text", "metrics"}]}, written by `Outcome.remark`; a scenario may
+have kinds of its own. Notes are read with suspicion, because a part from elsewhere may have written anything."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lastro.report.language import N_, Language
+from lastro.results.samples import (
+    AT_LEAST,
+    CLOCK_NOT_VERIFIED,
+    CLOSED_LOOP,
+    GENERATOR_DELAY,
+    GENERATOR_LIMITED,
+    OVERLOADED,
+    REMARKS,
+    THROUGH_CACHE,
+    TOO_SHORT,
+    WHOLE_LIFE,
+    WRONG_CLOCK,
+    Remark,
+    only_at_least,
+)
+
+if TYPE_CHECKING:
+    from lastro.results.store import Attempt
+
+_UNKNOWN = "*"
+_SIGNS = {
+    GENERATOR_LIMITED: "†",
+    THROUGH_CACHE: "‡",
+    WRONG_CLOCK: "§",
+    CLOCK_NOT_VERIFIED: "¶",
+    TOO_SHORT: "°",
+    CLOSED_LOOP: "↻",
+    WHOLE_LIFE: "‖",
+    AT_LEAST: "⁺",
+    OVERLOADED: "≫",
+    GENERATOR_DELAY: "⊘",
+}
+KINDS = (
+    N_("generator-limited"), N_("through a cache"), N_("wrong clock"), N_("clock not verified"),
+    N_("too short to time"), N_("closed loop"), N_("peak of a whole life"), N_("at least"),
+    N_("overloaded"), N_("generator delay"),
+)  # fmt: skip
+MEANINGS = {
+    GENERATOR_LIMITED: N_(
+        "the load generator, not what was under test, was the bottleneck (as much went through without it: by plain "
+        "forwarding, or on the bare host), so that the rate is a lower bound of what it can carry."
+    ),
+    THROUGH_CACHE: N_(
+        "a cache may stand before what is measured, the page cache before a disk or the processor’s before memory, and "
+        "the number be the cache’s."
+    ),
+    WRONG_CLOCK: N_(
+        "the instance’s own clock ran wrong against the host’s, so that what it timed was dropped; what the host "
+        "timed stands."
+    ),
+    CLOCK_NOT_VERIFIED: N_(
+        "timed by the clock of a foreign kernel, of which nobody could tell how it ran; the host’s times do not "
+        "depend on it."
+    ),
+    TOO_SHORT: N_(
+        "the work took too little time: less than five times of entering the instance, whose variation its time then "
+        "has, or less than its tool needs for a rate. Where some trial of a treatment has no value for this, no mean "
+        "is told of the others, which would be a selection."
+    ),
+    CLOSED_LOOP: N_(
+        "each client asked again only when it had its answer, so that a slow server was asked less, and requests that "
+        "would have had to wait were never sent; an open loop asks at its rate whatever happens, and counts each time "
+        "from when the request should have left."
+    ),
+    WHOLE_LIFE: N_(
+        "the host could not tell the peak under the workload alone: it is the peak since the instance’s start, with "
+        "what prepared the workload (before Linux 5.19, what was in use at the end)."
+    ),
+    AT_LEAST: N_(
+        "the study ended the search before the host refused one more: the number is a lower bound, and where time was "
+        "up it tells how fast instances start, not how many the host carries."
+    ),
+    OVERLOADED: N_(
+        "requests came faster than they were answered, so that ever more of them waited: the times grow for as long as "
+        "the load lasts, and tell of that, not of how long a request takes."
+    ),
+    GENERATOR_DELAY: N_(
+        "requests left the generator so late that a tenth of this percentile, or more, may be its own delay: the value "
+        "was dropped."
+    ),
+}
+SHORT = {
+    GENERATOR_LIMITED: N_("generator-limited: a lower bound"),
+    THROUGH_CACHE: N_("a cache may hide what is measured"),
+    WRONG_CLOCK: N_("timed by a wrong clock: dropped"),
+    CLOCK_NOT_VERIFIED: N_("timed by a clock that nobody verified"),
+    TOO_SHORT: N_("too short to time"),
+    CLOSED_LOOP: N_("a closed loop, which hides waiting"),
+    WHOLE_LIFE: N_("the peak since its start, not of the workload alone"),
+    AT_LEAST: N_("at least this many: the study ended the search"),
+    OVERLOADED: N_("more requests than answers: times grow as the load lasts"),
+    GENERATOR_DELAY: N_("the generator’s own delay: dropped"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What `n` valid trials of a treatment remarked on a metric; `text` is what the first of them said."""
+
+    kind: str
+    n: int
+    text: str
+
+
+def sign(kind: str) -> str:
+    """'†', where words are too long."""
+    return _SIGNS.get(kind, _UNKNOWN)
+
+
+def signs(marks: Iterable[Mark]) -> str:
+    """' †‡', to stand after a number; empty without marks."""
+    return signs_of(mark.kind for mark in marks)
+
+
+def signs_of(kinds: Iterable[str]) -> str:
+    found = "".join(dict.fromkeys(map(sign, kinds)))
+    return f" {found}" if found else ""
+
+
+def meaning(kind: str, say: Language) -> str:
+    """What a mark means, as a sentence; nothing is known of kinds from elsewhere but their name."""
+    return say(MEANINGS[kind]) if kind in MEANINGS else say("what the scenario remarked on it.")
+
+
+def short(kind: str, say: Language) -> str:
+    """The same for the legend of a figure: '‡ a cache may hide what is measured'."""
+    return f"{sign(kind)} {say(SHORT[kind]) if kind in SHORT else kind}"
+
+
+def in_order(kinds: Iterable[str]) -> tuple[str, ...]:
+    """Each once, those that are known first."""
+    found = dict.fromkeys(kinds)
+    return (*(kind for kind in _SIGNS if kind in found), *(kind for kind in found if kind not in _SIGNS))
+
+
+def marks_by_metric(attempts: Iterable[Attempt], names: Collection[str]) -> dict[str, tuple[Mark, ...]]:
+    """The marks of one treatment's valid attempts, for each of these metrics that has any."""
+    found: dict[str, dict[str, Mark]] = {}
+    for attempt in attempts:
+        for remark in remarks_of(attempt.notes):
+            for name in remark.metrics or attempt.measurements:
+                kinds = found.setdefault(name, {})
+                known = kinds.get(remark.kind)
+                kinds[remark.kind] = Mark(
+                    remark.kind, known.n + 1 if known else 1, known.text if known else remark.text
+                )
+    return {name: tuple(kinds[kind] for kind in in_order(kinds)) for name, kinds in found.items() if name in names}
+
+
+def lost_as_too_short(metric: str, attempts: Iterable[Attempt], marks: Iterable[Mark]) -> bool:
+    """Whether some of a treatment's valid attempts has no value of a metric because its work was too short for one.
+
+    A trial's luck decides which: what is left are those that took longer, and their mean is not the treatment's."""
+    return any(mark.kind == TOO_SHORT for mark in marks) and any(
+        metric not in attempt.measurements
+        and any(each.kind == TOO_SHORT and metric in each.metrics for each in remarks_of(attempt.notes))
+        for attempt in attempts
+    )
+
+
+def bounded_by(attempts: Iterable[Attempt], metric: str) -> frozenset[tuple[int, int]]:
+    """(trial, attempt) of those whose value of the metric is only a lower bound."""
+    return frozenset((attempt.trial, attempt.attempt) for attempt in attempts if only_at_least(attempt.notes, metric))
+
+
+def remarks_of(notes: Mapping[str, Any]) -> Iterator[Remark]:
+    """What a trial remarked; of two remarks of a kind on a metric, the first."""
+    if notes.get("generator_limited"):
+        ceiling = notes.get("ceiling")
+        named = tuple(ceiling) if isinstance(ceiling, Mapping) and ceiling else ("throughput",)
+        yield Remark(GENERATOR_LIMITED, "", named)
+    kept = notes.get(REMARKS)
+    seen: set[tuple[str, str]] = set()
+    for each in kept if isinstance(kept, list) else ():
+        if not isinstance(each, Mapping) or not isinstance(each.get("kind"), str) or not each["kind"]:
+            continue
+        metrics = each.get("metrics")
+        named = tuple(map(str, metrics)) if isinstance(metrics, list | tuple) else ()
+        fresh = tuple(name for name in named or ("",) if (each["kind"], name) not in seen)
+        seen.update((each["kind"], name) for name in fresh)
+        if fresh:
+            yield Remark(each["kind"], str(each.get("text", "")), fresh if named else ())

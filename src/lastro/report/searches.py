@@ -1,0 +1,132 @@
+"""What ended a search for the most that a host carries, treatment by treatment: a limit that was found, and what broke
+
+there, or the study, so that the number is only a lower bound. Pure.
+
+A metric is where a search ended when its trials have a note of its name that tells what stopped it (`STOPPED_BY`), or
+remark on it that it is a lower bound."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lastro.report.language import N_, Language
+from lastro.report.model import Point, Report, Row
+from lastro.report.numbers import MINUS
+from lastro.report.remarks import remarks_of
+from lastro.report.tables import Table, levels_of
+from lastro.results.samples import AT_LEAST, STOPPED_BY, Metric
+
+if TYPE_CHECKING:
+    from lastro.results.store import Attempt
+
+LIMIT, BOUND = N_("limit found"), N_("lower bound")
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """What ended the search in `values`, one for each trial in which it did, in the metric's unit.
+
+    `limit`: what was under test gave in, else it was the study that ended it. `text` is what the first of them said."""
+
+    limit: bool
+    values: tuple[float, ...]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """A metric that was searched for, and the endings in every row that has a value; limits first, the commonest first.
+
+    `rows` are in the order of the report's."""
+
+    metric: Metric
+    rows: tuple[tuple[Row, tuple[Ending, ...]], ...]
+
+
+def searches(report: Report) -> tuple[Search, ...]:
+    """One for each metric of the report of which any trial tells what ended its search."""
+    kept = {(attempt.trial, attempt.attempt): attempt for attempt in report.attempts}
+    found = []
+    for index, metric in enumerate(report.metrics):
+        rows = [(row, endings(row, index, kept)) for row in report.rows]
+        if any(ended for _, ended in rows):
+            found.append(Search(metric, tuple((row, ended) for row, ended in rows if ended)))
+    return tuple(found)
+
+
+def endings(row: Row, index: int, attempts: Mapping[tuple[int, int], Attempt]) -> tuple[Ending, ...]:
+    """Of the row's metric number `index`; `attempts` by trial and number."""
+    cell = row.cells[index]
+    groups: dict[tuple[bool, str], list[tuple[float, str]]] = {}
+    for point in cell.points:
+        attempt = attempts.get((point.trial, point.attempt))
+        text = _stopped_by(attempt.notes, cell.metric.name, point) if attempt else ""
+        if text or point.at_least:
+            groups.setdefault((not point.at_least, _gist(text)), []).append((point.value, text))
+    ended = [Ending(limit, tuple(v for v, _ in same), same[0][1]) for (limit, _), same in groups.items()]
+    return tuple(sorted(ended, key=lambda each: (not each.limit, -len(each.values))))
+
+
+def _stopped_by(notes: Mapping[str, Any], metric: str, point: Point) -> str:
+    note = notes.get(metric)
+    if isinstance(note, Mapping) and isinstance(note.get(STOPPED_BY), str):
+        return str(note[STOPPED_BY])
+    bounds = (r.text for r in remarks_of(notes) if r.kind == AT_LEAST and metric in (r.metrics or (metric,)))
+    return next(bounds, "") if point.at_least else ""
+
+
+def _gist(text: str) -> str:
+    """What is the same in two trials that ended alike: names of instances, addresses and amounts have digits."""
+    return " ".join(word for word in text.split() if not any(map(str.isdigit, word)))
+
+
+def searches_table(report: Report, search: Search, say: Language) -> Table:
+    """A line for each way in which the search of a treatment ended."""
+    factors = tuple(factor.name for factor in report.varying) or (say("treatment"),)
+    columns = (*factors, search.metric.name, say("what it is"), say("trials"), say("what ended the search"))
+    rows = tuple(
+        (*levels_of(report, row, say), values_text(each, say), say(_kind(each)), _trials(each, row, say), each.text)
+        for row, ended in search.rows
+        for each in ended
+    )
+    title = say("What ended the search: {metric}", metric=search.metric.name)
+    at = len(factors)
+    return Table(
+        f"search-{search.metric.name}", title, columns, rows, frozenset({at}), frozenset({at + 3}), note=say(NOTE)
+    )
+
+
+NOTE = N_(
+    "A limit was found where one more did not start, did not answer, or had no memory left; a lower bound is where the "
+    "study ended the search. Trials that ended alike share a line, with the words of the first."
+)
+
+
+def lines_of(search: Search, say: Language) -> Iterator[str]:
+    """The same for a terminal: a heading, and a line for each way in which the search of a treatment ended."""
+    yield say("What ended the search: {metric}", metric=search.metric.name)
+    for row, ended in search.rows:
+        for each in ended:
+            what = f"{values_text(each, say)}, {say(_kind(each))} ({say('trials')}: {_trials(each, row, say)})"
+            yield f"    {row.treatment.label or say('the only treatment')}: {what}: {each.text}"
+
+
+def _kind(each: Ending) -> str:
+    return LIMIT if each.limit else BOUND
+
+
+def values_text(each: Ending, say: Language) -> str:
+    """'37', '36 to 38', '≥ 64': the least and the greatest."""
+    low, high = (f"{end(each.values):.6g}".replace("-", MINUS) for end in (min, max))
+    text = say.number(low) if low == high else say("{low} to {high}", low=say.number(low), high=say.number(high))
+    return text if each.limit else f"≥ {text}"
+
+
+def _trials(each: Ending, row: Row, say: Language) -> str:
+    return say("{n} of {all}", n=len(each.values), all=row.n_valid)
+
+
+def tables_of(report: Report, say: Language) -> Sequence[Table]:
+    return [searches_table(report, search, say) for search in searches(report)]

@@ -1,0 +1,168 @@
+"""The page of a suite: what each front says in a few sentences with its key figure, the claims of all of them in one
+
+table, and what is missing where. It links to the report of each front, which has the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lastro import __version__
+from lastro.report import stat_tables, words
+from lastro.report.answers import Answer, answers
+from lastro.report.claims_text import explanation, tally_text
+from lastro.report.content import Content
+from lastro.report.figures import Plan, plans
+from lastro.report.html import environment, inline_svg
+from lastro.report.language import Language
+from lastro.report.tables import Table
+
+_KEY_FIGURES = ("curve", "effects", "distribution")  # the first that a front has something for
+_MOST_ANSWERS = 3  # of metrics; the others are in the front's report
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """Why a front could not run; `midway`: why it did not to its end."""
+
+    reason: str
+    remedy: str | None
+    midway: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteFront:
+    """A front with what its report shows; None before it has a campaign. `link` leads to its report from the page.
+
+    `unjudged`: it has claims, and no campaign to judge them by."""
+
+    name: str
+    title: str
+    content: Content | None
+    stopped: Stopped | None
+    unjudged: bool
+    link: str
+
+
+def render_suite(title: str, description: str, directory: str, fronts: Sequence[SuiteFront], say: Language) -> str:
+    """The page, as a string. The same reports give the same bytes."""
+    context = {
+        "say": say,
+        "words": words,
+        "version": __version__,
+        "title": title,
+        "description": description,
+        "directory": directory,
+        "tiles": _tiles(fronts, say),
+        "fronts": [_front(front, say) for front in fronts],
+        "claims": _claims(fronts, say),
+        "tally": tally_text([one for front in fronts if front.content for one in front.content.judgements], say),
+        "unjudged": [
+            say("Front {front} has not begun: its claims are not judged.", front=front.name)
+            for front in fronts
+            if front.unjudged
+        ],
+        "gaps": list(_gaps(fronts)),
+        "invalid": sum(front.content.report.progress.n_invalid_attempts for front in fronts if front.content),
+        "unfinished": any(f.content is None or not f.content.report.progress.finished for f in fronts),
+    }
+    return environment().get_template("suite.html.j2").render(context)
+
+
+def _tiles(fronts: Sequence[SuiteFront], say: Language) -> list[tuple[str, str, str]]:
+    """(number, words, CSS class) for the band under the title."""
+    reports = [front.content.report for front in fronts if front.content]
+    states = (
+        ("valid", say("valid trials")),
+        ("invalid", say("invalid trials")),
+        ("unavailable", say("trials unavailable here")),
+    )
+    tiles = [(len(fronts), say("fronts"), ""), (sum(len(report.rows) for report in reports), say("treatments"), "")]
+    tiles += [(sum(report.progress.counts.get(state, 0) for report in reports), text, state) for state, text in states]
+    if waiting := sum(words.waiting(report) for report in reports):
+        tiles.append((waiting, say("trials not run yet"), "pending"))
+    return [(say.integer(number), text, kind if number else "") for number, text, kind in tiles]
+
+
+def _front(front: SuiteFront, say: Language) -> dict[str, Any]:
+    content = front.content
+    found: dict[str, Any] = {"name": front.name, "title": front.title, "link": front.link, "stopped": front.stopped}
+    if content is None:
+        return {**found, "summary": "", "answers": (), "more": 0, "figure": None, "tally": ""}
+    said = [answer for answer in answers(content.report, content.analysis, say) if _tells(answer, content)]
+    return {
+        **found,
+        "summary": words.summary(content.report, say),
+        "answers": said[:_MOST_ANSWERS],
+        "more": max(0, len(said) - _MOST_ANSWERS),
+        "figure": _key_figure(content),
+        "tally": tally_text(content.judgements, say) if content.judgements else "",
+    }
+
+
+def _tells(answer: Answer, content: Content) -> bool:
+    """Is it about a metric that was measured?"""
+    return any(
+        metric.name == answer.metric and _measured(content, at) for at, metric in enumerate(content.report.metrics)
+    )
+
+
+def _measured(content: Content, metric: int) -> bool:
+    return any(row.cells[metric].summary is not None for row in content.report.rows)
+
+
+def _key_figure(content: Content) -> dict[str, Any] | None:
+    """Title and SVG of the figure that answers best: of the first metric that was measured."""
+    found = [
+        plan
+        for plan in plans(content.report, content.analysis, content.say, content.judgements)
+        if plan.metric is not None and _measured(content, plan.metric)
+    ]
+    for kind in _KEY_FIGURES:
+        for plan in (plan for plan in found if plan.kind == kind):
+            if (drawn := _drawn(plan)) is not None:
+                return drawn
+    return None
+
+
+def _drawn(plan: Plan) -> dict[str, Any] | None:
+    picture = plan.picture()
+    if picture is None:
+        return None
+    return {"title": plan.title, "note": "", "svg": inline_svg(picture.svg(), plan.title), "table": None}
+
+
+def _claims(fronts: Sequence[SuiteFront], say: Language) -> Table | None:
+    """The table of a campaign's claims, of all fronts, with a column that names them."""
+    tables = [
+        (front.name, stat_tables.claims_table(front.content.judgements, "", say))
+        for front in fronts
+        if front.content and front.content.judgements
+    ]
+    if not tables:
+        return None
+    first = tables[0][1]
+    notes = (
+        explanation(next(f.content.report for f in fronts if f.content), say),
+        say("Each front is a family of claims of its own."),
+    )
+    return Table(
+        first.name,
+        first.title,
+        (say("front"), *first.columns),
+        tuple((name, *row) for name, table in tables for row in table.rows),
+        frozenset(column + 1 for column in first.right),
+        frozenset(column + 1 for column in first.long),
+        " ".join(notes),
+    )
+
+
+def _gaps(fronts: Sequence[SuiteFront]) -> Iterator[dict[str, Any]]:
+    """Each reason why something is unavailable, once, with the fronts and the levels that it concerns."""
+    where: dict[tuple[str, str | None], list[tuple[str, str, int]]] = {}
+    for front in fronts:
+        for gap in front.content.report.gaps if front.content else ():
+            where.setdefault((gap.reason, gap.remedy), []).append((front.name, gap.where, gap.n_trials))
+    for (reason, remedy), places in where.items():
+        yield {"reason": reason, "remedy": remedy, "places": places}

@@ -1,0 +1,52 @@
+"""How many proxies a host carries: ever more of them, each asked again whenever some were added, until it breaks."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+
+from lastro.errors import LastroError, PlatformError
+from lastro.results.samples import STOPPED_BY, Metric, Outcome
+from lastro.scenarios._asking import Standing
+from lastro.scenarios._footprint import ENOUGH, MIB, memory_taken, tell_capacity
+from lastro.scenarios._proxies import ask_all
+from lastro.scenarios.base import Config
+
+CAPACITY = Metric("capacity", "1", "higher", "proxies that answered at once when the host, or the study, said no")
+_MOST_AT_ONCE = 32
+
+
+def fill_up(standing: Standing, config: Config, outcome: Outcome) -> None:
+    """Add proxies, twice as many as before or a bounded number; where these break it, fewer, and in the end one.
+
+    What broke at last is told with the number that all answered before."""
+    deadline_s = time.monotonic() + float(config["capacity_s"])
+    most, host = int(config["max_proxies"]), standing.wire.dut.testbed.host
+    proxies, empty_bytes = list(standing.proxies), memory_taken(host)
+    steps: list[dict[str, float | str]] = []
+    broke, n_more = "", max(1, len(proxies))
+    with ExitStack() as stack:
+        while len(proxies) < most:
+            n_more = max(1, min(n_more, _MOST_AT_ONCE, most - len(proxies)))
+            with ExitStack() as batch:
+                try:
+                    if time.monotonic() > deadline_s:
+                        raise PlatformError(f"{ENOUGH}: capacity_s = {config['capacity_s']:g}")
+                    added = standing.farm.add(batch, n_more)
+                    ask_all(standing.client, standing.origin.page, [*proxies, *added])
+                    taken = (memory_taken(host) - empty_bytes) / MIB
+                except (LastroError, OSError) as error:  # of the latter, that Lastro itself may open no more files
+                    broke = getattr(error, "message", str(error))
+                    steps.append({"proxies": len(proxies) + n_more, "broke": broke})
+                    if n_more == 1 or broke.startswith(ENOUGH):
+                        break
+                    n_more //= 2
+                    continue
+                stack.push(batch.pop_all())
+            proxies += added
+            steps.append({"proxies": len(proxies), "memory_taken_mib": round(taken, 1)})
+            n_more = len(proxies) if not any("broke" in step for step in steps) else n_more
+        else:
+            broke = f"{ENOUGH}: max_proxies = {most}"
+    tell_capacity(outcome, len(proxies), broke)
+    outcome.notes["capacity"] = {"proxies": len(proxies), STOPPED_BY: broke, "steps": steps}

@@ -1,0 +1,90 @@
+"""What each phase of a network's life takes of the host, and whether the host was ours in just that time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from lastro import validity
+from lastro.meters.host import HostMeter
+from lastro.results.samples import Outcome, Series
+from lastro.scenarios._course import Course
+from lastro.scenarios._footprint import MIB, memory_taken
+from lastro.scenarios.base import Config
+from lastro.testbed import Testbed
+
+
+class Clockwork:
+    """What phases share: the study's choices, the outcome, readings of the host from before the first start."""
+
+    def __init__(
+        self, testbed: Testbed, config: Config, outcome: Outcome, own_cgroups: Sequence[str], course: Course
+    ) -> None:
+        self.testbed, self.config, self.outcome, self.course = testbed, config, outcome, course
+        self.own_cgroups = own_cgroups
+        self._hosts: dict[str, dict[str, Any]] = {}  # by phase
+        outcome.notes["host_by_phase"] = self._hosts
+        self.instances_user_s: Callable[[], float] = lambda: 0.0  # none before the first start
+        self._empty_bytes = memory_taken(testbed.host)
+        self._boot, self._boot_user_s = HostMeter(testbed, {}, own_cgroups), self._own_user_s()
+        self._boot.start()
+
+    def number(self, name: str) -> float:
+        return float(self.config[name])
+
+    def measured(self, name: str, value: float | None) -> None:
+        if value is not None:
+            self.outcome.measurements[name] = value
+
+    def booted(self, begin_s: float) -> None:
+        self._end(self._boot, self._boot_user_s, "boot", begin_s)
+
+    def tell_course(self, from_s: float, until_s: float) -> None:
+        """The course of both, for figures and for questions that nobody has asked yet."""
+        self.outcome.series.append(Series("host CPU", "%", self.course.cpu_percent(from_s, until_s)))
+        taken = tuple((each - self._empty_bytes) / MIB for each in self.course.taken_bytes(from_s, until_s))
+        self.outcome.series.append(Series("host memory", "MiB", taken))
+
+    @contextmanager
+    def phase(self, phase: str) -> Iterator[None]:
+        """One whose CPU time and memory are told, and in which the host must be ours.
+
+        What Lastro runs in it, to cut links and to read tables, is no part of its CPU time."""
+        host, user_s, commands_s = HostMeter(self.testbed, {}, self.own_cgroups), self._own_user_s(), _commands_s()
+        began_s = self.course.take()
+        host.start()
+        yield
+        self._end(host, user_s, phase, began_s, commands_s)
+
+    def _own_user_s(self) -> float:
+        return self.instances_user_s() + os.times().children_user
+
+    def _end(
+        self, host: HostMeter, own_before_s: float, phase: str, began_s: float, commands_before_s: float | None = None
+    ) -> None:
+        """Was the host ours in just these seconds? What disturbs a short phase is little in a whole trial.
+
+        Without `commands_before_s`, as at the boot, commands are the work itself."""
+        host.stop()
+        commands_s = _commands_s() - commands_before_s if commands_before_s is not None else 0.0
+        taken_bytes = self.course.mean_taken_bytes(began_s, self.course.take())
+        self.measured(f"memory_{phase}", (taken_bytes - self._empty_bytes) / MIB)
+        self.measured(f"cpu_{phase}", _percent(host, commands_s))
+        foreign_cpus = host.foreign_cpus(self._own_user_s() - own_before_s)
+        self._hosts[phase] = {"foreign_cpus": round(foreign_cpus, 3), **host.notes()}
+        reasons = validity.host_reasons(host.steal_percent, foreign_cpus, self.config)
+        self.outcome.doubt([f"{phase}: {reason}" for reason in reasons])
+
+
+def _commands_s() -> float:
+    """CPU time of all commands that Lastro has run and that have ended."""
+    spent = os.times()
+    return spent.children_user + spent.children_system
+
+
+def _percent(host: HostMeter, commands_s: float) -> float:
+    """Of all CPUs, without the CPU time of Lastro itself, which watches, and of its commands."""
+    cpus = host.read()["host_cpus"] - (host.own_cpu_s + commands_s) / host.elapsed_s
+    return 100 * max(0.0, cpus) / (os.cpu_count() or 1)

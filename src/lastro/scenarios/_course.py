@@ -1,0 +1,107 @@
+"""How busy a host is and what of its memory is taken, once a second, from before the first start on.
+
+Source: proc(5)."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+
+from lastro.host.base import Host
+from lastro.scenarios._footprint import memory_taken
+
+_EVERY_S = 1.0
+_TICKS = os.sysconf("SC_CLK_TCK")
+_BUSY = (0, 1, 2, 5, 6)  # user, nice, system, interrupts
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """At a moment of the monotonic clock: CPU seconds of the host so far, without Lastro's own; bytes taken."""
+
+    at_s: float
+    busy_s: float
+    taken_bytes: float
+
+
+class Course:
+    """Samples in the order of their times; between two of them, a straight line."""
+
+    def __init__(self, read: Callable[[], Sample]) -> None:
+        self._read = read
+        self._samples: list[Sample] = []
+
+    def take(self) -> float:
+        """A sample now, beside those of every second; its time."""
+        sample = self._read()
+        self._samples.append(sample)
+        return sample.at_s
+
+    def cpu_percent(self, from_s: float, until_s: float) -> tuple[float, ...]:
+        """Share of all CPUs that was busy in each whole second."""
+        samples = self._sorted()
+        busy_s = [_between(samples, at_s, "busy_s") for at_s in _seconds(from_s, until_s)]
+        return tuple(100 * max(0.0, b - a) / _EVERY_S / (os.cpu_count() or 1) for a, b in pairwise(busy_s))
+
+    def taken_bytes(self, from_s: float, until_s: float) -> tuple[float, ...]:
+        """At the end of each whole second."""
+        samples = self._sorted()
+        return tuple(_between(samples, at_s, "taken_bytes") for at_s in _seconds(from_s, until_s)[1:])
+
+    def mean_taken_bytes(self, from_s: float, until_s: float) -> float:
+        """Over a time, whatever the distances of its samples are."""
+        samples = self._sorted()
+        inside = [each.at_s for each in samples if from_s < each.at_s < until_s]
+        points = [(at_s, _between(samples, at_s, "taken_bytes")) for at_s in (from_s, *inside, until_s)]
+        if until_s <= from_s:
+            return points[0][1]
+        area = sum((b - a) * (here + there) / 2 for (a, here), (b, there) in pairwise(points))
+        return area / (until_s - from_s)
+
+    def _sorted(self) -> list[Sample]:
+        return sorted(self._samples, key=lambda each: each.at_s)
+
+
+def _between(samples: Sequence[Sample], at_s: float, name: str) -> float:
+    at = bisect_left(samples, at_s, key=lambda each: each.at_s)
+    before, after = samples[max(0, at - 1)], samples[min(at, len(samples) - 1)]
+    low, high = float(getattr(before, name)), float(getattr(after, name))
+    if after.at_s <= before.at_s:
+        return high
+    return low + (high - low) * (at_s - before.at_s) / (after.at_s - before.at_s)
+
+
+def _seconds(from_s: float, until_s: float) -> list[float]:
+    return [from_s + second * _EVERY_S for second in range(int((until_s - from_s) / _EVERY_S) + 1)]
+
+
+@contextmanager
+def watched(host: Host) -> Iterator[Course]:
+    """A course that goes on for as long as the block lasts."""
+    course, ended = Course(lambda: _sample(host)), threading.Event()
+    course.take()
+
+    def go_on() -> None:
+        next_s = time.monotonic() + _EVERY_S
+        while not ended.wait(max(0.0, next_s - time.monotonic())):
+            next_s = max(next_s + _EVERY_S, course.take())
+
+    thread = threading.Thread(target=go_on, daemon=True)
+    thread.start()
+    try:
+        yield course
+    finally:
+        ended.set()
+        thread.join()
+
+
+def _sample(host: Host) -> Sample:
+    ticks, own = host.read_text("/proc/stat").splitlines()[0].split()[1:], os.times()
+    busy_s = sum(int(ticks[field]) for field in _BUSY) / _TICKS
+    return Sample(time.monotonic(), busy_s - own.user - own.system, memory_taken(host))

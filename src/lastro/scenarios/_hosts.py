@@ -1,0 +1,103 @@
+"""Were the hosts of all roles ours, and did their clocks run on? Each is asked once, however many roles it has."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from lastro import validity
+from lastro.host.base import Host
+from lastro.host.cgroups import Usage
+from lastro.host.ssh import SshHost
+from lastro.meters.host import HostMeter
+from lastro.platforms.base import Instance
+from lastro.results.samples import Outcome
+from lastro.scenarios._line import Line
+from lastro.scenarios.base import Config
+
+_LEAST_S = 1.0  # CPU time is counted in ticks: in less, some of them would look like a busy CPU
+
+
+class HostsMeter:
+    """A meter on each distinct host. `dut` is the one whose numbers are told; all are judged."""
+
+    def __init__(self, wire: Line, own_cgroups: Sequence[str]) -> None:
+        """`own_cgroups` are those of the platform's daemons, which run on the DUT's host."""
+        self.dut = HostMeter(wire.dut.testbed, {}, own_cgroups)
+        others = {place.testbed.host: place.testbed for place in (wire.client, wire.server)}
+        others.pop(wire.dut.testbed.host, None)
+        self._others = {host: HostMeter(bed, {}) for host, bed in others.items()}
+        self._dut_host = wire.dut.testbed.host
+
+    def start(self) -> None:
+        for meter in (*self._others.values(), self.dut):
+            meter.start()
+        self._children_s = os.times().children_user
+
+    def stop(self) -> None:
+        for meter in (self.dut, *self._others.values()):
+            meter.stop()
+        self._children_s = os.times().children_user - self._children_s
+
+    def judge(self, used: Mapping[str, Usage], everyone: Mapping[str, Instance], config: Config) -> Outcome:
+        """Of the time of a load, in which Lastro itself started next to nothing: notes and reasons."""
+        return self._judged(used, everyone, config)
+
+    def judge_starts(self, used: Mapping[str, Usage], everyone: Mapping[str, Instance], config: Config) -> Outcome:
+        """Of a time in which Lastro started much: what its commands used is its own. On a far host nobody counts
+
+        that, so that there what the hypervisor took is judged alone."""
+        found = self._judged(used, everyone, config, starts=True)
+        told = [f"while the proxies started, {reason}" for reason in found.invalid_because]
+        return Outcome(notes={f"{name} at start": note for name, note in found.notes.items()}, invalid_because=told)
+
+    def _judged(
+        self, used: Mapping[str, Usage], everyone: Mapping[str, Instance], config: Config, *, starts: bool = False
+    ) -> Outcome:
+        found = Outcome()
+        for host, meter in {self._dut_host: self.dut, **self._others}.items():
+            own_s = sum(each.user_s for role, each in used.items() if everyone[role].testbed.host is host)
+            foreign_cpus = meter.foreign_cpus(own_s + starts * self._children_s)
+            if starts:
+                foreign_cpus *= 0.0 if host.far else min(1.0, meter.elapsed_s / _LEAST_S)
+            note: dict[str, Any] = {"foreign_cpus": round(foreign_cpus, 3), **meter.notes(), **meter.pressure()}
+            reasons = validity.host_reasons(meter.steal_percent, foreign_cpus, config)
+            if meter is self.dut:
+                found.notes["host"] = note
+            else:
+                found.notes[f"host {host.name}"] = note
+                reasons = [f"{host.name}: {reason}" for reason in reasons]
+            found.doubt(reasons)
+        return found
+
+
+@dataclass(slots=True)
+class HostClocks:
+    """The clocks of each distinct host as the object was made; tools on a host time by that host's."""
+
+    hosts: Sequence[Host]
+    _before: dict[Host, validity.ClockReading] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._before = self._read()
+
+    def reasons(self) -> list[str]:
+        """Was one of them set since?"""
+        now = self._read()
+        return [
+            f"{host.name}: {reason}" if host.far else reason
+            for host, before in self._before.items()
+            for reason in validity.clock_reasons(before, now[host])
+        ]
+
+    def _read(self) -> dict[Host, validity.ClockReading]:
+        return {host: _clock(host) for host in self.hosts}
+
+
+def _clock(host: Host) -> validity.ClockReading:
+    if not isinstance(host, SshHost):
+        return validity.ClockReading.now()
+    sample = host.clock()
+    return validity.ClockReading(sample.guest_s, sample.guest_real_s)

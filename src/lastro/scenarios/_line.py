@@ -1,0 +1,165 @@
+"""Three roles in a line: client — dut — server, each in a network namespace of its own on its own host.
+
+A scenario writes, and it is the same on one machine and on three:
+
+    with line(self.testbed) as wire:
+        client = stack.enter_context(native.start(wire.client.testbed, wire.client.spec("jmeter", resources)))
+        server = stack.enter_context(native.start(wire.server.testbed, wire.server.spec("httpd", resources)))
+        client.run(["ping", "-c", "1", wire.server.address])
+
+`wire.client`, `wire.dut` and `wire.server` are `Place`s:
+    testbed     the role's own `Testbed`: `testbed.host` runs argv there, `testbed.session` owns what is made there, and
+                `testbed.dut` names the role's network namespace (of the DUT the one that it has for the whole session)
+    links       names of its interfaces on the line, by the role at the other end
+    addresses   its addresses on them, by the role at the other end; `address` is the first
+    spec(…)     an instance of bare processes *inside the role's namespace*, on the role's CPUs, for `native` and any
+                platform that takes a namespace; an instance with a namespace of its own is made as ever, on `testbed`
+
+The DUT forwards (`net.ipv4.ip_forward`), and the others send all of 198.18.0.0/15 to it: so a subnet that an attachment
+makes behind the DUT is reached from both sides without another route, and the client reaches the server directly.
+
+    198.19.1.10 client ── 198.19.1.1 dut 198.19.2.1 ── server 198.19.2.10
+
+On one machine the links are veth pairs. Where roles are on several hosts, they are the interfaces that the testbed's
+file names: each is moved into its role's namespace, gets its address, and is back without it when the block ends."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from lastro.errors import PlatformError, Unavailable
+from lastro.host.cgroups import Resources
+from lastro.platforms.base import InstanceSpec, Security
+from lastro.testbed import Testbed, beside, set_sysctls
+
+CLIENT, DUT, SERVER = "client", "dut", "server"
+ROLES = (CLIENT, DUT, SERVER)
+LINKS = ((CLIENT, DUT), (DUT, SERVER))
+NETWORK = "198.18.0.0/15"
+_ADDRESSES = {
+    (CLIENT, DUT): "198.19.1.10",
+    (DUT, CLIENT): "198.19.1.1",
+    (DUT, SERVER): "198.19.2.1",
+    (SERVER, DUT): "198.19.2.10",
+}
+_ARRIVAL_S = 5
+_FORWARDS = {"net.ipv4.ip_forward": "1", "net.ipv4.conf.all.send_redirects": "0"}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A role where it is. `links` and `addresses` are by the role at the other end; addresses without a prefix."""
+
+    role: str
+    testbed: Testbed
+    links: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def addresses(self) -> dict[str, str]:
+        return {other: _ADDRESSES[self.role, other] for other in self.links}
+
+    @property
+    def address(self) -> str:
+        return next(iter(self.addresses.values()))
+
+    def spec(self, name: str, resources: Resources | None = None, capabilities: tuple[str, ...] = ()) -> InstanceSpec:
+        """Of an instance inside the role's own namespace, on the role's CPUs. `name` need not be unique."""
+        return InstanceSpec(
+            self.testbed.session.unique(name),
+            self.role,
+            self.testbed.on_own_cpus(resources or Resources()),
+            Security(capabilities=capabilities),
+            netns=self.testbed.dut,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    client: Place
+    dut: Place
+    server: Place
+
+    @property
+    def places(self) -> tuple[Place, Place, Place]:
+        return self.client, self.dut, self.server
+
+
+@contextmanager
+def line(testbed: Testbed) -> Iterator[Line]:
+    """The three roles and the links between them for as long as the block lasts, proven by a ping from end to end.
+
+    Raises: PlatformError when the ends do not reach each other."""
+    with ExitStack() as stack:
+        beds = {DUT: testbed}
+        for role in (CLIENT, SERVER):
+            beds[role] = stack.enter_context(beside(testbed.at(role), role))
+        names: dict[str, dict[str, str]] = {role: {} for role in ROLES}
+        for a, b in LINKS:
+            if beds[a].session is beds[b].session:
+                names[a][b], names[b][a] = f"to-{b}", f"to-{a}"
+                stack.enter_context(_veth(beds[a], names[a][b], beds[b], names[b][a]))
+            else:
+                names[a][b] = stack.enter_context(_card(a, beds[a], b))
+                names[b][a] = stack.enter_context(_card(b, beds[b], a))
+        found = Line(*(Place(role, beds[role], names[role]) for role in ROLES))
+        for place in found.places:
+            _configure(place)
+        set_sysctls(testbed.host, testbed.dut, _FORWARDS)
+        _prove(found)
+        yield found
+
+
+@contextmanager
+def _veth(a: Testbed, link: str, b: Testbed, other: str) -> Iterator[None]:
+    argv = ["ip", "link", "add", "name", link, "netns", a.dut, "type", "veth", "peer", "name", other, "netns", b.dut]
+    try:
+        a.host.run(argv)
+        yield
+    finally:
+        a.host.run(["ip", "-n", a.dut, "link", "del", "dev", link], check=False)
+
+
+@contextmanager
+def _card(role: str, bed: Testbed, other: str) -> Iterator[str]:
+    """A network card of a far host's in the role's namespace; back where and as it was, whatever ends the block."""
+    link = bed.cards[other]  # the testbed's file was refused without it
+    shown = bed.host.run(["ip", "-j", "address", "show", "dev", link], check=False)
+    if shown.returncode != 0:
+        raise Unavailable(
+            f"{bed.host.name} has no network card {link} for the {role}'s link to the {other}",
+            "`ip link` there tells their names; one that another namespace holds is not seen",
+        )
+    found: dict[str, Any] = next(iter(json.loads(shown.stdout)), {})
+    taken = [each["local"] for each in found.get("addr_info", ()) if each.get("scope") == "global"]
+    if taken:
+        raise Unavailable(
+            f"{link} of {bed.host.name} has the address {taken[0]}, and is in use",
+            "name a card that nothing else needs: it leaves the host's own network for the time of a trial",
+        )
+    state = ":up" if "UP" in found.get("flags", ()) else ""
+    with bed.session.owned("interface", f"{link}@{bed.dut}{state}"):
+        bed.host.run(["ip", "link", "set", "dev", link, "netns", bed.dut])
+        yield link
+
+
+def _configure(place: Place) -> None:
+    lines = []
+    for other, link in place.links.items():
+        lines += [f"address add {place.addresses[other]}/24 dev {link}", f"link set {link} up"]
+        if place.role != DUT:
+            lines.append(f"route add {NETWORK} via {_ADDRESSES[other, place.role]} dev {link}")
+    bed = place.testbed
+    bed.host.run(["ip", "-n", bed.dut, "-batch", "-"], stdin="\n".join(lines) + "\n")
+
+
+def _prove(found: Line) -> None:
+    argv = ["ping", "-n", "-c", "1", "-w", str(_ARRIVAL_S), found.server.address]
+    client = found.client.testbed
+    done = client.host.run(["ip", "netns", "exec", client.dut, *argv], timeout_s=_ARRIVAL_S + 15, check=False)
+    if done.returncode != 0:
+        words = (done.error_text or done.text).strip()[-200:]
+        raise PlatformError(f"the client does not reach the server over the line: {words}")

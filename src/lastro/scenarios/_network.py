@@ -1,0 +1,314 @@
+"""A network of routers as it stands: instances of one platform, a switch for each link, a routing daemon in each."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from lastro import validity
+from lastro.attachments.base import Attachment, Segment
+from lastro.errors import LastroError, PlatformError, TrialError
+from lastro.functions._ospf import CAPABILITIES, Change, Interface, Protocol, Router, host_name
+from lastro.platforms.base import Instance, Platform, Port, start_all
+from lastro.scenarios._deploy import ROUTER, instance_spec
+from lastro.scenarios._link_watch import Place, Watch, watching
+from lastro.study.topology import Topology
+from lastro.testbed import Testbed
+from lastro.validity import ClockReading, ClockSample
+
+Table = Mapping[ipaddress.IPv4Network, frozenset[str]]
+_AT_ONCE = 20  # as many as `start_all` starts
+_START_S = 120.0
+_SHOWN = 5  # differences and names in a message
+
+
+@dataclass(slots=True)
+class Network:
+    """Routers by their numbers in the topology. Times are on the host's monotonic clock."""
+
+    testbed: Testbed
+    topology: Topology
+    router: Router
+    attachment: Attachment
+    instances: list[Instance]
+    segments: list[Segment]
+    watch: Watch
+    marks: dict[str, float] = field(default_factory=dict)
+    clocks: list[list[ClockSample | None]] = field(default_factory=list)  # readings of all routers'
+    host_clocks: list[ClockReading] = field(default_factory=list)  # the host's own, beside them
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.topology.names
+
+    def on_all(self, script: str) -> list[str]:
+        """What a shell script prints inside each router; nothing where it could not be run."""
+
+        def one(instance: Instance) -> str:
+            try:
+                return instance.run(["sh"], stdin=script, timeout_s=_START_S, check=False).text
+            except LastroError:
+                return ""
+
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            return list(pool.map(one, self.instances))
+
+    # Routes
+
+    def tables(self) -> list[Table]:
+        """Each router's routes over others, as its kernel has them."""
+        if all(instance.shares_kernel for instance in self.instances):
+            lines = [f"ip -n {instance.netns} -j -4 route show; echo" for instance in self.instances]
+            text = self.testbed.host.run(["sh"], stdin="\n".join(lines) + "\n", check=False).text
+            texts = [line for line in text.splitlines() if line.strip()]
+        else:
+            texts = [text.strip() for text in self.on_all("ip -j -4 route show\n")]
+        return [table(text) for text in texts]
+
+    def differences(self, expected: Sequence[Table]) -> list[str]:
+        """Where the routers' tables are not as expected, in words; none when all are."""
+        found = self.tables()
+        if len(found) != len(expected):
+            return [f"{len(found)} of {len(expected)} routers could tell their routes"]
+        return [
+            f"{name}: {words}"
+            for name, has, should in zip(self.names, found, expected, strict=True)
+            for words in _differences(has, should)
+        ]
+
+    # Failures of links
+
+    def cut(self, links: Collection[int], at_s: float, *, carrier: bool) -> None:
+        """Cut links at once. What is then sent to their ends is not counted, whatever swallows it where."""
+        segments = [self.segments[number] for number in links]
+        self.watch.cut(_far_ends(segments), at_s)
+        self.attachment.cut(self.testbed, segments, carrier=carrier)
+
+    def mend(self, links: Collection[int], at_s: float, *, carrier: bool) -> None:
+        segments = [self.segments[number] for number in links]
+        self.watch.mend(_far_ends(segments), at_s)
+        self.attachment.mend(self.testbed, segments, carrier=carrier)
+
+    # Life
+
+    def dead(self) -> list[str]:
+        """Routers with a daemon that has ended, or that do not answer at all."""
+        answers = self.on_all(self.router.dead_script() + "echo answered\n")
+        return [
+            f"{name}: {' and '.join(words[:-1]) or 'no answer'}"
+            for name, words in zip(self.names, map(str.split, answers), strict=True)
+            if words != ["answered"]
+        ]
+
+    def changes(self) -> list[tuple[int, Change]]:
+        """What the routers have logged of their neighbours, with the router's number, on the host's monotonic clock."""
+        found, by_host = [], _by_host(self.host_clocks or [ClockReading.now()])
+        for number, log in enumerate(self.on_all(f"cat {self.router.log}")):
+            own = [sample for clocks in self.clocks if (sample := clocks[number])]
+            on_host = _on_host(*own) if len(own) == 2 else by_host
+            found += [(number, replace(each, at_s=on_host(each.at_s))) for each in self.router.changes(log)]
+        return found
+
+    def read_clocks(self) -> None:
+        """Of the host, and of routers that have their own. To be called twice, around all that is timed by them."""
+        self.host_clocks.append(ClockReading.now())
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            self.clocks.append(list(pool.map(lambda instance: instance.clock(), self.instances)))
+
+    def clock_reasons(self, limit: float) -> list[str]:
+        """Why the routers' own times, and the timers of their protocol, are not to be believed. `limit` is a share."""
+        reasons, drifts = [], {}
+        for name, before, after in zip(self.names, *self.clocks, strict=True):
+            if before and after:
+                drifts[f"router {name}"] = validity.drift(before, after)
+                reasons += validity.clock_reasons(_reading(before), _reading(after), f"router {name}")
+        return reasons + validity.drift_reasons(drifts, limit)
+
+    # What it takes
+
+    def cpu_s(self) -> float:
+        return sum(instance.usage().cpu_s for instance in self.instances)
+
+    def user_s(self) -> float:
+        return sum(instance.usage().user_s for instance in self.instances)
+
+    def memory_bytes(self) -> int:
+        """Charged to the routers' own groups."""
+        return sum(instance.usage().memory_bytes for instance in self.instances)
+
+    def proportional_bytes(self) -> int | None:
+        """Proportional set size of the routers' processes: what they share is divided among them (proc(5)).
+
+        None where that of a living process cannot be read: a sum without it would look like less memory."""
+        found = [_pss_bytes(self.testbed, pid) for instance in self.instances for pid in instance.pids()]
+        known = [each for each in found if each is not None]
+        return sum(known) if len(known) == len(found) else None
+
+
+def wall_offset_s(instance: Instance) -> float:
+    """The instance's wall clock less the host's monotonic clock."""
+    clock = instance.clock()
+    return clock.guest_real_s - clock.host_s if clock else time.time() - time.monotonic()
+
+
+def _by_host(readings: Sequence[ClockReading]) -> Callable[[float], float]:
+    """From the host's wall clock, which is adjusted, to its monotonic one: by the reading that is nearest in time."""
+
+    def on_host(real_s: float) -> float:
+        near = min(readings, key=lambda each: abs(real_s - each.realtime_s))
+        return near.monotonic_s + real_s - near.realtime_s
+
+    return on_host
+
+
+def _on_host(before: ClockSample, after: ClockSample) -> Callable[[float], float]:
+    """From an instance's wall clock to the host's monotonic one: by the rate between two readings, where it tells."""
+    found = validity.drift(before, after)
+    rate = found.ratio if found.significant and found.ratio > 0 else 1.0
+    return lambda real_s: before.host_s + (real_s - before.guest_real_s) / rate
+
+
+def _reading(clock: ClockSample) -> ClockReading:
+    return ClockReading(clock.guest_s, clock.guest_real_s)
+
+
+def _pss_bytes(testbed: Testbed, pid: int) -> int | None:
+    """None where it cannot be read; nothing for a process that has ended meanwhile, or that nobody has waited for."""
+    with suppress(OSError, ValueError, StopIteration):
+        text = testbed.host.read_text(f"/proc/{pid}/smaps_rollup")
+        return 1024 * int(next(line.split()[1] for line in text.splitlines() if line.startswith("Pss:")))
+    try:
+        status = testbed.host.read_text(f"/proc/{pid}/status")
+    except OSError:
+        return 0
+    return None if "\nVmSize:" in status else 0  # without memory of its own, as a zombie is
+
+
+def table(text: str) -> Table:
+    """Next hops by destination, from `ip -json route`. Routes without a gateway are a router's own subnets."""
+    try:
+        entries = json.loads(text or "[]")
+    except ValueError:
+        return {}
+    found: dict[ipaddress.IPv4Network, frozenset[str]] = {}
+    for entry in entries:
+        hops = frozenset(hop["gateway"] for hop in entry.get("nexthops", [entry]) if "gateway" in hop)
+        if hops and entry["dst"] != "default":
+            found[ipaddress.IPv4Network(entry["dst"])] = hops
+    return found
+
+
+def _differences(has: Table, should: Table) -> list[str]:
+    found = []
+    for subnet in sorted(set(has) | set(should)):
+        if has.get(subnet) == should.get(subnet):
+            continue
+        found.append(f"{subnet} goes {_over(has.get(subnet))}, and should go {_over(should.get(subnet))}")
+    return found
+
+
+def _over(hops: frozenset[str] | None) -> str:
+    return f"over {' and '.join(sorted(hops))}" if hops else "nowhere"
+
+
+def shortened(words: Sequence[str]) -> str:
+    more = f"; and {len(words) - _SHOWN} more" if len(words) > _SHOWN else ""
+    return "; ".join(words[:_SHOWN]) + more
+
+
+@contextmanager
+def booted(
+    testbed: Testbed,
+    platform: Platform,
+    attachment: Attachment,
+    topology: Topology,
+    router: Router,
+    protocol: Protocol,
+) -> Iterator[Network]:
+    """The network with its daemons answering, for as long as the block lasts. Platform and attachment are prepared.
+
+    Marks: begin (the first start is called for), created, linked, booted (all daemons answer).
+    Raises: PlatformError with the routers that did not start."""
+    numbers = range(len(topology.names))
+    ports = [[topology.interface(number, link) for link in topology.at[number]] for number in numbers]
+    specs = [
+        replace(spec, sysctls={**spec.sysctls, **ROUTER})
+        for own in ports
+        for spec in [instance_spec(testbed, "router", CAPABILITIES, tuple(own))]
+    ]
+    marks = {"begin": time.monotonic()}
+    with ExitStack() as stack:
+        instances = start_all(stack, platform, testbed, specs, at_once=_AT_ONCE)
+        marks["created"] = time.monotonic()
+        segments = segments_of(topology, instances)
+        stack.enter_context(attachment.connect(testbed, segments))
+        marks["linked"] = time.monotonic()
+        tables = [each.netns for each in instances if each.shares_kernel]
+        watch = stack.enter_context(watching(_places(testbed, attachment, segments), tables))
+        network = Network(testbed, topology, router, attachment, instances, segments, watch, marks)
+        _start_daemons(network, protocol)
+        marks["booted"] = time.monotonic()
+        yield network
+
+
+def segments_of(topology: Topology, instances: Sequence[Instance]) -> list[Segment]:
+    """The links of a topology as segments between the ports of its instances, which are in the order of its names."""
+    found = []
+    for number, link in enumerate(topology.links):
+        subnet = topology.subnet(number)
+        a, b = (
+            Port(instances[end], topology.interface(end, number), f"{topology.address(end, number)}/{subnet.prefixlen}")
+            for end in (link.a, link.b)
+        )
+        found.append(Segment(str(number), (a, b)))
+    return found
+
+
+def _far_ends(segments: Sequence[Segment]) -> frozenset[str]:
+    return frozenset(end for segment in segments for end, _ in segment.ends())
+
+
+def _places(testbed: Testbed, attachment: Attachment, segments: Sequence[Segment]) -> list[Place]:
+    """Where every packet on a link is seen once: coming out of a router at the link's far end, or leaving its port."""
+    if attachment.name != "veth-direct" or any(port.instance.takes_taps for port in segments[0].ports):
+        return [Place(testbed.dut, _far_ends(segments), outgoing=False)]
+    ports: dict[str, set[str]] = {}
+    for port in (port for segment in segments for port in segment.ports):
+        ports.setdefault(port.netns, set()).add(port.name)
+    return [Place(netns, frozenset(names), outgoing=True) for netns, names in ports.items()]
+
+
+def _start_daemons(network: Network, protocol: Protocol) -> None:
+    topology, router = network.topology, network.router
+
+    def one(number: int) -> str:
+        ends = [Interface(topology.interface(number, link), topology.links[link].cost) for link in topology.at[number]]
+        files = router.configuration(host_name(topology.names[number], number), number, ends, protocol)
+        try:
+            network.instances[number].run(["sh", "-e"], stdin=router.start_script(files), timeout_s=_START_S)
+        except TrialError as error:
+            return f"{topology.names[number]}: {error.message}"
+        return ""
+
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        failed = [words for words in pool.map(one, range(len(topology.names))) if words]
+    if failed:
+        n = len(topology.names)
+        raise PlatformError(f"{len(failed)} of {n} routers did not start {router.name}: {shortened(failed)}")
+
+
+def last_full(changes: Sequence[tuple[int, Change]], from_s: float, until_s: float) -> tuple[float | None, int]:
+    """When the last adjacency became full in a time, and how many ends of links are full at its end."""
+    states: dict[tuple[int, str, str], Any] = {}
+    for number, change in sorted(changes, key=lambda each: each[1].at_s):
+        if change.at_s <= until_s:
+            states[number, change.interface, change.neighbour] = change
+    full = [change.at_s for change in states.values() if change.state == "Full"]
+    recent = [at_s for at_s in full if at_s >= from_s]
+    return (max(recent) if recent else None), len(full)

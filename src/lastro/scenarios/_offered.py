@@ -1,0 +1,68 @@
+"""The rate that a flow is offered at: absolute, or a share of what the bare host carries over the same links."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from lastro.errors import InputError
+from lastro.instruments._udp import ACHIEVED, OFFERED
+from lastro.results.samples import Outcome
+from lastro.scenarios.base import Config
+from lastro.units import parse_rate_bps
+
+MOST = "100G"  # more than one flow carries anywhere: what arrives of it is the capacity
+_SHARE = re.compile(r"(\d{1,4}(?:\.\d{1,3})?) ?%", re.ASCII)
+_LARGEST = 10.0
+_KEPT = 0.95  # of the nominal rate: less is not that rate
+_CEILING_SHARE = 0.9  # of the bare host's rate: from there on, it is not the platform that limits
+
+
+def check_offered(text: str) -> None:
+    """Raises: InputError for what is neither a rate nor a share."""
+    if share_of(text) is None:
+        parse_rate_bps(text)
+
+
+def share_of(text: str) -> float | None:
+    """'120%' -> 1.2; None of an absolute rate. Raises: InputError for a share that nobody could mean."""
+    if "%" not in text:
+        return None
+    found = _SHARE.fullmatch(text.strip())
+    if not found or not 0 < float(found[1]) <= 100 * _LARGEST:
+        raise InputError(f"'{text}' is no share of a capacity", f"write one such as 50%, of {_LARGEST:.0%} at most")
+    return float(found[1]) / 100
+
+
+def with_rate(config: Config, capacity: Mapping[str, float] | None, outcome: Outcome) -> dict[str, Any]:
+    """The configuration with its share of the capacity as a rate in bit/s; how that was found is told."""
+    share = share_of(str(config["offered"]))
+    if share is None or capacity is None or ACHIEVED.name not in capacity:
+        return dict(config)
+    rate_mbit_s = share * capacity[ACHIEVED.name]
+    told = {"share": share, "capacity_mbit_s": capacity[ACHIEVED.name], "rate_mbit_s": round(rate_mbit_s, 3)}
+    outcome.notes["offered"] = told
+    return {**config, "offered": f"{rate_mbit_s * 1e6:.0f}"}
+
+
+def rates(outcome: Outcome) -> dict[str, float]:
+    """What of a trial tells how fast its generator was, in Mbit/s."""
+    names = (OFFERED.name, ACHIEVED.name, "throughput")
+    return {name: outcome.measurements[name] for name in names if name in outcome.measurements}
+
+
+def judge_generator(config: Config, ceiling: Mapping[str, float] | None, outcome: Outcome) -> None:
+    """A mark, not a verdict: did the generator limit, since the bare host is no faster over the same links?
+
+    The bare host is its own ceiling: it tells of a UDP rate that cannot be offered here, and of all of its TCP."""
+    if ceiling is None:  # it could not be found
+        return
+    own = rates(outcome)
+    outcome.notes["ceiling"] = dict(ceiling)
+    if OFFERED.name in own and OFFERED.name in ceiling:
+        sent, bare_sent = own[OFFERED.name], ceiling[OFFERED.name]
+        wanted = _KEPT * parse_rate_bps(str(config["offered"])) / 1e6  # of TCP it may still be a share
+        outcome.notes["generator_limited"] = max(sent, bare_sent) < wanted and sent >= _CEILING_SHARE * bare_sent
+    elif "throughput" in own and "throughput" in ceiling:
+        outcome.notes["generator_limited"] = own["throughput"] >= _CEILING_SHARE * ceiling["throughput"]

@@ -1,0 +1,109 @@
+"""The HTTP server behind the proxies, which serves one object and counts who asked: Apache httpd, or nginx.
+
+Both run with the least of a configuration, and their own defaults for the rest."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from lastro.host.base import Process
+from lastro.instruments._answer import wait_for_answer
+from lastro.instruments._http import Page
+from lastro.platforms.base import Instance
+
+APACHE, NGINX = "apache", "nginx"
+PACKAGES = {APACHE: "apache2-bin", NGINX: "nginx-light"}
+_PLACE = "/var/tmp/lastro-origin"
+_CONFIG, _LOG, _FILES = f"{_PLACE}/server.conf", f"{_PLACE}/access.log", f"{_PLACE}/files"
+_ARGV = {
+    APACHE: ("apache2", "-D", "FOREGROUND", "-f", _CONFIG),
+    NGINX: ("nginx", "-c", _CONFIG, "-p", _PLACE),
+}
+_LINE = "One object, of which every byte is known, so that whoever receives it can tell that it is whole."
+_MODULES = "/usr/lib/apache2/modules"
+_ANSWER_S = 20.0
+Asked = tuple[str, int, int]  # by which address, with which status and bytes of the body it was answered
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """A server at work. `page` is what it serves."""
+
+    instance: Instance
+    page: Page
+    process: Process
+
+    def asked(self) -> Counter[Asked]:
+        """Requests in its log."""
+        done = self.instance.run(["sh", "-c", f"sort {_LOG} | uniq -c"])
+        found: Counter[Asked] = Counter()
+        for line in done.text.splitlines():
+            count, client, status, n_bytes = line.split()
+            found[client, int(status), int(n_bytes)] = int(count)
+        return found
+
+
+@contextmanager
+def serving(instance: Instance, server: str, address: str, n_bytes: int) -> Iterator[Origin]:
+    """A server that has answered, for as long as the block lasts.
+
+    Raises: InstrumentError with its last words when it does not."""
+    # The object is old: a cache that knows no expiry may keep for long what has not changed for long (RFC 9111, 4.2.2).
+    make = (
+        f"rm -rf {_PLACE}; mkdir -p {_FILES}; cat > {_CONFIG}; yes '{_LINE}' | head -c {n_bytes} > {_FILES}/object;"
+        f" touch -d 2020-01-01 {_FILES}/object; chmod -R a+rX {_PLACE}"
+    )
+    instance.run(["sh", "-ec", make], stdin=configuration(server, address))
+    process = instance.spawn(_ARGV[server])
+    try:
+        # It only has to accept a connection: nothing is asked, so nothing is in its log.
+        wait_for_answer(instance, process, ["nc", "-z", address, "80"], "the HTTP server", _ANSWER_S)
+        yield Origin(instance, page(address, n_bytes), process)
+    finally:
+        process.stop()
+
+
+def page(address: str, n_bytes: int) -> Page:
+    """The object as it must arrive."""
+    line = f"{_LINE}\n".encode()
+    return Page.of(f"http://{address}/object", (line * (n_bytes // len(line) + 1))[:n_bytes])
+
+
+def configuration(server: str, address: str) -> str:
+    """The whole file. Connections stay open for any number of requests; every request is logged, at once."""
+    if server == NGINX:
+        return f"""daemon off;
+user www-data;
+worker_processes auto;
+pid {_PLACE}/pid;
+error_log stderr warn;
+events {{ }}
+http {{
+    log_format lastro '$remote_addr $status $body_bytes_sent';
+    access_log {_LOG} lastro;
+    keepalive_requests 1000000;
+    server {{
+        listen {address}:80;
+        root {_FILES};
+    }}
+}}
+"""
+    return f"""LoadModule mpm_event_module {_MODULES}/mod_mpm_event.so
+LoadModule authz_core_module {_MODULES}/mod_authz_core.so
+ServerName {address}
+Listen {address}:80
+User www-data
+Group www-data
+ServerRoot {_PLACE}
+DefaultRuntimeDir {_PLACE}
+PidFile {_PLACE}/pid
+DocumentRoot {_FILES}
+ErrorLog /dev/stderr
+LogFormat "%a %>s %B" lastro
+CustomLog {_LOG} lastro
+KeepAlive On
+MaxKeepAliveRequests 0
+"""

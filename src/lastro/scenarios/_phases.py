@@ -1,0 +1,332 @@
+"""The phases of a network's life, one after the other on one monotonic clock, and what each of them measures."""
+
+from __future__ import annotations
+
+import math
+import re
+import shlex
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+
+from lastro.errors import LastroError, PlatformError
+from lastro.host.base import Process
+from lastro.platforms.base import Instance
+from lastro.results.samples import Series
+from lastro.scenarios._clockwork import Clockwork
+from lastro.scenarios._footprint import MIB
+from lastro.scenarios._link_watch import UPDATE, totals
+from lastro.scenarios._measure import rest
+from lastro.scenarios._network import Network, Table, last_full, shortened, wall_offset_s
+
+DEAD_HELLOS = 4  # as published: 1/4, 5/20, 10/40
+_LOOK_S, _POLL_S = 0.05, 0.5
+_BEFORE_CUT_S = 1.0  # of the flow, so that it is known to arrive
+_AFTER_S, _AFTER_REQUESTS = 0.5, 3  # of the flow, so that it is known to arrive again: the longer of the two
+_SEQUENCE_NUMBERS = 65_536  # of echo requests; then they begin anew
+_REFRESH_S = 900  # from then on, LSAs are sent anew without a cause: FRRouting's first time is 15 minutes, at least
+_PID = "/run/probe.pid"
+
+
+def wait_for_routes(
+    network: Network,
+    expected: Sequence[Table],
+    since_s: float,
+    *,
+    quiet_s: float,
+    within_s: float,
+    unasked_s: float = 0.0,
+) -> list[str]:
+    """Until nothing has changed for a while and the routes are as expected; the differences that are left then.
+
+    Guests, which take CPU time to be asked, are left alone until an update is seen, or else for `unasked_s`."""
+    watch, deadline_s, looked_at = network.watch, time.monotonic() + within_s, -1.0
+    polls = not all(instance.shares_kernel for instance in network.instances)  # a guest's routes change unseen
+    while time.monotonic() < deadline_s:
+        last_s = max(watch.last_update_s, watch.last_route_s, since_s)
+        unasked = polls and watch.last_update_s <= since_s and time.monotonic() - since_s < unasked_s
+        if not unasked and time.monotonic() - last_s >= quiet_s and (last_s != looked_at or polls):
+            looked_at = last_s
+            if not network.differences(expected):
+                return []
+        time.sleep(_POLL_S if polls else _LOOK_S)
+    return network.differences(expected) or ["updates or changes of routes did not come to an end"]
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """Echo requests from one router to another, steadily, until it is ended."""
+
+    source: Instance
+    process: Process
+    interval_ms: int
+
+    def answered(self) -> list[tuple[float, int]]:
+        """End it: when each answer came, on the host's clock, and the number of its request."""
+        self.source.run(["sh", "-c", f"kill -INT $(cat {_PID})"], check=False)
+        deadline_s = time.monotonic() + 2
+        while self.process.alive() and time.monotonic() < deadline_s:
+            time.sleep(0.01)
+        text, offset_s = self.process.stop().text, wall_offset_s(self.source)
+        return [(at_s - offset_s, number) for at_s, number in answers(text, self.interval_ms)]
+
+
+def answers(text: str, interval_ms: int) -> list[tuple[float, int]]:
+    """When each answer that `ping -D` prints came, on its wall clock, and the number of its request.
+
+    Numbers go on where those of the protocol begin anew: by the time since the answer before, whatever was lost."""
+    found: list[tuple[float, int]] = []
+    for at, sequence in re.findall(r"^\[([\d.]+)\] .*icmp_seq=(\d+) ttl=", text, re.MULTILINE):
+        at_s, number = float(at), int(sequence)
+        if found:
+            last_s, last = found[-1]
+            first_s, first = found[0]
+            # It sends more slowly than it is told; answers that a queue has held back come faster than they went.
+            spacing_s = max(interval_ms / 1000, (last_s - first_s) / (last - first) if last > first else 0.0)
+            expected = last + (at_s - last_s) / spacing_s
+            number += _SEQUENCE_NUMBERS * round((expected - number) / _SEQUENCE_NUMBERS)
+        found.append((at_s, number))
+    return found
+
+
+def lost(answered: Sequence[int]) -> int:
+    """Requests without an answer between the first and the last that has one."""
+    return max(answered) - min(answered) + 1 - len(set(answered)) if answered else 0
+
+
+def outage_s(answered: Sequence[tuple[float, int]]) -> float:
+    """Time that was covered by requests without an answer.
+
+    A gap is as long as it was, whatever interval was asked for: `ping` of iputils keeps one of 20 ms as 25 ms."""
+    came_s: dict[int, float] = {}
+    for at_s, number in sorted(answered):
+        came_s.setdefault(number, at_s)
+    return sum((came_s[b] - came_s[a]) * (b - a - 1) / (b - a) for a, b in pairwise(sorted(came_s)))
+
+
+@dataclass(slots=True)
+class Run:
+    network: Network
+    work: Clockwork
+
+    def through_all_phases(self) -> None:
+        """Raises: PlatformError when the network does not converge, with what is wrong; whatever a phase raises."""
+        network, work = self.network, self.work
+        self._tell_boot()
+        self._initial()
+        self._regular()
+        self._judge_end("initial convergence", network.marks["converged"])
+        if work.config["failure"] != "none":
+            self._failure()
+        self._adjacencies()
+        self._tell_traffic()
+
+    # Phases
+
+    def _tell_boot(self) -> None:
+        network, work = self.network, self.work
+        begin_s, created_s, linked_s = (network.marks[name] for name in ("begin", "created", "linked"))
+        work.booted(begin_s)
+        work.measured("boot", network.marks["booted"] - begin_s)
+        if any(instance.starts_on_links for instance in network.instances):
+            words = "instances start when they are given their links: neither has an end of its own"
+            work.outcome.notes |= {"created": words, "links_made": words}
+            return
+        work.measured("created", created_s - begin_s)
+        work.measured("links_made", 1000 * (linked_s - created_s))
+
+    def _initial(self) -> None:
+        network, work = self.network, self.work
+        begin_s = network.marks["begin"]
+        with self._first_ping() as forwarding_s:
+            self._converge("initial convergence", network.topology.routes(), network.marks["booted"])
+            work.measured("initial_forwarding", forwarding_s() - begin_s)
+        self._mark("converged")
+        network.read_clocks()  # not before: to ask guests takes CPU time, which the exchange needs
+        seen = [packet.at_s for packet in network.watch.packets]
+        work.measured("first_ospf_packet", min(seen) - begin_s if seen else None)
+        if network.watch.last_update_s:
+            work.measured("initial_last_update", network.watch.last_update_s - begin_s)
+        else:
+            work.outcome.doubt(["no link-state update was seen on any link before the initial convergence"])
+        if network.watch.last_route_s:
+            work.measured("initial_routes", network.watch.last_route_s - begin_s)
+        work.measured("initial_updates", network.watch.count(begin_s, time.monotonic())[UPDATE])
+
+    def _regular(self) -> None:
+        network, work, n = self.network, self.work, len(self.network.names)
+        rest(work.number("settle_s"))
+        self._mark("regular")
+        began_s, cpu_s = time.monotonic(), network.cpu_s()
+        with work.phase("regular"):
+            rest(work.number("regular_s"))
+        ended_s = time.monotonic()
+        work.measured("cpu_router", 1000 * (network.cpu_s() - cpu_s) / n / (ended_s - began_s))
+        counted = network.watch.count(began_s, ended_s)
+        work.measured("ospf_regular", counted.total() / (ended_s - began_s))
+        work.measured("memory_router", network.memory_bytes() / n / MIB)
+        pss_bytes = network.proportional_bytes()
+        if pss_bytes is None:
+            work.outcome.notes["pss_router"] = "the memory of a living process could not be read"
+        elif pss_bytes:
+            work.measured("pss_router", pss_bytes / n / MIB)
+
+    def _failure(self) -> None:
+        network, work, topology = self.network, self.work, self.network.topology
+        spare, carrier = topology.spare_links(), work.config["failure"] == "carrier"
+        dead_s = DEAD_HELLOS * work.number("hello_s")
+        with self._flow(spare) as flow:
+            with work.phase("failure"):
+                cut_s = self._mark("cut")
+                network.cut(spare, cut_s, carrier=carrier)
+                expected = topology.routes(spare, subnets_gone=carrier)
+                self._converge("convergence after the failure", expected, cut_s, unasked_s=dead_s)
+            ended_s = time.monotonic()
+            self._tell_flow("failure", flow)
+        self._tell_end("failure", cut_s)
+        rest(work.number("failure_s") - (time.monotonic() - cut_s))
+        with self._flow(spare) as flow:
+            self._judge_end("convergence after the failure", ended_s)
+            with work.phase("recovery"):
+                back_s = self._mark("back")
+                network.mend(spare, back_s, carrier=carrier)
+                self._converge("convergence after the recovery", topology.routes(), back_s, unasked_s=dead_s)
+            self._tell_flow("recovery", flow)
+        self._tell_end("recovery", back_s)
+        self._mark("recovered")
+
+    # What phases have in common
+
+    def _mark(self, name: str) -> float:
+        self.network.marks[name] = now_s = time.monotonic()
+        return now_s
+
+    def _converge(self, what: str, expected: Sequence[Table], since_s: float, unasked_s: float = 0.0) -> None:
+        within_s, quiet_s = self.work.number("converge_s"), self.work.number("quiet_s")
+        left = wait_for_routes(self.network, expected, since_s, quiet_s=quiet_s, within_s=within_s, unasked_s=unasked_s)
+        if left:
+            dead = self.network.dead()
+            because = f"died: {shortened(dead)}; " if dead else ""
+            raise PlatformError(f"no {what} within {within_s:g} s: {because}{len(left)} differences: {shortened(left)}")
+
+    def _judge_end(self, what: str, ended_s: float) -> None:
+        """Whatever the protocol still had to say once its exchange seemed to be over, the phase is without."""
+        until_s = min(time.monotonic(), self.network.marks["begin"] + _REFRESH_S)
+        if late := self.network.watch.count(ended_s, until_s)[UPDATE]:
+            self.work.outcome.doubt(
+                [f"the exchange had not ended: {late} link-state updates after the {what}, and what they cause"]
+            )
+
+    def _tell_end(self, phase: str, since_s: float) -> None:
+        watch, work = self.network.watch, self.work
+        for name, last_s in (("last_update", watch.last_update_s), ("routes", watch.last_route_s)):
+            if last_s > since_s:
+                work.measured(f"{phase}_{name}", last_s - since_s)
+        work.measured(f"{phase}_updates", watch.count(since_s, time.monotonic())[UPDATE])
+
+    @contextmanager
+    def _first_ping(self) -> Iterator[_When]:
+        """Between the corners, from when the daemons answer until the first answer."""
+        topology = self.network.topology
+        a, b = topology.corners()
+        source, target = (str(topology.address(end, topology.at[end][0])) for end in (a, b))
+        process = self.network.instances[a].spawn(_pings(source, target, 0.1, self.work.number("converge_s") + 5))
+        try:
+            yield _When(self.network.instances[a], process)
+        finally:
+            process.stop()
+
+    @contextmanager
+    def _flow(self, spare: Sequence[int]) -> Iterator[Flow | None]:
+        """A flow whose way the failure cuts; None where the topology has no two places for it."""
+        found = self.network.topology.detour(spare)
+        if found is None:
+            yield None
+            return
+        router, number = found
+        topology, interval_ms = self.network.topology, int(self.work.config["probe_interval_ms"])
+        link, costs = topology.links[number], topology.distances(router)
+        end = min((link.a, link.b), key=lambda each: costs[each])
+        own = next(each for each in topology.at[router] if each not in spare)
+        source_address, target = str(topology.address(router, own)), str(topology.address(end, number))
+        ping = _pings(source_address, target, interval_ms / 1000, self.work.number("converge_s") + 30)
+        source = self.network.instances[router]
+        flow = Flow(source, source.spawn(["sh", "-c", f"echo $$ > {_PID}; exec {shlex.join(ping)}"]), interval_ms)
+        try:
+            _answer(flow.process, 10, "the flow across the failure had no answer before it")
+            rest(_BEFORE_CUT_S)
+            yield flow
+        finally:
+            flow.process.stop()
+
+    def _tell_flow(self, phase: str, flow: Flow | None) -> None:
+        if flow is None:
+            self.work.outcome.notes["flow"] = "no way between two routers is longer without the links that are cut"
+            return
+        converged_s = time.monotonic()
+        rest(max(_AFTER_S, _AFTER_REQUESTS * flow.interval_ms / 1000))
+        answered = flow.answered()
+        if not any(at_s > converged_s for at_s, _ in answered):  # then nobody knows how much more is lost
+            self.work.outcome.doubt([f"the flow across the failure had no answer after the {phase}, with right routes"])
+            return
+        self.work.measured(f"{phase}_lost", lost([number for _, number in answered]))
+        if phase == "failure":
+            self.work.measured("failure_outage", 1000 * outage_s(answered))
+
+    def _adjacencies(self) -> None:
+        """From the routers' own logs."""
+        network, work, ends = self.network, self.work, 2 * len(self.network.topology.links)
+        network.read_clocks()
+        work.outcome.doubt(network.clock_reasons(work.number("max_drift_percent") / 100))
+        changes, marks = network.changes(), network.marks
+        at_s, n_full = last_full(changes, marks["begin"], marks["regular"])
+        if n_full != ends:
+            work.outcome.doubt([f"{n_full} of {ends} ends of links had a full adjacency at the initial convergence"])
+        elif at_s is not None:
+            work.measured("initial_adjacency", at_s - marks["begin"])
+        if "recovered" in marks:
+            at_s, n_full = last_full(changes, marks["back"], marks["recovered"])
+            if n_full != ends:
+                work.outcome.doubt([f"{n_full} of {ends} ends of links had a full adjacency after the recovery"])
+            elif at_s is not None:
+                work.measured("recovery_adjacency", at_s - marks["back"])
+
+    def _tell_traffic(self) -> None:
+        """OSPF packets by type for each second from the first start on, and the marks of the phases."""
+        network, outcome = self.network, self.work.outcome
+        begin_s, now_s = network.marks["begin"], time.monotonic()
+        for name, counts in network.watch.per_second(begin_s, now_s).items():
+            outcome.series.append(Series(f"{name} packets", "1/s", tuple(map(float, counts))))
+        self.work.tell_course(begin_s, now_s)
+        outcome.notes["ospf_packets"] = totals(network.watch.count(begin_s, now_s))
+        outcome.notes["timeline_s"] = {name: round(at_s - begin_s, 3) for name, at_s in network.marks.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class _When:
+    """When the first answer of a ping came, on the host's clock; to be asked after all else has converged."""
+
+    source: Instance
+    process: Process
+
+    def __call__(self) -> float:
+        line = _answer(self.process, 5, "no packet went between the corners and back")
+        return float(line[1 : line.index("]")]) - wall_offset_s(self.source)
+
+
+def _pings(source: str, target: str, interval_s: float, most_s: float) -> list[str]:
+    """Echo requests that end by their number alone, after `most_s` or a little later.
+
+    With a deadline, or when it waits for one answer only, `ping` ends as soon as a router says that it has no way."""
+    number = math.ceil(most_s / interval_s)
+    return ["ping", "-n", "-D", "-I", source, "-i", f"{interval_s:g}", "-c", str(number), target]
+
+
+def _answer(process: Process, within_s: float, otherwise: str) -> str:
+    """The first line of a ping that is an answer: what routers say of requests that they cannot pass on is none."""
+    try:
+        return process.wait_line("bytes from", within_s)
+    except LastroError as error:
+        raise PlatformError(f"{otherwise}: {error.message}") from error

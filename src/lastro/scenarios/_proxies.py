@@ -1,0 +1,191 @@
+"""Proxies on the DUT: started together, reached from the client over its link, and proven by a whole answer of each."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+
+from lastro.attachments._hosting import PORT, Hosted, Hosting
+from lastro.errors import PlatformError
+from lastro.functions.http_proxy import MOST_PORTS, HttpProxy, Running, Wanted
+from lastro.functions.http_proxy import PORT as SERVICE_PORT
+from lastro.host.base import Completed
+from lastro.host.cgroups import Resources
+from lastro.host.threads import all_of
+from lastro.instruments._http import Endpoint, Page
+from lastro.platforms.base import Instance, InstanceSpec, Platform, start_all
+from lastro.scenarios._deploy import instance_spec
+from lastro.scenarios._footprint import require_room
+from lastro.scenarios._line import CLIENT, SERVER, Line
+from lastro.scenarios._lives import Clocked, Life
+from lastro.testbed import Testbed
+
+ROLE = "proxy"
+MOST = 4096  # their addresses are of one network
+_ANSWER_S = 180.0  # a guest without hardware support may take long
+_AT_ONCE = 16
+_CANNOT_CONNECT, _REFUSED = 7, "Connection refused"  # an exit code of curl; why, of those that it has
+_TRIES, _ONE_ANSWER_S = 50, 60  # in a row; seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Proxy:
+    """One that has answered: bare ones share a `running` server, at a port for each. `seen_as`: the address as which
+
+    the server knows it. `start_s` is from the call for its instance until that ran with its network; `answer_s` that,
+    and from the proxy's own start until its first answer."""
+
+    hosted: Hosted
+    running: Running
+    endpoint: Endpoint
+    seen_as: str
+    start_s: float
+    answer_s: float
+
+    @property
+    def instance(self) -> Instance:
+        return self.hosted.instance
+
+
+class _WithRoom(Clocked):
+    """As many start as the host has memory for: it is looked at before each, since those before have taken theirs."""
+
+    @contextmanager
+    def start(self, testbed: Testbed, spec: InstanceSpec) -> Iterator[Instance]:
+        require_room(testbed.host)
+        with super().start(testbed, spec) as instance:
+            yield instance
+
+
+class Farm:
+    """Makes proxies on the DUT of a line. `client` is an instance in the client's namespace; the ground is laid."""
+
+    def __init__(
+        self, wire: Line, platform: Platform, links: Hosting, client: Instance, page: Page, wanted: Wanted,
+        resources: Resources,
+    ) -> None:  # fmt: skip
+        self._wire, self._platform, self._links = wire, platform, links
+        self._client, self._page, self._wanted, self._resources = client, page, wanted, resources
+        self._made = 0
+        self.began_s = self.ended_s = 0.0  # of the last `add`, on the host's monotonic clock
+
+    def add(self, stack: ExitStack, n: int) -> list[Proxy]:
+        """`n` more proxies; they end with the stack. Each has an instance of its own. Bare ones at the host's own
+
+        address are ports of one server instead: without virtualization nothing needs a second one to listen twice.
+
+        Raises: whatever a start raises; PlatformError when one does not answer, or not rightly."""
+        testbed, clocked = self._wire.dut.testbed, _WithRoom(self._platform)
+        self.began_s = time.monotonic()
+        most = MOST_PORTS if self._links.inside_dut and self._platform.name == "native" else 1
+        sizes = [min(most, n - at) for at in range(0, n, most)]
+        instances = start_all(stack, clocked, testbed, [self._spec() for _ in sizes], at_once=_AT_ONCE)
+        shares = [
+            [self._hosted(instance) for _ in range(size)] for instance, size in zip(instances, sizes, strict=True)
+        ]
+        stack.enter_context(self._links.hosted(testbed, [each for share in shares for each in share], self._outside))
+        managers = [self._answering(share, clocked.lives[share[0].instance.spec.name]) for share in shares]
+        futures = all_of([manager.__enter__ for manager in managers], _AT_ONCE)
+        errors = [future.exception() for future in futures]
+        started = [manager for manager, error in zip(managers, errors, strict=True) if error is None]
+        stack.callback(_end, started)
+        self.ended_s = time.monotonic()
+        return [proxy for future in futures for proxy in future.result()]
+
+    @property
+    def _outside(self) -> str:
+        return self._wire.dut.addresses[CLIENT]
+
+    def _spec(self) -> InstanceSpec:
+        if self._links.inside_dut:
+            return self._wire.dut.spec(ROLE, self._resources)
+        spec = instance_spec(self._wire.dut.testbed, ROLE, ports=(PORT,))
+        return replace(spec, resources=self._wire.dut.testbed.on_own_cpus(self._resources))
+
+    def _hosted(self, instance: Instance) -> Hosted:
+        number, self._made = self._made, self._made + 1
+        # In the DUT's own namespace they share its addresses, and each has a port of its own.
+        return Hosted(number, instance, SERVICE_PORT + (number if self._links.inside_dut else 0))
+
+    @contextmanager
+    def _answering(self, hosted: Sequence[Hosted], life: Life) -> Iterator[list[Proxy]]:
+        """Those of one instance."""
+        began_s = time.monotonic()  # since the instance's start, others were waited for: all start before any is linked
+        with self._running(hosted) as running:
+            # One after the other: what the first has asked of the server, a cache has for the others.
+            proxies = [self._proxy(each, running, life, began_s) for each in hosted]
+            running.require_alive()
+            yield proxies
+
+    def _proxy(self, hosted: Hosted, running: Running, life: Life, began_s: float) -> Proxy:
+        endpoint = Endpoint(*self._links.endpoint(hosted, self._outside))
+        _first_answer(self._client, self._page, endpoint, running)
+        answer_s = life.start_s + time.monotonic() - began_s
+        seen_as = self._links.seen_as(hosted, self._wire.dut.addresses[SERVER])
+        return Proxy(hosted, running, endpoint, seen_as, life.start_s, answer_s)
+
+    def _running(self, hosted: Sequence[Hosted]) -> AbstractContextManager[Running]:
+        ports = tuple(each.listens_at for each in hosted)
+        return HttpProxy().running(hosted[0].instance, replace(self._wanted, ports=ports))
+
+
+def _end(proxies: Sequence[AbstractContextManager[Sequence[Proxy]]]) -> None:
+    """All at once: to enter an instance takes its time."""
+    for future in all_of([partial(proxy.__exit__, None, None, None) for proxy in proxies], _AT_ONCE):
+        future.result()
+
+
+def ask(client: Instance, page: Page, endpoint: Endpoint | None) -> None:
+    """One request, and all of its answer looked at: status, length, and hash. Raises: PlatformError."""
+    _look_at(_asked(client, page, endpoint, tries=1), page, endpoint)
+
+
+def _first_answer(client: Instance, page: Page, endpoint: Endpoint, running: Running) -> None:
+    """Ask for as long as nobody listens, since a server takes a while to start.
+
+    Raises: PlatformError when it has ended, does not listen in time, is not reached, or answers wrongly."""
+    deadline_s = time.monotonic() + _ANSWER_S
+    while True:
+        done = _asked(client, page, endpoint, tries=_TRIES)
+        if done.returncode != _CANNOT_CONNECT or _REFUSED not in done.error_text:
+            return _look_at(done, page, endpoint)
+        running.require_alive()
+        if time.monotonic() > deadline_s:
+            raise PlatformError(f"nobody listened at {endpoint} within {_ANSWER_S:g} s")
+
+
+def _asked(client: Instance, page: Page, endpoint: Endpoint | None, *, tries: int) -> Completed:
+    """Prints status, length and hash. A connection that is refused is tried again: nobody listens yet. One for which
+
+    there is no route has curl's same exit code, and is none of that: what curl says beside it tells them apart.
+    Source: curl(1), exit codes."""
+    through = f"http://{endpoint}" if endpoint else "''"
+    script = (
+        "file=$(mktemp); n=0; exec 3>&1\n"
+        f"until told=$(curl --disable --silent --show-error --verbose --max-time {_ONE_ANSWER_S} --proxy {through}"
+        f" --output $file --write-out '%{{http_code}} %{{size_download}}\\n' {page.url} 2>&1 >&3)\n"
+        "do code=$?\n"
+        f"case $told in *'{_REFUSED}'*) n=$((n + 1)) ;; *) n={tries} ;; esac\n"
+        f'[ $n -lt {tries} ] || {{ echo "$told" >&2; rm $file; exit $code; }}\n'
+        "sleep 0.03; done\n"
+        "sha256sum < $file; rm $file\n"
+    )
+    return client.run(["sh"], stdin=script, timeout_s=_ANSWER_S, check=False)
+
+
+def _look_at(done: Completed, page: Page, endpoint: Endpoint | None) -> None:
+    found, wanted = done.text.split(), ["200", str(page.length_bytes), page.sha256]
+    if done.returncode != 0 or found[-4:-1] != wanted:
+        words = done.error_text.strip().splitlines() or [f"curl's error {done.returncode}"]
+        why = next((line.lstrip("* ") for line in words if " failed: " in line), words[-1])  # the kernel's, if any
+        got = f"{found[-4:-1]} instead of {wanted}" if done.returncode == 0 else why
+        raise PlatformError(f"no whole answer {f'through proxy {endpoint}' if endpoint else 'of the server'}: {got}")
+
+
+def ask_all(client: Instance, page: Page, proxies: Sequence[Proxy]) -> None:
+    """One request through each, a few at once. Raises: as `ask`, the first error."""
+    for future in all_of([partial(ask, client, page, proxy.endpoint) for proxy in proxies], _AT_ONCE):
+        future.result()

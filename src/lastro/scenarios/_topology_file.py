@@ -1,0 +1,61 @@
+"""The topology that a study names: a grid by its size, or a file by its path."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+from pathlib import Path
+
+from lastro.errors import InputError, PlatformError
+from lastro.study.topology import Topology, grid, grid_size, parse
+
+_MOST_BYTES = 1 << 20
+
+
+def read_topology(text: str) -> Topology:
+    """A grid by its size, or what a file holds. Raises: InputError when it is neither."""
+    if size := grid_size(text):
+        return grid(*size)
+    data = _read(text)
+    try:
+        return parse(data.decode("utf-8-sig"), text)
+    except UnicodeDecodeError:
+        raise InputError(f"{text}: is not UTF-8", "save the file as UTF-8") from None
+    except ValueError as error:
+        raise InputError(f"{text}: is no topology: {error}", "see `lastro schema routing`") from None
+
+
+def digest(text: str) -> str | None:
+    """SHA-256 of the file that is named; None of a grid. Raises: InputError when there is no such file."""
+    return None if grid_size(text) else hashlib.sha256(_read(text)).hexdigest()
+
+
+def require_same(text: str, known: str | None) -> None:
+    """Raises: PlatformError when a file is another than that of a digest, which the campaign began with."""
+    if known is not None and digest(text) != known:
+        raise PlatformError(
+            f"the topology file '{text}' has changed since the campaign's first trial with it",
+            "put its text back, or run another campaign",
+        )
+
+
+def _read(text: str) -> bytes:
+    path = Path(text)
+    try:
+        with path.open("rb") as file:
+            data = file.read(_MOST_BYTES + 1)
+    except (OSError, ValueError) as error:
+        words = error.strerror if isinstance(error, OSError) else error
+        hint = f"a grid is written 3x3, a file by its path{_near(path)}"
+        raise InputError(f"topology '{text}' is no grid, and no file that can be read: {words}", hint) from None
+    if len(data) > _MOST_BYTES:
+        raise InputError(f"{text}: is larger than {_MOST_BYTES >> 20} MiB, and no topology is", "take a part of it")
+    return data
+
+
+def _near(path: Path) -> str:
+    try:
+        found = difflib.get_close_matches(path.name, [file.name for file in path.parent.iterdir()], n=1)
+    except (OSError, ValueError):
+        return ""
+    return f"; did you mean '{path.with_name(found[0])}'?" if found else ""

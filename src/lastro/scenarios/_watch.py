@@ -1,0 +1,129 @@
+"""What a scenario reads around the one command of a workload, and around nothing else."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
+from statistics import median
+from typing import Any
+
+from lastro import validity
+from lastro.errors import InstrumentError
+from lastro.host.cgroups import Usage
+from lastro.instruments.base import Watch
+from lastro.meters.host import HostMeter
+from lastro.platforms.base import Instance
+from lastro.scenarios._guest_account import GuestAccount
+from lastro.scenarios._workload import SINCE_START
+from lastro.testbed import Testbed
+
+
+class WorkloadWatch(Watch):
+    """Readings of the host, of each instance's cgroup, and of a guest's own account and clock, before and after.
+
+    `main` is the instance that the workload is in. What enters it, such as a client of a container's daemon, runs in
+    the group `clients`: Lastro's own work, whoever's child it is, and neither the instance's nor somebody else's."""
+
+    def __init__(
+        self, testbed: Testbed, everyone: Mapping[str, Instance], main: str, daemons: Sequence[str], clients: str
+    ) -> None:
+        self._testbed, self._everyone, self._clients = testbed, everyone, clients
+        self._instance, self._main = everyone[main], main
+        self.host = HostMeter(testbed, everyone, (*daemons, clients))
+        self.through = testbed.cgroups.entering(clients)
+        self._own = (*daemons, clients)
+        self._entries: list[tuple[float, float]] = []
+        self._entered_s: list[float] = []
+        self.used: dict[str, Usage] = {}  # by role, while the command ran
+
+    @contextmanager
+    def entering(self) -> Iterator[None]:
+        before, began_s = self._cpu_s(), time.monotonic()
+        yield
+        self._entered_s.append(time.monotonic() - began_s)
+        inside, own = (after - earlier for after, earlier in zip(self._cpu_s(), before, strict=True))
+        self._entries.append((inside, inside + own))
+
+    def _cpu_s(self) -> tuple[float, float]:
+        """CPU seconds so far of the instance, and of what enters it."""
+        return self._instance.usage().cpu_s, sum(self._testbed.cgroups.usage(name).cpu_s for name in self._own)
+
+    @property
+    def entered_cpu_s(self) -> tuple[float, float]:
+        """CPU seconds that entering the instance takes of its own, and of its host in all: the usual one of a few."""
+        if not self._entries:
+            return 0.0, 0.0
+        inside, everywhere = zip(*self._entries, strict=True)
+        return median(inside), median(everywhere)
+
+    def __enter__(self) -> None:
+        self._stack = ExitStack()
+        instance = self._instance
+        self._clock, self.guest = instance.clock(), GuestAccount.of(instance)
+        self.fresh_peak = self._stack.enter_context(self._testbed.cgroups.fresh_peak(instance.cgroup))
+        self._before = {role: each.usage() for role, each in self._everyone.items()}
+        self._entering = self._testbed.cgroups.usage(self._clients)
+        self.host.start()
+
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        """After a failure nothing is read: it would hide why, and an instance may have gone with it."""
+        with self._stack:
+            if kind is None:
+                self.host.stop()
+                self.used = {role: each.usage().since(self._before[role]) for role, each in self._everyone.items()}
+                self._entering = self._testbed.cgroups.usage(self._clients).since(self._entering)
+                self.guest_after = GuestAccount.of(self._instance)
+                self.drift = validity.drift_between(self._clock, self._instance.clock())
+
+    def require_used(self, name: str) -> None:
+        """Raises: InstrumentError when the workload `name` ran no command under watch, so that nothing is known."""
+        if not self.used:
+            raise InstrumentError(f"{name} did not run under watch", "its `run` must hand `watch` on to `run_timed`")
+
+    @property
+    def elapsed_s(self) -> float:
+        return self.host.elapsed_s
+
+    @property
+    def work_s(self) -> float | None:
+        """How long the command worked: what was watched, less the usual time of entering; None where that is most."""
+        entering_s = median(self._entered_s) if self._entered_s else 0.0
+        worked_s = self.elapsed_s - entering_s
+        return worked_s if worked_s > entering_s else None
+
+    @property
+    def foreign_cpus(self) -> float:
+        return self.host.foreign_cpus(sum(used.user_s for used in self.used.values()))
+
+    def notes(self) -> dict[str, Any]:
+        notes: dict[str, Any] = {
+            "usage": {role: asdict(used) for role, used in self.used.items()},
+            "elapsed_s": self.elapsed_s,
+            "host": {
+                "foreign_cpus": round(self.foreign_cpus, 3),
+                "entering_cpu_s": round(self._entering.cpu_s, 3),
+                "entered_cpu_s": [round(seconds, 4) for seconds in self.entered_cpu_s],
+                **self.host.notes(),
+                **self.host.pressure(),
+            },
+            "memory": {
+                "before_bytes": self._before[self._main].memory_bytes,
+                "peak": "of the workload" if self.fresh_peak else SINCE_START,
+            },
+        }
+        if self.guest and self.guest_after:
+            notes["guest"] = self.guest_after.since(self.guest)
+        return notes
+
+
+@contextmanager
+def watching(
+    testbed: Testbed, everyone: Mapping[str, Instance], main: str, daemons: Sequence[str]
+) -> Iterator[WorkloadWatch]:
+    """A watch, and the group for what enters the instance, which is gone after the block. `daemons`: their cgroups."""
+    clients = f"{testbed.session.cgroup}/{testbed.session.unique('clients')}"
+    with testbed.session.owned("cgroup", clients):
+        testbed.cgroups.make(testbed.host, clients)
+        yield WorkloadWatch(testbed, everyone, main, daemons, clients)

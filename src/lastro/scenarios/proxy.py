@@ -1,0 +1,265 @@
+"""HTTP proxies on the DUT, between clients and a server: one or several, on any platform, reached with or without NAT.
+
+After Eiras, Couto and Rubinstein (2018): clients ask for one object, each through its proxy; the host of the proxies,
+the middle one of three in a line, may be kept busy meanwhile."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict
+from typing import Any
+
+from lastro import registry
+from lastro.attachments._hosting import Hosting
+from lastro.errors import LastroError, Unavailable
+from lastro.functions.http_proxy import HttpProxy, Wanted
+from lastro.host.base import Host
+from lastro.host.cgroups import Resources
+from lastro.image.rootfs import Needs
+from lastro.instruments._http import HttpLoad
+from lastro.platforms.base import AVAILABLE, Availability, Instance, Platform, unavailable
+from lastro.results.samples import Metric, Outcome
+from lastro.scenarios import _asking, _origin, _workload
+from lastro.scenarios._asking import Standing
+from lastro.scenarios._capacity import CAPACITY, fill_up
+from lastro.scenarios._hosts import HostClocks, HostsMeter
+from lastro.scenarios._line import CLIENT, ROLES, line
+from lastro.scenarios._measure import rest
+from lastro.scenarios._proxies import MOST, Farm, Proxy, ask, ask_all
+from lastro.scenarios.base import AttachmentPool, Config, OnLinks, PlatformPool, platform_level, start_s
+from lastro.study.levels import NONE, split_options
+from lastro.study.model import Setting
+from lastro.units import parse_size_bytes
+
+_DAY_S = 86_400
+_AROUND_S = 2.5  # what a trial takes besides its requests, about: for plans alone
+_HEAVIER = 1.8  # a processor in software passes packets on still more slowly than it computes; seen: 18 times, and 5
+# A load on the DUT takes its CPUs from proxies. Where one machine stands for all roles, it must not take them from
+# those that would have a machine of their own. Without a load they have no such weight: it makes a proxy on the same
+# CPUs wait, and requests half as long again (benches/http_load.py).
+_FIRST = Resources(cpu_weight=10_000)
+
+
+class ProxyScenario(OnLinks):
+    name = "proxy"
+    summary = "clients ask a server for one object through HTTP proxies, of which the DUT hosts one or several"
+    parts = ("platform", "attachment", "anomaly", "instrument")
+    roles = ROLES
+    settings = (
+        Setting("proxies", 1, "proxies at once; 0: the clients ask the server itself", 0, MOST),
+        Setting("cache", "off", "does a proxy keep the object in memory?", choices=("off", "on")),
+        Setting("cache_mb", 260, "memory of a proxy's cache, in Squid's MB", 1, 100_000),
+        Setting("cache_object_kb", 1024, "largest object in a cache, in Squid's KB, its header included", 1, 100_000),
+        Setting("origin", _origin.APACHE, "the HTTP server", choices=(_origin.APACHE, _origin.NGINX)),
+        # 1024 kB of 1000 bytes: of 1024 bytes, Squid would not keep it, since to its limit the header counts too.
+        Setting("object_bytes", 1_024_000, "size of the object", 1, 1_000_000_000),
+        Setting("clients", 10, "clients at once, evenly spread over the proxies", 1, 4096),
+        Setting("requests", 1000, "requests of each client, one after the other", 1, 100_000, effort=True),
+        Setting("warm_up", 5, "requests of each client before, which are not measured", 0, 100_000, effort=True),
+        Setting("cpus", 0, "CPUs of a proxy's instance: of a machine, or the limit of a container; 0: all", 0, 4096),
+        Setting("memory", "4G", "memory of a proxy's instance, in whole MiB", check=parse_size_bytes),
+        Setting("anomaly_workers", 12, "processes of the load beside the proxies; 0: one per CPU", 0, 4096),
+        Setting("anomaly_memory", "256M", "memory of each worker of the memory anomaly", check=parse_size_bytes),
+        Setting("anomaly_tool", "stress", "what makes the anomaly", choices=("stress-ng", "stress")),
+        Setting("settle_s", 0.5, "time between the start of the anomaly and the requests", 0, _DAY_S),
+        Setting("rate_per_s", 100.0, "requests per second of an open loop, which has no clients", 0.1, 1e6),
+        Setting("open_s", 10.0, "time for which an open loop sends", 0.1, _DAY_S),
+        Setting("timeout_s", 60.0, "time after which a request has failed", 0.1, _DAY_S),
+        Setting("limit_s", 600.0, "time after which the requests are given up", 1, _DAY_S),
+        Setting("max_proxies", 0, "then add proxies up to this many, until the host refuses; 0: do not", 0, MOST),
+        Setting("capacity_s", 120.0, "time after which no more are added", 1, _DAY_S),
+        Setting("max_steal_percent", 5.0, "CPU time stolen from this host above which a trial is invalid", 0, 100),
+        Setting("max_foreign_cpus", 0.3, "CPUs used by other processes above which a trial is invalid", 0, 4096),
+    )
+    metrics = (*_asking.METRICS, CAPACITY, *_asking.HOST_METRICS)
+
+    def __init__(self, testbed: Any) -> None:
+        super().__init__(testbed)
+        self.pool = PlatformPool(self.testbed, self._stack)
+        self.attachments = AttachmentPool(self.testbed, self._stack)
+        self._probed: dict[tuple[str, str], Availability] = {}
+
+    @classmethod
+    def part_names(cls, kind: str) -> frozenset[str]:
+        """Of attachments those that can host; of instruments those that ask an HTTP server."""
+        fitting = {"attachment": Hosting, "instrument": HttpLoad}.get(kind)
+        infos = registry.parts(kind).values()
+        return frozenset(info.name for info in infos if fitting is None or _is(info.cls, fitting))
+
+    @classmethod
+    def known_metrics(cls) -> tuple[Metric, ...]:
+        """Those of requests first: they are what the scenario is about."""
+        kinds = [registry.get("instrument", name) for name in sorted(cls.part_names("instrument"))]
+        found = {metric.name: metric for kind in kinds for metric in kind.metrics}
+        return tuple((found | {metric.name: metric for metric in cls.metrics}).values())
+
+    @classmethod
+    def image_needs(cls, host: Host, configs: Sequence[Config]) -> Needs:
+        origins = sorted({_origin.PACKAGES[str(config["origin"])] for config in configs})
+        return Needs((*HttpProxy.packages, *origins, "curl"))
+
+    @classmethod
+    def duration_s(cls, config: Config) -> float:
+        tool = _tool(config)
+        starts_s = (start_s(config) + 0.25) * (1 + int(config["proxies"]) / 8)
+        more_s = float(config["capacity_s"]) if config["max_proxies"] else 0.0
+        return _AROUND_S + starts_s + float(config["settle_s"]) + tool.expected_s(config, _slowdown(config)) + more_s
+
+    # Can it be had?
+
+    def availability(self, config: Config) -> Availability:
+        level, links = platform_level(config), str(config["attachment"])
+        found = self.pool.availability(level)
+        if not found:
+            return found
+        try:
+            _tool(config).require(self.testbed.at(CLIENT).host)
+            self._resources(config)
+            if (level, links) not in self._probed:
+                self._probed[level, links] = self._probe(config)
+        except LastroError as error:
+            return unavailable(error)
+        return self._probed[level, links]
+
+    def _probe(self, config: Config) -> Availability:
+        """One proxy that answers."""
+        try:
+            with ExitStack() as stack:
+                self._stand(stack, {**config, "proxies": 1, "anomaly": "none"})
+        except LastroError as error:
+            return unavailable(error)
+        return AVAILABLE
+
+    def _resources(self, config: Config) -> Resources:
+        """The same limits on every platform; the bare host, of course, has none.
+
+        Raises: Unavailable when this host has not so many CPUs."""
+        wanted, usable = int(config["cpus"]), len(self.testbed.usable_cpus)
+        if wanted > usable:
+            raise Unavailable(f"this host has {usable} CPUs, and the study asks for {wanted}", "ask for fewer `cpus`")
+        memory_mib = max(1, parse_size_bytes(str(config["memory"])) >> 20)  # machines are made of whole ones
+        if platform_level(config) == "native":
+            return Resources()
+        return Resources(cpus=wanted or usable, memory_bytes=memory_mib << 20)
+
+    # What must be known before: the same clients, straight to the server
+
+    @classmethod
+    def calibrations(cls, config: Config) -> dict[str, Config]:
+        if not int(config["proxies"]):
+            return {}
+        own = {key: value for key, value in config.items() if not key.startswith("platform.")}
+        straight = {**own, "platform": "native", "proxies": 0, "cache": "off", "max_proxies": 0}
+        without = ("max_", "cache_", "capacity", "settle", "cpus", "memory")
+        apart = {key: value for key, value in straight.items() if not key.startswith(without)}
+        digest = hashlib.sha256(json.dumps(apart, sort_keys=True).encode()).hexdigest()[:6]
+        return {f"straight/{straight['attachment']}/{straight['instrument']}/{digest}": straight}
+
+    def can_do_without(self, key: str) -> bool:
+        """A missing one takes a mark from the report, and nothing from the trial."""
+        return True
+
+    def calibration_value(self, key: str, outcome: Outcome) -> Any:
+        return _asking.rates(outcome)
+
+    # The trial
+
+    def run(self, config: Config, calibrations: Mapping[str, Any]) -> Outcome:
+        outcome = Outcome()
+        clocks = HostClocks([session.host for session in self.testbed.sessions])
+        with ExitStack() as stack:
+            standing = self._stand(stack, config)
+            outcome.notes |= standing.started.notes
+            outcome.doubt(standing.started.invalid_because)
+            disturbance = stack.enter_context(
+                _asking.disturbed(standing, config, float(config["limit_s"]) + 2 * self.duration_s(config) + 60)
+            )
+            for proxy in standing.proxies[:1]:  # the others are of the same make
+                reasons, seen = _workload.unequal(self.testbed, proxy.instance)
+                outcome.doubt(reasons)
+                limits = {name: value for name, value in asdict(proxy.instance.spec.resources).items() if value}
+                outcome.notes |= {"limits": {"proxy": limits}, "seen inside": seen}
+            rest(float(config["settle_s"]))
+            _asking.measure(standing, config, disturbance, outcome)
+            ask_all(standing.client, standing.origin.page, standing.proxies)
+            _asking.judge_logs(standing, config, outcome)
+            if config["max_proxies"]:
+                fill_up(standing, config, outcome)
+            outcome.doubt(clocks.reasons())
+        _asking.judge_generator(next(iter(calibrations.values()), None), outcome)
+        return outcome
+
+    def _stand(self, stack: ExitStack, config: Config) -> Standing:
+        """Clients, proxies and server as they stand, each proxy with a first answer behind it."""
+        platform: Platform = self.pool.get(platform_level(config))
+        links, native = self.attachments.get(str(config["attachment"])), self.pool.get("native")
+        assert isinstance(links, Hosting)
+        wire = stack.enter_context(line(self.testbed))
+        weight = None if config["anomaly"] == "none" else _FIRST
+        client = stack.enter_context(native.start(wire.client.testbed, wire.client.spec("client", weight)))
+        server = stack.enter_context(native.start(wire.server.testbed, wire.server.spec("server", weight)))
+        kind, n_bytes = str(config["origin"]), int(config["object_bytes"])
+        origin = stack.enter_context(_origin.serving(server, kind, wire.server.address, n_bytes))
+        stack.enter_context(links.ground(wire.dut.testbed))
+        wanted = Wanted(
+            cache=config["cache"] == "on",
+            memory_mb=int(config["cache_mb"]),
+            largest_kb=int(config["cache_object_kb"]),
+        )
+        farm = Farm(wire, platform, links, client, origin.page, wanted, self._resources(config))
+        proxies, started = _started(stack, farm, server, HostsMeter(wire, platform.own_cgroups), config)
+        if not proxies:
+            ask(client, origin.page, None)
+        return Standing(wire, platform, links, native, client, server, origin, proxies, farm, started)
+
+    def facts(self, configs: Sequence[Config]) -> dict[str, Any]:
+        """Versions of what is in the image and of what asks."""
+        tools = {tool.name: tool for tool in map(_tool, configs)}
+        origins = sorted({str(config["origin"]) for config in configs})
+        found: dict[str, Any] = {"image_tools": {}}
+        try:
+            found["image_tools"] = _asking.versions(self.testbed, self.pool.get("native"), origins)
+            for name, tool in sorted(tools.items()):
+                found["image_tools"][name] = tool.require(self.testbed.at(CLIENT).host)
+        except LastroError as error:
+            found["not_told"] = error.message
+        return found
+
+
+def _started(
+    stack: ExitStack, farm: Farm, server: Instance, hosts: HostsMeter, config: Config
+) -> tuple[list[Proxy], Outcome]:
+    """The proxies of a trial, and whether others disturbed their starts, which are timed before any request is."""
+    if not int(config["proxies"]):
+        return [], Outcome()
+    before = server.usage()
+    hosts.start()
+    proxies = farm.add(stack, int(config["proxies"]))
+    hosts.stop()
+    own = {proxy.instance.spec.name: proxy.instance for proxy in proxies}
+    used = {name: instance.usage() for name, instance in own.items()}  # since they began
+    used["server"] = server.usage().since(before)
+    return proxies, hosts.judge_starts(used, {**own, "server": server}, config)
+
+
+def _tool(config: Config) -> type[HttpLoad]:
+    return registry.get("instrument", split_options(str(config["instrument"]))[0])  # type: ignore[no-any-return]
+
+
+def _slowdown(config: Config) -> float:
+    """By what factor a request takes longer than through one proxy on a bare and idle host, about: by its platform,
+
+    and by the load, of which each process weighs as much as a proxy."""
+    proxies = max(1, int(config["proxies"]))
+    n_cpus = len(os.sched_getaffinity(0))
+    load = (int(config["anomaly_workers"]) or n_cpus) if config["anomaly"] != NONE else 0
+    slower: float = _workload.slowdown(config) ** _HEAVIER
+    return slower * max(1.0, (proxies + load) / n_cpus / proxies)
+
+
+def _is(cls: type[Any] | None, fitting: type[Any]) -> bool:
+    return cls is not None and issubclass(cls, fitting)

@@ -1,0 +1,299 @@
+"""A control plane of virtual routers: it boots, converges, runs, loses links down to a tree, and gets them back.
+
+The phases are those of Corrêa and others (2011). Convergence has a verified end here: the routes of every router are
+those of a shortest-path computation over the links that are left, or else the trial is invalid."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+from lastro import registry, validity
+from lastro.errors import LastroError
+from lastro.functions._ospf import NETWORK_TYPES, TIMERS, Protocol
+from lastro.functions.ospf_router import ROUTERS, OspfRouter
+from lastro.host.base import Host
+from lastro.image.rootfs import Needs
+from lastro.meters.host import HostMeter
+from lastro.platforms.base import AVAILABLE, Availability, InstanceSpec, unavailable
+from lastro.results.samples import Metric, Outcome
+from lastro.scenarios._clockwork import Clockwork
+from lastro.scenarios._course import watched
+from lastro.scenarios._network import Network, booted, shortened
+from lastro.scenarios._phases import DEAD_HELLOS, Run, wait_for_routes
+from lastro.scenarios._probes import Probes
+from lastro.scenarios._topology_file import digest, read_topology, require_same
+from lastro.scenarios.base import (
+    AttachmentPool,
+    Config,
+    OnLinks,
+    PlatformPool,
+    first_unavailable,
+    platform_level,
+    start_s,
+)
+from lastro.study.model import Setting
+from lastro.study.topology import grid
+from lastro.testbed import Testbed
+
+_DAY_S = 86_400
+_PROBE = Protocol(hello_s=1, dead_s=4, network_type="point-to-point", timers="fast")
+_PROBE_S = 30.0
+_ROW_S = 2.0  # in which the three of a probe find their routes, about: for plans alone
+_HELD_BACK_S = 7  # MinLSInterval of RFC 2328, appendix B, and on a grid of four 2 s more: seen 7.0 s apart
+_SENT_AGAIN_S = 2  # with an interval of 1 s in which nothing was answered: updates are seen that far apart
+_FAR = Availability(
+    "the links and routes of a network are watched on the machine where Lastro runs, and the DUT is reached by SSH",
+    "run Lastro on the DUT itself",
+)
+
+_TREE = Availability("the topology is a tree, and has no link to spare for a failure", 'set failure = "none"')
+_NO_CARRIER = Availability(
+    "a router with a kernel of its own does not see that the carrier of a link is gone: its card is not the link's end",
+    'set failure = "silent", which every router sees alike',
+)
+
+
+class RoutingScenario(OnLinks):
+    name = "routing"
+    summary = "a network of virtual routers that speak OSPF: it boots, converges, loses links and gets them back"
+    parts = ("platform", "attachment")
+    settings = (
+        Setting("topology", "3x3", "a grid such as 3x3, or a file: .toml, .graphml, edge list", check=read_topology),
+        Setting("implementation", "frr", "what speaks OSPF", choices=tuple(ROUTERS)),
+        Setting("hello_s", 1, "time between two hellos; a neighbour is dead after four without one", 1, 3600),
+        Setting("network_type", "broadcast", "how OSPF sees a link", choices=NETWORK_TYPES),
+        # An effort, since it decides how long every exchange lasts.
+        Setting("timers", "standard", "of link-state updates and of path computation", choices=TIMERS, effort=True),
+        Setting("failure", "silent", "what cut links look like from a router", choices=("silent", "carrier", "none")),
+        Setting("quiet_s", 8.0, "without an update or a change of routes, after which the exchange has ended", 1, 600),
+        Setting("converge_s", 120.0, "time in which each convergence must end", 5, _DAY_S),
+        Setting("settle_s", 2.0, "time between the convergence and the reading of regular operation", 0, _DAY_S),
+        Setting("regular_s", 5.0, "length of the reading of regular operation", 1, _DAY_S),
+        Setting(
+            "failure_s", 0.0, "links are back this long after they were cut, or later, when all is quiet", 0, _DAY_S
+        ),
+        Setting("probe_interval_ms", 20, "time between two packets of the flow that crosses the failure", 2, 1000),
+        Setting("max_drift_percent", 0.1, "drift of a guest's clock above which a trial is invalid", 0, 100),
+        Setting("max_steal_percent", 5.0, "CPU time stolen from this host above which a trial is invalid", 0, 100),
+        Setting("max_foreign_cpus", 0.3, "CPUs used by other processes above which a trial is invalid", 0, 4096),
+    )
+    metrics = (
+        Metric("created", "s", "lower", "from the first start that is called for until all instances are there"),
+        Metric("boot", "s", "lower", "from that call until all daemons answer"),
+        Metric("first_ospf_packet", "s", "lower", "from that call until the first OSPF packet is on a link"),
+        Metric("initial_adjacency", "s", "lower", "from that call until every adjacency is full"),
+        Metric("initial_last_update", "s", "lower", "from that call until the last link-state update on any link"),
+        Metric("initial_routes", "s", "lower", "from that call until the last route of any router has its final form"),
+        Metric("initial_forwarding", "s", "lower", "from that call until a ping has gone between far corners and back"),
+        Metric("failure_last_update", "s", "lower", "from the cut of the links until the last link-state update"),
+        Metric("failure_routes", "s", "lower", "from the cut of the links until the last change of a route"),
+        Metric("failure_outage", "ms", "lower", "in which a steady flow across the failure did not arrive"),
+        Metric("failure_lost", "1", "lower", "packets of that flow that were lost"),
+        Metric("recovery_adjacency", "s", "lower", "from the links' return until every adjacency is full again"),
+        Metric("recovery_last_update", "s", "lower", "from the links' return until the last link-state update"),
+        Metric("recovery_routes", "s", "lower", "from the links' return until the last change of a route"),
+        Metric("recovery_lost", "1", "lower", "packets of the flow that were lost when the links returned"),
+        Metric("cpu_boot", "%", "lower", "busy CPU time of the host from the first start until all daemons answer"),
+        Metric("cpu_regular", "%", "lower", "busy CPU time of the host in regular operation"),
+        Metric("cpu_failure", "%", "lower", "the same, from the cut until quiet for `quiet_s`, with the steady flow"),
+        Metric("cpu_recovery", "%", "lower", "the same, from the links' return until quiet, with the steady flow"),
+        Metric("memory_boot", "MiB", "lower", "by which the host's available memory shrank, mean of the boot"),
+        Metric("memory_regular", "MiB", "lower", "the same, mean of regular operation"),
+        Metric("memory_failure", "MiB", "lower", "the same, mean from the cut until all is quiet for `quiet_s`"),
+        Metric("memory_recovery", "MiB", "lower", "the same, mean from the links' return until all is quiet"),
+        Metric("memory_router", "MiB", "lower", "charged to the group of each router in regular operation"),
+        Metric("pss_router", "MiB", "lower", "proportional set size of each router's processes"),
+        Metric("cpu_router", "ms/s", "lower", "CPU time of each router for each second of regular operation"),
+        Metric("ospf_regular", "1/s", "lower", "OSPF packets on all links in regular operation"),
+        Metric("initial_updates", "1", "lower", "link-state updates on all links until the initial convergence"),
+        Metric("failure_updates", "1", "lower", "link-state updates on all links after the cut"),
+        Metric("recovery_updates", "1", "lower", "link-state updates on all links after the links' return"),
+        Metric("links_made", "ms", "lower", "in which all links were made and handed to their routers"),
+        Metric("teardown", "s", "lower", "until nothing is left of the network"),
+    )  # fmt: skip
+
+    def __init__(self, testbed: Testbed | None) -> None:
+        super().__init__(testbed)
+        self.pool = PlatformPool(self.testbed, self._stack)
+        self.attachments = AttachmentPool(self.testbed, self._stack)
+        self._probes = Probes(self.testbed, self.pool, self.attachments)
+        self._probed: dict[tuple[str, ...], Availability] = {}
+        self._own_kernels: set[str] = set()  # platforms whose routers do not run on the host's
+
+    @classmethod
+    def part_names(cls, kind: str) -> frozenset[str]:
+        """Of attachments, those that can give each link a switch of its own."""
+        infos = registry.parts(kind).values()
+        if kind != "attachment":
+            return registry.names(kind)
+        return frozenset(info.name for info in infos if getattr(info.cls, "separable", False))
+
+    @classmethod
+    def image_needs(cls, host: Host, configs: Sequence[Config]) -> Needs:
+        return OspfRouter.needs(host, (str(config["implementation"]) for config in configs))
+
+    @classmethod
+    def duration_s(cls, config: Config) -> float:
+        if _asks_for_text(config):
+            return 0.0
+        n, hello_s = len(read_topology(str(config["topology"])).names), float(config["hello_s"])
+        exchange_s = DEAD_HELLOS * hello_s + (2 if config["timers"] == "fast" else 6) + float(config["quiet_s"])
+        failures = 0.0 if config["failure"] == "none" else 1.6  # links that return wait for no dead neighbour
+        waits_s = float(config["settle_s"]) + float(config["regular_s"]) + 2
+        longer_s = max(0.0, float(config["failure_s"]) - exchange_s) if failures else 0.0
+        return _boot_s(config, n) + (1 + failures) * exchange_s + waits_s + longer_s
+
+    @classmethod
+    def probing_s(cls, configs: Sequence[Config]) -> float:
+        """As of any scenario, and three routers in a row for each platform and implementation."""
+        rows = {(platform_level(config), config["implementation"]): config for config in configs}
+        return super().probing_s(configs) + sum(_boot_s(config, 3) + _ROW_S for config in rows.values())
+
+    # What every trial of a campaign must find alike
+
+    @classmethod
+    def calibrations(cls, config: Config) -> dict[str, Config]:
+        """The text of a topology file, which may be changed between two trials, or before a resume."""
+        level = str(config["topology"])
+        return {f"topology/{level}": {"topology": level}} if digest(level) else {}
+
+    def calibration_value(self, key: str, outcome: Outcome) -> Any:
+        return outcome.notes["sha256"]
+
+    # What this host can run
+
+    def availability(self, config: Config) -> Availability:
+        if self.testbed.host.far:
+            return _FAR
+        if not (found := patient(config)):
+            return found
+        if config["failure"] != "none" and not read_topology(str(config["topology"])).spare_links():
+            return _TREE
+        platform, attachment = platform_level(config), str(config["attachment"])
+        implementation = str(config["implementation"])
+        if not (found := ROUTERS[implementation].there(self.testbed.host)):
+            return found
+        found = first_unavailable(self._probes.platform(platform), self._probes.attachment(attachment, platform))
+        found = found and self._routes(platform, implementation)
+        blind = config["failure"] == "carrier" and platform in self._own_kernels
+        return _NO_CARRIER if found and blind else found
+
+    def _routes(self, platform: str, implementation: str) -> Availability:
+        """Do three routers in a row find each other's subnets?"""
+        key = (platform, implementation)
+        if key not in self._probed:
+            try:
+                self._probed[key] = self._probe(platform, implementation)
+            except LastroError as error:
+                self._probed[key] = unavailable(error)
+        return self._probed[key]
+
+    def _probe(self, level: str, implementation: str) -> Availability:
+        row, links, platform = grid(1, 3), self._links("veth-bridge"), self.pool.get(level)
+        with booted(self.testbed, platform, links, row, ROUTERS[implementation], _PROBE) as network:
+            left = wait_for_routes(network, row.routes(), network.marks["booted"], quiet_s=0.2, within_s=_PROBE_S)
+            dead = network.dead()
+            if not all(instance.shares_kernel for instance in network.instances):
+                self._own_kernels.add(level)
+        if left:
+            return Availability(
+                f"three routers in a row do not find their routes by {implementation} within {_PROBE_S:g} s:"
+                f" {shortened(dead or left)}",
+                "choose another platform: `lastro doctor` shows which",
+            )
+        return AVAILABLE
+
+    def _links(self, name: str) -> Any:
+        """The attachment, prepared, with a switch for each link."""
+        links = self.attachments.get(name)
+        links.apart = True
+        return links
+
+    # The trial
+
+    def run(self, config: Config, calibrations: Mapping[str, Any]) -> Outcome:
+        outcome, level = Outcome(), str(config["topology"])
+        text = {"sha256": found} if (found := digest(level)) else {}
+        if _asks_for_text(config):
+            return Outcome(notes={**text})
+        require_same(level, calibrations.get(f"topology/{level}"))
+        topology, router = read_topology(level), ROUTERS[str(config["implementation"])]
+        size = {"routers": len(topology.names), "links": len(topology.links)}
+        outcome.notes["network"] = {**size, "router": router.name, **text}
+        platform, links = self.pool.get(platform_level(config)), self._links(str(config["attachment"]))
+        hello_s = int(config["hello_s"])
+        protocol = Protocol(hello_s, DEAD_HELLOS * hello_s, str(config["network_type"]), str(config["timers"]))
+        own_cgroups = (*platform.own_cgroups, *links.own_cgroups)
+        clock, children_s = validity.ClockReading.now(), os.times().children_user
+        host = HostMeter(self.testbed, {}, own_cgroups)
+        host.start()
+        with watched(self.testbed.host) as course, ExitStack() as stack:
+            work = Clockwork(self.testbed, config, outcome, own_cgroups, course)
+            network = stack.enter_context(booted(self.testbed, platform, links, topology, router, protocol))
+            work.instances_user_s = network.user_s
+            Run(network, work).through_all_phases()
+            host.stop()
+            user_s = network.user_s() + os.times().children_user - children_s
+            _judge(network, host, user_s, config, outcome)
+            began_s = time.monotonic()
+            stack.close()
+            outcome.measurements["teardown"] = time.monotonic() - began_s
+        outcome.doubt(validity.clock_reasons(clock, validity.ClockReading.now()))
+        return outcome
+
+    def facts(self, configs: Sequence[Config]) -> dict[str, Any]:
+        """Versions of what speaks OSPF."""
+        found: dict[str, str] = {}
+        try:
+            spec = InstanceSpec(self.testbed.session.unique("facts"), "facts")
+            with self.pool.get("native").start(self.testbed, spec) as instance:
+                for name in sorted({str(config["implementation"]) for config in configs}):
+                    done = instance.run(ROUTERS[name].version_argv, check=False)
+                    found[name] = ((done.text or done.error_text).splitlines() or [""])[0]
+        except LastroError as error:
+            return {"not_told": error.message}
+        return {"image_tools": found}
+
+
+def _boot_s(config: Config, n: int) -> float:
+    return n * ((start_s(config) + 0.25) / 2 + 0.15)
+
+
+def _asks_for_text(config: Config) -> bool:
+    """Is it no trial, but the question which text a topology file has?"""
+    return set(config) == {"topology"}
+
+
+def patient(config: Config) -> Availability:
+    """Does `quiet_s` outlast every pause that the protocol itself makes in an exchange?"""
+    pauses = []
+    if config["timers"] != "fast" or config["implementation"] != "frr":  # which alone has all the fast ones
+        pauses.append((_HELD_BACK_S, "a router may hold its next link-state update back"))
+    else:
+        pauses.append((_SENT_AGAIN_S, "a router may wait before it sends an update again"))
+    if config["failure"] == "silent":
+        pauses.append((int(config["hello_s"]), "the two ends of a link that fails in silence may see it apart"))
+    longest_s, because = max(pauses)
+    if float(config["quiet_s"]) > longest_s:
+        return AVAILABLE
+    return Availability(
+        f"quiet_s = {float(config['quiet_s']):g} does not tell the end of an exchange: for {longest_s} s, {because}",
+        f"set quiet_s to more than {longest_s}",
+    )
+
+
+def _judge(network: Network, host: HostMeter, own_user_s: float, config: Config, outcome: Outcome) -> None:
+    """Are all daemons alive, was every packet seen, and was the host ours?"""
+    if dead := network.dead():
+        outcome.doubt([f"{len(dead)} of {len(network.names)} routers died in the trial: {shortened(dead)}"])
+    if because := network.watch.blind_because():
+        outcome.doubt([f"links and routes were not seen to the end of the trial: {because}"])
+    if lost := network.watch.lost_packets():
+        outcome.doubt([f"{lost} packets on the links came faster than they were counted"])
+    foreign_cpus = host.foreign_cpus(own_user_s)
+    outcome.notes["host"] = {"foreign_cpus": round(foreign_cpus, 3), **host.notes()}
+    outcome.doubt(validity.host_reasons(host.steal_percent, foreign_cpus, config))

@@ -1,0 +1,56 @@
+"""Values of which some are only lower bounds (right-censored), as of a search that was ended before it found.
+
+Their mean is a lower bound of the mean, and has no interval: how far above it the truth lies, the values do not say. A
+median, or an end of its interval, is a rank, and known where no value that is a bound could move it.
+Source: Helsel, Statistics for Censored Environmental Data (2nd ed., 2012)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from lastro.stats.intervals import Bound, Summary, describe
+from lastro.stats.notes import Note
+from lastro.stats.order import Estimate, median_interval
+from lastro.stats.ratios import Ratio
+
+MEDIAN_IS_BOUND = "the median itself is only a lower bound"
+END_IS_BOUND = "the upper end of the interval of the median is only a lower bound"
+RATIO_IS_BOUND = "one of the means is only a lower bound, so that the ratio is a bound too"
+BOTH_ARE_BOUNDS = "both means are only lower bounds, so that their ratio may be any"
+
+
+def describe_bounded(values: Sequence[float], bounded: Sequence[bool], confidence: float) -> Summary:
+    """Of the mean, a lower bound where any value is `bounded`: no spread and no interval then. As `describe` else.
+
+    Raises: ValueError when there are no values, or not as many of both."""
+    n_bounded = sum(known_to_be for _, known_to_be in zip(values, bounded, strict=True))
+    found = describe(values, confidence)
+    return replace(found, sd=None, interval=None, bounded=n_bounded) if n_bounded else found
+
+
+def median_of_bounded(values: Sequence[float], bounded: Sequence[bool], confidence: float) -> Estimate:
+    """The median, exact where it and what lies below it are; else a lower bound. So for its interval.
+
+    A rank can only rise when values do. So what is the same with every bounded value above all others is the same
+    wherever between these they truly lie. The lower end may always stand: it would rise too.
+
+    Raises: ValueError when there are no values, or not as many of both."""
+    found = median_interval(values, confidence)
+    beyond = 2 * max(map(abs, values)) + 1
+    lifted = median_interval([beyond if bound else v for v, bound in zip(values, bounded, strict=True)], confidence)
+    if lifted.value != found.value:
+        return replace(found, interval=None, at_least=True, absent_because=Note(MEDIAN_IS_BOUND))
+    if found.interval and lifted.interval and lifted.interval.high != found.interval.high:
+        return replace(found, interval=None, absent_because=Note(END_IS_BOUND))
+    return found
+
+
+def ratio_of_bounded(ratio: Ratio, *, of: bool, to: bool) -> Ratio:
+    """A ratio whose numerator (`of`) or denominator (`to`) is a mean that is only a lower bound, both above zero."""
+    if of and to:
+        return replace(ratio, value=None, interval=None, unbounded=False, absent_because=Note(BOTH_ARE_BOUNDS))
+    if ratio.value is None or not (of or to):
+        return ratio
+    bound: Bound = "≥" if of else "≤"
+    return replace(ratio, interval=None, unbounded=False, bound=bound, absent_because=Note(RATIO_IS_BOUND))

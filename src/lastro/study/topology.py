@@ -1,0 +1,313 @@
+"""Graphs of routers: grids, topology files, edge lists; their addresses, a spanning tree, and the routes that must be.
+
+A topology is named by a text: `3x3` is a grid, anything else is read by `parse` from the text of a file. Pure: whoever
+has a file reads it first. Links are numbered in the order of the file, and so are routers."""
+
+from __future__ import annotations
+
+import heapq
+import ipaddress
+import math
+import re
+import tomllib
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from lastro.errors import InputError
+
+NETWORK = ipaddress.ip_network("198.18.0.0/15")  # RFC 2544: for measurements, routed by nobody
+MOST_ROUTERS = 1024
+COST = 10  # of a link whose file names none
+_PREFIX = 30  # two addresses for two routers
+_GRID = re.compile(r"(\d{1,4})x(\d{1,4})")
+_WANTED = "a grid such as 3x3, or a file of links: .toml, .graphml, or an edge list of two names a line"
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A link between two routers, by their numbers. `cost` is OSPF's, the same in both directions."""
+
+    a: int
+    b: int
+    cost: int = COST
+
+    def other(self, router: int) -> int:
+        return self.b if router == self.a else self.a
+
+
+@dataclass(frozen=True)
+class Topology:
+    """`names` of routers, and links between them. It is connected: whoever makes one has seen to that."""
+
+    names: tuple[str, ...]
+    links: tuple[Link, ...]
+
+    @cached_property
+    def at(self) -> tuple[tuple[int, ...], ...]:
+        """The numbers of each router's links: the position among them is the number of its interface."""
+        found: list[list[int]] = [[] for _ in self.names]
+        for number, link in enumerate(self.links):
+            found[link.a].append(number)
+            found[link.b].append(number)
+        return tuple(map(tuple, found))
+
+    def interface(self, router: int, link: int) -> str:
+        return f"eth{self.at[router].index(link)}"
+
+    def subnet(self, link: int) -> ipaddress.IPv4Network:
+        """Each link has one of its own."""
+        return ipaddress.IPv4Network((int(NETWORK.network_address) + (link << (32 - _PREFIX)), _PREFIX))
+
+    def address(self, router: int, link: int) -> ipaddress.IPv4Address:
+        return self.subnet(link)[1 if router == self.links[link].a else 2]
+
+    # What a routing protocol must find
+
+    def distances(self, start: int, without: Collection[int] = ()) -> tuple[float, ...]:
+        """Cost of the shortest path to each router (Dijkstra 1959), over all links but some; infinite to others."""
+        gone, costs = frozenset(without), [math.inf] * len(self.names)
+        costs[start] = 0
+        queue: list[tuple[float, int]] = [(0, start)]
+        while queue:
+            cost, router = heapq.heappop(queue)
+            if cost > costs[router]:
+                continue
+            for number in self.at[router]:
+                link = self.links[number]
+                there, new = link.other(router), cost + link.cost
+                if number not in gone and new < costs[there]:
+                    costs[there] = new
+                    heapq.heappush(queue, (new, there))
+        return tuple(costs)
+
+    def routes(
+        self, without: Collection[int] = (), *, subnets_gone: bool = False
+    ) -> list[dict[ipaddress.IPv4Network, frozenset[str]]]:
+        """For each router, the addresses of the next hops to each subnet that is not its own, of all shortest paths.
+
+        A link in `without` carries nothing; its subnet is still announced by both of its ends, unless `subnets_gone`:
+        then they have seen its carrier go."""
+        gone = frozenset(without)
+        costs = [self.distances(router, gone) for router in range(len(self.names))]
+        return [self._routes_of(router, costs, gone, subnets_gone) for router in range(len(self.names))]
+
+    def _routes_of(
+        self, router: int, costs: Sequence[Sequence[float]], gone: frozenset[int], subnets_gone: bool
+    ) -> dict[ipaddress.IPv4Network, frozenset[str]]:
+        # A neighbour is the first hop of all shortest paths that are as long as the way over it.
+        first = {
+            number: (self.links[number].other(router), self.links[number].cost)
+            for number in self.at[router]
+            if number not in gone
+        }
+        found = {}
+        for number, link in enumerate(self.links):
+            if number in self.at[router] or (subnets_gone and number in gone):
+                continue
+            nearest = min(costs[router][link.a], costs[router][link.b])
+            ends = [end for end in (link.a, link.b) if costs[router][end] == nearest]
+            hops = {
+                str(self.address(neighbour, over))
+                for over, (neighbour, cost) in first.items()
+                if any(cost + costs[neighbour][end] == costs[router][end] for end in ends)
+            }
+            if hops:
+                found[self.subnet(number)] = frozenset(hops)
+        return found
+
+    # What a failure cuts
+
+    def spare_links(self) -> tuple[int, ...]:
+        """Links that a minimum spanning tree (Kruskal 1956) does without; of equal costs, the first link stays."""
+        tree = list(range(len(self.names)))
+
+        def root(router: int) -> int:
+            while tree[router] != router:
+                tree[router] = tree[tree[router]]
+                router = tree[router]
+            return router
+
+        spare = []
+        for number in sorted(range(len(self.links)), key=lambda number: (self.links[number].cost, number)):
+            a, b = root(self.links[number].a), root(self.links[number].b)
+            if a == b:
+                spare.append(number)
+            tree[a] = b
+        return tuple(sorted(spare))
+
+    def detour(self, without: Collection[int]) -> tuple[int, int] | None:
+        """A router, and a link to whose subnet its every shortest path leads over a link of `without`.
+
+        The one with the longest way round; None where no two are so."""
+        best, found = 0.0, None
+        rest = [number for number in range(len(self.links)) if number not in set(without)]
+        for router in range(len(self.names)):
+            before, after = self.distances(router), self.distances(router, without)
+            for number in rest:
+                ends = (self.links[number].a, self.links[number].b)
+                longer = min(after[end] for end in ends) - min(before[end] for end in ends)
+                if longer > best:
+                    best, found = longer, (router, number)
+        return found
+
+    def corners(self) -> tuple[int, int]:
+        """Two routers as far apart as any: the corners of a grid."""
+        from_first = self.distances(0)
+        a = max(range(len(self.names)), key=lambda router: (from_first[router], router))
+        from_a = self.distances(a)
+        return a, max(range(len(self.names)), key=lambda router: (from_a[router], -router))
+
+
+def grid(rows: int, columns: int, what: str = "") -> Topology:
+    """Routers in rows and columns, each linked to its neighbours. Raises: InputError for one that is too large."""
+    if rows * columns > MOST_ROUTERS:
+        raise _too_many(what or f"{rows}x{columns}", rows * columns)
+    names = [f"r{row}-{column}" for row in range(rows) for column in range(columns)]
+    across = [(at, at + 1) for at in range(len(names)) if (at + 1) % columns]
+    down = [(at, at + columns) for at in range(len(names) - columns)]
+    pairs = [(names[a], names[b], COST) for a, b in sorted(across + down)]
+    return _topology(what or f"{rows}x{columns}", names, pairs)
+
+
+def grid_size(text: str) -> tuple[int, int] | None:
+    """Rows and columns, where the text is that of a grid."""
+    found = _GRID.fullmatch(text.strip())
+    return (int(found[1]), int(found[2])) if found else None
+
+
+def parse(text: str, name: str) -> Topology:
+    """The topology in the text of a file; its name says the format, and is what errors name.
+
+    Raises: InputError when the text is no topology that could be run."""
+    if name.endswith(".toml"):
+        return _parse_toml(text, name)
+    if name.endswith((".graphml", ".xml")):
+        return _parse_graphml(text, name)
+    return _parse_edges(text, name)
+
+
+def _parse_toml(text: str, name: str) -> Topology:
+    """nodes = ["a", "b"] and [[link]] tables with ends = ["a", "b"], and a cost where it is not 10."""
+    try:
+        document = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
+        raise InputError(f"{name}: is not TOML: {error}", 'links are tables: [[link]] with ends = ["a", "b"]') from None
+    unknown = sorted(set(document) - {"nodes", "link"})
+    if unknown:
+        raise InputError(f"{name}: {unknown[0]}: no such key is known here", "a topology file has `nodes` and [[link]]")
+    nodes, links = document.get("nodes", []), document.get("link", [])
+    if not isinstance(nodes, list) or not all(isinstance(node, str) for node in nodes):
+        raise InputError(f"{name}: nodes: must be a list of names", 'such as nodes = ["a", "b"]')
+    if not isinstance(links, list) or not all(isinstance(link, dict) for link in links):
+        raise InputError(f"{name}: link: must be tables, [[link]]", 'each with ends = ["a", "b"]')
+    pairs = [_toml_link(name, number, link, nodes) for number, link in enumerate(links)]
+    return _topology(name, [*nodes, *(end for a, b, _ in pairs for end in (a, b))], pairs, listed=nodes)
+
+
+def _toml_link(name: str, number: int, link: dict[str, object], nodes: Sequence[str]) -> tuple[str, str, int]:
+    where, ends = f"{name}: link[{number}]", link.get("ends")
+    if set(link) - {"ends", "cost"}:
+        raise InputError(f"{where}: {sorted(set(link) - {'ends', 'cost'})[0]}: no such key is known here", "ends, cost")
+    if not isinstance(ends, list) or len(ends) != 2 or not all(isinstance(end, str) for end in ends):
+        raise InputError(f"{where}.ends: must be the names of two routers", 'such as ends = ["a", "b"]')
+    for end in ends if nodes else ():
+        if end not in nodes:
+            raise InputError(f"{where}.ends: '{end}' is not in nodes", "add it there, or leave `nodes` out")
+    return ends[0], ends[1], _cost(link.get("cost", COST), where)
+
+
+def _cost(value: object, where: str) -> int:
+    """OSPF's cost of an interface has 16 bits (RFC 2328, appendix C.3)."""
+    try:
+        cost = float(str(value))
+    except ValueError:
+        cost = math.nan
+    if isinstance(value, bool) or not cost.is_integer() or not 1 <= cost <= 65_535:
+        raise InputError(f"{where}: cost {value} is not a whole number from 1 to 65535", "leave it out for 10")
+    return int(cost)
+
+
+def _parse_graphml(text: str, name: str) -> Topology:
+    """Nodes and edges of GraphML as topology collections publish it; labels and other data are let be."""
+    if "<!DOCTYPE" in text or "<!ENTITY" in text:
+        raise InputError(f"{name}: holds declarations of a document type", "remove them: GraphML needs none")
+    try:
+        root = ElementTree.fromstring(text)
+    except ElementTree.ParseError as error:
+        raise InputError(f"{name}: is not XML: {error}", "export the graph as GraphML again") from None
+    nodes = [str(element.get("id")) for element in root.iter() if _tag(element) == "node"]
+    edges = [element for element in root.iter() if _tag(element) == "edge"]
+    pairs = [(str(edge.get("source")), str(edge.get("target")), COST) for edge in edges]
+    for a, b, _ in pairs:
+        for end in (a, b):
+            if end not in nodes:
+                raise InputError(f"{name}: an edge ends at '{end}', which is no node", "add the node, or drop the edge")
+    return _topology(name, nodes, _once(pairs))
+
+
+def _tag(element: ElementTree.Element) -> str:
+    return element.tag.rpartition("}")[2] if isinstance(element.tag, str) else ""
+
+
+def _parse_edges(text: str, name: str) -> Topology:
+    """Two names a line, and a cost where a third word is one; '#' and '%' begin remarks."""
+    pairs = []
+    for number, line in enumerate(text.splitlines(), 1):
+        words = re.split(r"[\s,;]+", re.split(r"[#%]", line)[0].strip())
+        if words == [""]:
+            continue
+        if len(words) < 2 or len(words) > 3:
+            raise InputError(f"{name}: line {number}: {len(words)} words, not two names and perhaps a cost", _WANTED)
+        cost = _cost(words[2], f"{name}: line {number}") if len(words) == 3 else COST
+        pairs.append((words[0], words[1], cost))
+    return _topology(name, [end for a, b, _ in pairs for end in (a, b)], _once(pairs))
+
+
+def _once(pairs: Iterable[tuple[str, str, int]]) -> list[tuple[str, str, int]]:
+    """Collections list a link in both directions, or in parallel: routers there are adjacent once."""
+    found: dict[frozenset[str], tuple[str, str, int]] = {}
+    for a, b, cost in pairs:
+        if a != b:
+            found.setdefault(frozenset((a, b)), (a, b, cost))
+    return list(found.values())
+
+
+def _topology(
+    what: str, nodes: Sequence[str], pairs: Sequence[tuple[str, str, int]], listed: Sequence[str] = ()
+) -> Topology:
+    names = list(dict.fromkeys(nodes))
+    if len(set(listed)) < len(listed):
+        twice = next(name for name in listed if list(listed).count(name) > 1)
+        raise InputError(f"{what}: nodes: '{twice}' is there twice", "give every router a name of its own")
+    for name in names:
+        if not name.isprintable() or not name.strip():
+            raise InputError(f"{what}: {name!r} is no name of a router", "name it by characters that can be seen")
+    if len(names) < 2:
+        raise InputError(f"{what}: has {len(names)} routers, and routes need two", _WANTED)
+    if len(names) > MOST_ROUTERS:
+        raise _too_many(what, len(names))
+    room = 1 << (_PREFIX - NETWORK.prefixlen)
+    if len(pairs) > room:
+        raise InputError(
+            f"{what}: has {len(pairs)} links, and {NETWORK} holds {room} subnets of two addresses",
+            "take a smaller part of it: each link has a subnet of its own",
+        )
+    number = {name: at for at, name in enumerate(names)}
+    for a, b, _ in pairs:
+        if a == b:
+            raise InputError(f"{what}: a link joins '{a}' to itself", "drop it")
+    found = Topology(tuple(names), tuple(Link(number[a], number[b], cost) for a, b, cost in pairs))
+    cut_off = [name for name, cost in zip(names, found.distances(0), strict=True) if math.isinf(cost)]
+    if cut_off:
+        shown = ", ".join(cut_off[:5]) + (" …" if len(cut_off) > 5 else "")
+        raise InputError(
+            f"{what}: is not connected: no path leads from {names[0]} to {shown}",
+            "add links, or take one of its parts: routes across a gap can never converge",
+        )
+    return found
+
+
+def _too_many(what: str, n: int) -> InputError:
+    return InputError(f"{what}: has {n} routers, and {MOST_ROUTERS} is the most", "take a smaller part of it")

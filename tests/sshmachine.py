@@ -1,0 +1,179 @@
+"""Machines to reach by SSH: each a network namespace with a real sshd of its own, with its own keys and port.
+
+They share this machine's kernel and files, so each gets directories of its own for what Lastro keeps on it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lastro.host._connections import Reach
+
+PORT = 2222
+_SSHD = "/usr/sbin/sshd"
+_CONFIG = """Port {port}
+ListenAddress {address}
+HostKey {home}/host_key
+AuthorizedKeysFile {home}/authorized_keys
+PidFile none
+StrictModes no
+UsePAM no
+PasswordAuthentication no
+KbdInteractiveAuthentication no
+PermitRootLogin prohibit-password
+{more}
+"""
+
+
+def run(*argv: str) -> str:
+    return subprocess.run(argv, check=True, capture_output=True, text=True, timeout=30).stdout
+
+
+@dataclass(slots=True)
+class Machine:
+    """`near` is this side's address on the link to it."""
+
+    name: str
+    home: Path
+    number: int
+    sshd: subprocess.Popen[bytes] | None = None
+    children: list[int] = field(default_factory=list)
+
+    @property
+    def netns(self) -> str:
+        return f"test-{self.name}"
+
+    @property
+    def address(self) -> str:
+        return f"198.18.{220 + self.number}.2"
+
+    @property
+    def reach(self) -> Reach:
+        return Reach(
+            self.address, "root", PORT, str(self.home / "key"), str(self.home / "known_hosts"),
+            str(self.home / "state"), f"/run/lastro-test-{self.name}",
+        )  # fmt: skip
+
+    def table(self) -> str:
+        """The machine in a testbed's file."""
+        lines = {"address": self.address, "user": "root", "identity": self.reach.identity}
+        lines |= {"known_hosts": self.reach.known_hosts, "state": self.reach.state, "run": self.reach.run}
+        return f"port = {PORT}\n" + "".join(f'{key} = "{value}"\n' for key, value in lines.items())
+
+    def start(self, more: str = "") -> None:
+        """Start sshd, and wait until it listens."""
+        config = self.home / "sshd_config"
+        config.write_text(_CONFIG.format(port=PORT, address=self.address, home=self.home, more=more))
+        argv = ["nsenter", f"--net=/run/netns/{self.netns}", _SSHD, "-D", "-e", "-f", str(config)]
+        with open(self.home / "log", "ab") as log:
+            self.sshd = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+        for _ in range(200):
+            if f":{PORT}" in run("ip", "netns", "exec", self.netns, "ss", "-Hltn"):
+                return
+            time.sleep(0.02)
+        raise AssertionError((self.home / "log").read_text())
+
+    def connections(self) -> list[int]:
+        """Processes of sshd that serve a connection, found as children of ours."""
+        assert self.sshd is not None
+        return [int(pid) for pid in run("ps", "-o", "pid=", "--ppid", str(self.sshd.pid)).split()] if _any(self) else []
+
+    def cut(self) -> None:
+        """Break every connection, and let sshd listen on."""
+        for pid in self.connections():
+            for child in (*_children(pid), pid):
+                with suppress(ProcessLookupError):
+                    os.kill(child, signal.SIGKILL)
+
+    @contextmanager
+    def unaware(self) -> Iterator[None]:
+        """What serves a connection now stands still: as with a cable out, neither side hears that the other is gone."""
+        still = self.connections()
+        try:
+            for pid in still:
+                os.kill(pid, signal.SIGSTOP)
+            yield
+        finally:
+            for pid in still:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGCONT)
+
+    def stop(self) -> None:
+        if self.sshd is not None:
+            self.cut()
+            self.sshd.terminate()
+            self.sshd.wait(10)
+            self.sshd = None
+
+
+def _children(pid: int) -> list[int]:
+    done = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True, check=False)
+    return [int(word) for word in done.stdout.split()]
+
+
+def _any(machine: Machine) -> bool:
+    assert machine.sshd is not None
+    return bool(_children(machine.sshd.pid))
+
+
+@contextmanager
+def machines(home: Path, *names: str) -> Iterator[list[Machine]]:
+    """Machines that are up, each linked to this one; afterwards nothing of them is left."""
+    with _privilege_separation():
+        made = []
+        try:
+            for number, name in enumerate(names):
+                machine = Machine(name, home / name, number)
+                made.append(machine)
+                _make(machine)
+                machine.start()
+            yield made
+        finally:
+            for machine in made:
+                machine.stop()
+                subprocess.run(["ip", "link", "del", f"t-{machine.name}"], capture_output=True, check=False)
+                subprocess.run(["ip", "netns", "del", machine.netns], capture_output=True, check=False)
+                shutil.rmtree(machine.reach.run, ignore_errors=True)
+
+
+def _make(machine: Machine) -> None:
+    machine.home.mkdir(parents=True)
+    for key in ("key", "host_key"):
+        run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(machine.home / key))
+    shutil.copy(machine.home / "key.pub", machine.home / "authorized_keys")
+    kind, key = (machine.home / "host_key.pub").read_text().split()[:2]
+    (machine.home / "known_hosts").write_text(f"[{machine.address}]:{PORT} {kind} {key}\n")
+    near, netns = f"198.18.{220 + machine.number}.1/24", machine.netns
+    run("ip", "netns", "add", netns)
+    run("ip", "-n", netns, "link", "set", "lo", "up")
+    run("ip", "link", "add", f"t-{machine.name}", "type", "veth", "peer", "name", "management", "netns", netns)
+    run("ip", "address", "add", near, "dev", f"t-{machine.name}")
+    run("ip", "link", "set", f"t-{machine.name}", "up")
+    run("ip", "-n", netns, "address", "add", f"{machine.address}/24", "dev", "management")
+    run("ip", "-n", netns, "link", "set", "management", "up")
+
+
+@contextmanager
+def _privilege_separation() -> Iterator[None]:
+    """sshd wants its empty directory."""
+    place = Path("/run/sshd")
+    if place.exists():
+        yield
+        return
+    place.mkdir(mode=0o755)
+    try:
+        yield
+    finally:
+        place.rmdir()
+
+
+def cable(a: Machine, link: str, b: Machine, other: str) -> None:
+    """A link between two machines, as a wire between network cards."""
+    run("ip", "link", "add", link, "netns", a.netns, "type", "veth", "peer", "name", other, "netns", b.netns)

@@ -1,0 +1,28 @@
+"""What tests on links share: attachments that are prepared once, and instances to join."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from lastro.platforms.base import Instance, InstanceSpec
+from lastro.scenarios.base import AttachmentPool, PlatformPool
+from lastro.testbed import Testbed
+
+from ..links import platform_of
+
+
+@pytest.fixture(scope="module")
+def attachments(testbed: Testbed) -> Iterator[AttachmentPool]:
+    with ExitStack() as stack:
+        yield AttachmentPool(testbed, stack)
+
+
+@pytest.fixture(scope="module", params=["native", "runc", "taps"])
+def trio(request: pytest.FixtureRequest, testbed: Testbed, pool: PlatformPool) -> Iterator[list[Instance]]:
+    """Two instances to join, and a third that stays alone."""
+    with ExitStack() as stack:
+        platform = platform_of(request.param, pool)
+        yield [stack.enter_context(platform.start(testbed, InstanceSpec(name, name))) for name in ("aa", "bb", "cc")]

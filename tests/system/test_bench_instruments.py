@@ -1,0 +1,26 @@
+"""The bench of workloads runs: trials, and the same tools by hand, one of them by a literal command."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.root
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benches"))
+bench = importlib.import_module("instruments")
+
+
+def test_a_pair_of_two_quick_workloads(monkeypatch: pytest.MonkeyPatch) -> None:
+    real, tolerant = bench.config, {"max_foreign_cpus": 4096.0, "max_steal_percent": 100.0}
+    monkeypatch.setattr(bench, "config", lambda name: real(name) | tolerant)
+    found, missing = bench.ratios(["sysbench-cpu", "pi"], n_pairs=1)
+    assert missing == []
+    assert [ratio.what.partition(" ")[0] for ratio in found] == ["cpu_events", "pi_computation"]
+    for ratio in found:
+        assert len(ratio.pairs) == 1
+        assert 0.1 < ratio.median < 10, "whatever else runs here, a wrong unit or column is further off"
+    assert "read by hand" in found[0].what and "read by hand" not in found[1].what

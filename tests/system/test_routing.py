@@ -1,0 +1,200 @@
+"""Networks of real routers: they converge, lose links, get them back; what goes wrong ends a trial, and is named."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from lastro import registry
+from lastro.errors import PlatformError
+from lastro.functions._ospf import Protocol
+from lastro.functions.ospf_router import ROUTERS
+from lastro.host.base import Host
+from lastro.image.rootfs import Needs
+from lastro.scenarios._network import Network, booted
+from lastro.scenarios._phases import Run, wait_for_routes
+from lastro.scenarios.routing import RoutingScenario
+from lastro.study.topology import grid
+from lastro.testbed import Testbed
+from lastro.testing.subject import left
+
+from ..scenarios import configured
+
+pytestmark = pytest.mark.root
+FAST = Protocol(1, 4, "point-to-point", "fast")
+
+
+def image_needs(host: Host) -> Needs:
+    return RoutingScenario.image_needs(host, [])
+
+
+@pytest.fixture(scope="module")
+def scenario(testbed: Testbed) -> Iterator[RoutingScenario]:
+    with closing(RoutingScenario(testbed)) as made:
+        yield made
+
+
+def config(platform: str, attachment: str, **settings: Any) -> dict[str, Any]:
+    quick = {
+        "topology": "2x2", "timers": "fast", "quiet_s": 4.0, "settle_s": 0.2, "regular_s": 2.0, "converge_s": 40.0,
+    }  # fmt: skip
+    return configured(RoutingScenario, **{**quick, "platform": platform, "attachment": attachment, **settings})
+
+
+@pytest.mark.parametrize(
+    ("platform", "attachment", "settings"),
+    [
+        ("native", "veth-bridge", {}),
+        ("runc", "veth-direct", {"network_type": "point-to-point", "failure": "carrier"}),
+        (
+            "native",
+            "ovs",
+            {"network_type": "point-to-point", "implementation": "bird", "failure": "none", "quiet_s": 8.0},
+        ),
+    ],
+)
+def test_a_square_boots_converges_fails_and_recovers(
+    scenario: RoutingScenario, testbed: Testbed, platform: str, attachment: str, settings: dict[str, Any]
+) -> None:
+    chosen = config(platform, attachment, **settings)
+    scenario.pool.get(platform)
+    scenario.attachments.get(attachment)
+    mark = testbed.session.mark()
+    outcome = scenario.run(chosen, {})
+    assert outcome.valid, outcome.invalid_because
+    values = outcome.measurements
+    missing = {metric.name for metric in RoutingScenario.metrics} - set(values)
+    if chosen["failure"] == "none":
+        missing = {name for name in missing if not name.startswith(("failure", "recovery"))}
+        missing -= {f"{what}_{event}" for what in ("cpu", "memory") for event in ("failure", "recovery")}
+    assert missing == set()
+    assert values["boot"] < values["initial_adjacency"] <= values["initial_routes"] < 60
+    assert values["first_ospf_packet"] < values["initial_last_update"]
+    assert 2 < values["ospf_regular"] < 30  # eight ends say hello every second
+    if chosen["failure"] == "silent":
+        assert 2 < values["failure_routes"] < 10  # no hello for four seconds, less what had gone of them
+        assert 0.5 * values["failure_routes"] < values["failure_outage"] / 1000 < values["failure_routes"] + 1
+    if chosen["failure"] == "carrier":
+        assert values["failure_routes"] < 3
+    assert testbed.session.mark() == mark, "nothing is left but what was prepared"
+
+
+@pytest.fixture
+def square(testbed: Testbed) -> Iterator[Network]:
+    platform, links = registry.get("platform", "native")(), registry.get("attachment", "veth-bridge")()
+    links.apart = True
+    with ExitStack() as stack:
+        stack.enter_context(platform.prepare(testbed))
+        stack.enter_context(links.prepare(testbed))
+        yield stack.enter_context(booted(testbed, platform, links, grid(2, 2), ROUTERS["frr"], FAST))
+
+
+def test_a_daemon_that_dies_is_named_and_so_are_the_routes_that_are_missed(square: Network) -> None:
+    routes = square.topology.routes()
+    assert wait_for_routes(square, routes, square.marks["booted"], quiet_s=0.5, within_s=30) == []
+    assert square.dead() == []
+    pid = next(
+        pid for pid in square.instances[3].pids() if square.testbed.host.read_text(f"/proc/{pid}/comm") == "ospfd\n"
+    )
+    os.kill(pid, signal.SIGKILL)
+    deadline_s = time.monotonic() + 20
+    while not any(words.startswith("r0-1: ") for words in square.differences(routes)):
+        assert time.monotonic() < deadline_s, "four hellos without an answer are a dead neighbour"
+        time.sleep(0.2)
+    assert square.dead() == ["r1-1: ospfd"]
+
+
+def test_a_router_that_does_not_start_ends_the_trial_with_its_name_and_words(
+    scenario: RoutingScenario, testbed: Testbed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ROUTERS["frr"], "start_script", lambda files: "echo no such daemon here >&2\nexit 1\n")
+    scenario.pool.get("native")
+    scenario.attachments.get("veth-bridge")
+    mark = testbed.session.mark()
+    with pytest.raises(PlatformError, match=r"4 of 4 routers did not start frr: r0-0: .*no such daemon here"):
+        scenario.run(config("native", "veth-bridge"), {})
+    assert testbed.session.mark() == mark
+
+
+@pytest.mark.parametrize(
+    ("failure", "short", "daemon"), [("silent", "vs", "ovs-vswitchd"), ("none", "db", "ovsdb-server")]
+)
+def test_a_switch_that_is_killed_costs_its_trial_and_leaves_nothing(
+    scenario: RoutingScenario,
+    testbed: Testbed,
+    monkeypatch: pytest.MonkeyPatch,
+    failure: str,
+    short: str,
+    daemon: str,
+) -> None:
+    """In regular operation: with a failure to come a phase goes wrong, without one every phase may seem right."""
+    scenario.pool.get("native")
+    part: Any = scenario.attachments.get("ovs")
+    chosen = config("native", "ovs", failure=failure, converge_s=15.0)
+    outcome = scenario.run(chosen, {})
+    assert outcome.valid, outcome.invalid_because
+    before, regular = left(testbed, part._directory), Run._regular
+
+    def killing(run: Run) -> None:
+        os.kill(int((part._directory / f"{short}.pid").read_text()), signal.SIGKILL)
+        regular(run)
+
+    monkeypatch.setattr(Run, "_regular", killing)
+    began_s = time.monotonic()
+    with pytest.raises(PlatformError, match=rf"Open vSwitch: {daemon} ended with 137"), scenario.attempt():
+        scenario.run(chosen, {})
+    assert time.monotonic() - began_s < 90, "nothing waits for a daemon that is not there"
+    assert left(testbed, part._directory) == before
+    monkeypatch.undo()
+    outcome = scenario.run(chosen, {})
+    assert outcome.valid, outcome.invalid_because
+    assert left(testbed, part._directory) == before
+
+
+def test_pings_go_on_when_a_router_says_that_it_has_no_way(square: Network) -> None:
+    """As routers do while they converge, the more of them the oftener: then some have a way, and others not yet."""
+    topology = square.topology
+    assert wait_for_routes(square, topology.routes(), square.marks["booted"], quiet_s=0.5, within_s=30) == []
+    work: Any = SimpleNamespace(number=lambda name: 5.0, config={"probe_interval_ms": 20})
+    run = Run(square, work)
+    refusal = ["INPUT", "-p", "icmp", "--icmp-type", "echo-request", "-j", "REJECT", "--reject-with"]
+
+    def each_router(verb: str) -> None:
+        for instance in square.instances:
+            enter = ["ip", "netns", "exec", instance.netns]
+            square.testbed.host.run([*enter, "iptables", "-w", verb, *refusal, "icmp-net-unreachable"])
+
+    with run._flow(topology.spare_links()) as flow:
+        assert flow is not None
+        each_router("-A")
+        with run._first_ping() as forwarding_s:
+            time.sleep(0.5)
+            each_router("-D")
+            back_s = time.monotonic()
+            assert forwarding_s() > back_s - 0.3
+        time.sleep(0.5)
+        assert max(at_s for at_s, _ in flow.answered()) > back_s
+
+
+def test_what_is_sent_to_links_that_are_cut_is_not_counted(square: Network) -> None:
+    topology = square.topology
+    assert wait_for_routes(square, topology.routes(), square.marks["booted"], quiet_s=0.5, within_s=30) == []
+    spare = topology.spare_links()
+    ends = {end for number in spare for end, _ in square.segments[number].ends()}
+    cut_s = time.monotonic()
+    square.cut(spare, cut_s, carrier=False)
+    time.sleep(2.5)
+    back_s = time.monotonic()
+    square.mend(spare, back_s, carrier=False)
+    time.sleep(2.5)
+    since = [packet for packet in square.watch.packets if packet.at_s >= cut_s]
+    heard_s = [packet.at_s for packet in since if packet.device in ends]
+    assert heard_s and min(heard_s) >= back_s, "every router says hello each second, to whomever"
+    assert any(packet.at_s < back_s for packet in since)

@@ -1,0 +1,337 @@
+"""Roles on hosts that are reached by real sshds: a line of network cards, a whole campaign, and what a loss leaves."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import pytest
+
+from lastro.cli._host import image_of
+from lastro.errors import ConnectionLost, HostBusy, PlatformError, Unavailable
+from lastro.host import _connections
+from lastro.host.far import far_session
+from lastro.host.files import LocalFiles
+from lastro.host.ledger import RUN_DIR, STATE_DIR, Session, session
+from lastro.host.testbed_file import parse
+from lastro.platforms.native import Native
+from lastro.results.store import Store
+from lastro.scenarios._line import line
+from lastro.scenarios.proxy import ProxyScenario
+from lastro.testbed import Testbed, spread_testbed
+
+from ..scenarios import configured
+from ..sshmachine import Machine, cable, machines, run
+
+pytestmark = pytest.mark.root
+STUDY = """
+[study]
+name = "far"
+scenario = "uplink"
+[factors]
+platform = ["native", "runc"]
+[settings]
+attachment = "veth-bridge"
+instrument = "iperf3-tcp"
+load_s = 1
+settle_s = 0
+max_foreign_cpus = 99
+max_steal_percent = 99
+[design]
+replicates = 1
+seed = 1
+baseline = { platform = "native" }
+"""
+
+PROXIES = """
+[study]
+name = "far-proxies"
+scenario = "proxy"
+[factors]
+platform = ["runc"]
+[settings]
+attachment = "routed"
+instrument = "curl"
+memory = "512M"
+clients = 4
+requests = 400
+settle_s = 0
+max_foreign_cpus = 99
+max_steal_percent = 99
+[design]
+replicates = 1
+seed = 1
+"""
+
+
+@pytest.fixture(scope="module")
+def two(untouched_host: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Machine]]:
+    """`ends` is for client and server, `middle` for the DUT; two cables join them."""
+    with machines(tmp_path_factory.mktemp("ssh"), "ends", "middle") as made:
+        ends, middle = made
+        cable(ends, "wire-c", middle, "wire-1")
+        cable(ends, "wire-s", middle, "wire-2")
+        yield made
+
+
+def text_of(ends: Machine, middle: Machine) -> str:
+    return (
+        f'[client]\n{ends.table()}cpus = "0"\nlinks = {{ dut = "wire-c" }}\n'
+        f'[dut]\n{middle.table()}links = {{ client = "wire-1", server = "wire-2" }}\n'
+        f'[server]\n{ends.table()}links = {{ dut = "wire-s" }}\n'
+    )
+
+
+@pytest.fixture(scope="module")
+def file(two: list[Machine], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("testbed") / "testbed.toml"
+    place.write_text(text_of(*two))
+    return place
+
+
+def ledgers(machine: Machine) -> list[Path]:
+    return [*(STATE_DIR / "hosts").glob(f"*{machine.address}*/ledger.db")]
+
+
+def rows(ledger: Path, query: str) -> list[tuple[object, ...]]:
+    with closing(sqlite3.connect(ledger)) as database:
+        return database.execute(query).fetchall()
+
+
+def nothing_is_left(machine: Machine) -> bool:
+    """Neither directories nor anything in the ledger of what was made there."""
+    left: list[object] = [*Path(machine.reach.run).glob("*"), *(Path(machine.reach.state) / "scratch").glob("*")]
+    for ledger in ledgers(machine):
+        left += rows(ledger, "SELECT kind, name FROM object")
+    return not left
+
+
+def links(machine: Machine) -> dict[str, list[str]]:
+    shown = json.loads(run("ip", "-n", machine.netns, "-j", "address", "show"))
+    return {link["ifname"]: [each["local"] for each in link["addr_info"] if each["family"] == "inet"] for link in shown}
+
+
+def test_a_line_of_cards_between_hosts_carries_a_flow_and_gives_the_cards_back(two: list[Machine]) -> None:
+    ends, middle = two
+    with session("tests", wait=True) as near, ExitStack() as stack:
+        plan = parse(text_of(ends, middle), "testbed.toml")
+        bed = stack.enter_context(spread_testbed(near, image_of(near), plan, "tests", wait=False))
+        assert bed.host.name == f"root@{middle.address}:2222" and bed.at("client").host is bed.at("server").host
+        with line(bed) as wire:
+            assert "wire-1" not in links(middle)
+            native = Native()
+            server = stack.enter_context(native.start(wire.server.testbed, wire.server.spec("sink")))
+            client = stack.enter_context(native.start(wire.client.testbed, wire.client.spec("source")))
+            assert client.spec.resources.cpuset == "0"
+            listening = server.spawn(["iperf3", "--server", "--one-off", "--forceflush"])
+            listening.wait_line("listening", 10)
+            client.run(["iperf3", "-c", wire.server.address, "-n", "1M"], timeout_s=20)
+            assert int(middle_bytes(bed)) > 1_000_000
+            listening.stop()
+        assert links(middle)["wire-1"] == [] and links(ends)["wire-c"] == []
+        assert bed.shared_cpus == ["client and server on root@198.18.220.2:2222: CPUs 0"]
+        run("ip", "-n", middle.netns, "address", "add", "198.18.99.1/24", "dev", "wire-1")
+        with pytest.raises(Unavailable, match=r"wire-1 .* has the address 198.18.99.1, and is in use"), line(bed):
+            pass
+        run("ip", "-n", middle.netns, "address", "flush", "dev", "wire-1")
+        run("ip", "-n", middle.netns, "link", "set", "dev", "wire-1", "up")
+        with pytest.raises(PlatformError, match="in the middle"), line(bed):
+            raise PlatformError("in the middle")
+        cards = json.loads(run("ip", "-n", middle.netns, "-j", "link", "show"))
+        assert {card["ifname"]: "UP" in card["flags"] for card in cards if card["ifname"].startswith("wire")} == {
+            "wire-1": True, "wire-2": False
+        }  # fmt: skip
+        run("ip", "-n", middle.netns, "link", "set", "dev", "wire-1", "down")
+        with pytest.raises(HostBusy, match="in use by tests"):
+            stack.enter_context(spread_testbed(near, image_of(near), plan, "second", wait=False))
+    assert nothing_is_left(ends) and nothing_is_left(middle)
+
+
+def middle_bytes(bed: Testbed) -> str:
+    (link,) = bed.host.run_json(["ip", "-n", bed.dut, "-j", "-s", "link", "show", "dev", "wire-1"])
+    return str(link["stats64"]["rx"]["bytes"])
+
+
+def test_requests_go_through_a_proxy_on_a_far_dut_and_every_log_accounts_for_them(two: list[Machine]) -> None:
+    parts = {"platform": "runc", "attachment": "routed", "anomaly": "none", "instrument": "curl"}
+    wanted = configured(ProxyScenario, **parts, settle_s=0.0, memory="512M", clients=4, requests=5)
+    with session("tests", wait=True) as near, ExitStack() as stack:
+        image = image_of(near, ProxyScenario.image_needs(near.host, [wanted]))
+        plan = parse(text_of(*two), "testbed.toml")
+        bed = stack.enter_context(spread_testbed(near, image, plan, "tests", wait=False))
+        scenario = ProxyScenario(bed)
+        stack.callback(scenario.close)
+        with scenario.attempt() as transcript:
+            outcome = scenario.run(wanted, {})
+        assert outcome.valid, outcome.invalid_because
+        addresses = {record["ssh"][-1] for record in transcript.records if "ssh" in record}
+        assert addresses == {machine.address for machine in two}
+    assert all(nothing_is_left(machine) for machine in two)
+
+
+def lastro(*words: str | Path, timeout_s: float = 150) -> subprocess.CompletedProcess[str]:
+    argv = [sys.executable, "-m", "lastro", *map(str, words)]
+    return subprocess.run(argv, capture_output=True, text=True, timeout=timeout_s, check=False)
+
+
+def test_a_whole_campaign_runs_on_a_far_dut(two: list[Machine], file: Path, tmp_path: Path) -> None:
+    study, campaign = tmp_path / "far.toml", tmp_path / "campaign"
+    study.write_text(STUDY)
+    done = lastro("run", study, "--testbed", file, "-o", campaign, "--wait")
+    assert done.returncode == 0, done.stderr + done.stdout
+    with Store.open(campaign, readonly=True) as store:
+        assert store.counts()["valid"] == 2
+        places = store.provenance["testbed"]
+        assert places["file"] == str(file) and places["shared_cpus"] == []  # of a scenario with one role
+        assert places["roles"]["dut"]["reached"] == two[1].reach.name
+        assert places["roles"]["client"]["machine"]["cpus"] == os.cpu_count()
+    commands = lastro("show", campaign, "1", "--commands").stdout
+    assert f"-- {two[1].address} 'ip netns add" in commands or f"-- {two[1].address} " in commands
+    assert all(nothing_is_left(machine) for machine in two)
+
+
+def started(file: Path, machine: Machine, place: Path, *, load_s: int) -> tuple[subprocess.Popen[str], Path]:
+    """A campaign in the middle of a flow."""
+    text = STUDY.replace('["native", "runc"]', '["native"]').replace("load_s = 1", f"load_s = {load_s}")
+    return until(lambda: flows(machine), text, file, place)
+
+
+def until(found: Callable[[], list[int]], text: str, file: Path, place: Path) -> tuple[subprocess.Popen[str], Path]:
+    """A campaign of a study, as soon as certain processes are found."""
+    study, campaign = place / "far.toml", place / "campaign"
+    study.write_text(text)
+    argv = [sys.executable, "-m", "lastro", "run", study, "--testbed", file, "-o", campaign, "--wait"]
+    process = subprocess.Popen(
+        [*map(str, argv)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    deadline = time.monotonic() + 60
+    while not found():
+        assert process.poll() is None and time.monotonic() < deadline, process.communicate()
+        time.sleep(0.05)
+    return process, campaign
+
+
+def flows(machine: Machine) -> list[int]:
+    """Clients of iperf3 that a session on a machine has started."""
+    tokens = [row[0] for ledger in ledgers(machine) for row in rows(ledger, "SELECT token FROM session")]
+    pids = {pid for token in tokens for pid in LocalFiles().owned_pids(str(token))}
+    return [pid for pid in pids if b"iperf3\0--client\0" in cmdline(pid)]
+
+
+def squids() -> list[int]:
+    """Proxies anywhere: in their instances, no mark of a session is passed on to them."""
+    pids = [int(each.name) for each in Path("/proc").iterdir() if each.name.isdecimal()]
+    return [pid for pid in pids if b"squid" in cmdline(pid).partition(b"\0")[0]]
+
+
+def cmdline(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def test_a_connection_lost_in_mid_trial_makes_it_invalid_and_leaves_nothing(
+    two: list[Machine], file: Path, tmp_path: Path
+) -> None:
+    process, campaign = started(file, two[1], tmp_path, load_s=4)
+    two[1].cut()
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err + out
+    with Store.open(campaign, readonly=True) as store:
+        first, *_, last = store.attempts(1)
+        assert not first.valid and "was lost" in " ".join(first.reasons)
+        assert last.valid
+    assert all(nothing_is_left(machine) for machine in two)
+
+
+def test_a_connection_lost_while_proxies_are_asked_leaves_neither_them_nor_their_links(
+    two: list[Machine], file: Path, tmp_path: Path
+) -> None:
+    def in_a_trial() -> list[int]:  # and not where it is found out whether there can be one
+        store = tmp_path / "campaign" / "campaign.db"
+        return squids() if store.exists() and rows(store, "SELECT 1 FROM trial WHERE state = 'running'") else []
+
+    process, campaign = until(in_a_trial, PROXIES, file, tmp_path)
+    two[1].cut()
+    out, err = process.communicate(timeout=240)
+    assert process.returncode == 0, err + out
+    with Store.open(campaign, readonly=True) as store:
+        first, *_, last = store.attempts(1)
+        assert not first.valid and "was lost" in " ".join(first.reasons)
+        assert last.valid, last.reasons
+    assert all(nothing_is_left(machine) for machine in two)
+    assert not squids() and {"wire-1", "wire-2"} <= set(links(two[1])), "the cards are given back"
+
+
+def holder(held: Session) -> int:
+    """The process that holds a host for a session."""
+    deadline = time.monotonic() + 5
+    while len(pids := LocalFiles().owned_pids(f"holder-{held.token}")) != 1:  # it has told, and is about to be a sleep
+        assert time.monotonic() < deadline, pids
+    return pids.pop()
+
+
+def test_a_loss_that_the_far_side_has_not_seen_is_recovered_from(
+    two: list[Machine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_connections, "_ALIVE_S", 1)
+    with session("tests", wait=True) as near, far_session(near, two[1].reach, "tests") as held:
+        first = holder(held)
+        with two[1].unaware():
+            with pytest.raises(ConnectionLost, match="was lost"):
+                held.host.run(["sleep", "30"])
+            held.host.recover()
+            assert holder(held) != first
+            assert (Path(two[1].reach.state) / "lock").read_text() == "tests"
+            with pytest.raises(HostBusy, match="in use by tests"), far_session(near, two[1].reach, "second"):
+                pass
+    assert nothing_is_left(two[1])
+
+
+@pytest.mark.parametrize("aware", [True, False], ids=["a-loss-that-sshd-sees", "a-loss-that-it-does-not"])
+def test_what_a_killed_campaign_left_on_far_hosts_is_cleaned_without_the_testbeds_file(
+    two: list[Machine], file: Path, tmp_path: Path, aware: bool
+) -> None:
+    process, _ = started(file, two[1], tmp_path, load_s=7)
+    with ExitStack() as stack:
+        if not aware:
+            stack.enter_context(two[1].unaware())
+        os.kill(process.pid, signal.SIGKILL)
+        process.communicate(timeout=30)
+        assert not nothing_is_left(two[1])
+        done = lastro("clean", "--wait")
+    assert done.returncode == 0, done.stderr
+    assert f"on root@{two[1].address}:2222" in done.stdout
+    assert all(nothing_is_left(machine) for machine in two)
+    assert not flows(two[1])
+    assert not [*RUN_DIR.glob("*/ssh-*")]
+
+
+def test_a_host_that_is_gone_stops_the_campaign_and_is_cleaned_when_it_is_back(
+    two: list[Machine], file: Path, tmp_path: Path
+) -> None:
+    process, campaign = started(file, two[1], tmp_path, load_s=5)
+    two[1].stop()
+    try:
+        out, err = process.communicate(timeout=120)
+        assert process.returncode == 3 and "cannot be reached" in err, err + out
+        done = lastro("clean")
+        assert done.returncode == 3 and "cannot be reached" in done.stderr and "clean" in done.stderr
+        done = lastro("plan", tmp_path / "far.toml", "--testbed", file)
+        assert done.returncode == 3 and "cannot be reached" in done.stderr
+    finally:
+        two[1].start()
+    done = lastro("resume", campaign, "--wait")
+    assert done.returncode == 0, done.stderr
+    with Store.open(campaign, readonly=True) as store:
+        assert store.counts()["valid"] == 1
+    assert all(nothing_is_left(machine) for machine in two)

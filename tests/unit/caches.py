@@ -1,0 +1,22 @@
+"""The last-level cache of another host, where a test is of what is planned by it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from lastro.instruments import _cache
+
+LARGE = 260 << 20  # of a large server: STREAM's arrays are four times as long
+
+
+@contextmanager
+def cache_of(n_bytes: int) -> Iterator[None]:
+    """Plans made in the block are for a host whose CPUs have so much."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_cache, "last_level_cache_bytes", lambda host, cpuset: n_bytes)
+        _cache.cache_here_bytes.cache_clear()
+        yield
+    _cache.cache_here_bytes.cache_clear()

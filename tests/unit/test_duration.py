@@ -1,0 +1,174 @@
+"""How long a campaign takes: foretold from its study, and then from its own trials.
+
+What campaigns really took is in tests/data/durations.json (see tests/record_durations.py)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lastro import registry
+from lastro.campaign.duration import Pace, expected_s, forecast, pace_of, scenario_of
+from lastro.results.store import Store
+from lastro.scenarios.base import Scenario, schemas
+from lastro.study.design import Treatment, treatments
+from lastro.study.load import parse
+from lastro.study.model import Study
+
+from ..campaigns import make_campaign
+from .caches import cache_of
+
+RECORDED: list[dict[str, Any]] = json.loads(
+    (Path(__file__).parents[1] / "data" / "durations.json").read_text(encoding="utf-8")
+)
+ALONE = [each for each in RECORDED if each.get("alone", True)]  # fronts of a minute or two are read as a suite alone
+COMPUTE = """
+[study]
+name = "compute"
+scenario = "compute"
+[factors]
+platform = [{platforms}]
+instrument = ["sysbench-cpu"]
+[settings]
+"instrument.sysbench-cpu.time_s" = 10
+[design]
+replicates = {replicates}
+"""
+
+
+def study_of(text: str) -> tuple[Study, type[Scenario]]:
+    study = parse(text, "a test", schemas())
+    return study, registry.get("scenario", study.scenario)
+
+
+def recorded_study(recorded: dict[str, Any]) -> tuple[Study, type[Scenario], list[Treatment]]:
+    """With the treatments that could run on the host on which it was recorded."""
+    study, scenario = study_of(recorded["study"])
+    if "profile" in recorded:
+        study = study.with_profile(recorded["profile"])
+    rows = treatments(study)
+    return study, scenario, [row for row in rows if row.index in recorded.get("treatments", range(len(rows)))]
+
+
+def compute(*platforms: str, replicates: int = 2) -> tuple[Study, type[Scenario]]:
+    return study_of(COMPUTE.format(platforms=", ".join(f'"{name}"' for name in platforms), replicates=replicates))
+
+
+# Foretold
+
+
+@pytest.mark.parametrize("recorded", ALONE, ids=lambda recorded: recorded["name"])
+def test_a_forecast_is_within_a_quarter_of_what_a_campaign_took(recorded: dict[str, Any]) -> None:
+    study, scenario, rows = recorded_study(recorded)
+    with cache_of(recorded.get("cache_bytes", 0)):
+        found = forecast(study, scenario, rows)
+    trials_s = recorded["started_to_finished_s"] - recorded.get("before_first_trial_s", 0)
+    before_s = 0 if "before_first_trial_s" in recorded else found.probing_s + found.calibrations_s
+    assert before_s + found.trials_s == pytest.approx(trials_s, rel=0.25)
+
+
+@pytest.mark.parametrize("paper", ["correa2011", "eiras2018", "trindade2018"])
+def test_a_paper_is_foretold_within_a_quarter_with_all_that_comes_before_its_trials(paper: str) -> None:
+    """All fronts of it in `quick`: probes, calibration runs and images are of its time, too."""
+    foretold_s = took_s = 0.0
+    for recorded in RECORDED:
+        if recorded["name"].partition("-")[0] == paper:
+            study, scenario, rows = recorded_study(recorded)
+            with cache_of(recorded["cache_bytes"]):
+                found = forecast(study, scenario, rows)
+            foretold_s += found.total_s - found.report_s  # which is written when the last trial has finished
+            took_s += recorded["started_to_finished_s"]
+    assert foretold_s == pytest.approx(took_s, rel=0.25)
+
+
+@pytest.mark.parametrize("recorded", ALONE, ids=lambda recorded: recorded["name"])
+def test_what_is_left_after_one_block_is_within_a_quarter_of_what_it_took(recorded: dict[str, Any]) -> None:
+    study, scenario, rows = recorded_study(recorded)
+    first, rest = recorded["attempts"][: len(rows)], recorded["attempts"][len(rows) :]
+    with cache_of(recorded.get("cache_bytes", 0)):
+        expected = expected_s(study, scenario, rows)
+    pace = Pace(expected, {row.index: study.design.replicates for row in rows})
+    for treatment, took_s in first:
+        pace.note(treatment, took_s, final=True)
+    assert pace.remaining_s == pytest.approx(sum(took_s for _, took_s in rest), rel=0.25)
+
+
+def test_a_forecast_has_the_session_the_probes_the_trials_and_the_report() -> None:
+    study, scenario = compute("native", "runc")
+    found = forecast(study, scenario, treatments(study))
+    assert min(found.session_s, found.probing_s, found.report_s) > 0 and found.calibrations_s == 0
+    assert found.trials_s == pytest.approx(4 * 10, rel=0.1)
+    parts = (found.session_s, found.probing_s, found.calibrations_s, found.trials_s, found.report_s)
+    assert found.total_s == pytest.approx(sum(parts))
+    assert forecast(study, scenario, treatments(study), probing_s=77.0).total_s == pytest.approx(
+        found.total_s - found.probing_s + 77
+    )
+
+
+def test_each_platform_and_each_workload_on_it_is_probed_once() -> None:
+    def probing_s(*platforms: str, replicates: int = 2) -> float:
+        study, scenario = compute(*platforms, replicates=replicates)
+        return forecast(study, scenario, treatments(study)).probing_s
+
+    assert probing_s("native", replicates=50) == probing_s("native")
+    assert probing_s("native", "runc") == pytest.approx(2 * probing_s("native"))
+    assert probing_s("qemu-tcg") > 3 * probing_s("runc"), "a machine boots whenever something is tried on it"
+
+
+def test_calibration_runs_are_in_it_once() -> None:
+    study, scenario = study_of(RECORDED[0]["study"])
+    found = forecast(study, scenario, treatments(study))
+    assert found.calibrations_s == pytest.approx(found.trials_s / study.design.replicates)
+
+
+def test_nothing_runnable_takes_no_trials() -> None:
+    study, scenario = compute("native")
+    assert forecast(study, scenario, []).trials_s == 0
+
+
+# From its own trials
+
+
+def test_a_treatment_that_has_run_counts_as_it_took() -> None:
+    pace = Pace({0: 1.0, 1: 1.0}, {0: 3, 1: 3})
+    assert pace.remaining_s == 6
+    pace.note(0, 4.0, final=True)
+    pace.note(1, 10.0, final=True)
+    assert pace.remaining_s == 2 * 4 + 2 * 10
+
+
+def test_one_that_has_not_is_expected_to_be_as_much_slower_as_the_others_were() -> None:
+    pace = Pace({0: 1.0, 1: 5.0}, {0: 2, 1: 2})
+    pace.note(0, 3.0, final=True)
+    assert pace.seen_s == (3.0, 1.0)
+    assert pace.remaining_s == 3 + 2 * 3 * 5
+
+
+def test_a_repeated_trial_is_still_to_be_run() -> None:
+    pace = Pace({0: 1.0}, {0: 2})
+    pace.note(0, 2.0)
+    assert pace.remaining_s == 4
+    pace.note(0, 4.0, final=True)
+    assert pace.remaining_s == 3
+
+
+def test_of_what_nothing_is_expected_the_mean_of_all_counts() -> None:
+    pace = Pace({}, {0: 2, 1: 2})
+    assert not pace.knows and pace.remaining_s == 0
+    pace.note(0, 3.0, final=True)
+    assert pace.knows and pace.remaining_s == 3 * 3
+
+
+def test_a_campaign_tells_its_pace_without_the_part_that_it_ran_with(tmp_path: Path) -> None:
+    with Store.open(make_campaign(tmp_path / "c", stop_after=6), readonly=True) as store:
+        took_s = [seconds for _, seconds in store.durations()]
+        n_left = sum(store.left().values())
+        own, without = pace_of(store, scenario_of(store.study)), pace_of(store, None)
+        assert (len(took_s), n_left) == (6, 24)
+        assert own.remaining_s == pytest.approx(24 * 19.5, rel=0.1)
+        assert without.remaining_s == pytest.approx(24 * 19.5, rel=0.1)
+    with Store.open(make_campaign(tmp_path / "whole"), readonly=True) as store:
+        assert store.left() == {} and pace_of(store, None).remaining_s == 0

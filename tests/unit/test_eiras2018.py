@@ -1,0 +1,208 @@
+"""The studies of the HTTP proxy: each loads and plans, and its claims are judged on campaigns of known truth."""
+
+from __future__ import annotations
+
+import random
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lastro import papers, registry
+from lastro.campaign.duration import forecast
+from lastro.report.claims import Judgement, judge
+from lastro.report.model import build_report
+from lastro.results.read import load_campaign
+from lastro.results.store import Store
+from lastro.scenarios.base import schemas
+from lastro.study.claims import Compare, Order
+from lastro.study.design import treatments
+from lastro.study.load import load
+from lastro.study.load_claims import load_claims
+from lastro.study.model import Study
+
+from ..campaigns import Levels, make_campaign
+
+JUDGED = ["eiras2018/platforms", "eiras2018/resources", "eiras2018/scaling"]
+FRONTS = ["eiras2018/capacity", "eiras2018/loops", *JUDGED]
+BLOCKS = 6
+_NOISE = 1e-4
+_MINUTES = 60.0
+_OF_OTHER_HOSTS = ("kvm", "cloud-hypervisor", "firecracker", "kata", "virtualbox", "xen", "openvz")
+
+# Milliseconds in a world where what was published is so: by proxies, 1 and 2.
+_HOSTED = {
+    ("native", "host"): (100.0, 50.5),
+    ("docker", "nat"): (106.0, 53.0),
+    ("docker", "routed"): (103.0, 51.5),
+    ("kvm:nic=virtio", "routed"): (108.0, 76.0),
+    ("kvm:nic=e1000", "routed"): (150.0, 126.0),
+}
+_SCALED = {
+    "nat": {1: 405.0, 2: 335.0, 4: 336.0, 8: 340.0, 16: 380.0, 32: 440.0},
+    "routed": {1: 400.0, 2: 330.0, 4: 331.0, 8: 345.0, 16: 388.0, 32: 450.0},
+}
+_CPUS, _MEMORY = {"nat": 42.67, "routed": 40.75}, {"nat": 1.0, "routed": 3.75}
+_CACHED = 0.7
+
+
+def published_value(levels: Levels, block: int, metric: str) -> float | None:
+    noise = random.Random(f"{sorted(levels.items())}:{block}:{metric}").gauss(0, _NOISE)
+    return _mean(levels, metric) * (1 + noise)
+
+
+def _mean(levels: Levels, metric: str) -> float:
+    platform, attachment = str(levels.get("platform", "docker")), str(levels["attachment"])
+    if metric == "request_cycle" and "cache" in levels:
+        one, two = _HOSTED.get((platform, attachment), (300.0, 200.0))
+        return (one if levels["proxies"] == 1 else two) * (_CACHED if levels["cache"] == "on" else 1.0)
+    if metric == "request_cycle" and "proxies" in levels:
+        return _SCALED[attachment][int(levels["proxies"])]
+    return {"proxy_cpus": _CPUS, "proxy_memory": _MEMORY}.get(metric, {}).get(attachment, 1.0)
+
+
+def study_of(front: str) -> Study:
+    study = load(papers.find(front), schemas())
+    return replace(study, design=replace(study.design, replicates=BLOCKS))
+
+
+def judged(front: str, directory: Path) -> dict[str, Judgement]:
+    study = study_of(front)
+    make_campaign(directory, study, value=published_value, notes=lambda levels, block: {})
+    with Store.open(directory) as store:
+        report = build_report(load_campaign(store))
+    file = papers.claims(study.name)
+    assert file is not None
+    return {one.claim.id: one for one in judge(load_claims(file, study), report)}
+
+
+def test_the_paper_has_these_fronts() -> None:
+    assert papers.fronts("eiras2018") == FRONTS
+
+
+@pytest.mark.parametrize("front", FRONTS)
+def test_a_front_names_itself_and_has_the_published_effort(front: str) -> None:
+    study = load(papers.find(front), schemas())
+    assert study.name == front.replace("/", "-")
+    assert set(study.profiles) == {"quick", "standard", "paper"}
+    assert study.title and study.description
+    whole = study.with_profile("paper")
+    assert front == FRONTS[0] or (whole.design.replicates, whole.settings["requests"]) == (10, 1000)
+
+
+def test_the_published_time_is_that_of_a_client_by_its_number_of_requests() -> None:
+    """Section 4: the total time is divided by 1000; what JMeter takes between two requests is in it."""
+    for front in ("eiras2018/platforms", "eiras2018/scaling"):
+        study, file = study_of(front), papers.claims(front.replace("/", "-"))
+        assert study.metrics[0].name == "request_cycle" and file is not None
+        assert {claim.statement.metric for claim in load_claims(file, study).claims} == {"request_cycle"}
+
+
+def test_what_four_proxies_are_said_to_be_is_what_is_judged() -> None:
+    """Alike, both ways: four that take 15 % longer are not what was published, nor are four that take less."""
+    study, file = study_of("eiras2018/scaling"), papers.claims("eiras2018-scaling")
+    assert file is not None
+    for claim in load_claims(file, study).claims:
+        if claim.id.startswith("more-than-two"):
+            assert "take as long as two" in claim.says and claim.margin == 0.1
+            assert isinstance(claim.statement, Compare) and claim.statement.direction == "alike"
+
+
+def test_the_hosts_own_way_is_that_of_bare_processes_alone() -> None:
+    cells = {(row.levels["platform"], row.levels["attachment"]) for row in treatments(study_of("eiras2018/platforms"))}
+    assert {platform for platform, attachment in cells if attachment == "host"} == {"native"}
+    assert {platform for platform, attachment in cells if attachment == "nat"} == {"docker"}
+    assert len({platform for platform, attachment in cells if attachment == "routed"}) == 19
+
+
+def two_cpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda pid: {0, 1})
+
+
+def test_the_suite_has_every_front_and_all_are_quick_without_hardware_virtualization(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The open loop, which is ours, included: a third of an hour, on two CPUs under the published load."""
+    two_cpus(monkeypatch)
+    folder = papers.folder("eiras2018")
+    assert folder is not None
+    suite = tomllib.loads((folder / "suite.toml").read_text())
+    assert sorted(f"eiras2018/{front}" for front in suite["fronts"]) == FRONTS
+    expected_s = 0.0
+    for front in FRONTS:
+        study = load(papers.find(front), schemas()).with_profile("quick")
+        here = [row for row in treatments(study) if not str(row.levels.get("platform")).startswith(_OF_OTHER_HOSTS)]
+        expected_s += forecast(study, registry.get("scenario", study.scenario), here).total_s
+    assert 0 < expected_s < 20 * _MINUTES
+
+
+def test_a_plan_expects_requests_to_take_longer_under_a_load_and_in_software(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twelve processes and a proxy on two CPUs leave that a part in 6.5; two proxies have twice as much."""
+    two_cpus(monkeypatch)
+    study = study_of("eiras2018/platforms").with_profile("paper")
+    scenario = registry.get("scenario", "proxy")
+
+    def requests_s(platform: str, **changes: Any) -> float:
+        """What 10,000 requests add."""
+        levels = {"platform": platform, "attachment": "routed", "proxies": 1, "cache": "off"}
+        config = {**{setting.name: setting.default for setting in scenario.settings}, **study.settings, **levels}
+        long, short = ({**config, **changes, "requests": n, "warm_up": 0} for n in (1000, 1))
+        return float(scenario.duration_s(long) - scenario.duration_s(short)) / 0.999
+
+    idle_s = requests_s("docker", anomaly="none")
+    assert requests_s("docker") == pytest.approx(6.5 * idle_s)
+    assert requests_s("docker", proxies=2) == pytest.approx(3.5 * idle_s)
+    assert requests_s("qemu-tcg:nic=e1000") == pytest.approx(5**1.8 * 6.5 * idle_s)
+    assert requests_s("docker", anomaly_workers=1) == pytest.approx(idle_s), "a CPU for each"
+    assert requests_s("docker", instrument="vegeta:rate=50") == 0, "which sends for its time, whatever happens"
+
+
+def test_a_closed_loop_has_no_rate_and_the_capacity_is_sought_from_one_proxy_on() -> None:
+    loops, capacity = study_of("eiras2018/loops"), study_of("eiras2018/capacity")
+    rates = [row.levels for row in treatments(loops)]
+    assert all("rate_per_s" not in levels for levels in rates)
+    assert len([levels for levels in rates if levels["instrument"] == "jmeter"]) == 2, "translated and routed"
+    assert capacity.settings["proxies"] == 1
+
+
+@pytest.mark.parametrize("net", ["nat", "routed"])
+@pytest.mark.parametrize("cache", ["uncached", "cached"])
+def test_a_container_that_a_machine_surpasses_contradicts_with_any_number_of_proxies(net: str, cache: str) -> None:
+    """A mean over one proxy and two could hide it: the paper says of each that a machine does not."""
+    study, file = study_of("eiras2018/platforms"), papers.claims("eiras2018-platforms")
+    assert file is not None
+    found = {claim.id: claim.statement.at for claim in load_claims(file, study).claims}
+    for word, n in (("one", 1), ("two", 2)):
+        assert found[f"docker-{net}-under-virtio-{cache}-{word}"]["proxies"] == (n,)
+    assert found["nat-over-routed-cached"]["proxies"] == (1,), "section 4.3 looks back at one proxy"
+
+
+@pytest.mark.parametrize("front", JUDGED)
+def test_every_claim_is_reproduced_where_the_published_is_so(front: str, tmp_path: Path) -> None:
+    others = {name: one.verdict for name, one in judged(front, tmp_path / "c").items() if one.verdict != "reproduced"}
+    assert others == {}
+
+
+@pytest.mark.parametrize("front", JUDGED)
+def test_every_claim_has_its_place_and_names_what_the_study_has(front: str) -> None:
+    study = study_of(front)
+    known = {factor.name: set(factor.levels) for factor in study.factors}
+    file = papers.claims(study.name)
+    assert file is not None
+    found = load_claims(file, study).claims
+    assert (
+        len({claim.id for claim in found}) == len(found) == {"platforms": 39, "scaling": 8, "resources": 2}[front[10:]]
+    )
+    for claim in found:
+        assert claim.where.startswith("section "), claim.id
+        assert claim.text("pt-BR") != claim.text("en"), claim.id
+        assert claim.published is None or claim.published.printed, claim.id
+        said = claim.statement
+        sides = [said.at, getattr(said, "of", {}), getattr(said, "to", {})]
+        named = [(name, level) for side in sides for name, levels in side.items() for level in levels]
+        if isinstance(said, Order):
+            named += [(said.factor, level) for group in said.falling for level in group]
+        for name, level in named:
+            assert level in known[name], (claim.id, name, level)

@@ -1,0 +1,174 @@
+"""What is said to a far host and how it is held, with a shell of this machine in the place of ssh."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from lastro.errors import ConnectionLost, HostBusy, HostError, WriteFailed
+from lastro.host import far
+from lastro.host._connections import Reach
+from lastro.host._far_shell import Shell
+from lastro.host.ledger import Ledger
+from lastro.host.ssh import SshHost
+
+HERE = ("sh", "-c")
+
+
+class Here:
+    """Connections that lead to this machine: `shell` is what a login would start."""
+
+    def __init__(self, shell: tuple[str, ...] = HERE) -> None:
+        self.shell = shell
+
+    def acquire(self) -> tuple[Path, list[str]]:
+        return Path("none"), [*self.shell]
+
+    def release(self, socket: Path) -> None:
+        pass
+
+    @contextmanager
+    def channel(self) -> Iterator[list[str]]:
+        yield [*self.shell]
+
+    def open(self) -> None:
+        pass
+
+    close = open
+
+
+@contextmanager
+def host_of(place: Path, token: str, shell: tuple[str, ...] = HERE) -> Iterator[SshHost]:
+    host = SshHost(Reach("198.18.0.1", state=str(place / "there")), place / "s", token)
+    host._connections = Here(shell)  # type: ignore[assignment]
+    try:
+        yield host
+    finally:
+        host.close()
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[Ledger]:
+    made = Ledger(tmp_path / "ledger")
+    yield made
+    made.close()
+
+
+# Who holds a host
+
+
+def holder(host: SshHost, token: str) -> int:
+    deadline_s = time.monotonic() + 5
+    while len(pids := host.view.owned_pids(f"holder-{token}")) != 1:  # it has just told, and is about to be a sleep
+        assert time.monotonic() < deadline_s, pids
+    return pids.pop()
+
+
+def refused(host: SshHost, ledger: Ledger, token: str, told: str) -> None:
+    with pytest.raises(HostBusy, match=told), far._held(host, ledger, token, "another", wait=False):
+        pass
+
+
+def test_a_host_is_held_anew_when_sshd_has_not_seen_the_loss(tmp_path: Path, ledger: Ledger) -> None:
+    with host_of(tmp_path, "5ca1a0") as host, far._held(host, ledger, "5ca1a0", "tests", wait=False):
+        first = holder(host, "5ca1a0")
+        host.again()  # as `recover` does; the first one is still there, as its connection seems to be
+        second = holder(host, "5ca1a0")
+        assert first != second
+        with closing(Ledger(tmp_path / "of another")) as elsewhere, host_of(tmp_path, "5ca1a1") as other:
+            refused(other, elsewhere, "5ca1a1", "in use by tests")
+        assert holder(host, "5ca1a0") == second
+    assert not ledger.objects(far._HOLDERS)
+
+
+def test_what_a_dead_session_holds_is_freed_and_what_a_live_one_holds_is_not(tmp_path: Path, ledger: Ledger) -> None:
+    with host_of(tmp_path, "5ca1a2") as host, far._held(host, ledger, "5ca1a2", "the first", wait=False):
+        ledger.open_session("5ca1a2", "the first")
+        with host_of(tmp_path, "5ca1a3") as other:
+            refused(other, ledger, "5ca1a3", "in use by the first")
+            assert holder(other, "5ca1a2")
+            ledger.close_session("5ca1a2")  # as of a machine that lost its power, and sshd there knows nothing of it
+            with far._held(other, ledger, "5ca1a3", "the second", wait=False):
+                assert not host.view.owned_pids("holder-5ca1a2")
+                assert (tmp_path / "there" / "lock").read_text() == "the second"
+
+
+def test_a_busy_host_keeps_no_other_from_being_cleaned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("a", "b", "c", "d"):
+        with_one = Ledger(tmp_path / "hosts" / name)
+        with_one.open_session("5ca1a4", "killed")
+        with_one._db.execute("UPDATE session SET started = 1")
+        with_one.add("5ca1a4", "netns", "lastro-5ca1a4-dut")
+        with_one.close()
+        (tmp_path / "hosts" / name / "reach.json").write_text(f'{{"address": "{name}"}}')
+    errors = {"a": HostBusy("a is in use by another"), "b": ConnectionLost("b", "gone"), "c": HostError("c is away")}
+    tried = []
+
+    def cleaned(reach: Reach, ledger: Ledger) -> list[far.Owned]:
+        tried.append(reach.name)
+        if reach.name in errors:
+            raise errors[reach.name]
+        return []
+
+    monkeypatch.setattr(far, "_cleaned", cleaned)
+    with pytest.raises(HostError, match=r"a is in use by another \(1 objects.*b was lost.*c is away"):
+        far.clean(tmp_path)
+    assert tried == ["a", "b", "c", "d"]
+    del errors["b"], errors["c"]
+    with pytest.raises(HostBusy):
+        far.clean(tmp_path)
+
+
+# What is said
+
+
+def test_a_login_may_greet(tmp_path: Path) -> None:
+    greeting = ("sh", "-c", r'printf "welcome\nto this"; eval "$0"')
+    with host_of(tmp_path, "5ca1a5", greeting) as host:
+        process = host.spawn(["echo", "ready"])
+        assert process.wait_line("", 10) == "ready\n" and process.stop().returncode == 0
+        assert host.run(["echo", "said"]).text == "said\n"
+
+
+def test_a_login_that_says_nothing_more_is_a_loss(tmp_path: Path) -> None:
+    closing_door = ("sh", "-c", "echo welcome; echo closed >&2; exit 255")
+    with host_of(tmp_path, "5ca1a6", closing_door) as host, pytest.raises(ConnectionLost, match="closed"):
+        host.spawn(["echo", "ready"])
+
+
+def test_what_a_daemon_writes_later_shifts_no_answer() -> None:
+    """Its output grows between the moment when it is measured and the one when it is sent."""
+    shell = Shell(["sh"], lambda: None)
+    try:
+        shell._send(b'stat() { command stat "$@"; echo later >&3; echo later >&5; }\n')
+        shell._send(b"exec 3>/dev/null 5>/dev/null\n")
+        for n in range(3):
+            answer = shell.call(["sh", "-c", f"echo {n}; echo error >&2"], None, 10)
+            assert (answer.returncode, answer.stdout, answer.stderr) == (0, f"{n}\n".encode(), b"error\n")
+    finally:
+        shell.close()
+
+
+# What is sent
+
+
+def test_a_file_that_takes_too_long_is_a_loss_and_nothing_of_it_stays(tmp_path: Path) -> None:
+    file, there = tmp_path / "file", tmp_path / "there" / "file"
+    file.write_bytes(bytes(100_000))
+    cut = ("sh", "-c", 'head -c 5000 | eval "$0"')  # the rest never comes, and that looks like an end
+    with host_of(tmp_path, "5ca1a7", cut) as host:
+        with pytest.raises(WriteFailed, match="did not arrive whole"):
+            host.send(file, str(there))
+        assert list(there.parent.iterdir()) == []
+    with host_of(tmp_path, "5ca1a8", ("sh", "-c", "exec sleep 5")) as host:
+        began_s = time.monotonic()
+        with pytest.raises(ConnectionLost, match=r"file was not there within 0\.2 s"):
+            host.send(file, str(there), timeout_s=0.2)
+        assert time.monotonic() - began_s < 4
+    with host_of(tmp_path, "5ca1a9") as host:
+        host.send(file, str(there))
+        assert [each.name for each in there.parent.iterdir()] == ["file"] and there.stat().st_size == 100_000

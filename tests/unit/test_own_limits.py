@@ -1,0 +1,118 @@
+"""What Lastro itself has no room for, threads or open files, ends a command or waits its turn; nothing else ends."""
+
+from __future__ import annotations
+
+import os
+import resource
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from lastro.errors import CommandFailed
+from lastro.host.local import LocalHost
+from lastro.host.threads import all_of
+
+
+def no_thread(self: threading.Thread) -> None:
+    raise RuntimeError("can't start new thread")
+
+
+def open_files() -> int:
+    return len([*Path("/proc/self/fd").iterdir()])
+
+
+@contextmanager
+def room_for(n: int) -> Iterator[None]:
+    """This process may open `n` more files, at descriptors that nothing holds."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    held = [os.open("/dev/null", os.O_RDONLY)]
+    while held[-1] < 200:  # so that there is no gap below the limit
+        held.append(os.open("/dev/null", os.O_RDONLY))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (held[-1] + 1 + n, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+        for file in held:
+            os.close(file)
+
+
+@pytest.mark.parametrize("n", range(10))
+def test_a_command_without_room_for_its_files_has_failed_and_leaves_none(n: int) -> None:
+    host, before = LocalHost(), open_files()
+    with room_for(n):
+        try:
+            assert host.run(["echo", "done"]).text == "done\n"
+            assert n >= 3
+        except CommandFailed as error:
+            assert "Too many open files" in error.message and n < 9  # its own, and a few of subprocess
+    assert open_files() == before
+
+
+@pytest.mark.parametrize("n", range(10))
+def test_a_process_without_room_for_its_files_has_failed_and_leaves_none(n: int) -> None:
+    host, before = LocalHost(), open_files()
+    with room_for(n):
+        try:
+            process = host.spawn(["sleep", "60"])
+        except CommandFailed as error:
+            assert "Too many open files" in error.message and n < 9
+        else:
+            process.stop()
+            assert n >= 2
+    assert open_files() == before
+
+
+def test_a_process_that_nobody_can_read_is_ended_and_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    before, word = open_files(), f"lastro-test-{os.getpid()}"
+    monkeypatch.setattr(threading.Thread, "start", no_thread)
+    with pytest.raises(CommandFailed, match="can't start new thread"):
+        LocalHost().spawn(["sh", "-c", f"sleep 60 # {word}"])
+    assert open_files() == before
+    monkeypatch.undo()
+    assert LocalHost().run(["pgrep", "-f", f"{word}$"], check=False).text == ""
+
+
+@pytest.mark.parametrize("most", [0, 1, 3, 99])
+def test_calls_come_to_their_end_in_as_many_threads_as_there_can_be(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    start, n_started = threading.Thread.start, 0
+
+    def scarce(self: threading.Thread) -> None:
+        nonlocal n_started
+        n_started += 1
+        start(self) if n_started <= most else no_thread(self)
+
+    monkeypatch.setattr(threading.Thread, "start", scarce)
+
+    def call(n: int) -> tuple[int, int]:
+        if n == 5:
+            raise ValueError(n)
+        time.sleep(0.01)
+        return n, threading.get_ident()
+
+    futures = all_of([lambda n=n: call(n) for n in range(9)], 4)  # type: ignore[misc]
+    found = [future.result() for n, future in enumerate(futures) if n != 5]
+    assert [n for n, _ in found] == [0, 1, 2, 3, 4, 6, 7, 8] and isinstance(futures[5].exception(), ValueError)
+    assert len({thread for _, thread in found}) <= max(1, min(most, 4))
+
+
+def test_an_interruption_comes_through_and_lets_nothing_else_begin() -> None:
+    begun = []
+
+    def call(n: int) -> None:
+        begun.append(n)
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(threading.Thread, "start", no_thread)
+        with pytest.raises(KeyboardInterrupt):
+            all_of([lambda n=n: call(n) for n in range(9)], 4)  # type: ignore[misc]
+    assert begun == [0]
+
+
+def test_nothing_to_call_is_nothing() -> None:
+    assert all_of([], 4) == []

@@ -1,0 +1,523 @@
+"""What phases of a network make of what they see: answers of a flow, a watch that ended, a DUT that is far."""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import os
+import socket
+from contextlib import nullcontext
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lastro.errors import CommandTimeout, PlatformError
+from lastro.functions._ospf import Interface, Protocol, host_name
+from lastro.functions.ospf_router import ROUTERS
+from lastro.meters.host import HostMeter
+from lastro.platforms.base import AVAILABLE
+from lastro.results.samples import Outcome
+from lastro.scenarios import _clockwork, _link_watch, _network, _phases, routing
+from lastro.scenarios._clockwork import Clockwork
+from lastro.scenarios._course import Course, Sample
+from lastro.scenarios._link_watch import HELLO, UPDATE, Packet, Place, Watch
+from lastro.scenarios._network import Network
+from lastro.scenarios._phases import Flow, Run, answers, lost, outage_s, wait_for_routes
+from lastro.scenarios.routing import RoutingScenario, _judge, patient
+from lastro.study.topology import grid, parse
+from lastro.validity import ClockSample
+
+INTERVAL_MS = 20
+
+
+def printed(numbers: list[int], *, first_s: float = 1_000.0, interval_ms: float = INTERVAL_MS) -> str:
+    """As `ping -D` prints it; the number of a request has 16 bits on its way."""
+    return "PING 198.18.0.2 (198.18.0.2) from 198.18.0.1 : 56(84) bytes of data.\n" + "".join(
+        f"[{first_s + number * interval_ms / 1000:.6f}] 64 bytes from 198.18.0.2: icmp_seq={number % 65_536} ttl=63"
+        " time=0.06 ms\n"
+        for number in numbers
+    )
+
+
+# What is an answer
+
+
+def test_what_routers_say_of_lost_requests_is_no_answer() -> None:
+    text = printed([1, 2]) + "[1000.060000] From 198.18.0.9 icmp_seq=3 Destination Host Unreachable\n" + printed([5])
+    assert answers(text, INTERVAL_MS) == [(1000.02, 1), (1000.04, 2), (1000.1, 5)]
+    assert lost([number for _, number in answers(text, INTERVAL_MS)]) == 2
+
+
+@given(
+    st.lists(st.integers(1, 200_000), min_size=1, max_size=20, unique=True),
+    st.sampled_from([2, 20, 1000]),
+    st.floats(1.0, 1.1),
+)
+def test_numbers_go_on_where_those_of_the_protocol_begin_anew(
+    numbers: list[int], interval_ms: int, slow: float
+) -> None:
+    numbers.sort()
+    found = answers(printed(numbers, interval_ms=slow * interval_ms), interval_ms)
+    first = numbers[0] - numbers[0] % 65_536
+    assert [number + first for _, number in found] == numbers
+    assert lost([number for _, number in found]) == numbers[-1] - numbers[0] + 1 - len(numbers)
+
+
+def test_answers_out_of_order_and_twice_are_no_loss() -> None:
+    numbers = [65_534, 65_535, 65_537, 65_536, 65_536, 65_538]
+    assert lost([number for _, number in answers(printed(numbers), INTERVAL_MS)]) == 0
+
+
+def test_an_outage_is_as_long_as_it_was_whatever_interval_was_asked_for() -> None:
+    found = answers(printed([1, 2, 3, 103, 104], interval_ms=25), 20)
+    assert lost([number for _, number in found]) == 99
+    assert outage_s(found) == pytest.approx(99 * 0.025)
+    assert outage_s(answers(printed([1, 2, 3]), 20)) == outage_s([]) == 0
+
+
+def test_numbers_go_on_where_a_flow_is_far_slower_than_it_was_told() -> None:
+    numbers = [1, 2, 40_000, 90_000]
+    assert [number for _, number in answers(printed(numbers, interval_ms=10), 2)] == numbers
+
+
+# A flow across a failure
+
+
+class Ping:
+    """One that has printed what it will print."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def wait_line(self, needle: str, timeout_s: float) -> str:
+        for line in self.text.splitlines():
+            if needle in line:
+                return line
+        raise CommandTimeout(["ping"], timeout_s)
+
+    def alive(self) -> bool:
+        return False
+
+    def stop(self) -> Any:
+        return SimpleNamespace(text=self.text)
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Phases in which no time passes: now, the host's clock and the wall clock are at 1000.2 s, and stay there."""
+    monkeypatch.setattr(_phases, "rest", lambda duration_s: None)
+    monkeypatch.setattr(_phases, "wall_offset_s", lambda instance: 0.0)
+    monkeypatch.setattr(_phases, "time", SimpleNamespace(monotonic=lambda: 1000.2, sleep=lambda duration_s: None))
+    outcome = Outcome()
+    work: Any = SimpleNamespace(
+        outcome=outcome,
+        config={"probe_interval_ms": INTERVAL_MS, "failure": "silent"},
+        number=lambda name: 5.0,
+        measured=lambda name, value: outcome.measurements.__setitem__(name, value) if value is not None else None,
+    )
+    network: Any = SimpleNamespace(
+        topology=grid(2, 2), marks={"begin": 990.0, "booted": 991.0}, instances=[],
+        read_clocks=lambda: None,
+        watch=SimpleNamespace(packets=[], last_update_s=0.0, last_route_s=0.0, count=lambda a, b: {4: 0}),
+    )  # fmt: skip
+    return Run(network, work)
+
+
+def flow_of(text: str) -> Flow:
+    source: Any = SimpleNamespace(run=lambda argv, check: None, spawn=lambda argv: Ping(text))
+    return Flow(source, source.spawn([]), INTERVAL_MS)
+
+
+def test_what_is_lost_lies_between_answers_on_both_sides_of_the_failure(run: Any) -> None:
+    run._tell_flow("failure", flow_of(printed([1, 2, 8, 11, 12])))
+    assert run.work.outcome.measurements == {
+        "failure_lost": 7, "failure_outage": pytest.approx(140),
+    }  # fmt: skip
+    assert run.work.outcome.valid
+
+
+@pytest.mark.parametrize("numbers", [[], [1, 2, 3]])
+def test_a_flow_that_is_not_answered_any_more_makes_no_best_value(run: Any, numbers: list[int]) -> None:
+    run._tell_flow("failure", flow_of(printed(numbers)))
+    assert run.work.outcome.measurements == {}
+    assert run.work.outcome.invalid_because == [
+        "the flow across the failure had no answer after the failure, with right routes"
+    ]
+
+
+def test_a_flow_that_was_never_answered_ends_the_trial_before_the_cut(run: Any) -> None:
+    text = "From 198.18.0.9 icmp_seq=1 Destination Host Unreachable\n"
+    spare = run.network.topology.spare_links()
+    run.network.instances = [flow_of(text).source] * 4
+    with pytest.raises(PlatformError, match="had no answer before it"), run._flow(spare):
+        pytest.fail("the links must not be cut")
+
+
+def test_a_flow_with_an_answer_is_one_and_tells_when_its_answers_came(run: Any) -> None:
+    spawned: list[list[str]] = []
+    source: Any = SimpleNamespace(spawn=lambda argv: spawned.append(argv) or Ping(printed([1])))
+    run.network.instances = [source] * 4
+    with run._flow(run.network.topology.spare_links()) as flow:
+        assert flow is not None
+    assert " ping -n -D " in spawned[0][-1]
+
+
+# What was not seen
+
+
+def test_a_convergence_without_an_update_that_was_seen_has_no_time_of_its_last(
+    run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Run, "_converge", lambda *arguments, **options: None)
+    run.network.instances = [SimpleNamespace(spawn=lambda argv: Ping(printed([1])))] * 4
+    run._initial()
+    assert "initial_last_update" not in run.work.outcome.measurements
+    (reason,) = run.work.outcome.invalid_because
+    assert reason.startswith("no link-state update was seen")
+
+
+def test_a_watch_that_ends_before_the_trial_makes_it_invalid(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*arguments: Any) -> None:
+        raise OSError(errno.ENETDOWN, "Network is down")
+
+    watch = Watch()
+    monkeypatch.setattr(watch, "_take_packet", fail)
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.setblocking(False)
+        watch._selector.register(ours, 1, Place("dut", frozenset(), outgoing=False))
+        watch._thread.start()
+        assert watch.blind_because() == ""
+        theirs.send(b"a packet")
+        watch._thread.join(5)
+        watch._selector.close()
+    network: Any = SimpleNamespace(watch=watch, dead=list, names=("a", "b"))
+    host: Any = SimpleNamespace(foreign_cpus=lambda own_s: 0.0, notes=dict, steal_percent=0.0)
+    outcome = Outcome()
+    _judge(network, host, 0.0, {"max_steal_percent": 5.0, "max_foreign_cpus": 0.3}, outcome)
+    assert outcome.invalid_because == [
+        "links and routes were not seen to the end of the trial: [Errno 100] Network is down"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("at_s", "kind", "late"), [(995.0, UPDATE, False), (996.5, HELLO, False), (996.5, UPDATE, True)]
+)
+def test_an_update_after_the_end_tells_that_it_was_none(run: Any, at_s: float, kind: int, late: bool) -> None:
+    run.network.watch = Watch()
+    run.network.watch.packets = [Packet(at_s, "far0", kind, 64)]
+    run._judge_end("initial convergence", 996.0)
+    assert any("had not ended: 1 link-state updates" in words for words in run.work.outcome.invalid_because) == late
+
+
+def test_a_link_state_that_is_only_refreshed_is_no_late_update(run: Any) -> None:
+    run.network.watch, run.network.marks["begin"] = Watch(), 50.0
+    run.network.watch.packets = [Packet(960.0, "far0", UPDATE, 64)]
+    run._judge_end("initial convergence", 200.0)
+    assert run.work.outcome.valid
+
+
+@pytest.mark.parametrize(
+    ("implementation", "timers", "failure", "hello_s", "least_s"),
+    [
+        ("frr", "standard", "none", 1, 7), ("bird", "fast", "none", 1, 7), ("frr", "fast", "silent", 1, 2),
+        ("frr", "fast", "silent", 10, 10), ("frr", "standard", "silent", 10, 10), ("frr", "standard", "carrier", 10, 7),
+    ],
+)  # fmt: skip
+def test_quiet_must_outlast_every_pause_of_the_protocol(
+    implementation: str, timers: str, failure: str, hello_s: int, least_s: int
+) -> None:
+    config: dict[str, Any] = {
+        "implementation": implementation,
+        "timers": timers,
+        "failure": failure,
+        "hello_s": hello_s,
+    }
+    found = patient({**config, "quiet_s": least_s})
+    assert not found and found.remedy == f"set quiet_s to more than {least_s}"
+    assert patient({**config, "quiet_s": least_s + 0.5})
+
+
+def test_the_cpu_time_of_an_event_ends_with_the_convergence(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    events: list[str] = []
+
+    class Cpu:
+        def __init__(self, phase: str) -> None:
+            self.phase = phase
+
+        def __enter__(self) -> None:
+            events.append(f"{self.phase} begins")
+
+        def __exit__(self, *error: object) -> None:
+            events.append(f"{self.phase} ends")
+
+    for name in ("cut", "mend"):
+        setattr(run.network, name, lambda *a, name=name, **k: events.append(name))
+    run.work.phase = Cpu
+    run.network.instances = [flow_of(printed([1, 12])).source] * 4
+    monkeypatch.setattr(_phases, "rest", lambda duration_s: events.append("rest"))
+    monkeypatch.setattr(Run, "_converge", lambda *arguments, **options: events.append("converged"))
+    run._failure()
+    assert events == [
+        "rest", "failure begins", "cut", "converged", "failure ends", "rest", "rest",
+        "rest", "recovery begins", "mend", "converged", "recovery ends", "rest",
+    ]  # fmt: skip
+
+
+# The observer is not what is observed
+
+
+def passes(lines: Any, ethertype: int, protocol: int, packet_type: int) -> bool:
+    """Runs a filter of this module: loads, comparisons, an end."""
+    at, value = 0, 0
+    fields = {0xFFFF_F000: ethertype, 0xFFFF_F004: packet_type, 9: protocol}
+    while True:
+        code, if_so, otherwise, k = lines[at]
+        at += 1
+        if code == 0x06:
+            return bool(k)
+        if code == 0x15:
+            at += if_so if value == k else otherwise
+        else:
+            value = fields[k]
+
+
+@pytest.mark.parametrize("outgoing", [False, True])
+def test_a_packet_is_seen_in_one_direction_and_dropped_in_the_kernel_in_the_other(outgoing: bool) -> None:
+    lines = _link_watch._filter(outgoing=outgoing)
+    to_host, to_many, out = 0, 2, 4
+    assert [passes(lines, 0x0800, 89, kind) for kind in (to_host, to_many, out)] == [
+        not outgoing, not outgoing, outgoing,
+    ]  # fmt: skip
+    for ethertype, protocol in ((0x0806, 89), (0x0800, 6)):
+        assert not any(passes(lines, ethertype, protocol, kind) for kind in (to_host, to_many, out))
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        _link_watch._attach(any_socket, lines)  # the kernel takes it
+
+
+def test_the_cpu_of_a_phase_is_without_that_of_the_observer_and_of_what_it_runs() -> None:
+    host: Any = SimpleNamespace(read=lambda: {"host_cpus": 0.5}, own_cpu_s=1.0, elapsed_s=4.0)
+    assert _clockwork._percent(host, 0.0) == pytest.approx(100 * 0.25 / (os.cpu_count() or 1))
+    assert _clockwork._percent(host, 0.4) == pytest.approx(100 * 0.15 / (os.cpu_count() or 1))
+
+
+class BusyFor(HostMeter):
+    """A meter that saw a host with so many foreign CPU seconds in so many seconds."""
+
+    foreign_s, lasted_s, stolen = 0.0, 4.0, 0.0
+
+    def start(self) -> None:
+        pass
+
+    def stop(self) -> None:
+        self.elapsed_s, self.own_cpu_s = self.lasted_s, 0.0
+
+    def read(self) -> dict[str, float]:
+        return {"host_cpus": 0.5}
+
+    @property
+    def steal_percent(self) -> float:
+        return self.stolen
+
+    def foreign_cpus(self, instances_user_s: float) -> float:
+        return max(0.0, self.foreign_s - instances_user_s) / self.elapsed_s
+
+
+@pytest.mark.parametrize(
+    ("phase", "used_s", "valid"), [("boot", 0, False), ("regular", 0, False), ("regular", 3, True)]
+)
+def test_the_host_is_judged_in_each_phase_that_is_read(
+    monkeypatch: pytest.MonkeyPatch, phase: str, used_s: float, valid: bool
+) -> None:
+    monkeypatch.setattr(_clockwork, "HostMeter", BusyFor)
+    monkeypatch.setattr(_clockwork, "memory_taken", lambda host: 0)
+    monkeypatch.setattr(BusyFor, "foreign_s", 4.0)
+    outcome, used = Outcome(), iter((0.0, used_s))
+    testbed: Any = SimpleNamespace(host=None)
+    course = Course(lambda: Sample(0.0, 0.0, 0.0))
+    work = Clockwork(testbed, {"max_steal_percent": 5.0, "max_foreign_cpus": 0.3}, outcome, (), course)
+    if phase == "boot":
+        work.booted(0.0)
+    else:
+        work.instances_user_s = lambda: next(used)
+        with work.phase(phase):
+            pass
+    assert outcome.valid == valid
+    assert outcome.invalid_because == ([] if valid else [
+        f"{phase}: the host was disturbed: other processes used 1.00 CPUs (limit 0.3)"
+    ])  # fmt: skip
+
+
+def test_a_course_has_a_value_for_each_second_and_means_over_phases() -> None:
+    cpus = os.cpu_count() or 1
+    read = iter([Sample(10, 5, 0), Sample(13, 5 + 3 * cpus / 2, 300), Sample(12, 6, 200)])
+    course = Course(lambda: next(read))
+    for _ in range(3):
+        course.take()
+    busy = course.cpu_percent(10, 13)
+    assert len(busy) == 3 and sum(busy) == pytest.approx(150) and busy[0] == pytest.approx(busy[1])
+    assert course.taken_bytes(10, 12.9) == (100, 200)
+    assert course.mean_taken_bytes(10, 13) == pytest.approx(150)
+    assert course.mean_taken_bytes(11, 12) == pytest.approx(150)
+    assert course.mean_taken_bytes(12, 12) == pytest.approx(200)
+
+
+def guests(rate: float, step_s: float = 0.0) -> Any:
+    """One router whose clock is read at 100 s and at 200 s of the host's, and another that runs on the host's own."""
+    found: Any = object.__new__(Network)
+    before, after = (
+        ClockSample(at_s, rate * (at_s - 90), 5000 + rate * (at_s - 90) + step, 0.001)
+        for at_s, step in ((100.0, 0.0), (200.0, step_s))
+    )
+    found.topology, found.router, found.clocks, found.host_clocks = grid(1, 2), ROUTERS["frr"], [], []
+    readings = iter((before, None, after, None))
+    found.instances = [SimpleNamespace(clock=lambda: next(readings))] * 2
+    return found
+
+
+@pytest.mark.parametrize("rate", [1.0, 1.01, 0.98])
+def test_what_guests_log_is_told_in_the_hosts_time_whatever_their_clocks_do(
+    monkeypatch: pytest.MonkeyPatch, rate: float
+) -> None:
+    monkeypatch.setattr(_network, "_AT_ONCE", 1)
+    network = guests(rate)
+    for _ in range(2):
+        network.read_clocks()
+    on_host = _network._on_host(network.clocks[0][0], network.clocks[1][0])
+    for at_s in (95.0, 150.0, 200.0):
+        assert on_host(5000 + rate * (at_s - 90)) == pytest.approx(at_s)
+    reasons = network.clock_reasons(0.001)
+    assert [words.split(" ran ")[0] for words in reasons] == (["the clock of the router r0-0"] if rate != 1 else [])
+
+
+def test_a_guest_whose_clock_was_set_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_network, "_AT_ONCE", 1)
+    network = guests(1.0, step_s=2.0)
+    for _ in range(2):
+        network.read_clocks()
+    assert network.clock_reasons(0.001) == ["router r0-0's clock jumped by +2.00 s"]
+
+
+ALIVE, ZOMBIE = "Name:\tospfd\nState:\tS (sleeping)\nVmSize:\t 9000 kB\n", "Name:\tsh\nState:\tZ (zombie)\n"
+
+
+@pytest.mark.parametrize(
+    ("second", "expected"),
+    [
+        ({"smaps_rollup": "Rss: 90 kB\nPss: 30 kB\n", "status": ALIVE}, 50 << 10), ({}, 20 << 10),
+        ({"status": ZOMBIE}, 20 << 10), ({"status": ALIVE}, None), ({"smaps_rollup": "", "status": ALIVE}, None),
+    ],
+)  # fmt: skip
+def test_a_process_that_lives_and_cannot_be_read_is_no_small_one(second: dict[str, str], expected: int | None) -> None:
+    files = {"/proc/1/smaps_rollup": "Pss: 20 kB\n", **{f"/proc/2/{name}": text for name, text in second.items()}}
+
+    def read_text(path: str) -> str:
+        if path not in files:
+            raise FileNotFoundError(path)
+        return files[path]
+
+    network: Any = object.__new__(Network)
+    network.testbed = SimpleNamespace(host=SimpleNamespace(read_text=read_text))
+    network.instances = [SimpleNamespace(pids=lambda: {1, 2})]
+    assert network.proportional_bytes() == expected
+
+
+class Clock:
+    """Time that passes as it is slept."""
+
+    def __init__(self, now_s: float) -> None:
+        self.now_s = now_s
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+    def sleep(self, duration_s: float) -> None:
+        self.now_s += duration_s
+
+
+@pytest.mark.parametrize(("update_s", "first_asked_s"), [(1030.0, 1036.0), (0.0, 1040.0)])
+def test_guests_are_left_alone_until_an_update_or_until_neighbours_must_be_dead(
+    monkeypatch: pytest.MonkeyPatch, update_s: float, first_asked_s: float
+) -> None:
+    clock, asked_s = Clock(1000.0), []
+
+    class Links:
+        last_route_s = 0.0
+
+        @property
+        def last_update_s(self) -> float:
+            return update_s if clock.now_s >= update_s else 0.0
+
+    def differences(expected: Any) -> list[str]:
+        asked_s.append(clock.now_s)
+        return []
+
+    monkeypatch.setattr(_phases, "time", clock)
+    network: Any = SimpleNamespace(
+        watch=Links(), instances=[SimpleNamespace(shares_kernel=False)], differences=differences
+    )
+    assert wait_for_routes(network, [], 1000.0, quiet_s=6, within_s=100, unasked_s=40) == []
+    assert asked_s == [first_asked_s]
+
+
+# Where it runs, and what a file may name
+
+
+def test_routing_is_refused_where_its_links_cannot_be_watched() -> None:
+    scenario: Any = object.__new__(RoutingScenario)
+    scenario._testbed = SimpleNamespace(host=SimpleNamespace(far=True))
+    found = scenario.availability({"platform": "runc", "attachment": "veth-bridge"})
+    assert not found and "reached by SSH" in str(found.reason) and found.remedy == "run Lastro on the DUT itself"
+
+
+@pytest.mark.parametrize(("shares_kernel", "failure", "can"), [
+    (True, "carrier", True), (False, "silent", True), (False, "none", True), (False, "carrier", False),
+])  # fmt: skip
+def test_a_router_with_a_kernel_of_its_own_sees_no_carrier_go(
+    monkeypatch: pytest.MonkeyPatch, shares_kernel: bool, failure: str, can: bool
+) -> None:
+    scenario: Any = object.__new__(RoutingScenario)
+    scenario._testbed = SimpleNamespace(host=SimpleNamespace(far=False))
+    scenario._probed, scenario._own_kernels = {}, set()
+    scenario._probes = SimpleNamespace(platform=lambda name: AVAILABLE, attachment=lambda name, platform: AVAILABLE)
+    scenario.pool = SimpleNamespace(get=lambda level: None)
+    scenario.attachments = SimpleNamespace(get=lambda name: SimpleNamespace())
+    three = SimpleNamespace(
+        instances=[SimpleNamespace(shares_kernel=shares_kernel)] * 3, marks={"booted": 0.0}, dead=list
+    )
+    monkeypatch.setattr(routing, "booted", lambda *arguments: nullcontext(three))
+    monkeypatch.setattr(routing, "wait_for_routes", lambda *arguments, **limits: [])
+    timing = {"timers": "standard", "hello_s": 1, "quiet_s": 8.0}
+    parts = {"platform": "any:with=option", "attachment": "ovs", "implementation": "frr", "topology": "3x3"}
+    config = {**parts, **timing, "failure": failure}
+    found = scenario.availability(config)
+    assert bool(found) == can
+    assert can or ("carrier" in str(found.reason) and 'failure = "silent"' in str(found.remedy))
+
+
+@pytest.mark.parametrize("name", ["New York", "São Paulo", "a\nEND\ntouch /tmp/x", "$(x)", "x" * 64, "-here", "zz\n"])
+def test_a_name_that_is_no_plain_word_gets_into_no_script(name: str) -> None:
+    assert host_name(name, 7) == "router-7"
+    for router, plain in itertools.product(ROUTERS.values(), ("r1-1", "b.example_1")):
+        assert host_name(plain, 7) == plain
+        files = router.configuration(host_name(name, 7), 7, [Interface("eth0", 10)], Protocol())
+        assert name not in router.start_script(files)
+
+
+def test_a_network_with_names_of_cities_is_configured_by_plain_ones() -> None:
+    scripts: list[str] = []
+
+    def run(argv: list[str], *, stdin: str, timeout_s: float) -> None:
+        scripts.append(stdin)
+
+    text = '[[link]]\nends = ["New York", "São Paulo"]\n'
+    network: Any = SimpleNamespace(
+        topology=parse(text, "x.toml"), router=ROUTERS["frr"], instances=[SimpleNamespace(run=run)] * 2
+    )
+    _network._start_daemons(network, Protocol())
+    assert sorted(line for script in scripts for line in script.splitlines() if line.startswith("hostname")) == [
+        "hostname router-0", "hostname router-0", "hostname router-1", "hostname router-1",
+    ]  # fmt: skip

@@ -1,0 +1,170 @@
+"""What a trial of a network reads, and what it leaves out: whose CPU time, which packets, which moments, which file."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from lastro.errors import PlatformError
+from lastro.functions._ospf import Change
+from lastro.platforms._docker_instance import DockerInstance
+from lastro.platforms._docker_late import KataInstance, RunscInstance
+from lastro.platforms._hypervisor import HypervisorInstance
+from lastro.platforms._oci import OciInstance
+from lastro.platforms.gvisor import GvisorInstance
+from lastro.results.samples import Outcome
+from lastro.scenarios import _clockwork, _link_watch
+from lastro.scenarios._clockwork import Clockwork
+from lastro.scenarios._course import Course, Sample
+from lastro.scenarios._link_watch import UPDATE, Place, Watch
+from lastro.scenarios._network import Network
+from lastro.scenarios._phases import Run
+from lastro.scenarios.routing import RoutingScenario
+from lastro.validity import ClockReading
+
+
+class Meter:
+    """Of a host that was busy for two of four seconds."""
+
+    elapsed_s, own_cpu_s, steal_percent = 4.0, 0.0, 0.0
+
+    def __init__(self, *arguments: Any) -> None:
+        pass
+
+    def start(self) -> None:
+        pass
+
+    stop = start
+
+    def read(self) -> dict[str, float]:
+        return {"host_cpus": 0.5}
+
+    def foreign_cpus(self, instances_user_s: float) -> float:
+        return 0.0
+
+    def notes(self) -> dict[str, Any]:
+        return {}
+
+
+def test_commands_are_no_part_of_what_an_event_takes_and_all_of_what_a_boot_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    spent_s = iter((10.0, 10.4))
+    monkeypatch.setattr(_clockwork, "HostMeter", Meter)
+    monkeypatch.setattr(_clockwork, "memory_taken", lambda host: 0)
+    monkeypatch.setattr(_clockwork, "_commands_s", lambda: next(spent_s))
+    testbed: Any = SimpleNamespace(host=None)
+    limits = {"max_steal_percent": 5.0, "max_foreign_cpus": 0.3}
+    outcome = Outcome()
+    work = Clockwork(testbed, limits, outcome, (), Course(lambda: Sample(0.0, 0.0, 3 << 20)))
+    work.booted(0.0)
+    with work.phase("recovery"):
+        pass
+    cpus = os.cpu_count() or 1
+    assert outcome.measurements == {
+        "cpu_boot": pytest.approx(50 / cpus), "cpu_recovery": pytest.approx(40 / cpus),
+        "memory_boot": 3.0, "memory_recovery": 3.0,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("starts_on_links", [False, True])
+def test_instances_that_start_on_their_links_tell_of_neither_when_it_was_done(starts_on_links: bool) -> None:
+    outcome = Outcome()
+    work: Any = SimpleNamespace(outcome=outcome, measured=outcome.measurements.__setitem__, booted=lambda begin_s: None)
+    network: Any = SimpleNamespace(
+        marks={"begin": 1.0, "created": 1.5, "linked": 9.0, "booted": 10.0},
+        instances=[SimpleNamespace(starts_on_links=starts_on_links)] * 2,
+    )
+    Run(network, work)._tell_boot()
+    apart = {"created": 0.5, "links_made": 7500.0}
+    assert outcome.measurements == {"boot": 9.0, **({} if starts_on_links else apart)}
+    assert set(outcome.notes) == (set(apart) if starts_on_links else set())
+
+
+def test_what_has_a_kernel_of_its_own_starts_on_its_links() -> None:
+    kinds = [DockerInstance, GvisorInstance, HypervisorInstance, KataInstance, OciInstance, RunscInstance]
+    assert [kind for kind in kinds if kind.starts_on_links] == [kind for kind in kinds if not kind.shares_kernel]
+
+
+def test_what_is_sent_to_links_that_are_cut_is_no_packet_on_a_link(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s = 0.0
+    monkeypatch.setattr(_link_watch, "time", SimpleNamespace(monotonic=lambda: now_s))
+    watch, place = Watch(), Place("dut", frozenset({"hub-0a", "hub-1a"}), outgoing=False)
+    watch._selector.close()
+    for now_s in range(1, 7):
+        if now_s == 3:
+            watch.cut({"hub-0a", "hub-0b"}, 3)
+        if now_s == 5:
+            watch.mend({"hub-0a", "hub-0b"}, 5)
+        for device in ("hub-0a", "hub-1a"):
+            data = bytes([0x45, *[0] * 20, UPDATE, *[0] * 30])
+            watch._take_packet(SimpleNamespace(recvmsg=lambda *sizes: (data, [], 0, (device, 0, 0))), place)  # type: ignore[arg-type]  # noqa: B023
+        if now_s == 4:
+            assert watch.last_update_s == 4
+    seen = {device: [each.at_s for each in watch.packets if each.device == device] for device in place.devices}
+    assert seen == {"hub-0a": [1, 2, 5, 6], "hub-1a": [1, 2, 3, 4, 5, 6]}
+
+
+@pytest.mark.parametrize("failure", ["silent", "carrier", "none"])
+def test_a_tree_has_no_link_to_spare_and_nothing_boots_to_find_that_out(failure: str) -> None:
+    def probe(*parts: str) -> Any:
+        raise AssertionError("that takes a start")
+
+    scenario: Any = object.__new__(RoutingScenario)
+    scenario._testbed = SimpleNamespace(host=SimpleNamespace(far=False))
+    scenario._probes = SimpleNamespace(platform=probe, attachment=probe)
+    parts = {"platform": "runc", "attachment": "veth-bridge", "implementation": "frr"}
+    timing = {"timers": "standard", "hello_s": 1, "quiet_s": 8.0, "failure": failure}
+    if failure == "none":
+        with pytest.raises(AssertionError, match="that takes a start"):
+            scenario.availability({**parts, **timing, "topology": "1x3"})
+        return
+    found = scenario.availability({**parts, **timing, "topology": "1x3"})
+    assert not found and "is a tree" in str(found.reason) and found.remedy == 'set failure = "none"'
+
+
+def test_what_routers_log_by_the_hosts_wall_clock_goes_by_the_reading_that_is_nearest() -> None:
+    """Over ten minutes the clock is brought back to the world's time by three tenths of a second."""
+    network: Any = object.__new__(Network)
+    network.host_clocks, network.clocks = [ClockReading(100.0, 5000.0), ClockReading(700.0, 5600.3)], [[None], [None]]
+    network.router = SimpleNamespace(
+        log="x", changes=lambda log: [Change(at_s, "eth0", "0.0.0.2", "Full") for at_s in (4999.0, 5001.0, 5599.3)]
+    )
+    network.testbed, network.instances = None, [SimpleNamespace(run=lambda *a, **k: SimpleNamespace(text=""))]
+    assert [each.at_s for _, each in network.changes()] == pytest.approx([99.0, 101.0, 699.0])
+
+
+def test_the_hosts_clock_is_read_beside_those_of_the_routers() -> None:
+    network: Any = object.__new__(Network)
+    network.host_clocks, network.clocks = [], []
+    network.instances = [SimpleNamespace(clock=lambda: None)]
+    for _ in range(2):
+        network.read_clocks()
+    assert len(network.host_clocks) == len(network.clocks) == 2
+
+
+def test_a_topology_file_that_was_changed_ends_a_trial_before_it_boots(tmp_path: Path) -> None:
+    file, scenario = tmp_path / "ring.txt", object.__new__(RoutingScenario)
+    file.write_text("a b\nb c\nc a\n")
+    level = str(file)
+    config = {"topology": level, "implementation": "frr", "platform": "native", "attachment": "ovs", "hello_s": 1}
+    ((key, question),) = RoutingScenario.calibrations(config).items()
+    assert RoutingScenario.duration_s(question) == 0
+    known = {key: scenario.calibration_value(key, scenario.run(question, {}))}
+    scenario._testbed = None
+    scenario.pool = SimpleNamespace(get=_starts)  # type: ignore[assignment]
+    with pytest.raises(LookupError, match="native starts"):
+        scenario.run(config, known)
+    file.write_text("a b\nb c\nc a\na d\n")
+    with pytest.raises(
+        PlatformError, match=r"ring\.txt' has changed since the campaign's first trial with it"
+    ) as caught:
+        scenario.run(config, known)
+    assert caught.value.hint == "put its text back, or run another campaign"
+    assert RoutingScenario.calibrations({**config, "topology": "3x3"}) == {}
+
+
+def _starts(level: str) -> Any:
+    raise LookupError(f"{level} starts")

@@ -1,0 +1,114 @@
+"""What is foretold of a suite: fronts to come know what fronts before them have found missing here."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from lastro.campaign import suite as suites
+from lastro.campaign.progress import Among, Plain
+from lastro.campaign.suite import Suite, read_folder
+from lastro.cli import _host, plan
+from lastro.cli._suite_run import _Run
+from lastro.platforms.base import AVAILABLE
+from lastro.results.store import Store
+from lastro.scenarios.base import Missing, OnPlatforms, PlatformPool, schemas
+from lastro.study import design
+from lastro.study.load import load
+from lastro.study.model import Study
+
+COMPUTE = """
+[study]
+name = "{name}"
+scenario = "compute"
+[factors]
+platform = ["native", "kvm"]
+instrument = ["sysbench-cpu"]
+[settings]
+"instrument.sysbench-cpu.time_s" = {time_s}
+[design]
+replicates = 3
+seed = 7
+"""
+
+
+@pytest.fixture
+def studies(tmp_path: Path) -> list[Study]:
+    for name, time_s in (("one", 10), ("two", 20)):
+        (tmp_path / f"{name}.toml").write_text(COMPUTE.format(name=name, time_s=time_s))
+    return [load(tmp_path / f"{name}.toml", schemas()) for name in ("one", "two")]
+
+
+@pytest.fixture
+def suite(tmp_path: Path, studies: list[Study]) -> Suite:
+    """In `tmp_path/out`; nothing of it has run."""
+    return suites.create(tmp_path / "out", read_folder(tmp_path), "mine", studies, lambda name: None)
+
+
+def begun(directory: Path, study: Study) -> Store:
+    rows = design.treatments(study)
+    return Store.create(directory, study, rows, design.trials(study, len(rows)), {})
+
+
+def test_fronts_to_come_have_no_trials_on_platforms_that_this_one_has_just_found_missing(
+    tmp_path: Path, studies: list[Study], suite: Suite
+) -> None:
+    place, first = tmp_path / "out", suite.fronts[0]
+    run = _Run(place, suite, wait=False, testbed=None)
+    with begun(place / first.name, studies[0]) as store:
+        before = run._among(first, suite.fronts[1:])
+        assert (before.other_trials, before.other_done) == (6, 0)
+        store.mark_unavailable(1, "no guest boots on this host's /dev/kvm", None)
+        after = run._among(first, suite.fronts[1:])
+    assert (after.other_trials, after.other_done) == (3, 0)
+    assert 3 * 20 < after.later_s < before.later_s - 3 * 20
+
+
+def test_progress_asks_for_its_place_once_more_when_it_is_known_what_can_run() -> None:
+    places = iter([Among("one", 196, 0, 2600.0), Among("one", 100, 0, 1300.0)])
+    progress = Plain(6, 0, (), lambda: next(places))
+    assert progress.overall == (0, 202)
+    progress.probed(3)
+    assert progress.overall == (0, 103) and progress._left(80.0) == "23 min 00 s left"
+
+
+class Probed(OnPlatforms):
+    """A scenario whose probing takes 130 s, of which 100 s build an image; 20 s more were spared."""
+
+    def __init__(self, session: Any, clock: list[float]) -> None:
+        super().__init__(SimpleNamespace(session=session))  # type: ignore[arg-type]
+        self.pool, self._clock = PlatformPool(self.testbed, self._stack), clock
+
+    duration_s = run = None  # type: ignore[assignment]
+
+    def availability(self, config: Any) -> Any:
+        if config["platform"] == "native":
+            self._clock[0] += 130
+            self.testbed.session.built_s += 100
+            return AVAILABLE
+        return self.pool.availability("kvm")
+
+
+def test_a_plan_counts_what_a_campaign_will_probe_again_and_not_what_is_built_by_now(
+    studies: list[Study], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [0.0]
+
+    @contextmanager
+    def on_host(*_: Any, **__: Any) -> Iterator[Probed]:
+        yield Probed(SimpleNamespace(built_s=0.0), clock)
+
+    monkeypatch.setattr(_host, "scenario_on_host", on_host)
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    missing = {"kvm": Missing(AVAILABLE, 20.0)}
+    _, probing_s = plan._probe(
+        studies[0], design.treatments(studies[0]), argparse.Namespace(testbed=None, wait=False), missing
+    )
+    assert probing_s == 130 - 100 + 20
