@@ -17,10 +17,10 @@ bench = importlib.import_module("instruments")
 def test_a_pair_of_two_quick_workloads(monkeypatch: pytest.MonkeyPatch) -> None:
     real, tolerant = bench.config, {"max_foreign_cpus": 4096.0, "max_steal_percent": 100.0}
     monkeypatch.setattr(bench, "config", lambda name: real(name) | tolerant)
-    found, missing = bench.ratios(["sysbench-cpu", "pi"], n_pairs=1)
-    assert missing == []
-    assert [ratio.what.partition(" ")[0] for ratio in found] == ["cpu_events", "pi_computation"]
-    for ratio in found:
+    found = bench.results(["sysbench-cpu", "pi"], n_pairs=1)
+    assert (found.missing, found.failed) == ([], [])
+    assert [ratio.what.partition(" ")[0] for ratio in found.ratios] == ["cpu_events", "pi_computation"]
+    for ratio in found.ratios:
         assert len(ratio.pairs) == 1
         assert 0.1 < ratio.median < 10, "whatever else runs here, a wrong unit or column is further off"
-    assert "read by hand" in found[0].what and "read by hand" not in found[1].what
+    assert ["read by hand" in ratio.what for ratio in found.ratios] == [True, False]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 from collections.abc import Callable, Iterator
@@ -20,7 +21,7 @@ def one_interrupt() -> Iterator[Callable[[], None]]:
     handlers = {number: handler for number in _SIGNALS if (handler := signal.getsignal(number)) != signal.SIG_IGN}
 
     def first(number: int, frame: FrameType | None) -> None:
-        if _is_starting_a_process(frame):
+        if _is_entering_a_block(frame) or _is_starting_a_process(frame):
             signal.signal(signal.SIGALRM, lambda _number, later: first(number, later))
             signal.setitimer(signal.ITIMER_REAL, _AGAIN_S)
             return
@@ -61,6 +62,11 @@ def _nothing(_number: int, _frame: FrameType | None) -> None:
 def _restore(handlers: dict[signal.Signals, signal._HANDLER]) -> None:
     for number, handler in handlers.items():
         signal.signal(number, handler)
+
+
+def _is_entering_a_block(frame: FrameType | None) -> bool:
+    """Between a generator's `yield` and its `with`, nobody would undo what the generator has made."""
+    return frame is not None and frame.f_globals.get("__name__") == contextlib.__name__
 
 
 def _is_starting_a_process(frame: FrameType | None) -> bool:

@@ -1,5 +1,6 @@
 """Removes exactly what the ledger lists for Lastro processes that are gone: namespaces, containers, cgroups, mounts,
-directories, and the processes that carry their token. Never anything by a name pattern. `lastro run` does it too."""
+directories, and the processes that carry their token. Never anything by a name pattern. `lastro run` does it too.
+Besides, what such a process was building when it died: half an image, in a directory that has its number."""
 
 from __future__ import annotations
 
@@ -17,6 +18,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from lastro.host import far
     from lastro.host.ledger import Ledger, lock
+    from lastro.image import workshop
 
     require_root("clean")
     ledger = Ledger()
@@ -24,11 +26,14 @@ def run(args: argparse.Namespace) -> int:
     with nullcontext() if args.dry_run else lock(ledger.state, "lastro clean", wait=args.wait):
         dead = [owned for token in ledger.dead_sessions() for owned in ledger.objects(token)]
         objects = dead if args.dry_run else ledger.clean()
+        unfinished = workshop.clean(ledger.state, dry_run=args.dry_run)
         for owned in objects:
             print(f"{done} {owned.kind} {owned.name}")
+        for path in unfinished:
+            print(f"{done} unfinished {path}")
         far_objects = far.clean(ledger.state, dry_run=args.dry_run)
         for host, owned in far_objects:
             print(f"{done} {owned.kind} {owned.name} on {host}")
-    if not objects and not far_objects:
+    if not (objects or unfinished or far_objects):
         print("nothing was left behind")
     return 0

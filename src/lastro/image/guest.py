@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import hashlib
 import lzma
-import os
 import shutil
 import stat
 import struct
@@ -25,7 +24,8 @@ from pathlib import Path
 
 from lastro.errors import CommandFailed, CommandTimeout, ImageError
 from lastro.host.base import Host
-from lastro.image.rootfs import RELEASE, Image, _workshop
+from lastro.image.rootfs import RELEASE, Image
+from lastro.image.workshop import mmdebstrap, workshop
 
 PACKAGES = ("linux-image-amd64", "busybox-static", "kmod")
 DISK_BYTES = 4 << 30
@@ -118,9 +118,11 @@ def _ensure_kernel(store: Path, host: Host, release: str) -> Kernel:
         return kernel
     if host.which("mmdebstrap") is None:
         raise ImageError("mmdebstrap is not installed, and fetches a kernel for guests", "apt-get install mmdebstrap")
-    with _workshop(store) as work:
+    with workshop(store) as work:
         extract, kept = work / "extract", work / "kept"
-        host.run(_mmdebstrap(release, extract), timeout_s=_EXTRACT_TIMEOUT_S)
+        packages = f"--include={','.join(PACKAGES)}"
+        argv = mmdebstrap(work, ["--variant=extract", packages, release, str(extract)])
+        host.run(argv, timeout_s=_EXTRACT_TIMEOUT_S)
         kept.mkdir()
         version = _keep_kernel(extract, kept)
         host.run(["chroot", str(extract), "/sbin/depmod", version], timeout_s=120)
@@ -128,15 +130,6 @@ def _ensure_kernel(store: Path, host: Host, release: str) -> Kernel:
         shutil.copy(extract / "bin/busybox", kept / "busybox")
         _put(kept, kernel.directory)
     return kernel
-
-
-def _mmdebstrap(release: str, target: Path) -> list[str]:
-    # Of the user's environment, only a proxy may reach the mirror.
-    proxies = [f"{name}={value}" for name in ("http_proxy", "https_proxy") if (value := os.environ.get(name))]
-    argv = ["env", *proxies, "mmdebstrap", "--variant=extract", f"--include={','.join(PACKAGES)}", release, str(target)]
-    if mirror := os.environ.get("LASTRO_MIRROR"):
-        argv.append(mirror)
-    return argv
 
 
 def _keep_kernel(extract: Path, kept: Path) -> str:
@@ -208,7 +201,7 @@ def _ensure_initramfs(kernel: Kernel, store: Path) -> Path:
             if file.is_file():
                 files[f"lib/modules/{kernel.release}/{file.relative_to(modules)}"] = (0o644, file.read_bytes())
         links = {f"bin/{applet}": "busybox" for applet in _APPLETS} | {"sbin/modprobe": "../bin/busybox"}
-        with _workshop(store) as work:
+        with workshop(store) as work:
             # Not compressed: an emulated processor would take longer to unpack it than the host takes to load it.
             (work / path.name).write_bytes(newc(files, links, ("proc", "sys", "dev", "root")))
             _put(work / path.name, path)
@@ -238,7 +231,7 @@ def _ensure_disk(image: Image, store: Path, host: Host) -> Path:
     if not path.is_file():
         if host.which("mke2fs") is None:
             raise ImageError("mke2fs is not installed, and makes disks for guests", "apt-get install e2fsprogs")
-        with _workshop(store) as work:
+        with workshop(store) as work:
             _put_disk(image, work / path.name, host)
             _put(work / path.name, path)
     return path

@@ -10,18 +10,15 @@ import json
 import os
 import platform
 import shlex
-import shutil
 import stat
-import tempfile
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from lastro.errors import CommandFailed, CommandTimeout, ImageError, WriteFailed
 from lastro.host.base import Host
 from lastro.host.ssh import SshHost
+from lastro.image.workshop import mmdebstrap, workshop
 
 RELEASE = "bookworm"
 PACKAGES = (
@@ -149,7 +146,7 @@ def shifted(image: Image, first_id: int, host: Host) -> Path:
     with _shifting:
         if not tree.is_dir():
             try:
-                with _workshop(image.directory) as work:
+                with workshop(image.directory) as work:
                     host.run(["tar", "--extract", "--numeric-owner", f"--file={image.tar}", f"--directory={work}"])
                     for path in (work, *work.rglob("*")):
                         _shift_owner(path, first_id)
@@ -171,7 +168,7 @@ def _shift_owner(path: Path, first_id: int) -> None:
 def _build(recipe: Recipe, store: Path, host: Host) -> Image:
     if host.which("mmdebstrap") is None:
         raise ImageError("mmdebstrap is not installed, and builds the root filesystem", "apt-get install mmdebstrap")
-    with _workshop(store) as work:
+    with workshop(store) as work:
         tar, tree = work / "rootfs.tar", work / "rootfs"
         try:
             host.run(_mmdebstrap(recipe, tar), timeout_s=_BUILD_TIMEOUT_S)
@@ -197,33 +194,10 @@ def _build(recipe: Recipe, store: Path, host: Host) -> Image:
 
 
 def _mmdebstrap(recipe: Recipe, tar: Path) -> list[str]:
-    # Same packages, same tar: times are clamped. Of the user's environment, only a proxy may reach the mirror.
-    proxies = [f"{name}={value}" for name in ("http_proxy", "https_proxy") if (value := os.environ.get(name))]
-    argv = [
-        "env",
-        "SOURCE_DATE_EPOCH=1700000000",
-        *proxies,
-        "mmdebstrap",
-        "--variant=minbase",
-        f"--include={','.join(recipe.packages)}",
-    ]
+    argv = ["--variant=minbase", f"--include={','.join(recipe.packages)}"]
     argv += [f"--dpkgopt=path-exclude={pattern}" for pattern in _EXCLUDED]
     # Static device nodes cannot be made in a user namespace and every platform brings its own.
     argv += [f"--customize-hook=copy-in {shlex.quote(file)} /usr/local/bin" for file in recipe.extra_files]
     argv += [f"--customize-hook={hook}" for hook in recipe.hooks]
-    argv += [recipe.release, str(tar)]
-    if mirror := os.environ.get("LASTRO_MIRROR"):
-        argv.append(mirror)
-    return argv
-
-
-@contextmanager
-def _workshop(store: Path) -> Iterator[Path]:
-    """A directory on the store's own disk that is renamed when whole, and removed when not."""
-    store.mkdir(parents=True, exist_ok=True)
-    work = Path(tempfile.mkdtemp(prefix="building-", dir=store))
-    work.chmod(0o755)
-    try:
-        yield work
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
+    # Same packages, same tar: times are clamped.
+    return mmdebstrap(tar.parent, [*argv, recipe.release, str(tar)], "SOURCE_DATE_EPOCH=1700000000")

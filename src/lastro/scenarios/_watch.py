@@ -103,8 +103,8 @@ class WorkloadWatch(Watch):
             "elapsed_s": self.elapsed_s,
             "host": {
                 "foreign_cpus": round(self.foreign_cpus, 3),
-                "entering_cpu_s": round(self._entering.cpu_s, 3),
-                "entered_cpu_s": [round(seconds, 4) for seconds in self.entered_cpu_s],
+                "entering_cpu_s": round(self._entering.cpu_s, 6),
+                "entered_cpu_s": [round(seconds, 6) for seconds in self.entered_cpu_s],
                 **self.host.notes(),
                 **self.host.pressure(),
             },

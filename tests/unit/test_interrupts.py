@@ -1,0 +1,66 @@
+"""Wherever Ctrl-C comes: what a block has made, it undoes before the interrupt goes on."""
+
+from __future__ import annotations
+
+import random
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from types import FrameType
+
+from lastro.cli._interrupts import one_interrupt
+
+_TIMES = 400
+_LATEST_S = 0.0015
+
+
+def _as_interrupt(first: Callable[[int, FrameType | None], object], _number: int, frame: FrameType | None) -> None:
+    first(signal.SIGINT, frame)
+
+
+def test_nothing_that_was_entered_is_left_to_the_garbage_collector() -> None:
+    """Between a generator's `yield` and the block it is for, nobody would know of it."""
+    chance = random.Random(7)
+    made: set[object] = set()
+
+    @contextmanager
+    def owned() -> Iterator[None]:
+        own = object()
+        try:
+            made.add(own)
+            yield
+        finally:
+            made.discard(own)
+
+    @contextmanager
+    def of_several() -> Iterator[None]:
+        with ExitStack() as stack:
+            for _ in range(3):
+                stack.enter_context(owned())
+            yield
+
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGALRM)}
+    left = []
+    try:
+        for _ in range(_TIMES):
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            kept: BaseException | None = None  # its frames would keep what they hold
+            try:
+                with one_interrupt():
+                    first = signal.getsignal(signal.SIGINT)
+                    assert callable(first)
+                    signal.signal(signal.SIGALRM, partial(_as_interrupt, first))
+                    signal.setitimer(signal.ITIMER_REAL, chance.uniform(1e-5, _LATEST_S))
+                    for _ in range(1_000_000):
+                        with of_several():
+                            pass
+            except KeyboardInterrupt as interrupt:
+                kept = interrupt
+            assert kept is not None
+            left.append(len(made))
+            made.clear()
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    assert left == [0] * _TIMES
