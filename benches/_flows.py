@@ -22,6 +22,7 @@ from lastro.units import parse_rate_bps
 
 NEAR, FAR = "198.18.3.1", "198.18.3.2"
 SECONDS, BELOW = 1, "200M"
+BY_HAND, GROUP = ", read by hand", ", in a group of the same limits"  # in the name of a row
 _PATIENCE_S = 30.0
 
 
@@ -70,14 +71,16 @@ def config(name: str, rate: str) -> dict[str, Level]:
     return {**settings, **parts, "offered": rate, "load_s": SECONDS}
 
 
-def ratio(scenario: UplinkScenario, name: str, rate: str, n_pairs: int, tries: int) -> Ratio:
-    """Raises: Unavailable when it cannot be measured here; TrialError, PlatformError when that failed."""
+def ratio(scenario: UplinkScenario, name: str, rate: str, n_pairs: int, tries: int, *, grouped: bool = False) -> Ratio:
+    """`grouped`: the sender by hand is in a control group with the instance's limits.
+
+    Raises: Unavailable when it cannot be measured here; TrialError, PlatformError when that failed."""
     chosen, tool = config(name, rate), TOOLS[name]
     if not (found := scenario.availability(chosen)):
         raise Unavailable(str(found.reason))
-    with _joined(scenario.testbed, chosen) as (near, far):
+    with _joined(scenario.testbed, chosen, grouped=grouped) as (near, far):
         return interleaved(
-            f"{tool.metric} by `{name}` at {'the most' if rate == MOST else rate}, read by hand",
+            f"{tool.metric} by `{name}` at {'the most' if rate == MOST else rate}{BY_HAND}{GROUP if grouped else ''}",
             "holds 1, or within 1 %",
             lambda: _ours(scenario, chosen, tool.metric, tries),
             lambda: _raw(tool, near, far, rate),
@@ -106,13 +109,13 @@ def _raw(tool: Tool, near: ByHand, far: ByHand, rate: str) -> float:
 
 
 @contextmanager
-def _joined(bed: Testbed, chosen: dict[str, Level]) -> Iterator[tuple[ByHand, ByHand]]:
+def _joined(bed: Testbed, chosen: dict[str, Level], *, grouped: bool = False) -> Iterator[tuple[ByHand, ByHand]]:
     hub, near, far = (bed.session.netns_name(bed.session.unique(f"raw-{part}")) for part in ("hub", "near", "far"))
     with ExitStack() as stack:
         for netns in (hub, near, far):
             stack.enter_context(bed.session.owned("netns", netns))
         bed.host.run(["sh", "-e"], stdin=_links(hub, {near: NEAR, far: FAR}))
-        sender = stack.enter_context(by_hand(bed, resources(chosen, bed), near))
+        sender = stack.enter_context(by_hand(bed, resources(chosen, bed), near, grouped=grouped))
         yield sender, stack.enter_context(by_hand(bed, netns=far))
 
 

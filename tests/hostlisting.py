@@ -29,6 +29,7 @@ _DIRECTORIES = (
     "/run/crun", "/run/libpod", "/run/containers", "/var/lib/containers", "/var/cache/containers", "/var/lib/cni",
     "/etc/cni/net.d", "/dev/shm", "/run/lxc", "/var/lib/lxc", "/var/cache/lxc", "/run/systemd/nspawn",
 )  # fmt: skip
+_OF_THE_FIRST = frozenset({"/run/docker/plugins"})  # the first Docker daemon of a machine makes it and leaves it, empty
 
 
 def listing(state: Path = STATE_DIR) -> Listing:
@@ -179,4 +180,5 @@ def _processes() -> frozenset[str]:
 
 def _directories(*paths: str) -> frozenset[str]:
     """What lies in them. An empty directory is as good as none."""
-    return frozenset(str(entry) for path in paths if Path(path).is_dir() for entry in Path(path).iterdir())
+    found = {str(entry) for path in paths if Path(path).is_dir() for entry in Path(path).iterdir()}
+    return frozenset(found - _OF_THE_FIRST)
