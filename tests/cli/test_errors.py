@@ -214,6 +214,21 @@ def test_a_damaged_campaign(copy: Path, damage: str) -> None:
             assert "not a readable campaign" in error
 
 
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "UPDATE trial SET treatment = 99 WHERE number = 1",
+        "UPDATE trial SET state = 'vaild' WHERE number = 1",
+        "UPDATE attempt SET duration_s = 'long' WHERE trial = 1",
+        "UPDATE measurement SET value = 'high' WHERE attempt = (SELECT id FROM attempt WHERE trial = 1 LIMIT 1)",
+    ],
+)
+def test_rows_that_do_not_belong_together(copy: Path, sql: str) -> None:
+    _lose(sql)(copy / "campaign.db")
+    error = is_error(lastro("results", copy), 5, str(copy / "campaign.db"), "is not a readable campaign")
+    assert "trial 1" in error
+
+
 def test_any_damage_is_told(campaign: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Sixty campaigns with a few bytes flipped anywhere: the old results, or one error."""
     original = (campaign / "campaign.db").read_bytes()

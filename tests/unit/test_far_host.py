@@ -130,7 +130,11 @@ def test_a_login_may_greet(tmp_path: Path) -> None:
     greeting = ("sh", "-c", r'printf "welcome\nto this"; eval "$0"')
     with host_of(tmp_path, "5ca1a5", greeting) as host:
         process = host.spawn(["echo", "ready"])
-        assert process.wait_line("", 10) == "ready\n" and process.stop().returncode == 0
+        assert process.wait_line("", 10) == "ready\n"
+        until = time.monotonic() + 10
+        while process.alive() and time.monotonic() < until:  # or it would be stopped
+            time.sleep(0.01)
+        assert process.stop().returncode == 0
         assert host.run(["echo", "said"]).text == "said\n"
 
 

@@ -8,8 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from lastro.results.database import damaged
 from lastro.results.samples import Series
-from lastro.results.store import Attempt, Store, TreatmentRow, TrialRow
+from lastro.results.store import STATES, Attempt, Store, TreatmentRow, TrialRow
 from lastro.study.model import Study
 
 LaterSeries = Callable[[Iterable[tuple[int, int]]], list[list[Series]]]
@@ -37,7 +38,7 @@ class CampaignData:
 def load_campaign(store: Store) -> CampaignData:
     """Everything at once. Raises: StoreError when the database is damaged."""
     with store.snapshot():
-        return CampaignData(
+        data = CampaignData(
             directory=str(store.directory),
             study=store.study,
             treatments=store.treatments(),
@@ -48,6 +49,25 @@ def load_campaign(store: Store) -> CampaignData:
             events=store.events(),
             later_series=partial(_series, store.directory),
         )
+    if reason := _torn(data):
+        raise damaged(store.directory, reason)
+    return data
+
+
+def _torn(data: CampaignData) -> str | None:
+    """What does not belong together, which SQLite reads without complaint where bytes of the file are others."""
+    treatments, trials = {row.treatment.index for row in data.treatments}, {trial.number for trial in data.trials}
+    for trial in data.trials:
+        if trial.treatment not in treatments or trial.state not in STATES or not _numbers([trial.block]):
+            return f"trial {trial.number} is {trial.state}, of treatment {trial.treatment} and block {trial.block}"
+    for attempt in data.attempts:
+        if attempt.trial not in trials or not _numbers([attempt.duration_s, *attempt.measurements.values()]):
+            return f"an attempt of trial {attempt.trial} took {attempt.duration_s} s and has {attempt.measurements}"
+    return None
+
+
+def _numbers(values: Iterable[object]) -> bool:
+    return all(isinstance(value, float | int) for value in values)
 
 
 def _series(directory: Path, attempts: Iterable[tuple[int, int]]) -> list[list[Series]]:

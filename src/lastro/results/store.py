@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 from lastro.errors import InputError, StoreError
 from lastro.results.database import DB_NAME, damaged, decoded, loads_each, pack, read_mode, translated, write_new
@@ -23,6 +23,7 @@ FORMAT = 2  # 2: a study may stop sequentially, and then grows by blocks
 MAX_ATTEMPTS = 3  # an invalid trial is repeated at most twice
 
 State = Literal["pending", "running", "valid", "invalid", "unavailable"]
+STATES: tuple[State, ...] = get_args(State)
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,8 +227,7 @@ class Store:
     def counts(self) -> dict[State, int]:
         """Trials by state."""
         found = dict(self._query("SELECT state, count(*) FROM trial GROUP BY state"))
-        states: tuple[State, ...] = ("pending", "running", "valid", "invalid", "unavailable")
-        return {state: found.get(state, 0) for state in states}
+        return {state: found.get(state, 0) for state in STATES}
 
     def left(self) -> dict[int, int]:
         """Trials without a final verdict, by treatment."""
