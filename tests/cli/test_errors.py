@@ -220,13 +220,14 @@ def test_a_damaged_campaign(copy: Path, damage: str) -> None:
         "UPDATE trial SET treatment = 99 WHERE number = 1",
         "UPDATE trial SET state = 'vaild' WHERE number = 1",
         "UPDATE attempt SET duration_s = 'long' WHERE trial = 1",
+        """UPDATE treatment SET levels = replace(levels, '"fault"', '"vault"')""",
+        "UPDATE measurement SET value = 1e200 WHERE attempt = (SELECT id FROM attempt WHERE trial = 1 LIMIT 1)",
         "UPDATE measurement SET value = 'high' WHERE attempt = (SELECT id FROM attempt WHERE trial = 1 LIMIT 1)",
     ],
 )
 def test_rows_that_do_not_belong_together(copy: Path, sql: str) -> None:
     _lose(sql)(copy / "campaign.db")
-    error = is_error(lastro("results", copy), 5, str(copy / "campaign.db"), "is not a readable campaign")
-    assert "trial 1" in error
+    is_error(lastro("results", copy), 5, str(copy / "campaign.db"), "is not a readable campaign")
 
 
 def test_any_damage_is_told(campaign: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import sqlite3
 import zlib
@@ -15,6 +16,7 @@ from lastro.errors import StoreError
 from lastro.study.design import Treatment, Trial
 
 DB_NAME = "campaign.db"
+_MOST = 1e150  # nothing that is measured is beyond, and its square is still a number
 
 _SCHEMA = """
 CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -81,6 +83,15 @@ def decoded(directory: Path) -> Iterator[None]:
         yield
     except (ValueError, TypeError, KeyError, AttributeError, zlib.error) as error:
         raise damaged(directory, f"{type(error).__name__}: {error}") from error
+
+
+def is_quantity(value: object, *, none: bool = False) -> bool:
+    """Whether we may have written this: a number whose square is one, too. `none`: or nothing at all.
+
+    An infinity that a broken tool told is kept with its trial, which is invalid."""
+    if not isinstance(value, float | int):
+        return none and value is None
+    return abs(value) < _MOST or math.isinf(value)
 
 
 def damaged(directory: Path, reason: object) -> StoreError:

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from lastro.results.database import damaged
+from lastro.results.database import damaged, is_quantity
 from lastro.results.samples import Series
 from lastro.results.store import STATES, Attempt, Store, TreatmentRow, TrialRow
 from lastro.study.model import Study
@@ -56,18 +56,18 @@ def load_campaign(store: Store) -> CampaignData:
 
 def _torn(data: CampaignData) -> str | None:
     """What does not belong together, which SQLite reads without complaint where bytes of the file are others."""
+    factors = {factor.name for factor in data.study.factors}
+    for row in data.treatments:
+        if set(row.treatment.levels) != factors:
+            return f"treatment {row.treatment.index} has levels of {sorted(row.treatment.levels)}"
     treatments, trials = {row.treatment.index for row in data.treatments}, {trial.number for trial in data.trials}
     for trial in data.trials:
-        if trial.treatment not in treatments or trial.state not in STATES or not _numbers([trial.block]):
+        if trial.treatment not in treatments or trial.state not in STATES or not is_quantity(trial.block):
             return f"trial {trial.number} is {trial.state}, of treatment {trial.treatment} and block {trial.block}"
     for attempt in data.attempts:
-        if attempt.trial not in trials or not _numbers([attempt.duration_s, *attempt.measurements.values()]):
-            return f"an attempt of trial {attempt.trial} took {attempt.duration_s} s and has {attempt.measurements}"
+        if attempt.trial not in trials or not is_quantity(attempt.duration_s):
+            return f"an attempt of trial {attempt.trial} took {attempt.duration_s} s"
     return None
-
-
-def _numbers(values: Iterable[object]) -> bool:
-    return all(isinstance(value, float | int) for value in values)
 
 
 def _series(directory: Path, attempts: Iterable[tuple[int, int]]) -> list[list[Series]]:

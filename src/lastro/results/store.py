@@ -13,7 +13,17 @@ from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
 from lastro.errors import InputError, StoreError
-from lastro.results.database import DB_NAME, damaged, decoded, loads_each, pack, read_mode, translated, write_new
+from lastro.results.database import (
+    DB_NAME,
+    damaged,
+    decoded,
+    is_quantity,
+    loads_each,
+    pack,
+    read_mode,
+    translated,
+    write_new,
+)
 from lastro.results.files import write_atomically
 from lastro.results.samples import Outcome, Series
 from lastro.study.design import Treatment, Trial, block
@@ -310,6 +320,8 @@ class Store:
         for attempt_id, metric, value in self._query(
             f"SELECT m.attempt, metric, value FROM measurement m {of_trial}", *args
         ):
+            if not isinstance(metric, str) or not is_quantity(value, none=True):
+                raise damaged(self.directory, f"a measurement of {metric!r} is {value!r}")
             values.setdefault(attempt_id, {})[metric] = float("nan") if value is None else value
         rows = self._query(
             "SELECT a.id, a.trial, t.block, t.treatment, attempt, started_utc, duration_s, valid, reasons, notes"
