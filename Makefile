@@ -12,7 +12,7 @@ VENV := .venv
 SIDE_BY_SIDE := --numprocesses auto --dist loadfile
 DEMO := campaigns/demo-$(shell date +%Y%m%d-%H%M%S)
 
-.PHONY: help install platforms demo test test-fast test-xen lint bench clean
+.PHONY: help install platforms demo test test-fast test-xen lint docs bench clean
 
 help:  ## Show what can be made
 	@sed -n 's/^\([a-z-]*\):.*##/\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -47,9 +47,13 @@ test-xen: platforms  ## Run guests on a Xen that runs inside QEMU (root; about f
 	$(VENV)/bin/python tests/system/xen_in_qemu.py
 
 lint: install  ## Check format, style, types
-	$(VENV)/bin/ruff format --check src tests benches
-	$(VENV)/bin/ruff check src tests benches
+	$(VENV)/bin/ruff format --check src tests benches tools
+	$(VENV)/bin/ruff check src tests benches tools
 	$(VENV)/bin/mypy
+	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict --quiet --site-dir build/site
+
+docs: install  ## Build the documentation site in site/
+	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict
 
 bench: platforms  ## How fast Lastro itself is, as ratios against the raw tools (root)
 	$(VENV)/bin/python benches/run.py

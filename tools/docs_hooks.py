@@ -31,12 +31,12 @@ MOVED = {
 _ORIGINS = {page: origin for origin, page in MOVED.items()}
 _LINK = re.compile(r"(!?\[[^\]]*\]\()([^)\s]+)(\))")
 _FENCED = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
-_LOADED = re.compile(r"""<(?:script|img|iframe|source)\b[^>]*\ssrc=["']?(?:https?:)?//|<link\b[^>]*\shref=["']?(?:https?:)?//""")
+_LOADED = re.compile(r"""<(?:script|img|iframe|source|link)\b[^>]*\s(?:src|href)=["']?(?:https?:)?//""")
 
 TITLES = {
     "platform": ("Platforms", "A platform hosts instances: containers, virtual machines, or bare processes."),
     "attachment": ("Attachments", "An attachment is the virtual link between instances."),
-    "isolation": ("Isolations", "An isolation confines an instance. Several are joined by `+`, as in `cgroups+seccomp`."),
+    "isolation": ("Isolations", "An isolation confines an instance. Several are joined by `+`: `cgroups+seccomp`."),
     "function": ("Functions", "A function is the network function under test."),
     "anomaly": ("Anomalies", "An anomaly is what the neighbour does while the function is measured."),
     "instrument": ("Instruments", "An instrument loads and measures."),
@@ -68,6 +68,8 @@ def on_files(files: Any, config: Any) -> Any:
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     uri = page.file.src_uri
+    if uri.startswith(("index.", "tutorial.")):  # alone under its tab, so that a list of pages would hold nothing
+        page.meta["hide"] = ["navigation"]
     return markdown if uri.startswith("parts/") else with_site_links(markdown, uri)
 
 
@@ -182,9 +184,10 @@ def _part(kind: str, info: PartInfo) -> str:
         lines += [f"Options, as in `{info.name}:{options[0].name}={options[0].default}`:\n"]
         lines += [settings_table(options, "option")]
     if settings := getattr(cls, "settings", ()):
-        lines += ["### Settings { #%s-settings }\n" % info.name, settings_table(settings)]
+        lines += [f"### Settings {{ #{info.name}-settings }}\n", settings_table(settings)]
     if metrics := getattr(cls, "metrics", ()):
-        lines += ["### Metrics { #%s-metrics }\n" % info.name if kind == "scenario" else "Metrics:\n", metrics_table(metrics)]
+        lines += [f"### Metrics {{ #{info.name}-metrics }}\n" if kind == "scenario" else "Metrics:\n"]
+        lines += [metrics_table(metrics)]
     return "\n".join(lines)
 
 
