@@ -6,7 +6,6 @@ a file that is not a page, such as an example, is copied to `files/`."""
 from __future__ import annotations
 
 import inspect
-import os
 import posixpath
 import re
 from collections.abc import Iterable, Iterator
@@ -149,7 +148,7 @@ def unit(setting: Setting) -> str:
 def bounds(setting: Setting) -> str:
     if setting.choices:
         return ", ".join(f'`"{choice}"`' for choice in setting.choices)
-    return " to ".join(f"{bound:,g}" for bound in (setting.minimum, setting.maximum) if bound is not None)
+    return " to ".join(f"{bound:,.12g}" for bound in (setting.minimum, setting.maximum) if bound is not None)
 
 
 def settings_table(settings: Iterable[Setting], head: str = "setting") -> str:
@@ -167,7 +166,6 @@ def metrics_table(metrics: Iterable[Any]) -> str:
 
 def kind_page(kind: str) -> str:
     """The page of a kind, from what its parts say of themselves. Parts from outside Lastro are left out."""
-    os.environ.pop("LASTRO_PARTS", None)
     title, text = TITLES[kind]
     infos = [info for info in registry.parts(kind).values() if info.origin.startswith("lastro.")]
     rows = [(f"[`{info.name}`](#{info.name})", info.summary) for info in infos]
@@ -177,18 +175,26 @@ def kind_page(kind: str) -> str:
 
 def _part(kind: str, info: PartInfo) -> str:
     cls = info.cls
-    lines = [f"## {info.name}\n", f"{info.summary[:1].upper()}{info.summary[1:]}.\n"]
+    begins_with_name = info.summary.startswith(info.name.split("-")[0])
+    summary = info.summary if begins_with_name else f"{info.summary[:1].upper()}{info.summary[1:]}"
+    lines = [f"## {info.name}\n", f"{summary}.\n"]
     facts = [f"- {fact}" for fact in _facts(kind, cls)]
     lines += ["\n".join(facts) + "\n"] if facts else []
     if options := getattr(cls, "options", ()):
         lines += [f"Options, as in `{info.name}:{options[0].name}={options[0].default}`:\n"]
-        lines += [settings_table(options, "option")]
+        lines += [_without_empty_columns(settings_table(options, "option"))]
     if settings := getattr(cls, "settings", ()):
-        lines += [f"### Settings {{ #{info.name}-settings }}\n", settings_table(settings)]
+        lines += [f"### Settings {{ #{info.name}-settings }}\n", _without_empty_columns(settings_table(settings))]
     if metrics := getattr(cls, "metrics", ()):
         lines += [f"### Metrics {{ #{info.name}-metrics }}\n" if kind == "scenario" else "Metrics:\n"]
         lines += [metrics_table(metrics)]
     return "\n".join(lines)
+
+
+def _without_empty_columns(text: str) -> str:
+    rows = [re.split(r" ?(?<!\\)\| ?", line)[1:-1] for line in text.splitlines()]
+    kept = [column for column in range(len(rows[0])) if any(row[column] for row in rows[2:])]
+    return "".join(f"| {' | '.join(row[column] for column in kept)} |\n" for row in rows)
 
 
 def _facts(kind: str, cls: Any) -> Iterator[str]:
@@ -197,6 +203,9 @@ def _facts(kind: str, cls: Any) -> Iterator[str]:
         kinds = [f"[`{part}`]({registry.KINDS[part]}.md)" for part in cls.parts]
         yield f"Kinds of part that a study may choose: {', '.join(kinds)}"
         yield f"Roles: {', '.join(f'`{role}`' for role in cls.roles)}"
+    users = [name for name, each in registry.parts("scenario").items() if kind in each.cls.parts]
+    if users := [name for name in users if cls.name in registry.get("scenario", name).part_names(kind)]:
+        yield f"Scenarios: {', '.join(f'[`{name}`](scenarios.md#{name})' for name in users)}"
     if packages := getattr(cls, "packages", ()):
         yield f"Debian packages in the root filesystem: {', '.join(f'`{name}`' for name in packages)}"
     argv = getattr(cls, "version_argv", ())
@@ -210,6 +219,6 @@ def _facts(kind: str, cls: Any) -> Iterator[str]:
     if getattr(cls, "over_ssh", True) is False:
         yield "Runs only on the machine where Lastro runs, not over SSH"
     if text := getattr(cls, "no_transit", None):
-        yield f"Cannot be part of a chain: {text}"
+        yield f"In a chain it is unavailable: {text}"
     if text := getattr(cls, "remedy", None) or getattr(getattr(cls, "flavour", None), "remedy", None):
         yield f"Where it is unavailable: {text}"

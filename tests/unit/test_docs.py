@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import importlib
 import os
 import re
@@ -18,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from lastro import cli, errors, registry, validity
+from lastro import __version__, cli, errors, registry, validity
 from lastro.anomalies import cpu, disk, io, memory
 from lastro.cli import compare
 from lastro.instruments import iperf3_udp
@@ -29,13 +30,19 @@ from lastro.scenarios import _workload, application, chain, compute, exposure, l
 from lastro.scenarios.base import Scenario, schemas
 from lastro.study.json_schema import json_schema
 from lastro.study.load import load, parse
-from lastro.study.model import Setting
 
 ROOT = Path(__file__).parents[2]
 READMES = (ROOT / "README.md", ROOT / "README.pt-BR.md")
-PAGES = (*READMES, *sorted((ROOT / "docs").glob("*.md")))
+OTHERS = tuple(ROOT / name for name in ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"))
+PAGES = (*READMES, *OTHERS, *sorted((ROOT / "docs").glob("*.md")))
+TWINS = [(page.with_name(page.name.replace(".pt-BR", "")), page) for page in PAGES if ".pt-BR" in page.name]
 PART = ROOT / "examples" / "parts" / "functions" / "shaper.py"
 COMMANDS = {name for group in cli.COMMANDS.values() for name in group}
+
+sys.path.insert(0, str(ROOT / "tools"))
+import docs_hooks as hooks  # noqa: E402
+
+table, toml, unit, bounds = hooks.table, hooks.toml, hooks.unit, hooks.bounds
 
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _GENERATED = re.compile(r"(<!-- generated: (\w+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
@@ -135,7 +142,7 @@ def test_every_example_loads(file: Path, example_parts: None) -> None:
 
 def test_the_example_part_is_the_one_that_is_shown() -> None:
     shown = [text for page in PAGES for language, text in blocks(page) if language == "python" and "Shaper" in text]
-    assert len(shown) == 3  # both READMEs and the tutorial
+    assert len(shown) == 5  # README and tutorial in both languages, CONTRIBUTING
     assert set(shown) == {PART.read_text(encoding="utf-8")}
 
 
@@ -181,20 +188,65 @@ def test_every_page_and_image_of_docs_is_linked() -> None:
         (page.parent / target.partition("#")[0]).resolve() for page in PAGES for target in _LINK.findall(prose(page))
     }
     files = [file for file in (ROOT / "docs").rglob("*") if file.is_file()]
-    assert [file for file in files if file.resolve() not in linked] == []
+    site = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    assert [file for file in files if file.resolve() not in linked and file.name not in site] == []
 
 
-def test_the_two_readmes_are_twins() -> None:
-    english, portuguese = READMES
-    shapes = [re.findall(r"^(#+) ", prose(page), re.MULTILINE) for page in READMES]
+# The repository and its site
+
+
+def test_every_page_has_its_place_in_the_site() -> None:
+    nav = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")[2]
+    placed = re.findall(r"(\S+\.md)$", nav, re.MULTILINE)
+    pages = {hooks.MOVED.get(f"docs/{page.name}", page.name) for page in (ROOT / "docs").glob("*.md")}
+    parts = {f"parts/{package}.md" for package in registry.KINDS.values()}
+    assert sorted(placed) == sorted(pages | set(hooks.MOVED.values()) | parts)
+
+
+def test_links_of_the_repository_become_links_of_the_site() -> None:
+    text = "[a](../README.md#start) [b](../examples/x.toml) [c](howto.md) [d](https://e.org)\n```sh\n[e](../f)\n```\n"
+    turned = "[a](index.md#start) [b](files/examples/x.toml) [c](howto.md) [d](https://e.org)\n```sh\n[e](../f)\n```\n"
+    assert hooks.with_site_links(text, "page.md") == turned
+    assert hooks.linked_files(text, "docs/page.md") == ["examples/x.toml"]
+
+
+@pytest.mark.parametrize("kind", registry.KINDS)
+def test_the_page_of_a_kind_has_every_part_with_its_options(kind: str) -> None:
+    text = hooks.kind_page(kind)
+    for info in own_parts(kind):
+        section = text.partition(f"\n## {info.name}\n")[2].partition("\n## ")[0]
+        assert info.summary[1:] in section
+        for each in (*getattr(info.cls, "options", ()), *getattr(info.cls, "metrics", ())):
+            assert f"| `{each.name}` |" in section
+
+
+def test_what_names_a_version_or_a_licence_names_the_same() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    cited = dict(re.findall(r"^([\w-]+): *(.*)$", citation, re.MULTILINE))
+    assert cited["version"] == __version__
+    assert cited["license"] == project["license"] == "Apache-2.0"
+    assert {"cff-version", "message", "title", "authors"} <= set(cited)
+    licence = (ROOT / "LICENSE").read_bytes()
+    assert hashlib.sha256(licence).hexdigest() == "cfc7749b96f63bd31c3c42b5c471bf756814053e847c10f3eb003417bc523d30"
+    versions = re.findall(r"^## (Unreleased|\[?\d+\.\d+\.\d+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert versions[0] == "Unreleased" or versions[0].strip("[") == __version__
+
+
+@pytest.mark.parametrize("pages", TWINS, ids=lambda pages: pages[0].name)
+def test_a_translation_has_the_shape_of_its_original(pages: tuple[Path, Path]) -> None:
+    shapes = [re.findall(r"^(#+) ", prose(page), re.MULTILINE) for page in pages]
     assert shapes[0] == shapes[1]
-    assert [_without_comments(block) for block in blocks(english)] == [
-        _without_comments(block) for block in blocks(portuguese)
-    ]
-    rows = [len(re.findall(r"^\|", prose(page), re.MULTILINE)) for page in READMES]
+    english, portuguese = ([_without_comments(block) for block in blocks(page)] for page in pages)
+    assert english == portuguese
+    rows = [len(re.findall(r"^\|", prose(page), re.MULTILINE)) for page in pages]
     assert rows[0] == rows[1]
-    links = [sorted(set(_LINK.findall(prose(page))) - {file.name for file in READMES}) for page in READMES]
+    links = [{_without_language(target) for target in _LINK.findall(prose(page))} for page in pages]
     assert links[0] == links[1]
+
+
+def _without_language(target: str) -> str:
+    return target.partition("#")[0].replace(".pt-BR", "")
 
 
 def _without_comments(block: tuple[str, str]) -> tuple[str, str]:
@@ -211,39 +263,12 @@ def own_parts(kind: str) -> list[registry.PartInfo]:
     return [info for info in registry.parts(kind).values() if info.origin.startswith("lastro.")]
 
 
-def table(heads: tuple[str, ...], rows: list[tuple[object, ...]]) -> str:
-    lines = [heads, ("---",) * len(heads), *rows]
-    return "".join(f"| {' | '.join(str(cell).replace('|', chr(92) + '|') for cell in line)} |\n" for line in lines)
-
-
-def toml(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    return f'"{value}"' if isinstance(value, str) else f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def unit(setting: Setting) -> str:
-    by_check = {"parse_rate_bps": "bit/s, with prefix", "parse_size_bytes": "byte, with prefix"}
-    if setting.check is not None:
-        return by_check.get(setting.check.__name__, "")  # type: ignore[attr-defined]
-    by_ending = {"_bytes": "byte", "_s": "s", "_ms": "ms", "_percent": "%", "_cpus": "CPU"}
-    return next((name for ending, name in by_ending.items() if setting.name.endswith(ending)), "")
-
-
-def bounds(setting: Setting) -> str:
-    if setting.choices:
-        return ", ".join(f'`"{choice}"`' for choice in setting.choices)
-    return " to ".join(f"{bound:,g}" for bound in (setting.minimum, setting.maximum) if bound is not None)
-
-
 def settings_table(scenario: type[Scenario] = chain.ChainScenario) -> str:
-    rows = [(f"`{s.name}`", f"`{toml(s.default)}`", unit(s), bounds(s), s.summary) for s in scenario.settings]
-    return table(("setting", "default", "unit", "bounds", "meaning"), rows)
+    return hooks.settings_table(scenario.settings)
 
 
 def metrics_table(scenario: type[Scenario] = chain.ChainScenario) -> str:
-    rows = [(f"`{m.name}`", m.unit, m.better, m.summary) for m in scenario.metrics]
-    return table(("metric", "unit", "better", "meaning"), rows)
+    return hooks.metrics_table(scenario.metrics)
 
 
 def workloads() -> list[registry.PartInfo]:

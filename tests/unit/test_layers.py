@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -178,6 +179,14 @@ def test_the_table_names_what_exists() -> None:
     known = modules()
     assert set(RANKS) <= set(known), "a layer that is gone"
     assert set(PURE) <= set(known)
+
+
+def test_the_map_of_the_code_shows_these_layers() -> None:
+    page = Path(__file__).parents[2] / "docs" / "development.md"
+    rows = re.findall(
+        r"^\| (`.*?) \| .* \|$", page.read_text(encoding="utf-8").partition("## The way")[0], re.MULTILINE
+    )
+    assert [set(re.findall(r"`([\w.]+)`", row)) for row in rows] == [set(packages) for packages in reversed(LAYERS)]
 
 
 def test_io_is_what_the_standard_library_calls_it() -> None:
