@@ -50,7 +50,7 @@ lint: install  ## Check format, style, types
 	$(VENV)/bin/ruff format --check src tests benches tools
 	$(VENV)/bin/ruff check src tests benches tools
 	$(VENV)/bin/mypy
-	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict --quiet --site-dir build/site
+	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict --site-dir build/site
 
 docs: install  ## Build the documentation site in site/
 	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict
