@@ -203,6 +203,12 @@ def test_every_page_has_its_place_in_the_site() -> None:
     assert sorted(placed) == sorted(pages | set(hooks.MOVED.values()) | parts)
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_what_belongs_to_an_item_of_a_list_is_indented_by_four(page: Path) -> None:
+    """GitHub takes two or three spaces as well; the site would end the list there, without a warning."""
+    assert re.findall(r"(?:^ {1,3}(?:[-*]|\d+\.) .*|(?<=\n\n) {1,3}\S.*)$", prose(page), re.MULTILINE) == []
+
+
 def test_links_of_the_repository_become_links_of_the_site() -> None:
     text = "[a](../README.md#start) [b](../examples/x.toml) [c](howto.md) [d](https://e.org)\n```sh\n[e](../f)\n```\n"
     turned = "[a](index.md#start) [b](files/examples/x.toml) [c](howto.md) [d](https://e.org)\n```sh\n[e](../f)\n```\n"
