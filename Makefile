@@ -50,9 +50,10 @@ lint: install  ## Check format, style, types
 	$(VENV)/bin/ruff format --check src tests benches tools
 	$(VENV)/bin/ruff check src tests benches tools
 	$(VENV)/bin/mypy
+# Not --quiet: it hides the warnings that --strict counts.
 	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict --site-dir build/site
 
-docs: install  ## Build the documentation site in site/
+docs: install  ## Build the documentation site into site/
 	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict
 
 bench: platforms  ## How fast Lastro itself is, as ratios against the raw tools (root)
