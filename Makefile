@@ -5,9 +5,6 @@ SHELL := /bin/sh
 .SHELLFLAGS := -ec
 .DEFAULT_GOAL := help
 
-# What a study on native, runc and docker needs; and what the tests of every other platform need besides.
-PACKAGES := apparmor ca-certificates debian-archive-keyring docker.io ethtool gpg iperf3 iproute2 iptables iputils-ping make mmdebstrap nftables python3-venv runc stress-ng
-TEST_PACKAGES := btrfs-progs busybox-static cpio crun curl default-jre-headless fuse-overlayfs gcc libc6-dev libgmp-dev lxc lxd maven openssh-server openvswitch-switch podman qemu-system-x86 qemu-utils systemd-container
 VENV := .venv
 SIDE_BY_SIDE := --numprocesses auto --dist loadfile
 DEMO := campaigns/demo-$(shell date +%Y%m%d-%H%M%S)
@@ -17,20 +14,17 @@ DEMO := campaigns/demo-$(shell date +%Y%m%d-%H%M%S)
 help:  ## Show what can be made
 	@sed -n 's/^\([a-z-]*\):.*##/\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
-install: $(VENV)/.installed  ## Install Debian packages and the virtual environment with lastro
+install: $(VENV)/.installed  ## Install lastro into a virtual environment, and what a first study requires
 
-$(VENV)/.installed: pyproject.toml constraints.txt tools/install-packages
-	tools/install-packages $(PACKAGES)
+$(VENV)/.installed: pyproject.toml constraints.txt tools/make-venv
 	tools/make-venv $(VENV)
+	$(VENV)/bin/lastro setup
 	touch $@
 
-platforms: $(VENV)/.platforms  ## Install what every other part needs: Debian packages, JMeter, and by Go gVisor, vegeta
+platforms: $(VENV)/.platforms  ## Install what every part and the tests require: Debian packages, gVisor, vegeta, JMeter
 
-$(VENV)/.platforms: $(VENV)/.installed tools/install-packages tools/build-gvisor tools/build-vegeta tools/fetch-jmeter
-	tools/install-packages $(TEST_PACKAGES)
-	tools/build-gvisor
-	tools/build-vegeta
-	tools/fetch-jmeter
+$(VENV)/.platforms: $(VENV)/.installed
+	$(VENV)/bin/lastro setup --all
 	touch $@
 
 demo: install  ## Run a small chain study on real containers (root; about four minutes)

@@ -13,6 +13,7 @@ from lastro.errors import CommandFailed
 from lastro.host.base import Process
 from lastro.host.cgroups import Resources, Usage, parse_cpus
 from lastro.platforms.base import Instance
+from lastro.requirements import NOTHING, Requirements
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,7 @@ class Anomaly(ABC):
     kind = "anomaly"
     name: ClassVar[str]
     summary: ClassVar[str]
+    requirements: ClassVar[Requirements] = NOTHING  # of the host; `lastro setup` installs them
 
     @abstractmethod
     def argv(self, demand: Demand) -> list[str]:

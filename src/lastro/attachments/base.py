@@ -20,6 +20,7 @@ from lastro.platforms.base import (
     Tap,
     start_all,
 )
+from lastro.requirements import NOTHING, Requirements
 from lastro.testbed import Testbed
 
 _SIDES = "ab"
@@ -51,6 +52,7 @@ class Attachment(ABC):
     kind = "attachment"
     name: ClassVar[str]
     summary: ClassVar[str]
+    requirements: ClassVar[Requirements] = NOTHING  # of the host; `lastro setup` installs them
     tap_kind: ClassVar[str] = "tap"  # what a virtual machine opens
     remedy: ClassVar[str | None] = None
     no_transit: ClassVar[str | None] = None

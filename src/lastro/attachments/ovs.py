@@ -15,10 +15,10 @@ from lastro.attachments.base import Attachment, Segment, far_end
 from lastro.errors import CommandFailed, PlatformError, TrialError, Unavailable
 from lastro.host.base import Completed, Process
 from lastro.host.ledger import NETNS_DIR
+from lastro.requirements import Requirements
 from lastro.testbed import Testbed
 
 _SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
-_PACKAGE = "apt-get install openvswitch-switch"
 _START_S = 10.0
 _QUIET = ("-vconsole:warn", "-vsyslog:off", "-vfile:off")
 
@@ -27,6 +27,7 @@ class Ovs(Attachment):
     name = "ovs"
     summary = "an Open vSwitch bridge: the kernel's datapath, or the one in user space where the kernel has none"
     separable = True
+    requirements = Requirements(packages=("openvswitch-switch",))
     datapaths: tuple[str, ...] = ("system", "netdev")  # in order of preference
 
     def __init__(self) -> None:
@@ -53,7 +54,7 @@ class Ovs(Attachment):
     def _start(self, testbed: Testbed) -> None:
         for program in ("ovsdb-server", "ovs-vswitchd", "ovs-vsctl", "ovs-appctl", "ovsdb-tool"):
             if testbed.host.which(program) is None:
-                raise Unavailable(f"this host has no program '{program}'", _PACKAGE)
+                raise Unavailable(f"this host has no program '{program}'", self.requirements.install)
         home = self._directory
         testbed.host.run(["sh", "-ec", f"rm -rf {home}; mkdir -p {home}"])
         testbed.host.run(["ovsdb-tool", "create", f"{home}/conf.db", str(_SCHEMA)])

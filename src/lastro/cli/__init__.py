@@ -33,6 +33,7 @@ COMMANDS = {
         "doctor": "what this host can do, proven by doing (root)",
         "parts": "every platform, attachment, isolation, function … with a line on each",
         "image": "show the root filesystem that every platform runs, built if need be (root)",
+        "setup": "install what parts require: Debian packages, gVisor, vegeta, JMeter (root)",
         "clean": "remove what a crash left, exactly as the ledger lists it (root)",
     },
 }

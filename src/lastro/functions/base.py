@@ -13,6 +13,7 @@ from lastro.errors import PlatformError, Unavailable
 from lastro.functions import _click
 from lastro.functions._path import Path
 from lastro.platforms.base import Instance
+from lastro.requirements import NOTHING, Requirements
 
 _TABLE = "ip lastro"
 _USUAL_PATH = Path()
@@ -39,6 +40,7 @@ class Function(ABC):
     kind = "function"
     name: ClassVar[str]
     summary: ClassVar[str]
+    requirements: ClassVar[Requirements] = NOTHING  # of the host; `lastro setup` installs them
     capabilities: ClassVar[tuple[str, ...]] = ("CAP_NET_ADMIN",)
     witnesses: ClassVar[tuple[str, ...]] = ()  # counters of its own that every new flow must move
 
@@ -134,6 +136,7 @@ class Service(ABC):
     kind = "function"
     name: ClassVar[str]
     summary: ClassVar[str]
+    requirements: ClassVar[Requirements] = NOTHING  # of the host; `lastro setup` installs them
     packages: ClassVar[tuple[str, ...]] = ()
     version_argv: ClassVar[tuple[str, ...]] = ()
 

@@ -31,6 +31,7 @@ from lastro.errors import InstrumentError
 from lastro.host.base import Completed, Host
 from lastro.host.ledger import NETNS_DIR
 from lastro.platforms.base import Instance
+from lastro.requirements import NOTHING, Requirements
 from lastro.results.samples import CLOSED_LOOP, Metric, Reading, Remark, Series
 from lastro.stats.quantiles import least_n_for, quantile_if_estimable
 from lastro.study.model import Level, Setting
@@ -134,6 +135,7 @@ class HttpLoad(ABC):
     kind = "instrument"
     name: ClassVar[str]
     summary: ClassVar[str]
+    requirements: ClassVar[Requirements] = NOTHING  # of the host; `lastro setup` installs them
     metrics: ClassVar[tuple[Metric, ...]]
     options: ClassVar[tuple[Setting, ...]] = ()  # written into a level, such as `vegeta:rate=50`
     start_s: ClassVar[float] = 0.0  # what the program itself takes, about

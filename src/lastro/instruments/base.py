@@ -13,6 +13,7 @@ from lastro.errors import CommandFailed, InstrumentError
 from lastro.host.base import Completed, Host
 from lastro.image.rootfs import Needs
 from lastro.platforms.base import Instance
+from lastro.requirements import NOTHING, Requirements
 from lastro.results.samples import TOO_SHORT, Metric, Reading, Remark
 from lastro.study.model import Level, Setting
 
@@ -71,6 +72,7 @@ class Workload(ABC):
     kind = "instrument"
     name: ClassVar[str]
     summary: ClassVar[str]
+    requirements: ClassVar[Requirements] = NOTHING  # of the host; `lastro setup` installs them
     metrics: ClassVar[tuple[Metric, ...]]
     options: ClassVar[tuple[Setting, ...]] = ()
     packages: ClassVar[tuple[str, ...]] = ()

@@ -10,6 +10,7 @@ from dataclasses import replace
 from lastro.errors import InstrumentError
 from lastro.host.base import Host
 from lastro.instruments._http import ClosedLoad, HttpLoad, Sample, Station, clients_of_each, metrics, read, sent_by
+from lastro.requirements import Requirements
 from lastro.results.samples import Reading
 
 _FORMAT = "%{http_code} %{size_download} %{time_total} %{exitcode}\\n"
@@ -19,6 +20,7 @@ class Curl(HttpLoad):
     name = "curl"
     summary = "curl, closed loop: a process for each client, one request after the other over one connection"
     metrics = metrics("", "closed loop")
+    requirements = Requirements(packages=("curl",))
 
     @classmethod
     def require(cls, host: Host) -> str:

@@ -19,6 +19,7 @@ from lastro.errors import CommandFailed, InstrumentError, Unavailable
 from lastro.host.base import Host
 from lastro.instruments import _http, _jmeter_plan
 from lastro.instruments._http import ClosedLoad, Endpoint, HttpLoad, Sample, Station
+from lastro.requirements import Requirements
 from lastro.results.samples import Metric, Reading
 
 VERSION = "5.6.3"
@@ -38,6 +39,9 @@ class Jmeter(HttpLoad):
     name = "jmeter"
     summary = "a closed HTTP load by Apache JMeter: each client asks again when it has its answer"
     start_s = 4.0
+    requirements = Requirements(
+        packages=("curl", "default-jre-headless"), program=_JAR, recipe="jmeter", remedy="run `lastro setup jmeter`"
+    )
     metrics = (
         *_http.metrics("", "closed loop"),
         Metric("request_cycle", "ms", "lower", "time of a client by its number of requests, mean over the clients"),
@@ -46,11 +50,11 @@ class Jmeter(HttpLoad):
     @classmethod
     def require(cls, host: Host) -> str:
         if host.which("java") is None:
-            raise Unavailable("JMeter needs Java, and this host has none", "install default-jre-headless")
+            raise Unavailable("JMeter needs Java, and this host has none", cls.requirements.install)
         try:
             host.run(["test", "-r", _JAR])
         except CommandFailed as error:
-            raise Unavailable(f"there is no JMeter in {HOME}", "run tools/fetch-jmeter") from error
+            raise Unavailable(f"there is no JMeter in {HOME}", cls.requirements.remedy) from error
         return f"Apache JMeter {VERSION}"
 
     def measure(self, station: Station, load: ClosedLoad) -> Reading:

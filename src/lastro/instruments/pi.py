@@ -15,11 +15,11 @@ from lastro.host.base import Host
 from lastro.image.rootfs import Needs
 from lastro.instruments import _own, _words
 from lastro.instruments.base import TIME_TOOL, WORK_DIR, Workload, positive
+from lastro.requirements import Requirements
 from lastro.results.samples import Metric, Reading
 from lastro.study.model import Setting
 
 PROGRAM = "lastro-pi"
-REMEDY = "apt-get install gcc libc6-dev libgmp-dev"
 # The number that the first N digits of pi make, modulo 2^61 - 1; up to 10^6 found by Machin's formula too
 # (tests/known/test_pi.py).
 KNOWN = {
@@ -38,6 +38,7 @@ class Pi(Workload):
     name = "pi"
     summary = "digits of pi on several threads, our own program over GMP; computation apart from output"
     version_argv = (PROGRAM, "--version")
+    requirements = Requirements(packages=("gcc", "libc6-dev", "libgmp-dev"))
     options = (
         Setting("digits", 1_000_000, "decimal digits, the 3 included", 10, 10_000_000_000, effort=True),
         Setting("threads", 1, "threads of the sum", 1, 4096),
@@ -53,13 +54,13 @@ class Pi(Workload):
     @classmethod
     def needs(cls, host: Host) -> Needs:
         try:
-            return Needs(files=(_own.built(host, "pi", ("gmp",), REMEDY),))
+            return Needs(files=(_own.built(host, "pi", ("gmp",), cls.requirements.install),))
         except LastroError:
             return Needs()
 
     @classmethod
     def require(cls, host: Host) -> None:
-        _own.built(host, "pi", ("gmp",), REMEDY)
+        _own.built(host, "pi", ("gmp",), cls.requirements.install)
 
     def argv(self) -> list[str]:
         return [PROGRAM, str(self.chosen["digits"]), str(self.chosen["threads"]), f"{WORK_DIR}/lastro-pi.txt"]

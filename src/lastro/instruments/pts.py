@@ -17,6 +17,7 @@ from lastro.host.base import Host
 from lastro.image.rootfs import Needs
 from lastro.instruments import _own
 from lastro.instruments.base import Workload, positive
+from lastro.requirements import Requirements
 from lastro.results.samples import Metric, Reading
 from lastro.study.model import Setting
 
@@ -44,6 +45,7 @@ def check_test(name: str) -> None:
 class Pts(Workload):
     name = "pts"
     summary = "one test of the Phoronix Test Suite, the user's own, with what it installed"
+    requirements = Requirements(program=PROGRAM, remedy=_HINT)
     packages = ("php-cli", "php-xml")
     version_argv = ("sh", "-c", f"grep -o 'PTS_VERSION., *.[0-9.]*[0-9]' {_INSIDE}/suite/pts-core/pts-core.php")
     options = (

@@ -15,12 +15,12 @@ from lastro.image.rootfs import Needs
 from lastro.instruments import _own, _words
 from lastro.instruments._memory import MemoryWorkload
 from lastro.instruments.base import TIME_TOOL, positive
+from lastro.requirements import Requirements
 from lastro.results.samples import Metric, Reading, Series
 from lastro.study.model import Setting
 from lastro.units import parse_size_bytes
 
 PROGRAM = "lastro-stream"
-REMEDY = "apt-get install gcc libc6-dev"
 BYTES = {"copy": 16, "scale": 16, "add": 24, "triad": 24}  # of an iteration
 _ITEM = 8
 _ARRAYS = 3
@@ -36,6 +36,7 @@ class Stream(MemoryWorkload):
     name = "stream"
     summary = "bandwidth of memory by copy, scale, add and triad after STREAM's definition, our own program"
     version_argv = (PROGRAM, "--version")
+    requirements = Requirements(packages=("gcc", "libc6-dev"))
     options = (
         Setting("threads", 1, "threads that work at once, more than CPUs if need be", 1, 65_536),
         Setting(
@@ -57,13 +58,13 @@ class Stream(MemoryWorkload):
     @classmethod
     def needs(cls, host: Host) -> Needs:
         try:
-            return Needs(files=(_own.built(host, "stream", ("m",), REMEDY),))
+            return Needs(files=(_own.built(host, "stream", ("m",), cls.requirements.install),))
         except LastroError:
             return Needs()
 
     @classmethod
     def require(cls, host: Host) -> None:
-        _own.built(host, "stream", ("m",), REMEDY)
+        _own.built(host, "stream", ("m",), cls.requirements.install)
 
     def asked_bytes(self) -> int:
         return parse_size_bytes(str(self.chosen["array"]))

@@ -20,6 +20,7 @@ from lastro.errors import CommandFailed, InstrumentError, Unavailable
 from lastro.host.base import Host
 from lastro.instruments import _http
 from lastro.instruments._http import Endpoint, HttpLoad, OpenLoad, Page, Sample, Station
+from lastro.requirements import Requirements
 from lastro.results.samples import GENERATOR_DELAY, OVERLOADED, Metric, Reading, Remark
 from lastro.stats.quantiles import quantile
 from lastro.study.model import Level, Setting
@@ -34,12 +35,14 @@ _MOST_OWN = 0.1  # of a percentile
 _LEAST_ANSWERED, _ALL_BUT_THE_LAST = 0.95, 0.95  # shares of the rate, and of the requests
 _CHECK_EVERY_S = 1
 _MARGIN_S = 30.0
+_REMEDY = "run `lastro setup vegeta`, which needs a Go toolchain"
 
 
 class Vegeta(HttpLoad):
     name = "vegeta"
     summary = "an open HTTP load by vegeta: a stated rate, times from when each request should have been sent"
     start_s = 0.5
+    requirements = Requirements(packages=("curl",), program="vegeta", recipe="vegeta", remedy=_REMEDY)
     options = (Setting("rate", 0.0, "requests per second; 0: the rate_per_s of the study", 0, 1e6),)
     metrics = (
         *_http.metrics(PREFIX, "open loop"),
@@ -52,7 +55,7 @@ class Vegeta(HttpLoad):
     @classmethod
     def require(cls, host: Host) -> str:
         if host.which("vegeta") is None:
-            raise Unavailable("this host has no vegeta", "run tools/build-vegeta; it needs Go")
+            raise Unavailable("this host has no vegeta", _REMEDY)
         version = re.search(r"^Version: (\S+)$", host.run(["vegeta", "-version"]).text, re.MULTILINE)
         return f"vegeta {version[1] if version else 'of unknown version'}"
 

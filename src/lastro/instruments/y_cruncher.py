@@ -18,6 +18,7 @@ from lastro.host.base import Host
 from lastro.image.rootfs import Needs
 from lastro.instruments import _own
 from lastro.instruments.base import TIME_TOOL, WORK_DIR, Workload, positive
+from lastro.requirements import Requirements
 from lastro.results.samples import Metric, Reading
 from lastro.study.model import Setting
 
@@ -33,6 +34,7 @@ _SPEED = 1.6e9  # an ordinary core's: N digits take N times the square of their 
 class YCruncher(Workload):
     name = "y-cruncher"
     summary = "digits of pi by y-cruncher, the user's own; computation apart from the rest"
+    requirements = Requirements(program=PROGRAM, remedy=_HINT)
     version_argv = ("env", "-C", _INSIDE, f"./{PROGRAM}", "version")
     options = (
         Setting("digits", 25_000_000, "decimal digits", 1_000_000, 10_000_000_000, effort=True),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lastro.isolation.base import Isolation, Profile
 from lastro.platforms.base import Availability, Instance, InstanceSpec, Platform
+from lastro.requirements import Requirements
 from lastro.testbed import Testbed
 
 PROFILE = "docker-default"
@@ -13,6 +14,7 @@ _ENABLED = "/sys/module/apparmor/parameters/enabled"
 class AppArmor(Isolation):
     name = "apparmor"
     summary = "access control by AppArmor, with Docker's own profile (docker-default)"
+    requirements = Requirements(packages=("apparmor",))
 
     def apply(self, spec: InstanceSpec, profile: Profile | None) -> InstanceSpec:
         return spec.with_security(apparmor=PROFILE)

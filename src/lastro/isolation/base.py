@@ -10,6 +10,7 @@ from typing import ClassVar
 from lastro.errors import LastroError
 from lastro.host.cgroups import Usage, block_device_of
 from lastro.platforms.base import AVAILABLE, Availability, Instance, InstanceSpec, Platform, unavailable
+from lastro.requirements import NOTHING, Requirements
 from lastro.testbed import Testbed
 
 NEIGHBOUR = "neighbour"
@@ -53,6 +54,7 @@ class Isolation(ABC):
     kind = "isolation"
     name: ClassVar[str]
     summary: ClassVar[str]
+    requirements: ClassVar[Requirements] = NOTHING  # of the host; `lastro setup` installs them
     needs_profile: ClassVar[bool] = False
 
     @abstractmethod

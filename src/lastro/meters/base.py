@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from lastro.platforms.base import Instance
+from lastro.requirements import NOTHING, Requirements
 from lastro.results.samples import Metric
 from lastro.testbed import Testbed
 
@@ -17,6 +18,7 @@ class Meter(ABC):
     kind = "meter"
     name: ClassVar[str]
     summary: ClassVar[str]
+    requirements: ClassVar[Requirements] = NOTHING  # of the host; `lastro setup` installs them
     metrics: ClassVar[tuple[Metric, ...]] = ()
 
     def __init__(self, testbed: Testbed, instances: Mapping[str, Instance]) -> None:

@@ -17,6 +17,7 @@ from lastro.image import guest
 from lastro.platforms._guest import PORTS, SOCKET_PATTERN
 from lastro.platforms._hypervisor import MEMORY, VCPUS, Hypervisor, HypervisorInstance
 from lastro.platforms.base import InstanceSpec, Tap
+from lastro.requirements import Requirements
 from lastro.study.model import Setting
 from lastro.testbed import Testbed
 
@@ -99,6 +100,7 @@ class QemuPlatform(Hypervisor):
 
     options = OPTIONS
     version_argv = ("qemu-system-x86_64", "--version")
+    requirements = Requirements(packages=("qemu-system-x86", "qemu-utils", "e2fsprogs"))
     program = "qemu-system-x86_64"
     remedy = "apt-get install qemu-system-x86"
     accelerator: ClassVar[str]

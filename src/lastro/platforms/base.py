@@ -14,6 +14,7 @@ from lastro.errors import LastroError, PlatformError, Unavailable
 from lastro.host.base import Completed, Host, Process
 from lastro.host.cgroups import Resources, Usage
 from lastro.host.threads import all_of
+from lastro.requirements import NOTHING, Requirements
 from lastro.study.model import Level, Setting
 from lastro.testbed import Testbed, set_sysctls
 from lastro.validity import ClockSample
@@ -224,6 +225,7 @@ class Platform(ABC):
     kind = "platform"
     name: ClassVar[str]
     summary: ClassVar[str]
+    requirements: ClassVar[Requirements] = NOTHING  # of the host; `lastro setup` installs them
     version_argv: ClassVar[tuple[str, ...]] = ()
     options: ClassVar[tuple[Setting, ...]] = ()
     confines: frozenset[str] = frozenset()  # it may depend on options

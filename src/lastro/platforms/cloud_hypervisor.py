@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from lastro.platforms._hypervisor import disk_of
 from lastro.platforms._vmm import GUEST_CID, VmmInstance, VmmPlatform
+from lastro.requirements import Requirements
 
 
 class CloudHypervisor(VmmPlatform):
@@ -17,6 +18,7 @@ class CloudHypervisor(VmmPlatform):
     version_argv = ("cloud-hypervisor", "--version")
     program = "cloud-hypervisor"
     remedy = "put `cloud-hypervisor`, from its project's releases, into /usr/local/bin"
+    requirements = Requirements(program=program, remedy=remedy)
 
     def argv(self, instance: VmmInstance, cards: Sequence[tuple[str, str]]) -> list[str]:
         spec = instance.spec

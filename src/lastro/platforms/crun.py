@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from lastro.platforms._oci import OciPlatform, second_tree
 from lastro.platforms.base import InstanceSpec
+from lastro.requirements import Requirements
 from lastro.testbed import Testbed
 
 
@@ -16,6 +17,7 @@ class Crun(OciPlatform):
     summary = "OCI containers by crun, a runtime written in C, without a daemon"
     version_argv = ("crun", "--version")
     binary = "crun"
+    requirements = Requirements(packages=("crun",), instead={"crun": "crun"})
 
     def runtime_argv(self, testbed: Testbed, spec: InstanceSpec) -> tuple[str, ...]:
         runtime = super().runtime_argv(testbed, spec)

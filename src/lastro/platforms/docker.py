@@ -18,6 +18,7 @@ from lastro.platforms._docker_late import KataInstance, LateInstance, RunscInsta
 from lastro.platforms._dockerd import Daemon
 from lastro.platforms._oci import second_tree
 from lastro.platforms.base import Instance, InstanceSpec, Platform, Security
+from lastro.requirements import Requirements
 from lastro.study.model import Level, Setting
 from lastro.testbed import Testbed
 
@@ -40,6 +41,11 @@ class Docker(Platform):
     name = "docker"
     summary = "Docker containers, by a private daemon that leaves the user's own alone"
     version_argv = ("dockerd", "--version")
+    requirements = Requirements(
+        packages=("docker.io", "iptables", "apparmor"),
+        optional_packages=("btrfs-progs", "fuse-overlayfs"),
+        instead={"docker.io": "dockerd"},
+    )
     start_s = 0.6
     confines = frozenset({"apparmor", "drop_capabilities", "read_only_root", "seccomp", "selinux", "user_namespace"})
     options: ClassVar[tuple[Setting, ...]] = (

@@ -15,6 +15,7 @@ from typing import Any
 from lastro.errors import Unavailable
 from lastro.platforms._hypervisor import disk_of
 from lastro.platforms._vmm import GUEST_CID, VmmInstance, VmmPlatform
+from lastro.requirements import Requirements
 
 
 class Firecracker(VmmPlatform):
@@ -23,6 +24,7 @@ class Firecracker(VmmPlatform):
     version_argv = ("firecracker", "--version")
     program = "firecracker"
     remedy = "put `firecracker` 1.8 or later, from its project's releases, into /usr/local/bin"
+    requirements = Requirements(program=program, remedy=remedy)
 
     def argv(self, instance: VmmInstance, cards: Sequence[tuple[str, str]]) -> list[str]:
         config = str(instance.home / "config.json")

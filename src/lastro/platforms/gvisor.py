@@ -13,13 +13,14 @@ from contextlib import contextmanager
 from lastro.errors import PlatformError, Unavailable
 from lastro.platforms._oci import OciInstance, OciPlatform
 from lastro.platforms.base import InstanceSpec, Port, Tap
+from lastro.requirements import Requirements
 from lastro.study.model import Setting
 from lastro.testbed import Testbed, set_sysctls
 
 # Segments as long as the link's frames: its stack does not forward the long ones that a host's offloads make of many.
 # Raw sockets are for ping. Without an overlay of its own, what is written lies on the disk as it does on runc.
 RUNSC_FLAGS = ("--net-raw", "--gso=false", "--overlay2=none", "--oci-seccomp")
-REMEDY = "install it from gvisor.dev, or put a Go toolchain on this host and run tools/build-gvisor"
+REMEDY = "run `lastro setup gvisor`, which needs a Go toolchain, or install runsc from gvisor.dev"
 RESIDUALS = {
     "segmentation offloads": "off in gVisor's stack (--gso=false)",
     "network settings": "of those asked for, gVisor's stack has ip_forward alone",
@@ -63,6 +64,7 @@ class Gvisor(OciPlatform):
     name = "gvisor"
     summary = "containers on gVisor, a kernel in user space with a network stack of its own"
     version_argv = ("runsc", "--version")
+    requirements = Requirements(program="runsc", recipe="gvisor", remedy=REMEDY)
     binary = "runsc"
     instance_type = GvisorInstance
     takes_links_at_start = True

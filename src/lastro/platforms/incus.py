@@ -6,12 +6,14 @@ from __future__ import annotations
 
 from lastro.platforms._lxd import LxdPlatform
 from lastro.platforms._lxd_daemon import Flavour
+from lastro.requirements import Requirements
 
 
 class Incus(LxdPlatform):
     name = "incus"
     summary = "Incus system containers, by a private daemon that leaves the user's own alone"
     version_argv = ("incus", "--version")
+    requirements = Requirements(packages=("incus",), optional_packages=("btrfs-progs",))
     flavour = Flavour(
         name="incus",
         daemon="incusd",

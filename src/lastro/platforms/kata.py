@@ -7,6 +7,8 @@ documentation of Kata Containers 3 and Docker 23."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from lastro.errors import LastroError
 from lastro.platforms.base import AVAILABLE, Availability, InstanceSpec, unavailable
 from lastro.platforms.docker import Docker
@@ -20,6 +22,11 @@ class Kata(Docker):
     summary = "Kata Containers: each container in a virtual machine of its own"
     version_argv = ("containerd-shim-kata-v2", "--version")
     options = tuple(option for option in Docker.options if option.name == "storage")
+    requirements = replace(
+        Docker.requirements,
+        program="containerd-shim-kata-v2",
+        remedy="install Kata Containers from katacontainers.io, and Docker 23 or later",
+    )
     only_runtime = "kata"
 
     def probe(self, testbed: Testbed) -> Availability:

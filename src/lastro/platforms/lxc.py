@@ -30,6 +30,7 @@ from lastro.platforms._container import (
     set_own_sysctls,
 )
 from lastro.platforms.base import Instance, InstanceSpec, Platform, Security, instance_netns
+from lastro.requirements import Requirements
 from lastro.study.model import Setting
 from lastro.testbed import Testbed
 
@@ -56,6 +57,7 @@ class Lxc(Platform):
     name = "lxc"
     summary = "containers by classic LXC, without a daemon"
     version_argv = ("lxc-start", "--version")
+    requirements = Requirements(packages=("lxc",))
     options = (
         Setting("storage", _OVERLAY, "root filesystem: a layer over shared files, or a directory with a copy of them",
                 choices=(_OVERLAY, _DIR)),
@@ -66,7 +68,7 @@ class Lxc(Platform):
     def start(self, testbed: Testbed, spec: InstanceSpec) -> Iterator[Instance]:
         self.require_confinement(spec)
         if testbed.host.which("lxc-start") is None:
-            raise Unavailable("this host has no program 'lxc-start'", "apt-get install lxc")
+            raise Unavailable("this host has no program 'lxc-start'", self.requirements.install)
         home, scratch = testbed.run_dir / spec.name, testbed.scratch_dir / spec.name
         cgroup = f"{testbed.session.cgroup}/{spec.name}"
         with ExitStack() as stack:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from lastro.platforms._lxd import LxdPlatform
 from lastro.platforms._lxd_daemon import Flavour
+from lastro.requirements import Requirements
 
 
 class Lxd(LxdPlatform):
@@ -14,6 +15,7 @@ class Lxd(LxdPlatform):
     start_s = 3.3  # where nothing can be cloned, the image is unpacked for every instance
     # A host with the snap alone may have a script of this name, which installs the snap: not to be run by a question.
     version_argv = ("sh", "-c", 'lxd=$(command -v lxd) && head -c 4 "$lxd" | grep -q ELF && exec lxd --version')
+    requirements = Requirements(packages=("lxd",), optional_packages=("btrfs-progs",))
     flavour = Flavour(
         name="lxd",
         daemon="lxd",

@@ -28,6 +28,7 @@ from lastro.platforms._container import (
     set_own_sysctls,
 )
 from lastro.platforms.base import Instance, InstanceSpec, Platform, Security, instance_netns
+from lastro.requirements import Requirements
 from lastro.testbed import Testbed
 
 _START_S = 20.0
@@ -66,13 +67,14 @@ class Nspawn(Platform):
     name = "nspawn"
     summary = "containers by systemd-nspawn, without systemd inside"
     version_argv = ("systemd-nspawn", "--version")
+    requirements = Requirements(packages=("systemd-container",))
     confines = frozenset({"drop_capabilities", "read_only_root"})
 
     @contextmanager
     def start(self, testbed: Testbed, spec: InstanceSpec) -> Iterator[Instance]:
         self.require_confinement(spec)
         if testbed.host.which("systemd-nspawn") is None:
-            raise Unavailable("this host has no program 'systemd-nspawn'", "apt-get install systemd-container")
+            raise Unavailable("this host has no program 'systemd-nspawn'", self.requirements.install)
         home, scratch = testbed.run_dir / spec.name, testbed.scratch_dir / spec.name
         cgroup = f"{testbed.session.cgroup}/{spec.name}"
         with ExitStack() as stack:

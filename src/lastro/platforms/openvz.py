@@ -19,6 +19,7 @@ from lastro.errors import CommandFailed, PlatformError, Unavailable
 from lastro.host.cgroups import Resources
 from lastro.platforms._container import set_own_sysctls
 from lastro.platforms.base import Instance, InstanceSpec, Platform
+from lastro.requirements import Requirements
 from lastro.testbed import Testbed
 
 _DISK = "4G"
@@ -40,6 +41,7 @@ class OpenVz(Platform):
     name = "openvz"
     summary = "OpenVZ containers by vzctl, on OpenVZ's kernel"
     version_argv = ("vzctl", "--version")
+    requirements = Requirements(program="vzctl", remedy=_INSTALL)
     start_s = 2.7
 
     @contextmanager

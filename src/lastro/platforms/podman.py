@@ -25,6 +25,7 @@ from lastro.platforms._container import (
 )
 from lastro.platforms._oci import second_tree
 from lastro.platforms.base import Instance, InstanceSpec, Platform, Security, instance_netns
+from lastro.requirements import Requirements
 from lastro.study.model import Level, Setting
 from lastro.testbed import Testbed
 
@@ -46,6 +47,7 @@ class Podman(Platform):
     name = "podman"
     summary = "Podman containers, without a service, apart from the user's own"
     version_argv = ("podman", "--version")
+    requirements = Requirements(packages=("podman", "runc"), optional_packages=("crun",), instead=_PROGRAMS)
     confines = frozenset({"apparmor", "drop_capabilities", "read_only_root", "seccomp", "selinux"})
     options = (Setting("runtime", "runc", "what makes containers", choices=("runc", "crun")),)
 

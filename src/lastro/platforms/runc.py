@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lastro.platforms._oci import OciPlatform
+from lastro.requirements import Requirements
 
 
 class Runc(OciPlatform):
@@ -10,3 +11,4 @@ class Runc(OciPlatform):
     summary = "OCI containers by runc, without a daemon"
     version_argv = ("runc", "--version")
     binary = "runc"
+    requirements = Requirements(packages=("runc",), instead={"runc": "runc"})

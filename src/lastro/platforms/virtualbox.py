@@ -26,6 +26,7 @@ from lastro.image import guest
 from lastro.platforms._guest import SOCKET_PATTERN
 from lastro.platforms._hypervisor import MEMORY, VCPUS, Hypervisor, HypervisorInstance
 from lastro.platforms.base import InstanceSpec
+from lastro.requirements import Requirements
 from lastro.study.model import Setting
 from lastro.testbed import Testbed
 
@@ -33,6 +34,7 @@ _UARTS = (("0x3F8", "4"), ("0x2F8", "3"), ("0x3E8", "4"), ("0x2E8", "3"))  # por
 _NIC = Setting("nic", "virtio", "network card: para-virtual, or fully emulated", choices=("virtio", "e1000"))
 _CARDS = {"virtio": "virtio", "e1000": "82540EM"}
 _MOST_CARDS = 8
+_MAKES_DISCS = ("grub-common", "grub-pc-bin", "xorriso", "mtools")
 _GRUB = "set timeout=0\nmenuentry lastro {{\n  linux /boot/vmlinuz {words}\n  initrd /boot/initramfs\n}}\n"
 
 
@@ -80,13 +82,13 @@ class VirtualBox(Hypervisor):
     options = (_NIC, VCPUS, MEMORY)
     program = "VBoxManage"
     remedy = "install VirtualBox 6.1 or later from virtualbox.org, with its kernel modules"
+    requirements = Requirements(packages=_MAKES_DISCS, program=program, remedy=remedy)
     boot_timeout_s = 90.0
     start_s = 7.0
     _version = (0, 0)
 
     def require_host(self, testbed: Testbed) -> None:
-        makes_discs = "grub-common grub-pc-bin xorriso mtools"
-        for program, package in (("VBoxHeadless", "virtualbox"), ("grub-mkrescue", makes_discs)):
+        for program, package in (("VBoxHeadless", "virtualbox"), ("grub-mkrescue", " ".join(_MAKES_DISCS))):
             if testbed.host.which(program) is None:
                 raise Unavailable(f"this host has no program '{program}'", f"apt-get install {package}")
         if testbed.host.run(["test", "-c", "/dev/vboxdrv"], check=False).returncode != 0:

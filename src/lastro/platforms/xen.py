@@ -22,6 +22,7 @@ from lastro.image import guest
 from lastro.platforms._guest import PORTS, SOCKET_PATTERN
 from lastro.platforms._hypervisor import MEMORY, VCPUS, Hypervisor, HypervisorInstance, disk_of
 from lastro.platforms.base import InstanceSpec
+from lastro.requirements import Requirements
 from lastro.study.model import Setting
 from lastro.testbed import Testbed
 
@@ -103,6 +104,7 @@ class Xen(Hypervisor):
     options = (_TYPE, VCPUS, MEMORY)
     program = "xl"
     remedy = "apt-get install xen-system-amd64 qemu-system-xen, and boot the host with Xen"
+    requirements = Requirements(program=program, remedy=remedy)
 
     def require_host(self, testbed: Testbed) -> None:
         try:

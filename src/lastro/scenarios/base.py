@@ -16,6 +16,7 @@ from lastro.host.base import Host, Transcript
 from lastro.image.rootfs import Needs
 from lastro.instruments.base import WORK_DIR
 from lastro.platforms.base import AVAILABLE, Availability, Instance, InstanceSpec, Platform, unavailable
+from lastro.requirements import NOTHING, Requirements
 from lastro.results.samples import Metric, Outcome
 from lastro.scenarios._storage import storage
 from lastro.study.levels import option_value, part_level, split_options
@@ -45,6 +46,7 @@ class Scenario(ABC):
     kind = "scenario"
     name: ClassVar[str]
     summary: ClassVar[str]
+    requirements: ClassVar[Requirements] = NOTHING  # of the host; `lastro setup` installs them
     parts: ClassVar[tuple[str, ...]] = ()
     combinable: ClassVar[frozenset[str]] = frozenset()
     settings: ClassVar[tuple[Setting, ...]] = ()

@@ -1,4 +1,4 @@
-module lastro/tools/vegeta
+module lastro/setup/vegeta
 
 go 1.22
 

@@ -1,0 +1,113 @@
+"""Installs what parts require on Debian or Ubuntu: packages by apt, gVisor and vegeta by Go, JMeter by Maven.
+
+Without PART: what a first study on native, runc and docker requires. What is installed already is left as it is.
+Parts that cannot be installed here are listed with a reason and a remedy; those named on the command line, or needed by
+every study, make the exit code 3. `lastro parts` lists the names; `lastro doctor` then tries each part for real."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from lastro.errors import HostError, InputError
+
+if TYPE_CHECKING:
+    from lastro.setup.plan import Finding, Plan
+    from lastro.setup.run import Ended
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("part", nargs="*", metavar="PART", help="such as docker, vegeta or platform/gvisor")
+    parser.add_argument("--all", action="store_true", help="what all parts and the tests require")
+    parser.add_argument("--dry-run", action="store_true", help="only print the commands, as a shell script; no root")
+    parser.add_argument("--json", action="store_true", help="print the outcome as JSON, progress on standard error")
+
+
+def run(args: argparse.Namespace) -> int:
+    from lastro.setup.machine import Machine
+    from lastro.setup.plan import after, make_plan
+    from lastro.setup.run import execute
+    from lastro.setup.selection import select
+
+    if args.all and args.part:
+        raise InputError("--all is given with names of parts", "give either --all or the names")
+    command = shlex.join(["lastro", "setup", *(["--all"] if args.all else args.part)])
+    wanted = select(args.part, everything=args.all)
+    plan = make_plan(wanted, Machine.this())
+    if args.dry_run:
+        print(_as_json(plan, plan.findings, []) if args.json else _script(command, plan), end="")
+        return 0
+    plan.require_feasible(command)
+    ended = execute(plan.steps, plan.machine, lambda line: print(line, file=sys.stderr if args.json else None))
+    failures = {one.step.name: one.last_line for one in ended if one.failed}
+    findings = after(plan, wanted, failures)
+    print(_as_json(plan, findings, ended) if args.json else _summary(plan, findings), end="")
+    _raise_for(findings)
+    return 0
+
+
+def _script(command: str, plan: Plan) -> str:
+    from lastro.setup.scripts import shell_script
+
+    return shell_script(command, plan.machine.path, plan.steps, [_words(finding) for finding in plan.blocked])
+
+
+def _words(finding: Finding) -> str:
+    remedy = f"\n  remedy: {finding.remedy}" if finding.remedy else ""
+    return f"{finding.part.title} cannot be installed: {finding.reason}{remedy}"
+
+
+def _summary(plan: Plan, findings: Sequence[Finding]) -> str:
+    ready = [finding.part for finding in findings if finding.ready and finding.part.kind]
+    shown = ", ".join(part.name for part in ready) if len(ready) <= 8 else f"{len(ready)} parts"
+    lines = [] if plan.steps else ["nothing to install"]
+    lines += [f"ready: {shown}"] if ready else []
+    return "".join(f"{line}\n" for line in [*lines, *(_words(finding) for finding in findings if finding.reason)])
+
+
+def _raise_for(findings: Sequence[Finding]) -> None:
+    """Raises: HostError when a required part cannot be installed."""
+    lost = [finding for finding in findings if finding.reason and finding.part.required]
+    if len(lost) == 1:
+        raise HostError(f"{lost[0].part.title} cannot be installed: {lost[0].reason}", lost[0].remedy)
+    if lost:
+        names = ", ".join(finding.part.title for finding in lost)
+        raise HostError(f"these cannot be installed: {names}", "the list above has a reason and a remedy for each")
+
+
+def _as_json(plan: Plan, findings: Sequence[Finding], ended: Sequence[Ended]) -> str:
+    by_name = {one.step.name: one for one in ended}
+    document: dict[str, Any] = {
+        "parts": [
+            {
+                "kind": finding.part.kind or None,
+                "name": finding.part.name,
+                "required": finding.part.required,
+                "status": "unavailable" if finding.reason else "ready" if finding.ready else "missing",
+                "reason": finding.reason,
+                "remedy": finding.remedy,
+            }
+            for finding in findings
+        ],
+        "packages": sorted(plan.packages),
+        "steps": [
+            {"name": step.name, "script": step.script, **_outcome(by_name.get(step.name))} for step in plan.steps
+        ],
+    }
+    return json.dumps(document, indent=2) + "\n"
+
+
+def _outcome(ended: Ended | None) -> dict[str, Any]:
+    if ended is None:
+        return {"status": "not run", "duration_s": None, "last_line": None, "log": None}
+    status = "failed" if ended.failed else "done"
+    return {
+        "status": status,
+        "duration_s": round(ended.duration_s, 1),
+        "last_line": ended.last_line or None,
+        "log": ended.log or None,
+    }

@@ -1,0 +1,66 @@
+"""What `lastro setup` asks of this machine before it changes anything."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+# Also searched: PATH of a user without root lacks the first two, and Go's own archive is unpacked into the last.
+_MORE_PLACES = ("/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/local/bin", "/usr/local/go/bin")
+_LEAST_GO = (1, 22)
+_ASK_S = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """`path` is where programs are searched for; `prefix` is where built programs go."""
+
+    path: str
+    prefix: Path
+    root: bool
+
+    @classmethod
+    def this(cls) -> Machine:
+        path = os.pathsep.join([os.environ.get("PATH", os.defpath), *_MORE_PLACES])
+        return cls(path, Path("/usr/local"), os.geteuid() == 0)
+
+    @property
+    def has_apt(self) -> bool:
+        return self.has("apt-get")
+
+    def has(self, program: str) -> bool:
+        """Whether a program exists: a name in PATH, or a file by its absolute path."""
+        return Path(program).is_file() if program.startswith("/") else self._which(program) is not None
+
+    def missing(self, packages: Iterable[str]) -> frozenset[str]:
+        """Debian packages that are not installed. All of them, where there is no dpkg."""
+        names = sorted(set(packages))
+        query = self._which("dpkg-query")
+        if query is None or not names:
+            return frozenset(names)
+        argv = [query, "--show", "--showformat=${Package} ${db:Status-Status}\\n", *names]
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=_ASK_S, check=False)
+        installed = {line.split()[0] for line in done.stdout.splitlines() if line.endswith(" installed")}
+        return frozenset(names) - installed
+
+    def go_obstacle(self) -> str | None:
+        """Why Go programs cannot be built here; None where they can."""
+        go = self._which("go")
+        if go is None:
+            return "this host has no Go toolchain"
+        argv = [go, "env", "GOVERSION"]
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=_ASK_S, check=False)
+        found = re.match(r"go(\d+)\.(\d+)", done.stdout)
+        if found is None:
+            return f"`{go} env GOVERSION` did not print a version"
+        if (int(found[1]), int(found[2])) < _LEAST_GO:
+            return f"the Go toolchain of this host is too old: {done.stdout.strip()}"
+        return None
+
+    def _which(self, program: str) -> str | None:
+        return shutil.which(program, path=self.path)

@@ -1,0 +1,125 @@
+"""What is missing on a machine for the parts that are wanted, and the steps that install it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from lastro.errors import HostError, NeedsRoot
+from lastro.requirements import Requirements
+from lastro.setup.machine import Machine
+from lastro.setup.scripts import DEBIAN, RECIPES, Step, apt_step, recipe_step
+from lastro.setup.selection import Wanted
+
+_GO_REMEDY = "install Go 1.22 or newer from go.dev/dl into /usr/local/go, then run `lastro setup {name}` again"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What is missing for one part: packages and a recipe that steps can provide, or a reason why none can."""
+
+    part: Wanted
+    packages: frozenset[str] = frozenset()
+    recipe: str | None = None
+    reason: str | None = None
+    remedy: str | None = None
+
+    @property
+    def ready(self) -> bool:
+        return not (self.packages or self.recipe or self.reason)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    machine: Machine
+    findings: tuple[Finding, ...]
+    packages: frozenset[str] = frozenset()
+    steps: tuple[Step, ...] = field(default=())
+
+    @property
+    def blocked(self) -> list[Finding]:
+        """Parts that no step can provide."""
+        return [finding for finding in self.findings if finding.reason]
+
+    def require_feasible(self, command: str) -> None:
+        """Raises: HostError where there is no apt; NeedsRoot without root; neither when there is nothing to do."""
+        if self.packages and not self.machine.has_apt:
+            raise HostError(
+                f"this host has no apt-get, so it is not Debian or Ubuntu; required: {' '.join(sorted(self.packages))}",
+                "install them with the package manager of this host; `lastro doctor` then shows what works",
+            )
+        if self.steps and not self.machine.root:
+            names = ", ".join(step.name for step in self.steps)
+            raise NeedsRoot(
+                f"only root can install what is missing: {names}",
+                f"as root, run `{command}`; `{command} --dry-run` prints the commands",
+            )
+
+
+def make_plan(wanted: Sequence[Wanted], machine: Machine) -> Plan:
+    """Look for what is missing, and put all packages into one step and each recipe into one."""
+    findings = examine(wanted, machine)
+    recipes = [RECIPES[name] for name in dict.fromkeys(f.recipe for f in findings if f.recipe)]
+    for_builds = machine.missing(name for recipe in recipes for name in recipe.packages)
+    optional = machine.missing(name for part in wanted for name in _optional(part.requirements, machine))
+    packages = frozenset[str]().union(for_builds, optional, *(finding.packages for finding in findings))
+    steps = [apt_step(packages)] if packages else []
+    steps += [recipe_step(recipe, machine.prefix) for recipe in recipes]
+    return Plan(machine, findings, packages, tuple(steps))
+
+
+def examine(wanted: Sequence[Wanted], machine: Machine) -> tuple[Finding, ...]:
+    """What is missing for each part now."""
+    missing = machine.missing(name for part in wanted for name in part.requirements.packages)
+    go_obstacle = machine.go_obstacle() if any(_needs_go(part.requirements, machine) for part in wanted) else None
+    return tuple(_finding(part, machine, missing, go_obstacle) for part in wanted)
+
+
+def _finding(part: Wanted, machine: Machine, missing: frozenset[str], go_obstacle: str | None) -> Finding:
+    needs = part.requirements
+    packages = missing & _needed(needs.packages, needs, machine)
+    if part.broken:
+        return Finding(part, reason=f"its module cannot be imported: {part.broken}")
+    if needs.program is None or machine.has(needs.program):
+        return Finding(part, packages)
+    if needs.recipe is None:
+        reason = f"this host has no program '{needs.program}', and Lastro does not install it"
+        return Finding(part, reason=reason, remedy=needs.remedy)
+    if go_obstacle and RECIPES[needs.recipe].needs_go:
+        return Finding(part, reason=f"{go_obstacle}, which builds it", remedy=_GO_REMEDY.format(name=part.name))
+    return Finding(part, packages, needs.recipe)
+
+
+def _needed(packages: Iterable[str], requirements: Requirements, machine: Machine) -> frozenset[str]:
+    instead = requirements.instead
+    return frozenset(p for p in packages if not (p in instead and machine.has(instead[p])))
+
+
+def _optional(requirements: Requirements, machine: Machine) -> frozenset[str]:
+    """Optional packages, which are of no use for a part whose program Lastro cannot install."""
+    absent = requirements.program and not requirements.recipe and not machine.has(requirements.program)
+    return frozenset() if absent else _needed(requirements.optional_packages, requirements, machine)
+
+
+def _needs_go(requirements: Requirements, machine: Machine) -> bool:
+    name, program = requirements.recipe, requirements.program
+    return name is not None and RECIPES[name].needs_go and program is not None and not machine.has(program)
+
+
+def after(plan: Plan, wanted: Sequence[Wanted], failures: Mapping[str, str]) -> tuple[Finding, ...]:
+    """What is still missing after the steps, each with a reason. `failures`: {step: last line of its log}."""
+    return tuple(
+        finding if finding.ready or finding.reason else _unprovided(finding, failures)
+        for finding in examine(wanted, plan.machine)
+    )
+
+
+def _unprovided(finding: Finding, failures: Mapping[str, str]) -> Finding:
+    part, names = finding.part, " ".join(sorted(finding.packages))
+    if finding.packages and DEBIAN in failures:
+        return Finding(part, reason=f"apt did not install {names}: {failures[DEBIAN]}")
+    if finding.packages:
+        reason = f"the package sources of this host do not have {names}"
+        return Finding(part, reason=reason, remedy="add a source that has it, or choose another part")
+    said = failures.get(str(finding.recipe), "the build left no program")
+    return Finding(part, reason=f"its build failed: {said}", remedy="solve that, and run `lastro setup` again")

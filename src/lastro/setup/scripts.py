@@ -1,0 +1,96 @@
+"""The shell scripts of the steps."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from textwrap import dedent
+
+HERE = Path(__file__).parent
+DEBIAN = "Debian packages"
+
+# Maintainer scripts find invoke-rc.d and deb-systemd-invoke through PATH (Debian Policy, 9.3.3.2), which apt sets to
+# DPkg::Path. So nothing is written into the directories of the host, and nothing can be left there.
+_APT = """\
+# Services that come with the packages, such as a Docker daemon of the host, need not start: Lastro runs its own.
+# For the scripts of the packages, the two programs that start services do nothing.
+quiet=$(mktemp -d)
+trap 'rm -rf "$quiet"' EXIT
+trap 'exit 143' INT TERM
+ln -s /bin/true "$quiet/invoke-rc.d"
+ln -s /bin/true "$quiet/deb-systemd-invoke"
+export DEBIAN_FRONTEND=noninteractive LC_ALL=C
+apt-get update --quiet --quiet
+packages=""
+for package in {packages}; do
+    case $(apt-cache policy "$package" | sed -n 's/^  Candidate: //p') in
+    "" | "(none)") echo "not in the package sources of this host: $package" ;;
+    *) packages="$packages $package" ;;
+    esac
+done
+[ -z "$packages" ] || apt-get install --yes --quiet --quiet --no-install-recommends -o DPkg::Lock::Timeout=120 \\
+    -o DPkg::Path="$quiet:/usr/sbin:/usr/bin:/sbin:/bin" $packages
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """A directory of this package with a `recipe.sh`, which builds one program.
+
+    `packages` are Debian packages for the build alone; with them, the build waits for apt. `needs_go`: it is built by
+    the Go toolchain, which is not taken from Debian: the one of Debian 12 is too old."""
+
+    name: str
+    packages: tuple[str, ...] = ()
+    needs_go: bool = False
+
+    def script(self, prefix: Path) -> str:
+        values = {"data": HERE / self.name, "prefix": prefix, "python": sys.executable}
+        given = "".join(f"{name}={shlex.quote(str(value))}\n" for name, value in values.items())
+        return given + (HERE / self.name / "recipe.sh").read_text(encoding="utf-8")
+
+
+RECIPES = {
+    recipe.name: recipe
+    for recipe in (
+        Recipe("gvisor", needs_go=True),
+        Recipe("vegeta", needs_go=True),
+        Recipe("jmeter", packages=("default-jre-headless", "maven")),
+    )
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A script for `sh -eu`. Steps with `after_packages` wait for apt; others run at the same time as apt."""
+
+    name: str
+    script: str
+    after_packages: bool = False
+
+
+def apt_step(packages: Collection[str]) -> Step:
+    return Step(DEBIAN, _APT.format(packages=shlex.join(sorted(packages))))
+
+
+def recipe_step(recipe: Recipe, prefix: Path) -> Step:
+    return Step(recipe.name, recipe.script(prefix), after_packages=bool(recipe.packages))
+
+
+def shell_script(command: str, path: str, steps: Sequence[Step], remarks: Sequence[str]) -> str:
+    """All steps as one script, which a root shell can run; `remarks` become comments at its head."""
+    head = dedent(
+        f"""\
+        #!/bin/sh
+        # What `{command}` runs as root on this host. It runs the Go builds at the same time as apt.
+        """
+    )
+    lines = [head, *(f"# {line}\n" for remark in remarks for line in remark.splitlines())]
+    if not steps:
+        return "".join([*lines, "# There is nothing to install.\n"])
+    lines.append(f"set -eu\nexport PATH={shlex.quote(path)}\n")
+    lines += [f"\n# {step.name}\n(\n{step.script})\n" for step in steps]
+    return "".join(lines)

@@ -1,0 +1,79 @@
+"""Which parts `lastro setup` is asked for, and what each of them requires."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from lastro import registry
+from lastro.errors import InputError, did_you_mean
+from lastro.requirements import NOTHING, Requirements
+
+DEMO = ("platform/native", "platform/runc", "platform/docker")  # what the built-in demo study runs on
+
+# What the root filesystem is built with, and what lays links and rules.
+_EVERY_STUDY = Requirements(
+    packages=(
+        "ca-certificates", "debian-archive-keyring", "ethtool", "gpg", "iproute2", "iputils-ping", "mmdebstrap",
+        "nftables",
+    )
+)  # fmt: skip
+# The benches compare with the raw tools, and the tests of SSH start an sshd.
+_TESTS = Requirements(
+    packages=("busybox-static", "cpio", "curl", "iperf3", "iptables", "make", "openssh-server", "stress-ng")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A part with its requirements. `required`: the command fails when the part cannot be installed.
+
+    `kind` is empty for what belongs to no part. `broken` is why the module of the part cannot be imported."""
+
+    kind: str
+    name: str
+    requirements: Requirements
+    required: bool
+    broken: str | None = None
+
+    @property
+    def title(self) -> str:
+        return f"{self.kind} {self.name}".strip()
+
+
+def select(words: Sequence[str], *, everything: bool) -> tuple[Wanted, ...]:
+    """The parts named by the words, each as NAME or KIND/NAME; without words, those of the demo study.
+
+    Raises: InputError for a word that names no part."""
+    base = Wanted("", "every study", _EVERY_STUDY, required=True)
+    if everything:
+        parts = [_wanted(info, required=False) for kind in registry.KINDS for info in registry.parts(kind).values()]
+        return (base, *parts, Wanted("", "tests", _TESTS, required=False))
+    named = [_wanted(info, required=True) for word in words or DEMO for info in _find(word)]
+    if not words:
+        named = [replace(part, requirements=replace(part.requirements, optional_packages=())) for part in named]
+    return (base, *{(part.kind, part.name): part for part in named}.values())
+
+
+def _wanted(info: registry.PartInfo, *, required: bool) -> Wanted:
+    requirements: Requirements = getattr(info.cls, "requirements", NOTHING)
+    return Wanted(info.kind, info.name, requirements, required, info.broken)
+
+
+def _find(word: str) -> Iterator[registry.PartInfo]:
+    """Parts of several kinds may share a name: then all of them."""
+    kind, slash, name = word.rpartition("/")
+    if slash and kind not in registry.KINDS:
+        raise InputError(f"no kind of part is named '{kind}'", did_you_mean(kind, registry.KINDS))
+    kinds = [kind] if slash else list(registry.KINDS)
+    found = [parts[name] for parts in map(registry.parts, kinds) if name in parts]
+    if not found:
+        names = {known for each in kinds for known in registry.names(each)}
+        raise InputError(f"no {kind or 'part'} is named '{name}'", _nearest(name, names))
+    yield from found
+
+
+def _nearest(name: str, names: set[str]) -> str:
+    """The list of all parts would fill the screen."""
+    hint = did_you_mean(name, names)
+    return hint if hint.startswith("did you mean") else "`lastro parts` lists them"
