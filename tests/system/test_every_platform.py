@@ -16,7 +16,7 @@ __all__ = ["no_stragglers"]
 LEVELS = [
     "native", "runc", "crun", "docker", "podman", "lxc", "lxd", "nspawn", "qemu-tcg", "qemu-tcg:nic=e1000",
 ]  # fmt: skip
-LEVELS += ["gvisor"] if shutil.which("runsc") else []  # as tools/build-gvisor could
+LEVELS += ["gvisor"] if shutil.which("runsc") else []  # as `lastro setup` could
 
 
 _RUN_S = 900  # every platform is probed, and has a trial; five minutes where nothing else goes on

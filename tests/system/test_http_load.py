@@ -19,7 +19,7 @@ from lastro.results.samples import Reading
 from .. import httpserver
 
 pytestmark = pytest.mark.root
-# Where they could not be had (tools/fetch-jmeter and tools/build-vegeta said why), they cannot run.
+# Where they could not be had (`lastro setup` said why), they cannot run.
 needs_jmeter = pytest.mark.skipif(not Path(HOME).exists(), reason="no JMeter here, and no Maven to fetch it")
 needs_vegeta = pytest.mark.skipif(shutil.which("vegeta") is None, reason="no vegeta here, and no Go to build it")
 NETNS = "lastro-http-load"

@@ -121,7 +121,7 @@ def test_without_runsc_gvisor_says_how_to_get_it(tmp_path: Path) -> None:
     testbed = recording_testbed(RecordingHost(), tmp_path)
     with pytest.raises(Unavailable, match="no program 'runsc'") as caught, Gvisor().prepare(testbed):
         pass
-    assert caught.value.hint and "tools/build-gvisor" in caught.value.hint
+    assert caught.value.hint and "lastro setup gvisor" in caught.value.hint
 
 
 def test_a_way_to_catch_system_calls_that_hangs_has_a_reason_and_a_remedy(tmp_path: Path) -> None:

@@ -1,0 +1,284 @@
+"""`lastro setup` as a user sees it, and on machines that tests make up: nothing is ever installed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lastro import cli, registry
+from lastro.instruments import jmeter
+from lastro.requirements import Requirements
+from lastro.setup import run as running
+from lastro.setup.machine import Machine
+from lastro.setup.scripts import DEBIAN, HERE, RECIPES, Step, apt_step
+from lastro.setup.selection import select
+
+from .conftest import is_error, lastro
+
+# Enough of Debian: dpkg knows the packages in the file `installed`, and apt adds to it those in the file `sources`.
+_DPKG = """#!/bin/sh
+for package; do grep -qx "$package" {home}/installed && echo "$package installed"; done
+true
+"""
+_APT = """#!/bin/sh
+echo "$@" >>{home}/calls
+[ "$1" = install ] || exit 0
+[ ! -e {home}/broken ] || {{ echo "E: the disk is full" >&2; exit 100; }}
+for word; do echo "$word"; done >>{home}/installed
+"""
+_CACHE = """#!/bin/sh
+if grep -qx "$2" {home}/absent; then echo "  Candidate: (none)"; else echo "  Candidate: 1.0"; fi
+"""
+_GO = "#!/bin/sh\necho {version}\n"
+
+
+class Made:
+    """A machine with programs of our own, on which this user counts as root."""
+
+    def __init__(self, home: Path, *, root: bool = True) -> None:
+        self.home, self.bin = home, home / "bin"
+        self.bin.mkdir()
+        for tool in ("sh", "mktemp", "rm", "ln", "sed", "grep", "cat"):
+            (self.bin / tool).symlink_to(f"/bin/{tool}")
+        for name in ("installed", "absent", "calls"):
+            (home / name).touch()
+        self.machine = Machine(str(self.bin), home / "usr-local", root)
+
+    def program(self, name: str, text: str = "#!/bin/sh\n") -> None:
+        (self.bin / name).write_text(text.format(home=self.home))
+        (self.bin / name).chmod(0o755)
+
+    def with_apt(self) -> Made:
+        for name, text in (("dpkg-query", _DPKG), ("apt-get", _APT), ("apt-cache", _CACHE)):
+            self.program(name, text)
+        return self
+
+    @property
+    def calls(self) -> list[list[str]]:
+        return [line.split() for line in (self.home / "calls").read_text().splitlines()]
+
+
+@pytest.fixture
+def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Made]:
+    """A function that makes the machine which commands in this process find."""
+
+    def make(*, root: bool = True) -> Made:
+        found = Made(tmp_path, root=root)
+        monkeypatch.setattr(Machine, "this", classmethod(lambda cls: found.machine))
+        return found
+
+    return make
+
+
+# The real command, which installs nothing
+
+
+def test_dry_run_prints_a_shell_script_off_debian_without_root(tmp_path: Path) -> None:
+    done = lastro("setup", "nspawn", "jmeter", "kata", "--dry-run", env={"PATH": str(tmp_path)})
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith("#!/bin/sh\n# What `lastro setup nspawn jmeter kata` runs as root")
+    assert "# platform kata cannot be installed: " in done.out and "katacontainers.io" in done.out
+    assert done.out.count("apt-get update") == done.out.count("apt-get install") == 1
+    loop = next(line for line in done.out.splitlines() if line.startswith("for package in "))
+    words = loop.removesuffix("; do").split()[3:]
+    assert {"systemd-container", "mmdebstrap", "curl", "default-jre-headless"} <= set(words)
+    assert subprocess.run(["sh", "-n"], input=done.out, text=True, check=False).returncode == 0
+
+
+def test_off_debian_it_says_what_to_install(tmp_path: Path) -> None:
+    done = lastro("setup", "lxc", env={"PATH": str(tmp_path)})
+    is_error(done, 3, "no apt-get", " lxc ", "package manager")
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["dokcer"], ("no part is named 'dokcer'", "did you mean 'docker'?")),
+        (["platform/dokcer"], ("no platform is named 'dokcer'", "did you mean 'docker'?")),
+        (["platfrom/docker"], ("no kind of part is named 'platfrom'", "did you mean 'platform'?")),
+        (["zzz"], ("no part is named 'zzz'", "`lastro parts`")),
+        (["docker", "--all"], ("--all", "either")),
+    ],
+    ids=lambda words: words[0] if isinstance(words, list) else "",
+)
+def test_a_wrong_word(words: list[str], expected: tuple[str, ...]) -> None:
+    is_error(lastro("setup", *words), 2, *expected)
+
+
+def test_json_of_a_dry_run(tmp_path: Path) -> None:
+    document = lastro("setup", "nspawn", "kata", "--dry-run", "--json", env={"PATH": str(tmp_path)}).json
+    parts = {part["name"]: part for part in document["parts"]}
+    assert parts["nspawn"]["status"] == "missing" and parts["nspawn"]["required"]
+    assert parts["kata"]["status"] == "unavailable" and "Kata" in parts["kata"]["remedy"]
+    assert "systemd-container" in document["packages"]
+    assert [(step["name"], step["status"]) for step in document["steps"]] == [(DEBIAN, "not run")]
+
+
+# Machines that are made up
+
+
+def test_everything_is_installed_by_one_call_of_apt(
+    made: Callable[..., Made], capsys: pytest.CaptureFixture[str]
+) -> None:
+    machine = made().with_apt()
+    assert cli.main(["setup", "lxc", "nspawn", "ovs"]) == 0
+    update, install = machine.calls
+    assert update[0] == "update" and install[0] == "install"
+    assert {"lxc", "systemd-container", "openvswitch-switch", "mmdebstrap"} <= set(install)
+    out = capsys.readouterr().out
+    assert re.search(r"^Debian packages: done in ", out, re.MULTILINE) and "ready: lxc, nspawn, ovs\n" in out
+
+    assert cli.main(["setup", "lxc", "nspawn", "ovs"]) == 0
+    assert len(machine.calls) == 2, "apt has nothing to do the second time"
+    assert capsys.readouterr().out == "nothing to install\nready: lxc, nspawn, ovs\n"
+
+
+def test_nothing_keeps_services_from_starting_afterwards(made: Callable[..., Made]) -> None:
+    machine = made().with_apt()
+    assert cli.main(["setup", "lxc"]) == 0
+    (option,) = [word for word in machine.calls[1] if word.startswith("DPkg::Path=")]
+    quiet = Path(option.removeprefix("DPkg::Path=").split(":")[0])
+    assert not quiet.exists() and "policy-rc.d" not in apt_step(["lxc"]).script
+
+
+def test_without_root_it_says_so(made: Callable[..., Made], capsys: pytest.CaptureFixture[str]) -> None:
+    machine = made(root=False).with_apt()
+    assert cli.main(["setup", "lxc"]) == 3
+    out, err = capsys.readouterr()
+    assert out == "" and "only root" in err and "`lastro setup lxc --dry-run`" in err
+    assert machine.calls == []
+
+
+def test_a_package_that_the_sources_lack(made: Callable[..., Made], capsys: pytest.CaptureFixture[str]) -> None:
+    machine = made().with_apt()
+    (machine.home / "absent").write_text("incus\n")
+    assert cli.main(["setup", "incus", "lxc"]) == 3
+    out, err = capsys.readouterr()
+    assert "platform incus cannot be installed: the package sources of this host do not have incus" in err
+    assert "ready: lxc" in out and "lxc" in machine.calls[1] and "incus" not in machine.calls[1]
+
+
+def test_all_reports_what_cannot_be_had(made: Callable[..., Made], capsys: pytest.CaptureFixture[str]) -> None:
+    machine = made().with_apt()
+    for name in ("runsc", "vegeta"):
+        machine.program(name)
+    (machine.home / "absent").write_text("incus\nmaven\n")
+    assert cli.main(["setup", "--all", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    lost = {part["name"] for part in document["parts"] if part["status"] == "unavailable"}
+    assert {"incus", "kata", "virtualbox", "openvz"} <= lost and not {"lxc", "docker", "gvisor"} & lost
+    assert len(machine.calls) == 2
+
+
+def test_a_failing_apt_shows_its_last_line(made: Callable[..., Made], capsys: pytest.CaptureFixture[str]) -> None:
+    machine = made().with_apt()
+    (machine.home / "broken").touch()
+    assert cli.main(["setup", "--all"]) == 3
+    out, err = capsys.readouterr()
+    assert re.search(r"^Debian packages: failed after .*: E: the disk is full$", out, re.MULTILINE)
+    log = Path(re.search(r"the whole log: (\S+)", out)[1])  # type: ignore[index]
+    assert "the disk is full" in log.read_text() and "every study cannot be installed" in err
+    for file in log.parent.iterdir():
+        file.unlink()
+    log.parent.rmdir()
+
+
+@pytest.mark.parametrize(
+    ("version", "reason"), [(None, "has no Go toolchain"), ("go1.19.8", "too old: go1.19.8"), ("", "did not print")]
+)
+def test_without_a_fit_go(
+    version: str | None, reason: str, made: Callable[..., Made], capsys: pytest.CaptureFixture[str]
+) -> None:
+    machine = made().with_apt()
+    if version is not None:
+        machine.program("go", _GO.format(version=version))
+    assert cli.main(["setup", "gvisor"]) == 3
+    err = capsys.readouterr().err
+    assert reason in err and "install Go 1.22 or newer" in err and "`lastro setup gvisor`" in err
+
+
+def test_a_build_runs_beside_apt_and_is_not_run_again(
+    made: Callable[..., Made], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = made().with_apt()
+    machine.program("go", _GO.format(version="go1.26.8"))
+    # Apt waits for the build to start, which it would in vain if they took turns.
+    program = machine.bin / "runsc"
+    script = f"printf '#!/bin/sh\\n' >{program}; /bin/chmod 755 {program}"
+    monkeypatch.setattr("lastro.setup.plan.recipe_step", lambda recipe, prefix: Step(recipe.name, script))
+    wait = f"i=0; until [ -e {program} ]; do i=$((i + 1)); [ $i -lt 100 ]; /bin/sleep 0.1; done"
+    monkeypatch.setattr("lastro.setup.scripts._APT", f"{wait}\napt-get install {{packages}}\n")
+    assert cli.main(["setup", "gvisor"]) == 0
+    assert "gvisor: done in " in capsys.readouterr().out
+    assert cli.main(["setup", "gvisor"]) == 0
+    assert capsys.readouterr().out == "nothing to install\nready: gvisor\n"
+
+
+def test_a_vendors_program_is_not_displaced(made: Callable[..., Made]) -> None:
+    machine = made().with_apt()
+    for name in ("dockerd", "runc"):
+        machine.program(name)
+    assert cli.main(["setup"]) == 0
+    assert not {"docker.io", "runc"} & set(machine.calls[1])
+
+
+def test_what_runs_is_what_a_dry_run_prints(made: Callable[..., Made], capsys: pytest.CaptureFixture[str]) -> None:
+    machine = made().with_apt()
+    assert cli.main(["setup", "lxc", "--dry-run"]) == 0
+    script = capsys.readouterr().out
+    assert machine.calls == []
+    subprocess.run(["/bin/sh"], input=script, text=True, check=True)
+    by_hand = machine.calls
+    for name in ("calls", "installed"):
+        (machine.home / name).write_text("")
+    assert cli.main(["setup", "lxc"]) == 0
+    without_directory = [[word for word in call if "DPkg::Path" not in word] for call in machine.calls]
+    assert without_directory == [[word for word in call if "DPkg::Path" not in word] for call in by_hand]
+
+
+def test_an_interruption_ends_the_children(tmp_path: Path) -> None:
+    pid_file = tmp_path / "pid"
+    step = Step("slow", f"echo $$ >{shlex.quote(str(pid_file))}; sleep 600; true")
+
+    def interrupt(line: str) -> None:
+        while not pid_file.exists() or not pid_file.read_text().strip():
+            pass
+        os.kill(os.getpid(), 2)
+
+    machine = Machine(os.environ["PATH"], tmp_path, root=False)
+    with pytest.raises(KeyboardInterrupt):
+        running.execute([step], machine, interrupt)
+    group = pid_file.read_text().strip()
+    states = subprocess.run(["ps", "-o", "stat=", "-g", group], capture_output=True, text=True, check=False).stdout
+    assert all(state.startswith("Z") for state in states.split()), states  # init may not have collected them yet
+
+
+# What parts declare
+
+
+def test_every_declaration_is_sound() -> None:
+    for kind in registry.KINDS:
+        for info in registry.parts(kind).values():
+            found = getattr(info.cls, "requirements", Requirements())
+            assert isinstance(found, Requirements), info.name
+            assert set(found.instead) <= {*found.packages, *found.optional_packages}, info.name
+            assert found.recipe is None or found.recipe in RECIPES, info.name
+            assert found.program is None or found.remedy, f"{info.name}: no remedy for {found.program}"
+
+
+def test_recipes_and_parts_agree() -> None:
+    used = {part.requirements.recipe for part in select([], everything=True)} - {None}
+    assert used == set(RECIPES) == {file.parent.name for file in HERE.glob("*/recipe.sh")}
+    pom = (HERE / "jmeter" / "pom.xml").read_text()
+    assert f"  <version>{jmeter.VERSION}</version>\n" in pom
+    for name in ("gvisor", "vegeta"):
+        assert {"go.mod", "go.sum"} <= {file.name for file in (HERE / name).iterdir()}
+        assert "-mod=readonly" in (HERE / name / "recipe.sh").read_text()
+    assert f"/usr/local/lib/lastro/jmeter-{jmeter.VERSION}" == jmeter.HOME
