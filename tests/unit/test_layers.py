@@ -17,7 +17,7 @@ SOURCE = Path(lastro.__file__).parent
 # From the bottom to the top. A module may import what is on a lower line, and what is in its own package.
 # Packages on one line do not know each other.
 LAYERS = (
-    ("errors", "results.samples", "host.files"),
+    ("errors", "requirements", "results.samples", "host.files"),
     ("units", "registry", "stats", "papers", "host.base"),
     ("study", "validity"),
     ("results",),
@@ -27,13 +27,14 @@ LAYERS = (
     ("platforms",),
     ("attachments", "isolation", "functions", "anomalies", "instruments", "meters"),
     ("scenarios",),
-    ("campaign", "report", "testing"),
+    ("campaign", "report", "setup", "testing"),
     ("cli",),
     ("__main__",),
 )
 RANKS = {package: rank for rank, packages in enumerate(LAYERS) for package in packages}
 
 PURE = (
+    "requirements",
     "report.claims",
     "report.claim_cells",
     "report.claim_effects",

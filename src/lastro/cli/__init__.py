@@ -30,10 +30,10 @@ COMMANDS = {
         "compare": "the same study on two hosts or two days; --fail-over 5%: a gate for CI",
     },
     "host": {
+        "setup": "install what parts require: Debian packages, gVisor, vegeta, JMeter (root)",
         "doctor": "what this host can do, proven by doing (root)",
         "parts": "every platform, attachment, isolation, function … with a line on each",
         "image": "show the root filesystem that every platform runs, built if need be (root)",
-        "setup": "install what parts require: Debian packages, gVisor, vegeta, JMeter (root)",
         "clean": "remove what a crash left, exactly as the ledger lists it (root)",
     },
 }
