@@ -64,14 +64,22 @@ def _words(finding: Finding) -> str:
 def _summary(plan: Plan, findings: Sequence[Finding]) -> str:
     ready = [finding.part for finding in findings if finding.ready and finding.part.kind]
     shown = ", ".join(part.name for part in ready) if len(ready) <= 8 else f"{len(ready)} parts"
-    lines = [] if plan.steps else ["nothing to install"]
+    missing = [finding for finding in findings if finding.reason]
+    lines = [] if plan.steps or missing else ["nothing to install"]
     lines += [f"ready: {shown}"] if ready else []
-    return "".join(f"{line}\n" for line in [*lines, *(_words(finding) for finding in findings if finding.reason)])
+    if len(lost := _lost(findings)) == 1:
+        missing.remove(lost[0])  # it becomes the error
+    return "".join(f"{line}\n" for line in [*lines, *map(_words, missing)])
+
+
+def _lost(findings: Sequence[Finding]) -> list[Finding]:
+    """Required parts that cannot be installed."""
+    return [finding for finding in findings if finding.reason and finding.part.required]
 
 
 def _raise_for(findings: Sequence[Finding]) -> None:
     """Raises: HostError when a required part cannot be installed."""
-    lost = [finding for finding in findings if finding.reason and finding.part.required]
+    lost = _lost(findings)
     if len(lost) == 1:
         raise HostError(f"{lost[0].part.title} cannot be installed: {lost[0].reason}", lost[0].remedy)
     if lost:

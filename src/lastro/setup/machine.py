@@ -26,8 +26,8 @@ class Machine:
 
     @classmethod
     def this(cls) -> Machine:
-        path = os.pathsep.join([os.environ.get("PATH", os.defpath), *_MORE_PLACES])
-        return cls(path, Path("/usr/local"), os.geteuid() == 0)
+        places = [*os.environ.get("PATH", os.defpath).split(os.pathsep), *_MORE_PLACES]
+        return cls(os.pathsep.join(dict.fromkeys(places)), Path("/usr/local"), os.geteuid() == 0)
 
     @property
     def has_apt(self) -> bool:
