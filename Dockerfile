@@ -14,7 +14,7 @@ RUN apt-get update --quiet --quiet \
     && rm -rf /var/lib/apt/lists/*
 
 WORKDIR /usr/src/lastro
-COPY pyproject.toml constraints.txt README.md ./
+COPY pyproject.toml constraints.txt README.md LICENSE ./
 COPY src src
 COPY examples examples
 RUN python3 -m venv /opt/lastro \
