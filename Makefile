@@ -6,38 +6,50 @@ SHELL := /bin/sh
 .DEFAULT_GOAL := help
 
 VENV := .venv
-SIDE_BY_SIDE := --numprocesses auto --dist loadfile
+# A worker more than there are processors: tests wait for daemons and machines as often as they compute.
+WORKERS := $(shell expr $$(nproc) + 1)
+SIDE_BY_SIDE := --tx '$(WORKERS)*popen//python=tests/own-machine' --dist loadscope --no-loadscope-reorder
 DEMO := campaigns/demo-$(shell date +%Y%m%d-%H%M%S)
 
-.PHONY: help install platforms demo test test-fast test-xen lint docs bench clean
+.PHONY: help install platforms images demo test test-fast test-all lint docs bench clean
 
 help:  ## Show what can be made
 	@sed -n 's/^\([a-z-]*\):.*##/\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
 install: $(VENV)/.installed  ## Install lastro into a virtual environment, and what a first study requires
 
-$(VENV)/.installed: pyproject.toml constraints.txt tools/make-venv
+$(VENV)/.made: pyproject.toml constraints.txt tools/make-venv
 	tools/make-venv $(VENV)
+	touch $@
+
+$(VENV)/.installed: $(VENV)/.made
 	$(VENV)/bin/lastro setup
 	touch $@
 
 platforms: $(VENV)/.platforms  ## Install what every part and the tests require: Debian packages, gVisor, vegeta, JMeter
 
-$(VENV)/.platforms: $(VENV)/.installed
+$(VENV)/.platforms: $(VENV)/.made
 	$(VENV)/bin/lastro setup --all
-	touch $@
+	touch $(VENV)/.installed $@
+
+images: platforms  ## Build the images that tests need (root; about two minutes, once)
+	$(VENV)/bin/python -m tests.images
 
 demo: install  ## Run a small chain study on real containers (root; about four minutes)
 	$(VENV)/bin/lastro run examples/demo.toml --wait --output $(DEMO)
 
-test: platforms lint  ## Run every test (root; about an hour): those of real components one at a time, since they measure
-	$(VENV)/bin/python -m pytest -m "not root" $(SIDE_BY_SIDE)
-	$(VENV)/bin/python -m pytest -m root --durations 25
+test: platforms  ## Run the tests: every kind of check, with a real case of each (root; 15 minutes, 20 on a fresh machine)
+	+$(MAKE) --no-print-directory --jobs 2 --output-sync lint images
+	$(VENV)/bin/python -m pytest -m "not slow and not measures" $(SIDE_BY_SIDE) --durations 50
+	$(VENV)/bin/python -m pytest -m "measures and not slow" --durations 10
 
-test-fast: install  ## Run the tests that need neither root nor minutes
-	$(VENV)/bin/python -m pytest -m "not root and not slow" $(SIDE_BY_SIDE)
+test-fast: install  ## Run the tests of single modules and of the statistics (no root; about a minute)
+	$(VENV)/bin/python -m pytest tests/unit tests/known -m "not root and not slow" --numprocesses auto --dist loadfile
 
-test-xen: platforms  ## Run guests on a Xen that runs inside QEMU (root; about five minutes)
+test-all: platforms  ## Run all tests, those too that are long by nature (root; about an hour)
+	+$(MAKE) --no-print-directory --jobs 2 --output-sync lint images
+	$(VENV)/bin/python -m pytest -m "not measures" $(SIDE_BY_SIDE) --durations 50
+	$(VENV)/bin/python -m pytest -m measures --durations 10
 	$(VENV)/bin/python tests/system/xen_in_qemu.py
 
 lint: install  ## Check format, style, types

@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ from lastro.testing import fixtures as shipped
 from lastro.testing.fixtures import pool
 from lastro.validity import ClockSample
 
+from . import scheduling
 from .hostlisting import clean_host, listing, settled_differences
 
 __all__ = ["pool", "testbed", "untouched_host"]
@@ -25,10 +27,23 @@ needs_runsc = pytest.mark.skipif(shutil.which("runsc") is None, reason="no runsc
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=scheduling.by_cost)
     if os.geteuid() != 0:
         for item in items:
             if item.get_closest_marker("root"):
                 item.add_marker(pytest.mark.skip(reason="needs root: it makes real kernel objects"))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Workers share tests by `scheduling.scope`."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByScope(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return scheduling.scope(nodeid)
+
+    return ByScope(config, log)
 
 
 @pytest.fixture(scope="module", autouse=True)

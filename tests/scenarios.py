@@ -1,4 +1,4 @@
-"""What tests of scenarios on real instances share: a tolerant configuration, and a runtime with little room."""
+"""What tests of scenarios on real instances share: an image, a tolerant configuration, a runtime with little room."""
 
 from __future__ import annotations
 
@@ -7,10 +7,30 @@ from contextlib import contextmanager
 from typing import Any
 
 from lastro.errors import PlatformError
+from lastro.host.base import Host
+from lastro.image.rootfs import Needs
 from lastro.platforms.base import Instance, InstanceSpec
 from lastro.platforms.runc import Runc
+from lastro.scenarios.application import ApplicationScenario
 from lastro.scenarios.base import Scenario
+from lastro.scenarios.compute import ComputeScenario
+from lastro.scenarios.proxy import ProxyScenario
+from lastro.scenarios.routing import RoutingScenario
+from lastro.scenarios.uplink import UplinkScenario
 from lastro.testbed import Testbed
+
+COMPUTING = ("bonnie", "dbench", "fio", "gzip", "john", "mbw", "pi", "stream", "sysbench-cpu", "sysbench-memory")
+FLOWS = ("iperf2-udp", "iperf3-tcp", "iperf3-udp-load")
+
+
+def image_needs(host: Host) -> Needs:
+    """One image for all tests of scenarios, since each takes half a minute to build."""
+    tools = ComputeScenario.image_needs(host, [{"instrument": name} for name in COMPUTING])
+    flows = UplinkScenario.image_needs(host, [{"instrument": name} for name in FLOWS])
+    origins = ProxyScenario.image_needs(host, [{"origin": "apache"}, {"origin": "nginx"}])
+    daemons = ApplicationScenario.image_needs(host, []).and_of(RoutingScenario.image_needs(host, []))
+    return tools.and_of(flows).and_of(origins).and_of(daemons)
+
 
 TOLERANT: Mapping[str, Any] = {"max_foreign_cpus": 4096.0, "max_steal_percent": 100.0}
 

@@ -104,17 +104,27 @@ class Machine(OnPlatform):
     small_memory_bytes = 160 * MIB
     many = 3
 
+    @pytest.mark.parametrize("attachment", ["veth-bridge", "macvlan-bridge"])  # a tap, and a macvtap
+    def test_two_reach_each_other_over_the_link_and_nothing_else(self, subject: Subject, attachment: str) -> None:
+        Network.test_two_reach_each_other_over_the_link_and_nothing_else(self, subject, attachment)  # type: ignore[arg-type]
+
 
 class TestQemuTcg(Machine, PlatformContract):
     platform = "qemu-tcg"
 
 
+@pytest.mark.slow
 class TestQemuTcgEmulated(Machine, Commands, World, Network):
     """Other devices of the same machine: its limits and its end, which know of none, are as above."""
 
     platform = "qemu-tcg:disk=ahci,nic=e1000"
     test_written_bytes_are_counted = Limits.test_written_bytes_are_counted
     test_probing_finds_it_available_and_leaves_nothing = Ending.test_probing_finds_it_available_and_leaves_nothing
+
+
+def test_machines_with_emulated_devices_reach_each_other(testbed: Testbed, pool: PlatformPool) -> None:
+    subject = Subject(testbed, pool.get(TestQemuTcgEmulated.platform))
+    Network().test_two_reach_each_other_over_the_link_and_nothing_else(subject, "veth-bridge")
 
 
 def _contracts(base: type[PlatformContract]) -> Iterator[type[PlatformContract]]:

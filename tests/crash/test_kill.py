@@ -23,7 +23,7 @@ from lastro.host.ledger import STATE_DIR, Ledger
 from ..cli.conftest import lastro, no_stragglers, rows, schedule, start, study_text, until
 from ..hostlisting import Listing, idle_host, listing, settled_differences
 
-pytestmark = [pytest.mark.root, pytest.mark.slow]
+pytestmark = pytest.mark.root
 __all__ = ["no_stragglers"]  # a fixture for every test here
 
 WAIT_FOR_THE_HOST_S = 300
@@ -227,14 +227,17 @@ def crash(
     assert len(phases) == 3 or done < 20, "a campaign's whole life was hit"
 
 
-def test_killed_forty_times_on_native_and_runc(tmp_path: Path, before: Listing, seed: int) -> None:
-    crash(tmp_path, before, seed, ["native", "runc"], kills=40, longest_s=7.0)
+@pytest.mark.parametrize("kills", [8, pytest.param(40, marks=pytest.mark.slow)])
+def test_killed_on_native_and_runc(tmp_path: Path, before: Listing, seed: int, kills: int) -> None:
+    crash(tmp_path, before, seed, ["native", "runc"], kills=kills, longest_s=7.0)
 
 
+@pytest.mark.slow
 def test_killed_on_docker(tmp_path: Path, before: Listing, seed: int) -> None:
     crash(tmp_path, before, seed, ["docker"], kills=8, longest_s=9.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("scenario", "platform", "longest_s"), [("routing", "native", 15.0), ("proxy", "runc", 8.0)])
 def test_killed_in_the_other_scenarios_that_make_networks(
     tmp_path: Path, before: Listing, seed: int, scenario: str, platform: str, longest_s: float

@@ -14,7 +14,7 @@ import pytest
 from lastro.host.ledger import Ledger
 from lastro.image import workshop
 
-pytestmark = [pytest.mark.root, pytest.mark.slow]
+pytestmark = [pytest.mark.root, pytest.mark.measures]
 
 _PATIENCE_S = 120
 _BUILD = """

@@ -10,9 +10,7 @@ from typing import Any
 import pytest
 
 from lastro.errors import CommandTimeout, TrialError
-from lastro.host.base import Host
 from lastro.host.cgroups import Resources
-from lastro.image.rootfs import Needs
 from lastro.instruments import _mariadb
 from lastro.instruments.sysbench_oltp import SysbenchOltp
 from lastro.platforms.base import InstanceSpec
@@ -22,16 +20,14 @@ from lastro.scenarios.application import ApplicationScenario
 from lastro.scenarios.base import PlatformPool
 from lastro.testbed import Testbed
 
-from ..scenarios import configured
+from ..products import combinations, one_of
+from ..scenarios import configured, image_needs
 
 pytestmark = pytest.mark.root
+__all__ = ["image_needs"]  # what `testbed` builds
 
 PLATFORMS = ("native", "runc", "docker")
 BRIEF = {"rows": 2000, "time_s": 1, "threads": 1}  # more threads would collide on so few rows
-
-
-def image_needs(host: Host) -> Needs:
-    return ApplicationScenario.image_needs(host, [])
 
 
 @pytest.fixture(scope="module")
@@ -50,8 +46,7 @@ def run(scenario: ApplicationScenario, wanted: dict[str, Any]) -> Outcome:
         return scenario.run(wanted, {})
 
 
-@pytest.mark.parametrize("platform", PLATFORMS)
-@pytest.mark.parametrize("mode", ["read-only", "read-write"])
+@pytest.mark.parametrize(("platform", "mode"), combinations(PLATFORMS, ["read-only", "read-write"]))
 def test_transactions_run_on_a_whole_table(
     scenario: ApplicationScenario, testbed: Testbed, platform: str, mode: str
 ) -> None:
@@ -109,7 +104,12 @@ def test_a_number_of_transactions_is_done_whole(scenario: ApplicationScenario) -
 
 @pytest.mark.parametrize(
     ("platform", "link"),
-    [("native", "veth-bridge"), ("runc", "veth-bridge"), ("runc", "nat"), ("docker", "veth-bridge")],
+    [
+        ("native", "veth-bridge"),
+        pytest.param("runc", "veth-bridge", marks=pytest.mark.slow),
+        ("runc", "nat"),
+        pytest.param("docker", "veth-bridge", marks=pytest.mark.slow),
+    ],
 )
 def test_transactions_come_from_the_host_over_a_link(
     scenario: ApplicationScenario, monkeypatch: pytest.MonkeyPatch, platform: str, link: str
@@ -128,7 +128,7 @@ def test_transactions_come_from_the_host_over_a_link(
     assert outcome.notes["usage"]["peer"]["cpu_s"] > 0.05, "the client's work is its own"  # type: ignore[index]
 
 
-@pytest.mark.parametrize("platform", PLATFORMS)
+@pytest.mark.parametrize("platform", one_of(PLATFORMS))
 def test_a_server_is_gone_with_its_data_whatever_the_transactions_did(
     testbed: Testbed, pool: PlatformPool, platform: str
 ) -> None:

@@ -28,7 +28,6 @@ from ..smalldisk import small_disk
 
 pytestmark = pytest.mark.root
 
-PLATFORMS = ("native", "runc", "docker", "qemu-tcg:machine=microvm")
 WELL = "well"
 FATES = {
     WELL: (["sleep", "0.1"], ""),
@@ -85,15 +84,20 @@ def fated(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.parametrize(
+    "platforms",
+    [("runc", "qemu-tcg:machine=microvm"), pytest.param(("native", "docker"), marks=pytest.mark.slow)],
+    ids="+".join,
+)
+@pytest.mark.parametrize(
     ("fates", "limit_s"),
     [(("endless", WELL), 2.0), (("killed", "memory", "disk", WELL), 60.0)],
     ids=["endless", "ended"],
 )
 def test_a_campaign_goes_on_whatever_its_tools_do(
-    testbed: Testbed, tmp_path: Path, fated: None, fates: tuple[str, ...], limit_s: float
+    testbed: Testbed, tmp_path: Path, fated: None, fates: tuple[str, ...], limit_s: float, platforms: tuple[str, ...]
 ) -> None:
     settings = {"max_foreign_cpus": 4096.0, "max_steal_percent": 100.0, "memory": "192M", "limit_s": limit_s}
-    factors = {"platform": list(PLATFORMS), "instrument": [f"fated:fate={fate}" for fate in fates]}
+    factors = {"platform": list(platforms), "instrument": [f"fated:fate={fate}" for fate in fates]}
     text = study_text(factors, scenario="compute", replicates=1, isolation="none", **settings)
     study = parse(text.replace("[factors]", 'metrics = ["fated_ends"]\n[factors]'), "test", schemas())
     treatments = design.treatments(study)
@@ -106,7 +110,7 @@ def test_a_campaign_goes_on_whatever_its_tools_do(
             attempts = campaign.attempts()
     finally:
         scenario.close()
-    assert len(attempts) == len(PLATFORMS) * len(fates)
+    assert len(attempts) == len(platforms) * len(fates)
     assert len(set(watching.marks)) == 1, "no trial leaves anything"
     for attempt in attempts:
         fate = str(levels[attempt.trial]["instrument"]).rpartition("=")[2]

@@ -8,20 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from lastro.host.base import Host
-from lastro.image.rootfs import Needs
-from lastro.scenarios.uplink import UplinkScenario
 from lastro.testbed import Testbed
+
+from ..scenarios import image_needs
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benches"))
 by_hand = importlib.import_module("_by_hand")
 flows = importlib.import_module("_flows")
 
 pytestmark = pytest.mark.root
-
-
-def image_needs(host: Host) -> Needs:
-    return UplinkScenario.image_needs(host, [{"instrument": name} for name in flows.TOOLS])
+__all__ = ["image_needs"]  # what `testbed` builds
 
 
 def test_commands_of_a_chroot_by_hand_overlap_and_see_the_same_files(testbed: Testbed) -> None:

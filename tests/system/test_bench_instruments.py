@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.root
+pytestmark = [pytest.mark.root, pytest.mark.measures]
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benches"))
 bench = importlib.import_module("instruments")

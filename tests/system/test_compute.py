@@ -10,9 +10,7 @@ from typing import Any
 import pytest
 
 from lastro import registry
-from lastro.host.base import Host
 from lastro.host.cgroups import Resources
-from lastro.image.rootfs import Needs
 from lastro.instruments.base import WORK_DIR, run_timed
 from lastro.instruments.gzip import Gzip
 from lastro.meters.host import HostMeter
@@ -24,9 +22,11 @@ from lastro.scenarios.base import PlatformPool
 from lastro.scenarios.compute import ComputeScenario
 from lastro.testbed import Testbed
 
-from ..scenarios import configured
+from ..products import combinations
+from ..scenarios import configured, image_needs
 
 pytestmark = pytest.mark.root
+__all__ = ["image_needs"]  # what `testbed` builds
 
 # Short versions of every workload that this host can run.
 BRIEF = {
@@ -39,10 +39,6 @@ BRIEF = {
     "gzip": {"size": "5M"},
 }
 PLATFORMS = ("native", "runc", "docker", "qemu-tcg")
-
-
-def image_needs(host: Host) -> Needs:
-    return ComputeScenario.image_needs(host, [{"instrument": name} for name in BRIEF])
 
 
 @pytest.fixture(scope="module")
@@ -62,8 +58,7 @@ def run(scenario: ComputeScenario, wanted: dict[str, Any]) -> Outcome:
         return scenario.run(wanted, {})
 
 
-@pytest.mark.parametrize("platform", PLATFORMS)
-@pytest.mark.parametrize("instrument", BRIEF)
+@pytest.mark.parametrize(("platform", "instrument"), combinations(PLATFORMS, BRIEF))
 def test_a_workload_runs(scenario: ComputeScenario, testbed: Testbed, platform: str, instrument: str) -> None:
     wanted = config(platform, instrument)
     if platform != "qemu-tcg" or instrument == "sysbench-cpu":  # once for a platform that takes seconds to start

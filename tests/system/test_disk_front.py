@@ -16,9 +16,7 @@ import pytest
 from lastro import registry
 from lastro.campaign import runner
 from lastro.errors import InstrumentError, LastroError
-from lastro.host.base import Host
 from lastro.host.cgroups import Resources
-from lastro.image.rootfs import Needs
 from lastro.instruments._disk import DiskWorkload
 from lastro.instruments.base import WORK_DIR
 from lastro.instruments.fio import Fio
@@ -32,10 +30,12 @@ from lastro.study.load import parse
 from lastro.testbed import Testbed
 
 from ..cli.conftest import study_text
-from ..scenarios import TOLERANT, configured
+from ..products import combinations
+from ..scenarios import TOLERANT, configured, image_needs
 from ..smalldisk import small_disk
 
 pytestmark = pytest.mark.root
+__all__ = ["image_needs"]  # what `testbed` builds
 
 # Seconds of work, and less than a hundred megabytes on the disk.
 BRIEF: dict[str, dict[str, Any]] = {
@@ -44,10 +44,6 @@ BRIEF: dict[str, dict[str, Any]] = {
     "dbench": {"clients": 2, "time_s": 2},
 }
 PLATFORMS = ("native", "runc", "docker", "qemu-tcg")
-
-
-def image_needs(host: Host) -> Needs:
-    return ComputeScenario.image_needs(host, [{"instrument": name} for name in BRIEF])
 
 
 @pytest.fixture(scope="module")
@@ -76,8 +72,7 @@ def test_a_copy_of_the_files_is_a_disk_too(scenario: ComputeScenario, platform: 
     assert "overlay" not in found["path"] and found["on the host"], found
 
 
-@pytest.mark.parametrize("platform", PLATFORMS)
-@pytest.mark.parametrize("instrument", BRIEF)
+@pytest.mark.parametrize(("platform", "instrument"), combinations(PLATFORMS, BRIEF))
 def test_a_disk_is_measured_and_named(
     scenario: ComputeScenario, testbed: Testbed, platform: str, instrument: str
 ) -> None:

@@ -18,6 +18,8 @@ from lastro.scenarios._deploy import deployed
 from lastro.scenarios.base import PlatformPool
 from lastro.testbed import Testbed
 
+from ..products import combinations
+
 pytestmark = pytest.mark.root
 
 LEVELS = {  # what the platform must know, and what `verify` says without the level
@@ -63,8 +65,7 @@ def test_a_level_that_is_not_there_is_missed(testbed: Testbed, platform: Platfor
         assert instance.run(["ls", "/etc/lastro-probe", "/tmp/lastro-probe"], check=False).text == ""
 
 
-@pytest.mark.parametrize("name", ["runc", "docker"])
-@pytest.mark.parametrize("level", [*LEVELS, *COMBINATIONS])
+@pytest.mark.parametrize(("name", "level"), combinations(["runc", "docker"], [*LEVELS, *COMBINATIONS]))
 def test_a_chain_works_under_each_level(testbed: Testbed, pool: PlatformPool, name: str, level: str) -> None:
     """The function loads its rules and forwards; load, ping and traffic run; each part of the level is in force."""
     levels, links = parts(level), registry.get("attachment", "veth-direct")()

@@ -13,7 +13,7 @@ import pytest
 
 from lastro.results.store import Attempt, Store
 
-pytestmark = [pytest.mark.root, pytest.mark.slow]
+pytestmark = [pytest.mark.root, pytest.mark.slow, pytest.mark.measures]
 
 TREATMENTS, UNAVAILABLE_WITHOUT_APPARMOR = 180, 90
 

@@ -22,6 +22,7 @@ from lastro.scenarios._lives import Clocked, meeting_place
 from lastro.scenarios.lifecycle import LifecycleScenario
 from lastro.testbed import Testbed
 
+from ..products import combinations
 from ..scenarios import Refusing, configured
 
 pytestmark = pytest.mark.root
@@ -76,8 +77,7 @@ def test_together(scenario: LifecycleScenario, platform: str) -> None:
     assert max(starts) <= outcome.measurements["start_all"] < math.fsum(starts)
 
 
-@pytest.mark.parametrize("attachment", sorted(registry.names("attachment")))
-@pytest.mark.parametrize("parallel", [False, True])
+@pytest.mark.parametrize(("attachment", "parallel"), combinations(sorted(registry.names("attachment")), [False, True]))
 def test_over_every_attachment(scenario: LifecycleScenario, attachment: str, parallel: bool) -> None:
     wanted = config("native", attachment=attachment, parallel=parallel)
     if available := scenario.availability(wanted):

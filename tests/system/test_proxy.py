@@ -13,8 +13,6 @@ from lastro.attachments.nat import Nat
 from lastro.attachments.routed import Routed
 from lastro.errors import PlatformError
 from lastro.functions.http_proxy import HttpProxy, Wanted
-from lastro.host.base import Host
-from lastro.image.rootfs import Needs
 from lastro.platforms.base import InstanceSpec
 from lastro.platforms.runc import Runc
 from lastro.report.remarks import remarks_of
@@ -22,15 +20,12 @@ from lastro.results.samples import AT_LEAST, Outcome
 from lastro.scenarios.proxy import ProxyScenario
 from lastro.testbed import Testbed
 
-from ..scenarios import Refusing, configured
+from ..scenarios import Refusing, configured, image_needs
 
 pytestmark = pytest.mark.root
+__all__ = ["image_needs"]  # what `testbed` builds
 
 REQUESTS = 40  # of four clients
-
-
-def image_needs(host: Host) -> Needs:
-    return ProxyScenario.image_needs(host, [{"origin": "apache"}, {"origin": "nginx"}])
 
 
 @pytest.fixture(scope="module")
@@ -57,11 +52,11 @@ def logs(outcome: Outcome) -> dict[str, Any]:
 
 
 CELLS = [
-    ("native", "host", "off", {"198.19.2.1"}),
+    pytest.param("native", "host", "off", {"198.19.2.1"}, marks=pytest.mark.slow),
     ("native", "host", "on", {"198.19.2.1"}),
     ("runc", "nat", "off", {"198.19.2.1"}),
-    ("runc", "routed", "on", {"198.18.64.2", "198.18.64.3"}),
-    ("docker", "nat", "on", {"198.19.2.1"}),
+    pytest.param("runc", "routed", "on", {"198.18.64.2", "198.18.64.3"}, marks=pytest.mark.slow),
+    pytest.param("docker", "nat", "on", {"198.19.2.1"}, marks=pytest.mark.slow),
     ("docker", "routed", "off", {"198.18.64.2", "198.18.64.3"}),
 ]
 

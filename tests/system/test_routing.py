@@ -16,8 +16,6 @@ from lastro import registry
 from lastro.errors import PlatformError
 from lastro.functions._ospf import Protocol
 from lastro.functions.ospf_router import ROUTERS
-from lastro.host.base import Host
-from lastro.image.rootfs import Needs
 from lastro.scenarios._network import Network, booted
 from lastro.scenarios._phases import Run, wait_for_routes
 from lastro.scenarios.routing import RoutingScenario
@@ -25,14 +23,11 @@ from lastro.study.topology import grid
 from lastro.testbed import Testbed
 from lastro.testing.subject import left
 
-from ..scenarios import configured
+from ..scenarios import configured, image_needs
 
 pytestmark = pytest.mark.root
+__all__ = ["image_needs"]  # what `testbed` builds
 FAST = Protocol(1, 4, "point-to-point", "fast")
-
-
-def image_needs(host: Host) -> Needs:
-    return RoutingScenario.image_needs(host, [])
 
 
 @pytest.fixture(scope="module")

@@ -8,22 +8,18 @@ from typing import Any
 
 import pytest
 
-from lastro.host.base import Host
-from lastro.image.rootfs import Needs
 from lastro.results.samples import Outcome
 from lastro.scenarios.uplink import UplinkScenario
 from lastro.testbed import Testbed
 
-from ..scenarios import configured
+from ..products import combinations
+from ..scenarios import configured, image_needs
 
 pytestmark = pytest.mark.root
+__all__ = ["image_needs"]  # what `testbed` builds
 
 PLATFORMS = ("native", "runc", "docker")
 INSTRUMENTS = ("iperf2-udp", "iperf3-udp-load", "iperf3-tcp")
-
-
-def image_needs(host: Host) -> Needs:
-    return UplinkScenario.image_needs(host, [{"instrument": name} for name in INSTRUMENTS])
 
 
 @pytest.fixture(scope="module")
@@ -55,8 +51,7 @@ def assert_carried(outcome: Outcome, instrument: str) -> None:
     assert values["udp_throughput"] == pytest.approx(values["udp_offered"] * (1 - values["udp_loss"] / 100), rel=0.2)
 
 
-@pytest.mark.parametrize("platform", PLATFORMS)
-@pytest.mark.parametrize("instrument", INSTRUMENTS)
+@pytest.mark.parametrize(("platform", "instrument"), combinations(PLATFORMS, INSTRUMENTS))
 def test_a_flow_reaches_the_host_through_bridge_and_nat(
     scenario: UplinkScenario, testbed: Testbed, platform: str, instrument: str
 ) -> None:

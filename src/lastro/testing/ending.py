@@ -67,7 +67,7 @@ class Ending:
         assert not any(directory.exists() for directory in subject.testbed.cgroups.directories(group))
 
     def test_a_name_can_be_used_again_at_once(self, subject: Subject) -> None:
-        for _ in range(3):
+        for _ in range(2):
             with subject.start("again") as instance:
                 assert instance.run(["true"]).returncode == 0
 
@@ -83,7 +83,7 @@ class Ending:
             subject.spec(name)
 
     def test_names_of_every_allowed_form_work(self, subject: Subject) -> None:
-        names = ["ab", "A.b_c-1", "x" * 40]
+        names = ["A.b_c-1", "x" * 40]
         with subject.together(*map(subject.spec, names)) as instances:
             for name, instance in zip(names, instances, strict=True):
                 assert instance.run(["echo", name]).text == f"{name}\n"
