@@ -7,12 +7,12 @@ SHELL := /bin/sh
 
 # What a study on native, runc and docker needs; and what the tests of every other platform need besides.
 PACKAGES := apparmor ca-certificates debian-archive-keyring docker.io ethtool gpg iperf3 iproute2 iptables iputils-ping make mmdebstrap nftables python3-venv runc stress-ng
-TEST_PACKAGES := btrfs-progs busybox-static cpio crun curl default-jre-headless fuse-overlayfs gcc libc6-dev libgmp-dev lxc lxd maven openssh-server openvswitch-switch podman qemu-system-x86 qemu-utils systemd-container
+TEST_PACKAGES := btrfs-progs busybox-static cpio crun curl default-jre-headless fish fuse-overlayfs gcc libc6-dev libgmp-dev lxc lxd man-db maven openssh-server openvswitch-switch podman qemu-system-x86 qemu-utils systemd-container zsh
 VENV := .venv
 SIDE_BY_SIDE := --numprocesses auto --dist loadfile
 DEMO := campaigns/demo-$(shell date +%Y%m%d-%H%M%S)
 
-.PHONY: help install platforms demo test test-fast test-xen lint docs bench clean
+.PHONY: help install platforms demo test test-fast test-xen lint docs bench shell-files clean
 
 help:  ## Show what can be made
 	@sed -n 's/^\([a-z-]*\):.*##/\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -58,6 +58,9 @@ docs: install  ## Build the documentation site into site/
 
 bench: platforms  ## How fast Lastro itself is, as ratios against the raw tools (root)
 	$(VENV)/bin/python benches/run.py
+
+shell-files: install  ## Write the completion scripts and the manual page from the commands' help
+	$(VENV)/bin/python tools/shell_files.py
 
 clean: install  ## Remove what a crash of lastro left on this host (root)
 	$(VENV)/bin/lastro clean

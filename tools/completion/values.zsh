@@ -18,8 +18,8 @@ _lastro_studies() {
 _lastro_campaigns() {
   local expl typed=${(Q)PREFIX}
   local -a campaigns above
-  campaigns=(${~${(M)typed#\~/}}${(b)typed#\~/}*(N-/e:'[[ -e $REPLY/campaign.db || -e $REPLY/suite.json ]]':))
-  above=(${~${(M)typed#\~/}}${(b)typed#\~/}*(N-/e:'() { (( $# )) } $REPLY/*/(campaign.db|suite.json)(N)':))
+  campaigns=(${typed}*(N-/e:'[[ -e $REPLY/campaign.db || -e $REPLY/suite.json ]]':))
+  above=(${typed}*(N-/e:'() { (( $# )) } $REPLY/*/(campaign.db|suite.json)(N)':))
   (( $#campaigns + $#above )) || { _files -/; return }
   local ret=1
   if (( $#campaigns )); then _wanted campaigns expl campaign compadd -f -a campaigns && ret=0; fi

@@ -1,16 +1,18 @@
-"""To install it for yourself, and then start a new shell:
+"""Install it for yourself, then start a new shell (make the directory first where it is missing):
 
   lastro completion bash > ~/.local/share/bash-completion/completions/lastro
   lastro completion zsh > ~/.zfunc/_lastro
   lastro completion fish > ~/.config/fish/completions/lastro.fish
 
-bash needs the package bash-completion for that; without it, put this line into ~/.bashrc:
+bash needs its package bash-completion for that. Without the package, put this line into ~/.bashrc:
 
   eval "$(lastro completion bash)"
 
-zsh needs these lines in ~/.zshrc: fpath+=~/.zfunc, then autoload -Uz compinit, then compinit.
+zsh needs this line in ~/.zshrc:
 
-Completed are commands, options, choices, paper:NAME, study files, the profiles of the study, campaigns and platforms."""
+  fpath+=~/.zfunc; autoload -Uz compinit; compinit
+
+The script completes commands, options, choices, paper:NAME, study files and their profiles, campaigns and platforms."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""On a terminal, `man` shows the page. Into a file or a pipe goes its source, in roff:
+"""On a terminal, `man` shows the page. A file or a pipe gets its source, in roff:
 
+  mkdir -p ~/.local/share/man/man1
   lastro man > ~/.local/share/man/man1/lastro.1
 
-pip and pipx install the page themselves; `man lastro` then works where their share/man is in the MANPATH."""
+pip and pipx install the page themselves; uv does not put it where `man lastro` finds it."""
 
 from __future__ import annotations
 

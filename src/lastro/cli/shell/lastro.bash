@@ -202,8 +202,8 @@ _lastro_profiles() {
   compgen -W "$names" -- "$1"
 }
 
-# Bash splits words at ":" and "=", which stand in paper:NAME and --option=value: put them together, complete, and give
-# back only what follows the last ":".
+# Bash splits words at ":" and "=", and paper:NAME and --option=value have these. Join the words, complete, and return
+# only what follows the last ":".
 _lastro() {
   local words=() joined="" word i
   for ((i = 0; i <= COMP_CWORD; i++)); do
