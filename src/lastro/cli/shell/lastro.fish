@@ -195,7 +195,7 @@ complete -c lastro -n '_shtab_lastro_using compare' -l fail-lost -d 'exit with 4
 complete -c lastro -n '_shtab_lastro_using compare' -l confidence -x -d 'of intervals and gate (default: A'"'"'s study'"'"'s)'
 complete -c lastro -n '_shtab_lastro_using compare' -l junit -xka "(__fish_complete_path (commandline -ct))" -d 'write the outcome as JUnit XML, for CI systems'
 complete -c lastro -n '_shtab_lastro_using compare' -l all -d 'show every row that is not distinguishable, too'
-complete -c lastro -n '_shtab_lastro_using compare' -l format -xka "text md" -d 'md: Markdown; default: text'
+complete -c lastro -n '_shtab_lastro_using compare' -l format -xka "text md github" -d 'md: Markdown; github: annotations of GitHub Actions; default: text'
 complete -c lastro -n '_shtab_lastro_using compare' -l json -d 'print one JSON document instead of the table'
 complete -c lastro -n '_shtab_lastro_using compare; and test $_shtab_lastro_npos -eq 0' -ka "(_lastro_campaigns)" -d 'the campaign to compare with: before, the other host'
 complete -c lastro -n '_shtab_lastro_using compare; and test $_shtab_lastro_npos -eq 1' -ka "(_lastro_campaigns)" -d 'the campaign to judge: after, this host'
