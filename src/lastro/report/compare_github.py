@@ -1,6 +1,6 @@
 """A comparison of two campaigns as annotations of GitHub Actions: workflow commands, one a line.
 
-GitHub keeps ten errors of a step (docs.github.com, "Workflow commands for GitHub Actions"), so the worst nine have a line
+GitHub keeps ten errors of a step (docs.github.com, "Workflow commands for GitHub Actions"). The worst nine have a line
 each, and the tenth counts the others."""
 
 from __future__ import annotations
