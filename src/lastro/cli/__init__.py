@@ -10,8 +10,8 @@ import io
 import signal
 import sys
 from types import FrameType, ModuleType
-from typing import TYPE_CHECKING
 
+TYPE_CHECKING = False  # type checkers know the name; importing it from typing would take a third of the time of --help
 if TYPE_CHECKING:
     import argparse
 

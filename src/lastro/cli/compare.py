@@ -89,7 +89,7 @@ def _write_junit(file: Path, found: Comparison, *, fail_lost: bool) -> None:
 
 def _print(args: argparse.Namespace, found: Comparison) -> None:
     from lastro.report.compare_document import document_text
-    from lastro.report.compare_github import annotations
+    from lastro.report.compare_github import workflow_commands
     from lastro.report.compare_text import markdown, terminal_lines
 
     if args.json:
@@ -97,7 +97,7 @@ def _print(args: argparse.Namespace, found: Comparison) -> None:
     elif args.format == "md":
         print(markdown(found), end="")
     elif args.format == "github":
-        print("".join(f"{line}\n" for line in annotations(found, fail_lost=args.fail_lost)), end="")
+        print("".join(f"{line}\n" for line in workflow_commands(found, fail_lost=args.fail_lost)), end="")
     else:
         width = max(60, shutil.get_terminal_size((100, 24)).columns)
         print("\n".join(terminal_lines(found, width, everything=args.all)))

@@ -13,10 +13,11 @@ from lastro.report.numbers import count
 _MOST = 9
 
 
-def annotations(comparison: Comparison, *, fail_lost: bool = False) -> list[str]:
-    """Return an error for each regression, worst first; with `fail_lost` also for what A measured and B did not.
+def workflow_commands(comparison: Comparison, *, fail_lost: bool = False) -> list[str]:
+    """Return an error for each regression, worst first.
 
-    Without any, a notice with the conclusion of the gate; without a gate, nothing."""
+    With `fail_lost`, also one for each cell that A measured and B did not. Without failures, a notice with the conclusion
+    of the gate; without a gate, nothing."""
     failed = [cell for cell in comparison.cells if cell.regressed or (fail_lost and cell.lost)]
     lines = [_command("error", _title(cell), _message(cell)) for cell in failed[:_MOST]]
     if len(failed) > _MOST:
