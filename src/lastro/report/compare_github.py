@@ -16,8 +16,8 @@ _MOST = 9
 def workflow_commands(comparison: Comparison, *, fail_lost: bool = False) -> list[str]:
     """Return an error for each regression, worst first.
 
-    With `fail_lost`, also one for each cell that A measured and B did not. Without failures, a notice with the conclusion
-    of the gate; without a gate, nothing."""
+    With `fail_lost`, also one for each cell that A measured and B did not. Without failures, return a notice with the
+    conclusion of the gate; without a gate, nothing."""
     failed = [cell for cell in comparison.cells if cell.regressed or (fail_lost and cell.lost)]
     lines = [_command("error", _title(cell), _message(cell)) for cell in failed[:_MOST]]
     if len(failed) > _MOST:
