@@ -223,6 +223,27 @@ def test_markdown_is_a_table_and_harmless(tmp_path: Path) -> None:
     assert len({line.replace("\\|", "").count("|") for line in text.splitlines() if line.startswith("| ")}) == 1
 
 
+def test_annotations_of_github_are_one_line_for_each_failure(tmp_path: Path) -> None:
+    a, b = pair(tmp_path, b=steady("b", slow="apparmor", factor=0.8))
+    done = lastro("compare", a, b, "--fail-over", "5%", "--metric", "throughput", "--format", "github")
+    lines = done.out.splitlines()
+    assert done.code == 4 and len(lines) == 2
+    assert all(line.startswith("::error title=throughput regressed%3A ") for line in lines)
+    assert "apparmor::throughput of " in lines[0] and "below ×0.95" in lines[0] and "%0A" not in lines[0]
+    passed = lastro("compare", a, b, "--fail-over", "30%", "--format", "github")
+    assert passed.code == 0 and passed.out.startswith("::notice title=lastro compare::Gate: no regression of more than")
+    assert "30 %25 was found" in passed.out and passed.out.count("\n") == 1
+    assert lastro("compare", a, b, "--format", "github").out == "", "without a gate there is nothing to say"
+
+
+def test_github_keeps_ten_errors_and_the_last_counts_the_others(tmp_path: Path) -> None:
+    a, b = pair(tmp_path, unavailable=lambda levels: ("no\nway, 100%", None) if levels["platform"] == "runc" else None)
+    done = lastro("compare", a, b, "--fail-lost", "--format", "github")
+    lines = done.out.splitlines()
+    assert done.code == 4 and len(lines) == 10 and lines[-1] == "::error title=lastro compare::and 3 more failures"
+    assert all(" was lost%3A runc" in line and line.endswith("no%0Away, 100%25") for line in lines[:-1])
+
+
 @pytest.mark.parametrize("columns", ["60", "100", "200"])
 def test_no_line_of_a_table_is_wider_than_the_terminal_but_where_nothing_can_be_done(
     tmp_path: Path, columns: str

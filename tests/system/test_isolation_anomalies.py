@@ -242,6 +242,7 @@ def anomaly(name: str) -> Anomaly:
     return made
 
 
+@pytest.mark.measures
 @pytest.mark.parametrize("tool", ["stress-ng", "stress"])
 @pytest.mark.parametrize("name", ANOMALIES)
 def test_an_anomaly_reaches_its_dose_and_ends(testbed: Testbed, pool: PlatformPool, name: str, tool: str) -> None:
@@ -275,6 +276,7 @@ def test_a_load_that_cannot_start_is_told_in_its_own_words(testbed: Testbed, poo
                 load.require_alive()
 
 
+@pytest.mark.measures
 def test_a_neighbour_under_limits_still_reaches_what_these_allow(
     testbed: Testbed, pool: PlatformPool, profile: Profile
 ) -> None:

@@ -50,6 +50,7 @@ PURE = (
     "report.compare",
     "report.compare_text",
     "report.compare_document",
+    "report.compare_github",
     "report.curves",
     "report.growth",
     "report.model",

@@ -9,7 +9,11 @@ import importlib
 import io
 import signal
 import sys
-from types import FrameType
+from types import FrameType, ModuleType
+
+TYPE_CHECKING = False  # type checkers know the name; importing it from typing would take a third of the time of --help
+if TYPE_CHECKING:
+    import argparse
 
 COMMANDS = {
     "study": {
@@ -35,6 +39,10 @@ COMMANDS = {
         "parts": "every platform, attachment, isolation, function … with a line on each",
         "image": "show the root filesystem that every platform runs, built if need be (root)",
         "clean": "remove what a crash left, exactly as the ledger lists it (root)",
+    },
+    "shell": {
+        "completion": "print the completion script for bash, zsh or fish",
+        "man": "show the manual page",
     },
 }
 
@@ -115,6 +123,12 @@ def _run_command(name: str, rest: list[str]) -> int:
 
 
 def _parse_and_run(name: str, rest: list[str]) -> int:
+    parser, module = command_parser(name)
+    return int(module.run(parser.parse_args(rest)))
+
+
+def command_parser(name: str) -> tuple[argparse.ArgumentParser, ModuleType]:
+    """Return the parser of a command and the command's module, which is imported for it."""
     import argparse
 
     module = importlib.import_module(f"lastro.cli.{module_name(name)}")
@@ -124,7 +138,7 @@ def _parse_and_run(name: str, rest: list[str]) -> int:
     )
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     module.configure(parser)
-    return int(module.run(parser.parse_args(rest)))
+    return parser, module
 
 
 class Terminated(KeyboardInterrupt):

@@ -43,7 +43,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--confidence", type=float, metavar="C", help="of intervals and gate (default: A's study's)")
     parser.add_argument("--junit", type=Path, metavar="FILE", help="write the outcome as JUnit XML, for CI systems")
     parser.add_argument("--all", action="store_true", help="show every row that is not distinguishable, too")
-    parser.add_argument("--format", choices=("text", "md"), default="text", help="md: Markdown; default: text")
+    parser.add_argument(
+        "--format",
+        choices=("text", "md", "github"),
+        default="text",
+        help="md: Markdown; github: annotations of GitHub Actions; default: text",
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON document instead of the table")
 
 
@@ -84,12 +89,15 @@ def _write_junit(file: Path, found: Comparison, *, fail_lost: bool) -> None:
 
 def _print(args: argparse.Namespace, found: Comparison) -> None:
     from lastro.report.compare_document import document_text
+    from lastro.report.compare_github import workflow_commands
     from lastro.report.compare_text import markdown, terminal_lines
 
     if args.json:
         print(document_text(found))
     elif args.format == "md":
         print(markdown(found), end="")
+    elif args.format == "github":
+        print("".join(f"{line}\n" for line in workflow_commands(found, fail_lost=args.fail_lost)), end="")
     else:
         width = max(60, shutil.get_terminal_size((100, 24)).columns)
         print("\n".join(terminal_lines(found, width, everything=args.all)))

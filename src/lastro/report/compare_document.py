@@ -142,7 +142,7 @@ def junit(comparison: Comparison, *, fail_lost: bool = False) -> bytes:
 
 def _judge(case: ElementTree.Element, cell: Compared, comparison: Comparison, fail_lost: bool) -> None:
     if cell.regressed or (fail_lost and cell.lost):
-        message = _figures(cell) if cell.regressed else f"B has no value: {cell.not_compared}"
+        message = figures(cell) if cell.regressed else f"B has no value: {cell.not_compared}"
         kind = "regression" if cell.regressed else "lost"
         failure = ElementTree.SubElement(case, "failure", message=_xml(message), type=kind)
         failure.text = _xml(f"A {comparison.a}: {list(cell.a)}\nB {comparison.b}: {list(cell.b)}")
@@ -151,10 +151,11 @@ def _judge(case: ElementTree.Element, cell: Compared, comparison: Comparison, fa
     elif comparison.margin is not None and cell.judged is None:
         ElementTree.SubElement(case, "skipped", message="neither higher nor lower is better: the gate cannot judge it")
     elif cell.test is not None:
-        ElementTree.SubElement(case, "system-out").text = _xml(_figures(cell))
+        ElementTree.SubElement(case, "system-out").text = _xml(figures(cell))
 
 
-def _figures(cell: Compared) -> str:
+def figures(cell: Compared) -> str:
+    """Return the ratio, the means, n and the p-values of a cell as one line."""
     ratio = ratio_text(cell.ratio) if cell.ratio is not None else "no ratio"
     means = f"{sample_mean(cell.a):.5g} to {sample_mean(cell.b):.5g} {cell.metric.unit}".rstrip()
     n = f"n = {len(cell.a)} and {len(cell.b)}"

@@ -20,7 +20,19 @@ _EVERY_STUDY = Requirements(
 )  # fmt: skip
 # The benches compare with the raw tools, and the tests of SSH start an sshd.
 _TESTS = Requirements(
-    packages=("busybox-static", "cpio", "curl", "iperf3", "iptables", "make", "openssh-server", "stress-ng")
+    packages=(
+        "busybox-static",
+        "cpio",
+        "curl",
+        "fish",
+        "iperf3",
+        "iptables",
+        "make",
+        "man-db",
+        "openssh-server",
+        "stress-ng",
+        "zsh",
+    )
 )
 
 

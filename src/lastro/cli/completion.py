@@ -1,0 +1,30 @@
+"""Install it for yourself, then start a new shell (make the directory first where it is missing):
+
+  lastro completion bash > ~/.local/share/bash-completion/completions/lastro
+  lastro completion zsh > ~/.zfunc/_lastro
+  lastro completion fish > ~/.config/fish/completions/lastro.fish
+
+bash needs its package bash-completion for that. Without the package, put this line into ~/.bashrc:
+
+  eval "$(lastro completion bash)"
+
+zsh needs this line in ~/.zshrc:
+
+  fpath+=~/.zfunc; autoload -Uz compinit; compinit
+
+The script completes commands, options, choices, paper:NAME, study files and their profiles, campaigns and platforms."""
+
+from __future__ import annotations
+
+import argparse
+
+from lastro.cli._shell import COMPLETIONS
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("shell", choices=tuple(COMPLETIONS), metavar="SHELL", help="bash, zsh or fish")
+
+
+def run(args: argparse.Namespace) -> int:
+    print(COMPLETIONS[args.shell].read_text(encoding="utf-8"), end="")
+    return 0

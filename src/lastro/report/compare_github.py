@@ -1,0 +1,43 @@
+"""A comparison of two campaigns as annotations of GitHub Actions: workflow commands, one a line.
+
+GitHub keeps ten errors of a step (docs.github.com, "Workflow commands for GitHub Actions"). The worst nine have a line
+each, and the tenth counts the others."""
+
+from __future__ import annotations
+
+from lastro.report.compare import Compared, Comparison
+from lastro.report.compare_document import figures
+from lastro.report.compare_text import conclusion
+from lastro.report.numbers import count
+
+_MOST = 9
+
+
+def workflow_commands(comparison: Comparison, *, fail_lost: bool = False) -> list[str]:
+    """Return an error for each regression, worst first.
+
+    With `fail_lost`, also one for each cell that A measured and B did not. Without failures, return a notice with the
+    conclusion of the gate; without a gate, nothing."""
+    failed = [cell for cell in comparison.cells if cell.regressed or (fail_lost and cell.lost)]
+    lines = [_command("error", _title(cell), _message(cell)) for cell in failed[:_MOST]]
+    if len(failed) > _MOST:
+        lines.append(_command("error", "lastro compare", f"and {count(len(failed) - _MOST, 'more failure')}"))
+    if not failed and (text := conclusion(comparison)):
+        lines.append(_command("notice", "lastro compare", text))
+    return lines
+
+
+def _title(cell: Compared) -> str:
+    return f"{cell.metric.name} {'regressed' if cell.regressed else 'was lost'}: {cell.label}"
+
+
+def _message(cell: Compared) -> str:
+    return figures(cell) if cell.regressed else f"B has no value: {cell.not_compared}"
+
+
+def _command(kind: str, title: str, message: str) -> str:
+    return f"::{kind} title={_escaped(title).replace(':', '%3A').replace(',', '%2C')}::{_escaped(message)}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
