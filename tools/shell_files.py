@@ -36,6 +36,7 @@ COMPLETERS: dict[str | tuple[str, str], str | None] = {
     "testbed": "_lastro_toml",
     "claims": "_lastro_toml",
     "profile": "_lastro_profiles",
+    "part": "part",
     "platform": "platform",
     "scenario": "scenario",
     "attempt": None,
@@ -124,8 +125,10 @@ def _complete(command: str, action: argparse.Action, shell: str) -> None:
         return
     key = (command, action.dest)
     completer = COMPLETERS[key] if key in COMPLETERS else COMPLETERS[action.dest]
-    if completer in registry.KINDS:
-        action.choices = [info.name for info in registry.parts(completer).values() if info.origin.startswith("lastro.")]
+    kinds = registry.KINDS if completer == "part" else (completer,) if completer in registry.KINDS else ()
+    if kinds:
+        infos = [info for kind in kinds for info in registry.parts(kind).values()]
+        action.choices = sorted({info.name for info in infos if info.origin.startswith("lastro.")})
     elif completer is not None:
         call = f"({completer})" if shell == "fish" else completer
         action.complete = {shell: NATIVE.get((shell, completer), call)}  # type: ignore[attr-defined]

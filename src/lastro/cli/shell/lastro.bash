@@ -2,7 +2,7 @@
 # Install: lastro completion bash > ~/.local/share/bash-completion/completions/lastro
 #       or, without the package bash-completion, in ~/.bashrc: eval "$(lastro completion bash)"
 
-_shtab_lastro_subparsers=(new plan run resume calibrate schema status show results report claims advise-replicates compare doctor parts image clean completion man)
+_shtab_lastro_subparsers=(new plan run resume calibrate schema status show results report claims advise-replicates compare setup doctor parts image clean completion man)
 
 _shtab_lastro_new_option_strings=(-h --help --name --force)
 _shtab_lastro_plan_option_strings=(-h --help --testbed --profile --no-probe --schedule --wait --json)
@@ -17,6 +17,7 @@ _shtab_lastro_report_option_strings=(-h --help -o --output --format --lang --fig
 _shtab_lastro_claims_option_strings=(-h --help --claims --json --lang --fail-on)
 _shtab_lastro_advise_replicates_option_strings=(-h --help --precision --json)
 _shtab_lastro_compare_option_strings=(-h --help --metric --fail-over --fail-lost --confidence --junit --all --format --json)
+_shtab_lastro_setup_option_strings=(-h --help --all --dry-run --json)
 _shtab_lastro_doctor_option_strings=(-h --help --platform --testbed --json --wait)
 _shtab_lastro_parts_option_strings=(-h --help --json)
 _shtab_lastro_image_option_strings=(-h --help --json)
@@ -63,10 +64,11 @@ _shtab_lastro_report___lang_choices=(en pt-BR)
 _shtab_lastro_claims___lang_choices=(en pt-BR)
 _shtab_lastro_claims___fail_on_choices=(contradicted not-reproduced)
 _shtab_lastro_compare___format_choices=(text md github)
+_shtab_lastro_setup_pos_0_choices=(apparmor application bonnie capabilities cgroups chain cloud-hypervisor compute cpu crun curl dbench disk docker dpi exposure fio firecracker firewall gvisor gzip host http-proxy incus interfaces io iperf2-udp iperf3-tcp iperf3-udp iperf3-udp-load ipvlan jmeter john kata kvm landlock lifecycle lxc lxd macvlan-bridge macvtap mbw memory nat native none nspawn openvz ospf-router ovs ovs-userspace pi ping podman proxy pts qemu-tcg read-only-root routed routing runc seccomp selinux stream sysbench-cpu sysbench-memory sysbench-oltp uplink usage user-namespace vegeta veth-bridge veth-direct virtualbox vxlan xen y-cruncher)
 _shtab_lastro_doctor___platform_choices=(cloud-hypervisor crun docker firecracker gvisor incus kata kvm lxc lxd native nspawn openvz podman qemu-tcg runc virtualbox xen)
 _shtab_lastro_parts_pos_0_choices=(anomaly attachment function instrument isolation meter platform scenario)
 _shtab_lastro_completion_pos_0_choices=(bash zsh fish)
-_shtab_lastro_pos_0_choices=(new plan run resume calibrate schema status show results report claims advise-replicates compare doctor parts image clean completion man)
+_shtab_lastro_pos_0_choices=(new plan run resume calibrate schema status show results report claims advise-replicates compare setup doctor parts image clean completion man)
 
 _shtab_lastro_new__h_nargs=0
 _shtab_lastro_new___help_nargs=0
@@ -120,6 +122,12 @@ _shtab_lastro_compare___help_nargs=0
 _shtab_lastro_compare___fail_lost_nargs=0
 _shtab_lastro_compare___all_nargs=0
 _shtab_lastro_compare___json_nargs=0
+_shtab_lastro_setup_pos_0_nargs='*'
+_shtab_lastro_setup__h_nargs=0
+_shtab_lastro_setup___help_nargs=0
+_shtab_lastro_setup___all_nargs=0
+_shtab_lastro_setup___dry_run_nargs=0
+_shtab_lastro_setup___json_nargs=0
 _shtab_lastro_doctor__h_nargs=0
 _shtab_lastro_doctor___help_nargs=0
 _shtab_lastro_doctor___json_nargs=0

@@ -100,7 +100,7 @@ function _shtab_lastro_using
   test "$_shtab_lastro_cmdpath" = "$argv"
 end
 
-set -g _shtab_lastro_commands new plan run resume calibrate schema status show results report claims advise-replicates compare doctor parts image clean completion man
+set -g _shtab_lastro_commands new plan run resume calibrate schema status show results report claims advise-replicates compare setup doctor parts image clean completion man
 set -g _shtab_lastro_opts_with_value --attempt --claims --confidence --csv --fail-on --fail-over --format --junit --lang --metric --name --output --parquet --platform --precision --profile --testbed -o
 
 complete -c lastro -e
@@ -199,6 +199,12 @@ complete -c lastro -n '_shtab_lastro_using compare' -l format -xka "text md gith
 complete -c lastro -n '_shtab_lastro_using compare' -l json -d 'print one JSON document instead of the table'
 complete -c lastro -n '_shtab_lastro_using compare; and test $_shtab_lastro_npos -eq 0' -ka "(_lastro_campaigns)" -d 'the campaign to compare with: before, the other host'
 complete -c lastro -n '_shtab_lastro_using compare; and test $_shtab_lastro_npos -eq 1' -ka "(_lastro_campaigns)" -d 'the campaign to judge: after, this host'
+complete -c lastro -n '_shtab_lastro_using; and test $_shtab_lastro_npos -eq 0' -a setup -d 'install what parts require: Debian packages, gVisor, vegeta, JMeter (root)'
+complete -c lastro -n '_shtab_lastro_using setup' -s h -l help -d 'show this help message and exit'
+complete -c lastro -n '_shtab_lastro_using setup' -l all -d 'what all parts and the tests require'
+complete -c lastro -n '_shtab_lastro_using setup' -l dry-run -d 'only print the commands, as a shell script; no root'
+complete -c lastro -n '_shtab_lastro_using setup' -l json -d 'print the outcome as JSON, progress on standard error'
+complete -c lastro -n '_shtab_lastro_using setup; and test $_shtab_lastro_npos -ge 0' -ka "apparmor application bonnie capabilities cgroups chain cloud-hypervisor compute cpu crun curl dbench disk docker dpi exposure fio firecracker firewall gvisor gzip host http-proxy incus interfaces io iperf2-udp iperf3-tcp iperf3-udp iperf3-udp-load ipvlan jmeter john kata kvm landlock lifecycle lxc lxd macvlan-bridge macvtap mbw memory nat native none nspawn openvz ospf-router ovs ovs-userspace pi ping podman proxy pts qemu-tcg read-only-root routed routing runc seccomp selinux stream sysbench-cpu sysbench-memory sysbench-oltp uplink usage user-namespace vegeta veth-bridge veth-direct virtualbox vxlan xen y-cruncher" -d 'such as docker, vegeta or platform/gvisor'
 complete -c lastro -n '_shtab_lastro_using; and test $_shtab_lastro_npos -eq 0' -a doctor -d 'what this host can do, proven by doing (root)'
 complete -c lastro -n '_shtab_lastro_using doctor' -s h -l help -d 'show this help message and exit'
 complete -c lastro -n '_shtab_lastro_using doctor' -l platform -xka "cloud-hypervisor crun docker firecracker gvisor incus kata kvm lxc lxd native nspawn openvz podman qemu-tcg runc virtualbox xen" -d 'only this platform, with options if need be; repeatable'
