@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import signal
 from collections.abc import Callable, Iterator
@@ -33,14 +34,14 @@ def one_interrupt() -> Iterator[Callable[[], None]]:
         raise KeyboardInterrupt
 
     def ignore() -> None:
+        # Python complains of a signal that it has noticed and not yet handled when it comes to be ignored, and blocking
+        # is of no use: another thread takes it then. So first the kernel ignores it, below Python, and Python handles
+        # what it has noticed. Ignored, and not handled by `_nothing`, since commands that clean up inherit it.
         for number in handlers:
             signal.signal(number, _nothing)
-        # Python complains of a signal that it has already noticed when it comes to be ignored. Blocking notices what
-        # is on its way, and what comes later waits in the kernel, which drops it when it comes to be ignored.
-        signal.pthread_sigmask(signal.SIG_BLOCK, handlers)
+            ctypes.CDLL(None).signal(int(number), ctypes.c_void_p(signal.SIG_IGN))
         for number in handlers:
             signal.signal(number, signal.SIG_IGN)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, handlers)
 
     for number in handlers:
         signal.signal(number, first)

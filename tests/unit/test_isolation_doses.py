@@ -1,0 +1,118 @@
+"""Limits, filters and doses as they are told and judged, without an instance."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from lastro import registry
+from lastro.anomalies.base import Anomaly, Demand, Dose
+from lastro.host.cgroups import CgroupsV2, Resources, Usage
+from lastro.host.local import LocalHost
+from lastro.isolation.base import NEIGHBOUR, Need
+from lastro.isolation.cgroups import Cgroups
+from lastro.isolation.seccomp import DENIED, filter_profile
+from lastro.platforms.base import InstanceSpec
+
+MIB = 1 << 20
+
+
+def demand_of(tool: str) -> Demand:
+    return Demand(tool=tool, workers=2, memory_bytes=32 * MIB, timeout_s=20.0)
+
+
+def anomaly(name: str) -> Anomaly:
+    made: Anomaly = registry.get("anomaly", name)()
+    return made
+
+
+def test_a_missing_quota_is_missed_on_version_2_too(tmp_path: Path) -> None:
+    """The period stands in cpu.max with and without a quota."""
+    (tmp_path / "group").mkdir()
+    instance: Any = SimpleNamespace(
+        cgroup="/group",
+        spec=InstanceSpec(
+            "near", NEIGHBOUR, resources=Resources(cpus=0.5, read_bps=7, write_iops=9, block_device="8:0")
+        ),
+        testbed=SimpleNamespace(cgroups=CgroupsV2(tmp_path), host=LocalHost()),
+    )
+    (tmp_path / "group/io.max").write_text("8:0 rbps=7 wbps=max riops=max wiops=9\n")
+    (tmp_path / "group/cpu.max").write_text("50000 100000\n")
+    assert Cgroups().verify(instance) is None
+    (tmp_path / "group/cpu.max").write_text("max 100000\n")
+    assert "cpu.max is 'max 100000', not '50000 100000'" in str(Cgroups().verify(instance))
+    (tmp_path / "group/cpu.max").write_text("50000 100000\n")
+    (tmp_path / "group/io.max").write_text("8:0 rbps=max wbps=max riops=max wiops=9\n")
+    assert "io.max" in str(Cgroups().verify(instance))
+
+
+def test_the_filter_denies_by_name_and_allows_the_rest() -> None:
+    profile = filter_profile()
+    assert profile["defaultAction"] == "SCMP_ACT_ALLOW"
+    assert profile["syscalls"] == [{"names": list(DENIED), "action": "SCMP_ACT_ERRNO", "errnoRet": 1}]
+    assert {"mount", "bpf", "ptrace", "setns", "unshare", "kexec_load"} <= set(DENIED)
+    assert list(DENIED) == sorted(set(DENIED))
+    assert not {"socket", "sendto", "clone", "execve", "openat"} & set(DENIED)
+
+
+def test_no_anomaly_has_nothing_to_run() -> None:
+    assert anomaly("none").argv(demand_of("stress-ng")) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "tool", "argv"),
+    [
+        ("cpu", "stress-ng", "stress-ng --cpu 2 --cpu-method sqrt --timeout 20"),
+        ("cpu", "stress", "stress --cpu 2 --timeout 20"),
+        ("memory", "stress-ng", "stress-ng --vm 2 --vm-bytes 65536K --timeout 20"),
+        ("memory", "stress", "stress --vm 2 --vm-bytes 32768K --vm-stride 4096 --timeout 20"),
+        ("disk", "stress-ng", "stress-ng --hdd 2 --hdd-bytes 128M --temp-path /var/tmp --timeout 20"),
+        ("disk", "stress", "stress --hdd 2 --hdd-bytes 128M --timeout 20"),
+        ("io", "stress-ng", "stress-ng --io 2 --timeout 20"),
+        ("io", "stress", "stress --io 2 --timeout 20"),
+    ],
+)
+def test_each_tool_is_told_the_same_in_its_own_options(name: str, tool: str, argv: str) -> None:
+    assert anomaly(name).argv(demand_of(tool)) == argv.split()
+
+
+DONE = Dose(elapsed_s=10.0, cpus=1.9, memory_peak_bytes=64 * MIB, written_bytes=900 * MIB, alive=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "limits", "words"),
+    [
+        ("cpu", {}, {}, None),
+        ("cpu", {"cpus": 0.01}, {}, "used 0.01 CPUs"),
+        ("cpu", {"cpus": 0.03}, {"cpus": 0.1}, None),
+        ("cpu", {"cpus": 0.02}, {"cpus": 0.1}, "less than 0.03"),
+        ("memory", {}, {}, None),
+        ("memory", {"memory_peak_bytes": 20 * MIB}, {}, "held 20.0 MiB, less than half of 64.0 MiB"),
+        ("memory", {"memory_peak_bytes": 20 * MIB}, {"memory_bytes": 32 * MIB}, None),
+        ("disk", {}, {}, None),
+        ("disk", {"written_bytes": 5 * MIB}, {}, "wrote 5.0 MiB, less than 10.0 MiB"),
+        ("disk", {"written_bytes": 0, "written_in_all_bytes": 90 * MIB}, {"write_bps": 4 * MIB}, None),  # in its limit
+        (
+            "disk",
+            {"written_bytes": 0, "written_in_all_bytes": MIB},
+            {"write_bps": 4 * MIB},
+            "wrote 1.0 MiB, less than 4",
+        ),
+        ("io", {"cpus": 0.001}, {}, None),
+        ("io", {"cpus": 0.0}, {}, "hardly called sync()"),
+        ("cpu", {"alive": False}, {}, "ended before the measurement did"),
+        ("disk", {"alive": False}, {}, "ended before the measurement did"),
+    ],
+)
+def test_a_missed_dose_is_told(name: str, changes: dict[str, Any], limits: dict[str, Any], words: str | None) -> None:
+    dose = Dose(**{field: getattr(DONE, field) for field in Dose.__slots__} | changes)
+    reason = anomaly(name).unmet(dose, demand_of("stress-ng"), Resources(**limits))
+    assert (reason is None) if words is None else (words in str(reason))
+
+
+def test_a_need_is_a_use_per_second() -> None:
+    used = Usage(cpu_s=5.0, memory_peak_bytes=7, read_bytes=100, write_bytes=200, read_ops=10, write_ops=20)
+    assert Need.of(used, 10.0) == Need(0.5, 7, 10, 20, 1, 2)
