@@ -24,3 +24,10 @@ def one_of(levels: Iterable[Any], chosen: Any = None) -> list[Any]:
     kept = every[0] if chosen is None else chosen
     assert kept in every
     return [level if level == kept else pytest.param(level, marks=pytest.mark.slow) for level in every]
+
+
+def some(levels: Iterable[Any], every: int) -> list[Any]:
+    """The levels of one long factor, of which `make test` takes one in so many."""
+    return [
+        level if at % every == 0 else pytest.param(level, marks=pytest.mark.slow) for at, level in enumerate(levels)
+    ]

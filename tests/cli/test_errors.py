@@ -17,6 +17,7 @@ import pytest
 from lastro.cli import main
 from lastro.results.store import FORMAT, Store
 
+from ..products import some
 from .conftest import ENVIRONMENT, PARTS, Bench, Finished, finish, is_error, lastro, rows, start, study_text, until
 
 CHAIN = {"platform": ["native"], "attachment": ["veth-direct"]}
@@ -74,7 +75,7 @@ BAD_STUDIES: dict[str, tuple[str | bytes, tuple[str, ...]]] = {
 }
 
 
-@pytest.mark.parametrize("case", BAD_STUDIES)
+@pytest.mark.parametrize("case", some(BAD_STUDIES, 4))
 def test_a_bad_study(tmp_path: Path, case: str) -> None:
     text, words = BAD_STUDIES[case]
     file = tmp_path / "study.toml"
@@ -203,7 +204,7 @@ DAMAGES = {
 }
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("damage", some(DAMAGES, 3))
 def test_a_damaged_campaign(copy: Path, damage: str) -> None:
     DAMAGES[damage](copy / "campaign.db")
     for reader in READERS:

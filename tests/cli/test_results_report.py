@@ -15,6 +15,7 @@ from lastro.report.language import LANGUAGES
 
 from ..campaigns import KAGAMI, METRICS, Levels, make_campaign, make_study
 from ..fates import CAMPAIGNS, NO_APPARMOR
+from ..products import combinations
 
 
 @pytest.fixture(params=CAMPAIGNS, scope="module")
@@ -73,7 +74,7 @@ class _Tags(html.parser.HTMLParser):
         assert self.open.pop() == tag
 
 
-@pytest.mark.parametrize("code", LANGUAGES)
+@pytest.mark.parametrize(("campaign", "code"), combinations(CAMPAIGNS, LANGUAGES), indirect=["campaign"])
 def test_the_report_is_self_contained(campaign: Path, code: str, capsys) -> None:
     assert main(["report", str(campaign), "--lang", code]) == 0
     page = Path(capsys.readouterr().out.strip())

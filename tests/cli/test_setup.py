@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shlex
+import signal
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -250,11 +251,15 @@ def test_an_interruption_ends_the_children(tmp_path: Path) -> None:
     def interrupt(line: str) -> None:
         while not pid_file.exists() or not pid_file.read_text().strip():
             pass
-        os.kill(os.getpid(), 2)
+        signal.raise_signal(signal.SIGINT)
 
     machine = Machine(os.environ["PATH"], tmp_path, root=False)
-    with pytest.raises(KeyboardInterrupt):
-        running.execute([step], machine, interrupt)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever tests in the background has it ignored
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            running.execute([step], machine, interrupt)
+    finally:
+        signal.signal(signal.SIGINT, before)
     group = pid_file.read_text().strip()
     states = subprocess.run(["ps", "-o", "stat=", "-g", group], capture_output=True, text=True, check=False).stdout
     assert all(state.startswith("Z") for state in states.split()), states  # init may not have collected them yet

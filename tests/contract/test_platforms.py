@@ -29,6 +29,7 @@ from lastro.testing.subject import MIB, live, status
 from lastro.testing.world import DOCKERS_CAPABILITIES, World
 
 from ..conftest import needs_runsc
+from ..products import one_of
 
 pytestmark = pytest.mark.root
 
@@ -139,8 +140,14 @@ class TestPodman(PlatformContract):
 
 
 class TestLxd(PlatformContract):
+    """Each instance unpacks the image anew, which takes seconds."""
+
     platform = "lxd"
-    many = 5  # each unpacks the image anew
+    many = 3
+
+    @pytest.mark.parametrize("attachment", one_of(["veth-bridge", "veth-direct", "macvlan-bridge"]))
+    def test_two_reach_each_other_over_the_link_and_nothing_else(self, subject: Subject, attachment: str) -> None:
+        Network.test_two_reach_each_other_over_the_link_and_nothing_else(self, subject, attachment)
 
 
 def _tested() -> set[str]:
