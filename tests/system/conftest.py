@@ -20,7 +20,7 @@ def attachments(testbed: Testbed) -> Iterator[AttachmentPool]:
         yield AttachmentPool(testbed, stack)
 
 
-@pytest.fixture(scope="module", params=["native", "runc", "taps"])
+@pytest.fixture(scope="module", params=["native", "taps", pytest.param("runc", marks=pytest.mark.slow)])
 def trio(request: pytest.FixtureRequest, testbed: Testbed, pool: PlatformPool) -> Iterator[list[Instance]]:
     """Two instances to join, and a third that stays alone."""
     with ExitStack() as stack:

@@ -39,6 +39,7 @@ from ..links import (
     two_natives,
     unstarted,
 )
+from ..products import combinations
 
 pytestmark = pytest.mark.root
 
@@ -187,8 +188,7 @@ def test_a_probe_tells_why_not(testbed: Testbed, pool: PlatformPool, monkeypatch
 HOPS = {"routed": 3, "nat": 3}  # the DUT is one more on each segment
 
 
-@pytest.mark.parametrize("platform", ["native", "runc", "taps"])
-@pytest.mark.parametrize("name", FORWARDING)
+@pytest.mark.parametrize(("platform", "name"), combinations(["native", "runc", "taps"], FORWARDING))
 def test_a_chain_goes_through_the_function_and_by_the_way_that_the_links_promise(
     testbed: Testbed, pool: PlatformPool, attachments: AttachmentPool, name: str, platform: str
 ) -> None:

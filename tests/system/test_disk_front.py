@@ -30,7 +30,7 @@ from lastro.study.load import parse
 from lastro.testbed import Testbed
 
 from ..cli.conftest import study_text
-from ..products import combinations
+from ..products import combinations, one_of
 from ..scenarios import TOLERANT, configured, image_needs
 from ..smalldisk import small_disk
 
@@ -64,7 +64,7 @@ def brief(name: str, **more: Any) -> DiskWorkload:
     return registry.get("instrument", name)(**{**BRIEF[name], **more})  # type: ignore[no-any-return]
 
 
-@pytest.mark.parametrize("platform", ["lxc:storage=dir", "qemu-tcg:format=raw,cache=writeback"])
+@pytest.mark.parametrize("platform", one_of(["lxc:storage=dir", "qemu-tcg:format=raw,cache=writeback"]))
 def test_a_copy_of_the_files_is_a_disk_too(scenario: ComputeScenario, platform: str) -> None:
     outcome = run(scenario, platform, "fio")
     assert outcome.valid, outcome.invalid_because
@@ -126,7 +126,7 @@ def test_dockers_volume_is_another_place(scenario: ComputeScenario) -> None:
 # Failures: one instance after the other, each broken in its own way
 
 
-@pytest.mark.parametrize("platform", PLATFORMS)
+@pytest.mark.parametrize("platform", one_of(PLATFORMS, "docker"))
 def test_a_full_disk_is_said_to_be_full(testbed: Testbed, pool: PlatformPool, platform: str) -> None:
     mark = testbed.session.mark()
     with pool.get(platform).start(testbed, InstanceSpec("full", "instance")) as instance:
@@ -195,7 +195,7 @@ def reasons_of(work: Callable[[], Any]) -> tuple[str, ...]:
         return (error.message,)
 
 
-@pytest.mark.parametrize("platform", ["native", "runc", "docker"])
+@pytest.mark.parametrize("platform", one_of(["native", "runc", "docker"]))
 def test_a_tool_without_memory_is_no_measurement(testbed: Testbed, pool: PlatformPool, platform: str) -> None:
     limits = Resources(memory_bytes=64 << 20)
     mark = testbed.session.mark()

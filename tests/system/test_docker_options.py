@@ -37,7 +37,11 @@ def test_daemons_with_different_options_are_alive_at_once(testbed: Testbed, pool
 
 @pytest.mark.parametrize(
     ("driver", "file_system"),
-    [("overlay2", "overlay"), ("fuse-overlayfs", "fuse.fuse-overlayfs"), ("vfs", "/vfs/dir/")],
+    [
+        ("overlay2", "overlay"),
+        pytest.param("fuse-overlayfs", "fuse.fuse-overlayfs", marks=pytest.mark.slow),
+        pytest.param("vfs", "/vfs/dir/", marks=pytest.mark.slow),
+    ],
 )
 def test_a_storage_driver_is_what_the_root_is_mounted_from(
     driver: str, file_system: str, testbed: Testbed, pool: PlatformPool

@@ -20,6 +20,8 @@ from lastro.scenarios.base import PlatformPool
 from lastro.scenarios.chain import ChainScenario
 from lastro.testbed import Testbed
 
+from ..products import one_of
+
 pytestmark = pytest.mark.root
 
 SINK, SOURCE = Path().sink, Path().source
@@ -43,8 +45,9 @@ def chain(request: pytest.FixtureRequest, testbed: Testbed, pool: PlatformPool) 
 
 
 def on(function: str, *places: tuple[str, str]) -> pytest.MarkDecorator:
-    """Run a test with a chain of this function in each of these places."""
-    return pytest.mark.parametrize("chain", [(function, *place) for place in places], indirect=True, ids="+".join)
+    """Run a test with a chain of this function in each of these places, of which `make test` takes the first."""
+    chains = one_of((function, *place) for place in places)
+    return pytest.mark.parametrize("chain", chains, indirect=True, ids=lambda each: "+".join(each))
 
 
 no_chain = pytest.mark.parametrize("chain", [None], indirect=True, ids=["no chain"])

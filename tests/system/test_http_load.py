@@ -83,8 +83,8 @@ def test_jmeter_sends_every_request_by_its_proxy_and_its_files_are_kept(host: Lo
     ("fault", "every", "told"),
     [
         ("status", 30, "500 Internal Server Error"),
-        ("length", 30, "wrong size"),
-        ("short", 30, "ConnectionClosedException"),
+        pytest.param("length", 30, "wrong size", marks=pytest.mark.slow),
+        pytest.param("short", 30, "ConnectionClosedException", marks=pytest.mark.slow),
         ("hang", 40, "SocketTimeoutException"),
         ("content", 3, "MD5 sum"),  # two of the requests are hashed
     ],
