@@ -52,12 +52,15 @@ class _Amount:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A level with the effects of its statement, or with the reason why there are none; `p` is corrected."""
+    """A level with the effects of its statement, or with the reason why there are none.
+
+    `p` is corrected for the number of tests in its `family`."""
 
     level: Level
     effects: Effects | None
     why_not: str = ""
     p: float | None = None
+    family: int = 1
 
     @property
     def part(self) -> Part:
@@ -106,9 +109,9 @@ class _Opening:
         for found in known:
             clauses = [self._loss_words(found) + where, *self._recovery_clauses(recoveries.get(found.level, ()))]
             yield _sentence([*clauses, cost] if len(known) == 1 else clauses)
+        yield from self._platforms(hurting[:1])
         if len(known) != 1 and cost:
             yield _sentence([cost])
-        yield from self._platforms(hurting[:1])
         for why, levels in _by_reason(losses).items():
             yield self.say(
                 "What the neighbour costs is not known here ({neighbours}): {reason}.", neighbours=levels, reason=why
@@ -208,11 +211,20 @@ class _Opening:
             **words,
         )
         if found.p is not None and found.p < self.alpha:
-            text += "; " + say("it lies under the noise floor of this host")
-        if limit := amount.limit(say):
-            most = {"higher": N_("at most {limit} is lost"), "lower": N_("at most {limit} is added")}
-            text += "; " + say(most[self.metric.better], limit=limit) if self.metric.better in most else ""
+            return text + "; " + say("it lies under the noise floor of this host")
+        if corrected := self._by_correction([found]):
+            text += " " + corrected
+        most = {"higher": N_("at most {limit} is lost"), "lower": N_("at most {limit} is added")}
+        if (limit := amount.limit(say)) and self.metric.better in most:
+            text += "; " + say(most[self.metric.better], limit=limit)
         return text
+
+    def _by_correction(self, found: Sequence[_Found]) -> str:
+        """'after correction for 4 comparisons', where that is why one of these is not distinguishable."""
+        if not any(one.raw_p is not None and one.raw_p < self.alpha <= (one.p or 0.0) for one in found):
+            return ""
+        say = self.say
+        return say("after correction for {comparisons}", comparisons=say.count(found[0].family, "comparison"))
 
     def _over(self, found: _Found) -> str:
         assert found.effects is not None
@@ -250,17 +262,23 @@ class _Opening:
         if harms := [(found, _negative(share).text(say)) for found, share in shares if share.value <= 0]:
             yield self._listed(N_("isolation by {level} makes it {share} larger"), harms)
         if rest := [found for found in decided if not self._distinguishable(found)]:
-            text = N_("what isolation gives back of it is not distinguishable from nothing ({shares})")
-            text = text if higher else N_("what isolation removes of it is not distinguishable from nothing ({shares})")
-            yield say(text, shares=", ".join(self._share_words(found) for found in rest))
+            yield self._nothing_back(rest)
         if open_ := ", ".join(str(found.level) for found in known if not _is_decided(found)):
             text = N_("how much of it isolation by {levels} gives back is undecided")
             yield say(text if higher else N_("how much of it isolation by {levels} removes is undecided"), levels=open_)
         for why, levels in _by_reason(recoveries).items():
             yield say("what isolation by {levels} does is not known ({reason})", levels=levels, reason=why)
 
-    def _share_words(self, found: _Found) -> str:
-        return f"{found.level} {_recovered(found).text(self.say)}{self._over(found)}"
+    def _nothing_back(self, found: Sequence[_Found]) -> str:
+        say, several = self.say, len(found) > 1
+        shares = ", ".join(
+            (f"{one.level} " if several else "") + _recovered(one).text(say) + self._over(one) for one in found
+        )
+        text = N_("isolation by {levels} gives back nothing distinguishable ({shares})")
+        if self.metric.better != "higher":
+            text = N_("isolation by {levels} removes nothing distinguishable of it ({shares})")
+        levels = ", ".join(str(one.level) for one in found)
+        return say(text, levels=levels, shares="; ".join(filter(None, (shares, self._by_correction(found)))))
 
     def _listed(self, first: str, shares: Sequence[tuple[_Found, str]], **words: str) -> str:
         """'isolation by cgroups gives back 71 % [50, 90] of it, by apparmor 3 % [1, 5]'."""
@@ -284,12 +302,9 @@ class _Opening:
         }
         losses = [found for found in self._found(statements) if found.effects and self._is_loss(found)]
         losses.sort(key=self._rank)
-        takes = N_("without a neighbour, isolation by {level} takes {share} of {metric}")
-        first = (
-            takes
-            if self.metric.better == "higher"
-            else N_("without a neighbour, isolation by {level} adds {share} to {metric}")
-        )
+        first = N_("without a neighbour, isolation by {level} takes {share} of {metric}")
+        if self.metric.better == "lower":
+            first = N_("without a neighbour, isolation by {level} adds {share} to {metric}")
         shares = [(found, self._amount(found.part).text(self.say)) for found in losses]
         return self._listed(first, shares, metric=self.metric.name) if shares else ""
 
@@ -319,7 +334,8 @@ def _levels(report: Report, factor: str) -> list[Level]:
 
 def _corrected(tested: Sequence[_Found]) -> list[_Found]:
     adjusted = holm([found.raw_p for found in tested])
-    return [_Found(one.level, one.effects, one.why_not, p) for one, p in zip(tested, adjusted, strict=True)]
+    n = sum(p is not None for p in adjusted)
+    return [_Found(one.level, one.effects, one.why_not, p, n) for one, p in zip(tested, adjusted, strict=True)]
 
 
 def _by_reason(tested: Iterable[_Found]) -> dict[str, str]:
@@ -356,6 +372,8 @@ def _sentence(clauses: Iterable[str]) -> str:
 
 
 def _decimals(low: float, high: float) -> int:
-    """Those that show half the width of an interval with one significant digit."""
+    """Those that show half the width of an interval with one significant digit; one more where an end would be 0."""
     half = (high - low) / 2
-    return 1 if half <= 0 else min(9, max(0, -math.floor(math.log10(half))))
+    decimals = 1 if half <= 0 else min(9, max(0, -math.floor(math.log10(half))))
+    nearest = min(abs(low), abs(high))
+    return decimals + (0 < nearest < 0.5 * 10.0**-decimals)
