@@ -93,6 +93,20 @@ def test_a_metric_without_a_direction_only_changes(tmp_path: Path) -> None:
     ]
 
 
+def test_of_a_metric_below_zero_the_loss_has_the_unit(tmp_path: Path) -> None:
+    """A ratio of two numbers below zero grows as they fall."""
+
+    def level(levels: Levels, block: int, name: str) -> float:
+        return -60 - 6.0 * (levels["anomaly"] == "cpu") - 0.1 * (block % 3) - 0.1 * (len(str(levels)) * block % 4)
+
+    signal = Metric("signal", "dBm", "higher", "")
+    assert said(report_of(tmp_path / "d", {"anomaly": ("none", "cpu")}, metric=signal, value=level)) == [
+        "The cpu neighbour takes 5.95 dBm [5.85, 6.05] of signal."
+    ]
+    percent = replace(signal, unit="%")
+    assert "6.15 percentage points [" in said(report_of(tmp_path / "p", metric=percent, value=level))[0]
+
+
 def test_without_an_effect_the_most_that_may_be_lost_is_said(tmp_path: Path) -> None:
     none = {"none": 0.0, "cpu": 0.0}
     assert said(report_of(tmp_path / "t", fractions=none, replicates=3)) == [

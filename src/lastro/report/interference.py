@@ -22,6 +22,7 @@ from lastro.study.model import Level
 from lastro.units import significant
 
 NEIGHBOUR, ISOLATION, PLATFORM, NONE = "anomaly", "isolation", "platform", "none"
+_PERCENT = "\xa0%"
 _MOST = 4  # sentences on neighbours
 _DECIDED = (-1.0, 2.0)  # beyond it, the interval of a recovery says nothing of use
 
@@ -163,13 +164,15 @@ class _Opening:
     # What a neighbour takes
 
     def _amount(self, part: Part) -> _Amount:
-        """How much worse `of` is than `to`; as a percentage, if the ratio has an interval."""
-        gap = part.beside
-        if part.measure == "ratio" and (part.effect.interval or gap is None or gap.interval is None):
-            effect, scale, least, unit = part.effect, 100 * self.sign, 1.0, "\xa0%"
+        """How much worse `of` is than `to`; as a percentage, if the ratio has an interval and `to` is above zero."""
+        gap, above = part.beside, (part.effect.value or 0.0) - 1
+        below_zero = gap is not None and (gap.value or 0.0) * above < 0
+        if part.measure == "ratio" and not below_zero and (part.effect.interval or not gap or gap.interval is None):
+            effect, scale, least, unit = part.effect, 100 * self.sign, 1.0, _PERCENT
         else:
             effect, scale, least = gap or part.effect, self.sign, 0.0
-            unit = f"\xa0{self.metric.unit}" if self.metric.unit else ""
+            unit = self.say("percentage points") if self.metric.unit == "%" else self.metric.unit
+            unit = f"\xa0{unit}" if unit else ""
         value = scale * ((effect.value or 0.0) - least)
         if effect.interval is None:
             return _Amount(value, None, None, unit)
@@ -315,11 +318,12 @@ class _Opening:
             return
         neighbour = worst[0].level
         each = self._found({level: self._loss(neighbour, {PLATFORM: (level,)}) for level in platforms})
-        known = [(found, self._amount(found.part)) for found in each if found.effects and found.part.effect.interval]
-        if len(known) < 2 or any(found.part.measure != "ratio" for found, _ in known):
+        known = [(found, self._amount(found.part)) for found in each if found.effects]
+        if len(known) < 2 or any(amount.unit != _PERCENT for _, amount in known):
             return
         (most, high), *_, (least, low) = sorted(known, key=lambda one: -one[1].value)
-        if self._distinguishable(most) and (high.low or 0.0) > (low.high or 0.0):
+        apart = high.low is not None and low.high is not None and high.low > low.high
+        if apart and self._distinguishable(most):
             yield self.say(
                 "The {neighbour} neighbour costs most on {most} ({high}) and least on {least} ({low}).",
                 neighbour=neighbour, most=most.level, high=high.text(self.say), least=least.level,
@@ -358,7 +362,7 @@ def _is_decided(found: _Found) -> bool:
 def _recovered(found: _Found) -> _Amount:
     effect = found.part.effect
     assert effect.value is not None and effect.interval is not None
-    return _Amount(100 * effect.value, 100 * effect.interval.low, 100 * effect.interval.high, "\xa0%")
+    return _Amount(100 * effect.value, 100 * effect.interval.low, 100 * effect.interval.high, _PERCENT)
 
 
 def _negative(amount: _Amount) -> _Amount:
