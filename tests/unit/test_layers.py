@@ -51,6 +51,7 @@ PURE = (
     "report.compare_github",
     "report.curves",
     "report.growth",
+    "report.interference",
     "report.model",
     "report.language",  # reads the catalogues that lie beside it, and nothing else
     "report.ledgers",

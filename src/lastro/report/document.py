@@ -6,6 +6,7 @@
                  seed, baseline {factor: level}
     counts       trials by state (pending, running, valid, invalid, unavailable), trials, attempts, invalid_attempts
     finished     whether no trial is left to run
+    interference [sentence] on the first metric, in English: what each noisy neighbour takes and isolation gives back
     metrics      [{name, unit, better, summary}]
     treatments   [{id, label, levels, status, reason, remedy, baseline (id or null), trials {state: n}, metrics}]
                  metrics {name: {n, bounded, mean, sd, interval {low, high, confidence}, median, ratio,
@@ -51,6 +52,8 @@ from lastro.report.analysis.measured import median_of
 from lastro.report.analysis_document import analysis_document
 from lastro.report.curves import Curve, Line, Panel, curves
 from lastro.report.growth import MEASURES, Against, Growth, Growths, growths
+from lastro.report.interference import interference
+from lastro.report.language import ENGLISH
 from lastro.report.ledgers import ABSENT
 from lastro.report.model import Cell, Gap, InvalidAttempt, Report, Row
 from lastro.report.numbers import verdict
@@ -86,6 +89,7 @@ def document(report: Report) -> dict[str, Any]:
             "invalid_attempts": progress.n_invalid_attempts,
         },
         "finished": progress.finished,
+        "interference": list(interference(report, ENGLISH)),
         "metrics": [{"name": m.name, "unit": m.unit, "better": m.better, "summary": m.summary} for m in report.metrics],
         "treatments": [_treatment(row, report, kept) for row in report.rows],
         "unavailable": [_gap(gap) for gap in report.gaps],

@@ -15,6 +15,7 @@ from lastro.report.claims_text import explanation, tally_text
 from lastro.report.content import Content
 from lastro.report.figures import Plan, plans
 from lastro.report.html import environment, inline_svg
+from lastro.report.interference import interference
 from lastro.report.language import Language
 from lastro.report.tables import Table
 
@@ -89,11 +90,12 @@ def _front(front: SuiteFront, say: Language) -> dict[str, Any]:
     content = front.content
     found: dict[str, Any] = {"name": front.name, "title": front.title, "link": front.link, "stopped": front.stopped}
     if content is None:
-        return {**found, "summary": "", "answers": (), "more": 0, "figure": None, "tally": ""}
+        return {**found, "summary": "", "opening": (), "answers": (), "more": 0, "figure": None, "tally": ""}
     said = [answer for answer in answers(content.report, content.analysis, say) if _tells(answer, content)]
     return {
         **found,
         "summary": words.summary(content.report, say),
+        "opening": interference(content.report, say),
         "answers": said[:_MOST_ANSWERS],
         "more": max(0, len(said) - _MOST_ANSWERS),
         "figure": _key_figure(content),

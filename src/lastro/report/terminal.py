@@ -13,6 +13,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from lastro.report.growth import EXPLANATION, FACTOR, MEASURES, Growth, Growths, against_text, growths, sizes_text
+from lastro.report.interference import interference
 from lastro.report.language import ENGLISH
 from lastro.report.model import Cell, Gap, Report, Row
 from lastro.report.numbers import (
@@ -53,9 +54,12 @@ class _Column:
 
 
 def render(report: Report, width: int) -> list[Text]:
-    """Title, table or tables, and below them every level that is missing and why; at most `width` cells wide."""
+    """Title, what the neighbour takes, table or tables, and below them every level that is missing and why; at most
+
+    `width` cells wide."""
     lines = [
         Text(plain(report.study.title or report.study.name), style="bold"),
+        *_opening(report, width),
         *_wrapped(_tally(report), width),
         Text(),
     ]
@@ -70,6 +74,12 @@ def render(report: Report, width: int) -> list[Text]:
     if found := growths(report):
         lines += _growths(report, found, width)
     return [*lines, *_below(report, width)]
+
+
+def _opening(report: Report, width: int) -> list[Text]:
+    """What the noisy neighbour takes and isolation gives back, apart from what follows."""
+    lines = [line for sentence in interference(report, ENGLISH) for line in _wrapped(sentence, width)]
+    return [*lines, Text()] if lines else []
 
 
 def plain(text: str) -> str:

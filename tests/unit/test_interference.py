@@ -1,0 +1,285 @@
+"""The opening sentences of a study of noisy neighbours: campaigns whose truth is known, and what is held back."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from lastro.report.analysis import analyse
+from lastro.report.calibration import FORMAT, KEY
+from lastro.report.content import Content
+from lastro.report.document import document
+from lastro.report.html import render_html
+from lastro.report.interference import interference
+from lastro.report.language import ENGLISH, language
+from lastro.report.latex import render_latex
+from lastro.report.markdown import render_markdown
+from lastro.report.model import Report, build_report
+from lastro.report.terminal import render
+from lastro.results.read import load_campaign
+from lastro.results.samples import AT_LEAST, Metric, Outcome, Remark
+from lastro.results.store import Store
+from lastro.study.model import Level
+
+from ..campaigns import METRICS, Levels, make_campaign, make_study
+
+THROUGHPUT, JITTER, LATENCY = METRICS[0], METRICS[1], METRICS[2]
+ONE: dict[str, tuple[Level, ...]] = {"isolation": ("none", "cgroups"), "anomaly": ("none", "cpu")}
+FRACTIONS = {"cpu": 0.4, "disk": 0.2, "memory": 0.1, "io": 0.0, "none": 0.0}  # of what is lost, by neighbour
+BACK = {"none": 0.0, "cgroups": 0.75, "apparmor": 0.0}  # of that, by isolation
+
+
+def report_of(
+    directory: Path,
+    factors: Mapping[str, tuple[Level, ...]] = ONE,
+    *,
+    fractions: Mapping[str, float] = FRACTIONS,
+    back: Mapping[str, float] = BACK,
+    cost: float = 0.0,
+    noise: float = 0.01,
+    metric: Metric = THROUGHPUT,
+    replicates: int = 8,
+    settings: dict[str, Any] | None = None,
+    **options: Any,
+) -> Report:
+    """Of a campaign in which a neighbour takes a fraction of 1000, or adds it, and isolation gives a share of it back,
+
+    at a cost to it, with noise of which each trial has its own."""
+    study = make_study(factors, replicates=replicates, metrics=(metric,), settings=settings or {"platform": "runc"})
+    sign = -1 if metric.better == "higher" else 1
+
+    def value(levels: Levels, block: int, name: str) -> float:
+        isolation = str(levels.get("isolation", "none"))
+        lost = fractions[str(levels["anomaly"])] * (1 - back[isolation])
+        lost *= {"docker": 0.5}.get(str(levels.get("platform")), 1.0)
+        mean = 1000 * (1 + sign * lost) * (1 + sign * cost * (isolation != "none"))
+        return mean * (1 + random.Random(f"{sorted(levels.items())}:{block}").gauss(0, noise))
+
+    quiet: dict[str, Any] = {"notes": lambda levels, block: {}, "value": value}
+    campaign = make_campaign(directory / "c", study, **quiet | options)
+    with Store.open(campaign) as store:
+        return build_report(load_campaign(store))
+
+
+def said(report: Report, code: str = "en") -> list[str]:
+    return [sentence.replace("\xa0", " ") for sentence in interference(report, language(code))]
+
+
+def test_one_sentence_has_the_loss_and_what_comes_back(tmp_path: Path) -> None:
+    assert said(report_of(tmp_path, noise=0.02)) == [
+        "The cpu neighbour takes 40.3 % [39.3, 41.3] of throughput; "
+        "isolation by cgroups gives back 73 % [69, 78] of it."
+    ]
+
+
+def test_more_is_better_or_less(tmp_path: Path) -> None:
+    report = report_of(tmp_path, metric=LATENCY, fractions={"none": 0.0, "cpu": 2.1})
+    assert said(report) == [
+        "The cpu neighbour adds 209 % [207, 212] to latency_mean; "
+        "isolation by cgroups removes 75.3 % [74.5, 76.0] of it."
+    ]
+    assert said(report, "pt-BR") == [
+        "O vizinho cpu acrescenta 209 % [207; 212] a latency_mean; "
+        "o isolamento por cgroups elimina 75,3 % [74,5; 76,0] disso."
+    ]
+
+
+def test_a_metric_without_a_direction_only_changes(tmp_path: Path) -> None:
+    assert said(report_of(tmp_path, metric=replace(JITTER, better="neither"))) == [
+        "The cpu neighbour changes jitter by 40 % [38, 41]; isolation by cgroups removes 76 % [73, 79] of it."
+    ]
+
+
+def test_of_a_metric_below_zero_the_loss_has_the_unit(tmp_path: Path) -> None:
+    """A ratio of two numbers below zero grows as they fall."""
+
+    def level(levels: Levels, block: int, name: str) -> float:
+        return -60 - 6.0 * (levels["anomaly"] == "cpu") - 0.1 * (block % 3) - 0.1 * (len(str(levels)) * block % 4)
+
+    signal = Metric("signal", "dBm", "higher", "")
+    assert said(report_of(tmp_path / "d", {"anomaly": ("none", "cpu")}, metric=signal, value=level)) == [
+        "The cpu neighbour takes 5.95 dBm [5.85, 6.05] of signal."
+    ]
+    percent = replace(signal, unit="%")
+    assert "6.15 percentage points [" in said(report_of(tmp_path / "p", metric=percent, value=level))[0]
+
+
+def test_without_an_effect_the_most_that_may_be_lost_is_said(tmp_path: Path) -> None:
+    none = {"none": 0.0, "cpu": 0.0}
+    assert said(report_of(tmp_path / "t", fractions=none, replicates=3)) == [
+        "No effect of the cpu neighbour on throughput is distinguishable with 3 blocks; at most 4 % is lost."
+    ]
+    assert said(report_of(tmp_path / "l", fractions=none, replicates=3, metric=LATENCY)) == [
+        "No effect of the cpu neighbour on latency_mean is distinguishable with 3 blocks; at most 3 % is added."
+    ]
+
+
+def test_a_neighbour_that_helps_is_said_to(tmp_path: Path) -> None:
+    assert said(report_of(tmp_path, fractions={"none": 0.0, "cpu": -0.1})) == [
+        "With the cpu neighbour, throughput is 9.7 % [8.8, 10.6] better."
+    ]
+
+
+def test_a_share_known_too_badly_is_undecided(tmp_path: Path) -> None:
+    assert said(report_of(tmp_path, fractions={"none": 0.0, "cpu": 0.012}, replicates=6)) == [
+        "The cpu neighbour takes 1.6 % [0.5, 2.7] of throughput; "
+        "how much of it isolation by cgroups gives back is undecided."
+    ]
+
+
+def test_isolation_that_does_nothing_or_harm_is_not_said_to_help(tmp_path: Path) -> None:
+    factors = {**ONE, "isolation": ("none", "cgroups", "apparmor")}
+    assert said(report_of(tmp_path / "n", factors, replicates=5)) == [
+        "The cpu neighbour takes 40.2 % [39.3, 41.0] of throughput; "
+        "isolation by cgroups gives back 73 % [70, 77] of it; "
+        "isolation by apparmor gives back nothing distinguishable (1.1 % [−0.4, 2.7])."
+    ]
+    assert said(report_of(tmp_path / "h", back={"none": 0.0, "cgroups": -0.5})) == [
+        "The cpu neighbour takes 40.2 % [39.7, 40.6] of throughput; isolation by cgroups makes it 50 % [48, 52] larger."
+    ]
+
+
+def test_what_isolation_costs_without_a_neighbour_is_appended(tmp_path: Path) -> None:
+    assert (
+        said(report_of(tmp_path / "t", cost=0.05))[0].partition("of it; ")[2]
+        == "without a neighbour, isolation by cgroups takes 4.6 % [4.0, 5.2] of throughput."
+    )
+    assert (
+        said(report_of(tmp_path / "l", cost=0.05, metric=LATENCY))[0].partition("of it; ")[2]
+        == "without a neighbour, isolation by cgroups adds 5.5 % [4.8, 6.1] to latency_mean."
+    )
+
+
+def test_each_neighbour_has_its_sentence_the_worst_first_and_four_at_most(tmp_path: Path) -> None:
+    factors = {**ONE, "anomaly": ("none", "io", "memory", "cpu", "disk", "net")}
+    found = said(report_of(tmp_path, factors, cost=0.05, fractions=FRACTIONS | {"net": 0.3}))
+    assert [sentence.split()[1] for sentence in found[:-1]] == ["cpu", "net", "disk", "memory"]
+    assert found[-1] == "Without a neighbour, isolation by cgroups takes 4.6 % [4.0, 5.2] of throughput."
+
+
+def test_what_only_the_correction_hides_says_so(tmp_path: Path) -> None:
+    factors: dict[str, tuple[Level, ...]] = {"anomaly": ("none", "cpu", "disk", "io")}
+    fractions = {"none": 0.0, "disk": 0.0, "io": 0.0, "cpu": 0.01}
+    assert said(report_of(tmp_path, factors, fractions=fractions, replicates=3))[0] == (
+        "No effect of the cpu neighbour on throughput is distinguishable with 3 blocks after correction for "
+        "3 comparisons; at most 2.9 % is lost."
+    )
+
+
+def test_over_several_platforms_the_worst_and_the_least_are_named(tmp_path: Path) -> None:
+    factors = {"platform": ("docker", "native", "runc"), **ONE}
+    assert said(report_of(tmp_path, factors)) == [
+        "The cpu neighbour takes 33.3 % [32.9, 33.7] of throughput; "
+        "isolation by cgroups gives back 73 % [72, 75] of it.",
+        "The cpu neighbour costs most on native (40 % [39, 41]) and least on docker (20.0 % [19.0, 21.0]).",
+    ]
+    alike = {"platform": ("native", "runc"), **ONE}
+    assert len(said(report_of(tmp_path / "alike", alike))) == 1
+
+
+def test_levels_that_cannot_run_are_named_with_the_reason(tmp_path: Path) -> None:
+    def gone(name: str, level: str) -> dict[str, Any]:
+        return {"unavailable": lambda levels: ("no such thing", None) if levels[name] == level else None}
+
+    assert said(report_of(tmp_path / "c", **gone("isolation", "cgroups"))) == [
+        "The cpu neighbour takes 40.2 % [39.7, 40.6] of throughput; "
+        "what isolation by cgroups does is not known (isolation = cgroups is unavailable: no such thing)."
+    ]
+    assert said(report_of(tmp_path / "a", **gone("anomaly", "cpu"))) == [
+        "What the neighbour costs is not known here (cpu): anomaly = cpu is unavailable: no such thing."
+    ]
+    assert said(report_of(tmp_path / "n", **gone("anomaly", "none"))) == [
+        "What the neighbour costs is not known here (cpu): anomaly = none is unavailable: no such thing."
+    ]
+
+
+def test_conditions_that_were_lost_are_counted(tmp_path: Path) -> None:
+    factors = {"platform": ("docker", "native", "runc"), **ONE}
+    lost = {"platform": "runc", "isolation": "cgroups"}
+    report = report_of(
+        tmp_path, factors, unavailable=lambda levels: ("no", None) if lost.items() <= levels.items() else None
+    )
+    assert (
+        said(report)[0] == "The cpu neighbour takes 33.3 % [32.9, 33.7] of throughput; "
+        "isolation by cgroups gives back 73 % [71, 74] of it "
+        "(over 2 of 3 conditions of the design)."
+    )
+
+
+def test_invalid_and_pending_trials_leave_no_number(tmp_path: Path) -> None:
+    invalid = report_of(
+        tmp_path / "i", doubts=lambda levels, block, attempt: ["lost"] if levels["anomaly"] == "cpu" else []
+    )
+    assert said(invalid) == [
+        "What the neighbour costs is not known here (cpu): of treatments that it needs, every attempt was invalid."
+    ]
+    assert said(report_of(tmp_path / "p", stop_after=0)) == []
+    assert said(report_of(tmp_path / "one", stop_after=4)) == [
+        "What the neighbour costs is not known here (cpu): n = 1: "
+        "nothing is known of the spread with fewer than two blocks."
+    ]
+
+
+def test_of_a_lower_bound_nothing_is_made(tmp_path: Path) -> None:
+    def notes(levels: Levels, block: int) -> dict[str, Any]:
+        bounded = levels == {"isolation": "none", "anomaly": "none"}
+        outcome = Outcome()
+        if bounded:
+            outcome.remark(Remark(AT_LEAST, "enough", ("throughput",)))
+        return outcome.notes
+
+    assert said(report_of(tmp_path, notes=notes)) == [
+        "What the neighbour costs is not known here (cpu): "
+        "only a lower bound is known of isolation = none; anomaly = none."
+    ]
+
+
+def test_under_the_noise_floor_nothing_is_distinguishable(tmp_path: Path) -> None:
+    kept = {"format": FORMAT, "blocks": 8, "metrics": {"throughput": {"floor": 0.5, "treatment": "none"}}}
+    assert said(replace(report_of(tmp_path), calibrations={KEY: kept})) == [
+        "No effect of the cpu neighbour on throughput is distinguishable with 8 blocks; "
+        "it lies under the noise floor of this host."
+    ]
+
+
+def test_a_study_without_isolation_or_without_a_neighbour(tmp_path: Path) -> None:
+    assert said(report_of(tmp_path / "n", {"anomaly": ("none", "cpu")})) == [
+        "The cpu neighbour takes 39.9 % [39.0, 40.7] of throughput."
+    ]
+    held = report_of(tmp_path / "h", {"anomaly": ("none", "cpu")}, settings={"isolation": "cgroups"})
+    assert said(held)[0].endswith("of throughput, measured only with isolation by cgroups.")
+    varied = {"anomaly": ("none", "cpu"), "isolation": ("cgroups", "apparmor")}
+    assert said(report_of(tmp_path / "v", varied))[0].endswith(", measured only with isolation by cgroups, apparmor.")
+    assert said(report_of(tmp_path / "a", {"anomaly": ("cpu", "disk"), "isolation": ("none", "cgroups")})) == []
+    with Store.open(make_campaign(tmp_path / "w")) as store:
+        assert interference(build_report(load_campaign(store)), ENGLISH) == ()
+
+
+def test_it_opens_every_form_of_the_report(tmp_path: Path) -> None:
+    report = report_of(tmp_path, cost=0.05)
+    lines = [line.plain for line in render(report, 80)]
+    assert lines[:7] == [
+        "What isolation costs on this host",
+        "The cpu neighbour takes 40.2 % [39.7, 40.6] of throughput; isolation by cgroups",
+        "    gives back 63 % [61, 65] of it; without a neighbour, isolation by cgroups",
+        "    takes 4.6 % [4.0, 5.2] of throughput.",
+        "",
+        "4 treatments, 32 trials: 32 valid",
+        "",
+    ]
+    markdown = render_markdown(content(report)).split("\n\n")
+    assert markdown[0] == "# What isolation costs on this host"
+    assert markdown[1].startswith(
+        r"**The cpu neighbour takes 40.2 % \[39.7, 40.6\] of throughput; isolation by cgroups gives"
+    )
+    assert r"\textbf{The cpu neighbour takes 40.2 \% {[}39.7, 40.6{]} of" in render_latex(content(report))
+    page = render_html(content(report))
+    assert page.index("</h1>") < page.index('<p class="opening">The cpu') < page.index('<p class="lead">')
+    assert document(report)["interference"] == list(interference(report, ENGLISH))
+
+
+def content(report: Report) -> Content:
+    return Content(report, analyse(report), ENGLISH)
