@@ -15,11 +15,13 @@ from ..scenarios import TOLERANT
 
 pytestmark = pytest.mark.root
 
-# As short as each can be. The keys are levels that do not vary, and settings.
+# As short as each can be. The keys are factors, whose levels are lists, levels that do not vary, and settings.
 STUDIES: dict[str, dict[str, Any]] = {
     **SHORT,
     "application": {"isolation": "none", "rows": 1000, "time_s": 1, "memory": "512M"},
-    "compute": {"isolation": "none", "instrument": "gzip:size=5M", "memory": "512M"},
+    "compute": {
+        "isolation": "none", "instrument": ["sysbench-cpu:time_s=1,primes=1000", "pi:digits=10000"], "memory": "512M",
+    },
     "exposure": {"isolation": "none"},
     "lifecycle": {"attachment": "veth-bridge", "instances": 2, "settle_s": 0},
     "uplink": {
@@ -33,11 +35,14 @@ STUDIES: dict[str, dict[str, Any]] = {
 def test_a_campaign_of_two_blocks_is_measured_and_reported(scenario: str, tmp_path: Path) -> None:
     settings = {name for setting in registry.get("scenario", scenario).settings if (name := setting.name)}
     tolerant = {name: limit for name, limit in TOLERANT.items() if name in settings}
+    factors = {name: levels for name, levels in STUDIES[scenario].items() if isinstance(levels, list)}
+    chosen = {name: value for name, value in STUDIES[scenario].items() if name not in factors}
     study, campaign = tmp_path / "study.toml", tmp_path / "campaign"
-    study.write_text(study_text({"platform": ["runc"]}, scenario=scenario, **STUDIES[scenario], **tolerant))
+    study.write_text(study_text({"platform": ["runc"], **factors}, scenario=scenario, **chosen, **tolerant))
     done = lastro("run", study, "-o", campaign)
     assert done.code == 0, done.err
-    assert [(block, state) for _, block, _, state, _ in rows(campaign)] == [(1, "valid"), (2, "valid")], done.err
-    (treatment,) = lastro("results", campaign, "--json").json["treatments"]
-    assert treatment["levels"] == {"platform": "runc"}
+    treatments = lastro("results", campaign, "--json").json["treatments"]
+    assert len(treatments) == max((len(levels) for levels in factors.values()), default=1)
+    ends = [(block, state) for _, block, _, state, _ in rows(campaign)]
+    assert sorted(ends) == sorted([(1, "valid"), (2, "valid")] * len(treatments)), done.err
     assert "runc" in (campaign / "report.html").read_text(encoding="utf-8")
