@@ -30,7 +30,7 @@ def digits_of_pi(n: int) -> int:
     return (16 * arctan_of_one_over(5, unit) - 4 * arctan_of_one_over(239, unit)) // 10**_GUARD
 
 
-@pytest.mark.parametrize("n", [10, 100, 1000, 10_000, 100_000])
+@pytest.mark.parametrize("n", [10, 100, 1000, 10_000, pytest.param(100_000, marks=pytest.mark.slow)])
 def test_the_known_digits_are_those_of_another_formula(n: int) -> None:
     assert digits_of_pi(n) % PRIME == KNOWN[n]
 

@@ -27,7 +27,8 @@ from lastro.stats.intervals import Interval
 from lastro.study.claims import Claim, Published
 
 from ..campaigns import KAGAMI, METRICS, Levels, make_campaign, make_study
-from ..cli.test_results_report import CAMPAIGNS
+from ..fates import CAMPAIGNS
+from ..products import some
 
 DOT = re.compile(r"M[\d.]+ [\d.]+h0")
 
@@ -46,7 +47,7 @@ def texts(svg: str) -> str:
     return "\n".join(re.findall(r"<text[^>]*>(.*?)</text>", svg))
 
 
-@pytest.fixture(params=CAMPAIGNS, scope="module")
+@pytest.fixture(params=some(CAMPAIGNS, 3), scope="module")
 def report(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Report:
     """Every campaign, with one metric: the others are drawn alike."""
     return report_of(CAMPAIGNS[request.param](tmp_path_factory.mktemp("figures") / request.param))
@@ -92,6 +93,7 @@ def disturbed(tmp_path_factory: pytest.TempPathFactory) -> Report:
     return report_of(make_campaign(tmp_path_factory.mktemp("disturbed") / "c", study, value=value))
 
 
+@pytest.mark.slow
 def test_two_renders_give_the_same_bytes(disturbed: Report) -> None:
     first, second = drawn(disturbed), drawn(disturbed)
     for name, picture in first.items():

@@ -24,6 +24,8 @@ import lastro.image.guest as guest
 from lastro.platforms import _guest_client
 from lastro.platforms._guest import CLIENT, ClockSample, drift, sample_of
 
+from ..products import one_of
+
 AGENT = Path(guest.__file__).with_name("guest_agent.pl")
 SYNC = b"\xf5\x9a\x5c\x01"
 MIB = 1 << 20
@@ -124,7 +126,7 @@ def _pty_pair() -> tuple[int, int]:
     return far, near
 
 
-@pytest.fixture(params=["socket", "pty"])
+@pytest.fixture(params=one_of(["socket", "pty"]))
 def channel(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Channel]:
     made = Channel(tmp_path, 1, request.param)
     yield made
