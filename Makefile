@@ -11,7 +11,7 @@ WORKERS := $(shell expr $$(nproc) + 1)
 SIDE_BY_SIDE := --tx '$(WORKERS)*popen//python=tests/own-machine' --dist loadscope --no-loadscope-reorder
 DEMO := campaigns/demo-$(shell date +%Y%m%d-%H%M%S)
 
-.PHONY: help install platforms images demo test test-fast test-all lint docs bench shell-files clean
+.PHONY: help install platforms images demo test test-fast test-all lint docs bench manual clean
 
 help:  ## Show what can be made
 	@sed -n 's/^\([a-z-]*\):.*##/\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -65,8 +65,8 @@ docs: install  ## Build the documentation site into site/
 bench: platforms  ## How fast Lastro itself is, as ratios against the raw tools (root)
 	$(VENV)/bin/python benches/run.py
 
-shell-files: install  ## Write the completion scripts and the manual page from the commands' help
-	$(VENV)/bin/python tools/shell_files.py
+manual: install  ## Write the manual page from the commands' help
+	$(VENV)/bin/python tools/manual_page.py
 
 clean: install  ## Remove what a crash of lastro left on this host (root)
 	$(VENV)/bin/lastro clean

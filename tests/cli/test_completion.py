@@ -14,14 +14,28 @@ from pathlib import Path
 import pytest
 
 from lastro import papers, registry
-from lastro.cli import COMMANDS, _shell, command_parser
+from lastro.cli import COMMANDS, command_parser
+from lastro.cli._completion import completion
+from lastro.cli._shell import SHELLS
 
 from ..campaigns import make_campaign
 from .conftest import lastro
 
 NAMES = {name for group in COMMANDS.values() for name in group}
 OWN_PLATFORMS = {i.name for i in registry.parts("platform").values() if i.origin.startswith("lastro.")}
-SHELLS = tuple(_shell.COMPLETIONS)
+
+
+SCRIPTS: dict[str, Path] = {}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def scripts(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The script of each shell, as a file of the name under which the shell finds it."""
+    names = {"bash": "lastro.bash", "zsh": "_lastro", "fish": "lastro.fish"}
+    place = tmp_path_factory.mktemp("scripts")
+    SCRIPTS.update({shell: place / names[shell] for shell in SHELLS})
+    for shell, file in SCRIPTS.items():
+        file.write_text(completion(shell), encoding="utf-8")
 
 
 @pytest.fixture
@@ -47,7 +61,7 @@ def test_the_script_is_printed_with_how_to_install_it(shell: str) -> None:
     assert (done.code, done.err) == (0, "")
     head = done.out.splitlines()[:4]
     assert any(line.startswith(f"# Install: lastro completion {shell} > ") for line in head)
-    assert done.out == _shell.COMPLETIONS[shell].read_text(encoding="utf-8")
+    assert done.out == completion(shell)
     registration = {
         "bash": "\ncomplete -o bashdefault -F _lastro lastro\n",
         "zsh": "#compdef lastro\n",
@@ -62,7 +76,7 @@ def test_the_script_is_printed_with_how_to_install_it(shell: str) -> None:
 
 @pytest.mark.parametrize("shell", [shell for shell in SHELLS if shutil.which(shell)])
 def test_the_shell_finds_no_error_in_its_script(shell: str) -> None:
-    done = subprocess.run([shell, "-n", _shell.COMPLETIONS[shell]], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([shell, "-n", SCRIPTS[shell]], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
@@ -72,7 +86,7 @@ def test_another_shell_is_an_error() -> None:
 
 
 def test_every_option_is_in_every_script() -> None:
-    for shell, file in _shell.COMPLETIONS.items():
+    for shell, file in SCRIPTS.items():
         text = file.read_text(encoding="utf-8")
         for name in NAMES:
             for action in command_parser(name)[0]._actions:
@@ -97,7 +111,7 @@ _ARGV = {"bash": ["bash", "--norc", "--noprofile", "-i"], "zsh": ["zsh", "-f", "
 
 def typed(shell: str, home: Path, line: str, keys: str = "\t") -> list[str]:
     """Type a line and keys into an interactive shell, press Enter, and return the words that `lastro` is given."""
-    script = _shell.COMPLETIONS[shell]
+    script = SCRIPTS[shell]
     prepare = _PREPARE[shell].replace("{script:h}", str(script.parent)).replace("{script}", str(script))
     prepare = prepare.replace("{dump}", str(home.parent / "zsh-dump"))  # one for all tests: it takes long to write
     function = "lastro() { printf '%s\\n' \"$@\" > ~/words.new; mv ~/words.new ~/words; }"
@@ -128,7 +142,7 @@ def _wait(terminal: int, condition: Callable[[str], bool]) -> None:
 
 
 def proposed_by_fish(home: Path, line: str) -> list[str]:
-    script = f"source {_shell.COMPLETIONS['fish']}; complete -C $argv[1]"
+    script = f"source {SCRIPTS['fish']}; complete -C $argv[1]"
     done = subprocess.run(
         ["fish", "--no-config", "-c", script, line], cwd=home, capture_output=True, text=True, timeout=60,
         env={**os.environ, "HOME": str(home), "LC_ALL": "C.UTF-8"},

@@ -1,4 +1,4 @@
-"""The files for shells and man(1): they are what their generator writes, and the manual page is sound."""
+"""The manual page is what its generator writes, and sound; every argument says how it is completed."""
 
 from __future__ import annotations
 
@@ -10,11 +10,9 @@ import shutil
 import subprocess
 import tomllib
 from pathlib import Path
-from types import ModuleType
-
-import pytest
 
 from lastro.cli import COMMANDS, _shell, command_parser
+from lastro.cli._completion import COMPLETERS
 
 from .conftest import ENVIRONMENT, command, lastro
 
@@ -22,43 +20,29 @@ ROOT = Path(__file__).parents[2]
 NAMES = [name for group in COMMANDS.values() for name in group]
 
 
-@pytest.fixture(scope="module")
-def generator() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("shell_files", ROOT / "tools" / "shell_files.py")
+def test_the_page_is_that_of_the_commands() -> None:
+    spec = importlib.util.spec_from_file_location("manual_page", ROOT / "tools" / "manual_page.py")
     assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    generator = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(generator)
+    assert _shell.MANUAL.read_text(encoding="utf-8") == generator.manual(), "run `make manual`"
 
 
-def test_the_files_are_those_of_the_commands(generator: ModuleType) -> None:
-    expected = generator.files()
-    assert {file.name for file in expected} == {file.name for file in _shell.HOME.iterdir()}
-    for file, text in expected.items():
-        assert file.read_text(encoding="utf-8") == text, "run `make shell-files`"
-
-
-def test_every_argument_with_a_value_says_how_it_is_completed(generator: ModuleType) -> None:
+def test_every_argument_with_a_value_says_how_it_is_completed() -> None:
     taken = set()
     for name in NAMES:
         for action in command_parser(name)[0]._actions:
             if action.nargs != 0 and not action.choices:
-                keys = {(name, action.dest), action.dest} & set(generator.COMPLETERS)
-                assert keys, f"lastro {name}, {action.dest}: give it a line in COMPLETERS of tools/shell_files.py"
+                keys = {(name, action.dest), action.dest} & set(COMPLETERS)
+                assert keys, f"lastro {name}, {action.dest}: give it a line in COMPLETERS of cli/_completion.py"
                 taken |= keys
-    assert taken == set(generator.COMPLETERS), "a line of an argument that is gone"
+    assert taken == set(COMPLETERS), "a line of an argument that is gone"
 
 
-def test_the_wheel_brings_them_to_where_shells_look() -> None:
+def test_the_wheel_brings_the_page_to_where_man_looks() -> None:
     document = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     shared = document["tool"]["hatch"]["build"]["targets"]["wheel"]["shared-data"]
-    assert {ROOT / file for file in shared} == set(_shell.HOME.iterdir())
-    assert set(shared.values()) == {
-        "share/bash-completion/completions/lastro",
-        "share/fish/vendor_completions.d/lastro.fish",
-        "share/man/man1/lastro.1",
-        "share/zsh/site-functions/_lastro",
-    }
+    assert {ROOT / file: place for file, place in shared.items()} == {_shell.MANUAL: "share/man/man1/lastro.1"}
 
 
 # The manual page

@@ -1,7 +1,7 @@
-"""The files for shells and for man(1) that Lastro brings along. `make shell-files` writes them from the commands' help.
+"""The files for shells and for man(1) that Lastro brings along.
 
-They are files of the package and not made when they are asked for: printing one takes no library and no import of a
-command, and a distribution can install them as they are."""
+`make manual` writes the manual page from the help of the commands. It is a file of the package and not made when it is
+asked for, so that a distribution can install it as it is."""
 
 from __future__ import annotations
 
@@ -9,4 +9,4 @@ from pathlib import Path
 
 HOME = Path(__file__).parent / "shell"
 MANUAL = HOME / "lastro.1"
-COMPLETIONS = {"bash": HOME / "lastro.bash", "zsh": HOME / "_lastro", "fish": HOME / "lastro.fish"}
+SHELLS = ("bash", "zsh", "fish")

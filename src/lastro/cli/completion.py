@@ -18,13 +18,15 @@ from __future__ import annotations
 
 import argparse
 
-from lastro.cli._shell import COMPLETIONS
+from lastro.cli._shell import SHELLS
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("shell", choices=tuple(COMPLETIONS), metavar="SHELL", help="bash, zsh or fish")
+    parser.add_argument("shell", choices=SHELLS, metavar="SHELL", help="bash, zsh or fish")
 
 
 def run(args: argparse.Namespace) -> int:
-    print(COMPLETIONS[args.shell].read_text(encoding="utf-8"), end="")
+    from lastro.cli._completion import completion
+
+    print(completion(args.shell), end="")
     return 0

@@ -1,0 +1,125 @@
+"""The completion script of a shell, made by shtab from the help of the commands.
+
+Such a script starts no program when a user presses Tab, which takes about 4 ms. argcomplete was the alternative: it
+starts Lastro at every Tab, and importing a command takes about 200 ms."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Iterator
+
+import shtab
+
+from lastro import __version__, papers, registry
+from lastro.cli import COMMANDS, command_parser
+from lastro.cli._shell import HOME
+
+# How the value of an argument is completed, by its name in the parser, or by command and name. A function's name, the
+# kind of a part, or None where there is nothing to propose. A test asserts that no argument is missing.
+COMPLETERS: dict[str | tuple[str, str], str | None] = {
+    "study": "_lastro_studies",
+    ("calibrate", "study"): "_lastro_campaigns_and_studies",
+    "dir": "_lastro_campaigns",
+    "a": "_lastro_campaigns",
+    "b": "_lastro_campaigns",
+    ("calibrate", "output"): "_lastro_campaigns",
+    ("run", "output"): "_lastro_directories",
+    ("report", "output"): "_lastro_paths",
+    "csv": "_lastro_paths",
+    "parquet": "_lastro_paths",
+    "junit": "_lastro_paths",
+    "file": "_lastro_toml",
+    "testbed": "_lastro_toml",
+    "claims": "_lastro_toml",
+    "profile": "_lastro_profiles",
+    "part": "part",
+    "platform": "platform",
+    "scenario": "scenario",
+    "attempt": None,
+    "confidence": None,
+    "fail_over": None,
+    "metric": None,
+    "name": None,
+    "precision": None,
+    "trial": None,
+}
+# zsh and fish have these themselves.
+NATIVE = {
+    ("zsh", "_lastro_directories"): "_files -/",
+    ("zsh", "_lastro_paths"): "_files",
+    ("fish", "_lastro_directories"): "(__fish_complete_directories (commandline -ct))",
+    ("fish", "_lastro_paths"): "(__fish_complete_path (commandline -ct))",
+}
+INSTALL = {
+    "bash": "lastro completion bash > ~/.local/share/bash-completion/completions/lastro\n"
+    '#       or, without the package bash-completion, in ~/.bashrc: eval "$(lastro completion bash)"',
+    "zsh": "lastro completion zsh > ~/.zfunc/_lastro\n"
+    "#       and in ~/.zshrc: fpath+=~/.zfunc; autoload -Uz compinit; compinit",
+    "fish": "lastro completion fish > ~/.config/fish/completions/lastro.fish",
+}
+
+
+def completion(shell: str) -> str:
+    """Return the completion script of a shell."""
+    values = (HOME / f"values.{shell}").read_text(encoding="utf-8").replace("@STUDIES@", " ".join(studies()))
+    script = shtab.complete(_whole_parser(shell), shell, preamble=values)
+    generated = f"# Completion of Lastro's commands for {shell}, made by shtab."
+    head, lines = "", script.splitlines()
+    if shell == "zsh":  # the first line says what the file is for
+        head = lines.pop(0) + "\n"
+        lines = [_with_equals_sign(line) for line in lines]
+    while lines[0].startswith("#") or not lines[0]:  # shtab's own words on how to install
+        del lines[0]
+    if shell == "bash":
+        assert lines[-1] == "complete -o bashdefault -F _shtab_lastro lastro"
+        lines[-1] = "complete -o bashdefault -F _lastro lastro"
+    body = "\n".join(line.rstrip() for line in lines)
+    return f"{head}{generated}\n# Install: {INSTALL[shell]}\n\n{body}\n"
+
+
+def _with_equals_sign(line: str) -> str:
+    """Return the line of an option that takes a value so that zsh completes --option=VALUE too."""
+    help_ = r"\[(?:[^\]\\]|\\.)*\]:"
+    line = re.sub(rf'^(  "\*?--[\w-]+)(?={help_})', r"\1=", line)
+    return re.sub(rf'^(  \{{-\w),(--[\w-]+)(?=\}}"{help_})', r"\1+,\2=", line)
+
+
+def studies() -> list[str]:
+    """Return every published study and suite as the command line names it."""
+    names = papers.names()
+    suites = {name.partition("/")[0] for name in names}
+    return [f"paper:{name}" for name in sorted({*names, *suites})]
+
+
+def _whole_parser(shell: str) -> argparse.ArgumentParser:
+    """Return one parser of all commands, which Lastro itself never builds."""
+    parser = argparse.ArgumentParser(prog="lastro", description="What virtualization costs a network function.")
+    parser.add_argument("-V", "--version", action="version", version=__version__, help="print the version and exit")
+    commands = parser.add_subparsers(metavar="COMMAND")
+    for name, summary in _commands():
+        inner = commands.add_parser(name, description=summary, help=summary)
+        for action in command_parser(name)[0]._actions:
+            if not isinstance(action, argparse._HelpAction):
+                _complete(name, action, shell)
+                inner._add_action(action)
+    return parser
+
+
+def _complete(command: str, action: argparse.Action, shell: str) -> None:
+    if action.choices or action.nargs == 0:
+        return
+    key = (command, action.dest)
+    completer = COMPLETERS[key] if key in COMPLETERS else COMPLETERS[action.dest]
+    kinds = registry.KINDS if completer == "part" else (completer,) if completer in registry.KINDS else ()
+    if kinds:
+        infos = [info for kind in kinds for info in registry.parts(kind).values()]
+        action.choices = sorted({info.name for info in infos if info.origin.startswith("lastro.")})
+    elif completer is not None:
+        call = f"({completer})" if shell == "fish" else completer
+        action.complete = {shell: NATIVE.get((shell, completer), call)}  # type: ignore[attr-defined]
+
+
+def _commands() -> Iterator[tuple[str, str]]:
+    for group in COMMANDS.values():
+        yield from group.items()
