@@ -11,10 +11,13 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from .forking import Forks
 
 PARTS = Path(__file__).parents[1] / "parts"
 ENVIRONMENT = {**os.environ, "LASTRO_PARTS": str(PARTS), "COLUMNS": "100", "LC_ALL": "C.UTF-8"}
@@ -38,13 +41,22 @@ def command(*words: object) -> list[str]:
     return [sys.executable, "-m", "lastro", *map(str, words)]
 
 
+@cache
+def _forks() -> Forks:
+    return Forks(ENVIRONMENT)
+
+
 def lastro(*words: object, cwd: Path | None = None, env: Mapping[str, str] | None = None) -> Finished:
-    """Run a command to its end."""
-    done = subprocess.run(
-        command(*words), capture_output=True, text=True, timeout=TIMEOUT_S, cwd=cwd, env={**ENVIRONMENT, **(env or {})}
-    )
-    assert "Traceback" not in done.stderr, done.stderr
-    return Finished(done.returncode, done.stdout, done.stderr)
+    """Run a command to its end, from Python's own start where it gets an environment of its own."""
+    if env is None:
+        code, out, err = _forks().run([*map(str, words)], cwd, TIMEOUT_S)
+    else:
+        done = subprocess.run(
+            command(*words), capture_output=True, text=True, timeout=TIMEOUT_S, cwd=cwd, env={**ENVIRONMENT, **env}
+        )
+        code, out, err = done.returncode, done.stdout, done.stderr
+    assert "Traceback" not in err, err
+    return Finished(code, out, err)
 
 
 def start(*words: object, cwd: Path | None = None, **options: Any) -> subprocess.Popen[str]:

@@ -105,7 +105,7 @@ def test_a_number_of_transactions_is_done_whole(scenario: ApplicationScenario) -
 @pytest.mark.parametrize(
     ("platform", "link"),
     [
-        ("native", "veth-bridge"),
+        pytest.param("native", "veth-bridge", marks=pytest.mark.slow),
         pytest.param("runc", "veth-bridge", marks=pytest.mark.slow),
         ("runc", "nat"),
         pytest.param("docker", "veth-bridge", marks=pytest.mark.slow),

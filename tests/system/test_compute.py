@@ -172,6 +172,7 @@ def test_what_enters_an_instance_is_no_foreign_load(testbed: Testbed, pool: Plat
         assert watch.foreign_cpus <= max(0.02, without - 0.9 * clients_s / watch.elapsed_s)
 
 
+@pytest.mark.slow
 def test_two_cpus_are_two_everywhere(scenario: ComputeScenario) -> None:
     wanted = config("qemu-tcg", "sysbench-cpu", cpus=2) | {"instrument.threads": 2}
     outcome = run(scenario, wanted)

@@ -39,8 +39,8 @@ __all__ = ["image_needs"]  # what `testbed` builds
 
 # Seconds of work, and less than a hundred megabytes on the disk.
 BRIEF: dict[str, dict[str, Any]] = {
-    "bonnie": {"files": 1, "size": "16M", "seeks": 200},
     "fio": {"size": "8M", "time_s": 1},
+    "bonnie": {"files": 1, "size": "16M", "seeks": 200},
     "dbench": {"clients": 2, "time_s": 2},
 }
 PLATFORMS = ("native", "runc", "docker", "qemu-tcg")

@@ -85,6 +85,7 @@ def test_a_container_reaches_less_than_native_and_less_still_when_isolated(
     assert notes["no_new_privs"]
 
 
+@pytest.mark.measures  # some settings of the kernel are not of a namespace, and another worker may change them
 def test_looking_alters_nothing(testbed: Testbed, pool: PlatformPool) -> None:
     """Neither files, nor settings, nor processes, nor what System V left; and a second look sees the same."""
     everything = (

@@ -88,10 +88,17 @@ class Farm:
         ]
         stack.enter_context(self._links.hosted(testbed, [each for share in shares for each in share], self._outside))
         managers = [self._answering(share, clocked.lives[share[0].instance.spec.name]) for share in shares]
-        futures = all_of([manager.__enter__ for manager in managers], _AT_ONCE)
-        errors = [future.exception() for future in futures]
-        started = [manager for manager, error in zip(managers, errors, strict=True) if error is None]
-        stack.callback(_end, started)
+        started: list[AbstractContextManager[list[Proxy]]] = []
+
+        def enter(manager: AbstractContextManager[list[Proxy]]) -> list[Proxy]:
+            proxies = manager.__enter__()
+            started.append(manager)
+            return proxies
+
+        try:
+            futures = all_of([partial(enter, manager) for manager in managers], _AT_ONCE)
+        finally:
+            stack.callback(_end, started)
         self.ended_s = time.monotonic()
         return [proxy for future in futures for proxy in future.result()]
 
