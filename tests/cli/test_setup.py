@@ -251,7 +251,7 @@ def test_an_interruption_ends_the_children(tmp_path: Path) -> None:
     def interrupt(line: str) -> None:
         while not pid_file.exists() or not pid_file.read_text().strip():
             pass
-        signal.raise_signal(signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)
 
     machine = Machine(os.environ["PATH"], tmp_path, root=False)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever tests in the background has it ignored
