@@ -38,12 +38,12 @@ images: platforms  ## Build the images that tests need (root; about two minutes,
 demo: install  ## Run a small chain study on real containers (root; about four minutes)
 	$(VENV)/bin/lastro run examples/demo.toml --wait --output $(DEMO)
 
-test: platforms  ## Run the tests: every kind of check, with a real case of each (root; 15 minutes, 20 on a fresh machine)
+test: platforms  ## Run the tests: every kind of check, with a real case of each (root; about 20 minutes)
 	+$(MAKE) --no-print-directory --jobs 2 --output-sync lint images
 	$(VENV)/bin/python -m pytest -m "not slow and not measures" $(SIDE_BY_SIDE) --durations 50
 	$(VENV)/bin/python -m pytest -m "measures and not slow" --durations 10
 
-test-fast: install  ## Run the tests of single modules and of the statistics (no root; about a minute)
+test-fast: install  ## Run the tests of single modules and of the statistics (no root; under two minutes)
 	$(VENV)/bin/python -m pytest tests/unit tests/known -m "not root and not slow" --numprocesses auto --dist loadfile
 
 test-all: platforms  ## Run all tests, those too that are long by nature (root; about an hour)
