@@ -169,15 +169,12 @@ def test_what_only_the_correction_hides_says_so(tmp_path: Path) -> None:
     )
 
 
-def test_over_several_platforms_the_worst_and_the_least_are_named(tmp_path: Path) -> None:
-    factors = {"platform": ("docker", "native", "runc"), **ONE}
-    assert said(report_of(tmp_path, factors)) == [
+def test_over_several_platforms_there_is_one_sentence_on_all_of_them(tmp_path: Path) -> None:
+    """The worst of several, picked after looking, would need an error rate of its own."""
+    assert said(report_of(tmp_path, {"platform": ("docker", "native", "runc"), **ONE})) == [
         "The cpu neighbour takes 33.3 % [32.9, 33.7] of throughput; "
-        "isolation by cgroups gives back 73 % [72, 75] of it.",
-        "The cpu neighbour costs most on native (40 % [39, 41]) and least on docker (20.0 % [19.0, 21.0]).",
+        "isolation by cgroups gives back 73 % [72, 75] of it."
     ]
-    alike = {"platform": ("native", "runc"), **ONE}
-    assert len(said(report_of(tmp_path / "alike", alike))) == 1
 
 
 def test_levels_that_cannot_run_are_named_with_the_reason(tmp_path: Path) -> None:

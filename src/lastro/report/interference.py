@@ -21,7 +21,7 @@ from lastro.study.claims import Compare, Levels, Recovery, Statement
 from lastro.study.model import Level
 from lastro.units import significant
 
-NEIGHBOUR, ISOLATION, PLATFORM, NONE = "anomaly", "isolation", "platform", "none"
+NEIGHBOUR, ISOLATION, NONE = "anomaly", "isolation", "none"
 _PERCENT = "\xa0%"
 _MOST = 4  # sentences on neighbours
 _DECIDED = (-1.0, 2.0)  # beyond it, the interval of a recovery says nothing of use
@@ -110,7 +110,6 @@ class _Opening:
         for found in known:
             clauses = [self._loss_words(found) + where, *self._recovery_clauses(recoveries.get(found.level, ()))]
             yield _sentence([*clauses, cost] if len(known) == 1 else clauses)
-        yield from self._platforms(hurting[:1])
         if len(known) != 1 and cost:
             yield _sentence([cost])
         for why, levels in _by_reason(losses).items():
@@ -120,10 +119,8 @@ class _Opening:
 
     # Statements
 
-    def _loss(self, level: Level, at: Levels | None = None) -> Statement:
-        return self._worse(
-            {NEIGHBOUR: (level,), **self.unprotected}, {NEIGHBOUR: (NONE,), **self.unprotected}, at or {}
-        )
+    def _loss(self, level: Level) -> Statement:
+        return self._worse({NEIGHBOUR: (level,), **self.unprotected}, {NEIGHBOUR: (NONE,), **self.unprotected}, {})
 
     def _worse(self, of: Levels, to: Levels, at: Levels) -> Statement:
         return Compare(self.metric.name, of, to, at, "lower" if self.metric.better == "higher" else "higher")
@@ -310,25 +307,6 @@ class _Opening:
             first = N_("without a neighbour, isolation by {level} adds {share} to {metric}")
         shares = [(found, self._amount(found.part).text(self.say)) for found in losses]
         return self._listed(first, shares, metric=self.metric.name) if shares else ""
-
-    def _platforms(self, worst: Sequence[_Found]) -> Iterator[str]:
-        """Where the worst neighbour costs most and least, if their intervals do not meet."""
-        platforms = _levels(self.report, PLATFORM)
-        if not worst or len(platforms) < 2 or self.metric.better == "neither":
-            return
-        neighbour = worst[0].level
-        each = self._found({level: self._loss(neighbour, {PLATFORM: (level,)}) for level in platforms})
-        known = [(found, self._amount(found.part)) for found in each if found.effects]
-        if len(known) < 2 or any(amount.unit != _PERCENT for _, amount in known):
-            return
-        (most, high), *_, (least, low) = sorted(known, key=lambda one: -one[1].value)
-        apart = high.low is not None and low.high is not None and high.low > low.high
-        if apart and self._distinguishable(most):
-            yield self.say(
-                "The {neighbour} neighbour costs most on {most} ({high}) and least on {least} ({low}).",
-                neighbour=neighbour, most=most.level, high=high.text(self.say), least=least.level,
-                low=low.text(self.say),
-            )  # fmt: skip
 
 
 def _levels(report: Report, factor: str) -> list[Level]:
