@@ -287,7 +287,7 @@ def content(report: Report) -> Content:
 
 # Error rates, over campaigns of five blocks
 
-TIMES = 80
+TIMES = 200
 
 
 def shifted(seed: int, lost: float, back: float, walk: float) -> Any:
@@ -314,16 +314,16 @@ def openings(tmp_path: Path, lost: float, back: float, walk: float) -> list[str]
 
 @pytest.mark.parametrize("walk", [0.0, 0.1], ids=["independent", "a host that walks"])
 def test_intervals_of_the_opening_hold_the_truth(tmp_path: Path, walk: float) -> None:
-    """At 95 %, four of eighty miss; twice as many are as rare as one such test in twenty-five."""
+    """At 95 %, 10 of 200 miss; more than 18 are as rare as one such test in a hundred."""
     pattern = r"takes [\d.]+ % \[([\d.]+), ([\d.]+)\].* gives back [\d.]+ % \[([−\d.]+), ([\d.]+)\] of it"
     ends = [re.search(pattern, text) for text in openings(tmp_path, 0.4, 0.75, walk)]
     numbers = [[float(end.replace("−", "-")) for end in match.groups()] for match in ends if match]
     assert len(numbers) == TIMES
-    assert sum(not low <= 40 <= high for low, high, _, _ in numbers) <= 8
-    assert sum(not low <= 75 <= high for _, _, low, high in numbers) <= 8
+    assert sum(not low <= 40 <= high for low, high, _, _ in numbers) <= 18
+    assert sum(not low <= 75 <= high for _, _, low, high in numbers) <= 18
 
 
 @pytest.mark.parametrize("walk", [0.0, 0.1], ids=["independent", "a host that walks"])
 def test_a_neighbour_that_takes_nothing_is_hardly_ever_blamed(tmp_path: Path, walk: float) -> None:
     blamed = [text for text in openings(tmp_path, 0.0, 0.0, walk) if not text.startswith("No effect")]
-    assert len(blamed) <= 8, blamed
+    assert len(blamed) <= 18, blamed
