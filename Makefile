@@ -6,8 +6,8 @@ SHELL := /bin/sh
 .DEFAULT_GOAL := help
 
 VENV := .venv
-# A worker more than there are processors: tests wait for daemons and machines as often as they compute.
-WORKERS := $(shell expr $$(nproc) + 1)
+# More workers than processors: tests wait for daemons and machines as often as they compute.
+WORKERS := $(shell expr $$(nproc) + 2)
 SIDE_BY_SIDE := --tx '$(WORKERS)*popen//python=tests/own-machine' --dist loadscope --no-loadscope-reorder
 DEMO := campaigns/demo-$(shell date +%Y%m%d-%H%M%S)
 

@@ -76,22 +76,21 @@ class Limits:
         assert readings[-1].user_s <= readings[-1].cpu_s + 0.05
         assert readings[-1].memory_peak_bytes >= readings[-1].memory_bytes > 0
 
-    def test_written_bytes_are_counted(self, subject: Subject) -> None:
-        with subject.start() as instance:
-            before = instance.usage()
-            instance.run(["dd", "if=/dev/zero", "of=/var/tmp/file", "bs=1M", "count=8", "oflag=direct"])
-            used = instance.usage().since(before)
+    def test_written_bytes_are_counted(self, instance: Instance) -> None:
+        before = instance.usage()
+        instance.run(["dd", "if=/dev/zero", "of=/var/tmp/file", "bs=1M", "count=8", "oflag=direct"])
+        used = instance.usage().since(before)
         assert 8 * MIB <= used.write_bytes < 24 * MIB
         assert used.write_ops > 0
 
-    def test_a_limit_on_one_is_none_on_another(self, subject: Subject) -> None:
-        with subject.start("slow", resources=Resources(cpuset="0")) as slow, subject.start("free") as free:
-            for each in (slow, free):
+    def test_a_limit_on_one_is_none_on_another(self, subject: Subject, instance: Instance) -> None:
+        with subject.start("slow", resources=Resources(cpuset="0")) as slow:
+            for each in (slow, instance):
                 each.spawn(["sleep", "86392"])
             time.sleep(0.2)
             assert {_allowed(subject, pid) for pid in slow.pids()} == {"0"}
             everywhere = subject.testbed.host.run(["cat", "/sys/devices/system/cpu/online"]).text.strip()
-            assert everywhere in {_allowed(subject, pid) for pid in free.pids()}
+            assert everywhere in {_allowed(subject, pid) for pid in instance.pids()}
 
 
 def _allowed(subject: Subject, pid: int) -> str:
