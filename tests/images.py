@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from lastro.host.base import Host
 from lastro.host.ledger import session
+from lastro.host.lock import silently
 from lastro.image import guest, rootfs
 from lastro.scenarios.application import ApplicationScenario
 from lastro.scenarios.compute import ComputeScenario
@@ -38,7 +39,7 @@ def main() -> int:
         print("without root, no test needs an image")
         return 0
     began_s = time.monotonic()
-    with session("the images of the tests", wait=True) as held, ThreadPoolExecutor(2) as pool:
+    with session("the images of the tests", wait=silently) as held, ThreadPoolExecutor(2) as pool:
         state, host = held.ledger.state, held.host
         recipes = {recipe.key: recipe for recipe in (rootfs.Recipe.of_this_host(host, need) for need in needs(host))}
         usual, *others = recipes.values()

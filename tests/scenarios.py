@@ -32,7 +32,7 @@ def image_needs(host: Host) -> Needs:
     return tools.and_of(flows).and_of(origins).and_of(daemons)
 
 
-TOLERANT: Mapping[str, Any] = {"max_foreign_cpus": 4096.0, "max_steal_percent": 100.0}
+TOLERANT: Mapping[str, Any] = {"max_foreign_cpus": 4096.0, "max_steal_percent": 100.0, "max_wait_s": 0.0}
 
 
 def configured(scenario: type[Scenario], **chosen: Any) -> dict[str, Any]:

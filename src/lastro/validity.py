@@ -59,16 +59,19 @@ def crossing_reasons(phase: str, crossed_bytes: int | None, payload_bytes: int) 
 
 def host_reasons(steal_percent: float, foreign_cpus: float, config: Mapping[str, Any]) -> list[str]:
     """Was the host ours while we measured? The limits are settings of the scenario, in its trial's configuration."""
-    reasons = []
+    return [f"the host was disturbed: {each}" for each in disturbances(steal_percent, foreign_cpus, config)]
+
+
+def disturbances(steal_percent: float, foreign_cpus: float, config: Mapping[str, Any], who: str = "") -> list[str]:
+    """What of a host's CPU time others took beyond the limits. `who` describes the busiest of them, where known."""
+    found = []
     most_stolen, most_foreign = float(config["max_steal_percent"]), float(config["max_foreign_cpus"])
     if steal_percent > most_stolen:
-        reasons.append(
-            f"the host was disturbed: {steal_percent:.1f} % of CPU time stolen by its hypervisor"
-            f" (limit {most_stolen:g} %)"
-        )
+        found.append(f"{steal_percent:.1f} % of CPU time stolen by its hypervisor (limit {most_stolen:g} %)")
     if foreign_cpus > most_foreign:
-        reasons.append(f"the host was disturbed: other processes used {foreign_cpus:.2f} CPUs (limit {most_foreign:g})")
-    return reasons
+        named = f"; {who}" if who else ""
+        found.append(f"other processes used {foreign_cpus:.2f} CPUs (limit {most_foreign:g}{named})")
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ WAIT_FOR_THE_HOST_S = 300
 CLEAN_EVERY = 8  # kills, after which `lastro clean` alone must make the host what it was
 
 
-ANYHOW = {"max_foreign_cpus": 4096, "max_steal_percent": 100}
+ANYHOW = {"max_foreign_cpus": 4096, "max_steal_percent": 100, "max_wait_s": 0}
 # Trials of each scenario that are as short as can be, and yet go through all of its phases.
 SHORT: dict[str, dict[str, Any]] = {
     "chain": {
@@ -39,7 +39,7 @@ SHORT: dict[str, dict[str, Any]] = {
     },
     "routing": {
         "attachment": "veth-bridge", "implementation": "frr", "topology": "2x2", "hello_s": 1, "timers": "fast",
-        "failure": "carrier", "quiet_s": 2.5, "settle_s": 0, "regular_s": 1,
+        "network_type": "point-to-point", "failure": "carrier", "quiet_s": 2.5, "settle_s": 0, "regular_s": 1,
     },
     "proxy": {
         "attachment": "nat", "instrument": "curl", "proxies": 2, "clients": 2, "requests": 20, "object_bytes": 100_000,

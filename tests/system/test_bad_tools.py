@@ -24,6 +24,7 @@ from lastro.study.model import Setting
 from lastro.testbed import Testbed
 
 from ..cli.conftest import study_text
+from ..scenarios import TOLERANT
 from ..smalldisk import small_disk
 
 pytestmark = pytest.mark.root
@@ -98,7 +99,7 @@ def fated(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_a_campaign_goes_on_whatever_its_tools_do(
     testbed: Testbed, tmp_path: Path, fated: None, fates: tuple[str, ...], limit_s: float, platforms: tuple[str, ...]
 ) -> None:
-    settings = {"max_foreign_cpus": 4096.0, "max_steal_percent": 100.0, "memory": "192M", "limit_s": limit_s}
+    settings = {**TOLERANT, "memory": "192M", "limit_s": limit_s}
     factors = {"platform": list(platforms), "instrument": [f"fated:fate={fate}" for fate in fates]}
     text = study_text(factors, scenario="compute", replicates=1, isolation="none", **settings)
     study = parse(text.replace("[factors]", 'metrics = ["fated_ends"]\n[factors]'), "test", schemas())

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from ..scenarios import TOLERANT
+
 pytestmark = [pytest.mark.root, pytest.mark.measures]
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benches"))
@@ -15,7 +17,7 @@ bench = importlib.import_module("instruments")
 
 
 def test_a_pair_of_two_quick_workloads(monkeypatch: pytest.MonkeyPatch) -> None:
-    real, tolerant = bench.config, {"max_foreign_cpus": 4096.0, "max_steal_percent": 100.0}
+    real, tolerant = bench.config, dict(TOLERANT)
     monkeypatch.setattr(bench, "config", lambda name: real(name) | tolerant)
     found = bench.results(["sysbench-cpu", "pi"], n_pairs=1)
     assert (found.missing, found.failed) == ([], [])

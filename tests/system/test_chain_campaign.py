@@ -28,6 +28,7 @@ from lastro.study.load import load
 from ..cli.conftest import finish, is_error, lastro, no_stragglers, rows, start, study_text, until
 from ..hostlisting import idle_host, listing, settled_differences
 from ..products import one_of
+from ..scenarios import TOLERANT
 
 pytestmark = pytest.mark.root
 __all__ = ["no_stragglers"]  # a fixture for every test here
@@ -39,7 +40,7 @@ def chain_text(platforms: list[str], *, replicates: int = 1, **settings: Any) ->
     """As short as the instruments allow, and tolerant of colleagues on the same machine."""
     chosen = {
         "attachment": "veth-direct", "function": "none", "settle_s": 0, "tcp_s": 1, "udp_s": 1, "ping_s": 0.5,
-        "gap_s": 0, "ping_interval_ms": 20, "max_foreign_cpus": 4096, "max_steal_percent": 100, **settings,
+        "gap_s": 0, "ping_interval_ms": 20, **TOLERANT, **settings,
     }  # fmt: skip
     text = study_text({"platform": platforms}, scenario="chain", replicates=replicates, **chosen)
     return text.replace("[factors]", 'metrics = ["throughput", "jitter", "latency_mean"]\n[factors]')

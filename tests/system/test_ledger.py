@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from lastro.errors import HostBusy, HostError, PlatformError, StoreError
+from lastro.errors import HostError, PlatformError, StoreError
 from lastro.host import ledger as ledgers
 from lastro.host.base import Host
 from lastro.host.ledger import RUN_DIR, Ledger, session
@@ -250,29 +250,6 @@ def test_a_state_that_cannot_be_a_directory_is_named(state: Path) -> None:
         Ledger(state)
 
 
-# One at a time
-
-
-def test_a_second_session_is_told_who_holds_the_host(state: Path) -> None:
-    with session("lastro run edge.toml", state=state):
-        with pytest.raises(HostBusy) as caught, session("second", state=state):
-            pass
-        assert caught.value.message == f"this host is in use by lastro run edge.toml (process {os.getpid()})"
-        assert "wait" in str(caught.value.hint)
-    with session("second", state=state):
-        pass
-
-
-def test_who_waits_gets_its_turn(state: Path) -> None:
-    script = "import sys, pathlib; from lastro.host.ledger import session\n"
-    script += "with session('waiter', state=pathlib.Path(sys.argv[1]), wait=True): print('my turn')"
-    with session("first", state=state):
-        waiter = subprocess.Popen([sys.executable, "-c", script, str(state)], stdout=subprocess.PIPE, text=True)
-        with pytest.raises(subprocess.TimeoutExpired):
-            waiter.wait(0.7)
-    assert waiter.communicate(timeout=20) == ("my turn\n", None)
-
-
 # A real crash
 
 VICTIM = """
@@ -281,13 +258,14 @@ from lastro import registry
 from lastro.attachments.base import Segment
 from lastro.platforms.base import Port
 from lastro.host.ledger import session
+from lastro.host.lock import silently
 from lastro.image import rootfs
 from lastro.platforms.base import InstanceSpec
 from lastro.testbed import local_testbed
 import time
 
 with ExitStack() as stack:
-    held = stack.enter_context(session("victim", wait=True))
+    held = stack.enter_context(session("victim", wait=silently))
     store = held.ledger.state / "rootfs"
     image = rootfs.ensure(rootfs.Recipe.of_this_host(held.host), store, held.host)
     testbed = stack.enter_context(local_testbed(held, image))

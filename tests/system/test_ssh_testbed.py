@@ -21,6 +21,7 @@ from lastro.host import _connections
 from lastro.host.far import far_session
 from lastro.host.files import LocalFiles
 from lastro.host.ledger import RUN_DIR, STATE_DIR, Session, session
+from lastro.host.lock import silently
 from lastro.host.testbed_file import parse
 from lastro.platforms.native import Native
 from lastro.results.store import Store
@@ -44,6 +45,7 @@ instrument = "iperf3-tcp"
 load_s = 1
 settle_s = 0
 max_foreign_cpus = 99
+max_wait_s = 0
 max_steal_percent = 99
 [design]
 replicates = 1
@@ -65,6 +67,7 @@ clients = 4
 requests = 400
 settle_s = 0
 max_foreign_cpus = 99
+max_wait_s = 0
 max_steal_percent = 99
 [design]
 replicates = 1
@@ -121,7 +124,7 @@ def links(machine: Machine) -> dict[str, list[str]]:
 
 def test_a_line_of_cards_between_hosts_carries_a_flow_and_gives_the_cards_back(two: list[Machine]) -> None:
     ends, middle = two
-    with session("tests", wait=True) as near, ExitStack() as stack:
+    with session("tests", wait=silently) as near, ExitStack() as stack:
         plan = parse(text_of(ends, middle), "testbed.toml")
         bed = stack.enter_context(spread_testbed(near, image_of(near), plan, "tests", wait=False))
         assert bed.host.name == f"root@{middle.address}:2222" and bed.at("client").host is bed.at("server").host
@@ -163,7 +166,7 @@ def middle_bytes(bed: Testbed) -> str:
 def test_requests_go_through_a_proxy_on_a_far_dut_and_every_log_accounts_for_them(two: list[Machine]) -> None:
     parts = {"platform": "runc", "attachment": "routed", "anomaly": "none", "instrument": "curl"}
     wanted = configured(ProxyScenario, **parts, settle_s=0.0, memory="512M", clients=4, requests=5)
-    with session("tests", wait=True) as near, ExitStack() as stack:
+    with session("tests", wait=silently) as near, ExitStack() as stack:
         image = image_of(near, ProxyScenario.image_needs(near.host, [wanted]))
         plan = parse(text_of(*two), "testbed.toml")
         bed = stack.enter_context(spread_testbed(near, image, plan, "tests", wait=False))
@@ -284,7 +287,7 @@ def test_a_loss_that_the_far_side_has_not_seen_is_recovered_from(
     two: list[Machine], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_connections, "_ALIVE_S", 1)
-    with session("tests", wait=True) as near, far_session(near, two[1].reach, "tests") as held:
+    with session("tests", wait=silently) as near, far_session(near, two[1].reach, "tests") as held:
         first = holder(held)
         with two[1].unaware():
             with pytest.raises(ConnectionLost, match="was lost"):

@@ -31,8 +31,9 @@ def lastro(*words: str, parts: Path | None = PARTS) -> subprocess.CompletedProce
 def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The tutorial's study with one replicate, and with limits that let whoever else uses this host do so."""
     text = STUDY.read_text(encoding="utf-8")
+    limits = "max_foreign_cpus = 4\nmax_steal_percent = 100\nmax_wait_s = 0"
     changes = {
-        "ping_interval_ms = 10\n": "ping_interval_ms = 10\nmax_foreign_cpus = 4\nmax_steal_percent = 100\n",
+        "ping_interval_ms = 10\n": f"ping_interval_ms = 10\n{limits}\n",
         "replicates = 3\n": "replicates = 1\n",
     }
     for old, new in changes.items():

@@ -30,6 +30,7 @@ from lastro.attachments.veth_direct import VethDirect  # noqa: E402
 from lastro.host.base import Host  # noqa: E402
 from lastro.host.cgroups import Resources  # noqa: E402
 from lastro.host.ledger import STATE_DIR, Session, session  # noqa: E402
+from lastro.host.lock import silently  # noqa: E402
 from lastro.image import guest, rootfs  # noqa: E402
 from lastro.platforms._guest import CLIENT  # noqa: E402
 from lastro.platforms.base import Instance, InstanceSpec, Port  # noqa: E402
@@ -59,7 +60,7 @@ xenconsoled --pid-file /run/xenconsoled.pid
 
 
 def outside() -> int:
-    with session("make test-xen", wait=True) as held:
+    with session("make test-xen", wait=silently) as held:
         host = held.host
         image = rootfs.ensure(rootfs.Recipe.of_this_host(host), held.ledger.state / "rootfs", host)
         boots = guest.ensure(image, held.ledger.state / "guest", host)

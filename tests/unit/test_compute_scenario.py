@@ -10,6 +10,7 @@ from typing import Any, cast
 import pytest
 
 from lastro.errors import InputError, InstrumentError, Unavailable
+from lastro.host.activity import Totals
 from lastro.host.cgroups import Resources, Usage
 from lastro.host.local import LocalHost
 from lastro.instruments.gzip import Gzip
@@ -209,8 +210,8 @@ def test_a_guest_counts_its_cpus_by_its_own_clock_and_its_memory_by_none() -> No
 def measured(monkeypatch: pytest.MonkeyPatch, reading: Reading = READING, under: Any = (), **seen: Any) -> Outcome:
     """A trial whose workload yields this, on what lies `under` it; its watch lasted for twice the work's 2 s."""
     host = HostMeter(cast(Any, None), {})
-    host.elapsed_s, host.stalled = 4.0, {}
-    host.seconds = {"user": 2.0, "system": 0.8, "idle": 5.2, "iowait": 0.0, "steal": 0.0}
+    host.elapsed_s = 4.0
+    host.totals = Totals({"user": 2.0, "system": 0.8, "idle": 5.2, "iowait": 0.0, "steal": 0.0}, {})
     watch = SimpleNamespace(
         require_used=lambda name: None, drift=None, used={"instance": Usage(cpu_s=2.1)}, entered_cpu_s=(0.1, 0.4),
         guest=GuestAccount(1.0, 0.0, 0, 10.0), guest_after=GuestAccount(4.0, 0.0, 0, 14.0), fresh_peak=True,

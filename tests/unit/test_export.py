@@ -35,7 +35,7 @@ def mixed(tmp_path: Path) -> CampaignData:
             make_study(factors, replicates=2, baseline={"isolation": "none"}),
             doubts=lambda levels, block, attempt: [NASTY] if levels["isolation"] == "cgroups" else [],
             unavailable=lambda levels: (NASTY, None) if levels["isolation"] == "apparmor" else None,
-            stop_after=12,
+            stop_after=17,
         )
     )
 

@@ -15,6 +15,7 @@ from lastro.attachments.host import HostNetwork
 from lastro.attachments.nat import Nat
 from lastro.errors import PlatformError
 from lastro.functions.http_proxy import HttpProxy, Wanted
+from lastro.host.activity import Totals
 from lastro.host.cgroups import Resources, Usage
 from lastro.report.remarks import remarks_of
 from lastro.results.samples import AT_LEAST, Outcome
@@ -120,7 +121,7 @@ def test_of_ports_of_one_server_the_first_alone_tells_when_it_answered() -> None
     proxies: Any = [SimpleNamespace(instance=instance, start_s=1.0, answer_s=answer_s) for answer_s in (2.0, 2.5, 3.0)]
     farm: Any = SimpleNamespace(began_s=0.0, ended_s=3.0)
     stands = _asking.Standing(*[None] * 7, proxies, farm)  # type: ignore[list-item]
-    host: Any = SimpleNamespace(read=dict, seconds={"softirq": 0.0, "irq": 0.0})
+    host: Any = SimpleNamespace(read=dict, totals=Totals({"softirq": 0.0, "irq": 0.0}, {}))
     outcome = Outcome()
     _asking._account(stands, host, {"proxy0": Usage()}, 10, 1.0, outcome)
     assert outcome.measurements["proxy_answer"] == 2000 and outcome.measurements["proxies_up"] == 3000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -49,7 +49,7 @@ class Plain:
         self.total, self.done, self._headline = total, done, headline[:_HEADLINES]
         self._place, self._among = place, place()
         self._trial = ""
-        self._probed = False
+        self._probed = self._waits = False
 
     def __enter__(self) -> Self:
         return self
@@ -80,7 +80,14 @@ class Plain:
     def calibrating(self, key: str) -> None:
         self._say(f"calibrating {_plain_key(key)} …")
 
+    def waiting(self, reasons: Sequence[str], left_s: float) -> None:
+        """Something else runs on the host. Said once for each wait."""
+        if not self._waits:
+            self._say(f"waiting until the host is quiet, {human_duration(left_s)} at most: {reasons[0]}")
+        self._waits = True
+
     def started(self, trial: TrialRow, treatment: Treatment, remaining_s: float) -> None:
+        self._waits = False
         again = f" (attempt {trial.attempts + 1})" if trial.attempts else ""
         front = f"{self._among.front}  " if self._among.front else ""
         self._trial = f"{front}block {trial.block}  {treatment.label}{again}"
@@ -103,7 +110,7 @@ class Plain:
 
     def _result(self, outcome: Outcome, state: State) -> str:
         if not outcome.valid:
-            again = "repeated" if state == "pending" else "given up"
+            again = "to be repeated" if state == "pending" else "given up"
             return f"invalid, {again}: {outcome.invalid_because[0]}"
         values = ((name, unit, outcome.measurements.get(name)) for name, unit in self._headline)
         return "  ".join(f"{name} {significant(value)} {unit}" for name, unit, value in values if value is not None)
@@ -141,6 +148,9 @@ class Bar(Plain):
 
     def calibrating(self, key: str) -> None:
         self._progress.update(self._task, description=f"calibrating {_plain_key(key)}")
+
+    def waiting(self, reasons: Sequence[str], left_s: float) -> None:
+        self._progress.update(self._task, description=f"waiting {human_duration(left_s)} at most: {reasons[0]}")
 
     def probing(self, treatment: Treatment) -> None:
         self._progress.update(self._task, description=f"probing {treatment.label}")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from lastro.campaign.duration import Pace, configuration, pace_of
+from lastro.campaign.quiet import Quiet
 from lastro.errors import HostError, TrialError
 from lastro.platforms.base import Availability
 from lastro.results.samples import Outcome
@@ -24,6 +25,7 @@ class Observer(Protocol):
     def probed(self, runnable_trials: int) -> None: ...
     def extended(self, runnable_trials: int) -> None: ...
     def calibrating(self, key: str) -> None: ...
+    def waiting(self, reasons: Sequence[str], left_s: float) -> None: ...
     def started(self, trial: TrialRow, treatment: Treatment, remaining_s: float) -> None: ...
     def finished(self, trial: TrialRow, outcome: Outcome, state: State, remaining_s: float) -> None: ...
 
@@ -53,7 +55,8 @@ class _Campaign:
         self.treatments = [row.treatment for row in rows]
         self._was_unavailable = {row.treatment.index for row in rows if row.unavailable}
         self.calibrations: dict[str, Any] = store.calibrations()
-        self._not_found: dict[str, str] = {}  # calibrations that failed in this session, and why
+        self._not_found: dict[str, str] = {}  # calibrations that failed when they were last needed, and why
+        self._quiet = Quiet(scenario.sessions)
         self.pace = Pace({}, {})  # until the probes have told what can run
 
     def probe(self) -> None:
@@ -79,7 +82,9 @@ class _Campaign:
         treatment = self.treatments[trial.treatment]
         config = configuration(self.study, treatment)
         self.store.begin(trial.number)
-        problem = self._calibrate(config)
+        problem = self._calibrate(config, trial.attempts)
+        if not problem:
+            self._wait(config, trial.attempts)
         self.observer.started(trial, treatment, self.pace.remaining_s)
         started_utc, started_s = utc_now(), time.monotonic()
         if problem:
@@ -119,19 +124,28 @@ class _Campaign:
     def _known(self, config: Config) -> dict[str, Any]:
         return {key: self.calibrations[key] for key in self.scenario.calibrations(config) if key in self.calibrations}
 
-    def _calibrate(self, config: Config) -> str | None:
+    def _wait(self, config: Config, failed_attempts: int) -> None:
+        """Until nothing else runs on the hosts, or no longer."""
+        if waited := self._quiet.wait(config, failed_attempts, self.observer.waiting):
+            self.store.log(utc_now(), "waited", waited.text)
+
+    def _calibrate(self, config: Config, failed_attempts: int) -> str | None:
         """Find what the trial must know and does not yet; why it cannot be found, or None."""
         for key, calibration_config in self.scenario.calibrations(config).items():
-            if key not in self.calibrations and key not in self._not_found:
+            if key not in self.calibrations:
                 self.observer.calibrating(key)
-                self._find(key, calibration_config)
-            if key in self._not_found and not self.scenario.can_do_without(key):
+                self._find(key, calibration_config, failed_attempts)
+            if key not in self.calibrations and not self.scenario.can_do_without(key):
                 return f"no valid calibration run ({key}): {self._not_found[key]}"
         return None
 
-    def _find(self, key: str, config: Config) -> None:
+    def _find(self, key: str, config: Config, failed_attempts: int) -> None:
+        """Try it some times when it is needed first. A calibration that failed then is tried once with each attempt
+
+        at a trial that needs it: what kept it from succeeding, such as a busy host, may be over."""
         outcome = Outcome()
-        for _ in range(MAX_ATTEMPTS):
+        for failed in range(1 if key in self._not_found else MAX_ATTEMPTS):
+            self._wait(config, failed + failed_attempts)
             with self.scenario.attempt():
                 outcome = _outcome(lambda: self.scenario.run(config, {}))
             if outcome.valid:

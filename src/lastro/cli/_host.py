@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from lastro import registry
 from lastro.campaign.duration import configuration
 from lastro.cli._interrupts import one_interrupt
+from lastro.cli._waiting import teller
 from lastro.host.base import Host
 from lastro.host.ledger import STATE_DIR, Session, session
 from lastro.image import rootfs
@@ -37,7 +38,7 @@ def testbed(
     The hosts of a testbed's `file` are held too, and have the same root filesystem."""
     with (
         one_interrupt() as ignore,
-        session(purpose, wait=wait) as held,
+        session(purpose, wait=teller(wait)) as held,
         _placed(held, image_of(held, _found(held, needs)), file, purpose, wait) as bed,
     ):
         try:

@@ -91,7 +91,8 @@ def _reasons(planned: Sequence[Planned]) -> list[str]:
 
 
 def _hints(plans: Sequence[tuple[str, Plan]]) -> list[str]:
-    return [] if all(plan.probed for _, plan in plans) else ["", single.not_probed()]
+    unprobed = [plan.busy for _, plan in plans if not plan.probed]
+    return ["", single.not_probed(unprobed[0])] if unprobed else []
 
 
 def _document(given: GivenSuite, planned: Sequence[Planned], schedule: bool) -> dict[str, Any]:

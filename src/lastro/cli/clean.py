@@ -16,14 +16,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from lastro.cli._waiting import teller
     from lastro.host import far
-    from lastro.host.ledger import Ledger, lock
+    from lastro.host.ledger import Ledger
+    from lastro.host.lock import lock
     from lastro.image import workshop
 
     require_root("clean")
     ledger = Ledger()
     done = "would remove" if args.dry_run else "removed"
-    with nullcontext() if args.dry_run else lock(ledger.state, "lastro clean", wait=args.wait):
+    with nullcontext() if args.dry_run else lock(ledger.state, "lastro clean", teller(args.wait)):
         dead = [owned for token in ledger.dead_sessions() for owned in ledger.objects(token)]
         objects = dead if args.dry_run else ledger.clean()
         unfinished = workshop.clean(ledger.state, dry_run=args.dry_run)

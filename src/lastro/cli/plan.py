@@ -15,6 +15,7 @@ from typing import Any
 from lastro import registry
 from lastro.campaign.duration import Forecast, configuration, forecast
 from lastro.cli._study import load_study, load_testbed, study_arguments, suite_of
+from lastro.errors import HostBusy
 from lastro.platforms.base import AVAILABLE, Availability
 from lastro.scenarios.base import Missing, OnPlatforms, Scenario
 from lastro.study import design
@@ -39,6 +40,7 @@ class Plan:
     found: list[Availability]
     probed: bool
     forecast: Forecast
+    busy: str = ""  # why it was not probed, where another Lastro holds the host
 
     @property
     def trials(self) -> int:
@@ -72,9 +74,14 @@ def plan_of(study: Study, args: argparse.Namespace, missing: dict[str, Missing] 
     treatments = design.treatments(study)
     probed = not args.no_probe and (os.geteuid() == 0 or not scenario.needs_root)
     sought = {} if missing is None else missing
-    found, probing_s = _probe(study, treatments, args, sought) if probed else ([AVAILABLE] * len(treatments), None)
+    found, probing_s, busy = [AVAILABLE] * len(treatments), None, ""
+    try:
+        if probed:
+            found, probing_s = _probe(study, treatments, args, sought)
+    except HostBusy as error:
+        probed, busy = False, error.message
     runnable = [t for t, availability in zip(treatments, found, strict=True) if availability]
-    return Plan(study, treatments, found, probed, forecast(study, scenario, runnable, probing_s=probing_s))
+    return Plan(study, treatments, found, probed, forecast(study, scenario, runnable, probing_s=probing_s), busy)
 
 
 def _probe(
@@ -108,7 +115,9 @@ def expected_text(plan: Plan) -> str:
     return human_duration(total_s) + (f" to {human_duration(total_s + more_s)}" if most > blocks else "")
 
 
-def not_probed() -> str:
+def not_probed(busy: str = "") -> str:
+    if busy:
+        return f"availability was not probed: {busy}; use --wait to probe when it is free"
     how = "" if os.geteuid() == 0 else "as root and "
     return f"availability was not probed: run {how}without --no-probe to see what this host cannot do"
 
@@ -125,7 +134,7 @@ def _lines(plan: Plan) -> list[str]:
         precision = f"±{100 * study.design.precision:g} %"
         lines += [f"sequential  blocks are added until every ratio is known to {precision}, {most} blocks at most"]
     if not plan.probed:
-        lines += ["", not_probed()]
+        lines += ["", not_probed(plan.busy)]
     elif runnable < len(treatments):
         lines += [
             f"runnable    {runnable * replicates} trials of {runnable} treatments on this host",

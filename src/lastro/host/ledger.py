@@ -5,7 +5,6 @@ also holds what `lastro doctor` makes. A session is one run of one Lastro proces
 
 from __future__ import annotations
 
-import fcntl
 import itertools
 import os
 import re
@@ -19,12 +18,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lastro.errors import ConnectionLost, HostBusy, HostError, LastroError, PlatformError, StoreError, TrialError
+from lastro.errors import ConnectionLost, HostError, LastroError, PlatformError, StoreError, TrialError
 from lastro.host import cgroups
 from lastro.host.base import RUN_DIR as RUN_DIR
 from lastro.host.base import Host
 from lastro.host.files import start_time
 from lastro.host.local import LocalHost
+from lastro.host.lock import Tell, lock
 
 STATE_DIR = Path(os.environ.get("LASTRO_STATE", "/var/lib/lastro"))
 NETNS_DIR = Path("/run/netns")
@@ -234,10 +234,10 @@ class Session:
 
 
 @contextmanager
-def session(purpose: str, *, state: Path = STATE_DIR, wait: bool = False) -> Iterator[Session]:
+def session(purpose: str, *, state: Path = STATE_DIR, wait: Tell | None = None) -> Iterator[Session]:
     """Hold the host, clean what dead sessions left, and own what is made inside the block.
 
-    Raises: HostBusy when another Lastro holds the host and `wait` is false."""
+    Raises: HostBusy when another Lastro holds the host and `wait` is None."""
     ledger = Ledger(state)
     with ExitStack() as stack:
         stack.callback(ledger.close)
@@ -277,25 +277,6 @@ def _whole(clean_up: Callable[[], object]) -> None:
     except KeyboardInterrupt:
         clean_up()
         raise
-
-
-@contextmanager
-def lock(state: Path, purpose: str, wait: bool) -> Iterator[None]:
-    """One Lastro at a time may measure on a host. The kernel frees the lock even after kill -9."""
-    with open(state / "lock", "a+", encoding="utf-8") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        except BlockingIOError:
-            file.seek(0)
-            holder = file.read().strip() or "another Lastro"
-            raise HostBusy(
-                f"this host is in use by {holder}", "two measurements would disturb each other: wait, or use --wait"
-            ) from None
-        file.truncate(0)
-        file.write(f"{purpose} (process {os.getpid()})")
-        file.flush()
-        yield
-        file.truncate(0)
 
 
 def _end_processes(host: Host, token: str) -> None:

@@ -7,14 +7,11 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from lastro.host.activity import read_totals
 from lastro.meters.base import Meter
 from lastro.platforms.base import Instance
 from lastro.results.samples import Metric
 from lastro.testbed import Testbed
-
-_TICKS = os.sysconf("SC_CLK_TCK")
-_FIELDS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
-_RESOURCES = ("cpu", "memory", "io")
 
 
 class HostMeter(Meter):
@@ -35,15 +32,13 @@ class HostMeter(Meter):
 
     def start(self) -> None:
         self._started_s = time.monotonic()
-        self._ticks, self._stalls, self._own = self._cpu_ticks(), self._stall_us(), os.times()
+        self._before, self._own = read_totals(self.testbed.host), os.times()
         self._daemons_user_s = self._read_daemons_user_s()
 
     def stop(self) -> None:
         self.elapsed_s = time.monotonic() - self._started_s
-        now, stalls, own = self._cpu_ticks(), self._stall_us(), os.times()
+        self.totals, own = read_totals(self.testbed.host).since(self._before), os.times()
         self.daemons_user_s = self._read_daemons_user_s() - self._daemons_user_s
-        self.seconds = {field: (now[field] - self._ticks[field]) / _TICKS for field in _FIELDS}
-        self.stalled = {name: stalls[name] - self._stalls[name] for name in stalls if name in self._stalls}
         here = not self.testbed.host.far  # on a far host we use nothing but sshd and shells
         self.own_user_s = here * (own.user - self._own.user)
         self.own_cpu_s = self.own_user_s + here * (own.system - self._own.system)
@@ -51,41 +46,26 @@ class HostMeter(Meter):
     def _read_daemons_user_s(self) -> float:
         return sum(self.testbed.cgroups.usage(name).user_s for name in self._own_cgroups)
 
-    def _cpu_ticks(self) -> dict[str, int]:
-        first = self.testbed.host.read_text("/proc/stat").splitlines()[0].split()[1:]
-        return {field: int(value) for field, value in zip(_FIELDS, first, strict=False)}
-
-    def _stall_us(self) -> dict[str, int]:
-        found = {}
-        for resource in _RESOURCES:
-            try:
-                some = self.testbed.host.read_text(f"/proc/pressure/{resource}").splitlines()[0]
-            except OSError:  # a kernel without PSI
-                continue
-            found[resource] = int(some.rpartition("total=")[2])
-        return found
-
     def read(self, work_s: float | None = None, apart_s: float = 0.0) -> dict[str, float]:
         """`work_s`: the time of the work, where the meter ran for longer. `apart_s`: CPU time that was none of it."""
-        idle_s = self.seconds["idle"] + self.seconds["iowait"] + self.seconds["steal"]
-        busy_s = max(0.0, sum(self.seconds.values()) - idle_s - apart_s)
+        seconds = self.totals.cpu_s
+        idle_s = seconds["idle"] + seconds["iowait"] + seconds["steal"]
+        busy_s = max(0.0, sum(seconds.values()) - idle_s - apart_s)
         return {"host_cpus": busy_s / (work_s or self.elapsed_s), "host_steal": self.steal_percent, **self.pressure()}
 
     def pressure(self) -> dict[str, float]:
         """Percentage of time in which some task waited, by resource; empty on a kernel without PSI."""
-        return {f"psi_{name}": 100 * us / 1e6 / self.elapsed_s for name, us in self.stalled.items()}
+        return {f"psi_{name}": 100 * seconds / self.elapsed_s for name, seconds in self.totals.stalled_s.items()}
 
     @property
     def steal_percent(self) -> float:
-        total_s = sum(self.seconds.values())
-        return 100 * self.seconds["steal"] / total_s if total_s else 0.0
+        return self.totals.steal_percent
 
     def foreign_cpus(self, instances_user_s: float) -> float:
         """CPUs kept busy in user mode by processes that are neither ours nor in our instances.
 
         User mode only: the kernel's work for our traffic belongs to no cgroup and would look like somebody else's."""
-        user_s = self.seconds["user"] + self.seconds["nice"]
-        return max(0.0, user_s - instances_user_s - self.own_user_s - self.daemons_user_s) / self.elapsed_s
+        return max(0.0, self.totals.user_s - instances_user_s - self.own_user_s - self.daemons_user_s) / self.elapsed_s
 
     def notes(self) -> dict[str, Any]:
         return {

@@ -216,9 +216,19 @@ class Store:
             )
 
     def next_trial(self) -> TrialRow | None:
-        """The first trial in running order that has no final verdict: the one in flight at a crash comes first."""
-        rows = self._trial_rows("WHERE state IN ('pending', 'running') ORDER BY number LIMIT 1")
-        return rows[0] if rows else None
+        """The next trial without a final verdict, of the first block that has one; None when there is none.
+
+        The one in flight at a crash comes first. One that is repeated comes at the end of its block: what disturbed it
+        may be over by then."""
+        first = self._trial_rows("WHERE state IN ('pending', 'running') ORDER BY number LIMIT 1")
+        if not first:
+            return None
+        return self._trial_rows(
+            "WHERE state IN ('pending', 'running') AND block = ? AND number <= ? + (SELECT count(*) FROM treatment)"
+            " ORDER BY state = 'running' DESC, (SELECT count(*) FROM attempt WHERE trial = number), number LIMIT 1",
+            first[0].block,
+            first[0].number,
+        )[0]
 
     def trial(self, number: int) -> TrialRow:
         rows = self._trial_rows("WHERE number = ?", number) if 0 < number < 2**63 else []
@@ -270,6 +280,11 @@ class Store:
         with self._transaction():
             self._db.execute("UPDATE trial SET state = 'running' WHERE number = ?", (number,))
 
+    def reopen_invalid(self) -> int:
+        """Give each trial that was given up MAX_ATTEMPTS attempts more; how many trials these are."""
+        with self._transaction():
+            return self._db.execute("UPDATE trial SET state = 'pending' WHERE state = 'invalid'").rowcount
+
     def withdraw_running(self) -> None:
         """No trial is in flight any more: the one that was starts anew when the campaign goes on."""
         with self._transaction():
@@ -281,7 +296,8 @@ class Store:
         """Write one attempt whole, in one durable transaction, and return the state of its trial after it."""
         with self._transaction():
             attempt = 1 + self._db.execute("SELECT count(*) FROM attempt WHERE trial = ?", (number,)).fetchone()[0]
-            state: State = "valid" if outcome.valid else "invalid" if attempt >= MAX_ATTEMPTS else "pending"
+            given_up = attempt % MAX_ATTEMPTS == 0  # one that was reopened has that many attempts more
+            state: State = "valid" if outcome.valid else "invalid" if given_up else "pending"
             row = (
                 number, attempt, started_utc, duration_s, outcome.valid,
                 json.dumps(outcome.invalid_because), json.dumps(outcome.notes), pack(transcript),

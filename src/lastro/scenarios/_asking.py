@@ -188,7 +188,9 @@ def _account(
     standing: Standing, host: HostMeter, used: Mapping[str, Usage], sent: int, elapsed_s: float, outcome: Outcome
 ) -> None:
     outcome.measurements |= host.read()
-    outcome.measurements["softirq_time"] = 1000 * (host.seconds["softirq"] + host.seconds["irq"]) / max(1, sent)
+    outcome.measurements["softirq_time"] = (
+        1000 * (host.totals.cpu_s["softirq"] + host.totals.cpu_s["irq"]) / max(1, sent)
+    )
     proxies = [each for role, each in used.items() if role.startswith("proxy")]
     told = {role: asdict(each) for role, each in used.items() if not role.startswith("proxy")}
     if proxies:

@@ -23,7 +23,15 @@ from lastro.study.levels import option_value, part_level, split_options
 from lastro.study.model import Level, ScenarioSchema, Setting
 
 if TYPE_CHECKING:
+    from lastro.host.ledger import Session
     from lastro.testbed import Testbed
+
+# Settings of every scenario that judges its hosts; `lastro.validity` and `lastro.campaign.quiet` read them.
+HOST_LIMITS = (
+    Setting("max_steal_percent", 5.0, "CPU time stolen from this host above which a trial is invalid", 0, 100),
+    Setting("max_foreign_cpus", 0.3, "CPUs used by other processes above which a trial is invalid", 0, 4096),
+    Setting("max_wait_s", 120.0, "longest wait before a trial for both to be within their limits; 0: none", 0, 86400),
+)
 
 # Differences that remain between platforms although the study holds them equal: what to look at, and how.
 _SEEN_INSIDE = {
@@ -62,6 +70,11 @@ class Scenario(ABC):
     def testbed(self) -> Testbed:
         assert self._testbed is not None, f"scenario {self.name} needs a testbed"
         return self._testbed
+
+    @property
+    def sessions(self) -> Sequence[Session]:
+        """One of each host that trials use."""
+        return () if self._testbed is None else self._testbed.sessions
 
     def close(self) -> None:
         """Withdraw what was prepared for the session, such as daemons."""

@@ -29,7 +29,7 @@ from lastro.results.samples import Outcome
 from lastro.scenarios._deploy import SOURCE_PORT, deployed, instance_spec
 from lastro.scenarios._measure import Disturbance, measure, rest
 from lastro.scenarios._probes import Probes
-from lastro.scenarios.base import AttachmentPool, Config, OnLinks, PlatformPool, platform_level, start_s
+from lastro.scenarios.base import HOST_LIMITS, AttachmentPool, Config, OnLinks, PlatformPool, platform_level, start_s
 from lastro.study.model import Setting
 from lastro.testbed import Testbed
 from lastro.units import parse_rate_bps, parse_size_bytes
@@ -59,9 +59,8 @@ class ChainScenario(OnLinks):
             "anomaly_memory", "256M", "memory that each worker of the memory anomaly holds", check=parse_size_bytes
         ),
         Setting("anomaly_tool", "stress-ng", "what makes the anomaly", choices=("stress-ng", "stress")),
-        Setting("max_steal_percent", 5.0, "CPU time stolen from this host above which a trial is invalid", 0, 100),
+        *HOST_LIMITS,
         Setting("max_drift_percent", 0.1, "drift of a guest's clock above which a trial is invalid", 0, 100),
-        Setting("max_foreign_cpus", 0.3, "CPUs used by other processes above which a trial is invalid", 0, 4096),
     )
     metrics = (*Iperf3Tcp.metrics, *Iperf3Udp.metrics, *Ping.metrics, *UsageMeter.metrics, *HostMeter.metrics)
 

@@ -27,6 +27,7 @@ from lastro.scenarios._storage import really, storage
 from lastro.scenarios._watch import watching
 from lastro.scenarios._workload import WorkloadProbes, limited_spec, workload
 from lastro.scenarios.base import (
+    HOST_LIMITS,
     AttachmentPool,
     Config,
     OnPlatforms,
@@ -52,9 +53,8 @@ class ComputeScenario(OnPlatforms):
     settings: ClassVar[tuple[Setting, ...]] = (
         *_workload.RESOURCES,
         Setting("limit_s", 3600.0, "time after which a workload is given up, and its trial invalid", 1, _DAY_S),
-        Setting("max_steal_percent", 5.0, "CPU time stolen from this host above which a trial is invalid", 0, 100),
+        *HOST_LIMITS,
         Setting("max_drift_percent", 0.1, "drift of a guest's clock above which a tool's times are dropped", 0, 100),
-        Setting("max_foreign_cpus", 0.3, "CPUs used by other processes above which a trial is invalid", 0, 4096),
     )
     metrics: ClassVar[tuple[Metric, ...]] = (TIME_HOST, *_workload.METRICS, *HostMeter.metrics)
 

@@ -22,6 +22,7 @@ from lastro.scenarios._lives import MOST, Clocked, Life, meeting_place
 from lastro.scenarios._measure import rest
 from lastro.scenarios._probes import Probes
 from lastro.scenarios.base import (
+    HOST_LIMITS,
     AttachmentPool,
     Config,
     OnPlatforms,
@@ -47,8 +48,7 @@ class LifecycleScenario(OnPlatforms):
         Setting("settle_s", 1.0, "pause before the host is read, without instances and with them", 0, _DAY_S),
         Setting("max_instances", 0, "then double their number up to this, until the host refuses; 0: do not", 0, MOST),
         Setting("capacity_s", 120.0, "time after which the doubling ends", 1, _DAY_S),
-        Setting("max_steal_percent", 5.0, "CPU time stolen from this host above which a trial is invalid", 0, 100),
-        Setting("max_foreign_cpus", 0.3, "CPUs used by other processes above which a trial is invalid", 0, 4096),
+        *HOST_LIMITS,
     )
     metrics = (
         Metric(

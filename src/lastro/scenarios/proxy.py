@@ -30,7 +30,7 @@ from lastro.scenarios._hosts import HostClocks, HostsMeter
 from lastro.scenarios._line import CLIENT, ROLES, line
 from lastro.scenarios._measure import rest
 from lastro.scenarios._proxies import MOST, Farm, Proxy, ask, ask_all
-from lastro.scenarios.base import AttachmentPool, Config, OnLinks, PlatformPool, platform_level, start_s
+from lastro.scenarios.base import HOST_LIMITS, AttachmentPool, Config, OnLinks, PlatformPool, platform_level, start_s
 from lastro.study.levels import NONE, split_options
 from lastro.study.model import Setting
 from lastro.units import parse_size_bytes
@@ -72,8 +72,7 @@ class ProxyScenario(OnLinks):
         Setting("limit_s", 600.0, "time after which the requests are given up", 1, _DAY_S),
         Setting("max_proxies", 0, "then add proxies up to this many, until the host refuses; 0: do not", 0, MOST),
         Setting("capacity_s", 120.0, "time after which no more are added", 1, _DAY_S),
-        Setting("max_steal_percent", 5.0, "CPU time stolen from this host above which a trial is invalid", 0, 100),
-        Setting("max_foreign_cpus", 0.3, "CPUs used by other processes above which a trial is invalid", 0, 4096),
+        *HOST_LIMITS,
     )
     metrics = (*_asking.METRICS, CAPACITY, *_asking.HOST_METRICS)
 

@@ -27,6 +27,7 @@ from lastro.scenarios._phases import DEAD_HELLOS, Run, wait_for_routes
 from lastro.scenarios._probes import Probes
 from lastro.scenarios._topology_file import digest, read_topology, require_same
 from lastro.scenarios.base import (
+    HOST_LIMITS,
     AttachmentPool,
     Config,
     OnLinks,
@@ -78,8 +79,7 @@ class RoutingScenario(OnLinks):
         ),
         Setting("probe_interval_ms", 20, "time between two packets of the flow that crosses the failure", 2, 1000),
         Setting("max_drift_percent", 0.1, "drift of a guest's clock above which a trial is invalid", 0, 100),
-        Setting("max_steal_percent", 5.0, "CPU time stolen from this host above which a trial is invalid", 0, 100),
-        Setting("max_foreign_cpus", 0.3, "CPUs used by other processes above which a trial is invalid", 0, 4096),
+        *HOST_LIMITS,
     )
     metrics = (
         Metric("created", "s", "lower", "from the first start that is called for until all instances are there"),

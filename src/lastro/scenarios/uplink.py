@@ -30,6 +30,7 @@ from lastro.scenarios._probes import Probes
 from lastro.scenarios._watch import watching
 from lastro.scenarios._workload import limited_spec
 from lastro.scenarios.base import (
+    HOST_LIMITS,
     AttachmentPool,
     Config,
     OnLinks,
@@ -64,9 +65,8 @@ class UplinkScenario(OnLinks):
         Setting("load_s", 10, "length of the flow, in whole seconds as iperf3 takes them", 1, _DAY_S),
         Setting("tcp_streams", 1, "parallel TCP connections", 1, 128),
         Setting("settle_s", 0.5, "time between the links' being up and the flow", 0, _DAY_S),
-        Setting("max_steal_percent", 5.0, "CPU time stolen from this host above which a trial is invalid", 0, 100),
+        *HOST_LIMITS,
         Setting("max_drift_percent", 0.1, "drift of a guest's clock above which what it timed is dropped", 0, 100),
-        Setting("max_foreign_cpus", 0.3, "CPUs used by other processes above which a trial is invalid", 0, 4096),
     )
     metrics = (*UdpLoad.metrics, *Iperf3Tcp.metrics, *_workload.METRICS, *HostMeter.metrics)
 

@@ -8,6 +8,7 @@ from contextlib import ExitStack
 import pytest
 
 from lastro.host.ledger import session
+from lastro.host.lock import silently
 from lastro.image import rootfs
 from lastro.scenarios.base import PlatformPool
 from lastro.testbed import Testbed, local_testbed
@@ -19,7 +20,7 @@ def testbed(request: pytest.FixtureRequest) -> Iterator[Testbed]:
 
     A module's `image_needs(host)` tells what its tests need in the image beyond what every image has."""
     needs = getattr(request.module, "image_needs", lambda host: rootfs.Needs())
-    with session("tests", wait=True) as held:
+    with session("tests", wait=silently) as held:
         recipe = rootfs.Recipe.of_this_host(held.host, needs(held.host))
         image = rootfs.ensure(recipe, held.ledger.state / "rootfs", held.host)
         with local_testbed(held, image) as made:

@@ -22,7 +22,7 @@ from lastro.study.model import Setting
 
 FAULTS = (
     "none", "invalid-once", "always-invalid", "trial-error", "unavailable", "slow", "defect", "nonsense", "clock-jump",
-    "leftover", "unreachable",
+    "leftover", "unreachable", "invalid-thrice",
 )  # fmt: skip
 SLOW_S = 0.5
 
@@ -35,7 +35,7 @@ class SyntheticScenario(Scenario):
         Setting("level", "a", "moves the mean", choices=("a", "b", "c")),
         Setting("step", 0, "moves the mean a little", 0, 1000),
         Setting("fault", "none", "what goes wrong", choices=FAULTS),
-        Setting("calibration", "none", "a run that every trial needs first", choices=("none", "good", "bad")),
+        Setting("calibration", "none", "a run that every trial needs first", choices=("none", "good", "bad", "late")),
         Setting("trial_s", 0.0, "length of a trial", 0, 60),
         Setting("samples", 10, "length of the series that each trial yields", 0, 10_000_000),
     )
@@ -64,7 +64,7 @@ class SyntheticScenario(Scenario):
     def calibrations(cls, config: Config) -> dict[str, Config]:
         if config["calibration"] == "none":
             return {}
-        fault = "none" if config["calibration"] == "good" else "always-invalid"
+        fault = {"good": "none", "bad": "always-invalid", "late": "invalid-thrice"}[str(config["calibration"])]
         return {f"ceiling/{config['level']}": {**config, "fault": fault, "calibration": "none"}}
 
     def calibration_value(self, key: str, outcome: Outcome) -> Any:
@@ -97,7 +97,7 @@ class SyntheticScenario(Scenario):
             raise InstrumentError("the instrument printed 'gibberish'")
         if fault == "defect":
             raise ZeroDivisionError("a defect on purpose")
-        if fault == "always-invalid" or (fault == "invalid-once" and run == 1):
+        if run <= {"always-invalid": run, "invalid-once": 1, "invalid-thrice": 3}.get(fault, 0):
             return [f"the host was disturbed (run {run})"]
         return []
 

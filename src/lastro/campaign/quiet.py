@@ -1,0 +1,132 @@
+"""Wait before a trial until nothing else runs on its hosts: a disturbed attempt costs more than a wait.
+
+What disturbs is judged by the limits of the verdict (`validity.disturbances`). The verdict cannot judge pressure, since
+a trial's own load makes some; before a trial nothing of Lastro waits, so that pressure is a sign of others."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lastro import validity
+from lastro.host.activity import Look, look
+from lastro.host.ledger import Session
+
+MAX_WAIT_S = 120.0  # where a study was stored before it had the setting
+MAX_PRESSURE_PERCENT = 20.0  # of the time, for memory and disk; a quiet host has none
+_GLANCE_S = 0.25  # the least time over which processors are judged: 25 ticks of each
+_STEP_S = 1.0  # between glances at a host that is not quiet
+_CALM_S = 2.0  # a host that was disturbed must be quiet for so long, and for longer after each disturbed attempt
+_LEAST_PATIENCE_S = 5.0
+_JUDGED = {"max_steal_percent", "max_foreign_cpus"}  # a scenario without them does not judge its hosts
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """A wait that has ended. `reasons` are what disturbed first; `in_vain` when something still did at the end."""
+
+    waited_s: float
+    reasons: tuple[str, ...]
+    in_vain: bool
+
+    @property
+    def text(self) -> str:
+        end = "in vain" if self.in_vain else "until the host was quiet"
+        return f"waited {self.waited_s:.0f} s {end}: {'; '.join(self.reasons)}"
+
+
+Tell = Callable[[Sequence[str], float], None]  # reasons, and the seconds for which the wait may go on
+
+
+class Quiet:
+    """The hosts of a campaign. After a wait in vain the next one is half as long, until the host is quiet once:
+
+    a host that is never quiet costs a campaign few minutes, not the limit for every trial."""
+
+    def __init__(
+        self,
+        sessions: Sequence[Session],
+        *,
+        sleep: Callable[[float], None] = time.sleep,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._sessions, self._sleep, self._clock = sessions, sleep, clock
+        self._vain = 0
+
+    def wait(self, config: Mapping[str, Any], failed_attempts: int, tell: Tell) -> Wait | None:
+        """Return when the hosts are quiet or the study's `max_wait_s` is over; None when they were quiet at once.
+
+        `failed_attempts` are those of the trial so far: each doubles the time for which the host must be quiet."""
+        limit_s = float(config.get("max_wait_s", MAX_WAIT_S))
+        if not self._sessions or not limit_s or not config.keys() >= _JUDGED:
+            return None
+        limit_s = min(limit_s, max(_LEAST_PATIENCE_S, limit_s / 2**self._vain))
+        began_s = quiet_since_s = self._clock()
+        calm_s = _CALM_S * 2**failed_attempts if failed_attempts else _GLANCE_S
+        disturbed: tuple[str, ...] = ()
+        glances = [_Glance(session) for session in self._sessions]
+        while True:
+            self._sleep(_STEP_S if disturbed else _GLANCE_S)
+            reasons = tuple(reason for glance in glances for reason in glance.reasons(config))
+            now_s = self._clock()
+            left_s = limit_s - (now_s - began_s)
+            if reasons:
+                disturbed, quiet_since_s, calm_s = disturbed or reasons, now_s, max(calm_s, _CALM_S)
+            elif now_s - quiet_since_s >= calm_s:
+                self._vain = 0
+                return Wait(now_s - began_s, disturbed, in_vain=False) if disturbed else None
+            if left_s <= 0:
+                self._vain += 1
+                return Wait(now_s - began_s, disturbed, in_vain=True) if disturbed else None
+            if disturbed:
+                tell(reasons or disturbed, left_s)
+
+
+class _Glance:
+    """What happens on one host from each question to the next."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._before, self._own_s = self._look()
+
+    def _look(self) -> tuple[Look, float]:
+        """The host, and the user time of Lastro's own process, which runs on a host that is not far."""
+        with self._session.host.recorded():
+            seen = look(self._session.host)
+        times = os.times()
+        return seen, 0.0 if self._session.host.far else times.user + times.children_user
+
+    def reasons(self, config: Mapping[str, Any]) -> list[str]:
+        """What disturbs, and who."""
+        (before, own_before_s), (now, own_s) = (self._before, self._own_s), self._look()
+        self._before, self._own_s = now, own_s
+        elapsed_s, totals = now.at_s - before.at_s, now.totals.since(before.totals)
+        foreign_s = totals.user_s - (own_s - own_before_s)
+        if foreign_s / elapsed_s <= float(config["max_foreign_cpus"]):
+            found = validity.disturbances(totals.steal_percent, 0.0, config)
+        else:
+            found = self._foreign(before, now, foreign_s, totals.steal_percent, config)
+        found += [
+            f"processes waited for {name} in {100 * seconds / elapsed_s:.0f} % of the time"
+            f" (limit {MAX_PRESSURE_PERCENT:g} %)"
+            for name, seconds in totals.stalled_s.items()
+            if name != "cpu" and 100 * seconds / elapsed_s > MAX_PRESSURE_PERCENT
+        ]
+        return [f"{self._session.host.name}: {reason}" for reason in found] if self._session.host.far else found
+
+    def _foreign(
+        self, before: Look, now: Look, foreign_s: float, steal_percent: float, config: Mapping[str, Any]
+    ) -> list[str]:
+        """Only now it is worth to ask which processes are ours: daemons of platforms run between trials too."""
+        ours, elapsed_s = {*self._session.pids(), os.getpid()}, now.at_s - before.at_s
+        foreign_s -= sum(
+            now.processes[pid].user_s - before.processes[pid].user_s
+            for pid in ours - {os.getpid()}
+            if pid in now.processes and pid in before.processes
+        )
+        who = now.busiest(before, ours)
+        named = f"{who[0].name}, process {who[0].pid}: {who[1]:.2f} CPUs" if who else ""
+        return validity.disturbances(steal_percent, max(0.0, foreign_s) / elapsed_s, config, named)

@@ -1,0 +1,50 @@
+"""What `--wait` shows while another Lastro holds the host."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+from lastro.errors import LastroError
+from lastro.host.lock import Holder, Tell
+
+_AGAIN_S = 60.0  # until the same holder is named again, with the time that it still needs
+
+
+def teller(wait: bool) -> Tell | None:
+    """Names the holder on stderr; None when nobody waits."""
+    return _Teller() if wait else None
+
+
+class _Teller:
+    def __init__(self) -> None:
+        self._told: tuple[object, ...] = ()
+        self._told_s = 0.0
+
+    def __call__(self, holder: Holder | None, ahead: int) -> None:
+        """Called several times a second."""
+        situation, now_s = (holder, ahead), time.monotonic()
+        if situation == self._told and now_s - self._told_s < _AGAIN_S:
+            return
+        self._told, self._told_s = situation, now_s
+        who = f"{holder.text}: {holder.command}{_time_left(holder)}" if holder else "another Lastro"
+        others = f"; {ahead} more {'waits' if ahead == 1 else 'wait'} before this one" if ahead else ""
+        print(f"waiting for {who}{others}", file=sys.stderr, flush=True)
+
+
+def _time_left(holder: Holder) -> str:
+    """Of a campaign, as far as its trials and what was expected of them show it."""
+    from lastro.campaign.duration import pace_of, scenario_of
+    from lastro.results.store import Store
+    from lastro.units import human_duration
+
+    word, _, directory = holder.purpose.partition(" ")
+    try:
+        if word != "campaign":
+            return ""
+        with Store.open(Path(directory), readonly=True) as store:
+            pace = pace_of(store, scenario_of(store.study))
+    except LastroError:  # it has not begun, or this user may not read it
+        return ""
+    return f", about {human_duration(pace.remaining_s)} left" if pace.knows and pace.remaining_s else ""

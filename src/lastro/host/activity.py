@@ -1,0 +1,116 @@
+"""What runs on a host: CPU time by mode, stalls by resource, user time by process.
+
+Sources: proc(5), Documentation/accounting/psi.rst of the kernel."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from lastro.host.base import Host
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+_MODES = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
+_RESOURCES = ("cpu", "memory", "io")
+# The first line of each file that exists, after the file's name. One command, on a remote host as here.
+_READ = [
+    "sh", "-c", 'exec grep --no-messages --with-filename --max-count=1 "" "$@" /proc/[0-9]*/stat', "sh",
+    "/proc/stat", *(f"/proc/pressure/{resource}" for resource in _RESOURCES),
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """CPU seconds of a host by mode, and seconds in which some task waited, by resource. Both since it started.
+
+    A kernel without PSI has no stalls."""
+
+    cpu_s: Mapping[str, float]
+    stalled_s: Mapping[str, float]
+
+    @classmethod
+    def parse(cls, lines: Mapping[str, str]) -> Totals:
+        """`lines` are the first lines of /proc/stat and of those files of /proc/pressure that exist, by path."""
+        ticks = map(int, lines["/proc/stat"].split()[1:])
+        stalls = ((name, lines.get(f"/proc/pressure/{name}", "")) for name in _RESOURCES)
+        return cls(
+            {mode: value / _TICKS for mode, value in zip(_MODES, ticks, strict=False)},
+            {name: int(line.rpartition("total=")[2]) / 1e6 for name, line in stalls if line},
+        )
+
+    def since(self, before: Totals) -> Totals:
+        return Totals(
+            {mode: self.cpu_s[mode] - before.cpu_s[mode] for mode in self.cpu_s},
+            {name: at - before.stalled_s[name] for name, at in self.stalled_s.items() if name in before.stalled_s},
+        )
+
+    @property
+    def user_s(self) -> float:
+        return self.cpu_s["user"] + self.cpu_s["nice"]
+
+    @property
+    def steal_percent(self) -> float:
+        total_s = sum(self.cpu_s.values())
+        return 100 * self.cpu_s["steal"] / total_s if total_s else 0.0
+
+
+def read_totals(host: Host) -> Totals:
+    lines = {}
+    for path in ("/proc/stat", *(f"/proc/pressure/{resource}" for resource in _RESOURCES)):
+        try:
+            lines[path] = host.read_text(path).partition("\n")[0]
+        except OSError:  # a kernel without PSI
+            continue
+    return Totals.parse(lines)
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A process at one moment. `user_s` includes its ended children: make has the time of its compilers."""
+
+    pid: int
+    name: str
+    user_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A host at one moment, which is `at_s` on the controller's monotonic clock."""
+
+    at_s: float
+    totals: Totals
+    processes: Mapping[int, Process]
+
+    def busiest(self, before: Look, own: Iterable[int] = ()) -> tuple[Process, float] | None:
+        """The process that used most CPU time in user mode since another look, and the CPUs that it kept busy.
+
+        None when no process used any. Processes with a PID in `own` do not count."""
+        elapsed_s = self.at_s - before.at_s
+        used = [
+            (process, (process.user_s - before.processes[pid].user_s) / elapsed_s)
+            for pid, process in self.processes.items()
+            if pid not in own and pid in before.processes and before.processes[pid].name == process.name
+        ]
+        found = max(used, key=lambda each: each[1], default=None)
+        return found if found and found[1] > 0 else None
+
+
+def look(host: Host) -> Look:
+    """Read the host's totals and every process that it shows."""
+    at_s = time.monotonic()
+    text = host.run(_READ, check=False).text  # not 0: a process has ended meanwhile
+    lines = {path: line for path, _, line in (line.partition(":") for line in text.splitlines())}
+    processes = [_process(line) for path, line in lines.items() if path.endswith("/stat") and path != "/proc/stat"]
+    return Look(at_s, Totals.parse(lines), {each.pid: each for each in processes if each})
+
+
+def _process(line: str) -> Process | None:
+    """From a line of /proc/PID/stat. A name may hold spaces and parentheses; after a newline in it nothing is known."""
+    pid, _, rest = line.partition(" (")
+    name, found, numbers = rest.rpartition(") ")
+    fields = numbers.split()
+    if not found or len(fields) < 14:
+        return None
+    return Process(int(pid), name, (int(fields[11]) + int(fields[13])) / _TICKS)

@@ -1,0 +1,137 @@
+"""One Lastro at a time may measure on a host. Who waits for it gets it in the order in which they came.
+
+The kernel frees the lock even after kill -9. The queue is a directory with a file for each process that waits; files of
+processes that have ended do not count."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shlex
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import IO
+
+from lastro.errors import HostBusy
+from lastro.host.files import start_time
+
+_POLL_S = 0.2
+
+
+def _now() -> str:
+    return datetime.now().astimezone().isoformat(timespec="seconds")
+
+
+def _command() -> str:
+    return shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """The process that holds a host, or waits for it: for what, by which command, and since when (local time)."""
+
+    purpose: str
+    pid: int = field(default_factory=os.getpid)
+    command: str = field(default_factory=_command)
+    since: str = field(default_factory=_now)
+
+    @property
+    def text(self) -> str:
+        return f"{self.purpose} (process {self.pid}, since {self.since[11:16]})"
+
+    @classmethod
+    def read(cls, text: str) -> Holder | None:
+        """None when the text is not one that `write` left, as in the moment before it is written."""
+        try:
+            return cls(**json.loads(text))
+        except (ValueError, TypeError):
+            return None
+
+    def write(self) -> str:
+        return json.dumps(asdict(self))
+
+
+Tell = Callable[[Holder | None, int], None]  # who holds the host, as far as known, and how many wait before us
+
+
+def silently(holder: Holder | None, ahead: int) -> None:
+    """Wait without a word."""
+
+
+@contextmanager
+def lock(state: Path, purpose: str, wait: Tell | None = None) -> Iterator[None]:
+    """Hold a host inside the block. `wait` is called again and again while another process holds it.
+
+    Raises: HostBusy when another process holds the host, or waits for it, and `wait` is None."""
+    me = Holder(purpose)
+    with open(state / "lock", "a+", encoding="utf-8") as file:
+        if wait is None:
+            before = _waiting(state)
+            if before or not _taken(file):
+                holder = before[0][1] if before else _holder(file)
+                raise HostBusy(
+                    f"this host is in use by {holder.text if holder else 'another Lastro'}",
+                    "two measurements would disturb each other: wait, or use --wait",
+                )
+        else:
+            _queue(state, me, file, wait)
+        file.truncate(0)
+        file.write(me.write())
+        file.flush()
+        yield
+        file.truncate(0)
+
+
+def _taken(file: IO[str]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _holder(file: IO[str]) -> Holder | None:
+    file.seek(0)
+    return Holder.read(file.read())
+
+
+def _queue(state: Path, me: Holder, file: IO[str], tell: Tell) -> None:
+    """Return with the lock taken, when nobody who came earlier still waits."""
+    ticket = _queue_directory(state) / f"{time.monotonic_ns():020d}-{me.pid}-{start_time(me.pid)}"
+    ticket.parent.mkdir(exist_ok=True)
+    ticket.write_text(me.write(), encoding="utf-8")
+    try:
+        while True:
+            ahead = [other for path, other in _waiting(state) if path.name < ticket.name]
+            if not ahead and _taken(file):
+                return
+            tell(_holder(file), len(ahead))
+            time.sleep(_POLL_S)
+    finally:
+        ticket.unlink(missing_ok=True)
+
+
+def _queue_directory(state: Path) -> Path:
+    return state / "queue"
+
+
+def _waiting(state: Path) -> list[tuple[Path, Holder]]:
+    """Tickets of processes that still run, the earliest first; those of others are removed."""
+    found = []
+    for ticket in sorted(_queue_directory(state).glob("*-*-*")):
+        _, pid, started = ticket.name.split("-")
+        if str(start_time(int(pid))) != started:
+            ticket.unlink(missing_ok=True)
+            continue
+        try:
+            holder = Holder.read(ticket.read_text(encoding="utf-8"))
+        except FileNotFoundError:  # it has just got the host
+            continue
+        found.append((ticket, holder or Holder("another Lastro", int(pid))))
+    return found

@@ -1,0 +1,83 @@
+"""One Lastro at a time on a host, in the order in which they came."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from lastro.errors import HostBusy
+from lastro.host.lock import Holder, lock
+
+_WAIT = """
+import sys, time, pathlib
+from lastro.host.lock import lock
+told = []
+def tell(holder, ahead):
+    told.append((holder.purpose if holder else None, ahead)) or len(told) == 1 and print("waiting", flush=True)
+with lock(pathlib.Path(sys.argv[1]), sys.argv[2], tell):
+    with open(sys.argv[1] + "/turns", "a") as turns:
+        print(sys.argv[2], *told[0], file=turns)
+    time.sleep(0.3)
+"""
+
+
+def waiter(state: Path, name: str) -> subprocess.Popen[str]:
+    """A process that has begun to wait."""
+    process = subprocess.Popen([sys.executable, "-c", _WAIT, str(state), name], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "waiting\n"
+    return process
+
+
+def test_a_second_one_is_told_who_holds_the_host(tmp_path: Path) -> None:
+    with lock(tmp_path, "campaign /edge"):
+        with pytest.raises(HostBusy) as caught, lock(tmp_path, "second"):
+            pass
+        since = time.strftime("%H:%M")
+        assert caught.value.message.startswith(f"this host is in use by campaign /edge (process {os.getpid()}, since ")
+        assert since[:2] in caught.value.message or since[3:] in ("00", "59")
+        assert "--wait" in str(caught.value.hint)
+    with lock(tmp_path, "second"):
+        pass
+
+
+def test_who_waits_gets_the_host_in_the_order_in_which_they_came_and_nobody_overtakes(tmp_path: Path) -> None:
+    with lock(tmp_path, "the first"):
+        waiters = [waiter(tmp_path, name) for name in ("a", "b", "c")]
+    overtaken = 0
+    while any(each.poll() is None for each in waiters):
+        try:
+            with lock(tmp_path, "impatient"):
+                overtaken += len((tmp_path / "turns").read_text().splitlines()) < 3
+        except HostBusy:
+            time.sleep(0.01)
+    assert [each.wait(20) for each in waiters] == [0, 0, 0]
+    assert (tmp_path / "turns").read_text().splitlines() == [
+        "a the first 0", "b the first 1", "c the first 2",
+    ]  # fmt: skip
+    assert overtaken == 0
+    assert list((tmp_path / "queue").iterdir()) == []
+
+
+def test_one_that_died_while_it_waited_keeps_nobody_waiting(tmp_path: Path) -> None:
+    with lock(tmp_path, "the first"):
+        dead = waiter(tmp_path, "dead")
+        alive = waiter(tmp_path, "alive")
+        dead.kill()
+        dead.wait()
+    assert alive.wait(20) == 0
+    assert (tmp_path / "turns").read_text() == "alive the first 1\n"
+    with lock(tmp_path, "afterwards"):
+        assert list((tmp_path / "queue").iterdir()) == []
+
+
+def test_a_damaged_lock_names_no_holder() -> None:
+    assert Holder.read("") is None
+    assert Holder.read('{"purpose": "x", "and": 1}') is None
+    mine = Holder("campaign /edge")
+    assert Holder.read(mine.write()) == mine
