@@ -21,6 +21,7 @@ from .hostlisting import clean_host, listing, settled_differences
 
 __all__ = ["pool", "testbed", "untouched_host"]
 
+os.environ.pop("CI", None)  # it would give commands another default, and tests would not be the same everywhere
 
 # Where it could not be built (`lastro setup` said why), what is gVisor's cannot run; everywhere else it must.
 needs_runsc = pytest.mark.skipif(shutil.which("runsc") is None, reason="no runsc here, and no Go toolchain to build it")

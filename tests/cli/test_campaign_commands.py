@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from lastro.results.store import Store
+
 from .conftest import (
     ENVIRONMENT,
     Bench,
@@ -377,3 +379,65 @@ def test_ctrl_c_on_a_terminal(bench: Bench) -> None:
     assert "cleaning up" in shown and "lastro resume" in shown and "Traceback" not in shown
     assert shown.rindex("\x1b[?25h") < shown.rindex("lastro: interrupted"), "the cursor is back before the last word"
     assert 2 <= n_done(bench.directory) < 12
+
+
+# What is invalid
+
+
+def order(directory: Path) -> list[int]:
+    """Trials in the order of their attempts."""
+    with Store.open(directory, readonly=True) as store:
+        return [attempt.trial for attempt in store.attempts()]
+
+
+def test_a_trial_is_repeated_at_the_end_of_its_block(bench: Bench) -> None:
+    done = bench.run({"level": ["a", "b", "c"]}, fault="invalid-once", replicates=2, seed=3)
+    assert done.code == 0
+    assert order(bench.directory) == [1, 2, 3, 1, 2, 3, 4, 5, 6]
+    assert [row[3:] for row in rows(bench.directory)] == [("valid", 2)] * 3 + [("valid", 1)] * 3
+
+
+def test_a_calibration_that_failed_is_tried_again_when_it_is_needed_next(bench: Bench) -> None:
+    """As after a busy minute: it failed as often as it may when it was needed first."""
+    done = bench.run({"level": ["a"]}, calibration="late", replicates=3)
+    assert done.code == 0
+    assert [row[3:] for row in rows(bench.directory)] == [("valid", 2), ("valid", 1), ("valid", 1)]
+    with Store.open(bench.directory, readonly=True) as store:
+        assert set(store.calibrations()) == {"ceiling/a"}
+        assert [kind for _, kind, _ in store.events()].count("not calibrated") == 1
+
+
+def test_trials_that_were_given_up_are_tried_again_on_request(bench: Bench) -> None:
+    """As often as at first, and what they yielded before is kept."""
+    assert bench.run({"level": ["a", "b"]}, fault="invalid-thrice", replicates=2).code == 0
+    before = rows(bench.directory)
+    assert [row[3:] for row in before] == [("invalid", 3)] * 2 + [("valid", 1)] * 2
+    warning = "2 of 4 trials that can run here are invalid (50 %)"
+    assert warning in lastro("results", bench.directory).out
+    nothing = lastro("resume", bench.directory, "--no-report")
+    assert "nothing is left to run" in nothing.out and rows(bench.directory) == before
+    again = lastro("resume", bench.directory, "--invalid", "--no-report")
+    assert again.code == 0 and "[4/4]" in again.err
+    assert [row[3:] for row in rows(bench.directory)] == [("invalid", 6)] * 2 + [("valid", 1)] * 2
+    with Store.open(bench.directory, readonly=True) as store:
+        assert ("reopened", "2 invalid trials are tried again") in [event[1:] for event in store.events()]
+    assert len(lastro("show", bench.directory, 1, "--json").json["attempts"]) == 6, "none is forgotten"
+
+
+def test_many_invalid_trials_fail_the_command_where_that_is_wanted(bench: Bench, tmp_path: Path) -> None:
+    file = bench.write({"level": ["a", "b", "c"], "fault": ["none", "always-invalid"]}, replicates=1)
+    for number, (words, environment, code) in enumerate(
+        [
+            ((), {"CI": ""}, 0),
+            (("--fail-invalid", "50%"), {"CI": ""}, 0),
+            (("--fail-invalid", "0.49"), {"CI": ""}, 7),
+            ((), {"CI": "true"}, 7),
+            (("--fail-invalid", "60%"), {"CI": "true"}, 0),
+        ]
+    ):
+        done = lastro("run", file, "-o", tmp_path / f"c{number}", "--no-report", *words, env=environment)
+        assert done.code == code, (words, environment, done.err)
+        assert "3 of 6 trials that can run here are invalid (50 %)" in done.out
+        last = " ".join(done.out.split("\n\n")[-1].split())
+        assert last.endswith("`lastro resume --invalid` tries them again.")
+    is_error(lastro("run", file, "-o", tmp_path / "c", "--fail-invalid", "x"), 2, "--fail-invalid x")

@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from lastro.host.ledger import STATE_DIR, Ledger
+from lastro.host.lock import Holder, holder
 
 from ..cli.conftest import lastro, no_stragglers, rows, schedule, start, study_text, until
 from ..hostlisting import Listing, idle_host, listing, settled_differences
@@ -54,6 +55,10 @@ def study(scenario: str, platforms: list[str], replicates: int, seed: int) -> st
     if anomalies := ANOMALIES.get(scenario):
         factors["anomaly"] = anomalies
     return study_text(factors, scenario=scenario, replicates=replicates, seed=seed, **SHORT[scenario], **ANYHOW)
+
+
+def pid_of(process: Holder | None) -> int | None:
+    return process.pid if process else None
 
 
 @dataclass
@@ -141,9 +146,9 @@ class Crasher:
         return True
 
     def wait_for_the_host(self, process: subprocess.Popen[str]) -> None:
-        mark, began_s = f"(process {process.pid})", time.monotonic()
+        began_s = time.monotonic()
         until(
-            lambda: mark in (STATE_DIR / "lock").read_text() or process.poll() is not None,
+            lambda: pid_of(holder(STATE_DIR)) == process.pid or process.poll() is not None,
             "its turn on the host",
             WAIT_FOR_THE_HOST_S,
         )

@@ -19,6 +19,7 @@ from lastro import validity
 from lastro.campaign import runner
 from lastro.cli import _host
 from lastro.host.ledger import RUN_DIR, STATE_DIR
+from lastro.host.lock import holder
 from lastro.results.store import Store
 from lastro.scenarios.base import schemas
 from lastro.scenarios.chain import ChainScenario
@@ -269,16 +270,20 @@ class _Silent:
 def test_the_second_campaign_is_refused_or_waits(tmp_path: Path) -> None:
     study = write(tmp_path, chain_text(["native"]))
     first = start("run", study, "-o", tmp_path / "first", "--wait", "--no-report")
-    until(lambda: f"(process {first.pid})" in (STATE_DIR / "lock").read_text(), "the first to hold the host", 300)
-    holder = f"in use by campaign {tmp_path / 'first'} (process {first.pid})"
-    for words in (["run", study, "-o", tmp_path / "second"], ["plan", study], ["doctor"]):
-        is_error(lastro(*words), 6, holder, "--wait")
+    until(lambda: (held := holder(STATE_DIR)) and held.pid == first.pid, "the first to hold the host", 300)
+    busy = f"in use by campaign {tmp_path / 'first'} (process {first.pid}, since "
+    for words in (["run", study, "-o", tmp_path / "second"], ["doctor"]):
+        is_error(lastro(*words), 6, busy, "--wait")
     assert not (tmp_path / "second").exists()
+    plan = lastro("plan", study)
+    assert plan.code == 0 and f"availability was not probed: this host is {busy}" in plan.out
     waiting = start("run", study, "-o", tmp_path / "third", "--wait", "--no-report")
     time.sleep(0.5)
     assert waiting.poll() is None and first.poll() is None
     assert finish(first).code == 0
-    assert finish(waiting).code == 0
+    waited = finish(waiting)
+    assert waited.code == 0
+    assert f"waiting for campaign {tmp_path / 'first'} (process {first.pid}, since " in waited.err
     assert rows(tmp_path / "third")[0][3] == "valid"
 
 

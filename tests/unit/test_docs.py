@@ -369,7 +369,11 @@ def limits_table() -> str:
         ("clock", f"it was set by more than {validity._CLOCK_STEP_S:g} s during the trial"),
         ("isolation", "one that was asked for is not in force on an instance"),
         ("tools", "a command failed, did not end in time, or printed what cannot be a measurement"),
-        ("calibration", f"of {MAX_ATTEMPTS} runs that should find the profile for `cgroups`, none was valid"),
+        (
+            "calibration",
+            f"of {MAX_ATTEMPTS} runs that should find the profile for `cgroups`, none was valid, nor one more that this"
+            " trial tried",
+        ),
     ]
     near = f"(mark only: throughput of {chain._CEILING_SHARE:.0%} of plain forwarding or more)".replace("%", " %")
     return table(("witness", "the trial is invalid when"), [*rows, ("ceiling", near)])

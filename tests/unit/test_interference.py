@@ -258,17 +258,15 @@ def test_a_study_without_isolation_or_without_a_neighbour(tmp_path: Path) -> Non
         assert interference(build_report(load_campaign(store)), ENGLISH) == ()
 
 
-def test_it_opens_every_form_of_the_report(tmp_path: Path) -> None:
+def test_it_opens_every_document_and_ends_what_a_terminal_shows(tmp_path: Path) -> None:
     report = report_of(tmp_path, cost=0.05)
     lines = [line.plain for line in render(report, 80)]
-    assert lines[:7] == [
-        "What isolation costs on this host",
+    assert lines[:3] == ["What isolation costs on this host", "4 treatments, 32 trials: 32 valid", ""]
+    assert lines[-4:] == [
+        "",
         "The cpu neighbour takes 40.2 % [39.7, 40.6] of throughput; isolation by cgroups",
         "    gives back 63 % [61, 65] of it; without a neighbour, isolation by cgroups",
         "    takes 4.6 % [4.0, 5.2] of throughput.",
-        "",
-        "4 treatments, 32 trials: 32 valid",
-        "",
     ]
     markdown = render_markdown(content(report)).split("\n\n")
     assert markdown[0] == "# What isolation costs on this host"

@@ -56,6 +56,7 @@ PURE = (
     "report.language",  # reads the catalogues that lie beside it, and nothing else
     "report.ledgers",
     "report.numbers",
+    "report.opening",
     "report.remarks",
     "report.scaling",
     "report.analysis",

@@ -183,7 +183,7 @@ _QUICK_EXCLUDE = _EXCLUDE.replace("exclude", "profiles.quick.exclude")
 @pytest.mark.parametrize(
     ("text", "where", "message", "hint"),
     [
-        ("", "study", "is missing", "1 more problem in"),
+        ("", "study", "is missing", "s.toml: factors: is missing"),
         (SMALL.replace("name", "nmae"), "study.nmae", "no such key", "did you mean 'name'?"),
         (SMALL.replace("[factors]", "[factor]"), "factor", "no such key", "did you mean 'factors'?"),
         (SMALL + "[designs]\n", "designs", "no such key", "did you mean 'design'?"),
@@ -343,10 +343,13 @@ def test_a_study_kept_before_profiles_could_exclude_is_still_read() -> None:
     assert Study.from_dict(kept) == study
 
 
-def test_more_problems_are_counted() -> None:
+def test_every_problem_has_a_line() -> None:
     error = refusal(SMALL.replace("runc", "rnc").replace("veth-bridge", "veth-brige") + "foo = [1]\n")
     assert error.where == "factors.platform[0]"
-    assert error.hint == "did you mean 'runc'? (and 2 more problems in this file)"
+    did, second, third = str(error.hint).splitlines()
+    assert did == "did you mean 'runc'?"
+    assert second.startswith("s.toml: factors.attachment[0]: no attachment is named 'veth-brige' (did you mean 'veth-b")
+    assert third.startswith("s.toml: factors.foo: no part factor")
 
 
 def _range(first: int, last: int) -> str:
@@ -365,10 +368,17 @@ def test_more_than_a_million_trials_are_refused() -> None:
     assert "treatments" in refusal(wide).message
 
 
+def test_a_title_that_is_too_long_is_counted_in_characters() -> None:
+    error = refusal(SMALL.replace('"x"', f'"x"\ntitle = "{"t" * 201}"'))
+    assert error.where == "study.title"
+    assert "must have at most 200 characters" in error.message
+
+
 def test_many_problems_are_one_error() -> None:
     levels = ", ".join(f'"level{i}"' for i in range(50_000))
     error = refusal(f"{HEAD}[factors]\nplatform = [{levels}]\n")
-    assert "and 50000 more problems" in str(error.hint)  # the other 49,999 and the attachment that is missing
+    assert len(str(error.hint).splitlines()) == 1 + 19 + 1
+    assert str(error.hint).endswith("and 49981 more problems in this file")  # of 50,000 and the missing attachment
 
 
 # The JSON Schema

@@ -55,7 +55,7 @@ def main(argv: list[str] | None = None) -> int:
             stream.reconfigure(errors="replace")
     if not words or words[0] in ("-h", "--help", "help"):
         print(_help())
-        return 0 if words else 2
+        return 0
     if words[0] in ("-V", "--version"):
         from lastro import __version__
 
@@ -86,7 +86,8 @@ def _help() -> str:
         "",
         "`lastro COMMAND --help` tells the options of a command. Only those marked (root) need root.",
         "Exit codes: 0 done; 1 unexpected; 2 bad input; 3 this host cannot; 4 a regression was found;",
-        "5 campaign database; 6 host busy; 130 interrupted by Ctrl-C, 143 by SIGTERM, both after a clean end.",
+        "5 campaign database; 6 host busy; 7 too many trials invalid; 130 interrupted by Ctrl-C, 143 by",
+        "SIGTERM, both after a clean end.",
     ]
     return "\n".join(lines)
 
@@ -106,8 +107,8 @@ def _run_command(name: str, rest: list[str]) -> int:
         return exit_.code if isinstance(exit_.code, int) else 1
     except LastroError as error:
         print(f"lastro: {error.message}", file=sys.stderr)
-        if error.hint:
-            print(f"        {error.hint}", file=sys.stderr)
+        for line in (error.hint or "").splitlines():
+            print(f"        {line}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt as interrupt:
         print(f"lastro: interrupted{': ' + str(interrupt) if str(interrupt) else ''}", file=sys.stderr)

@@ -14,6 +14,9 @@ from pathlib import Path
 from lastro.errors import InputError, NeedsRoot
 from lastro.results.store import Store
 
+MANY_INVALID_TRIALS = 7  # an exit code
+_SHARE_IN_CI = "10%"
+
 
 def campaign_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("dir", type=Path, metavar="DIR", help="the campaign's directory, as `lastro run` named it")
@@ -57,6 +60,21 @@ def share(text: str, option: str, *, above_zero: bool = False) -> float:
     if not 0 <= value < 1 or (above_zero and not value):
         raise InputError(f"{option} {text} is no share {'above 0 and ' if above_zero else ''}below 1", "as 5% or 0.05")
     return value
+
+
+def fail_invalid_argument(parser: argparse.ArgumentParser) -> None:
+    """For commands that run a campaign; `MANY_INVALID_TRIALS` is the exit code."""
+    parser.add_argument(
+        "--fail-invalid", metavar="SHARE",
+        help=f"exit with {MANY_INVALID_TRIALS} if more of the trials that can run here are invalid, as 10%%;"
+        f" default: {_SHARE_IN_CI}% where the variable CI is set",
+    )  # fmt: skip
+
+
+def most_invalid(args: argparse.Namespace) -> float | None:
+    """The fraction above which a campaign fails, or None. Raises: InputError."""
+    given = args.fail_invalid or (_SHARE_IN_CI if os.environ.get("CI", "").lower() in ("1", "true", "yes") else None)
+    return None if given is None else share(given, "--fail-invalid")
 
 
 def require_root(command: str) -> None:

@@ -39,6 +39,7 @@ COMPLETERS: dict[str | tuple[str, str], str | None] = {
     "attempt": None,
     "confidence": None,
     "fail_over": None,
+    "fail_invalid": None,
     "metric": None,
     "name": None,
     "precision": None,

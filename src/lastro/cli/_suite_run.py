@@ -6,7 +6,7 @@ import argparse
 import shlex
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -18,10 +18,13 @@ from lastro.campaign.suite import Front, Suite
 from lastro.cli import _suite_status
 from lastro.cli import resume as resume_command
 from lastro.cli import run as run_command
-from lastro.cli._common import require_root
+from lastro.cli._common import MANY_INVALID_TRIALS, most_invalid, require_root
 from lastro.cli._study import GivenSuite, load_front, load_testbed
+from lastro.cli.resume import How
 from lastro.errors import HostBusy, HostError, LastroError, TrialError
-from lastro.results.store import Store
+from lastro.report.language import ENGLISH
+from lastro.report.opening import incomplete, invalid_fraction
+from lastro.results.store import State, Store
 from lastro.scenarios.base import Scenario
 from lastro.study.model import Study
 
@@ -36,14 +39,17 @@ def run(args: argparse.Namespace, given: GivenSuite) -> int:
     for place in (directory, *(directory / file.stem for file in given.folder.files)):
         run_command.check_place(place)  # a campaign that is there already would be taken for a front
     suite = suites.create(directory, given.folder, given.source, given.studies, papers.claims)
-    _Run(directory, suite, wait=args.wait, testbed=args.testbed).fronts(suite.fronts)
-    return _conclude(directory, report=not args.no_report)
+    most = most_invalid(args)
+    _Run(directory, suite, How(wait=args.wait, testbed=args.testbed)).fronts(suite.fronts)
+    return _conclude(directory, report=not args.no_report, most_invalid=most)
 
 
 def resume(args: argparse.Namespace) -> int:
     """What is left of a suite; when that is nothing, what was unavailable on its fronts once more."""
     suite = suites.read(args.dir)
-    runner = _Run(args.dir, suite, wait=args.wait, changed_host=args.changed_host, testbed=args.testbed)
+    most = most_invalid(args)
+    how = How(wait=args.wait, changed_host=args.changed_host, invalid=args.invalid, testbed=args.testbed)
+    runner = _Run(args.dir, suite, how)
     left = [front for front in suite.fronts if runner.is_unfinished(front)]
     for front in left:
         if not suites.begun(args.dir, front):
@@ -51,7 +57,7 @@ def resume(args: argparse.Namespace) -> int:
     runner.fronts(left or suite.fronts)
     if not runner.ran:
         print(f"{args.dir}: nothing is left to run")
-    return _conclude(args.dir, report=not args.no_report)
+    return _conclude(args.dir, report=not args.no_report, most_invalid=most)
 
 
 @dataclass
@@ -60,9 +66,7 @@ class _Run:
 
     directory: Path
     suite: Suite
-    wait: bool
-    testbed: Path | None
-    changed_host: bool = False
+    how: How
     ran: bool = False
 
     def fronts(self, fronts: Sequence[Front]) -> None:
@@ -86,7 +90,7 @@ class _Run:
                 raise
             else:
                 suites.note_stop(self.directory, front.name, None)
-            self.wait = True  # the host is ours: what takes it between two fronts is waited for
+            self.how = replace(self.how, wait=True)  # the host is ours: what takes it between two fronts is waited for
 
     def _stopped(self, front: Front, error: LastroError) -> None:
         suites.note_stop(self.directory, front.name, error.message, error.hint)
@@ -98,20 +102,17 @@ class _Run:
     def _front(self, front: Front, place: Place) -> None:
         directory = self.directory / front.name
         if suites.begun(self.directory, front):
-            changed = self.changed_host
-            self.ran |= resume_command.go_on(
-                directory, wait=self.wait, changed_host=changed, place=place, testbed=self.testbed
-            )
+            self.ran |= resume_command.go_on(directory, self.how, place)
         else:
-            file = load_testbed(self.testbed)
-            run_command.begin(directory, self.study(front), wait=self.wait, place=place, file=file)
+            file = load_testbed(self.how.testbed)
+            run_command.begin(directory, self.study(front), wait=self.how.wait, place=place, file=file)
             self.ran = True
 
     def is_unfinished(self, front: Front) -> bool:
         if not suites.begun(self.directory, front):
             return True
         with Store.open(self.directory / front.name, readonly=True) as store:
-            return resume_command.is_unfinished(store)
+            return resume_command.is_unfinished(store) or (self.how.invalid and bool(store.counts()["invalid"]))
 
     def study(self, front: Front) -> Study:
         return load_front(suites.study_file(self.directory, front), self.suite.profile)
@@ -143,10 +144,10 @@ def _scenario(study: Study) -> type[Scenario]:
     return registry.get("scenario", study.scenario)  # type: ignore[no-any-return]
 
 
-def _conclude(directory: Path, *, report: bool) -> int:
-    """How every front ended, where their results are, and the report; and whether one could not run, or not to its end.
+def _conclude(directory: Path, *, report: bool, most_invalid: float | None) -> int:
+    """How every front ended, where their results are, and the report; and whether one could not run, or not to its end,
 
-    The tables of all fronts would be too much to read at once."""
+    or has more invalid trials than `most_invalid`. The tables of all fronts would be too much to read at once."""
     print(_suite_status.summary(directory))
     shown = shlex.quote(str(directory))
     print(f"tables: lastro results {shown}\nverdicts on what is claimed: lastro claims {shown}", flush=True)
@@ -156,7 +157,20 @@ def _conclude(directory: Path, *, report: bool) -> int:
     for words, midway in (("did not run here", False), ("ended by an error", True)):
         if names := [front.name for front in stopped if suites.can_run(directory, front) is midway]:
             _say(f"{words}: {', '.join(names)}")
-    return CANNOT if stopped else 0
+    fronts = [front for front in suites.read(directory).fronts if suites.begun(directory, front)]
+    counts = {front.name: _counts(directory / front.name) for front in fronts}
+    for name, of_front in counts.items():
+        if warning := incomplete(of_front, ENGLISH):
+            _say(f"front {name}: {warning}")
+    if stopped:
+        return CANNOT
+    fractions = map(invalid_fraction, counts.values())
+    return MANY_INVALID_TRIALS if most_invalid is not None and max(fractions, default=0.0) > most_invalid else 0
+
+
+def _counts(directory: Path) -> dict[State, int]:
+    with Store.open(directory, readonly=True) as store:
+        return store.counts()
 
 
 def _say(line: str) -> None:

@@ -21,6 +21,7 @@ from lastro.campaign.suite import is_suite
 from lastro.cli._common import campaign_argument, collector_paused, open_campaign
 
 if TYPE_CHECKING:
+    from lastro.report.model import Report
     from lastro.results.read import CampaignData
 
 
@@ -57,6 +58,16 @@ def _run(args: argparse.Namespace) -> int:
     return 0
 
 
+def shown(directory: Path) -> Report:
+    """The report of a campaign, after its table was printed."""
+    from lastro.report.model import build_report
+
+    with collector_paused():
+        report = build_report(loaded(directory))
+        print_table(report)
+    return report
+
+
 def loaded(directory: Path) -> CampaignData:
     from lastro.results.read import load_campaign
 
@@ -84,15 +95,13 @@ def _write(file: Path, text: str) -> None:
     print(f"wrote {file}", file=sys.stderr)
 
 
-def print_table(report: object) -> None:
+def print_table(report: Report) -> None:
     import shutil
 
     from rich.console import Console
 
-    from lastro.report.model import Report
     from lastro.report.terminal import render
 
-    assert isinstance(report, Report)
     width = max(60, shutil.get_terminal_size((100, 24)).columns)
     console = Console(width=width, highlight=False, markup=False, emoji=False)
     for line in render(report, width):

@@ -1,7 +1,8 @@
 """The schedule is the one that was drawn at the start; the trial in flight when it stopped runs again, whole.
 
 Trials of one campaign are compared with each other, so it goes on only on the host and the root filesystem with which
-it began; --changed-host goes on all the same, and says so in the report.
+it began; --changed-host goes on all the same, and says so in the report. --invalid also tries those trials again that
+were given up as invalid; what they yielded before is kept and reported.
 
 A suite goes on with the front that was in flight and those that had not begun. When nothing is left, what was
 unavailable on any front is tried once more."""
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,7 @@ from lastro.campaign.runner import utc_now
 from lastro.campaign.sequential import decision
 from lastro.campaign.suite import is_suite
 from lastro.cli._campaign import run_here
-from lastro.cli._common import campaign_argument, open_campaign, require_root
+from lastro.cli._common import campaign_argument, fail_invalid_argument, most_invalid, open_campaign, require_root
 from lastro.cli._host import scenario_on_host
 from lastro.cli._study import load_testbed, testbed_argument
 from lastro.cli.run import conclude, identity
@@ -41,7 +43,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     testbed_argument(parser)
     parser.add_argument("--wait", action="store_true", help="wait for another campaign on this host to end")
     parser.add_argument("--changed-host", action="store_true", help="go on although the host or the image has changed")
+    parser.add_argument(
+        "--invalid", action="store_true", help="also try the trials again that were given up; their attempts are kept"
+    )
     parser.add_argument("--no-report", action="store_true", help="do not write the HTML report at the end")
+    fail_invalid_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -49,21 +55,31 @@ def run(args: argparse.Namespace) -> int:
         from lastro.cli import _suite_run
 
         return _suite_run.resume(args)
-    if not go_on(args.dir, wait=args.wait, changed_host=args.changed_host, testbed=args.testbed):
+    most = most_invalid(args)
+    how = How(wait=args.wait, changed_host=args.changed_host, invalid=args.invalid, testbed=args.testbed)
+    if not go_on(args.dir, how):
         print(f"{args.dir}: nothing is left to run")
-    return conclude(args.dir, report=not args.no_report)
+    return conclude(args.dir, report=not args.no_report, most_invalid=most)
 
 
-def go_on(
-    directory: Path, *, wait: bool, changed_host: bool, place: Place = alone, testbed: Path | None = None
-) -> bool:
+@dataclass(frozen=True, slots=True)
+class How:
+    """How a campaign goes on: the options of the command. `invalid`: trials that were given up are tried again."""
+
+    wait: bool = False
+    changed_host: bool = False
+    invalid: bool = False
+    testbed: Path | None = None
+
+
+def go_on(directory: Path, how: How, place: Place = alone) -> bool:
     """Run what is left of a campaign, and what was unavailable if it no longer is: a remedy was applied. Was it any?"""
     with open_campaign(directory, readonly=False) as store:
         if registry.get("scenario", store.study.scenario).needs_root:
             require_root("resume")
         before = store.counts()
-        if is_unfinished(store) or before["unavailable"]:
-            _carry_on(store, place, testbed, wait=wait, changed_host=changed_host)
+        if is_unfinished(store) or before["unavailable"] or (how.invalid and before["invalid"]):
+            _carry_on(store, how, place)
         else:
             _tidy(store)
         return store.counts() != before
@@ -82,18 +98,20 @@ def _tidy(store: Store) -> None:
             ledger.clean()
 
 
-def _carry_on(store: Store, place: Place, testbed: Path | None, *, wait: bool, changed_host: bool) -> None:
+def _carry_on(store: Store, how: How, place: Place) -> None:
     """Without a testbed's file, by the one with which the campaign began."""
     study, began = store.study, store.provenance.get("testbed", {}).get("file")
-    file = load_testbed(testbed or (Path(began) if began else None))
-    with scenario_on_host(study, f"campaign {store.directory.resolve()}", wait=wait, file=file) as scenario:
+    file = load_testbed(how.testbed or (Path(began) if began else None))
+    with scenario_on_host(study, f"campaign {store.directory.resolve()}", wait=how.wait, file=file) as scenario:
         if changes := changes_between(store.provenance, identity(scenario)):
-            if not changed_host:
+            if not how.changed_host:
                 raise InputError(
                     f"{store.directory} was begun under other conditions: {'; '.join(changes)}",
                     "run the study anew here, or mix the two knowingly with --changed-host",
                 )
             store.log(utc_now(), "changed host", "; ".join(changes))
+        if how.invalid and (reopened := store.reopen_invalid()):
+            store.log(utc_now(), "reopened", f"{reopened} invalid trials are tried again")
         run_here(store, scenario, "resumed", place)
 
 

@@ -18,7 +18,7 @@ from lastro.campaign import suite
 from lastro.campaign.duration import configuration
 from lastro.campaign.progress import Place, alone
 from lastro.cli._campaign import run_here
-from lastro.cli._common import require_root
+from lastro.cli._common import MANY_INVALID_TRIALS, fail_invalid_argument, most_invalid, require_root
 from lastro.cli._host import scenario_on_host
 from lastro.cli._study import load_study, load_testbed, study_arguments, suite_of
 from lastro.errors import InputError
@@ -37,6 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", type=Path, metavar="DIR", help="the campaign's directory; must not hold one")
     parser.add_argument("--wait", action="store_true", help="wait for another campaign on this host to end")
     parser.add_argument("--no-report", action="store_true", help="do not write the HTML report at the end")
+    fail_invalid_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -44,13 +45,13 @@ def run(args: argparse.Namespace) -> int:
         from lastro.cli import _suite_run
 
         return _suite_run.run(args, given)
-    study = load_study(args)
+    study, most = load_study(args), most_invalid(args)
     if registry.get("scenario", study.scenario).needs_root:
         require_root("run")
     directory = args.output or place_for(study.name)
     check_place(directory)
     begin(directory, study, wait=args.wait, file=load_testbed(args.testbed))
-    return conclude(directory, report=not args.no_report)
+    return conclude(directory, report=not args.no_report, most_invalid=most)
 
 
 def place_for(name: str) -> Path:
@@ -132,16 +133,17 @@ def identity(scenario: Scenario) -> dict[str, Any]:
     return found
 
 
-def conclude(directory: Path, *, report: bool) -> int:
-    """Print the results, and write the report."""
-    from lastro.cli import results
+def conclude(directory: Path, *, report: bool, most_invalid: float | None = None) -> int:
+    """Write the report, and print the results; an exit code.
 
-    parser = argparse.ArgumentParser()
-    results.configure(parser)
-    results.run(parser.parse_args([str(directory)]))
+    `most_invalid` is the fraction of invalid trials above which the campaign fails."""
+    from lastro.cli import results
+    from lastro.report.opening import invalid_fraction
+
     if report:
         write_report(directory)
-    return 0
+    fraction = invalid_fraction(results.shown(directory).progress.counts)
+    return MANY_INVALID_TRIALS if most_invalid is not None and fraction > most_invalid else 0
 
 
 def write_report(directory: Path) -> None:

@@ -19,6 +19,7 @@ from lastro.host._connections import LOST, Reach
 from lastro.host.base import Process
 from lastro.host.files import OWNER_VARIABLE
 from lastro.host.ledger import Ledger, Owned, Session, opened
+from lastro.host.lock import Holder
 from lastro.host.ssh import SshHost
 
 _LOCK_S = 20.0
@@ -83,8 +84,9 @@ def _held(host: SshHost, ledger: Ledger, token: str, purpose: str, wait: bool) -
             holders.append(holder := host.spawn(argv, lasting=False))
         line = holder.wait_line("", _DAY_S if wait else _LOCK_S).strip()
         if line != "held":
+            other = Holder.read(line.removeprefix("busy: "))
             raise HostBusy(
-                f"{host.name} is in use by {line.removeprefix('busy: ').strip() or 'another Lastro'}",
+                f"{host.name} is in use by {other.text if other else 'another Lastro'}",
                 "two measurements would disturb each other: wait, or use --wait",
             )
 

@@ -43,21 +43,32 @@ class Holder:
 
     @property
     def text(self) -> str:
-        return f"{self.purpose} (process {self.pid}, since {self.since[11:16]})"
+        return f"{self.purpose} (process {self.pid}, since {self.since[11:16]})" if self.pid else self.purpose
 
     @classmethod
     def read(cls, text: str) -> Holder | None:
-        """None when the text is not one that `write` left, as in the moment before it is written."""
+        """From what `write` has made; of a Lastro on another machine only the purpose is known.
+
+        None of an empty text, as there is before it is written."""
         try:
             return cls(**json.loads(text))
         except (ValueError, TypeError):
-            return None
+            return cls(text.strip(), 0, "", "") if text.strip() else None
 
     def write(self) -> str:
         return json.dumps(asdict(self))
 
 
 Tell = Callable[[Holder | None, int], None]  # who holds the host, as far as known, and how many wait before us
+
+
+def holder(state: Path) -> Holder | None:
+    """The process that holds the host now; None when none does, or its name is not written yet."""
+    try:
+        with open(state / "lock", encoding="utf-8") as file:
+            return Holder.read(file.read())
+    except OSError:
+        return None
 
 
 def silently(holder: Holder | None, ahead: int) -> None:
@@ -74,9 +85,9 @@ def lock(state: Path, purpose: str, wait: Tell | None = None) -> Iterator[None]:
         if wait is None:
             before = _waiting(state)
             if before or not _taken(file):
-                holder = before[0][1] if before else _holder(file)
+                first = before[0][1] if before else holder(state)
                 raise HostBusy(
-                    f"this host is in use by {holder.text if holder else 'another Lastro'}",
+                    f"this host is in use by {first.text if first else 'another Lastro'}",
                     "two measurements would disturb each other: wait, or use --wait",
                 )
         else:
@@ -96,11 +107,6 @@ def _taken(file: IO[str]) -> bool:
     return True
 
 
-def _holder(file: IO[str]) -> Holder | None:
-    file.seek(0)
-    return Holder.read(file.read())
-
-
 def _queue(state: Path, me: Holder, file: IO[str], tell: Tell) -> None:
     """Return with the lock taken, when nobody who came earlier still waits."""
     ticket = _queue_directory(state) / f"{time.monotonic_ns():020d}-{me.pid}-{start_time(me.pid)}"
@@ -111,7 +117,7 @@ def _queue(state: Path, me: Holder, file: IO[str], tell: Tell) -> None:
             ahead = [other for path, other in _waiting(state) if path.name < ticket.name]
             if not ahead and _taken(file):
                 return
-            tell(_holder(file), len(ahead))
+            tell(holder(state), len(ahead))
             time.sleep(_POLL_S)
     finally:
         ticket.unlink(missing_ok=True)
@@ -130,8 +136,8 @@ def _waiting(state: Path) -> list[tuple[Path, Holder]]:
             ticket.unlink(missing_ok=True)
             continue
         try:
-            holder = Holder.read(ticket.read_text(encoding="utf-8"))
+            waiting = Holder.read(ticket.read_text(encoding="utf-8"))
         except FileNotFoundError:  # it has just got the host
             continue
-        found.append((ticket, holder or Holder("another Lastro", int(pid))))
+        found.append((ticket, waiting or Holder("another Lastro", int(pid))))
     return found

@@ -21,10 +21,10 @@ from lastro.report.answers import answers, check_sentences, drift_sentence, metr
 from lastro.report.content import Content
 from lastro.report.figures import plans
 from lastro.report.growth import EXPLANATION, FACTOR
-from lastro.report.interference import interference
 from lastro.report.language import Language
 from lastro.report.ledgers import ALL
 from lastro.report.numbers import direction_text
+from lastro.report.opening import opening
 from lastro.report.remarks import meaning
 from lastro.report.results_view import groups, hoisted_factors
 from lastro.report.scaling import scalings, slope_text
@@ -62,7 +62,7 @@ def _context(content: Content) -> dict[str, Any]:
         "report": report,
         "version": __version__,
         "title": report.study.title or report.study.name,
-        "opening": interference(report, say),
+        "opening": opening(report, say),
         "summary": words.summary(report, say),
         "answers": answers(report, content.analysis, say),
         "drawn": drawn,

@@ -11,7 +11,7 @@ from lastro import __version__
 from lastro.report import words
 from lastro.report.answers import answers
 from lastro.report.content import Content
-from lastro.report.interference import interference
+from lastro.report.opening import opening
 from lastro.report.scaling import scalings
 from lastro.report.searches import tables_of
 from lastro.report.stat_tables import (
@@ -60,7 +60,7 @@ def _parts(content: Content) -> Iterator[str]:
     yield f"% Lastro {__version__}"
     yield _PREAMBLE.replace("LANGUAGE", _BABEL[say.code])
     yield rf"\section*{{{escape(report.study.title or report.study.name)}}}"
-    yield from (rf"\textbf{{{escape(sentence)}}}" for sentence in interference(report, say))
+    yield from (rf"\textbf{{{escape(sentence)}}}" for sentence in opening(report, say))
     yield escape(words.summary(report, say))
     if said := [answer.text for answer in answers(report, content.analysis, say)]:
         yield _items(said)

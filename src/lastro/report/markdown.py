@@ -12,9 +12,9 @@ from lastro.report import words
 from lastro.report.analysis.model import MetricAnalysis
 from lastro.report.answers import answers, check_sentences, drift_sentence, metric_summary
 from lastro.report.content import Content
-from lastro.report.interference import interference
 from lastro.report.language import Language
 from lastro.report.model import Report
+from lastro.report.opening import opening
 from lastro.report.scaling import scalings
 from lastro.report.searches import tables_of
 from lastro.report.stat_tables import (
@@ -51,7 +51,7 @@ def render_markdown(content: Content, figures: Mapping[str, str] | None = None) 
 def _parts(content: Content, figures: Mapping[str, str]) -> Iterator[str]:
     report, say = content.report, content.say
     yield f"# {escape(report.study.title or report.study.name)}"
-    yield from (f"**{escape(sentence)}**" for sentence in interference(report, say))
+    yield from (f"**{escape(sentence)}**" for sentence in opening(report, say))
     yield escape(words.summary(report, say))
     if say.code != "en":
         yield f"*{escape(say(words.AS_WRITTEN))}*"

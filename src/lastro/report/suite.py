@@ -15,8 +15,8 @@ from lastro.report.claims_text import explanation, tally_text
 from lastro.report.content import Content
 from lastro.report.figures import Plan, plans
 from lastro.report.html import environment, inline_svg
-from lastro.report.interference import interference
 from lastro.report.language import Language
+from lastro.report.opening import opening
 from lastro.report.tables import Table
 
 _KEY_FIGURES = ("curve", "effects", "distribution")  # the first that a front has something for
@@ -95,7 +95,7 @@ def _front(front: SuiteFront, say: Language) -> dict[str, Any]:
     return {
         **found,
         "summary": words.summary(content.report, say),
-        "opening": interference(content.report, say),
+        "opening": opening(content.report, say),
         "answers": said[:_MOST_ANSWERS],
         "more": max(0, len(said) - _MOST_ANSWERS),
         "figure": _key_figure(content),

@@ -26,6 +26,7 @@ from lastro.report.numbers import (
     ratio_text,
     verdict,
 )
+from lastro.report.opening import incomplete
 from lastro.report.remarks import signs
 from lastro.report.scaling import Scaling, scalings, slope_text
 from lastro.report.searches import lines_of, searches
@@ -54,12 +55,11 @@ class _Column:
 
 
 def render(report: Report, width: int) -> list[Text]:
-    """Title, what the neighbour takes, table or tables, and below them every level that is missing and why; at most
+    """Title, table or tables, below them every level that is missing and why, and at the end the answer, where a reader
 
-    `width` cells wide."""
+    looks first; at most `width` cells wide."""
     lines = [
         Text(plain(report.study.title or report.study.name), style="bold"),
-        *_opening(report, width),
         *_wrapped(_tally(report), width),
         Text(),
     ]
@@ -73,13 +73,16 @@ def render(report: Report, width: int) -> list[Text]:
         lines += _scaling(report, scaling, width)
     if found := growths(report):
         lines += _growths(report, found, width)
-    return [*lines, *_below(report, width)]
+    return [*lines, *_below(report, width), *_answer(report, width)]
 
 
-def _opening(report: Report, width: int) -> list[Text]:
-    """What the noisy neighbour takes and isolation gives back, apart from what follows."""
-    lines = [line for sentence in interference(report, ENGLISH) for line in _wrapped(sentence, width)]
-    return [*lines, Text()] if lines else []
+def _answer(report: Report, width: int) -> list[Text]:
+    """What documents open with. That much is missing comes last."""
+    warning, sentences = incomplete(report.progress.counts, ENGLISH), interference(report, ENGLISH)
+    lines = [line for sentence in sentences for line in _wrapped(sentence, width)]
+    if warning:
+        lines += [Text(line, style="bold yellow") for line in _broken(warning, width)]
+    return [Text(), *lines] if lines else []
 
 
 def plain(text: str) -> str:

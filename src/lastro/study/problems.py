@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 from lastro.errors import StudyError
 
+_MOST_LINES = 20  # problems that are listed; of a file with more, only their number
 Key = str | int
 Hint = str | Callable[[], str]  # a search for the nearest name is put off until the hint is really shown
 
@@ -50,17 +51,27 @@ class Problems:
         self._found.append((keys, wrong))
 
     def tell(self) -> None:
-        """Raises: StudyError with the first problem, its hint, and the number of those that follow it."""
+        """Raises: StudyError with the first problem and its hint; the others follow in the hint, a line for each."""
         if not self._found:
             return
-        keys, wrong = self._found[0]
-        hints = [wrong.hint if isinstance(wrong.hint, str) else wrong.hint()]
-        more = len(self._found) - 1
-        if more:
-            hints.append(f"(and {more} more problem{'s' if more > 1 else ''} in this file)")
+        (keys, wrong), *others = self._found
+        lines = [_hint(wrong), *(f"{self.file}: {_line(*other)}" for other in others[: _MOST_LINES - 1])]
+        if more := len(others) - (_MOST_LINES - 1):
+            lines += [f"and {more} more problem{'s' if more > 1 else ''} in this file"] if more > 0 else []
         raise StudyError(
-            wrong.message, file=self.file, where=key_path(keys), hint=" ".join(filter(None, hints)) or None
+            wrong.message, file=self.file, where=key_path(keys), hint="\n".join(filter(None, lines)) or None
         )
+
+
+def _hint(wrong: Wrong) -> str:
+    return wrong.hint if isinstance(wrong.hint, str) else wrong.hint()
+
+
+def _line(keys: Sequence[Key], wrong: Wrong) -> str:
+    """A problem in one line, with its hint."""
+    place, hint = key_path(keys), _hint(wrong)
+    text = f"{place}: {wrong.message}" if place else wrong.message
+    return f"{text} ({hint})" if hint else text
 
 
 def key_path(keys: Sequence[Key]) -> str:

@@ -179,9 +179,12 @@ def read_shape(document: dict[str, Any], problems: Problems, model: type[T]) -> 
 def _message(detail: ErrorDetails) -> str:
     if detail["type"] in _WANTED:
         return f"must be {_WANTED[detail['type']]}, and is {shown(detail['input'])}"
-    if detail["type"] not in _MESSAGES:
+    kind = detail["type"]
+    if kind == "too_long" and isinstance(detail["input"], str):  # so pydantic calls it behind a validator of ours
+        kind = "string_too_long"
+    if kind not in _MESSAGES:
         return detail["msg"]
-    message = _MESSAGES[detail["type"]](detail.get("ctx", {}))
+    message = _MESSAGES[kind](detail.get("ctx", {}))
     return f"{message}, and is {shown(detail['input'])}" if message.startswith("must") else message
 
 

@@ -1,0 +1,44 @@
+"""The sentences with which a document opens, and a terminal's output ends: what a reader must know, and the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from lastro.report.interference import interference
+from lastro.report.language import Language
+from lastro.report.model import Report
+
+if TYPE_CHECKING:
+    from lastro.results.store import State
+
+MANY_INVALID = 0.10  # of the trials that can run here: above, a campaign says so before it says anything else
+
+
+def opening(report: Report, say: Language) -> tuple[str, ...]:
+    """What noisy neighbours take and isolation gives back, after a warning where many trials are invalid."""
+    warning = incomplete(report.progress.counts, say)
+    return ((warning,) if warning else ()) + tuple(interference(report, say))
+
+
+def invalid_fraction(counts: Mapping[State, int] | Mapping[str, int]) -> float:
+    """Of the trials that can run on this host, those that were given up. `counts` are trials by state."""
+    return counts.get("invalid", 0) / (_runnable(counts) or 1)
+
+
+def incomplete(counts: Mapping[State, int] | Mapping[str, int], say: Language) -> str:
+    """That many of the runnable trials are invalid; empty where they are not."""
+    fraction = invalid_fraction(counts)
+    if fraction <= MANY_INVALID:
+        return ""
+    return say(
+        "{n} of {trials} that can run here are invalid ({percent}): the results rest on the others alone. "
+        "`lastro resume --invalid` tries them again.",
+        n=say.integer(counts.get("invalid", 0)),
+        trials=say.count(_runnable(counts), "trial"),
+        percent=say.number(f"{100 * fraction:.0f} %"),
+    )
+
+
+def _runnable(counts: Mapping[State, int] | Mapping[str, int]) -> int:
+    return sum(counts.values()) - counts.get("unavailable", 0)
