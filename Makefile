@@ -35,15 +35,15 @@ $(VENV)/.platforms: $(VENV)/.made
 images: platforms  ## Build the images that tests need (root; about two minutes, once)
 	$(VENV)/bin/python -m tests.images
 
-demo: install  ## Run a small chain study on real containers (root; about four minutes)
+demo: install  ## Run a small study of a noisy neighbour on real containers (root; under five minutes)
 	$(VENV)/bin/lastro run examples/demo.toml --wait --output $(DEMO)
 
-test: platforms  ## Run the tests: every kind of check, with a real case of each (root; about 20 minutes)
+test: platforms  ## Run the tests: every kind of check, with a real case of each (root; about 15 minutes)
 	+$(MAKE) --no-print-directory --jobs 2 --output-sync lint images
 	$(VENV)/bin/python -m pytest -m "not slow and not measures" $(SIDE_BY_SIDE) --durations 50
 	$(VENV)/bin/python -m pytest -m "measures and not slow" --durations 10
 
-test-fast: install  ## Run the tests of single modules and of the statistics (no root; under two minutes)
+test-fast: install  ## Run the tests of single modules and of the statistics (no root; under 90 seconds)
 	$(VENV)/bin/python -m pytest tests/unit tests/known -m "not root and not slow" --numprocesses auto --dist loadfile
 
 test-all: platforms  ## Run all tests, those too that are long by nature (root; about an hour)

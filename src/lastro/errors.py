@@ -6,6 +6,7 @@
     ├── HostError                    3   this host cannot do what was asked
     │   ├── NeedsRoot                3   … without root
     │   ├── Unavailable              3   … a part is not available here: reason and remedy
+    │   ├── OutputError              3   … a file that the user named could not be written
     │   └── ImageError               3   … the root filesystem could not be built or used
     ├── StoreError                   5   the campaign's database: damaged, full disk, newer version
     ├── HostBusy                     6   another campaign holds this host
@@ -58,6 +59,10 @@ class StudyError(InputError):
 
 class HostError(LastroError):
     exit_code = 3
+
+
+class OutputError(HostError):
+    """A report, table or figure could not be written. The campaign itself is sound."""
 
 
 class NeedsRoot(HostError):

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import pty
 import random
+import re
 import select
 import signal
 import subprocess
+import termios
 import time
 from pathlib import Path
 
@@ -88,13 +90,13 @@ def test_status(campaign: Path) -> None:
     assert set(facts) == {
         "study", "title", "profile", "stopping", "most_replicates",
         "counts", "trials", "attempts", "invalid_attempts", "finished", "remaining_s",
-        "last_event", "next",
+        "running", "last_event", "next",
     }  # fmt: skip
     assert facts["counts"] == {"valid": 8, "invalid": 8, "unavailable": 4, "running": 0, "pending": 0}
     assert (facts["trials"], facts["attempts"], facts["invalid_attempts"]) == (20, 34, 26)
     assert facts["finished"] and facts["last_event"]["kind"] == "finished"
     text = lastro("status", campaign)
-    assert text.code == 0 and "20 of 20 trials" in text.out and "8 valid, 8 invalid, 4 unavailable" in text.out
+    assert text.code == 0 and "16 of 16 trials" in text.out and "8 valid, 8 invalid, 4 unavailable" in text.out
 
 
 def test_results(campaign: Path) -> None:
@@ -328,21 +330,27 @@ def test_status_and_results_while_it_runs(bench: Bench) -> None:
     bench.wait_until_done(2)
     facts = lastro("status", bench.directory, "--json").json
     assert facts["counts"]["running"] <= 1 and facts["counts"]["valid"] >= 2 and not facts["finished"]
+    assert facts["running"]["pid"] == process.pid and facts["next"] == f"lastro status {bench.directory}"
+    text = lastro("status", bench.directory).out
+    assert f"running: process {process.pid}, since 20" in text and "next:" not in text
     assert lastro("results", bench.directory).code == 0
     assert lastro("report", bench.directory, "-o", bench.home / "early.html").code == 0
     assert process.poll() is None or n_done(bench.directory) == 12
     assert finish(process).code == 0
+    assert lastro("status", bench.directory, "--json").json["running"] is None
 
 
 # The bar
 
 
-def _on_a_terminal(argv: list[str], until_text: str | None, key: bytes | None) -> tuple[int, str]:
+def _on_a_terminal(argv: list[str], until_text: str | None, key: bytes | None, width: int = 80) -> tuple[int, str]:
     """Run on a pseudo-terminal, type a key once a text was seen, and return exit code and all that was shown."""
     pid, terminal = pty.fork()
     if pid == 0:
+        termios.tcsetwinsize(0, (24, width))
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # as a shell on a terminal does; who runs the tests may ignore it
-        os.execve(argv[0], argv, {**ENVIRONMENT, "TERM": "xterm-256color"})
+        without_size = {name: value for name, value in ENVIRONMENT.items() if name != "COLUMNS"}
+        os.execve(argv[0], argv, {**without_size, "TERM": "xterm-256color"})
     shown, deadline = b"", time.monotonic() + 60
     while time.monotonic() < deadline:
         ready, _, _ = select.select([terminal], [], [], 0.2)
@@ -370,6 +378,22 @@ def test_a_terminal_gets_a_bar(bench: Bench) -> None:
     assert "\x1b[" in shown and "━" in shown, "a live line"
     assert "[4/4]" in shown and "left" in shown and "4/4" in shown
     assert "\x1b[?25h" in shown, "the cursor is back"
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_no_word_is_broken_on_a_terminal(bench: Bench, width: int) -> None:
+    """The counter, the time left and the values are whole, however narrow it is."""
+    file = bench.write({"level": ["a", "b"], "step": [500, 600]}, trial_s=0.3, replicates=1, samples=12345)
+    code, shown = _on_a_terminal(command("run", file, "-o", bench.directory, "--no-report"), None, None, width)
+    assert code == 0, shown
+    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown).replace("\r", "\n")
+    lines = [line.rstrip() for line in plain.split("\n") if line.strip()]
+    assert max(map(len, lines)) <= width, lines
+    live = [line for line in lines if "━" in line]
+    assert any(re.match(r"[0-4]/4 ━\S* \d+ m?s left block 1  [ab] · [56]00$", line) for line in live), live
+    joined = " ".join(" ".join(lines).split())
+    whole = re.findall(r"\[[1-4]/4\] block 1 [ab] · [56]00 speed [\d.]+ Mbit/s delay [\d.]+ ms", joined)
+    assert len(whole) == 4, joined
 
 
 def test_ctrl_c_on_a_terminal(bench: Bench) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from lastro import registry
+from lastro.host.ledger import STATE_DIR
+from lastro.host.lock import lock
 
-from ..cli.conftest import is_error, lastro
+from ..cli.conftest import is_error, lastro, study_text
 
 pytestmark = pytest.mark.root
 
@@ -33,4 +37,22 @@ def test_a_platform_that_is_none() -> None:
     is_error(lastro("doctor", "--platform", "dokcer"), 2, "no platform is named 'dokcer'", "did you mean 'docker'?")
     done = lastro("doctor", "--platform", "docker:storage=punchcards", "--wait")
     assert done.code == 0, "an option that cannot be had is a finding, not an error"
-    assert "punchcards" in done.out
+    assert "punchcards" in done.out and len(done.out.splitlines()) < 40
+
+
+def test_a_study_alone_is_tried_and_the_answer_fits_a_screen(tmp_path: Path) -> None:
+    study = tmp_path / "study.toml"
+    study.write_text(study_text({"platform": ["native", "runc"]}, scenario="chain", attachment="veth-direct"))
+    done = lastro("doctor", "--study", study, "--wait")
+    assert done.code == 0, done.err
+    assert [line.split() for line in done.out.splitlines() if line.startswith(("native", "runc"))] == [
+        ["native", "1/1", "1/1", "1/1", "1/1"], ["runc", "1/1", "1/1", "1/1", "1/1"],
+    ]  # fmt: skip
+    assert "trying native … (1/10, about " in done.err and "trying runc … (6/10, about " in done.err
+
+
+def test_where_the_host_is_taken_haste_tries_nothing() -> None:
+    with lock(STATE_DIR, "somebody else"):
+        done = lastro("doctor", "--quick")
+        assert done.code == 0 and "nothing was tried: this host is in use by somebody else" in done.out
+        is_error(lastro("doctor"), 6, "somebody else")

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import argparse
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lastro import registry
 from lastro.cli import doctor
-from lastro.cli._matrix import Finding, cells, lines, parts
+from lastro.cli._matrix import Finding, cells, lines, parts, summary
 from lastro.errors import InputError
 from lastro.platforms.base import AVAILABLE, Availability
 from lastro.scenarios.chain import ChainScenario
+
+from ..cli.conftest import study_text
 
 PLATFORMS = ("crun", "docker", "gvisor", "kvm", "lxc", "lxd", "native", "nspawn", "podman", "qemu-tcg", "runc")
 ATTACHMENTS = ("ipvlan", "macvlan-bridge", "nat", "ovs", "routed", "veth-bridge", "veth-direct", "vxlan")
@@ -110,9 +114,42 @@ class Probes:
         return probe
 
 
+def wanted(*words: str) -> doctor.Wanted:
+    parser = argparse.ArgumentParser()
+    doctor.configure(parser)
+    return doctor._wanted(parser.parse_args(words))
+
+
+def test_a_study_or_haste_narrows_what_is_tried(tmp_path: Path) -> None:
+    study = tmp_path / "study.toml"
+    factors = {"platform": ["runc", "lxc:storage=dir"], "isolation": ["none", "cgroups+seccomp"]}
+    study.write_text(study_text(factors, scenario="chain", attachment="nat", function="dpi"))
+    assert wanted("--study", str(study)) == doctor.Wanted(
+        ["runc", "lxc:storage=dir"],
+        {"attachment": ["nat"], "isolation": ["cgroups", "none", "seccomp"], "function": ["dpi"], "anomaly": ["none"]},
+    )
+    assert wanted("--quick", "--platform", "runc") == doctor.Wanted(["runc"], {})
+    everything = wanted()
+    assert set(everything.platforms) == registry.names("platform") and everything.in_click
+    assert set(everything.attempts.values()) == {1 + sum(map(len, everything.names.values()))}
+
+
+def test_without_options_a_host_fits_a_screen() -> None:
+    text = list(summary(everything(), 80))
+    assert len(text) < 30 and max(map(len, text)) <= 80
+    rows = {line.split()[0]: line.split()[1:] for line in text if line.strip()}
+    assert rows["platform"] == ["attachment", "isolation"]
+    assert rows["runc"] == ["7/8", "9/9"] and rows["native"] == ["7/8", "8/9"]
+    assert next(line for line in text if line.startswith("kvm")).endswith(
+        "✗ no guest boots on /dev/kvm within 20 s, though the device is there"
+    )
+    assert text[-2:] == ["on no platform:", "  attachment ipvlan: this kernel has no ipvlan"]
+
+
 def test_every_part_is_tried_on_every_platform_and_told_before() -> None:
     probes, said = Probes(), list[tuple[str, str]]()
-    findings = doctor.examine(probes, ["kvm", "runc"], lambda platform, what: said.append((platform, what)))  # type: ignore[arg-type]
+    two = wanted("--platform", "kvm", "--platform", "runc")
+    findings = doctor.examine(probes, two, lambda platform, what: said.append((platform, what)))  # type: ignore[arg-type]
     kinds = ("attachment", "isolation", "function", "anomaly")
     tried = {(kind, name, on) for kind in kinds for name in ChainScenario.part_names(kind) for on in ("kvm", "runc")}
     assert {asked[:3] for asked in probes.asked} == tried

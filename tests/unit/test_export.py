@@ -9,7 +9,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from lastro.errors import StoreError
+from lastro.errors import OutputError
 from lastro.results.export import columns, to_csv, to_parquet
 from lastro.results.files import write_atomically
 from lastro.results.read import CampaignData, load_campaign
@@ -84,9 +84,9 @@ def test_parquet_holds_the_same_rows(mixed: CampaignData, tmp_path: Path) -> Non
 def test_an_unwritable_place_is_one_clear_error(mixed: CampaignData, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for place in (tmp_path / "file" / "x", tmp_path):
-        with pytest.raises(StoreError, match="cannot be written"):
+        with pytest.raises(OutputError, match="cannot be written"):
             write_atomically(place, "text")
-        with pytest.raises(StoreError, match="cannot be written"):
+        with pytest.raises(OutputError, match="cannot be written"):
             to_parquet(mixed, place)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["campaign", "file"]
 

@@ -349,7 +349,7 @@ def test_every_problem_has_a_line() -> None:
     did, second, third = str(error.hint).splitlines()
     assert did == "did you mean 'runc'?"
     assert second.startswith("s.toml: factors.attachment[0]: no attachment is named 'veth-brige' (did you mean 'veth-b")
-    assert third.startswith("s.toml: factors.foo: no part factor")
+    assert third.startswith("s.toml: factors.foo: scenario chain has no part factor and no setting")
 
 
 def _range(first: int, last: int) -> str:

@@ -17,6 +17,7 @@ from lastro.campaign.progress import Among, Plain
 from lastro.campaign.suite import Suite, read_folder
 from lastro.cli import _host, plan
 from lastro.cli._suite_run import _Run
+from lastro.cli.resume import How
 from lastro.platforms.base import AVAILABLE
 from lastro.results.store import Store
 from lastro.scenarios.base import Missing, OnPlatforms, PlatformPool, schemas
@@ -61,7 +62,7 @@ def test_fronts_to_come_have_no_trials_on_platforms_that_this_one_has_just_found
     tmp_path: Path, studies: list[Study], suite: Suite
 ) -> None:
     place, first = tmp_path / "out", suite.fronts[0]
-    run = _Run(place, suite, wait=False, testbed=None)
+    run = _Run(place, suite, How())
     with begun(place / first.name, studies[0]) as store:
         before = run._among(first, suite.fronts[1:])
         assert (before.other_trials, before.other_done) == (6, 0)

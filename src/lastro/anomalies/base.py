@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,9 @@ from lastro.host.base import Process
 from lastro.host.cgroups import Resources, Usage, parse_cpus
 from lastro.platforms.base import Instance
 from lastro.requirements import NOTHING, Requirements
+
+_START_S = 5.0
+_MOMENT_S = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +70,27 @@ class Anomaly(ABC):
 
     @contextmanager
     def at_work(self, neighbour: Instance, demand: Demand) -> Iterator[Neighbour]:
-        """The load in the neighbour for as long as the block lasts, and at most for `demand.timeout_s`."""
+        """The load in the neighbour for as long as the block lasts, and at most for `demand.timeout_s`.
+
+        The block begins when the load has reached its dose, or after a few seconds: a tool that the page cache does not
+        hold takes that long to start where reading is limited."""
         # Not in /, where it may not be allowed to write.
         process = neighbour.spawn(["env", "--chdir=/var/tmp", *self.argv(demand)])
         try:
-            yield Neighbour(neighbour, process)
+            load = Neighbour(neighbour, process)
+            deadline_s = time.monotonic() + _START_S
+            while time.monotonic() < deadline_s and process.alive() and not self._has_begun(load, demand):
+                pass
+            yield load
         finally:
             process.stop()
+
+    def _has_begun(self, load: Neighbour, demand: Demand) -> bool:
+        """Whether it has its dose in this moment, which lasts for a quarter of a second."""
+        before, began_s = load.reading(), time.monotonic()
+        time.sleep(_MOMENT_S)
+        dose = load.dose_since(before, time.monotonic() - began_s)
+        return self.unmet(dose, demand, load.instance.spec.resources) is None
 
 
 class Neighbour:

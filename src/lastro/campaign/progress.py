@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
@@ -120,24 +121,25 @@ class Plain:
 
 
 class Bar(Plain):
-    """The same on a terminal: finished trials scroll by above one live line."""
+    """The same on a terminal: finished trials scroll by above one live line. No line is broken within a word."""
 
     def __enter__(self) -> Self:
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+        console = Console(stderr=True)
+        self._bar_width = max(8, min(24, console.width // 5))
         self._progress: Progress = Progress(
-            SpinnerColumn(),
             MofNCompleteColumn(),
-            BarColumn(bar_width=24),
+            BarColumn(bar_width=self._bar_width),
             TextColumn("{task.fields[left]}"),
-            TimeElapsedColumn(),
             TextColumn("{task.description}"),
-            console=Console(stderr=True),
+            console=console,
             refresh_per_second=1,  # watching must not disturb what is watched
         )
         done, total = self.overall
         self._task: TaskID = self._progress.add_task("starting", total=total, completed=done, left="")
+        self._remaining = ""
         self._progress.start()
         return self
 
@@ -147,13 +149,13 @@ class Bar(Plain):
         self._progress.stop()
 
     def calibrating(self, key: str) -> None:
-        self._progress.update(self._task, description=f"calibrating {_plain_key(key)}")
+        self._now(f"calibrating {_plain_key(key)}")
 
     def waiting(self, reasons: Sequence[str], left_s: float) -> None:
-        self._progress.update(self._task, description=f"waiting {human_duration(left_s)} at most: {reasons[0]}")
+        self._now(f"waiting {human_duration(left_s)} at most: {reasons[0]}")
 
     def probing(self, treatment: Treatment) -> None:
-        self._progress.update(self._task, description=f"probing {treatment.label}")
+        self._now(f"probing {treatment.label}")
 
     def probed(self, runnable_trials: int) -> None:
         super().probed(runnable_trials)
@@ -165,14 +167,27 @@ class Bar(Plain):
 
     def started(self, trial: TrialRow, treatment: Treatment, remaining_s: float) -> None:
         super().started(trial, treatment, remaining_s)
-        self._progress.update(self._task, description=self._trial, left=self._remaining)
+        self._progress.update(self._task, left=self._remaining)
+        self._now(self._trial)
 
     def finished(self, trial: TrialRow, outcome: Outcome, state: State, remaining_s: float) -> None:
         super().finished(trial, outcome, state, remaining_s)
         self._progress.update(self._task, completed=self.overall[0])
 
+    def _now(self, what: str) -> None:
+        """Show what is going on, in the room that the counter, the bar and the time leave on the line."""
+        done, total = self.overall
+        used = 2 * len(str(max(done, total))) + 1 + 1 + self._bar_width + 1 + len(self._remaining) + 1
+        self._progress.update(self._task, description=_fitted(what, self._progress.console.width - used))
+
     def _say(self, line: str) -> None:
-        self._progress.console.print(line, highlight=False, markup=False, soft_wrap=True)
+        lines = textwrap.wrap(line, self._progress.console.width, subsequent_indent="    ", break_long_words=False)
+        self._progress.console.print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)
+
+
+def _fitted(text: str, room: int) -> str:
+    """As many whole words as there is room for."""
+    return text if len(text) <= room else textwrap.shorten(text, max(room, 1), placeholder=" …")
 
 
 def _plain_key(key: str) -> str:

@@ -114,8 +114,7 @@ def _run_command(name: str, rest: list[str]) -> int:
         print(f"lastro: interrupted{': ' + str(interrupt) if str(interrupt) else ''}", file=sys.stderr)
         return 143 if isinstance(interrupt, Terminated) else 130
     except BrokenPipeError:  # `lastro results DIR | head`
-        sys.stdout = None
-        return 0
+        return _stopped_reading()
     except MemoryError:
         print("lastro: out of memory", file=sys.stderr)
         return 1
@@ -125,7 +124,19 @@ def _run_command(name: str, rest: list[str]) -> int:
 
 def _parse_and_run(name: str, rest: list[str]) -> int:
     parser, module = command_parser(name)
-    return int(module.run(parser.parse_args(rest)))
+    code = int(module.run(parser.parse_args(rest)))
+    sys.stdout.flush()  # here, where it is known what a reader that has gone means
+    return code
+
+
+def _stopped_reading() -> int:
+    """Nothing that is still to be written can be, and the interpreter must not try: see the note on SIGPIPE in Python's
+
+    documentation of `signal`."""
+    import os
+
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    return 0
 
 
 def command_parser(name: str) -> tuple[argparse.ArgumentParser, ModuleType]:

@@ -20,6 +20,7 @@ def run_here(store: Store, scenario: Scenario, event: str, place: progress.Place
     observer = (progress.Bar if sys.stderr.isatty() else progress.Plain)(
         total, counts["valid"] + counts["invalid"], headline, place
     )
+    store.take(runner.utc_now())
     store.log(runner.utc_now(), event, f"{counts['pending'] + counts['running']} trials to run")
     try:
         with observer:

@@ -83,6 +83,46 @@ def lines(findings: Sequence[Finding], width: int) -> Iterator[str]:
             yield from textwrap.wrap(f"remedy: {remedy}", width, initial_indent="   ", subsequent_indent="   ")
 
 
+_KINDS = ("attachment", "isolation", "function", "anomaly")
+
+
+def summary(findings: Sequence[Finding], width: int) -> Iterator[str]:
+    """A line for each platform with how many parts work on it, and below what works on none, with its reason."""
+    of = {kind: [f for f in findings if f.kind == kind] for kind in ("platform", *_KINDS)}
+    works = {f.name for f in of["platform"] if f.availability}
+    kinds = [kind for kind in _KINDS if of[kind]]
+    first = max(len(f.name) for f in of["platform"]) + _GAP
+    yield f"{'platform':<{first}}{''.join(f'{kind:<{len(kind) + _GAP}}' for kind in kinds)}".rstrip()
+    for each in of["platform"]:
+        if each.availability:
+            counts = [_count([f for f in of[kind] if f.on == each.name]) for kind in kinds]
+            cells = (f"{text:<{len(kind) + _GAP}}" for kind, text in zip(kinds, counts, strict=True))
+            yield f"{each.name:<{first}}{''.join(cells)}".rstrip()
+        else:
+            yield _short(f"{each.name:<{first}}{FAILS} {each.availability.reason}", width)
+    nowhere = [
+        (f, len({other.on for other in of[f.kind] if other.name == f.name and not other.availability}))
+        for kind in kinds
+        for f in of[kind]
+        if f.on in works and not f.availability
+    ]
+    shown = dict.fromkeys((f.kind, f.name) for f, n in nowhere if n == len(of["platform"]))
+    if shown:
+        yield ""
+        yield "on no platform:"
+    for kind, name in shown:
+        reason = next(f.availability.reason for f, _ in nowhere if (f.kind, f.name) == (kind, name))
+        yield _short(f"  {kind} {name}: {reason}", width)
+
+
+def _count(findings: Sequence[Finding]) -> str:
+    return f"{sum(bool(f.availability) for f in findings)}/{len(findings)}"
+
+
+def _short(line: str, width: int) -> str:
+    return textwrap.shorten(line, width, placeholder=" …") if len(line) > width else line
+
+
 Column = tuple[str, list[str]]
 
 

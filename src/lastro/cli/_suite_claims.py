@@ -11,6 +11,7 @@ from lastro.campaign import suite as suites
 from lastro.campaign.suite import Suite
 from lastro.cli import claims as single
 from lastro.cli._common import refuse_suite
+from lastro.cli._terminal import print_laid_out
 from lastro.cli.claims import Judged
 from lastro.cli.results import loaded
 from lastro.errors import InputError
@@ -52,7 +53,7 @@ def _print(suite: Suite, found: dict[str, Judged], waiting: list[str], code: str
 
     say = language(code)
     rows = {front: (judged.judgements, judged.report) for front, judged in found.items()}
-    single.print_table(render_suite_claims(suite.label, rows, waiting, say))
+    print_laid_out(lambda _: [render_suite_claims(suite.label, rows, waiting, say)])
 
 
 def _document(directory: Path, suite: Suite, found: dict[str, Judged], waiting: list[str]) -> dict[str, Any]:

@@ -43,6 +43,7 @@ def _facts(directory: Path, suite: Suite) -> dict[str, Any]:
                 gone |= missing(store)
     fronts = [_front(directory, suite, front, gone) for front in suite.fronts]
     finished = all(front["finished"] for front in fronts)
+    command = "report" if finished else "status" if any(front.get("running") for front in fronts) else "resume"
     left = [front["remaining_s"] for front in fronts]
     return {
         "format": FORMAT,
@@ -53,7 +54,7 @@ def _facts(directory: Path, suite: Suite) -> dict[str, Any]:
         "trials": sum(front["trials"] for front in fronts),
         "finished": finished,
         "remaining_s": None if None in left else sum(left),
-        "next": f"lastro {'report' if finished else 'resume'} {shlex.quote(str(directory))}",
+        "next": f"lastro {command} {shlex.quote(str(directory))}",
         "fronts": fronts,
     }
 
@@ -86,9 +87,8 @@ def _front(directory: Path, suite: Suite, front: Front, gone: set[str]) -> dict[
 def _text(suite: Suite, facts: dict[str, Any]) -> str:
     from lastro.report.terminal import plain
 
-    left = facts["counts"]["pending"] + facts["counts"]["running"]
     profile = f" (profile {suite.profile})" if suite.profile else ""
-    lines = [plain(f"{suite.label}{profile}"), single.bar(facts["trials"] - left, facts["trials"]), ""]
+    lines = [plain(f"{suite.label}{profile}"), single.bar(facts["counts"]), ""]
     rows = [("front", *_STATES, ""), *(_row(front) for front in facts["fronts"])]
     lines += table(rows)
     lines += [plain(line) for front in facts["fronts"] for line in _why_stopped(front)]
@@ -102,6 +102,8 @@ def _row(front: dict[str, Any]) -> tuple[str, ...]:
     state = "finished" if front["finished"] else f"{human_duration(left_s)} to go" if left_s else "unfinished"
     if front["stopped"]:
         state = f"stopped, {state}" if front["midway"] else "could not run"
+    elif front.get("running"):
+        state = f"running, {state}"
     elif not front["begun"]:
         state = f"not begun, {state}"
     return (front["front"], *(str(front["counts"][name] or "·") for name in _STATES), state)

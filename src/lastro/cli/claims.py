@@ -20,13 +20,12 @@ from typing import TYPE_CHECKING
 
 from lastro.campaign.suite import is_suite
 from lastro.cli._common import campaign_argument
+from lastro.cli._terminal import print_laid_out
 from lastro.cli.results import loaded
 from lastro.report.language import LANGUAGES, Language, language
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    from rich.console import RenderableType
 
     from lastro.report.claims import Judgement
     from lastro.report.model import Report
@@ -72,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(claims_text(found.claims, found.judgements, found.report))
     else:
-        print_table(render_claims(found.claims, found.judgements, found.report, say))
+        print_laid_out(lambda _: [render_claims(found.claims, found.judgements, found.report, say)])
     return exit_code(args.fail_on, found.judgements)
 
 
@@ -116,12 +115,3 @@ def claims_of(directory: Path, study: str) -> Path | None:
 
     own = directory / "claims.toml"
     return own if own.is_file() else papers.claims(study)
-
-
-def print_table(table: RenderableType) -> None:
-    import shutil
-
-    from rich.console import Console
-
-    width = max(60, shutil.get_terminal_size((100, 24)).columns)
-    Console(width=width, highlight=False, markup=False, emoji=False).print(table)

@@ -1,10 +1,13 @@
 """Each part does its thing here, small and for real: a container is started and pinged, a link carries a ping, a limit
 is read back from the kernel. What cannot is reported with the reason and a remedy. Exit code 0 even then.
 
-The tables show each attachment, isolation, function and anomaly on each platform. --json holds platform by attachment
-by isolation too: a combination is available when its attachment and its isolation both work on its platform.
+Without options a line for each platform. --all shows every part on every platform, with each reason and its remedy;
+--json holds platform by attachment by isolation too: a combination is available when its attachment and its isolation
+both work on its platform.
 
-  lastro doctor --platform runc --platform docker   only these; virtual machines take seconds for each attempt"""
+  lastro doctor --quick                     platforms alone; where another campaign holds the host, nothing is tried
+  lastro doctor --study edge.toml           only what a study needs
+  lastro doctor --platform runc --all       only this platform; virtual machines take seconds for each attempt"""
 
 from __future__ import annotations
 
@@ -13,20 +16,24 @@ import json
 import shutil
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 
 from lastro import registry
 from lastro.cli._common import require_root
-from lastro.cli._matrix import Finding, cells, lines, parts
-from lastro.cli._study import load_testbed, testbed_argument
-from lastro.errors import InputError, did_you_mean
+from lastro.cli._matrix import Finding, cells, lines, parts, summary
+from lastro.cli._study import load_study, load_testbed, testbed_argument
+from lastro.errors import HostBusy, InputError, did_you_mean
 from lastro.scenarios._probes import Probes
-from lastro.scenarios.base import AttachmentPool, PlatformPool
+from lastro.scenarios.base import AttachmentPool, PlatformPool, start_s
 from lastro.scenarios.chain import ChainScenario
 from lastro.study.levels import split_options
+from lastro.study.model import Study
+from lastro.units import human_duration
 
 _WIDTH = 80
+_TRIED = ("attachment", "isolation", "function", "anomaly")
 Say = Callable[[str, str], None]
 
 
@@ -34,7 +41,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--platform", action="append", metavar="NAME", help="only this platform, with options if need be; repeatable"
     )
+    parser.add_argument("--study", metavar="STUDY", help="only the parts that a study names")
+    parser.add_argument("--quick", action="store_true", help="only whether an instance of each platform starts")
     testbed_argument(parser)
+    parser.add_argument("--all", action="store_true", help="every part on every platform, with reasons and remedies")
     parser.add_argument("--json", action="store_true", help="print it as JSON, with the facts of this host")
     parser.add_argument("--wait", action="store_true", help="wait for a campaign on this host to end")
 
@@ -43,12 +53,19 @@ def run(args: argparse.Namespace) -> int:
     from lastro.cli._host import testbed
     from lastro.host import facts
 
-    platforms = _platforms(args.platform)
+    wanted = _wanted(args)
     require_root("doctor")
     file = load_testbed(args.testbed)
-    with testbed("lastro doctor", wait=args.wait, file=file) as bed, ExitStack() as stack, _Progress() as say:
-        host = facts.collect(bed.host)
-        findings = examine(Probes(bed, PlatformPool(bed, stack), AttachmentPool(bed, stack)), platforms, say)
+    try:
+        with testbed("lastro doctor", wait=args.wait, file=file) as bed, ExitStack() as stack:
+            say = stack.enter_context(_Progress(wanted))
+            host = facts.collect(bed.host)
+            findings = examine(Probes(bed, PlatformPool(bed, stack), AttachmentPool(bed, stack)), wanted, say)
+    except HostBusy as error:
+        if not args.quick:
+            raise
+        print(f"nothing was tried: {error.message}; use --wait to try when it is free")
+        return 0
     if args.json:
         print(json.dumps({"host": host, "parts": parts(findings), "matrix": cells(findings)}, indent=2))
         return 0
@@ -57,8 +74,50 @@ def run(args: argparse.Namespace) -> int:
     machine = host["host"]
     print(f"{machine['hostname']}: {machine['distribution']}, kernel {machine['kernel']}")
     print(f"{machine['cpus']} CPUs ({machine['cpu_model']})\n")
-    print("\n".join(lines(findings, min(_WIDTH, shutil.get_terminal_size((_WIDTH, 24)).columns))))
+    width = min(_WIDTH, shutil.get_terminal_size((_WIDTH, 24)).columns)
+    print("\n".join(lines(findings, width) if args.all else summary(findings, width)))
+    if not args.all:
+        print("\n`lastro doctor --all` shows each part, and what helps")
     return 0
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The parts to try: platforms, with their options, and the names of other parts by kind."""
+
+    platforms: Sequence[str]
+    names: Mapping[str, Sequence[str]]
+    in_click: bool = False  # the functions' other implementation too
+
+    @property
+    def attempts(self) -> Mapping[str, int]:
+        """How often each platform is started, about."""
+        return dict.fromkeys(self.platforms, 1 + sum(map(len, self.names.values())))
+
+
+def _wanted(args: argparse.Namespace) -> Wanted:
+    """Raises: InputError for a name that is no platform's; StudyError."""
+    study = load_study(argparse.Namespace(study=args.study, profile=None)) if args.study else None
+    platforms = _platforms(args.platform) if args.platform or study is None else _levels(study, "platform")
+    if args.quick:
+        return Wanted(platforms, {})
+    if study is None:
+        return Wanted(platforms, {kind: sorted(ChainScenario.part_names(kind)) for kind in _TRIED}, in_click=True)
+    split = {kind: [part for level in _levels(study, kind) for part in level.split("+")] for kind in _TRIED}
+    return Wanted(
+        platforms,
+        {
+            kind: sorted({part for part in parts if part in ChainScenario.part_names(kind)})
+            for kind, parts in split.items()
+        },
+    )
+
+
+def _levels(study: Study, kind: str) -> list[str]:
+    """All levels of a factor, or the one that all treatments have."""
+    levels = next((factor.levels for factor in study.factors if factor.name == kind), None)
+    found = levels if levels is not None else filter(None, [study.settings.get(kind)])
+    return list(map(str, found))
 
 
 def _platforms(chosen: Sequence[str] | None) -> list[str]:
@@ -71,43 +130,56 @@ def _platforms(chosen: Sequence[str] | None) -> list[str]:
     return list(dict.fromkeys(chosen)) if chosen else sorted(known)
 
 
-def examine(probes: Probes, platforms: Sequence[str], say: Say) -> list[Finding]:
-    """Try every part on every platform; on one that is not available, its reason is everybody's."""
-    tries = {
-        "attachment": probes.attachment,
-        "isolation": probes.isolation,
-        "function": probes.function,
-        "anomaly": probes.anomaly,
-    }
+def examine(probes: Probes, wanted: Wanted, say: Say) -> list[Finding]:
+    """Try every wanted part on every platform; on one that is not available, its reason is everybody's."""
+    tries = dict(zip(_TRIED, (probes.attachment, probes.isolation, probes.function, probes.anomaly), strict=True))
     findings = []
-    for platform in platforms:
+    for platform in wanted.platforms:
         say(platform, "start")
         findings.append(Finding("platform", platform, platform, probes.platform(platform)))
-        for kind, attempt in tries.items():
-            for name in sorted(ChainScenario.part_names(kind)):
+        for kind, names in wanted.names.items():
+            for name in names:
                 say(platform, f"{kind} {name}")
-                findings.append(Finding(kind, name, platform, attempt(name, platform)))
-    for platform in [each.name for each in findings if each.kind == "platform" and each.availability][:1]:
+                findings.append(Finding(kind, name, platform, tries[kind](name, platform)))
+    works = [each.name for each in findings if each.kind == "platform" and each.availability]
+    for platform in works[:1] if wanted.in_click else ():
         say(platform, "functions in Click")
         findings.append(Finding("function", "in Click", platform, probes.function("none", platform, "click")))
     return sorted(findings, key=lambda finding: list(registry.KINDS).index(finding.kind))
 
 
 class _Progress:
-    """What is being tried, on stderr: one live line on a terminal, a line for each platform elsewhere."""
+    """What is being tried, on stderr: one live line on a terminal, a line for each platform elsewhere.
+
+    The time left follows from how long an instance of each platform takes to start, and from the time so far."""
+
+    def __init__(self, wanted: Wanted) -> None:
+        self._expected_s = {name: n * start_s({"platform": name}) for name, n in wanted.attempts.items()}
+        self._n = sum(wanted.attempts.values())
+        self._each_s = {name: start_s({"platform": name}) for name in wanted.platforms}
 
     def __enter__(self) -> Say:
         self._live, self._began_s = sys.stderr.isatty(), time.monotonic()
         self._told: set[str] = set()
+        self._tried, self._done_s = 0, 0.0
         return self._say
 
     def _say(self, platform: str, what: str) -> None:
+        told = f"{self._tried + 1}/{self._n}, {self._left()}"
         if self._live:
-            line = f"trying {platform}: {what} ({time.monotonic() - self._began_s:.0f} s)"
+            line = f"trying {platform}: {what} ({told})"
             print(f"\r\x1b[K{line[: _WIDTH - 1]}", end="", file=sys.stderr, flush=True)
         elif platform not in self._told:
-            print(f"trying {platform} …", file=sys.stderr, flush=True)
+            print(f"trying {platform} … ({told})", file=sys.stderr, flush=True)
         self._told.add(platform)
+        self._tried += 1
+        self._done_s += self._each_s.get(platform, 0.0)
+
+    def _left(self) -> str:
+        """At the pace so far, once there is one."""
+        expected_s = sum(self._expected_s.values())
+        pace = (time.monotonic() - self._began_s) / self._done_s if self._done_s else 1.0
+        return f"about {human_duration(max(0.0, pace * (expected_s - self._done_s)))} left"
 
     def __exit__(self, *_: object) -> None:
         if self._live:

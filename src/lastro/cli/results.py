@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from lastro.campaign.suite import is_suite
 from lastro.cli._common import campaign_argument, collector_paused, open_campaign
+from lastro.cli._terminal import print_laid_out
 
 if TYPE_CHECKING:
     from lastro.report.model import Report
@@ -96,13 +97,6 @@ def _write(file: Path, text: str) -> None:
 
 
 def print_table(report: Report) -> None:
-    import shutil
-
-    from rich.console import Console
-
     from lastro.report.terminal import render
 
-    width = max(60, shutil.get_terminal_size((100, 24)).columns)
-    console = Console(width=width, highlight=False, markup=False, emoji=False)
-    for line in render(report, width):
-        console.print(line, no_wrap=True, crop=False, overflow="ignore")
+    print_laid_out(lambda width: render(report, width), as_it_is=True)

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import argparse
 import shlex
+from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +38,9 @@ def facts_of(directory: Path) -> dict[str, Any]:
 
     with open_campaign(directory) as store:
         report = build_report(load_campaign(store))
-        pace = pace_of(store, scenario_of(report.study))
+        pace, runner = pace_of(store, scenario_of(report.study)), store.runner()
     progress = report.progress
+    command = "report" if progress.finished else "status" if runner else "resume"
     states = ("valid", "invalid", "unavailable", "running", "pending")
     return {
         "study": report.study.name,
@@ -50,9 +53,10 @@ def facts_of(directory: Path) -> dict[str, Any]:
         "attempts": progress.n_attempts,
         "invalid_attempts": progress.n_invalid_attempts,
         "finished": progress.finished,
+        "running": asdict(runner) if runner else None,
         "remaining_s": pace.remaining_s if pace.knows else None,
         "last_event": dict(zip(("at_utc", "kind", "text"), report.events[-1], strict=True)) if report.events else None,
-        "next": f"lastro {'report' if progress.finished else 'resume'} {shlex.quote(str(directory))}",
+        "next": f"lastro {command} {shlex.quote(str(directory))}",
     }
 
 
@@ -62,7 +66,10 @@ def as_json(facts: dict[str, Any]) -> str:
     return json.dumps(facts, indent=2, ensure_ascii=False)
 
 
-def bar(done: int, trials: int) -> str:
+def bar(counts: Mapping[str, int]) -> str:
+    """Trials with a verdict, of those that can run here: as the bar of the running campaign counts."""
+    done = counts["valid"] + counts["invalid"]
+    trials = sum(counts.values()) - counts["unavailable"]
     share = done / trials if trials else 1.0
     return f"{'█' * int(30 * share)}{'░' * (30 - int(30 * share))}  {done:,} of {trials:,} trials ({share:.0%})"
 
@@ -71,12 +78,11 @@ def _as_text(facts: dict[str, Any]) -> str:
     from lastro.report.terminal import plain
     from lastro.units import human_duration
 
-    counts, trials = facts["counts"], facts["trials"]
-    done = trials - counts["pending"] - counts["running"]
+    counts = facts["counts"]
     title = facts["title"] or facts["study"]
     lines = [
         plain(f"{title} (profile {facts['profile']})" if facts["profile"] else title),
-        bar(done, trials),
+        bar(counts),
         ", ".join(f"{n:,} {state}" for state, n in counts.items() if n),
     ]
     if facts["stopping"] == "sequential":
@@ -86,6 +92,8 @@ def _as_text(facts: dict[str, Any]) -> str:
     if facts["last_event"]:
         event = facts["last_event"]
         lines.append(plain(f"last event: {event['at_utc']} {event['kind']}: {event['text']}"))
+    if running := facts["running"]:
+        lines.append(f"running: process {running['pid']}, since {running['since_utc'][:16].replace('T', ' ')} UTC")
     if facts["remaining_s"]:
         lines.append(f"about {human_duration(facts['remaining_s'])} to go, if nothing is repeated")
-    return "\n".join([*lines, f"next: {facts['next']}"])
+    return "\n".join(lines if facts["running"] else [*lines, f"next: {facts['next']}"])

@@ -16,7 +16,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from lastro.errors import StoreError
+from lastro.errors import OutputError
 from lastro.results.files import replacing
 from lastro.results.read import CampaignData
 from lastro.results.samples import only_at_least
@@ -141,7 +141,7 @@ def _plain(value: Value, null: str) -> str | int | float:
 def to_parquet(data: Data, file: Path) -> None:
     """The rows as Parquet, written by DuckDB; the file appears whole or not at all.
 
-    Raises: StoreError when it cannot be written."""
+    Raises: OutputError when it cannot be written."""
     import duckdb
 
     with replacing(file) as new, tempfile.TemporaryDirectory() as scratch:
@@ -156,7 +156,7 @@ def to_parquet(data: Data, file: Path) -> None:
             with duckdb.connect() as db:
                 db.execute(f"COPY (SELECT * FROM {source}) TO {_quoted(str(new))} (FORMAT parquet)")
         except duckdb.IOException as error:
-            raise StoreError(f"{file} cannot be written: {error}", "check the disk and its permissions") from error
+            raise OutputError(f"{file} cannot be written: {error}", "check the disk and its permissions") from error
 
 
 def _quoted(text: str) -> str:

@@ -7,20 +7,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from lastro.errors import StoreError
+from lastro.errors import OutputError, StoreError
 
 
 def write_atomically(file: Path, content: str | bytes, *, durable: bool = False) -> None:
     """Write a file so that it appears whole or not at all; `durable`: once it is written, a power cut leaves it.
 
-    Raises: StoreError when it cannot be written."""
+    Raises: StoreError when it is durable, a file of a campaign, and cannot be written; else OutputError."""
     with replacing(file, durable=durable) as new:
         new.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8", "replace"))
 
 
 @contextmanager
 def replacing(file: Path, *, durable: bool = False) -> Iterator[Path]:
-    """A name beside `file` to write to, that takes its place at the end."""
+    """A name beside `file` to write to, that takes its place at the end. Raises: as `write_atomically`."""
     new = file.with_name(f".{file.name}.{os.getpid()}.new")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -31,7 +31,7 @@ def replacing(file: Path, *, durable: bool = False) -> Iterator[Path]:
         if durable:
             _sync(file.parent)
     except OSError as error:
-        raise StoreError(
+        raise (StoreError if durable else OutputError)(
             f"{file} cannot be written: {error.strerror or error}", "name another file, or make room and permission"
         ) from error
     finally:

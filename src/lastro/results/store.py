@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 import zlib
 from array import array
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
 from lastro.errors import InputError, StoreError
+from lastro.host.files import start_time
 from lastro.results.database import (
     DB_NAME,
     damaged,
@@ -50,6 +52,14 @@ class TreatmentRow:
     treatment: Treatment
     unavailable: str | None
     remedy: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Runner:
+    """The process that runs a campaign now, and the UTC time since when."""
+
+    pid: int
+    since_utc: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,6 +331,23 @@ class Store:
     def save_calibration(self, key: str, value: Any) -> None:
         with self._transaction():
             self._db.execute("INSERT OR REPLACE INTO calibration VALUES (?, ?)", (key, json.dumps(value)))
+
+    def take(self, at_utc: str) -> None:
+        """Write down that this process runs the campaign."""
+        pid = os.getpid()
+        with self._transaction():
+            self._db.execute(
+                "INSERT OR REPLACE INTO meta VALUES ('process', ?)", (json.dumps([pid, start_time(pid), at_utc]),)
+            )
+
+    def runner(self) -> Runner | None:
+        """The process that runs the campaign; None when it has ended, however it did, or was of another machine."""
+        found = self._query("SELECT value FROM meta WHERE key = 'process'")
+        if not found:
+            return None
+        with decoded(self.directory):
+            pid, started, since_utc = json.loads(found[0][0])
+            return Runner(int(pid), str(since_utc)) if start_time(int(pid)) == started else None
 
     def log(self, at_utc: str, kind: str, text: str) -> None:
         with self._transaction():

@@ -1,0 +1,33 @@
+"""Printing what rich has laid out: for the width of the terminal, with colours only where there is one."""
+
+from __future__ import annotations
+
+import io
+import shutil
+import sys
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+_LEAST_WIDTH = 60
+
+
+def print_laid_out(laid_out: Callable[[int], Iterable[RenderableType]], *, as_it_is: bool = False) -> None:
+    """Print what was laid out for a width in cells. `as_it_is`: its lines are neither wrapped nor cropped.
+
+    Written by us rather than by rich, which ends the program with exit code 1 when a reader has gone."""
+    from rich.console import Console
+
+    text = io.StringIO()
+    console = Console(
+        file=text, force_terminal=sys.stdout.isatty(), highlight=False, markup=False, emoji=False,
+        width=max(_LEAST_WIDTH, shutil.get_terminal_size((100, 24)).columns),
+    )  # fmt: skip
+    for each in laid_out(console.width):
+        if as_it_is:
+            console.print(each, no_wrap=True, crop=False, overflow="ignore")
+        else:
+            console.print(each)
+    sys.stdout.write(text.getvalue())
