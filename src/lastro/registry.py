@@ -54,6 +54,11 @@ def _modules(package: str) -> list[tuple[str, str, ModuleType | ImportError]]:
             module_name = f"lastro.{package}.{info.name}"
             found.append((info.name, module_name, _try(partial(importlib.import_module, module_name))))
     for folder in filter(None, os.environ.get("LASTRO_PARTS", "").split(os.pathsep)):
+        if not Path(folder).is_dir():
+            raise InputError(
+                f"LASTRO_PARTS names {folder}, which is not a directory",
+                "name folders that hold parts, such as FOLDER/anomalies/mine.py, or unset it",
+            )
         for file in sorted((Path(folder) / package).glob("*.py")):
             found.append((file.stem, str(file), _try(partial(_load_file, package, file))))
     for entry in metadata.entry_points(group=f"lastro.{package}"):

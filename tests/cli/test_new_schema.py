@@ -18,6 +18,8 @@ from lastro.scenarios.base import schemas
 from lastro.study.load import load
 from lastro.study.model import Study
 
+from .conftest import is_error, lastro
+
 
 def loaded(*words: str) -> Study:
     parser = argparse.ArgumentParser()
@@ -104,3 +106,18 @@ def test_an_unknown_profile_is_refused() -> None:
     with pytest.raises(InputError, match="has no profile 'quik'") as caught:
         loaded("paper:kagami2017", "--profile", "quik")
     assert (caught.value.hint, caught.value.exit_code) == ("did you mean 'quick'?", 2)
+
+
+def test_a_new_part_has_a_name_of_its_own(tmp_path: Path) -> None:
+    is_error(lastro("new", "--part", "anomaly", "cpu", cwd=tmp_path), 2, "anomaly 'cpu' exists already")
+    is_error(lastro("new", "--part", "anomaly", "My Part", cwd=tmp_path), 2, "'My Part' cannot name a part", "a-z")
+    assert lastro("new", "--part", "anomaly", "cold-cache", cwd=tmp_path).code == 0
+    is_error(lastro("new", "--part", "anomaly", "cold-cache", cwd=tmp_path), 2, "exists already", "--force")
+    assert lastro("new", "--part", "anomaly", "cold-cache", "--force", cwd=tmp_path).code == 0
+    text = (tmp_path / "parts/anomalies/cold_cache.py").read_text()
+    assert "class ColdCache(Anomaly):" in text and 'name = "cold-cache"' in text and "my-part" not in text
+
+
+def test_a_folder_of_parts_that_is_not_there_is_named(tmp_path: Path) -> None:
+    done = lastro("parts", env={"LASTRO_PARTS": str(tmp_path / "nowhere")})
+    is_error(done, 2, f"LASTRO_PARTS names {tmp_path}/nowhere, which is not a directory")

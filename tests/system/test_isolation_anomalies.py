@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lastro import registry
-from lastro.anomalies.base import Anomaly, Demand
+from lastro.anomalies.base import Anomaly, Demand, Dose
 from lastro.errors import CommandFailed, Unavailable
 from lastro.host.cgroups import Resources, block_device_of
 from lastro.isolation.apparmor import AppArmor
@@ -24,6 +24,7 @@ from lastro.platforms.base import InstanceSpec, Platform
 from lastro.platforms.docker import Docker
 from lastro.scenarios.base import PlatformPool
 from lastro.testbed import Testbed
+from lastro.testing import AnomalyContract
 
 pytestmark = pytest.mark.root
 
@@ -199,9 +200,6 @@ def test_a_combination_is_in_force(testbed: Testbed, pool: PlatformPool, profile
 # Anomalies
 
 
-ANOMALIES = ["cpu", "memory", "disk", "io"]
-
-
 def demand_of(tool: str, **changes: Any) -> Demand:
     values: dict[str, Any] = {"tool": tool, "workers": 2, "memory_bytes": 32 * MIB, "timeout_s": 20.0}
     return Demand(**values | changes)
@@ -213,28 +211,38 @@ def anomaly(name: str) -> Anomaly:
 
 
 @pytest.mark.measures
-@pytest.mark.parametrize("tool", ["stress-ng", "stress"])
-@pytest.mark.parametrize("name", ANOMALIES)
-def test_an_anomaly_reaches_its_dose_and_ends(testbed: Testbed, pool: PlatformPool, name: str, tool: str) -> None:
-    part, demand = anomaly(name), demand_of(tool)
-    with pool.get("runc").start(testbed, neighbour()) as instance:
-        with part.at_work(instance, demand) as load:
-            time.sleep(0.5)
-            load.require_alive()
-            before, started_s = load.reading(), time.monotonic()
-            time.sleep(1.0)
-            dose = load.dose_since(before, time.monotonic() - started_s)
-        assert part.unmet(dose, demand, instance.spec.resources) is None
-        assert dose.alive
-        assert 0 < dose.cpus < 8
-        if name == "memory":
-            assert dose.memory_peak_bytes > 32 * MIB
-        if name == "disk":
-            assert dose.written_bytes > 4 * MIB
-        deadline = time.monotonic() + 5
-        while len(instance.pids()) > 1 and time.monotonic() < deadline:
-            time.sleep(0.05)
-        assert len(instance.pids()) == 1  # the instance's own first process
+class TestCpu(AnomalyContract):
+    anomaly = "cpu"
+    tools = ("stress-ng", "stress")
+
+
+@pytest.mark.measures
+class TestMemory(AnomalyContract):
+    anomaly = "memory"
+    tools = ("stress-ng", "stress")
+
+    def check(self, dose: Dose) -> None:
+        assert dose.memory_peak_bytes > 32 * MIB
+
+
+@pytest.mark.measures
+class TestDisk(AnomalyContract):
+    anomaly = "disk"
+    tools = ("stress-ng", "stress")
+
+    def check(self, dose: Dose) -> None:
+        assert dose.written_bytes > 4 * MIB
+
+
+@pytest.mark.measures
+class TestIo(AnomalyContract):
+    anomaly = "io"
+    tools = ("stress-ng", "stress")
+
+
+def test_every_anomaly_passes_the_contract() -> None:
+    tested = {cls.anomaly for cls in (TestCpu, TestMemory, TestDisk, TestIo)}
+    assert tested == registry.names("anomaly") - {"none"}
 
 
 def test_a_load_that_cannot_start_is_told_in_its_own_words(testbed: Testbed, pool: PlatformPool) -> None:

@@ -63,9 +63,10 @@ class Anomaly(ABC):
         """Why the dose was too small to count as this anomaly, given the limits on the neighbour; or None."""
         if not dose.alive:
             return "the neighbour's load ended before the measurement did"
-        return self._too_little(dose, demand, limits)
+        return self.too_little(dose, demand, limits)
 
-    def _too_little(self, dose: Dose, demand: Demand, limits: Resources) -> str | None:
+    def too_little(self, dose: Dose, demand: Demand, limits: Resources) -> str | None:
+        """Why a neighbour that was alive did too little under `limits` to count as this anomaly; or None."""
         return None
 
     @contextmanager

@@ -16,6 +16,6 @@ class Cpu(Anomaly):
         method = ["--cpu-method", "sqrt"] if demand.tool == "stress-ng" else []
         return [demand.tool, "--cpu", str(demand.n_workers), *method, "--timeout", f"{demand.timeout_s:.0f}"]
 
-    def _too_little(self, dose: Dose, demand: Demand, limits: Resources) -> str | None:
+    def too_little(self, dose: Dose, demand: Demand, limits: Resources) -> str | None:
         least = _LEAST_SHARE * allowed_cpus(demand, limits)
         return f"the neighbour used {dose.cpus:.2f} CPUs, less than {least:.2f}" if dose.cpus < least else None

@@ -19,7 +19,7 @@ class Disk(Anomaly):
         load = ["--hdd", str(demand.n_workers), "--hdd-bytes", _FILE]
         return [demand.tool, *load, *where, "--timeout", f"{demand.timeout_s:.0f}"]
 
-    def _too_little(self, dose: Dose, demand: Demand, limits: Resources) -> str | None:
+    def too_little(self, dose: Dose, demand: Demand, limits: Resources) -> str | None:
         if limits.write_bps is not None:
             # Held by its limit, it may wait in one write for longer than we measure: then it must have met the limit.
             written_bytes, least = dose.written_in_all_bytes, float(limits.write_bps)

@@ -15,7 +15,7 @@ class Io(Anomaly):
     def argv(self, demand: Demand) -> list[str]:
         return [demand.tool, "--io", str(demand.n_workers), "--timeout", f"{demand.timeout_s:.0f}"]
 
-    def _too_little(self, dose: Dose, demand: Demand, limits: Resources) -> str | None:
+    def too_little(self, dose: Dose, demand: Demand, limits: Resources) -> str | None:
         if dose.cpus >= _LEAST_CPUS:
             return None
         return f"the neighbour used {dose.cpus:.4f} CPUs: it hardly called sync()"

@@ -20,7 +20,7 @@ class Memory(Anomaly):
         touch = [] if demand.tool == "stress-ng" else ["--vm-stride", "4096"]
         return [demand.tool, "--vm", str(demand.n_workers), *size, *touch, "--timeout", f"{demand.timeout_s:.0f}"]
 
-    def _too_little(self, dose: Dose, demand: Demand, limits: Resources) -> str | None:
+    def too_little(self, dose: Dose, demand: Demand, limits: Resources) -> str | None:
         wanted = min(demand.memory_bytes * demand.n_workers, limits.memory_bytes or float("inf"))
         if dose.memory_peak_bytes >= _LEAST_SHARE * wanted:
             return None

@@ -3,7 +3,10 @@
   lastro plan study.toml
   sudo lastro run study.toml --profile quick
 
-`lastro plan` needs no root."""
+`lastro plan` needs no root. With --part, NAME is that of a part: a file that works as it is, below parts/, and its
+contract as a test.
+
+  lastro new --part anomaly cache     writes parts/anomalies/cache.py and parts/tests/test_cache.py"""
 
 from __future__ import annotations
 
@@ -16,17 +19,21 @@ from lastro.errors import InputError
 from lastro.study.model import NAME_PATTERN
 
 _TEMPLATE_NAME = "my-study"
+_PARTS = ("anomaly", "function")  # kinds with a template in lastro/testing/templates
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "file", nargs="?", default="study.toml", metavar="FILE", help="where to write it; - is standard output"
     )
+    parser.add_argument("--part", choices=_PARTS, help="write a part of this kind; FILE is its name")
     parser.add_argument("--name", help="the study's name; default: the file's name without its ending")
     parser.add_argument("--force", action="store_true", help="overwrite the file when it exists")
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.part:
+        return _write_part(args.part, args.file, overwrite=args.force)
     text = study_text(args.name or _name_from(args.file))
     if args.file == "-":
         sys.stdout.write(text)
@@ -46,6 +53,43 @@ def study_text(name: str) -> str:
         )
     template = Path(__file__).parents[1] / "study" / "template.toml"
     return template.read_text(encoding="utf-8").replace(f'"{_TEMPLATE_NAME}"', f'"{name}"')
+
+
+def _write_part(kind: str, name: str, *, overwrite: bool) -> int:
+    """Raises: InputError when no part can have this name, or one has it, or a file is there already."""
+    from lastro import registry
+
+    templates = Path(__file__).parents[1] / "testing" / "templates"
+    if not re.fullmatch(r"[a-z][a-z0-9-]*", name):
+        raise InputError(f"'{name}' cannot name a part", "use a-z, 0-9 and '-', and begin with a letter")
+    if name in registry.names(kind):
+        raise InputError(f"{kind} '{name}' exists already", "choose another name")
+    words, module = name.split("-"), name.replace("-", "_")
+    class_name = "".join(word.capitalize() for word in words)
+    part, test = Path("parts", registry.KINDS[kind], f"{module}.py"), Path("parts", "tests", f"test_{module}.py")
+    text = (templates / f"{kind}.py").read_text(encoding="utf-8")
+    contents = {
+        part: text.replace("MyPart", class_name).replace("my-part", name),
+        test: _CONTRACT.format(kind=kind, name=name, class_name=class_name, contract=f"{kind.capitalize()}Contract"),
+    }
+    for file, content in contents.items():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        _write(file, content, overwrite=overwrite)
+    print(f"wrote {part} and {test}")
+    print(f"export LASTRO_PARTS=parts, and studies can name {kind} '{name}'; as root, `pytest {test}` tests it")
+    return 0
+
+
+_CONTRACT = '''"""The contract of {kind} '{name}', on real instances: root, and `pip install lastro[testing]`."""
+
+from lastro.testing import {contract}, pool, testbed
+
+__all__ = ["pool", "testbed"]
+
+
+class Test{class_name}({contract}):
+    {kind} = "{name}"
+'''
 
 
 def _name_from(file: str) -> str:

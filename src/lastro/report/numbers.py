@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from lastro.report.analysis.model import Decision
 
 MINUS = "−"
+WIDEST = 10  # the ends of a ratio's interval, as a factor, beyond which a table does not show it
 Verdict = Literal["better", "worse", "higher", "lower", "same", ""]
 
 STATUS_WORDS = {
@@ -92,6 +93,14 @@ def ratio_text(ratio: Ratio, say: Language = ENGLISH) -> str:
     return say.number(f"×{fixed(ratio.value, decimals)} [{low}, {high}]")
 
 
+def is_undecided(ratio: Ratio) -> bool:
+    """Whether the data allow a loss, a gain and a factor of ten between them: an interval that says nothing of use."""
+    if ratio.interval is None:
+        return ratio.unbounded
+    low, high = ratio.interval.low, ratio.interval.high
+    return not ratio.differs and (low <= 0 or high > WIDEST * low)
+
+
 def contrast_ratio(contrast: Contrast, say: Language = ENGLISH) -> str:
     """A contrast that is a ratio, written as ratios to a baseline are."""
     why = contrast.absent_because
@@ -133,6 +142,8 @@ def comparison_text(row: Row, cell: Cell, said: Verdict, say: Language = ENGLISH
     empty without a baseline at all."""
     if row.is_baseline:
         return say("baseline")
+    if cell.ratio is not None and is_undecided(cell.ratio):
+        return say("undecided (n = {n})", n=min(cell.ratio.n))
     if cell.ratio is not None:
         return f"{VERDICT_MARKS[said]} {ratio_text(cell.ratio, say)}".strip()
     return say("no baseline value") if row.baseline is not None and cell.summary is not None else ""

@@ -21,7 +21,9 @@ from lastro.report.numbers import (
     Verdict,
     comparison_text,
     interval_text,
+    is_undecided,
     mean_text,
+    ratio_text,
 )
 from lastro.stats.ratios import Ratio
 
@@ -128,7 +130,8 @@ def _cell_view(row: Row, cell: Cell, reach: float, say: Language, said: Verdict,
         return CellView(words=say("not measured"), marks=marks)
     explanation = say(VERDICT_WORDS[said])
     if cell.ratio is not None:
-        parts = (explanation, words.reason(cell.ratio, say), words.pairing(cell.ratio, say))
+        hidden = ratio_text(cell.ratio, say) if is_undecided(cell.ratio) else ""
+        parts = (hidden, explanation, words.reason(cell.ratio, say), words.pairing(cell.ratio, say))
         explanation = "; ".join(part for part in parts if part)
     return CellView(
         mean=mean_text(cell.summary, say),

@@ -1,6 +1,6 @@
-"""The contract that every platform passes, as tests that a plug-in's author runs too (root, pytest).
+"""The contracts that parts pass, as tests that a plug-in's author runs too (root, pytest).
 
-In a test module of the plug-in:
+In a test module of the plug-in (`AnomalyContract` and `FunctionContract` have `anomaly` and `function`):
 
     from lastro.testing import PlatformContract, pool, testbed
 
@@ -15,10 +15,13 @@ from __future__ import annotations
 import pytest
 
 # Before they are imported: a failed assertion then tells its values, as in any test module.
-pytest.register_assert_rewrite(*(f"{__name__}.{part}" for part in ("commands", "ending", "limits", "network", "world")))
+pytest.register_assert_rewrite(
+    *(f"{__name__}.{part}" for part in ("commands", "ending", "limits", "network", "parts", "world"))
+)
 
 from lastro.testing.fixtures import pool, testbed  # noqa: E402
+from lastro.testing.parts import AnomalyContract, FunctionContract  # noqa: E402
 from lastro.testing.platforms import PlatformContract  # noqa: E402
 from lastro.testing.subject import Subject  # noqa: E402
 
-__all__ = ["PlatformContract", "Subject", "pool", "testbed"]
+__all__ = ["AnomalyContract", "FunctionContract", "PlatformContract", "Subject", "pool", "testbed"]

@@ -1,0 +1,78 @@
+"""The contracts of smaller parts: an anomaly reaches its dose and ends, a function forwards what it should."""
+
+from __future__ import annotations
+
+import time
+from typing import ClassVar
+
+from lastro import registry
+from lastro.anomalies.base import Anomaly, Demand, Dose
+from lastro.functions.base import Counted
+from lastro.host.cgroups import Resources
+from lastro.platforms.base import InstanceSpec
+from lastro.scenarios._deploy import deployed
+from lastro.scenarios.base import PlatformPool
+from lastro.testbed import Testbed
+from lastro.testing.subject import MIB
+
+_END_S = 5.0
+
+
+class AnomalyContract:
+    """Subclass it as `TestNAME`. `tools` are what a study may choose to make the anomaly (setting `anomaly_tool`).
+
+    Each test is a real run in a container of runc, on a host that does nothing else."""
+
+    anomaly: ClassVar[str]
+    tools: ClassVar[tuple[str, ...]] = ("stress-ng",)
+    memory_bytes: ClassVar[int] = 32 * MIB
+
+    def _demand(self, tool: str) -> Demand:
+        return Demand(tool=tool, workers=2, memory_bytes=self.memory_bytes, timeout_s=20.0)
+
+    def _part(self) -> Anomaly:
+        return registry.get("anomaly", self.anomaly)()  # type: ignore[no-any-return]
+
+    def test_it_reaches_its_dose_and_ends_with_the_trial(self, testbed: Testbed, pool: PlatformPool) -> None:
+        for tool in self.tools:
+            part, demand = self._part(), self._demand(tool)
+            with pool.get("runc").start(testbed, InstanceSpec("neighbour", "neighbour")) as instance:
+                at_rest = instance.pids()
+                with part.at_work(instance, demand) as load:
+                    load.require_alive()
+                    before, began_s = load.reading(), time.monotonic()
+                    time.sleep(1.0)
+                    dose = load.dose_since(before, time.monotonic() - began_s)
+                assert part.unmet(dose, demand, instance.spec.resources) is None, tool
+                assert 0 < dose.cpus < 1 + demand.usable_cpus
+                self.check(dose)
+                deadline_s = time.monotonic() + _END_S
+                while instance.pids() != at_rest and time.monotonic() < deadline_s:
+                    time.sleep(0.05)
+                assert instance.pids() == at_rest, f"{tool} left processes behind"
+
+    def check(self, dose: Dose) -> None:
+        """What else must be true of a dose that was reached."""
+
+    def test_a_neighbour_that_did_nothing_or_ended_early_has_missed_its_dose(self) -> None:
+        part, demand = self._part(), self._demand(self.tools[0])
+        nothing = Dose(elapsed_s=1.0, cpus=0.0, memory_peak_bytes=0, written_bytes=0, alive=True)
+        assert part.unmet(nothing, demand, Resources()), "nothing is no dose"
+        ended = Dose(elapsed_s=1.0, cpus=9.0, memory_peak_bytes=1 << 40, written_bytes=1 << 40, alive=False)
+        assert part.unmet(ended, demand, Resources()), "it ended before the measurement did"
+
+
+class FunctionContract:
+    """Subclass it as `TestNAME`. Each test is a real run in containers of runc."""
+
+    function: ClassVar[str]
+
+    def test_a_ping_crosses_it_and_its_counters_see_it(self, testbed: Testbed, pool: PlatformPool) -> None:
+        function, links = registry.get("function", self.function)(), registry.get("attachment", "veth-direct")()
+        mark = testbed.session.mark()
+        with links.prepare(testbed), deployed(testbed, pool.get("runc"), links, function) as chain:
+            counted = chain.counted()
+            assert counted.get("crossed", Counted(0, 0)).packets > 0, "a ping reached the sink by another way"
+            for witness in function.witnesses:
+                assert counted[witness].packets > 0, f"{witness} does not see a new flow"
+        assert testbed.session.mark() == mark, "something of it is left"

@@ -1,0 +1,18 @@
+"""A function that drops what goes to one port. Replace the rules and this line."""
+
+from __future__ import annotations
+
+from lastro.functions.base import Function, Path
+
+
+class MyPart(Function):
+    name = "my-part"
+    summary = "forwards everything but what goes to TCP port 7"
+
+    def rules(self, path: Path) -> str:
+        """Chains, sets and counters of nftables. `path.inside` looks to the source, `path.outside` to the sink."""
+        return f"""    chain mine {{
+        type filter hook forward priority filter; policy accept;
+        iifname "{path.inside}" tcp dport 7 drop
+    }}
+"""
