@@ -143,6 +143,9 @@ def test_without_options_a_host_fits_a_screen() -> None:
     assert next(line for line in text if line.startswith("kvm")).endswith(
         "✗ no guest boots on /dev/kvm within 20 s, though the device is there"
     )
+    assert next(summary([Finding("platform", "runc", "runc", AVAILABLE)], 80)).split() == ["platform"]
+    short = [Finding("platform", "runc", "runc", AVAILABLE), Finding("anomaly", "cpu", "runc", AVAILABLE)]
+    assert list(summary(short, 80)) == ["platform  anomaly", "runc      1/1"]
     assert text[-2:] == ["on no platform:", "  attachment ipvlan: this kernel has no ipvlan"]
 
 

@@ -91,7 +91,7 @@ def summary(findings: Sequence[Finding], width: int) -> Iterator[str]:
     of = {kind: [f for f in findings if f.kind == kind] for kind in ("platform", *_KINDS)}
     works = {f.name for f in of["platform"] if f.availability}
     kinds = [kind for kind in _KINDS if of[kind]]
-    first = max(len(f.name) for f in of["platform"]) + _GAP
+    first = max(len(name) for name in ("platform", *(f.name for f in of["platform"]))) + _GAP
     yield f"{'platform':<{first}}{''.join(f'{kind:<{len(kind) + _GAP}}' for kind in kinds)}".rstrip()
     for each in of["platform"]:
         if each.availability:
