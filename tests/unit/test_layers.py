@@ -57,6 +57,7 @@ PURE = (
     "report.ledgers",
     "report.numbers",
     "report.opening",
+    "report.reasons",
     "report.remarks",
     "report.scaling",
     "report.analysis",

@@ -29,7 +29,7 @@ from lastro.report.remarks import meaning
 from lastro.report.results_view import groups, hoisted_factors
 from lastro.report.scaling import scalings, slope_text
 from lastro.report.searches import tables_of
-from lastro.report.tables import curve_tables, growth_tables, really_table, remarks_table
+from lastro.report.tables import curve_tables, growth_tables, invalid_table, really_table, remarks_table
 
 _TONES = {"▲": "better", "▼": "worse", "✓": "better", "✕": "worse"}
 
@@ -78,6 +78,7 @@ def _context(content: Content) -> dict[str, Any]:
         "directions": [direction_text(metric, say) for metric in report.metrics],
         "groups": list(groups(content, hoisted)),
         "searches": tables_of(report, say),
+        "invalid": invalid_table(report, say),
         "scalings": scalings(report),
         "growths": [replace(table, note="") for table in growth_tables(report, say)],
         "growth": (say("With {factor}", factor=FACTOR), say(EXPLANATION)),

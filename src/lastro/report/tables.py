@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lastro.report import words
@@ -11,7 +12,7 @@ from lastro.report.curves import Curve, Panel, curves, level_text, why_missing
 from lastro.report.growth import EXPLANATION, FACTOR, Growth, against_text, growths, sizes_text
 from lastro.report.language import Language
 from lastro.report.ledgers import ALL, Ledger, column_of
-from lastro.report.model import Cell, Report, Row
+from lastro.report.model import Cell, InvalidAttempt, Report, Row
 from lastro.report.numbers import (
     STATUS_WORDS,
     Verdict,
@@ -21,6 +22,7 @@ from lastro.report.numbers import (
     metric_heading,
     ratio_text,
 )
+from lastro.report.reasons import grouped
 from lastro.report.remarks import Mark, in_order, short, sign, signs
 from lastro.report.scaling import Scaling, slope_text
 
@@ -226,12 +228,22 @@ def gaps_table(report: Report, say: Language) -> Table:
 
 
 def invalid_table(report: Report, say: Language) -> Table:
-    columns = (say("trial"), say("attempt"), say("block"), say("treatment"), say("why"), say("trial now"))
+    """A row for each trial that had invalid attempts: how many, and why."""
+    columns = (say("trial"), say("attempts"), say("block"), say("treatment"), say("why"), say("trial now"))
+    trials: dict[int, list[InvalidAttempt]] = {}
+    for attempt in report.invalid_attempts:
+        trials.setdefault(attempt.trial, []).append(attempt)
     rows = tuple(
-        (str(a.trial), str(a.attempt), str(a.block), a.treatment.label, "; ".join(a.reasons), say(a.trial_state))
-        for a in report.invalid_attempts
+        (str(number), str(len(them)), str(them[0].block), them[0].treatment.label, _why(them), say(them[0].trial_state))
+        for number, them in trials.items()
     )
     return Table("invalid", say("Invalid attempts"), columns, rows, frozenset({0, 1, 2}), frozenset({4}))
+
+
+def _why(attempts: Sequence[InvalidAttempt]) -> str:
+    """All reasons, each with how many attempts had it, where not every one had."""
+    found = grouped((reason, attempt.attempt) for attempt in attempts for reason in attempt.reasons)
+    return "; ".join(text if len(set(of)) == len(attempts) else f"{text} ({len(set(of))}×)" for text, of in found)
 
 
 def ledger_table(name: str, title: str, ledger: Ledger, say: Language, *, ours: bool) -> Table:

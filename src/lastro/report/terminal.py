@@ -29,6 +29,7 @@ from lastro.report.numbers import (
     verdict,
 )
 from lastro.report.opening import incomplete
+from lastro.report.reasons import grouped
 from lastro.report.remarks import signs
 from lastro.report.scaling import Scaling, scalings, slope_text
 from lastro.report.searches import lines_of, searches
@@ -334,12 +335,9 @@ def _reasons_of_ratios(report: Report) -> Iterator[str]:
 
 
 def _invalid_groups(report: Report) -> Iterator[str]:
-    groups: dict[str, set[int]] = {}
-    for attempt in report.invalid_attempts:
-        for reason in attempt.reasons:
-            groups.setdefault(reason, set()).add(attempt.trial)
-    for reason, trials in sorted(groups.items(), key=lambda item: -len(item[1])):
-        yield f"✕ invalid: {reason} ({_trial_list(trials)})"
+    reasons = ((reason, attempt.trial) for attempt in report.invalid_attempts for reason in attempt.reasons)
+    for reason, trials in sorted(grouped(reasons), key=lambda group: -len(set(group[1]))):
+        yield f"✕ invalid: {reason} ({_trial_list(set(trials))})"
 
 
 def _trial_list(trials: Iterable[int]) -> str:
