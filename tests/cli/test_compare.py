@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -64,18 +65,52 @@ def test_two_runs_of_the_same_thing_are_not_told_apart(tmp_path: Path) -> None:
     assert f"{allowed['metric']} of {' · '.join(allowed['levels'].values())}." in done.out
 
 
-def test_what_is_not_distinguishable_is_shown_in_part_unless_all_is_wanted(tmp_path: Path) -> None:
+def test_what_is_not_distinguishable_is_counted_unless_all_is_wanted(tmp_path: Path) -> None:
     a, b = pair(tmp_path)
     some, everything = wide(a, b).out, wide(a, b, "--all").out
-    assert some.count("≈ not distinguishable") == 12 and "… and 12 more that are not distinguishable; --all" in some
-    assert everything.count("≈ not distinguishable") == 24 and "more that are" not in everything
+    assert "≈ not distinguishable" not in some and "24 are not distinguishable; --all shows them" in some
+    assert everything.count("≈ not distinguishable") == 24 and "--all" not in everything
+    assert some.splitlines()[0] == "No difference is distinguishable in 24 tests"
+
+
+def test_the_verdict_is_the_first_line(tmp_path: Path) -> None:
+    a, b = pair(tmp_path, b=steady("b", slow="apparmor", factor=0.8))
+    only = ("--metric", "throughput")
+    first = wide(a, b, "--fail-over", "5%", *only).out.splitlines()[0]
+    assert first.startswith("FAIL: 2 regressions of more than 5 %; the worst: throughput of ") and " ×0." in first
+    assert wide(a, b, *only).out.splitlines()[0] == "2 of 6 ratios differ: 2 worse"
+    assert (
+        wide(a, b, "--fail-over", "40%", *only).out.splitlines()[0]
+        == "PASS: no regression of more than 40 % in 6 cells"
+    )
+    heading, _, verdict, *_ = wide(a, b, "--fail-over", "40%", *only, "--format", "md").out.splitlines()
+    assert heading.startswith("# ") and verdict == "**PASS: no regression of more than 40 % in 6 cells**"
+
+
+def test_a_gate_that_cannot_decide_has_an_exit_code_of_its_own(tmp_path: Path) -> None:
+    """Intervals of 2 % spread over eight blocks allow a loss of 1 %, and none of 20 %."""
+    a, b = pair(tmp_path)
+    for margin, code in (("0.1%", 8), ("20%", 0)):
+        assert lastro("compare", a, b, "--fail-over", margin).code == 0
+        done = wide(a, b, "--fail-over", margin, "--fail-inconclusive")
+        assert done.code == code
+        assert done.out.splitlines()[0].startswith("PASS, inconclusive: no reg" if code else "PASS: no regression")
+    is_error(lastro("compare", a, b, "--fail-inconclusive"), 2, "--fail-inconclusive has no margin")
+
+
+def test_a_copy_is_no_other_campaign(tmp_path: Path) -> None:
+    a, b = pair(tmp_path)
+    copy = tmp_path / "copy"
+    shutil.copytree(a, copy)
+    is_error(lastro("compare", a, copy), 2, f"{copy} is a copy of {a}")
+    assert lastro("compare", a, b).code == 0
 
 
 def test_a_regression_comes_first_and_ends_with_code_4(tmp_path: Path) -> None:
     a, b = pair(tmp_path, b=steady("b", slow="apparmor", factor=0.8))
     done = wide(a, b, "--fail-over", "5%", "--metric", "throughput", "--metric", "jitter")
     assert done.code == 4
-    first = done.out.splitlines()[6]
+    first = done.out.splitlines()[8]
     assert "throughput" in first and "apparmor" in first and first.endswith("✕ REGRESSION")
     assert "▲ better" in done.out, "less jitter is better"
     found = compared(a, b, "--fail-over", "5%", "--metric", "throughput")
@@ -146,7 +181,8 @@ def test_zeros_and_constants_are_no_accident(tmp_path: Path) -> None:
         assert found["gate"]["regressions"] == 18, "three metrics of six treatments, of which less is better"
     assert lastro("compare", zero, one, "--fail-over", "50%").code == 4, "from nothing, anything is worse"
     assert {cell["ratio"]["value"] for cell in found["cells"]} == {None}
-    same = compared(zero, make_campaign(tmp_path / "again", study, value=lambda *_: 0.0), "--fail-over", "5%")
+    nine = make_study(replicates=9)  # with as many blocks it would be a copy
+    same = compared(zero, make_campaign(tmp_path / "again", nine, value=lambda *_: 0.0), "--fail-over", "5%")
     assert {cell["verdict"] for cell in same["cells"]} == {"same"} and same["gate"]["not_judged"] == 0
 
 

@@ -86,8 +86,8 @@ def _help() -> str:
         "",
         "`lastro COMMAND --help` tells the options of a command. Only those marked (root) need root.",
         "Exit codes: 0 done; 1 unexpected; 2 bad input; 3 this host cannot; 4 a regression was found;",
-        "5 campaign database; 6 host busy; 7 too many trials invalid; 130 interrupted by Ctrl-C, 143 by",
-        "SIGTERM, both after a clean end.",
+        "5 campaign database; 6 host busy; 7 too many trials invalid; 8 a gate could not decide;",
+        "130 interrupted by Ctrl-C, 143 by SIGTERM, both after a clean end.",
     ]
     return "\n".join(lines)
 

@@ -5,6 +5,8 @@ difference, raw and corrected by Holm for all that was compared. Blocks of two c
   lastro compare BEFORE AFTER --fail-over 5%         exit code 4 when something is worse by more than 5 %
   lastro compare BEFORE AFTER --fail-over 5% --junit gate.xml --metric throughput
 
+The verdict is the first line. What is not distinguishable is counted; --all shows it.
+
 The gate: a treatment's metric has regressed when a one-sided test rejects "worse by 5 % or less" after Holm's
 correction for all that the gate judges. So when nothing is truly worse by more than the margin, the gate fails at most
 once in twenty runs (1 - confidence), however many treatments and metrics there are. It knows the spread between trials
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from lastro.report.model import Report
 
 REGRESSION = 4
+INCONCLUSIVE = 8
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -40,6 +43,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--fail-lost", action="store_true", help="exit with 4 too when A measured something and B could not"
     )
+    parser.add_argument(
+        "--fail-inconclusive", action="store_true",
+        help="exit with 8 when the gate found nothing, and an interval still allows a regression of more than MARGIN",
+    )  # fmt: skip
     parser.add_argument("--confidence", type=float, metavar="C", help="of intervals and gate (default: A's study's)")
     parser.add_argument("--junit", type=Path, metavar="FILE", help="write the outcome as JUnit XML, for CI systems")
     parser.add_argument("--all", action="store_true", help="show every row that is not distinguishable, too")
@@ -58,6 +65,8 @@ def run(args: argparse.Namespace) -> int:
     margin = None if args.fail_over is None else share(args.fail_over, "--fail-over")
     if args.confidence is not None and not 0.5 <= args.confidence < 1:
         raise InputError(f"--confidence {args.confidence:g} is not from 0.5 up to 1", "0.95 is usual")
+    if args.fail_inconclusive and margin is None:
+        raise InputError("--fail-inconclusive has no margin", "give it with --fail-over, such as 5%")
     if args.a.resolve() == args.b.resolve():
         raise InputError(f"{args.a} and {args.b} are the same campaign", "give two campaigns of one study")
     reports = [_report(directory, everything=bool(args.metric)) for directory in (args.a, args.b)]
@@ -67,7 +76,9 @@ def run(args: argparse.Namespace) -> int:
     _print(args, found)
     if margin is not None and not found.n_judged:
         raise InputError("the gate had nothing to judge", "`lastro compare` without --fail-over says why")
-    return REGRESSION if found.regressions or (args.fail_lost and found.lost) else 0
+    if found.regressions or (args.fail_lost and found.lost):
+        return REGRESSION
+    return INCONCLUSIVE if args.fail_inconclusive and found.inconclusive else 0
 
 
 def _report(directory: Path, *, everything: bool) -> Report:

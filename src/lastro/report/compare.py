@@ -141,6 +141,22 @@ class Comparison:
         return max(found, key=lambda one: one[0], default=None)
 
     @property
+    def inconclusive(self) -> tuple[Compared, ...]:
+        """Cells in which a regression of more than the margin was not found, and may be there all the same.
+
+        Their interval allows one, or they could not be judged at all. None without a gate."""
+        if self.margin is None:
+            return ()
+        open_ = [
+            cell
+            for cell in self.cells
+            if cell.judged is not None
+            and not cell.regressed
+            and (cell.allowed_loss is None or cell.allowed_loss > self.margin)
+        ]
+        return (*open_, *self.not_judged)
+
+    @property
     def regressions(self) -> tuple[Compared, ...]:
         return tuple(cell for cell in self.cells if cell.regressed)
 
@@ -161,6 +177,7 @@ def compare(
 
     Raises: InputError when the two are not campaigns of one study, or a metric is not known."""
     _check_same_study(a.study, b.study)
+    _check_two_campaigns(a, b)
     chosen = _metrics(a, b, metrics)
     confidence = a.study.design.confidence if confidence is None else confidence
     alpha = round(1 - confidence, 12)
@@ -200,6 +217,13 @@ def _check_same_study(a: Study, b: Study) -> None:
         only = [f"{side} alone has {', '.join(sorted(more))}" for side, more in
                 (("A", names_a - names_b), ("B", names_b - names_a)) if more]  # fmt: skip
         raise InputError(f"the two studies have other factors: {'; '.join(only)}", hint)
+
+
+def _check_two_campaigns(a: Report, b: Report) -> None:
+    """A copy has the same attempts at the same times, with the same values."""
+    points = [[cell.points for row in report.rows for cell in row.cells] for report in (a, b)]
+    if a.timeline and a.timeline == b.timeline and points[0] == points[1] and a.directory != b.directory:
+        raise InputError(f"{b.directory} is a copy of {a.directory}", "give two campaigns of one study")
 
 
 def _metrics(a: Report, b: Report, names: Sequence[str]) -> tuple[Metric, ...]:

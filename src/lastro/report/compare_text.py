@@ -10,38 +10,79 @@ from lastro.report.compare import Compared, Comparison
 from lastro.report.numbers import VERDICT_MARKS, count, ratio_text
 from lastro.units import significant
 
-_ALIKE_SHOWN = 12
 _HEADS = ("metric", "treatment", "A", "B", "unit", "B / A", "p", "p (Holm)", "")
 
 
 def terminal_lines(comparison: Comparison, width: int, *, everything: bool = False) -> list[str]:
-    """Worst first; of what is not distinguishable only the first rows, unless everything is wanted.
+    """The verdict, then what differs, worst first; what is not distinguishable only where everything is wanted.
 
     Where a row would not fit, metric and treatment stand on a line of their own."""
-    tested = [cell for cell in comparison.cells if cell.test is not None]
-    alike = [cell for cell in tested if cell.verdict == "same" and not cell.regressed]
-    hidden = set() if everything else {id(cell) for cell in alike[_ALIKE_SHOWN:]}
-    rows = [_row(cell) for cell in tested if id(cell) not in hidden]
-    lines = [comparison.study.title or comparison.study.name]
+    tested, alike = _tested(comparison)
+    rows = [_row(cell) for cell in (tested + alike if everything else tested)]
+    lines = [*_wrapped(headline(comparison), width), "", comparison.study.title or comparison.study.name]
     for paragraph in _above(comparison):
         lines += _wrapped(paragraph, width)
     lines += ["", *_table(rows, width), ""] if rows else [""]
-    if hidden:
-        lines += [f"… and {len(hidden)} more that are not distinguishable; --all shows them", ""]
+    if alike and not everything:
+        lines += [f"… and {len(alike)} that are not distinguishable; --all shows them" if rows else
+                  f"{len(alike)} are not distinguishable; --all shows them", ""]  # fmt: skip
     for paragraph in _below(comparison):
         lines += _wrapped(paragraph, width)
     return lines
 
 
 def markdown(comparison: Comparison) -> str:
-    """The same for a pull request or a wiki."""
+    """The same for a pull request or a wiki, where rows that are not distinguishable are folded."""
     lines = [f"# {_escaped(comparison.study.title or comparison.study.name)}", ""]
+    lines += [f"**{_escaped(headline(comparison))}**", ""]
     lines += [f"- {_escaped(paragraph)}" for paragraph in _above(comparison)]
-    rows = [_row(cell) for cell in comparison.cells if cell.test is not None]
-    if rows:
-        lines += ["", *_pipes([_HEADS, ("---",) * len(_HEADS)])]
-        lines += _pipes([tuple(map(_escaped, row)) for row in rows])
+    tested, alike = _tested(comparison)
+    if tested:
+        lines += ["", *_pipes_of(tested)]
+    if alike:
+        summary = f"<summary>{count(len(alike), 'row')} not distinguishable</summary>"
+        lines += ["", f"<details>{summary}", "", *_pipes_of(alike), "", "</details>"]
     return "\n".join([*lines, "", *(f"- {_escaped(paragraph)}" for paragraph in _below(comparison))]) + "\n"
+
+
+def _tested(comparison: Comparison) -> tuple[list[Compared], list[Compared]]:
+    """What differs or has regressed, and what is not distinguishable; worst first."""
+    tested = [cell for cell in comparison.cells if cell.test is not None]
+    alike = [cell for cell in tested if cell.verdict == "same" and not cell.regressed]
+    hidden = {id(cell) for cell in alike}
+    return [cell for cell in tested if id(cell) not in hidden], alike
+
+
+def _pipes_of(cells: Sequence[Compared]) -> list[str]:
+    rows = [tuple(map(_escaped, _row(cell))) for cell in cells]
+    return _pipes([_HEADS, ("---",) * len(_HEADS), *rows])
+
+
+def headline(comparison: Comparison) -> str:
+    """The verdict in a line: of the gate, or of how many ratios differ."""
+    if comparison.margin is None:
+        return _tally(comparison)
+    margin = f"{comparison.margin * 100:g} %"
+    if found := len(comparison.regressions):
+        worst = comparison.regressions[0]
+        ratio = f" {ratio_text(worst.ratio)}" if worst.ratio is not None else ""
+        return (
+            f"FAIL: {count(found, 'regression')} of more than {margin}; the worst: {worst.metric.name} of"
+            f" {worst.label}{ratio}"
+        )
+    if open_ := len(comparison.inconclusive):
+        return f"PASS, inconclusive: no regression of more than {margin} was found; {count(open_, 'cell')} may hide one"
+    return f"PASS: no regression of more than {margin} in {count(comparison.n_judged, 'cell')}"
+
+
+def _tally(comparison: Comparison) -> str:
+    kinds = [cell.verdict for cell in comparison.cells if cell.verdict not in ("", "same")]
+    if not comparison.n_tests:
+        return "Nothing could be compared"
+    if not kinds:
+        return f"No difference is distinguishable in {count(comparison.n_tests, 'test')}"
+    parts = [f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds)]
+    return f"{len(kinds)} of {count(comparison.n_tests, 'ratio')} differ: {', '.join(parts)}"
 
 
 def verdict_text(cell: Compared) -> str:
