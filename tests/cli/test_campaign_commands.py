@@ -465,3 +465,17 @@ def test_many_invalid_trials_fail_the_command_where_that_is_wanted(bench: Bench,
         last = " ".join(done.out.split("\n\n")[-1].split())
         assert last.endswith("`lastro resume --invalid` tries them again.")
     is_error(lastro("run", file, "-o", tmp_path / "c", "--fail-invalid", "x"), 2, "--fail-invalid x")
+
+
+def test_trials_that_fail_again_are_not_called_nothing(bench: Bench) -> None:
+    assert bench.run({"level": ["a"]}, fault="always-invalid", replicates=1).code == 0
+    again = lastro("resume", bench.directory, "--invalid", "--no-report")
+    assert again.code == 0 and "nothing is left" not in again.out
+    assert [row[3:] for row in rows(bench.directory)] == [("invalid", 6)]
+
+
+def test_a_calibration_that_a_trial_can_do_without_is_not_tried_for_ever(bench: Bench) -> None:
+    done = bench.run({"level": ["a"]}, calibration="optional", replicates=3)
+    assert done.code == 0
+    assert [row[3:] for row in rows(bench.directory)] == [("valid", 1)] * 3
+    assert done.err.count("calibrating ") == 1

@@ -371,8 +371,8 @@ def limits_table() -> str:
         ("tools", "a command failed, did not end in time, or printed what cannot be a measurement"),
         (
             "calibration",
-            f"of {MAX_ATTEMPTS} runs that should find the profile for `cgroups`, none was valid, nor one more that this"
-            " trial tried",
+            f"none of the {MAX_ATTEMPTS} runs that measure the profile for `cgroups` was valid, and neither was"
+            " the extra run for this trial",
         ),
     ]
     near = f"(mark only: throughput of {chain._CEILING_SHARE:.0%} of plain forwarding or more)".replace("%", " %")

@@ -55,6 +55,13 @@ class Anomaly(ABC):
     summary: ClassVar[str]
     requirements: ClassVar[Requirements] = NOTHING  # of the host; `lastro setup` installs them
 
+    def __init_subclass__(cls) -> None:
+        """Refuse a part that judges its dose by the hook's former name: its trials would be valid without a judgement.
+
+        Raises: ImportError, which keeps the part out with its reason."""
+        if "_too_little" in vars(cls):
+            raise ImportError(f"{cls.__module__}.{cls.__name__}: rename _too_little to too_little")
+
     @abstractmethod
     def argv(self, demand: Demand) -> list[str]:
         """The command of the neighbour; empty when it does nothing."""

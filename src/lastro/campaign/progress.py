@@ -132,8 +132,8 @@ class Bar(Plain):
         self._progress: Progress = Progress(
             MofNCompleteColumn(),
             BarColumn(bar_width=self._bar_width),
-            TextColumn("{task.fields[left]}"),
-            TextColumn("{task.description}"),
+            TextColumn("{task.fields[left]}", markup=False),
+            TextColumn("{task.description}", markup=False),
             console=console,
             refresh_per_second=1,  # watching must not disturb what is watched
         )
@@ -152,7 +152,7 @@ class Bar(Plain):
         self._now(f"calibrating {_plain_key(key)}")
 
     def waiting(self, reasons: Sequence[str], left_s: float) -> None:
-        self._now(f"waiting {human_duration(left_s)} at most: {reasons[0]}")
+        self._now(f"waiting for a quiet host (up to {human_duration(left_s)}): {reasons[0]}")
 
     def probing(self, treatment: Treatment) -> None:
         self._now(f"probing {treatment.label}")

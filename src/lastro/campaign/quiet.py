@@ -21,6 +21,7 @@ _GLANCE_S = 0.25  # the least time over which processors are judged: 25 ticks of
 _STEP_S = 1.0  # between glances at a host that is not quiet
 _CALM_S = 2.0  # a host that was disturbed must be quiet for so long, and for longer after each disturbed attempt
 _LEAST_PATIENCE_S = 5.0
+_MOST_HALVINGS = 16
 _JUDGED = {"max_steal_percent", "max_foreign_cpus"}  # a scenario without them does not judge its hosts
 
 
@@ -34,8 +35,8 @@ class Wait:
 
     @property
     def text(self) -> str:
-        end = "in vain" if self.in_vain else "until the host was quiet"
-        return f"waited {self.waited_s:.0f} s {end}: {'; '.join(self.reasons)}"
+        end = "; the host was still busy" if self.in_vain else " until the host was quiet"
+        return f"waited {self.waited_s:.0f} s{end}: {'; '.join(self.reasons)}"
 
 
 Tell = Callable[[Sequence[str], float], None]  # reasons, and the seconds for which the wait may go on
@@ -65,7 +66,7 @@ class Quiet:
             return None
         limit_s = min(limit_s, max(_LEAST_PATIENCE_S, limit_s / 2**self._vain))
         began_s = quiet_since_s = self._clock()
-        calm_s = _CALM_S * 2**failed_attempts if failed_attempts else _GLANCE_S
+        calm_s = min(_CALM_S * 2**failed_attempts, limit_s / 2) if failed_attempts else _GLANCE_S
         disturbed: tuple[str, ...] = ()
         glances = [_Glance(session) for session in self._sessions]
         while True:
@@ -74,13 +75,13 @@ class Quiet:
             now_s = self._clock()
             left_s = limit_s - (now_s - began_s)
             if reasons:
-                disturbed, quiet_since_s, calm_s = disturbed or reasons, now_s, max(calm_s, _CALM_S)
+                disturbed, quiet_since_s, calm_s = disturbed or reasons, now_s, max(calm_s, min(_CALM_S, limit_s / 2))
             elif now_s - quiet_since_s >= calm_s:
                 self._vain = 0
                 return Wait(now_s - began_s, disturbed, in_vain=False) if disturbed else None
-            if left_s <= 0:
-                self._vain += 1
-                return Wait(now_s - began_s, disturbed, in_vain=True) if disturbed else None
+            if left_s <= 0 and disturbed:
+                self._vain = min(self._vain + 1, _MOST_HALVINGS)
+                return Wait(now_s - began_s, disturbed, in_vain=True)
             if disturbed:
                 tell(reasons or disturbed, left_s)
 

@@ -125,14 +125,19 @@ class _Campaign:
         return {key: self.calibrations[key] for key in self.scenario.calibrations(config) if key in self.calibrations}
 
     def _wait(self, config: Config, failed_attempts: int) -> None:
-        """Until nothing else runs on the hosts, or no longer."""
-        if waited := self._quiet.wait(config, failed_attempts, self.observer.waiting):
+        """Until nothing else runs on the hosts, or no longer. The attempt reports a host that is out of reach."""
+        try:
+            waited = self._quiet.wait(config, failed_attempts, self.observer.waiting)
+        except (TrialError, HostError, OSError) as error:
+            self.store.log(utc_now(), "not waited", str(error))
+            return
+        if waited:
             self.store.log(utc_now(), "waited", waited.text)
 
     def _calibrate(self, config: Config, failed_attempts: int) -> str | None:
         """Find what the trial must know and does not yet; why it cannot be found, or None."""
         for key, calibration_config in self.scenario.calibrations(config).items():
-            if key not in self.calibrations:
+            if key not in self.calibrations and not (key in self._not_found and self.scenario.can_do_without(key)):
                 self.observer.calibrating(key)
                 self._find(key, calibration_config, failed_attempts)
             if key not in self.calibrations and not self.scenario.can_do_without(key):

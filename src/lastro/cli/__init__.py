@@ -125,7 +125,10 @@ def _run_command(name: str, rest: list[str]) -> int:
 def _parse_and_run(name: str, rest: list[str]) -> int:
     parser, module = command_parser(name)
     code = int(module.run(parser.parse_args(rest)))
-    sys.stdout.flush()  # here, where it is known what a reader that has gone means
+    try:
+        sys.stdout.flush()  # here, where it is known what a reader that has gone means
+    except BrokenPipeError:
+        _stopped_reading()
     return code
 
 

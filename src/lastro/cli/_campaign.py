@@ -32,6 +32,9 @@ def run_here(store: Store, scenario: Scenario, event: str, place: progress.Place
     except LastroError as error:
         _log(store, "stopped", error.message)
         raise
+    finally:
+        with suppress(LastroError):
+            store.let_go()
     store.log(runner.utc_now(), "finished", _done(store))
 
 

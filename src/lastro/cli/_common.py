@@ -16,6 +16,7 @@ from lastro.results.store import Store
 
 MANY_INVALID_TRIALS = 7  # an exit code
 _SHARE_IN_CI = "10%"
+_NO = ("", "0", "false", "no")
 
 
 def campaign_argument(parser: argparse.ArgumentParser) -> None:
@@ -66,14 +67,14 @@ def fail_invalid_argument(parser: argparse.ArgumentParser) -> None:
     """For commands that run a campaign; `MANY_INVALID_TRIALS` is the exit code."""
     parser.add_argument(
         "--fail-invalid", metavar="SHARE",
-        help=f"exit with {MANY_INVALID_TRIALS} if more of the trials that can run here are invalid, as 10%%;"
+        help=f"exit with {MANY_INVALID_TRIALS} if more than SHARE of the runnable trials are invalid, such as 10%%;"
         f" default: {_SHARE_IN_CI}% where the variable CI is set",
     )  # fmt: skip
 
 
 def most_invalid(args: argparse.Namespace) -> float | None:
     """The fraction above which a campaign fails, or None. Raises: InputError."""
-    given = args.fail_invalid or (_SHARE_IN_CI if os.environ.get("CI", "").lower() in ("1", "true", "yes") else None)
+    given = args.fail_invalid or (_SHARE_IN_CI if os.environ.get("CI", "").lower() not in _NO else None)
     return None if given is None else share(given, "--fail-invalid")
 
 

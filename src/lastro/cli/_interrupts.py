@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import ctypes
 import os
@@ -39,14 +40,14 @@ def one_interrupt() -> Iterator[Callable[[], None]]:
         raise KeyboardInterrupt
 
     def ignore() -> None:
-        # Python complains of a signal that it has noticed and not yet handled when it comes to be ignored, and blocking
-        # is of no use: another thread takes it then. So first the kernel ignores it, below Python, and Python handles
-        # what it has noticed. Ignored, and not handled by `_nothing`, since commands that clean up inherit it.
+        # The kernel ignores it from now on, and so do commands that clean up, which inherit that. To Python it has a
+        # handler until the end: Python complains of a signal that another thread is just noticing when it comes to be
+        # ignored by `signal.signal`, and blocking is of no use, since another thread takes it then. Yet what has a
+        # handler when Python ends gets the kernel's own way back, and that is to die.
         for number in handlers:
             signal.signal(number, _nothing)
             ctypes.CDLL(None).signal(int(number), ctypes.c_void_p(signal.SIG_IGN))
-        for number in handlers:
-            signal.signal(number, signal.SIG_IGN)
+            atexit.register(signal.signal, number, signal.SIG_IGN)
 
     for number in handlers:
         signal.signal(number, first)

@@ -120,7 +120,7 @@ def _count(findings: Sequence[Finding]) -> str:
 
 
 def _short(line: str, width: int) -> str:
-    return textwrap.shorten(line, width, placeholder=" …") if len(line) > width else line
+    return f"{line[: width - 2].rstrip()} …" if len(line) > width else line
 
 
 Column = tuple[str, list[str]]

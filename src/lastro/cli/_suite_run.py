@@ -35,11 +35,11 @@ def run(args: argparse.Namespace, given: GivenSuite) -> int:
     """A new suite in its directory, run to its end."""
     if any(registry.get("scenario", study.scenario).needs_root for study in given.studies):
         require_root("run")
+    most = most_invalid(args)
     directory = args.output or run_command.place_for(given.folder.name)
     for place in (directory, *(directory / file.stem for file in given.folder.files)):
         run_command.check_place(place)  # a campaign that is there already would be taken for a front
     suite = suites.create(directory, given.folder, given.source, given.studies, papers.claims)
-    most = most_invalid(args)
     _Run(directory, suite, How(wait=args.wait, testbed=args.testbed)).fronts(suite.fronts)
     return _conclude(directory, report=not args.no_report, most_invalid=most)
 

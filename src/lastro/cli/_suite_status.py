@@ -102,7 +102,7 @@ def _row(front: dict[str, Any]) -> tuple[str, ...]:
     state = "finished" if front["finished"] else f"{human_duration(left_s)} to go" if left_s else "unfinished"
     if front["stopped"]:
         state = f"stopped, {state}" if front["midway"] else "could not run"
-    elif front.get("running"):
+    elif front.get("running") and not front["finished"]:
         state = f"running, {state}"
     elif not front["begun"]:
         state = f"not begun, {state}"

@@ -29,8 +29,8 @@ class _Teller:
             return
         self._told, self._told_s = situation, now_s
         who = f"{holder.text}: {holder.command}{_time_left(holder)}" if holder else "another Lastro"
-        others = f"; {ahead} more {'waits' if ahead == 1 else 'wait'} before this one" if ahead else ""
-        print(f"waiting for {who}{others}", file=sys.stderr, flush=True)
+        queue = f"; ahead in the queue: {ahead}" if ahead else ""
+        print(f"waiting for {who}{queue}", file=sys.stderr, flush=True)
 
 
 def _time_left(holder: Holder) -> str:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,7 +35,7 @@ from lastro.results.database import DB_NAME
 from lastro.results.store import Store
 from lastro.scenarios.base import Scenario
 from lastro.study import design, twin
-from lastro.study.model import Study
+from lastro.study.model import PATIENCE, Level, Study
 from lastro.units import human_duration
 
 if TYPE_CHECKING:
@@ -160,13 +161,18 @@ def _judge(directory: Path, study: Study) -> Calibration:
     return calibration
 
 
+def _measuring(settings: Mapping[str, Level]) -> dict[str, Level]:
+    """Without those that only say how long to wait: a campaign of an earlier Lastro may not have them."""
+    return {name: value for name, value in settings.items() if name not in PATIENCE}
+
+
 def _check_twin(directory: Path, aa: Study, study: Study) -> None:
     """Is it an A/A campaign of this very study?"""
     wanted = twin.baseline_twin(study)
     for what, one, other in (
         ("scenario", aa.scenario, wanted.scenario),
         ("factors", aa.factors, wanted.factors),
-        ("settings", aa.settings, wanted.settings),
+        ("settings", _measuring(aa.settings), _measuring(wanted.settings)),
         ("metrics", [metric.name for metric in aa.metrics], [metric.name for metric in wanted.metrics]),
     ):
         if one != other:

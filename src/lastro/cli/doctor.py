@@ -64,7 +64,8 @@ def run(args: argparse.Namespace) -> int:
     except HostBusy as error:
         if not args.quick:
             raise
-        print(f"nothing was tried: {error.message}; use --wait to try when it is free")
+        said = f"nothing was tried: {error.message}; use --wait to try when it is free"
+        print(json.dumps({"busy": error.message}) if args.json else said)
         return 0
     if args.json:
         print(json.dumps({"host": host, "parts": parts(findings), "matrix": cells(findings)}, indent=2))
@@ -75,8 +76,9 @@ def run(args: argparse.Namespace) -> int:
     print(f"{machine['hostname']}: {machine['distribution']}, kernel {machine['kernel']}")
     print(f"{machine['cpus']} CPUs ({machine['cpu_model']})\n")
     width = min(_WIDTH, shutil.get_terminal_size((_WIDTH, 24)).columns)
-    print("\n".join(lines(findings, width) if args.all else summary(findings, width)))
-    if not args.all:
+    everything = args.all and not args.quick
+    print("\n".join(lines(findings, width) if everything else summary(findings, width)))
+    if not everything:
         print("\n`lastro doctor --all` shows each part, and what helps")
     return 0
 
@@ -155,7 +157,7 @@ class _Progress:
 
     def __init__(self, wanted: Wanted) -> None:
         self._expected_s = {name: n * start_s({"platform": name}) for name, n in wanted.attempts.items()}
-        self._n = sum(wanted.attempts.values())
+        self._n = sum(wanted.attempts.values()) + wanted.in_click
         self._each_s = {name: start_s({"platform": name}) for name in wanted.platforms}
 
     def __enter__(self) -> Say:

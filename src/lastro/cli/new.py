@@ -62,18 +62,21 @@ def _write_part(kind: str, name: str, *, overwrite: bool) -> int:
     templates = Path(__file__).parents[1] / "testing" / "templates"
     if not re.fullmatch(r"[a-z][a-z0-9-]*", name):
         raise InputError(f"'{name}' cannot name a part", "use a-z, 0-9 and '-', and begin with a letter")
-    if name in registry.names(kind):
-        raise InputError(f"{kind} '{name}' exists already", "choose another name")
     words, module = name.split("-"), name.replace("-", "_")
-    class_name = "".join(word.capitalize() for word in words)
     part, test = Path("parts", registry.KINDS[kind], f"{module}.py"), Path("parts", "tests", f"test_{module}.py")
+    known = registry.parts(kind).get(name)
+    if known and Path(known.origin).absolute() != part.absolute():
+        raise InputError(f"{kind} '{name}' exists already", "choose another name")
+    class_name = "".join(word.capitalize() for word in words)
     text = (templates / f"{kind}.py").read_text(encoding="utf-8")
     contents = {
         part: text.replace("MyPart", class_name).replace("my-part", name),
         test: _CONTRACT.format(kind=kind, name=name, class_name=class_name, contract=f"{kind.capitalize()}Contract"),
     }
+    for file in contents:
+        if file.exists() and not overwrite:
+            raise InputError(f"{file} exists already", "write elsewhere, or overwrite it with --force")
     for file, content in contents.items():
-        file.parent.mkdir(parents=True, exist_ok=True)
         _write(file, content, overwrite=overwrite)
     print(f"wrote {part} and {test}")
     print(f"export LASTRO_PARTS=parts, and studies can name {kind} '{name}'; as root, `pytest {test}` tests it")
@@ -99,6 +102,7 @@ def _name_from(file: str) -> str:
 
 def _write(path: Path, text: str, *, overwrite: bool) -> None:
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("w" if overwrite else "x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:

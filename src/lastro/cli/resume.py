@@ -44,7 +44,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--wait", action="store_true", help="wait for another campaign on this host to end")
     parser.add_argument("--changed-host", action="store_true", help="go on although the host or the image has changed")
     parser.add_argument(
-        "--invalid", action="store_true", help="also try the trials again that were given up; their attempts are kept"
+        "--invalid",
+        action="store_true",
+        help="also repeat trials given up as invalid; earlier attempts are kept",
     )
     parser.add_argument("--no-report", action="store_true", help="do not write the HTML report at the end")
     fail_invalid_argument(parser)
@@ -77,12 +79,12 @@ def go_on(directory: Path, how: How, place: Place = alone) -> bool:
     with open_campaign(directory, readonly=False) as store:
         if registry.get("scenario", store.study.scenario).needs_root:
             require_root("resume")
-        before = store.counts()
+        before, n_attempts = store.counts(), len(store.durations())
         if is_unfinished(store) or before["unavailable"] or (how.invalid and before["invalid"]):
             _carry_on(store, how, place)
         else:
             _tidy(store)
-        return store.counts() != before
+        return store.counts() != before or len(store.durations()) != n_attempts
 
 
 def is_unfinished(store: Store) -> bool:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from lastro.errors import CommandFailed
 from lastro.host.base import Host
 
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -100,8 +101,11 @@ class Look:
 def look(host: Host) -> Look:
     """Read the host's totals and every process that it shows."""
     at_s = time.monotonic()
-    text = host.run(_READ, check=False).text  # not 0: a process has ended meanwhile
+    done = host.run(_READ, check=False)  # its code is not 0 when a process has ended meanwhile
+    text = done.text
     lines = {path: line for path, _, line in (line.partition(":") for line in text.splitlines())}
+    if "/proc/stat" not in lines:
+        raise CommandFailed(done.argv, done.returncode, done.error_text)
     processes = [_process(line) for path, line in lines.items() if path.endswith("/stat") and path != "/proc/stat"]
     return Look(at_s, Totals.parse(lines), {each.pid: each for each in processes if each})
 
@@ -113,4 +117,5 @@ def _process(line: str) -> Process | None:
     fields = numbers.split()
     if not found or len(fields) < 14:
         return None
+    name = "".join(char if char.isprintable() else "?" for char in name)  # whoever started it may have chosen it
     return Process(int(pid), name, (int(fields[11]) + int(fields[13])) / _TICKS)

@@ -85,7 +85,7 @@ def lock(state: Path, purpose: str, wait: Tell | None = None) -> Iterator[None]:
         if wait is None:
             before = _waiting(state)
             if before or not _taken(file):
-                first = before[0][1] if before else holder(state)
+                first = holder(state) or (before[0][1] if before else None)
                 raise HostBusy(
                     f"this host is in use by {first.text if first else 'another Lastro'}",
                     "two measurements would disturb each other: wait, or use --wait",
@@ -123,6 +123,13 @@ def _queue(state: Path, me: Holder, file: IO[str], tell: Tell) -> None:
         ticket.unlink(missing_ok=True)
 
 
+def _is_stopped(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+    except (OSError, IndexError):
+        return False
+
+
 def _queue_directory(state: Path) -> Path:
     return state / "queue"
 
@@ -134,6 +141,8 @@ def _waiting(state: Path) -> list[tuple[Path, Holder]]:
         _, pid, started = ticket.name.split("-")
         if str(start_time(int(pid))) != started:
             ticket.unlink(missing_ok=True)
+            continue
+        if _is_stopped(int(pid)):  # by Ctrl-Z: it keeps its place, and nobody waiting
             continue
         try:
             waiting = Holder.read(ticket.read_text(encoding="utf-8"))

@@ -15,7 +15,7 @@ from lastro.report.model import Report
 from lastro.report.numbers import MINUS, Verdict, contrast_ratio
 from lastro.report.stat_tables import METHODS, of_variation, p_text, share_text
 from lastro.stats.adjust import holm
-from lastro.units import significant
+from lastro.units import human_duration, significant
 
 if TYPE_CHECKING:
     from lastro.stats.anova import Anova
@@ -227,10 +227,11 @@ def drift_sentence(metric: MetricAnalysis, alpha: float, say: Language) -> str:
         )
     scale, unit = (100.0, "\xa0%") if drift.relative else (1.0, f" {metric.metric.unit}".rstrip())
     return say(
-        "{metric}: a drift of {slope} per hour (p {p}, {n} points in time). Blocks even it out between treatments; it "
-        "widens what is not paired.",
+        "{metric}: a drift of {change} over {time} (p {p}, {n} points in time). Blocks even it out between treatments; "
+        "it widens what is not paired.",
         metric=name,
-        slope=say.number(significant(scale * drift.slope_per_hour, 2).replace("-", MINUS)) + unit,
+        change=say.number(significant(scale * drift.slope_per_hour * drift.span_hours, 2).replace("-", MINUS)) + unit,
+        time=human_duration(3600 * drift.span_hours),
         p=p_text(drift.p, say, sign=True),
         n=drift.n,
     )

@@ -22,7 +22,7 @@ from lastro.stats.adjust import holm
 from lastro.stats.intervals import sample_mean
 from lastro.stats.margins import Candidate, Judged, RatioTest, gate, ratio_test
 from lastro.stats.ratios import Ratio, unpaired_ratio
-from lastro.study.model import Level, Study
+from lastro.study.model import PATIENCE, Level, Study
 
 Verdict = Literal["worse", "better", "higher", "lower", "same", ""]
 _WORST_FIRST: tuple[Verdict, ...] = ("worse", "higher", "lower", "same", "better", "")
@@ -345,7 +345,7 @@ def _differences(a: Report, b: Report) -> Iterable[tuple[str, str, str]]:
         yield "profile", a.study.profile or "none", b.study.profile or "none"
     for name in {**a.study.settings, **b.study.settings}:
         was, is_ = (str(report.study.settings.get(name, "not set")) for report in (a, b))
-        if was != is_:
+        if was != is_ and name not in PATIENCE:
             yield name, was, is_
     if a.study.design.stopping != b.study.design.stopping:
         yield "stopping", a.study.design.stopping, b.study.design.stopping

@@ -93,10 +93,13 @@ def ratio_text(ratio: Ratio, say: Language = ENGLISH) -> str:
     return say.number(f"×{fixed(ratio.value, decimals)} [{low}, {high}]")
 
 
+UNDECIDED = N_("undecided: the interval of the ratio is unbounded or spans more than a factor of {widest}.")
+
+
 def is_undecided(ratio: Ratio) -> bool:
     """Whether the data allow a loss, a gain and a factor of ten between them: an interval that says nothing of use."""
     if ratio.interval is None:
-        return ratio.unbounded
+        return ratio.unbounded and ratio.value is not None
     low, high = ratio.interval.low, ratio.interval.high
     return not ratio.differs and (low <= 0 or high > WIDEST * low)
 
@@ -142,7 +145,7 @@ def comparison_text(row: Row, cell: Cell, said: Verdict, say: Language = ENGLISH
     empty without a baseline at all."""
     if row.is_baseline:
         return say("baseline")
-    if cell.ratio is not None and is_undecided(cell.ratio):
+    if cell.ratio is not None and said in ("", "same") and is_undecided(cell.ratio):
         return say("undecided (n = {n})", n=min(cell.ratio.n))
     if cell.ratio is not None:
         return f"{VERDICT_MARKS[said]} {ratio_text(cell.ratio, say)}".strip()

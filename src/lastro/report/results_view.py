@@ -130,7 +130,7 @@ def _cell_view(row: Row, cell: Cell, reach: float, say: Language, said: Verdict,
         return CellView(words=say("not measured"), marks=marks)
     explanation = say(VERDICT_WORDS[said])
     if cell.ratio is not None:
-        hidden = ratio_text(cell.ratio, say) if is_undecided(cell.ratio) else ""
+        hidden = ratio_text(cell.ratio, say) if said in ("", "same") and is_undecided(cell.ratio) else ""
         parts = (hidden, explanation, words.reason(cell.ratio, say), words.pairing(cell.ratio, say))
         explanation = "; ".join(part for part in parts if part)
     return CellView(

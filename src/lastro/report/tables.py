@@ -15,9 +15,12 @@ from lastro.report.ledgers import ALL, Ledger, column_of
 from lastro.report.model import Cell, InvalidAttempt, Report, Row
 from lastro.report.numbers import (
     STATUS_WORDS,
+    UNDECIDED,
+    WIDEST,
     Verdict,
     comparison_text,
     interval_text,
+    is_undecided,
     mean_text,
     metric_heading,
     ratio_text,
@@ -67,7 +70,9 @@ def results_table(content: Content, index: int) -> Table:
 def _legends(report: Report, index: int, say: Language) -> tuple[str, ...]:
     """What the marks on a metric mean."""
     kinds = in_order(mark.kind for row in report.rows for mark in row.cells[index].marks)
-    return tuple(short(kind, say) for kind in kinds)
+    ratios = [ratio for row in report.rows if (ratio := row.cells[index].ratio)]
+    undecided = (say(UNDECIDED, widest=WIDEST).rstrip("."),) if any(map(is_undecided, ratios)) else ()
+    return (*(short(kind, say) for kind in kinds), *undecided)
 
 
 def levels_of(report: Report, row: Row, say: Language) -> tuple[str, ...]:

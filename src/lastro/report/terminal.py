@@ -18,6 +18,7 @@ from lastro.report.language import ENGLISH
 from lastro.report.model import Cell, Gap, Report, Row
 from lastro.report.numbers import (
     STATUS_WORDS,
+    UNDECIDED,
     WIDEST,
     comparison_text,
     count,
@@ -303,7 +304,7 @@ def _paragraphs(report: Report) -> Iterator[str]:
         said += f" {_marks(report)}: the interval excludes 1, uncorrected for {count(n, 'ratio')}; ≈: it holds 1."
     yield said
     if any(map(is_undecided, ratios)):
-        yield f"undecided: the interval of the ratio spans more than a factor of {WIDEST}; --json shows it."
+        yield f"{ENGLISH(UNDECIDED, widest=WIDEST)} --json shows it."
     if report.study.design.sequential:
         yield sequential_note(report, ENGLISH)
     yield from (line for search in searches(report) for line in lines_of(search, ENGLISH))

@@ -340,6 +340,11 @@ class Store:
                 "INSERT OR REPLACE INTO meta VALUES ('process', ?)", (json.dumps([pid, start_time(pid), at_utc]),)
             )
 
+    def let_go(self) -> None:
+        """This process does not run the campaign any more."""
+        with self._transaction():
+            self._db.execute("DELETE FROM meta WHERE key = 'process'")
+
     def runner(self) -> Runner | None:
         """The process that runs the campaign; None when it has ended, however it did, or was of another machine."""
         found = self._query("SELECT value FROM meta WHERE key = 'process'")

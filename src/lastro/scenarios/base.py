@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 HOST_LIMITS = (
     Setting("max_steal_percent", 5.0, "CPU time stolen from this host above which a trial is invalid", 0, 100),
     Setting("max_foreign_cpus", 0.3, "CPUs used by other processes above which a trial is invalid", 0, 4096),
-    Setting("max_wait_s", 120.0, "longest wait before a trial for both to be within their limits; 0: none", 0, 86400),
+    Setting("max_wait_s", 120.0, "longest wait for a quiet host before each trial; 0: do not wait", 0, 86400),
 )
 
 # Differences that remain between platforms although the study holds them equal: what to look at, and how.

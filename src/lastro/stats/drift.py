@@ -49,6 +49,11 @@ class Drift:
     points: tuple[tuple[float, float], ...]
     absent_because: Note | None = None
 
+    @property
+    def span_hours(self) -> float:
+        """From the first point to the last: over more than that, nothing is known of the trend."""
+        return self.points[-1][0] - self.points[0][0] if self.points else 0.0
+
 
 def drift(
     values: Sequence[float],

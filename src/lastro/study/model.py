@@ -94,6 +94,9 @@ class Design:
         return self.max_replicates if self.sequential else self.replicates
 
 
+PATIENCE = frozenset({"max_wait_s"})  # settings that change nothing that is measured
+
+
 @dataclass(frozen=True, slots=True)
 class Study:
     name: str

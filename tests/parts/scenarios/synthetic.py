@@ -24,6 +24,7 @@ FAULTS = (
     "none", "invalid-once", "always-invalid", "trial-error", "unavailable", "slow", "defect", "nonsense", "clock-jump",
     "leftover", "unreachable", "invalid-thrice",
 )  # fmt: skip
+CALIBRATIONS = ("none", "good", "bad", "late", "optional")
 SLOW_S = 0.5
 
 
@@ -35,7 +36,12 @@ class SyntheticScenario(Scenario):
         Setting("level", "a", "moves the mean", choices=("a", "b", "c")),
         Setting("step", 0, "moves the mean a little", 0, 1000),
         Setting("fault", "none", "what goes wrong", choices=FAULTS),
-        Setting("calibration", "none", "a run that every trial needs first", choices=("none", "good", "bad", "late")),
+        Setting(
+            "calibration",
+            "none",
+            "a run that every trial needs first",
+            choices=("none", "good", "bad", "late", "optional"),
+        ),
         Setting("trial_s", 0.0, "length of a trial", 0, 60),
         Setting("samples", 10, "length of the series that each trial yields", 0, 10_000_000),
     )
@@ -64,8 +70,12 @@ class SyntheticScenario(Scenario):
     def calibrations(cls, config: Config) -> dict[str, Config]:
         if config["calibration"] == "none":
             return {}
-        fault = {"good": "none", "bad": "always-invalid", "late": "invalid-thrice"}[str(config["calibration"])]
-        return {f"ceiling/{config['level']}": {**config, "fault": fault, "calibration": "none"}}
+        faults = {"good": "none", "bad": "always-invalid", "late": "invalid-thrice", "optional": "always-invalid"}
+        fault, name = faults[str(config["calibration"])], "mark" if config["calibration"] == "optional" else "ceiling"
+        return {f"{name}/{config['level']}": {**config, "fault": fault, "calibration": "none"}}
+
+    def can_do_without(self, key: str) -> bool:
+        return key.startswith("mark/")
 
     def calibration_value(self, key: str, outcome: Outcome) -> Any:
         return outcome.measurements["speed"]

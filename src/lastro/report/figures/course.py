@@ -16,6 +16,7 @@ from lastro.report.analysis.trends import parse_utc
 from lastro.report.figures.style import GREY, GRID, PALETTE, SMALL_PT, headed, new_figure, numbers_in, points, safe
 from lastro.report.language import N_, Language
 from lastro.report.model import Report
+from lastro.units import human_duration, significant
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -119,11 +120,14 @@ def _through(blocks: Sequence[tuple[float, float]], slope: float) -> tuple[tuple
 
 
 def _drift_words(drift: Drift, unit: str, scale: float, say: Language) -> str:
-    """'+0.12 %/h [−0.05, 0.31], p = 0.31, n = 12'."""
+    """'+0.12 % in 3 min 05 s [−0.05, 0.31], p = 0.31, n = 12'."""
     assert drift.slope_per_hour is not None
-    text = f"{drift.slope_per_hour * scale:+.2g} {unit}/h"
+    scale *= drift.span_hours
+    change = significant(drift.slope_per_hour * scale, 2)
+    text = f"{'' if change.startswith('-') else '+'}{change} {unit}".rstrip()
+    text += f" in {human_duration(3600 * drift.span_hours)}"
     if drift.interval is not None:
-        text += f" [{drift.interval.low * scale:.2g}, {drift.interval.high * scale:.2g}]"
+        text += f" [{significant(drift.interval.low * scale, 2)}, {significant(drift.interval.high * scale, 2)}]"
     if drift.p is not None:
         text += ", p < 0.001" if drift.p < 0.001 else f", p = {drift.p:.2f}"
     return say.number(text.replace("-", "−")) + "; " + say("n = {n}", n=drift.n)
