@@ -77,7 +77,7 @@ def _write_part(kind: str, name: str, *, overwrite: bool) -> int:
         if file.exists() and not overwrite:
             raise InputError(f"{file} exists already", "write elsewhere, or overwrite it with --force")
     for file, content in contents.items():
-        _write(file, content, overwrite=overwrite)
+        _write(file, content, overwrite=overwrite, folders=True)
     print(f"wrote {part} and {test}")
     print(f"export LASTRO_PARTS=parts, and studies can name {kind} '{name}'; as root, `pytest {test}` tests it")
     return 0
@@ -100,9 +100,11 @@ def _name_from(file: str) -> str:
     return stem if stem != "study" and re.fullmatch(NAME_PATTERN, stem) else _TEMPLATE_NAME
 
 
-def _write(path: Path, text: str, *, overwrite: bool) -> None:
+def _write(path: Path, text: str, *, overwrite: bool, folders: bool = False) -> None:
+    """`folders`: make those that are missing. Raises: InputError."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        if folders:
+            path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("w" if overwrite else "x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
