@@ -205,3 +205,25 @@ def test_a_true_regression_in_one_cell_of_many_is_found() -> None:
         judged = gate(cells, 0.05, 0.05)
         found += judged[-1].regressed and not any(other.regressed for other in judged[:-1])
     assert found >= 190
+
+
+@pytest.mark.parametrize(
+    ("walk", "n", "most"),
+    [(0.0, 3, 0.035), (0.0, 8, 0.035), (0.01, 3, 0.05), (0.01, 8, 0.1), (0.02, 3, 0.07), (0.02, 8, 0.17)],
+)
+def test_a_pass_that_is_called_conclusive_is_wrong_as_often_as_the_docs_say(walk: float, n: int, most: float) -> None:
+    """The true loss is the margin itself. `walk` is the step of a host whose speed wanders from block to block."""
+    chance, wrong, gates = random.Random(1), 0, 2000
+
+    def campaign(mean: float) -> list[float]:
+        level, values = 0.0, []
+        for _ in range(n):
+            level = 0.7 * level + chance.gauss(0, walk) if walk else 0.0
+            values.append(mean * (1 + chance.gauss(0, 0.02) + level))
+        return values
+
+    for _ in range(gates):
+        interval = unpaired_ratio(campaign(95.0), campaign(100.0), 0.95).interval
+        wrong += interval is not None and 1 - interval.low <= 0.05
+    assert wrong / gates <= most
+    assert not walk or n == 3 or wrong / gates > 0.05, "a host that wanders is no footnote"

@@ -22,7 +22,7 @@ _MOMENT_S = 0.25
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What the neighbour is told to do: `workers` processes (0: one per CPU), for `timeout_s` at most.
+    """The load that the neighbour makes: `workers` processes (0: one per CPU), for `timeout_s` at most.
 
     `usable_cpus` is how many its role has on its own host, which need not be this one."""
 

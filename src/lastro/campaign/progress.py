@@ -23,9 +23,10 @@ _HEADLINES = 2  # measurements shown with each finished trial
 
 @dataclass(frozen=True, slots=True)
 class Among:
-    """The place of a campaign in a suite: the name of its front, what the other fronts hold, and the seconds that those
+    """The place of a campaign in a suite. The counts and times shown are then those of the whole suite.
 
-    which have not run yet may take. Counts and times shown are of the whole suite then."""
+    `front` is the name of its study, `other_trials` and `other_done` are the trials of the others, and `later_s` is the
+    expected time of those that have not begun."""
 
     front: str = ""
     other_trials: int = 0
@@ -42,7 +43,7 @@ def alone() -> Among:
 
 
 class Plain:
-    """One line for each trial: for a log, a pipe, a CI job.
+    """Print one line for each trial, for a log, a pipe or a CI job.
 
     Its place in a suite is asked for once more when it is known what can run here: of other fronts that tells too."""
 
@@ -191,5 +192,5 @@ def _fitted(text: str, room: int) -> str:
 
 
 def _plain_key(key: str) -> str:
-    """A calibration's key without the digest at its end, which only tells it from others."""
+    """Return a calibration's key without the digest at its end."""
     return re.sub(r"/[0-9a-f]{6}$", "", key)

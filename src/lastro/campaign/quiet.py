@@ -43,9 +43,10 @@ Tell = Callable[[Sequence[str], float], None]  # reasons, and the seconds for wh
 
 
 class Quiet:
-    """The hosts of a campaign. After a wait in vain the next one is half as long, until the host is quiet once:
+    """Wait for the hosts of a campaign.
 
-    a host that is never quiet costs a campaign few minutes, not the limit for every trial."""
+    After a wait in vain the next one is half as long, until the host is quiet once. So a host that is never quiet costs
+    a campaign a few minutes, and not the limit for every trial."""
 
     def __init__(
         self,
@@ -94,7 +95,7 @@ class _Glance:
         self._before, self._own_s = self._look()
 
     def _look(self) -> tuple[Look, float]:
-        """The host, and the user time of Lastro's own process, which runs on a host that is not far."""
+        """Read the host, and the user time of this process; 0 on a remote host, where it does not run."""
         with self._session.host.recorded():
             seen = look(self._session.host)
         times = os.times()

@@ -19,7 +19,7 @@ from lastro.study.design import Treatment
 
 
 class Observer(Protocol):
-    """Who is told how the campaign goes: a progress bar, plain lines, a test."""
+    """Receive the progress of a campaign: a progress bar, plain lines, a test."""
 
     def probing(self, treatment: Treatment) -> None: ...
     def probed(self, runnable_trials: int) -> None: ...
@@ -145,9 +145,10 @@ class _Campaign:
         return None
 
     def _find(self, key: str, config: Config, failed_attempts: int) -> None:
-        """Try it some times when it is needed first. A calibration that failed then is tried once with each attempt
+        """Run a calibration: up to MAX_ATTEMPTS times when it is first needed.
 
-        at a trial that needs it: what kept it from succeeding, such as a busy host, may be over."""
+        After that, one that failed runs once with each attempt at a trial that needs it. The cause of its failure, such
+        as a busy host, may be over."""
         outcome = Outcome()
         for failed in range(1 if key in self._not_found else MAX_ATTEMPTS):
             self._wait(config, failed + failed_attempts)

@@ -133,9 +133,9 @@ def _parse_and_run(name: str, rest: list[str]) -> int:
 
 
 def _stopped_reading() -> int:
-    """Nothing that is still to be written can be, and the interpreter must not try: see the note on SIGPIPE in Python's
+    """Discard what is left of the output, so that the interpreter does not try to write it at its end.
 
-    documentation of `signal`."""
+    Source: the note on SIGPIPE in Python's documentation of `signal`."""
     import os
 
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

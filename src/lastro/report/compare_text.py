@@ -64,12 +64,9 @@ def headline(comparison: Comparison) -> str:
         return _tally(comparison)
     margin = f"{comparison.margin * 100:g} %"
     if found := len(comparison.regressions):
-        worst = comparison.regressions[0]
-        ratio = f" {ratio_text(worst.ratio)}" if worst.ratio is not None else ""
-        return (
-            f"FAIL: {count(found, 'regression')} of more than {margin}; the worst: {worst.metric.name} of"
-            f" {worst.label}{ratio}"
-        )
+        # No number: that of the worst, picked after looking, would be too large, and its interval too narrow.
+        names = dict.fromkeys(cell.metric.name for cell in comparison.regressions)
+        return f"FAIL: {count(found, 'regression')} of more than {margin} ({', '.join(names)})"
     if open_ := len(comparison.inconclusive):
         return f"PASS, inconclusive: no regression of more than {margin} was found; {count(open_, 'cell')} may hide one"
     return f"PASS: no regression of more than {margin} in {count(comparison.n_judged, 'cell')}"

@@ -59,9 +59,9 @@ class _Column:
 
 
 def render(report: Report, width: int) -> list[Text]:
-    """Title, table or tables, below them every level that is missing and why, and at the end the answer, where a reader
+    """Return the title, the tables, every missing level with its reason, and at the end the answer.
 
-    looks first; at most `width` cells wide."""
+    Lines are at most `width` cells wide."""
     lines = [
         Text(plain(report.study.title or report.study.name), style="bold"),
         *_wrapped(_tally(report), width),
