@@ -14,14 +14,17 @@ RUN apt-get update --quiet --quiet \
     && rm -rf /var/lib/apt/lists/*
 
 WORKDIR /usr/src/lastro
-COPY pyproject.toml constraints.txt README.md LICENSE ./
+COPY pyproject.toml README.md LICENSE ./
+COPY requirements requirements
+COPY tools/install-locked tools/
 COPY src src
 COPY examples examples
 RUN python3 -m venv /opt/lastro \
-    && /opt/lastro/bin/pip install --quiet --no-cache-dir --disable-pip-version-check --constraint constraints.txt . \
+    && PIP_NO_CACHE_DIR=1 tools/install-locked /opt/lastro run \
     && ln -s /opt/lastro/bin/lastro /usr/local/bin/lastro
 RUN lastro setup && rm -rf /var/lib/apt/lists/*
 
+# The directory that is mounted on /campaigns may belong to a user of the host: whoever starts the container is trusted.
 # Docker's storage needs a directory that is not itself a layer of an image; campaigns should outlive the container.
 VOLUME ["/var/lib/lastro", "/campaigns"]
-CMD ["sh", "-c", "exec lastro run examples/demo.toml --wait --output /campaigns/demo-$(date +%Y%m%d-%H%M%S)"]
+CMD ["sh", "-c", "exec lastro run examples/demo.toml --wait --trust --output /campaigns/demo-$(date +%Y%m%d-%H%M%S)"]

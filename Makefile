@@ -18,7 +18,7 @@ help:  ## Show what can be made
 
 install: $(VENV)/.installed  ## Install lastro into a virtual environment, and what a first study requires
 
-$(VENV)/.made: pyproject.toml constraints.txt tools/make-venv
+$(VENV)/.made: pyproject.toml requirements/dev.txt requirements/build.txt tools/make-venv tools/install-locked
 	tools/make-venv $(VENV)
 	touch $@
 

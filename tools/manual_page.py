@@ -46,6 +46,9 @@ Where sockets and other files of running instances are. Default: /run/lastro.
 .TP
 .B LASTRO_MIRROR
 The Debian mirror from which the root file system is built.
+.TP
+.B LASTRO_SNAPSHOT
+A moment of Debian's archive, such as 20261101T000000Z, from which the root file system is built instead.
 .SH FILES
 .TP
 .IB DIR /campaign.db
