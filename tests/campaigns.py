@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from lastro.results.samples import Metric, Outcome, Series
-from lastro.results.store import MAX_ATTEMPTS, Store
+from lastro.results.samples import MAX_ATTEMPTS, Metric, Outcome, Series
+from lastro.results.store import Store
 from lastro.study.design import treatments, trials
 from lastro.study.model import Design, Factor, Level, Study
 

@@ -14,10 +14,12 @@ from lastro.errors import HostError
 from lastro.host.base import Host, Transcript
 from lastro.host.cgroups import Cgroups, Resources, block_device_of, detect, parse_cpus
 from lastro.host.ledger import NETNS_DIR, Session
+from lastro.host.undo import mount_point, mounts_below
 from lastro.image import rootfs
 from lastro.image.rootfs import Image
 
 if TYPE_CHECKING:
+    from lastro.host.lock import Tell
     from lastro.host.testbed_file import TestbedFile
 
 # Inside the DUT: no bridge traffic through iptables (Docker's module switches that on for a whole host), no IPv6
@@ -116,15 +118,18 @@ class Testbed:
 def local_testbed(session: Session, image: Image) -> Iterator[Testbed]:
     """All roles on this machine; nothing in them has a route out."""
     host = session.host
-    with _dut(session, "dut") as dut:
+    with _guarded(session, image), _dut(session, "dut") as dut:
         yield Testbed(host, session, image, _counting(session, detect()), dut, tuple(host.transcript.records))
 
 
 @contextmanager
-def spread_testbed(near: Session, image: Image, file: TestbedFile, purpose: str, *, wait: bool) -> Iterator[Testbed]:
+def spread_testbed(
+    near: Session, image: Image, file: TestbedFile, purpose: str, wait: Tell | None = None
+) -> Iterator[Testbed]:
     """Roles where a testbed's file places them. The image goes to every host once.
 
-    Raises: HostError when a host cannot be had, or has not the CPUs that a role is to have; HostBusy."""
+    Raises: HostError when a host cannot be had, or has not the CPUs that a role is to have; HostBusy when another
+    Lastro holds one and `wait` is None."""
     from lastro.host.far import far_session
 
     with ExitStack() as stack:
@@ -133,15 +138,32 @@ def spread_testbed(near: Session, image: Image, file: TestbedFile, purpose: str,
         for role, plan in file.roles.items():
             if plan.reach not in sessions:
                 assert plan.reach is not None
-                sessions[plan.reach] = stack.enter_context(far_session(near, plan.reach, purpose, wait=wait))
+                sessions[plan.reach] = stack.enter_context(far_session(near, plan.reach, purpose, wait))
             held = sessions[plan.reach]
             there = rootfs.sent(image, held.host, held.state / "rootfs")
+            stack.enter_context(_guarded(held, there))
             groups = _counting(held, detect(files=held.host.view))
             beds[role] = Testbed(held.host, held, there, groups, "", cpus=plan.cpus, cards=plan.links)
             _require_cpus(role, beds[role])
         dut = beds.pop("dut")
         with _dut(dut.session, "dut") as name:
             yield replace(dut, dut=name, others=beds, preparation=tuple(dut.host.transcript.records))
+
+
+@contextmanager
+def _guarded(held: Session, image: Image) -> Iterator[None]:
+    """The tree is read-only on the host, and what is setuid in it is not: instances mount layers over it, with both."""
+    with held.host.recorded():  # it is no part of what a trial does
+        tree = str(image.tree)
+        place = mount_point(held.host, tree)
+    if place in mounts_below(held.host, place):  # for another role, or by a session whose state leads to the same
+        yield
+        return
+    with held.owned("mount", tree):
+        with held.host.recorded():
+            held.host.run(["mount", "--bind", place, place])
+            held.host.run(["mount", "-o", "remount,bind,ro,nosuid,nodev", place])
+        yield
 
 
 def _counting(held: Session, groups: Cgroups) -> Cgroups:

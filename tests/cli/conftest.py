@@ -9,7 +9,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -37,8 +37,8 @@ class Finished:
         return json.loads(self.out, parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
 
 
-def command(*words: object) -> list[str]:
-    return [sys.executable, "-m", "lastro", *map(str, words)]
+def command(*words: object, program: Sequence[str] = ("-m", "lastro")) -> list[str]:
+    return [sys.executable, *program, *map(str, words)]
 
 
 @cache
@@ -59,11 +59,17 @@ def lastro(*words: object, cwd: Path | None = None, env: Mapping[str, str] | Non
     return Finished(code, out, err)
 
 
-def start(*words: object, cwd: Path | None = None, **options: Any) -> subprocess.Popen[str]:
-    """A command that goes on while the test looks at it."""
+def start(
+    *words: object,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    program: Sequence[str] = ("-m", "lastro"),
+    **options: Any,
+) -> subprocess.Popen[str]:
+    """A command that goes on while the test looks at it; `program` runs it in another way than `python -m lastro`."""
     process = subprocess.Popen(
-        command(*words), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=cwd, env=ENVIRONMENT,
-        preexec_fn=_deaf_to_nothing, **options,
+        command(*words, program=program), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=cwd,
+        env={**ENVIRONMENT, **(env or {})}, preexec_fn=_deaf_to_nothing, **options,
     )  # fmt: skip
     _started.append(process)
     return process

@@ -15,7 +15,7 @@ from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryFile
 
-_MODULES = ("run", "resume", "plan", "results", "report", "show", "status", "compare", "calibrate", "claims")
+_MODULES = ("run", "resume", "plan", "results", "report", "show", "status", "compare", "noise_floor", "claims")
 
 
 class Forks:

@@ -234,10 +234,11 @@ def test_a_summary_that_github_would_refuse_is_cut(gate: Gate) -> None:
 def test_lastro_is_installed_from_the_repository_where_it_is_not_in_the_path(tmp_path: Path) -> None:
     """`python3` is a stand-in whose venv has a pip that installs a stand-in of lastro."""
     repository, tools = tmp_path / "lastro", tmp_path / "bin"
-    (repository / "ci").mkdir(parents=True)
-    shutil.copy(SCRIPT, repository / "ci")
+    for script in (SCRIPT, SCRIPT.parents[1] / "tools" / "install-locked"):
+        (repository / script.parent.name).mkdir(parents=True)
+        shutil.copy(script, repository / script.parent.name)
     tools.mkdir()
-    for name in ("sh", "cat", "mkdir", "rm", "dirname", "tr", "chmod"):
+    for name in ("sh", "cat", "mkdir", "rm", "dirname", "tr", "chmod", "mktemp"):
         (tools / name).symlink_to(str(shutil.which(name)))
     pip = 'echo "pip $*"; printf "#!/bin/sh\\\\necho compared\\\\n" > ${0%pip}lastro; chmod +x ${0%pip}lastro'
     (tools / "python3").write_text(
@@ -249,4 +250,5 @@ def test_lastro_is_installed_from_the_repository_where_it_is_not_in_the_path(tmp
         [repository / "ci" / "compare"], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60
     )
     assert done.returncode == 0, done
-    assert f"--constraint {repository}/constraints.txt {repository}" in done.stdout and "compared" in done.stdout
+    assert f"--require-hashes --only-binary :all: --requirement {repository}/requirements/run.txt\n" in done.stdout
+    assert f"--no-deps --no-build-isolation {repository}\n" in done.stdout and "compared" in done.stdout

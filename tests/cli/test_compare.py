@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import shutil
 from collections.abc import Callable
@@ -321,3 +322,16 @@ def test_the_document_is_json_without_nan(tmp_path: Path) -> None:
     a, b = pair(tmp_path, b=lambda levels, block, metric: 0.0)
     done = lastro("compare", a, b, "--json")
     assert json.loads(done.out)["format"] == "lastro-compare/1" and done.json["cells"]
+
+
+def test_places_that_cannot_be_read_are_one_error(tmp_path: Path) -> None:
+    a, _ = pair(tmp_path)
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "fifo").mkdir()
+    os.mkfifo(tmp_path / "fifo" / "campaign.db")
+    is_error(lastro("compare", tmp_path / "loop", a), 2, "loop cannot be read: Too many levels of symbolic links")
+    is_error(lastro("compare", a, "x" * 5_000), 2, "cannot be read: File name too long")
+    is_error(lastro("compare", a, tmp_path / "none"), 2, "none holds no campaign")
+    is_error(lastro("compare", a, tmp_path / "fifo"), 2, "fifo")
+    (tmp_path / "link").symlink_to(a)
+    is_error(lastro("compare", a, tmp_path / "link"), 2, "are the same campaign")

@@ -38,6 +38,15 @@ def one_line(text: str) -> str:
     return " ".join("".join(char if char.isprintable() else " " for char in text).split())
 
 
+def test_figures_follow_no_link_out_of_the_campaign(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    campaign, elsewhere = make_campaign(tmp_path / "campaign", stop_after=6), tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (campaign / "figures").symlink_to(elsewhere)
+    assert main(["report", str(campaign), "--figures", "--format", "md"]) == 3
+    assert "'figures' is a symbolic link, and none is followed there" in capsys.readouterr().err
+    assert list(elsewhere.iterdir()) == []
+
+
 @pytest.mark.parametrize("code", LANGUAGES)
 def test_markdown_of_any_campaign(campaign: Path, code: str, capsys) -> None:
     assert main(["report", str(campaign), "--format", "md", "--lang", code]) == 0

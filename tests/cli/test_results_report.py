@@ -128,6 +128,25 @@ def test_what_is_missing_is_said(partial: Path, capsys) -> None:
     assert "✕ unavailable" in page, "figures mark the levels that are missing"
 
 
+def test_each_figure_is_there_for_a_desk_and_for_a_telephone(partial: Path, capsys) -> None:
+    """One of the two is hidden, so neither may lean on what the other defines."""
+    assert main(["report", str(partial)]) == 0
+    svgs = re.findall(
+        r'<svg class="(desk|phone)".*?viewBox="0 0 ([\d.]+) [^>]*>(.*?)</svg>', page_of(partial), re.DOTALL
+    )
+    assert [kind for kind, _, _ in svgs] == ["desk", "phone"] * (len(svgs) // 2) and len(svgs) > 6
+    assert {(kind, round(float(width))) for kind, width, _ in svgs} == {("desk", 360), ("phone", 241)}
+    seen: set[str] = set()
+    for _, _, body in svgs:
+        ids = set(re.findall(r' id="([^"]+)"', body))
+        assert ids.isdisjoint(seen) and set(re.findall(r'(?:url\(#|href="#)([^")]+)', body)) <= ids
+        seen |= ids
+
+
+def page_of(directory: Path) -> str:
+    return (directory / "report.html").read_text()
+
+
 def test_one_trial_is_said_to_have_no_interval(tmp_path: Path, capsys) -> None:
     directory = make_campaign(tmp_path / "one", make_study(replicates=1))
     assert main(["results", str(directory)]) == 0

@@ -156,7 +156,7 @@ def test_the_plan_tells_least_and_most(bench: Bench) -> None:
 
 def test_its_noise_floor_is_for_the_blocks_that_it_came_to(bench: Bench) -> None:
     assert run(bench, study(bench, stopping="sequential", precision=0.001, max_replicates=12)).code == 0
-    done = lastro("calibrate", bench.directory, "--json")
+    done = lastro("noise-floor", bench.directory, "--json")
     assert done.code == 0 and done.json["blocks"] == 12 and "24 blocks, 24 trials" in done.err
 
 

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 from collections.abc import Callable
@@ -21,7 +22,7 @@ from lastro.setup.machine import Machine
 from lastro.setup.scripts import DEBIAN, HERE, RECIPES, Step, apt_step
 from lastro.setup.selection import select
 
-from .conftest import is_error, lastro
+from .conftest import is_error, lastro, until
 
 # Enough of Debian: dpkg knows the packages in the file `installed`, and apt adds to it those in the file `sources`.
 _DPKG = """#!/bin/sh
@@ -141,12 +142,35 @@ def test_everything_is_installed_by_one_call_of_apt(
     assert capsys.readouterr().out == "nothing to install\nready: lxc, nspawn, ovs\n"
 
 
-def test_nothing_keeps_services_from_starting_afterwards(made: Callable[..., Made]) -> None:
+def test_services_do_not_start_with_their_packages(made: Callable[..., Made]) -> None:
     machine = made().with_apt()
     assert cli.main(["setup", "lxc"]) == 0
     (option,) = [word for word in machine.calls[1] if word.startswith("DPkg::Path=")]
-    quiet = Path(option.removeprefix("DPkg::Path=").split(":")[0])
-    assert not quiet.exists() and "policy-rc.d" not in apt_step(["lxc"]).script
+    path = option.removeprefix("DPkg::Path=")
+    assert {"/usr/sbin", "/usr/bin", "/sbin", "/bin"} <= set(path.split(":"))
+    for name in ("invoke-rc.d", "deb-systemd-invoke"):
+        found = shutil.which(name, path=path)
+        assert found and Path(found).is_relative_to(HERE)
+        assert subprocess.run([found, "docker", "start"], capture_output=True).returncode == 0
+
+
+def test_killed_while_apt_installs_nothing_is_left(made: Callable[..., Made], tmp_path: Path) -> None:
+    """SIGKILL for all of it, at the moment when something that stops services would have to be in place."""
+    machine = made().with_apt()
+    machine.program("apt-get", '#!/bin/sh\n[ "$1" = install ] || exit 0\n: >{home}/reached\nexec /bin/sleep 60\n')
+    scratch, policy = tmp_path / "scratch", Path("/usr/sbin/policy-rc.d")
+    scratch.mkdir()
+    before = policy.exists()
+    process = subprocess.Popen(
+        ["/bin/sh", "-euc", apt_step(["lxc"]).script], start_new_session=True,
+        env={"PATH": str(machine.bin), "TMPDIR": str(scratch)},
+    )  # fmt: skip
+    try:
+        until((machine.home / "reached").exists, "the installation")
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+    assert process.wait(20) == -signal.SIGKILL
+    assert list(scratch.iterdir()) == [] and policy.exists() is before
 
 
 def test_without_root_it_says_so(made: Callable[..., Made], capsys: pytest.CaptureFixture[str]) -> None:
@@ -240,8 +264,7 @@ def test_what_runs_is_what_a_dry_run_prints(made: Callable[..., Made], capsys: p
     for name in ("calls", "installed"):
         (machine.home / name).write_text("")
     assert cli.main(["setup", "lxc"]) == 0
-    without_directory = [[word for word in call if "DPkg::Path" not in word] for call in machine.calls]
-    assert without_directory == [[word for word in call if "DPkg::Path" not in word] for call in by_hand]
+    assert machine.calls == by_hand
 
 
 def test_an_interruption_ends_the_children(tmp_path: Path) -> None:

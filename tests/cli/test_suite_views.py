@@ -145,7 +145,7 @@ def test_the_page_elsewhere_in_portuguese_and_before_anything_has_run(suite: Pat
     [
         ("show", "{}", "3"),
         ("advise-replicates", "{}"),
-        ("calibrate", "{}"),
+        ("noise-floor", "{}"),
         ("compare", "{}", "{}/cpu"),
         ("report", "{}", "--format", "md"),
         ("report", "{}", "--format", "latex"),

@@ -270,7 +270,7 @@ def test_folders_that_are_no_suite(tmp_path: Path) -> None:
     is_error(lastro("run", folder, "-o", place), 2, "already holds a suite", f"lastro resume {place}")
     is_error(lastro("run", place), 2, "holds what was run", f"lastro resume {place}")
     is_error(lastro("plan", place / "cpu"), 2, "holds what was run", f"lastro resume {place / 'cpu'}")
-    is_error(lastro("calibrate", folder), 2, "holds no campaign")
+    is_error(lastro("noise-floor", folder), 2, "holds no campaign")
 
 
 def test_a_campaign_in_the_place_of_a_front_is_not_taken_for_one(tmp_path: Path) -> None:
@@ -330,14 +330,17 @@ def test_a_front_runs_by_the_study_with_which_the_suite_began(gap: Path) -> None
         ("[]", "is not a readable index"),
         ('{"format": "lastro-suite/1"}', "is not a readable index"),
         ('{"format": "lastro-suite/2"}', "update Lastro"),
-        ("outside", "no name of a directory"),
+        ("[" * 100_000, "is nested too deeply"),
+        ("../cpu", "no name of a directory"),
+        ("..", "no name of a directory"),
+        ("a\0b", "no name of a directory"),
     ],
 )
 def test_an_index_that_is_damaged_or_newer(tmp_path: Path, text: str, words: str) -> None:
     place = tmp_path / "out"
     place.mkdir()
-    front = {"name": "../cpu", "study": "x", "title": "", "seed": 1, "stopped": None, "remedy": None}
+    front = {"name": text, "study": "x", "title": "", "seed": 1, "stopped": None, "remedy": None}
     head = {"format": "lastro-suite/1", "name": "x", "title": "", "description": "", "source": "x", "profile": None}
-    (place / "suite.json").write_text(json.dumps({**head, "fronts": [front]}) if text == "outside" else text)
+    (place / "suite.json").write_text(json.dumps({**head, "fronts": [front]}) if "directory" in words else text)
     for name in ("status", "results", "resume"):
         is_error(lastro(name, place), 5, "suite.json", words)

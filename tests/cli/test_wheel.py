@@ -62,6 +62,8 @@ def test_the_wheel_has_every_file_of_the_package(wheel: Path) -> None:
     assert {f"lastro/{name}" for name in data} - names == set()
     assert any(name.startswith("lastro/report/templates/") for name in names)
     assert not any(name.startswith(("tests/", "tools/")) for name in names)
+    quiet = [info for info in zipfile.ZipFile(wheel).infolist() if "/setup/quiet/" in info.filename]
+    assert len(quiet) == 2 and all(info.external_attr >> 16 & 0o111 == 0o111 for info in quiet), "programs for root"
 
 
 def test_what_is_imported_is_the_wheel(installed: Run) -> None:

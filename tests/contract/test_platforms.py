@@ -66,6 +66,11 @@ class TestGvisor(PlatformContract):
     def test_a_container_has_dockers_usual_capabilities_and_no_more(self, instance: Instance) -> None:
         assert int(status(instance)["CapEff"], 16) == DOCKERS_CAPABILITIES
 
+    def test_a_setuid_program_of_the_image_has_its_rights(self, instance: Instance) -> None:
+        """Its kernel runs such programs without (runsc has --allow-suid for that)."""
+        with pytest.raises(AssertionError):
+            World.test_a_setuid_program_of_the_image_has_its_rights(self, instance)
+
     def test_a_memory_hog_dies_alone(self, subject: Subject) -> None:
         """To the host all of its memory is one kernel's: the whole instance is ended, and no other."""
         with (

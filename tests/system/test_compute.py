@@ -23,7 +23,7 @@ from lastro.scenarios.compute import ComputeScenario
 from lastro.testbed import Testbed
 
 from ..products import combinations, some
-from ..scenarios import configured, image_needs
+from ..scenarios import attempted, configured, image_needs
 
 pytestmark = pytest.mark.root
 __all__ = ["image_needs"]  # what `testbed` builds
@@ -54,8 +54,7 @@ def config(platform: str, instrument: str, **more: Any) -> dict[str, Any]:
 
 
 def run(scenario: ComputeScenario, wanted: dict[str, Any]) -> Outcome:
-    with scenario.attempt():
-        return scenario.run(wanted, {})
+    return attempted(scenario, wanted)
 
 
 @pytest.mark.parametrize(("platform", "instrument"), combinations(PLATFORMS, BRIEF))

@@ -21,8 +21,8 @@ from lastro.instruments._disk import DiskWorkload
 from lastro.instruments.base import WORK_DIR
 from lastro.instruments.fio import Fio
 from lastro.platforms.base import Instance, InstanceSpec
-from lastro.results.samples import Outcome
-from lastro.results.store import MAX_ATTEMPTS, Store
+from lastro.results.samples import MAX_ATTEMPTS, Outcome
+from lastro.results.store import Store
 from lastro.scenarios.base import PlatformPool, schemas
 from lastro.scenarios.compute import ComputeScenario
 from lastro.study import design
@@ -31,7 +31,7 @@ from lastro.testbed import Testbed
 
 from ..cli.conftest import study_text
 from ..products import combinations, one_of
-from ..scenarios import TOLERANT, configured, image_needs
+from ..scenarios import TOLERANT, attempted, configured, image_needs
 from ..smalldisk import small_disk
 
 pytestmark = pytest.mark.root
@@ -56,8 +56,7 @@ def run(scenario: ComputeScenario, platform: str, instrument: str, **more: Any) 
     parts = {"platform": platform, "isolation": "none", "instrument": instrument}
     config = configured(ComputeScenario, memory="256M", limit_s=60.0, **parts)
     config |= {f"instrument.{instrument}.{name}": value for name, value in {**BRIEF[instrument], **more}.items()}
-    with scenario.attempt():
-        return scenario.run(config, {})
+    return attempted(scenario, config)
 
 
 def brief(name: str, **more: Any) -> DiskWorkload:

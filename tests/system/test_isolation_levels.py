@@ -9,10 +9,10 @@ import pytest
 from lastro import registry
 from lastro.errors import Unavailable
 from lastro.functions.firewall import Firewall
+from lastro.host.places import FIRST_ID
 from lastro.isolation.base import NEIGHBOUR, Isolation, Profile, isolate, parts_of
 from lastro.isolation.landlock import Landlock
 from lastro.isolation.user_namespace import UserNamespace
-from lastro.platforms._container import FIRST_ID
 from lastro.platforms.base import InstanceSpec, Platform, Security
 from lastro.scenarios._deploy import deployed
 from lastro.scenarios.base import PlatformPool

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from lastro.errors import HostError, PlatformError, StoreError
-from lastro.host import ledger as ledgers
 from lastro.host.base import Host
 from lastro.host.ledger import RUN_DIR, Ledger, session
+from lastro.host.undo import UNDO, Kind
 
 from ..hostlisting import clean_host, listing, live, owned_processes, settled_differences
 
@@ -39,7 +39,7 @@ def undone(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             raise PlatformError("it is stuck")
         names.append(name)
 
-    monkeypatch.setitem(ledgers.UNDO, "note", undo)
+    monkeypatch.setitem(UNDO, "note", Kind(lambda owner, name: True, undo))
     return names
 
 
@@ -133,7 +133,7 @@ def test_an_interrupt_while_the_dead_are_cleaned_up_after_waits_for_its_end(
             raise interrupts.pop()
         undone.append(name)
 
-    monkeypatch.setitem(ledgers.UNDO, "note", undo)
+    monkeypatch.setitem(UNDO, "note", Kind(lambda owner, name: True, undo))
     with pytest.raises(KeyboardInterrupt), session("test", state=state):
         pytest.fail("it went on after the interrupt")
     assert undone == ["second", "first"]
@@ -189,7 +189,7 @@ def test_a_kind_of_a_newer_version_is_told_and_kept(ledger: Ledger, undone: list
 def test_what_was_never_made_or_is_gone_already_is_no_error(ledger: Ledger, state: Path, kind: str) -> None:
     names = {
         "netns": f"lastro-{DEAD}-gone", "cgroup": f"/lastro/{DEAD}/gone", "directory": f"{state}/scratch/{DEAD}",
-        "mount": f"{state}/gone", "netns-dir": f"{state}/gone",
+        "mount": f"{state}/rootfs/{12 * '0'}/rootfs", "netns-dir": "/run/netns",
     }  # fmt: skip
     leave(ledger, (kind, names[kind]))
     assert [each.kind for each in ledger.clean()] == [kind]
@@ -199,16 +199,16 @@ def test_what_was_never_made_or_is_gone_already_is_no_error(ledger: Ledger, stat
     "place",
     [
         "precious", "lastro/precious", "lastro", "scratch/precious", "scratch", f"{DEAD}/precious",
-        f"scratch/{DEAD}/../../precious",
+        f"old/scratch/{DEAD}", f"scratch/{DEAD}/../../precious",
     ],
 )  # fmt: skip
-def test_a_damaged_ledger_removes_no_foreign_directory(ledger: Ledger, tmp_path: Path, place: str) -> None:
-    (tmp_path / place).mkdir(parents=True, exist_ok=True)
-    (tmp_path / place / "file").write_text("precious")
-    leave(ledger, ("directory", str(tmp_path / place)))
-    with pytest.raises(HostError, match="no directory of Lastro's"):
+def test_a_damaged_ledger_removes_no_foreign_directory(ledger: Ledger, state: Path, place: str) -> None:
+    (state / place).mkdir(parents=True, exist_ok=True)
+    (state / place / "file").write_text("precious")
+    leave(ledger, ("directory", str(state / place)))
+    with pytest.raises(HostError, match="was not created by Lastro"):
         ledger.clean()
-    assert (tmp_path / place / "file").read_text() == "precious"
+    assert (state / place / "file").read_text() == "precious"
 
 
 @pytest.mark.parametrize(
@@ -216,13 +216,15 @@ def test_a_damaged_ledger_removes_no_foreign_directory(ledger: Ledger, tmp_path:
 )
 def test_a_damaged_ledger_removes_nothing_of_the_systems(ledger: Ledger, name: str) -> None:
     leave(ledger, ("directory", name))
-    with pytest.raises(HostError, match="no directory of Lastro's"):
+    with pytest.raises(HostError, match="was not created by Lastro"):
         ledger.clean()
     assert Path("/etc/passwd").exists()
 
 
-def test_what_is_mounted_in_a_directory_is_unmounted_and_never_emptied(ledger: Ledger, tmp_path: Path) -> None:
-    precious, place = tmp_path / "precious", tmp_path / "scratch" / DEAD / "a b"
+def test_what_is_mounted_in_a_directory_is_unmounted_and_never_emptied(
+    ledger: Ledger, state: Path, tmp_path: Path
+) -> None:
+    precious, place = tmp_path / "precious", state / "scratch" / DEAD / "a b"
     for path in (precious, place):
         path.mkdir(parents=True)
     (precious / "file").write_text("x")

@@ -109,7 +109,7 @@ def test_a_daemon_that_is_left_keeps_nobody_waiting(host: SshHost) -> None:
     began_s = time.monotonic()
     assert host.run(["sh", "-c", "sleep 3.125 & echo started"]).text == "started\n"
     assert time.monotonic() - began_s < 2.5
-    host.view.kill(host.view.owned_pids(TOKEN))
+    host.view.end_owned(TOKEN)
     assert gone("3.125")
 
 

@@ -126,7 +126,7 @@ def test_a_line_of_cards_between_hosts_carries_a_flow_and_gives_the_cards_back(t
     ends, middle = two
     with session("tests", wait=silently) as near, ExitStack() as stack:
         plan = parse(text_of(ends, middle), "testbed.toml")
-        bed = stack.enter_context(spread_testbed(near, image_of(near), plan, "tests", wait=False))
+        bed = stack.enter_context(spread_testbed(near, image_of(near), plan, "tests", wait=None))
         assert bed.host.name == f"root@{middle.address}:2222" and bed.at("client").host is bed.at("server").host
         with line(bed) as wire:
             assert "wire-1" not in links(middle)
@@ -154,7 +154,7 @@ def test_a_line_of_cards_between_hosts_carries_a_flow_and_gives_the_cards_back(t
         }  # fmt: skip
         run("ip", "-n", middle.netns, "link", "set", "dev", "wire-1", "down")
         with pytest.raises(HostBusy, match="in use by tests"):
-            stack.enter_context(spread_testbed(near, image_of(near), plan, "second", wait=False))
+            stack.enter_context(spread_testbed(near, image_of(near), plan, "second", wait=None))
     assert nothing_is_left(ends) and nothing_is_left(middle)
 
 
@@ -169,7 +169,7 @@ def test_requests_go_through_a_proxy_on_a_far_dut_and_every_log_accounts_for_the
     with session("tests", wait=silently) as near, ExitStack() as stack:
         image = image_of(near, ProxyScenario.image_needs(near.host, [wanted]))
         plan = parse(text_of(*two), "testbed.toml")
-        bed = stack.enter_context(spread_testbed(near, image, plan, "tests", wait=False))
+        bed = stack.enter_context(spread_testbed(near, image, plan, "tests", wait=None))
         scenario = ProxyScenario(bed)
         stack.callback(scenario.close)
         with scenario.attempt() as transcript:

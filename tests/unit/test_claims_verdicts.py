@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from lastro.report.analysis import analyse
-from lastro.report.calibration import floor_here
 from lastro.report.claims import judge
 from lastro.report.model import Point, Report, build_report
+from lastro.report.noise_floor import floor_here
 from lastro.results.read import load_campaign
 from lastro.results.samples import Metric
 from lastro.results.store import Store
@@ -216,9 +216,9 @@ def test_an_effect_that_would_have_been_seen_is_said_to_be(template: Report) -> 
     assert said and all("one as large as the published would have been seen" in one.reason for one in said)
 
 
-def calibrated(report: Report, share: float, blocks: int = BLOCKS) -> Report:
+def with_floor(report: Report, share: float, blocks: int = BLOCKS) -> Report:
     kept = {"format": 1, "blocks": blocks, "metrics": {"throughput": {"floor": share}}}
-    return replace(report, calibrations={"noise floor": kept})
+    return replace(report, noise_floor=kept)
 
 
 def test_under_the_noise_floor_nothing_is_told_by_claims_and_report_alike(template: Report) -> None:
@@ -228,7 +228,7 @@ def test_under_the_noise_floor_nothing_is_told_by_claims_and_report_alike(templa
     assert ratio is not None and ratio.effect.value is not None
     away = (ratio.effect.value - 1) * math.sqrt(6)
     for share, verdict in ((away * 0.99, "reproduced"), (away * 1.01, "not distinguishable here")):
-        known = calibrated(report, share)
+        known = with_floor(report, share)
         judged = {one.claim.id: one for one in judge(CLAIMS, known)}
         assert judged["faster"].verdict == verdict
         assert ("under the noise floor" in judged["faster"].reason) == (verdict != "reproduced")
@@ -241,24 +241,24 @@ def test_under_the_noise_floor_nothing_is_told_by_claims_and_report_alike(templa
 
 def test_a_floor_made_for_another_number_of_blocks_is_scaled_and_says_so(template: Report) -> None:
     report = measured(template, TRUE, 1)
-    floor = floor_here(calibrated(report, 0.02, blocks=12), 0)
+    floor = floor_here(with_floor(report, 0.02, blocks=12), 0)
     assert floor is not None and floor.blocks == BLOCKS
     assert floor.share == rescaled(0.02, 12, BLOCKS, 0.95) > 0.028
     assert floor.note == "the noise floor was found for 12 blocks and scaled to the 6 that this campaign has"
-    same = floor_here(calibrated(report, 0.02), 0)
+    same = floor_here(with_floor(report, 0.02), 0)
     assert same is not None and (same.share, same.note) == (0.02, None)
-    assert floor_here(calibrated(report, 0.02, blocks=0), 0) is None
+    assert floor_here(with_floor(report, 0.02, blocks=0), 0) is None
 
 
 def test_a_likeness_is_not_contradicted_by_what_lies_under_the_floor(template: Report) -> None:
     """Cgroups cost 16 %, more than the margin; averaged over two links, a floor of 18 % is one of 13 %."""
     report = measured(template, world(cgroups=0.16, interaction=0.12), 2)
     for share, verdict in ((0.0, "contradicted"), (0.18, "contradicted"), (0.25, "not distinguishable here")):
-        judged = {one.claim.id: one for one in judge(CLAIMS, calibrated(report, share))}
+        judged = {one.claim.id: one for one in judge(CLAIMS, with_floor(report, share))}
         assert judged["alike"].verdict == verdict
         assert ("under the noise floor" in judged["alike"].reason) == (verdict != "contradicted")
     assert judge(CLAIMS, report)[5].verdict == "contradicted"
-    assert judge(CLAIMS, calibrated(report, 0.5))[5].verdict == "not distinguishable here"
+    assert judge(CLAIMS, with_floor(report, 0.5))[5].verdict == "not distinguishable here"
 
 
 def test_a_recovery_and_an_order_of_effects_stand_on_nothing_that_the_floor_hides(template: Report) -> None:
@@ -269,7 +269,7 @@ def test_a_recovery_and_an_order_of_effects_stand_on_nothing_that_the_floor_hide
     twisted = measured(template, world(link=0.2, interaction=-0.2), 3)
     for campaign, at in ((report, 0), (twisted, 1)):
         assert judge(own, campaign)[at].part is not None
-        hidden = judge(own, calibrated(campaign, 5.0))[at]
+        hidden = judge(own, with_floor(campaign, 5.0))[at]
         assert hidden.verdict == "not distinguishable here" and "under the noise floor" in hidden.reason
 
 

@@ -215,7 +215,7 @@ def measured(monkeypatch: pytest.MonkeyPatch, reading: Reading = READING, under:
     watch = SimpleNamespace(
         require_used=lambda name: None, drift=None, used={"instance": Usage(cpu_s=2.1)}, entered_cpu_s=(0.1, 0.4),
         guest=GuestAccount(1.0, 0.0, 0, 10.0), guest_after=GuestAccount(4.0, 0.0, 0, 14.0), fresh_peak=True,
-        foreign_cpus=0.0, host=host, notes=dict, elapsed_s=4.0,
+        foreign_cpus=0.0, host=host, notes=dict, elapsed_s=4.0, note_witnesses=lambda outcome: None,
     )  # fmt: skip
     vars(watch).update(seen)
     monkeypatch.setattr(compute, "watching", lambda *around: nullcontext(watch))
@@ -262,7 +262,7 @@ def test_a_trial_marks_what_is_not_of_the_workload_or_of_a_clock_that_is_right(
 
 def test_on_a_good_clock_a_tool_cannot_have_worked_longer_than_it_lived() -> None:
     outcome = judged(2.0, Reading({"time_host": 2.0, "time_tool": 3.0}))
-    assert "worked for 3.000 s, and lived for 2.000 s" in outcome.invalid_because[0]
+    assert "reports 3.000 s of work, but on the host's clock only 2.000 s" in outcome.invalid_because[0]
     assert judged(20.0, Reading({"time_host": 2.0, "time_tool": 3.0})).valid, "the clock is known to be wrong"
 
 

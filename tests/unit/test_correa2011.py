@@ -20,8 +20,8 @@ from lastro.report.language import ENGLISH
 from lastro.report.model import build_report
 from lastro.results.read import load_campaign
 from lastro.results.store import Store
+from lastro.scenarios._clockwork import patient
 from lastro.scenarios.base import Scenario, schemas
-from lastro.scenarios.routing import patient
 from lastro.study.claims import Claim, Order
 from lastro.study.design import treatments
 from lastro.study.load import load

@@ -22,10 +22,10 @@ import pytest
 from lastro import __version__, cli, errors, registry, validity
 from lastro.anomalies import cpu, disk, io, memory
 from lastro.cli import compare
+from lastro.cli._common import MANY_INVALID_TRIALS
 from lastro.instruments import iperf3_udp
 from lastro.instruments._http import HttpLoad
-from lastro.results.samples import Metric
-from lastro.results.store import MAX_ATTEMPTS
+from lastro.results.samples import MAX_ATTEMPTS, Metric
 from lastro.scenarios import _workload, application, chain, compute, exposure, lifecycle, proxy, routing, uplink
 from lastro.scenarios.base import Scenario, schemas
 from lastro.study.json_schema import json_schema
@@ -107,7 +107,8 @@ def test_the_readme_lists_every_command_part_exit_code_and_paper(page: Path) -> 
         for info in own_parts(kind):
             assert f"`{info.name}`" in text, (kind, info.name)
     codes = {int(code) for code in re.findall(r"^\| (\d+) \|", text, re.MULTILINE)}
-    assert codes == {0, compare.REGRESSION, 130, 143} | {error.exit_code for error in all_errors(errors.LastroError)}
+    of_commands = {0, compare.REGRESSION, compare.INCONCLUSIVE, MANY_INVALID_TRIALS, 130, 143}
+    assert codes == of_commands | {error.exit_code for error in all_errors(errors.LastroError)}
     assert all(f"`paper:{name}`" in text for name in papers.names())
 
 
@@ -249,6 +250,14 @@ def test_a_translation_has_the_shape_of_its_original(pages: tuple[Path, Path]) -
     assert rows[0] == rows[1]
     links = [{_without_language(target) for target in _LINK.findall(prose(page))} for page in pages]
     assert links[0] == links[1]
+    sections = [re.split(r"^#+ ", prose(page), flags=re.MULTILINE) for page in pages]
+    for section, translated in zip(*sections, strict=True):
+        assert _figures(section) == _figures(translated), section
+
+
+def _figures(text: str) -> list[str]:
+    """The numbers of a text, without what separates their thousands and decimals."""
+    return sorted(re.sub(r"\D", "", number) for number in re.findall(r"\d+(?:[.,]\d+)*", _LINK.sub("", text)))
 
 
 def _without_language(target: str) -> str:

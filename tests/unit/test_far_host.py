@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from lastro.host import far
 from lastro.host._connections import Reach
 from lastro.host._far_shell import Shell
 from lastro.host.ledger import Ledger
+from lastro.host.lock import Holder
 from lastro.host.ssh import SshHost
 
 HERE = ("sh", "-c")
@@ -69,12 +72,12 @@ def holder(host: SshHost, token: str) -> int:
 
 
 def refused(host: SshHost, ledger: Ledger, token: str, told: str) -> None:
-    with pytest.raises(HostBusy, match=told), far._held(host, ledger, token, "another", wait=False):
+    with pytest.raises(HostBusy, match=told), far._held(host, ledger, token, "another", wait=None):
         pass
 
 
 def test_a_host_is_held_anew_when_sshd_has_not_seen_the_loss(tmp_path: Path, ledger: Ledger) -> None:
-    with host_of(tmp_path, "5ca1a0") as host, far._held(host, ledger, "5ca1a0", "tests", wait=False):
+    with host_of(tmp_path, "5ca1a0") as host, far._held(host, ledger, "5ca1a0", "tests", wait=None):
         first = holder(host, "5ca1a0")
         host.again()  # as `recover` does; the first one is still there, as its connection seems to be
         second = holder(host, "5ca1a0")
@@ -85,14 +88,45 @@ def test_a_host_is_held_anew_when_sshd_has_not_seen_the_loss(tmp_path: Path, led
     assert not ledger.objects(far._HOLDERS)
 
 
+def test_who_waits_is_told_at_once_for_whom(tmp_path: Path, ledger: Ledger) -> None:
+    told, entered = list[str](), threading.Event()
+
+    def tell(who: Holder | None, ahead: int) -> None:
+        told.append(who.text if who else "nobody")
+
+    with ExitStack() as held:
+        elsewhere = held.enter_context(closing(Ledger(tmp_path / "of another")))
+        one, other = (held.enter_context(host_of(tmp_path, token)) for token in ("5ca1a5", "5ca1a6"))
+        first = held.enter_context(ExitStack())
+        first.enter_context(far._held(one, ledger, "5ca1a5", "the first", None))
+
+        def wait() -> None:
+            with far._held(other, elsewhere, "5ca1a6", "the second", tell):
+                entered.set()
+
+        waiting = threading.Thread(target=wait)
+        waiting.start()
+        try:
+            deadline_s = time.monotonic() + 5
+            while told != ["the first"]:
+                assert time.monotonic() < deadline_s, told
+                time.sleep(0.02)
+            assert not entered.wait(0.3)
+            first.close()
+            assert entered.wait(5)
+        finally:
+            first.close()
+            waiting.join(10)
+
+
 def test_what_a_dead_session_holds_is_freed_and_what_a_live_one_holds_is_not(tmp_path: Path, ledger: Ledger) -> None:
-    with host_of(tmp_path, "5ca1a2") as host, far._held(host, ledger, "5ca1a2", "the first", wait=False):
+    with host_of(tmp_path, "5ca1a2") as host, far._held(host, ledger, "5ca1a2", "the first", wait=None):
         ledger.open_session("5ca1a2", "the first")
         with host_of(tmp_path, "5ca1a3") as other:
             refused(other, ledger, "5ca1a3", "in use by the first")
             assert holder(other, "5ca1a2")
             ledger.close_session("5ca1a2")  # as of a machine that lost its power, and sshd there knows nothing of it
-            with far._held(other, ledger, "5ca1a3", "the second", wait=False):
+            with far._held(other, ledger, "5ca1a3", "the second", wait=None):
                 assert not host.view.owned_pids("holder-5ca1a2")
                 assert (tmp_path / "there" / "lock").read_text() == "the second"
 
@@ -176,3 +210,16 @@ def test_a_file_that_takes_too_long_is_a_loss_and_nothing_of_it_stays(tmp_path: 
     with host_of(tmp_path, "5ca1a9") as host:
         host.send(file, str(there))
         assert [each.name for each in there.parent.iterdir()] == ["file"] and there.stat().st_size == 100_000
+
+
+def test_groups_are_ended_there_as_wholes_and_by_what_they_list(tmp_path: Path) -> None:
+    with subprocess.Popen(["sleep", "60"]) as inside, subprocess.Popen(["sleep", "60"]) as outside:
+        (tmp_path / "whole").mkdir()
+        (tmp_path / "whole/cgroup.kill").touch()
+        (tmp_path / "old/below").mkdir(parents=True)
+        (tmp_path / "old/below/cgroup.procs").write_text(f"{inside.pid}\n")
+        with host_of(tmp_path, "5ca1a6") as host:
+            host.view.end_below([str(tmp_path / name) for name in ("whole", "old", "gone")])
+        assert inside.wait(10) == -9 and outside.poll() is None
+        assert (tmp_path / "whole/cgroup.kill").read_text() == "1\n"
+        outside.kill()

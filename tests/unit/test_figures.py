@@ -12,14 +12,15 @@ from pathlib import Path
 import pytest
 
 from lastro.report.analysis import analyse
-from lastro.report.calibration import floor_here
 from lastro.report.claim_effects import Effects, Part
 from lastro.report.claims import Judgement
 from lastro.report.figures import Picture, Plan, pictures, plans
 from lastro.report.figures.claims import draw_claims
-from lastro.report.figures.style import compact, style
+from lastro.report.figures.style import style
+from lastro.report.figures.svg import compact
 from lastro.report.language import ENGLISH, language
 from lastro.report.model import Report, build_report
+from lastro.report.noise_floor import floor_here
 from lastro.results.read import load_campaign
 from lastro.results.store import Store
 from lastro.stats.contrasts import Contrast
@@ -30,7 +31,7 @@ from ..campaigns import KAGAMI, METRICS, Levels, make_campaign, make_study
 from ..fates import CAMPAIGNS
 from ..products import some
 
-DOT = re.compile(r"M[\d.]+ [\d.]+h0")
+DOT = re.compile(r"[Mm]-?\d+[ -]\d+h0")
 
 
 def report_of(directory: Path) -> Report:
@@ -119,19 +120,19 @@ def test_an_interaction_and_a_law_are_drawn_with_their_words(disturbed: Report) 
 
 def test_a_noise_floor_is_drawn_and_marks_the_effects(normal: Report) -> None:
     kept = {"floor": 0.03, "n_pairs": 20, "ratio": 1.001, "interval": {"low": 0.99, "high": 1.01}}
-    report = replace(normal, calibrations={"noise floor": {"format": 1, "blocks": 5, "metrics": {"throughput": kept}}})
+    report = replace(normal, noise_floor={"format": 1, "blocks": 5, "metrics": {"throughput": kept}})
     found = drawn(report)
     assert "± 3 %" in texts(found["floor"].svg()) and "n = 20 pairs" in texts(found["floor"].svg())
     effects = texts(found["effects-throughput"].svg())
     assert "noise floor of this host, ± 3 %" in effects and "n = 5 blocks, " in effects
     other = {"format": 1, "blocks": 20, "metrics": {"throughput": kept}}
-    rescaled = replace(normal, calibrations={"noise floor": other})
+    rescaled = replace(normal, noise_floor=other)
     picture = texts(drawn(rescaled)["floor"].svg())
     floor = floor_here(rescaled, 0)
     assert floor is not None and floor.share > 0.06 and f"± {100 * floor.share:.2g} %" in picture
     assert "found for 20 blocks and scaled to the 5" in picture.replace("\n", " ")
-    for damaged in ({}, {"metrics": 3}, {"metrics": {"throughput": {"floor": "x"}}}, 7):
-        assert "floor" not in drawn(replace(normal, calibrations={"noise floor": damaged}))
+    for damaged in ({}, None):
+        assert "floor" not in drawn(replace(normal, noise_floor=damaged))
 
 
 def test_claims_are_drawn_with_what_was_published() -> None:
@@ -176,8 +177,9 @@ def test_points_become_one_path_and_text_is_left_alone() -> None:
     marks = f'<g id="points-2.2"><defs><path d="M 0 1"/></defs><g clip-path="url(#p)">{use}{use}</g>\n</g>'
     svg = f'{marks}<text x="1.23456">1.23456</text>'
     short = compact(svg)
-    assert len(DOT.findall(short)) == 2 and "<use" not in short and 'clip-path="url(#p)"' in short
-    assert '<text x="1.23">1.23456</text>' in short and "stroke-width: 2.2" in short
+    assert "M101 200h0m0 0h0" in short and "<use" not in short and 'clip-path="url(#p)"' in short
+    assert '<text x="1.23">1.23456</text>' in short and "stroke-width: 22" in short
+    assert "scale(.1)" in short
 
 
 def test_2160_trials_are_drawn_in_time_and_small(tmp_path: Path) -> None:

@@ -55,24 +55,25 @@ def test_the_index_is_written_when_all_that_it_counts_on_would_outlive_a_power_c
 ) -> None:
     """A file is on the disk before it has its name, and the names of all others before that of the index."""
     done: list[str] = []
-    place, fsync, replace = tmp_path / "out", os.fsync, Path.replace
+    place, fsync, replace = tmp_path / "out", os.fsync, os.replace
 
     def synced(descriptor: int) -> None:
         found = Path(f"/proc/self/fd/{descriptor}").readlink()
-        done.append(f"sync {found.relative_to(place)}".replace(f".{os.getpid()}.new", ".new"))
+        done.append(f"sync {found.relative_to(place)}")
         fsync(descriptor)
 
-    def named(file: Path, target: Path) -> Path:
-        done.append(f"name {target.relative_to(place)}")
-        return replace(file, target)
+    def named(new: str, name: str, *, src_dir_fd: int, dst_dir_fd: int) -> None:
+        assert src_dir_fd == dst_dir_fd
+        folder = Path(f"/proc/self/fd/{dst_dir_fd}").readlink().relative_to(place)
+        assert done[-1] == f"sync {folder / new}"
+        done.append(f"name {folder / name}")
+        replace(new, name, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
 
     monkeypatch.setattr(os, "fsync", synced)
-    monkeypatch.setattr(Path, "replace", named)
+    monkeypatch.setattr(os, "replace", named)
     suite.create(place, folder_at(tmp_path / "mine"), "mine", [STUDY, STUDY], lambda name: None)
     for name in ("cpu/study.toml", "cpu/claims.toml", "disk/study.toml", "suite.json"):
-        new = Path(name).with_name(f".{Path(name).name}.new")
-        at = done.index(f"name {name}")
-        assert done[at - 1] == f"sync {new}" and done[at + 1] == f"sync {Path(name).parent}"
+        assert done[done.index(f"name {name}") + 1] == f"sync {Path(name).parent}"
     assert done.index("sync .") < done.index("name suite.json")
     assert done[-1] == "sync ."
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from lastro.errors import HostBusy
-from lastro.host.lock import Holder, lock
+from lastro.errors import HostBusy, StoreError
+from lastro.host.lock import Holder, Tell, lock, silently
 
 _WAIT = """
 import sys, time, pathlib
@@ -42,6 +42,25 @@ def test_a_second_one_is_told_who_holds_the_host(tmp_path: Path) -> None:
         assert caught.value.message.startswith(f"this host is in use by campaign /edge (process {os.getpid()}, since ")
         assert since[:2] in caught.value.message or since[3:] in ("00", "59")
         assert "--wait" in str(caught.value.hint)
+    with lock(tmp_path, "second"):
+        pass
+
+
+@pytest.mark.parametrize(("name", "wait"), [("lock", None), ("queue", silently)])
+def test_a_state_that_cannot_be_written_is_named(tmp_path: Path, name: str, wait: Tell | None) -> None:
+    """As on a disk that is read-only, for which a file in the place of a directory stands here, and vice versa."""
+    if name == "lock":
+        (tmp_path / name).mkdir()
+    else:
+        (tmp_path / name).touch()
+    with pytest.raises(StoreError, match=f"{tmp_path} cannot be written") as caught, lock(tmp_path, "first", wait):
+        pass
+    assert "read-only" in str(caught.value.hint)
+
+
+def test_an_error_of_who_holds_the_host_is_no_error_of_the_lock(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="mine"), lock(tmp_path, "first"):
+        raise FileNotFoundError("mine")
     with lock(tmp_path, "second"):
         pass
 

@@ -12,15 +12,16 @@ from typing import Any
 import pytest
 
 from lastro.report.analysis import analyse
-from lastro.report.calibration import FORMAT, KEY
 from lastro.report.content import Content
 from lastro.report.document import document
 from lastro.report.html import render_html
 from lastro.report.interference import interference
+from lastro.report.key_findings import key_findings
 from lastro.report.language import ENGLISH, language
 from lastro.report.latex import render_latex
 from lastro.report.markdown import render_markdown
 from lastro.report.model import Report, build_report
+from lastro.report.noise_floor import FORMAT
 from lastro.report.terminal import render
 from lastro.results.read import load_campaign
 from lastro.results.samples import AT_LEAST, Metric, Outcome, Remark
@@ -137,8 +138,8 @@ def test_isolation_that_does_nothing_or_harm_is_not_said_to_help(tmp_path: Path)
     factors = {**ONE, "isolation": ("none", "cgroups", "apparmor")}
     assert said(report_of(tmp_path / "n", factors, replicates=5)) == [
         "The cpu neighbour takes 40.2 % [39.3, 41.0] of throughput; "
-        "isolation by cgroups gives back 73 % [70, 77] of it; "
-        "isolation by apparmor gives back nothing distinguishable (1.1 % [−0.4, 2.7])."
+        "isolation by cgroups gives back 73 % [69, 77] of it; "
+        "isolation by apparmor gives back nothing distinguishable (1 % [−1, 3])."
     ]
     assert said(report_of(tmp_path / "h", back={"none": 0.0, "cgroups": -0.5})) == [
         "The cpu neighbour takes 40.2 % [39.7, 40.6] of throughput; isolation by cgroups makes it 50 % [48, 52] larger."
@@ -168,7 +169,7 @@ def test_what_only_the_correction_hides_says_so(tmp_path: Path) -> None:
     fractions = {"none": 0.0, "disk": 0.0, "io": 0.0, "cpu": 0.01}
     assert said(report_of(tmp_path, factors, fractions=fractions, replicates=3))[0] == (
         "No effect of the cpu neighbour on throughput is distinguishable with 3 blocks after correction for "
-        "3 comparisons; at most 2.9 % is lost."
+        "3 comparisons; at most 5 % is lost."
     )
 
 
@@ -239,7 +240,7 @@ def test_of_a_lower_bound_nothing_is_made(tmp_path: Path) -> None:
 
 def test_under_the_noise_floor_nothing_is_distinguishable(tmp_path: Path) -> None:
     kept = {"format": FORMAT, "blocks": 8, "metrics": {"throughput": {"floor": 0.5, "treatment": "none"}}}
-    assert said(replace(report_of(tmp_path), calibrations={KEY: kept})) == [
+    assert said(replace(report_of(tmp_path), noise_floor=kept)) == [
         "No effect of the cpu neighbour on throughput is distinguishable with 8 blocks; "
         "it lies under the noise floor of this host."
     ]
@@ -276,7 +277,7 @@ def test_it_opens_every_document_and_ends_what_a_terminal_shows(tmp_path: Path) 
     assert r"\textbf{The cpu neighbour takes 40.2 \% {[}39.7, 40.6{]} of" in render_latex(content(report))
     page = render_html(content(report))
     assert page.index("</h1>") < page.index('<p class="opening">The cpu') < page.index('<p class="lead">')
-    assert document(report)["interference"] == list(interference(report, ENGLISH))
+    assert document(report)["key_findings"] == list(key_findings(report, ENGLISH))
 
 
 def content(report: Report) -> Content:

@@ -15,8 +15,8 @@ SOURCE = Path(lastro.__file__).parent
 # From the bottom to the top. A module may import what is on a lower line, and what is in its own package.
 # Packages on one line do not know each other.
 LAYERS = (
-    ("errors", "requirements", "results.samples", "host.files"),
-    ("units", "registry", "stats", "papers", "host.base"),
+    ("errors", "requirements", "shapes", "results.samples", "host.files", "plain"),
+    ("console", "files", "units", "registry", "stats", "papers", "host.base"),
     ("study", "validity"),
     ("results",),
     ("host",),
@@ -33,6 +33,7 @@ RANKS = {package: rank for rank, packages in enumerate(LAYERS) for package in pa
 
 PURE = (
     "requirements",
+    "shapes",
     "report.claims",
     "report.claim_cells",
     "report.claim_effects",
@@ -43,15 +44,22 @@ PURE = (
     "stats",
     "report.advice",
     "report.advice_text",
-    "report.calibration",
-    "report.calibration_text",
+    "report.noise_floor",
+    "report.noise_floor_text",
     "report.compare",
     "report.compare_text",
     "report.compare_document",
     "report.compare_github",
     "report.curves",
+    "report.figures.scale",
+    "report.figures.svg",
+    "report.figures.text",
+    "report.figures.ticks",
     "report.growth",
     "report.interference",
+    "report.key_findings",
+    "report.pair_phrases",
+    "report.phrases",
     "report.model",
     "report.language",  # reads the catalogues that lie beside it, and nothing else
     "report.ledgers",
@@ -60,10 +68,14 @@ PURE = (
     "report.reasons",
     "report.remarks",
     "report.scaling",
+    "report.topology",
+    "report.topology_text",
     "report.analysis",
     "report.analysis_document",
     "results.samples",
+    "results.topology",
     "validity",
+    "plain",
     "units",
     "errors",
 )
@@ -72,7 +84,7 @@ IO = {
     "socket", "sqlite3", "subprocess", "tempfile", "threading", "urllib",
 }  # fmt: skip
 # `study.load` and `study.load_claims` read the one file that they are given, and nothing else.
-PURE_BUT_FOR = {"study.load": {"pathlib"}, "study.load_claims": {"pathlib"}}
+PURE_BUT_FOR = {"study.load": {"pathlib", "lastro.files"}, "study.load_claims": {"pathlib"}}
 
 
 def modules() -> dict[str, Path]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lastro.host import ledger
+from lastro.host import undo
 from lastro.host.base import Completed
 from lastro.scenarios import _line
 from lastro.testbed import Testbed
@@ -67,13 +67,13 @@ def test_how_far_a_card_is_back_does_not_matter(tmp_path: Path, where: str, stat
     (tmp_path / "ip").write_text(FAKE_IP)
     (tmp_path / "ip").chmod(0o755)
     environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "LOG": str(tmp_path / "log")}
-    argv = ["sh", "-e", "-c", ledger.CARD_BACK, "back", "eth1", NETNS, state]
+    argv = ["sh", "-e", "-c", undo.CARD_BACK, "back", "eth1", NETNS, state]
     subprocess.run(argv, env={**environment, "WHERE": where, "NETNS": NETNS}, check=True, timeout=10)
     changes = [line for line in (tmp_path / "log").read_text().splitlines() if " show " not in line]
     assert len(changes) == len(done) and all(word in line for word, line in zip(done, changes, strict=True))
 
 
 def test_a_ledger_of_an_older_lastro_is_understood(tmp_path: Path) -> None:
-    host, _ = bed(tmp_path)
-    ledger.UNDO["interface"](host, f"eth1@{NETNS}")
+    host, made = bed(tmp_path)
+    undo.undo(undo.Owner(host, made.session.token, tmp_path), "interface", f"eth1@{NETNS}")
     assert host.commands[-1][-3:] == ["eth1", NETNS, ""]

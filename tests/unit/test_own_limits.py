@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -12,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from lastro import cli
 from lastro.errors import CommandFailed
 from lastro.host.local import LocalHost
 from lastro.host.threads import all_of
@@ -116,3 +119,28 @@ def test_an_interruption_comes_through_and_lets_nothing_else_begin() -> None:
 
 def test_nothing_to_call_is_nothing() -> None:
     assert all_of([], 4) == []
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (MemoryError(), "lastro: out of memory\n"),
+        (RuntimeError("can't start new thread"), "lastro: out of memory\n"),
+        (ImportError("x.so: failed to map segment from shared object"), "lastro: out of memory\n"),
+        (OSError(errno.ENOMEM, os.strerror(errno.ENOMEM)), "lastro: out of memory\n"),
+        (ImportError("No module named 'x'"), "lastro: a defect of Lastro itself: ImportError"),
+    ],
+    ids=repr,
+)
+def test_a_command_without_memory_is_no_defect(
+    error: Exception, words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """As a library reports it, whose own error is the last of several."""
+
+    def fails(args: object) -> int:
+        raise ImportError("the library cannot be loaded") from error
+
+    monkeypatch.setattr("lastro.cli.parts.run", fails)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert cli.main(["parts"]) == 1
+    assert capsys.readouterr().err.startswith(words)

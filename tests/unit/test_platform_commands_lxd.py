@@ -12,7 +12,7 @@ import pytest
 from lastro.errors import HostError, PlatformError, Unavailable
 from lastro.host.base import Completed
 from lastro.host.cgroups import Resources
-from lastro.host.ledger import UNDO
+from lastro.host.undo import Owner, undo
 from lastro.isolation.seccomp import filter_profile
 from lastro.platforms._lxd import LxdPlatform, known_name
 from lastro.platforms._lxd_daemon import private_places
@@ -167,10 +167,11 @@ def test_storage_that_cannot_be_made_names_its_tool(tmp_path: Path) -> None:
 
 def test_only_a_pool_of_ours_is_destroyed() -> None:
     host = RecordingHost(programs=("zpool",))
-    UNDO["zpool"](host, "lastro-0a1b2c-lxd")
+    owner = Owner(host, "0a1b2c", Path("/var/lib/lastro"))
+    undo(owner, "zpool", "lastro-0a1b2c-lxd")
     assert host.commands[-1] == ["zpool", "destroy", "-f", "lastro-0a1b2c-lxd"]
-    with pytest.raises(HostError, match="no pool of Lastro's"):
-        UNDO["zpool"](host, "rpool")
+    with pytest.raises(HostError, match="was not created by Lastro"):
+        undo(owner, "zpool", "rpool")
 
 
 # What there is none of

@@ -174,7 +174,8 @@ def test_each_set_of_docker_options_has_a_daemon_with_places_of_its_own(tmp_path
     daemon, home = host.command("dockerd"), testbed.run_dir / "docker-vfs-crun"
     assert daemon[daemon.index("dockerd") :] == [
         "dockerd", "--config-file", f"{home}/daemon.json", "--host", f"unix://{home}/socket",
-        "--data-root", f"{tmp_path}/docker-vfs-crun", "--exec-root", f"{home}/exec", "--pidfile", f"{home}/pid",
+        "--group", "root", "--data-root", f"{tmp_path}/docker-vfs-crun", "--exec-root", f"{home}/exec",
+        "--pidfile", f"{home}/pid",
         "--exec-opt", "native.cgroupdriver=cgroupfs", "--storage-driver", "vfs", "--bridge=none", "--iptables=false",
         "--ip6tables=false", "--ip-forward=false", "--ip-masq=false", "--log-level", "warn",
     ]  # fmt: skip

@@ -14,7 +14,7 @@ from lastro.attachments.veth_bridge import VethBridge
 from lastro.errors import HostError, PlatformError, Unavailable
 from lastro.host.base import Completed
 from lastro.host.cgroups import Resources, Usage
-from lastro.host.ledger import UNDO
+from lastro.host.undo import Owner, undo
 from lastro.image import guest
 from lastro.platforms._guest import CLIENT, PORTS
 from lastro.platforms.base import InstanceSpec, Platform, Port, Security, Tap
@@ -442,8 +442,8 @@ def test_nothing_stays_owned(platform: type[Platform], tmp_path: Path) -> None:
 @pytest.mark.parametrize(("kind", "name"), [("xen", "Domain-0"), ("xen", "lastro-x"), ("openvz", "101")])
 def test_only_what_is_named_as_ours_is_ever_removed(kind: str, name: str) -> None:
     host = RecordingHost(programs=PROGRAMS)
-    with pytest.raises(HostError, match="of Lastro's"):
-        UNDO[kind](host, name)
+    with pytest.raises(HostError, match="was not created by Lastro"):
+        undo(Owner(host, "0a1b2c", Path("/var/lib/lastro")), kind, name)
     assert host.commands == []
 
 

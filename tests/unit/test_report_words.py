@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from lastro.report import calibration, terminal
+from lastro.report import noise_floor, terminal
 from lastro.report.analysis import analyse
-from lastro.report.answers import answers, check_sentences, drift_sentence, metric_summary
 from lastro.report.content import Content
 from lastro.report.html import render_html
 from lastro.report.language import ENGLISH, language
@@ -28,6 +27,14 @@ from lastro.report.stat_tables import (
     share_text,
     tables_behind,
 )
+from lastro.report.statistics_words import (
+    check_sentences,
+    drift_sentence,
+    metric_summary,
+    noise_floor_sentence,
+    statistics_sentences,
+)
+from lastro.report.words import limitations
 from lastro.results.read import load_campaign
 from lastro.results.samples import Metric
 from lastro.results.store import Store
@@ -50,6 +57,11 @@ def content_of(directory: Path, floors: dict[str, float] | None = None, code: st
     return Content(report, analyse(report, floors), language(code))
 
 
+def said_of(content: Content) -> str:
+    """What the statistics say of the first metric."""
+    return " ".join(statistics_sentences(content.analysis.metrics[0], content.analysis.alpha, content.say))
+
+
 @pytest.fixture(scope="module")
 def known(tmp_path_factory: pytest.TempPathFactory) -> Path:
     baseline = {"platform": "native", "isolation": "none"}
@@ -59,13 +71,12 @@ def known(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_answer_names_the_factor_the_effect_and_the_correction(known: Path) -> None:
     content = content_of(known)
-    said = answers(content.report, content.analysis, ENGLISH)
-    assert said[0].metric == "throughput"
-    assert "platform matters most: it explains 99." in said[0].text
-    assert "platform = runc instead of native: ×0." in said[0].text and ", worse (p < 0.001" in said[0].text
-    assert "after correction for 2 comparisons" in said[0].text
-    assert "2 can be told from it here and 1 cannot" in said[0].text
-    assert "lastro calibrate" in said[-1].text
+    said = said_of(content)
+    assert "platform matters most: it explains 99." in said
+    assert "platform = runc instead of native: ×0." in said and ", worse (p < 0.001" in said
+    assert "after correction for 2 comparisons" in said
+    assert "2 can be told from it here and 1 cannot" in said
+    assert "lastro noise-floor" in noise_floor_sentence(content.analysis, ENGLISH)
 
 
 def test_without_a_difference_none_is_claimed(tmp_path: Path) -> None:
@@ -76,7 +87,7 @@ def test_without_a_difference_none_is_claimed(tmp_path: Path) -> None:
 
     directory = make_campaign(tmp_path, study, value=alike)
     content = content_of(directory)
-    text = answers(content.report, content.analysis, ENGLISH)[0].text
+    text = said_of(content)
     assert "matters most" not in text and "widest effect is" not in text
     assert "can be told from noise" in text and "0 can be told from it" in text
 
@@ -84,7 +95,7 @@ def test_without_a_difference_none_is_claimed(tmp_path: Path) -> None:
 def test_a_difference_under_the_noise_floor_is_not_distinguishable(known: Path) -> None:
     floors = {"throughput": 0.5}
     content = content_of(known, floors)
-    text = " ".join(answer.text for answer in answers(content.report, content.analysis, ENGLISH))
+    text = f"{said_of(content)} {noise_floor_sentence(content.analysis, ENGLISH)}"
     assert "0 can be told from it here and 3 cannot" in text
     assert "below the noise floor of this host are not distinguishable here: throughput 50.0\xa0%" in text
     assert len(content.under_floor) == 3
@@ -97,13 +108,14 @@ def test_a_difference_under_the_noise_floor_is_not_distinguishable(known: Path) 
         assert page.count("under the noise floor") == 6 + len(effects.rows) and "▼ ×0.8" not in page
 
 
-def test_the_floor_of_a_calibration_reaches_the_report(known: Path, tmp_path: Path) -> None:
+def test_a_kept_noise_floor_reaches_the_report(known: Path, tmp_path: Path) -> None:
     from lastro.cli import report as command
 
-    campaign = Path(shutil.copytree(known, tmp_path / "calibrated"))
-    kept = {"format": calibration.FORMAT, "blocks": 8, "metrics": {"throughput": {"floor": 0.5, "treatment": "native"}}}
+    campaign = Path(shutil.copytree(known, tmp_path / "with-floor"))
+    floor = {"floor": 0.5, "treatment": "native", "n_pairs": 8, "ratio": None, "interval": None}
+    kept = {"format": noise_floor.FORMAT, "blocks": 8, "metrics": {"throughput": floor}}
     with Store.open(campaign) as store:
-        store.save_calibration(calibration.KEY, kept)
+        store.save_noise_floor(kept)
     found = command.content_of(campaign, ENGLISH, all_metrics=False)
     assert found.analysis.metrics[0].floor == 0.5
 
@@ -111,11 +123,11 @@ def test_the_floor_of_a_calibration_reaches_the_report(known: Path, tmp_path: Pa
 def test_a_floor_made_for_other_blocks_is_scaled_and_the_tables_and_figures_say_so(known: Path) -> None:
     content = content_of(known)
     kept = {
-        "format": calibration.FORMAT,
+        "format": noise_floor.FORMAT,
         "blocks": 4,
         "metrics": {"throughput": {"floor": 0.05, "treatment": "native"}},
     }
-    metric = analyse(replace(content.report, calibrations={calibration.KEY: kept})).metrics[0]
+    metric = analyse(replace(content.report, noise_floor=kept)).metrics[0]
     assert metric.floor is not None and metric.floor < 0.05 * 0.6
     assert [effect.floor for effect in metric.effects] == [pytest.approx(metric.floor / 2**0.5)] * 2
     said = "The noise floor was found for 4 blocks and scaled to the 8 that this campaign has."
@@ -196,10 +208,10 @@ def test_few_values_have_a_median_and_the_reason_why_no_interval(tmp_path: Path)
 @pytest.mark.parametrize("make", CAMPAIGNS.values(), ids=CAMPAIGNS)
 def test_every_campaign_has_an_answer_or_a_reason(make: Callable[[Path], Path], code: str, tmp_path: Path) -> None:
     content = content_of(make(tmp_path / "c"), code=code)
-    report, say = content.report, content.say
-    for answer in answers(report, content.analysis, say):
-        assert answer.text and "{" not in answer.text.replace("{{ 7*7 }}", "")
+    say = content.say
     for metric in content.analysis.metrics:
+        said = " ".join(statistics_sentences(metric, content.analysis.alpha, say))
+        assert said and "{" not in said.replace("{{ 7*7 }}", "")
         assert metric.anova is not None or metric.why_none is not None
         lines = [*check_sentences(metric, say), drift_sentence(metric, content.analysis.alpha, say)]
         assert all("nan" not in line for line in [*lines, metric_summary(metric, say)])
@@ -230,7 +242,7 @@ def test_the_residual_is_called_noise_only_where_it_is_nothing_else(
 
     study = make_study(factors, replicates=replicates, metrics=(metric,))
     content = content_of(make_campaign(tmp_path, study, value=value, unavailable=lost))
-    assert said in answers(content.report, content.analysis, ENGLISH)[0].text
+    assert said in said_of(content)
 
 
 def test_shares_of_an_analysis_of_logarithms_say_so(tmp_path: Path) -> None:
@@ -240,12 +252,12 @@ def test_shares_of_an_analysis_of_logarithms_say_so(tmp_path: Path) -> None:
     study = make_study(PLATFORMS, replicates=10, metrics=METRICS[:1])
     content = content_of(make_campaign(tmp_path, study, value=value))
     assert content.analysis.metrics[0].log
-    assert "of the variation (of logarithms) (p" in answers(content.report, content.analysis, ENGLISH)[0].text
+    assert "of the variation (of logarithms) (p" in said_of(content)
 
 
 def test_one_replicate_tests_nothing_and_calls_nothing_unbounded(tmp_path: Path) -> None:
     content = content_of(CAMPAIGNS["one-replicate"](tmp_path))
-    said = answers(content.report, content.analysis, ENGLISH)[0].text
+    said = said_of(content)
     assert "Too few trials to test any difference" in said and "widest" not in said
     page = render_html(content)
     assert "no interval" in page and "unbounded" not in page
@@ -262,12 +274,12 @@ def test_a_wide_range_has_plain_numbers_on_its_axis(tmp_path: Path) -> None:
 def test_axes_take_the_decimal_mark_of_the_language_however_many_panels_share_them(tmp_path: Path) -> None:
     factors = {"attachment": ("a", "b", "c"), "isolation": ("none", "cgroups"), "anomaly": ("none", "cpu", "io")}
     page = render_html(content_of(make_campaign(tmp_path, make_study(factors, replicates=2)), code="pt-BR"))
-    assert re.search(r">0,\d+</text>", page) and not re.search(r">[0-9]+\.[0-9]+</text>", page)
+    assert re.search(r">0,\d+</text>", page) and not re.search(r">[0-9]+\.(?![0-9]{3}<)[0-9]+</text>", page)
 
 
 def test_a_factor_matters_only_after_correction_for_the_number_of_factors(known: Path) -> None:
     content = content_of(known)
-    assert "(p < 0.001 after correction for 2 factors)" in answers(content.report, content.analysis, ENGLISH)[0].text
+    assert "(p < 0.001 after correction for 2 factors)" in said_of(content)
 
 
 def test_numbers_as_text() -> None:
@@ -275,3 +287,11 @@ def test_numbers_as_text() -> None:
     assert p_text(0.0002, ENGLISH, sign=True) == "< 0.001" and p_text(0.0121, ENGLISH, sign=True) == "= 0.012"
     assert p_text(0.0121, portuguese) == "0,012" and p_text(None, ENGLISH) == ""
     assert share_text(0.7888, ENGLISH) == "78.9\xa0%" and share_text(0.7888, portuguese) == "78,9\xa0%"
+
+
+def test_trials_that_became_valid_later_are_a_limitation(known: Path) -> None:
+    report = content_of(known).report
+    later = tuple(replace(attempt, attempt=attempt.attempt + 3 * (attempt.trial <= 2)) for attempt in report.attempts)
+    sentence = "Trials that were given up and valid when they were tried again later: 2."
+    assert any(said.startswith(sentence) for said in limitations(replace(report, attempts=later), ENGLISH))
+    assert not any("given up" in said for said in limitations(report, ENGLISH))

@@ -21,12 +21,12 @@ from lastro.meters.host import HostMeter
 from lastro.platforms.base import AVAILABLE
 from lastro.results.samples import Outcome
 from lastro.scenarios import _clockwork, _link_watch, _network, _phases, routing
-from lastro.scenarios._clockwork import Clockwork
+from lastro.scenarios._clockwork import Clockwork, patient
 from lastro.scenarios._course import Course, Sample
 from lastro.scenarios._link_watch import HELLO, UPDATE, Packet, Place, Watch
 from lastro.scenarios._network import Network
 from lastro.scenarios._phases import Flow, Run, answers, lost, outage_s, wait_for_routes
-from lastro.scenarios.routing import RoutingScenario, _judge, patient
+from lastro.scenarios.routing import RoutingScenario, _judge
 from lastro.study.topology import grid, parse
 from lastro.validity import ClockSample
 

@@ -15,8 +15,6 @@ import pytest
 
 from lastro.campaign.sequential import half_widths
 from lastro.report.analysis import analyse
-from lastro.report.answers import answers
-from lastro.report.calibration import calibrate
 from lastro.report.claims import Judgement, judge
 from lastro.report.claims_document import claims_document
 from lastro.report.claims_text import measured_text
@@ -29,8 +27,10 @@ from lastro.report.language import ENGLISH, language
 from lastro.report.latex import render_latex
 from lastro.report.markdown import render_markdown
 from lastro.report.model import Cell, Report
+from lastro.report.noise_floor import noise_floors
 from lastro.report.scaling import scalings
 from lastro.report.searches import BOUND, LIMIT, searches, tables_of
+from lastro.report.statistics_words import statistics_sentences
 from lastro.report.tables import results_table
 from lastro.report.terminal import render
 from lastro.results.export import to_csv
@@ -160,7 +160,7 @@ def test_what_is_only_a_bound_stays_out_of_every_test(report: Report) -> None:
     assert (capacity.bounded, times.bounded) == (2, 0)
     assert {one.treatment.levels["platform"] for one in capacity.comparisons} == {"kvm"}
     assert {effect.level for effect in capacity.effects} == {"kvm"} and len(times.comparisons) == 3
-    said = next(one.text for one in answers(report, analyse(report), ENGLISH) if one.metric == "capacity")
+    said = " ".join(statistics_sentences(capacity, 0.05, ENGLISH))
     assert "left out of effects and comparisons: 2 treatments" in said
     ratio = cells(report)["runc"].ratio
     assert ratio is not None and not ratio.differs
@@ -197,7 +197,7 @@ def test_a_line_and_a_floor_are_not_drawn_from_bounds(tmp_path: Path) -> None:
     assert not scalings(found), "a fit through what is only a bound is no fit"
     alone = make_study({"clients": (4,)}, metrics=(CAPACITY,), replicates=4)
     aa = report_of(make_campaign(tmp_path / "aa", alone, value=lambda levels, block, _: 64.0, notes=notes))
-    assert calibrate(aa, 2).metrics[0].found.floor is None, "that all were ended at 64 says nothing of the noise"
+    assert noise_floors(aa, 2).metrics[0].found.floor is None, "that all were ended at 64 says nothing of the noise"
 
 
 def test_campaigns_are_not_compared_by_bounds(report: Report, tmp_path: Path) -> None:

@@ -222,7 +222,12 @@ def test_soups_of_tomls_own_signs(signs: list[str]) -> None:
 # The model as plain data
 
 _names = st.text(string.ascii_lowercase, min_size=1, max_size=6)
-_levels = st.text(max_size=8) | st.integers() | st.booleans() | st.floats(allow_nan=False, allow_infinity=False)
+_levels = (
+    st.text(max_size=8)
+    | st.integers(-(2**62), 2**62)
+    | st.booleans()
+    | st.floats(-1e99, 1e99)  # beyond, a study file is refused
+)
 _metrics = st.builds(Metric, _names, st.text(max_size=5), st.sampled_from(["higher", "lower", "neither"]), st.text())
 _studies = st.builds(
     Study,
@@ -230,9 +235,13 @@ _studies = st.builds(
     title=st.text(),
     description=st.text(),
     scenario=_names,
-    factors=st.lists(st.builds(Factor, _names, st.lists(_levels, max_size=4).map(tuple)), max_size=4).map(tuple),
+    factors=st.lists(
+        st.builds(Factor, _names, st.lists(_levels, min_size=1, max_size=4).map(tuple)),
+        max_size=4,
+        unique_by=lambda factor: factor.name,
+    ).map(tuple),
     settings=st.dictionaries(_names, _levels, max_size=5),
-    metrics=st.lists(_metrics, max_size=3).map(tuple),
+    metrics=st.lists(_metrics, max_size=3, unique_by=lambda metric: metric.name).map(tuple),
     design=st.builds(
         Design,
         replicates=st.integers(1, 10_000),

@@ -15,6 +15,7 @@ from lastro.attachments.base import Attachment, Segment, far_end
 from lastro.errors import CommandFailed, PlatformError, TrialError, Unavailable
 from lastro.host.base import Completed, Process
 from lastro.host.ledger import NETNS_DIR
+from lastro.host.places import close_sockets
 from lastro.requirements import Requirements
 from lastro.testbed import Testbed
 
@@ -62,6 +63,7 @@ class Ovs(Attachment):
         self._spawn(testbed, "db", ["ovsdb-server", f"{home}/conf.db", f"--remote=punix:{home}/db.sock"])
         self._vsctl(testbed, "--no-wait", "init")
         self._spawn(testbed, "vs", ["ovs-vswitchd", f"unix:{home}/db.sock"])
+        close_sockets(testbed.host, home)
         self._datapath = next(each for each in self.datapaths if each == "netdev" or self._has(testbed, each))
         self.tap_offloads = self._datapath != "netdev"
 

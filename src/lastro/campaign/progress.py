@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from lastro.plain import unfiltered
 from lastro.results.samples import Outcome
 from lastro.results.store import State, TrialRow
 from lastro.study.design import Treatment
@@ -125,10 +126,11 @@ class Bar(Plain):
     """The same on a terminal: finished trials scroll by above one live line. No line is broken within a word."""
 
     def __enter__(self) -> Self:
-        from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-        console = Console(stderr=True)
+        from lastro.console import PlainConsole
+
+        console = PlainConsole(file=unfiltered(sys.stderr))
         self._bar_width = max(8, min(24, console.width // 5))
         self._progress: Progress = Progress(
             MofNCompleteColumn(),

@@ -12,8 +12,8 @@ from lastro.campaign.duration import Pace, configuration, pace_of
 from lastro.campaign.quiet import Quiet
 from lastro.errors import HostError, TrialError
 from lastro.platforms.base import Availability
-from lastro.results.samples import Outcome
-from lastro.results.store import MAX_ATTEMPTS, State, Store, TrialRow
+from lastro.results.samples import MAX_ATTEMPTS, Outcome
+from lastro.results.store import State, Store, TrialRow
 from lastro.scenarios.base import Config, Scenario
 from lastro.study.design import Treatment
 

@@ -6,7 +6,9 @@ import re
 import shlex
 from collections.abc import Iterable, Sequence
 from pathlib import PurePosixPath
-from typing import Any
+
+from lastro.errors import InputError
+from lastro.results.columns import Record
 
 _CGROUPS = "/sys/fs/cgroup/"
 _CONTROLLER_DEPTH = 4  # of /sys/fs/cgroup/CONTROLLER/… among the parts of a path
@@ -18,12 +20,23 @@ export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=
 """
 
 
-def shell_script(records: Sequence[dict[str, Any]], title: str, *, undo: Iterable[dict[str, Any]] = ()) -> str:
-    """Commands with their standard input, in order; `undo` are records that take back what prepared the trial."""
+def shell_script(records: Sequence[Record], title: str, *, undo: Iterable[Record] = (), origin: str = "") -> str:
+    """Commands with their standard input, in order; `undo` are records that take back what prepared the trial.
+
+    `origin` says why the commands may be anybody's, and stands at the top. Raises: InputError for a NUL byte."""
     writer = _Writer()
     for record in [*records, *undo]:
         writer.add(record)
-    return _PREAMBLE.format(title=title.replace("\n", " ")) + "\n".join(writer.lines) + "\n"
+    warning = [f"# NOT RECORDED BY YOU HERE: {_comment(origin)}. Read every line before you run it."] if origin else []
+    script = _PREAMBLE.format(title=_comment(title)) + "\n".join([*warning, *writer.lines]) + "\n"
+    if "\0" in script:
+        raise InputError("a command, or its input, has a NUL byte: it cannot be in a script", "`--json` shows it")
+    return script
+
+
+def _comment(text: str) -> str:
+    """In one line, which a comment is."""
+    return "".join(each if each.isprintable() else " " for each in text)
 
 
 class _Writer:
@@ -33,7 +46,7 @@ class _Writer:
         self._last_end_s: float | None = None
         self._prepares = True
 
-    def add(self, record: dict[str, Any]) -> None:
+    def add(self, record: Record) -> None:
         if self._prepares and not record.get("prepares"):
             self.lines += ["", "# The trial itself"]
             self._prepares, self._last_end_s = False, None
@@ -42,13 +55,13 @@ class _Writer:
         if "started_s" in record:
             self._last_end_s = record["started_s"] + record.get("duration_s", 0.0)
 
-    def _pause(self, record: dict[str, Any]) -> None:
+    def _pause(self, record: Record) -> None:
         if self._last_end_s is not None and "started_s" in record and not record.get("prepares"):
             pause_s = record["started_s"] - self._last_end_s
             if pause_s > _PAUSE_S:
                 self.lines.append(f"sleep {pause_s:.1f}")
 
-    def _run(self, record: dict[str, Any]) -> None:
+    def _run(self, record: Record) -> None:
         command = _there(record, shlex.join(record["argv"]))
         if record["stdin"] is not None:
             command += _here_document(record["stdin"])
@@ -57,30 +70,30 @@ class _Writer:
         if record["argv"][:2] == ["mkdir", "-p"]:
             self.lines += [_there(record, line) for line in _with_cpus(record["argv"][2:])]
 
-    def _spawn(self, record: dict[str, Any]) -> None:
+    def _spawn(self, record: Record) -> None:
         name = f"background_{len(self._background) + 1}"
         self._background[tuple(record["argv"])] = name
         # On a far host a terminal makes it end with its ssh, as it does under Lastro.
         command = _there(record, shlex.join(record["argv"]), "-tt")
         self.lines += [f"{command} & {name}=$!", "sleep 0.5"]
 
-    def _stop(self, record: dict[str, Any]) -> None:
+    def _stop(self, record: Record) -> None:
         name = self._background.get(tuple(record["argv"]))
         if name:
             self.lines.append(f"kill ${name} 2>/dev/null; wait ${name}")
 
-    def _write(self, record: dict[str, Any]) -> None:
+    def _write(self, record: Record) -> None:
         path = shlex.quote(record["path"])
         if record["path"].endswith("/cgroup.clone_children"):  # children inherit what the group itself must have
             self.lines += [_there(record, line) for line in _with_cpus([record["path"]])]
         command = _there(record, f'mkdir -p "$(dirname {path})"; cat > {path}')
         self.lines.append(command + _here_document(record["text"]))
 
-    def _rmdir(self, record: dict[str, Any]) -> None:
+    def _rmdir(self, record: Record) -> None:
         self.lines.append(_there(record, f"rmdir {shlex.join(record['paths'])} 2>/dev/null"))
 
 
-def _there(record: dict[str, Any], command: str, *options: str) -> str:
+def _there(record: Record, command: str, *options: str) -> str:
     """A line of shell, run where the record says: here, or on the far host to which its `ssh` leads."""
     return shlex.join(["ssh", *options, *record["ssh"], command]) if "ssh" in record else command
 
@@ -109,9 +122,9 @@ def _with_cpus(directories: Iterable[str]) -> list[str]:
     )
 
 
-def undoing(records: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+def undoing(records: Iterable[Record]) -> list[Record]:
     """What takes back the preparation: background processes, namespaces and directories, the last made first."""
-    undo: list[dict[str, Any]] = []
+    undo: list[Record] = []
     for record in records:
         n_before = len(undo)
         if record["kind"] == "spawn":
@@ -125,9 +138,9 @@ def undoing(records: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     return undo[::-1]
 
 
-def _removals(paths: list[str]) -> list[dict[str, Any]]:
+def _removals(paths: list[str]) -> list[Record]:
     groups = [path for path in paths if path.startswith(_CGROUPS)]
-    found: list[dict[str, Any]] = [{"kind": "rmdir", "paths": groups}] if groups else []
+    found: list[Record] = [{"kind": "rmdir", "paths": groups}] if groups else []
     if others := [path for path in paths if not path.startswith(_CGROUPS)]:
         found.append(_run_record(["rm", "-rf", "--one-file-system", *others]))
         for session in {match[1] for path in others if (match := re.fullmatch(r".*/lastro/([0-9a-f]{6})", path))}:
@@ -137,5 +150,5 @@ def _removals(paths: list[str]) -> list[dict[str, Any]]:
     return found
 
 
-def _run_record(argv: list[str]) -> dict[str, Any]:
+def _run_record(argv: list[str]) -> Record:
     return {"kind": "run", "argv": argv, "stdin": None, "returncode": 0}

@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from lastro.errors import InputError, StoreError, StudyError, did_you_mean
+from lastro.files import read_regular
 from lastro.results.database import DB_NAME
 from lastro.results.files import sync_directory, write_atomically
 from lastro.results.store import Store
+from lastro.shapes import made, parsed
 from lastro.study.load import read_document, read_text
 from lastro.study.model import Study
 from lastro.study.problems import Problems, shown
@@ -27,6 +29,7 @@ HEAD = "suite.toml"
 FORMAT = "lastro-suite/1"
 _KEYS = {"title": str, "description": str, "fronts": list}
 _NO_STUDIES = ("claims.toml", HEAD)
+_MOST_BYTES = 16 * 2**20  # of an index; one that is larger is torn, and is no JSON
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +190,8 @@ def create(
         write_atomically(_copy(directory, fronts[-1]), study.source, durable=True)
         claims = folder.claims(file.stem)
         if claims is not None and claims != published(study.name):
-            write_atomically(directory / file.stem / "claims.toml", claims.read_bytes(), durable=True)
+            text = read_text(claims, "claims", "put the file right, or take it away")
+            write_atomically(directory / file.stem / "claims.toml", text, durable=True)
     sync_directory(directory)  # the fronts' names, too, before the index that counts on them
     suite = Suite(folder.name, folder.title, folder.description, source, studies[0].profile, tuple(fronts))
     write(directory, suite)  # last: a suite is whole, or there is none
@@ -208,13 +212,12 @@ def read(directory: Path) -> Suite:
     lies in the place of a front."""
     file = directory / INDEX
     try:
-        document = json.loads(file.read_text(encoding="utf-8"))
+        document = parsed(read_regular(file, _MOST_BYTES).decode().strip())
         version = document.pop("format")
         if version != FORMAT:
             raise StoreError(f"{file} is of format {shown(version)}, and this Lastro knows {FORMAT}", "update Lastro")
-        fronts = tuple(Front(**front) for front in document.pop("fronts"))
-        suite = Suite(**document, fronts=fronts)
-        if not fronts or any(Path(front.name).name != front.name for front in fronts):
+        suite: Suite = made(Suite, document)
+        if not suite.fronts or not all(_is_name(front.name) for front in suite.fronts):
             raise ValueError("a front's name is no name of a directory")
     except OSError as error:
         raise StoreError(f"{file} cannot be read: {error.strerror}", "check its permissions") from error
@@ -226,6 +229,10 @@ def read(directory: Path) -> Suite:
         if begun(directory, front):
             _require_own(directory, suite, front)
     return suite
+
+
+def _is_name(text: str) -> bool:
+    return Path(text).name == text and text not in ("", "..") and "\0" not in text
 
 
 def _digest(text: str) -> str:

@@ -11,9 +11,12 @@ import signal
 import sys
 from types import FrameType, ModuleType
 
+from lastro.plain import PlainStream, unfiltered
+
 TYPE_CHECKING = False  # type checkers know the name; importing it from typing would take a third of the time of --help
 if TYPE_CHECKING:
     import argparse
+    from typing import TextIO
 
 COMMANDS = {
     "study": {
@@ -21,7 +24,7 @@ COMMANDS = {
         "plan": "show treatments, trials, what is unavailable and why, and the expected duration",
         "run": "run a study on this host (root)",
         "resume": "continue a campaign that was interrupted (root)",
-        "calibrate": "run the baseline against itself: the noise floor of each metric here (root)",
+        "noise-floor": "run the baseline against itself: the noise floor of each metric here (root)",
         "schema": "print the JSON Schema of study files, for editors",
     },
     "campaign": {
@@ -46,11 +49,21 @@ COMMANDS = {
     },
 }
 
+WRITERS = ("new", "run", "resume", "noise-floor", "results", "report", "compare")
+
 
 def main(argv: list[str] | None = None) -> int:
     """Run one command and return its exit code. The only place where errors become messages."""
-    words = sys.argv[1:] if argv is None else argv
-    for stream in (sys.stdout, sys.stderr):  # a terminal that lacks × or ± gets a question mark, not a crash
+    streams = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = (stream and PlainStream(unfiltered(stream)) for stream in streams)  # None: it is closed
+    try:
+        return _main(sys.argv[1:] if argv is None else argv, streams)
+    finally:
+        sys.stdout, sys.stderr = streams
+
+
+def _main(words: list[str], streams: tuple[TextIO, TextIO]) -> int:
+    for stream in streams:  # a terminal that lacks × or ± gets a question mark, not a crash
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
     if not words or words[0] in ("-h", "--help", "help"):
@@ -115,16 +128,23 @@ def _run_command(name: str, rest: list[str]) -> int:
         return 143 if isinstance(interrupt, Terminated) else 130
     except BrokenPipeError:  # `lastro results DIR | head`
         return _stopped_reading()
-    except MemoryError:
-        print("lastro: out of memory", file=sys.stderr)
-        return 1
     except Exception as error:
+        if _lacks_memory(error):
+            print("lastro: out of memory", file=sys.stderr)
+            return 1
         return _unexpected(error)
 
 
 def _parse_and_run(name: str, rest: list[str]) -> int:
     parser, module = command_parser(name)
-    code = int(module.run(parser.parse_args(rest)))
+    args = parser.parse_args(rest)
+    if getattr(args, "trust", False):
+        from lastro.files import trusting
+
+        with trusting():
+            code = int(module.run(args))
+    else:
+        code = int(module.run(args))
     try:
         sys.stdout.flush()  # here, where it is known what a reader that has gone means
     except BrokenPipeError:
@@ -153,6 +173,10 @@ def command_parser(name: str) -> tuple[argparse.ArgumentParser, ModuleType]:
     )
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     module.configure(parser)
+    if name in WRITERS:
+        parser.add_argument(
+            "--trust", action="store_true", help="as root, also write to directories that others own or can change"
+        )
     return parser, module
 
 
@@ -162,6 +186,16 @@ class Terminated(KeyboardInterrupt):
 
 def _terminated(_signal: int, _frame: FrameType | None) -> None:
     raise Terminated
+
+
+def _lacks_memory(error: BaseException | None) -> bool:
+    """Whether memory is what an error is about: modules that cannot be loaded and threads say so only in words."""
+    words = ("failed to map segment", "Cannot allocate memory", "can't start new thread")
+    while error is not None:
+        if isinstance(error, MemoryError) or any(word in str(error) for word in words):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def _unexpected(error: Exception) -> int:

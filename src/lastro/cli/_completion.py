@@ -19,13 +19,14 @@ from lastro.cli._shell import HOME
 # kind of a part, or None where there is nothing to propose. A test asserts that no argument is missing.
 COMPLETERS: dict[str | tuple[str, str], str | None] = {
     "study": "_lastro_studies",
-    ("calibrate", "study"): "_lastro_campaigns_and_studies",
+    ("noise-floor", "study"): "_lastro_campaigns_and_studies",
     "dir": "_lastro_campaigns",
     "a": "_lastro_campaigns",
     "b": "_lastro_campaigns",
-    ("calibrate", "output"): "_lastro_campaigns",
+    ("noise-floor", "output"): "_lastro_campaigns",
     ("run", "output"): "_lastro_directories",
     ("report", "output"): "_lastro_paths",
+    ("show", "output"): "_lastro_paths",
     "csv": "_lastro_paths",
     "parquet": "_lastro_paths",
     "junit": "_lastro_paths",
@@ -43,6 +44,7 @@ COMPLETERS: dict[str | tuple[str, str], str | None] = {
     "metric": None,
     "name": None,
     "precision": None,
+    "snapshot": None,
     "trial": None,
 }
 # zsh and fish have these themselves.

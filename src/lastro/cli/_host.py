@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lastro import registry
 from lastro.campaign.duration import configuration
@@ -14,12 +14,18 @@ from lastro.cli._waiting import teller
 from lastro.host.base import Host
 from lastro.host.ledger import STATE_DIR, Session, session
 from lastro.image import rootfs
-from lastro.scenarios.base import Scenario
+from lastro.results.columns import wrong
+from lastro.results.read import load_campaign
+from lastro.results.store import Store
+from lastro.scenarios.base import Scenario, schema
+from lastro.shapes import Misshapen, made
 from lastro.study import design
 from lastro.study.model import Study
+from lastro.study.resolve import check_stored
 from lastro.testbed import Testbed, local_testbed, spread_testbed
 
 if TYPE_CHECKING:
+    from lastro.host.lock import Tell
     from lastro.host.testbed_file import TestbedFile
 
 NeedsOn = Callable[[Host], rootfs.Needs]
@@ -38,8 +44,8 @@ def testbed(
     The hosts of a testbed's `file` are held too, and have the same root filesystem."""
     with (
         one_interrupt() as ignore,
-        session(purpose, wait=teller(wait)) as held,
-        _placed(held, image_of(held, _found(held, needs)), file, purpose, wait) as bed,
+        session(purpose, wait=(tell := teller(wait))) as held,
+        _placed(held, image_of(held, _found(held, needs)), file, purpose, tell) as bed,
     ):
         try:
             yield bed
@@ -48,9 +54,9 @@ def testbed(
 
 
 def _placed(
-    held: Session, image: rootfs.Image, file: TestbedFile | None, purpose: str, wait: bool
+    held: Session, image: rootfs.Image, file: TestbedFile | None, purpose: str, wait: Tell | None
 ) -> AbstractContextManager[Testbed]:
-    return local_testbed(held, image) if file is None else spread_testbed(held, image, file, purpose, wait=wait)
+    return local_testbed(held, image) if file is None else spread_testbed(held, image, file, purpose, wait)
 
 
 def _found(held: Session, needs: NeedsOn) -> rootfs.Needs:
@@ -59,15 +65,27 @@ def _found(held: Session, needs: NeedsOn) -> rootfs.Needs:
         return needs(held.host)
 
 
-def image_of(held: Session, needs: rootfs.Needs | None = None) -> rootfs.Image:
-    """The root filesystem, built now if it was not before."""
-    recipe, store = rootfs.Recipe.of_this_host(held.host, needs), STATE_DIR / "rootfs"
-    image = rootfs.find(recipe, store)
-    if image is None:
+def image_of(held: Session, needs: rootfs.Needs | None = None, snapshot: str | None = None) -> rootfs.Image:
+    """The root filesystem, built now if it was not before. `snapshot`: as for `Recipe.of_this_host`."""
+    recipe, store = rootfs.Recipe.of_this_host(held.host, needs, snapshot), STATE_DIR / "rootfs"
+    if rootfs.find(recipe, store) is None:
         print("building the root filesystem, once (about half a minute) …", file=sys.stderr, flush=True)
-        with held.host.recorded():
-            image = rootfs.ensure(recipe, store, held.host)
-    return image
+    with held.host.recorded():
+        return rootfs.ensure(recipe, store, held.host)
+
+
+def require_runnable(store: Store) -> None:
+    """Before anything is run by what a campaign says: all of it is sound, and a study file could say the same.
+
+    Raises: StoreError, StudyError."""
+    data = load_campaign(store)
+    scenario: type[Scenario] = registry.get("scenario", data.study.scenario)
+    check_stored(data.study, schema(scenario), f"the study in {store.directory}")
+    for key, value in data.calibrations.items():
+        try:
+            made(scenario.calibration_shapes.get(key.partition("/")[0], Any), value)
+        except Misshapen as error:
+            raise wrong(store.directory, "calibration.value", key, error) from error
 
 
 @contextmanager

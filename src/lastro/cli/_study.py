@@ -13,6 +13,7 @@ from lastro.study.model import Study
 if TYPE_CHECKING:
     from lastro.campaign.suite import Folder
     from lastro.host.testbed_file import TestbedFile
+    from lastro.results.store import Store
 
 
 def study_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,6 +39,16 @@ def load_testbed(file: Path | None) -> TestbedFile | None:
     from lastro.host.testbed_file import load
 
     return load(file)
+
+
+def testbed_of(store: Store) -> TestbedFile | None:
+    """The testbed by whose file a campaign began. Raises: StudyError when the file is not the caller's, or unsound."""
+    began = store.provenance.get("testbed", {}).get("file")
+    if not began:
+        return None
+    from lastro.host.testbed_file import load_named
+
+    return load_named(Path(began))
 
 
 def load_study(args: argparse.Namespace) -> Study:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from lastro.cli._terminal import print_laid_out
 from lastro.cli.claims import Judged
 from lastro.cli.results import loaded
 from lastro.errors import InputError
+from lastro.plain import json_text
 from lastro.report.language import language
 
 FORMAT = "lastro-suite-claims/1"
@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
             " claims/FRONT.toml beside the study files; docs/explanation-claims.md tells how to write one",
         )
     if args.json:
-        print(json.dumps(_document(args.dir, suite, found, waiting), indent=2, ensure_ascii=False, allow_nan=False))
+        print(json_text(_document(args.dir, suite, found, waiting)))
     else:
         _print(suite, found, waiting, args.lang)
     judgements = [one for judged in found.values() for one in judged.judgements]

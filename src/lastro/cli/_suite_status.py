@@ -14,6 +14,7 @@ from lastro.campaign.duration import due, forecast, missing
 from lastro.campaign.suite import Front, Suite
 from lastro.cli import status as single
 from lastro.cli._study import load_front
+from lastro.plain import json_text, plain
 from lastro.results.store import Store
 from lastro.study import design
 from lastro.units import human_duration
@@ -25,7 +26,7 @@ _STATES = ("valid", "invalid", "unavailable", "running", "pending")
 def run(args: argparse.Namespace) -> int:
     suite = suites.read(args.dir)
     facts = _facts(args.dir, suite)
-    print(single.as_json(facts) if args.json else f"{_text(suite, facts)}\nnext: {facts['next']}")
+    print(json_text(facts) if args.json else f"{_text(suite, facts)}\nnext: {facts['next']}")
     return 0
 
 
@@ -85,7 +86,6 @@ def _front(directory: Path, suite: Suite, front: Front, gone: set[str]) -> dict[
 
 
 def _text(suite: Suite, facts: dict[str, Any]) -> str:
-    from lastro.report.terminal import plain
 
     profile = f" (profile {suite.profile})" if suite.profile else ""
     lines = [plain(f"{suite.label}{profile}"), single.bar(facts["counts"]), ""]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from lastro.cli import report as report_command
 from lastro.cli import results as results_command
 from lastro.cli._common import refuse_suite
 from lastro.cli.claims import claims_of
+from lastro.plain import json_text
 from lastro.report.language import language
 
 FORMAT = "lastro-suite-results/1"
@@ -37,7 +37,7 @@ def results(args: argparse.Namespace) -> int:
             if front.name not in data
         ]
         head = {"format": FORMAT, "directory": str(args.dir), "suite": suite.name, "title": suite.title}
-        print(json.dumps({**head, "fronts": fronts, "not_begun": missing}, indent=2, ensure_ascii=False))
+        print(json_text({**head, "fronts": fronts, "not_begun": missing}))
     elif not (args.csv or args.parquet):
         for number, front in enumerate(suite.fronts, 1):
             print(f"── front {number} of {len(suite.fronts)}: {front.name} ──\n", flush=True)

@@ -8,6 +8,8 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from lastro.plain import unfiltered
+
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
@@ -18,10 +20,10 @@ def print_laid_out(laid_out: Callable[[int], Iterable[RenderableType]], *, as_it
     """Print what was laid out for a width in cells. `as_it_is`: its lines are neither wrapped nor cropped.
 
     Written by us rather than by rich, which ends the program with exit code 1 when a reader has gone."""
-    from rich.console import Console
+    from lastro.console import PlainConsole
 
     text = io.StringIO()
-    console = Console(
+    console = PlainConsole(
         file=text, force_terminal=sys.stdout.isatty(), highlight=False, markup=False, emoji=False,
         width=max(_LEAST_WIDTH, shutil.get_terminal_size((100, 24)).columns),
     )  # fmt: skip
@@ -30,4 +32,9 @@ def print_laid_out(laid_out: Callable[[int], Iterable[RenderableType]], *, as_it
             console.print(each, no_wrap=True, crop=False, overflow="ignore")
         else:
             console.print(each)
-    sys.stdout.write(text.getvalue())
+    unfiltered(sys.stdout).write(text.getvalue())
+
+
+def print_document(text: str) -> None:
+    """Print a file: as it is for a file or a program, and without control characters on a terminal."""
+    (sys.stdout if sys.stdout.isatty() else unfiltered(sys.stdout)).write(text)

@@ -17,6 +17,7 @@ Needs no root."""
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -67,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
         raise InputError(f"--confidence {args.confidence:g} is not from 0.5 up to 1", "0.95 is usual")
     if args.fail_inconclusive and margin is None:
         raise InputError("--fail-inconclusive has no margin", "give it with --fail-over, such as 5%")
-    if args.a.resolve() == args.b.resolve():
+    if _is_same(args.a, args.b):
         raise InputError(f"{args.a} and {args.b} are the same campaign", "give two campaigns of one study")
     reports = [_report(directory, everything=bool(args.metric)) for directory in (args.a, args.b)]
     found = compare(*reports, metrics=args.metric or (), margin=margin, confidence=args.confidence)
@@ -79,6 +80,20 @@ def run(args: argparse.Namespace) -> int:
     if found.regressions or (args.fail_lost and found.lost):
         return REGRESSION
     return INCONCLUSIVE if args.fail_inconclusive and found.inconclusive else 0
+
+
+def _is_same(a: Path, b: Path) -> bool:
+    """Raises: InputError when one of the directories cannot be looked at."""
+    found = []
+    for directory in (a, b):
+        try:
+            found.append(directory.stat())
+        except FileNotFoundError:
+            return False  # what reads the campaign says what is missing
+        except (OSError, ValueError) as error:
+            words = error.strerror if isinstance(error, OSError) else error
+            raise InputError(f"{directory} cannot be read: {words}", "give the directories of two campaigns") from error
+    return os.path.samestat(*found)
 
 
 def _report(directory: Path, *, everything: bool) -> Report:

@@ -19,6 +19,7 @@ from __future__ import annotations
 import argparse
 
 from lastro.cli._shell import SHELLS
+from lastro.cli._terminal import print_document
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -28,5 +29,5 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from lastro.cli._completion import completion
 
-    print(completion(args.shell), end="")
+    print_document(completion(args.shell))
     return 0

@@ -25,6 +25,7 @@ from lastro.cli._common import require_root
 from lastro.cli._matrix import Finding, cells, lines, parts, summary
 from lastro.cli._study import load_study, load_testbed, testbed_argument
 from lastro.errors import HostBusy, InputError, did_you_mean
+from lastro.plain import plain, unfiltered
 from lastro.scenarios._probes import Probes
 from lastro.scenarios.base import AttachmentPool, PlatformPool, start_s
 from lastro.scenarios.chain import ChainScenario
@@ -170,7 +171,7 @@ class _Progress:
         told = f"{self._tried + 1}/{self._n}, {self._left()}"
         if self._live:
             line = f"trying {platform}: {what} ({told})"
-            print(f"\r\x1b[K{line[: _WIDTH - 1]}", end="", file=sys.stderr, flush=True)
+            print(f"\r\x1b[K{plain(line)[: _WIDTH - 1]}", end="", file=unfiltered(sys.stderr), flush=True)
         elif platform not in self._told:
             print(f"trying {platform} … ({told})", file=sys.stderr, flush=True)
         self._told.add(platform)
@@ -185,4 +186,4 @@ class _Progress:
 
     def __exit__(self, *_: object) -> None:
         if self._live:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+            print("\r\x1b[K", end="", file=unfiltered(sys.stderr), flush=True)

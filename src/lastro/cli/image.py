@@ -1,6 +1,11 @@
 """One root filesystem serves every platform: built by mmdebstrap from Debian, named by the SHA-256 of its tar.
 
-LASTRO_MIRROR names another Debian mirror. LASTRO_STATE moves the cache (default /var/lib/lastro)."""
+Each command that uses it first compares names, modes, owners, sizes and times of all files with that tar.
+
+LASTRO_MIRROR names another Debian mirror. LASTRO_STATE moves the cache (default /var/lib/lastro).
+
+--snapshot takes the packages of one moment from snapshot.debian.org, so that the same image can be built years later.
+With LASTRO_SNAPSHOT set to that moment, all commands use that image, and campaigns record the moment."""
 
 from __future__ import annotations
 
@@ -11,17 +16,24 @@ from lastro.cli._common import require_root
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--verify", action="store_true", help="compare the contents of all files too, and the tar's hash"
+    )
+    parser.add_argument("--snapshot", metavar="MOMENT", help="of Debian's archive, in UTC, such as 20261101T000000Z")
     parser.add_argument("--json", action="store_true", help="print it as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
     from lastro.cli._host import image_of
     from lastro.host.ledger import session
+    from lastro.image import manifest
     from lastro.units import human_bytes
 
     require_root("image")
     with session("building the root filesystem") as held:
-        image = image_of(held)
+        image = image_of(held, snapshot=args.snapshot)
+        if args.verify:
+            manifest.verify(image, held.host)
     size = image.tar.stat().st_size
     facts = {
         "name": image.name,
@@ -30,9 +42,11 @@ def run(args: argparse.Namespace) -> int:
         "tar": str(image.tar),
         "tar_bytes": size,
         "docker_tag": image.docker_tag,
+        "snapshot": image.snapshot or None,
     }
     if args.json:
         print(json.dumps(facts, indent=2))
     else:
-        print(f"{image.name}  {human_bytes(size)}\n{image.tree}\n{image.tar}")
+        moment = f"\nDebian as of {image.snapshot}" if image.snapshot else ""
+        print(f"{image.name}  {human_bytes(size)}\n{image.tree}\n{image.tar}{moment}")
     return 0

@@ -13,6 +13,7 @@ import subprocess
 import sys
 
 from lastro.cli._shell import MANUAL
+from lastro.cli._terminal import print_document
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -23,5 +24,5 @@ def run(args: argparse.Namespace) -> int:
     viewer = shutil.which("man")
     if viewer and sys.stdout.isatty() and not args.roff:
         return subprocess.run([viewer, "-l", str(MANUAL)], check=False).returncode
-    print(MANUAL.read_text(encoding="utf-8"), end="")
+    print_document(MANUAL.read_text(encoding="utf-8"))
     return 0

@@ -11,11 +11,13 @@ contract as a test.
 from __future__ import annotations
 
 import argparse
+import os
 import re
-import sys
 from pathlib import Path
 
-from lastro.errors import InputError
+from lastro.cli._terminal import print_document
+from lastro.errors import InputError, OutputError
+from lastro.results.files import write_atomically
 from lastro.study.model import NAME_PATTERN
 
 _TEMPLATE_NAME = "my-study"
@@ -36,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
         return _write_part(args.part, args.file, overwrite=args.force)
     text = study_text(args.name or _name_from(args.file))
     if args.file == "-":
-        sys.stdout.write(text)
+        print_document(text)
         return 0
     _write(Path(args.file), text, overwrite=args.force)
     print(f"wrote {args.file}; see what it would run with `lastro plan {args.file}`")
@@ -102,12 +104,13 @@ def _name_from(file: str) -> str:
 
 def _write(path: Path, text: str, *, overwrite: bool, folders: bool = False) -> None:
     """`folders`: make those that are missing. Raises: InputError."""
+    if os.path.lexists(path) and not overwrite:
+        raise InputError(f"{path} exists already", "write elsewhere, or overwrite it with --force")
     try:
-        if folders:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("w" if overwrite else "x", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError:
-        raise InputError(f"{path} exists already", "write elsewhere, or overwrite it with --force") from None
+        if not folders:
+            path.parent.stat()
+        write_atomically(path, text)
     except OSError as error:
         raise InputError(f"{path} cannot be written: {error.strerror}", "choose another place") from error
+    except OutputError as error:
+        raise InputError(error.message, "choose another place") from error

@@ -118,8 +118,8 @@ def expected_text(plan: Plan) -> str:
 def not_probed(busy: str = "") -> str:
     if busy:
         return f"availability was not probed: {busy}; use --wait to probe when it is free"
-    how = "" if os.geteuid() == 0 else "as root and "
-    return f"availability was not probed: run {how}without --no-probe to see what this host cannot do"
+    how = "without --no-probe" if os.geteuid() == 0 else "as root"
+    return f"availability was not probed: run {how} to see what this host cannot do"
 
 
 def _lines(plan: Plan) -> list[str]:

@@ -15,14 +15,15 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lastro.campaign.suite import is_suite
 from lastro.cli._common import campaign_argument
+from lastro.cli._terminal import print_document
 from lastro.cli.claims import claims_of, judged
 from lastro.cli.results import loaded
+from lastro.plain import without_controls
 from lastro.report.language import LANGUAGES, Language, language
 
 if TYPE_CHECKING:
@@ -57,21 +58,23 @@ def write(args: argparse.Namespace, directory: Path, content: Content, output: s
     """The document of one campaign, and its figures when they are wanted; tells where they are."""
     output = output or str(directory / f"report.{SUFFIXES[args.format]}")
     folder = Path.cwd() if output == "-" else Path(output).parent
-    figures = _write_figures(content, directory / "figures") if args.figures else {}
+    figures = _write_figures(content, directory / "figures", args.dir) if args.figures else {}
     text = _render(content, args.format, {title: os.path.relpath(file, folder) for title, file in figures.items()})
-    put(output, text)
+    put(output, text, base=args.dir)
     for file in figures.values() if output != "-" else ():
         print(*(file.with_suffix(suffix) for suffix in (".svg", ".png", ".pdf")), sep="\n")
 
 
-def put(output: str, text: str) -> None:
-    """Write a document and tell where; "-" is standard output."""
+def put(output: str, text: str, *, base: Path | None = None) -> None:
+    """Write a document, without control characters, and tell where; "-" is standard output.
+
+    Below `base`, the directory of a campaign, no link is followed."""
     from lastro.results.files import write_atomically
 
     if output == "-":
-        sys.stdout.write(text)
+        print_document(without_controls(text))
         return
-    write_atomically(Path(output), text)
+    write_atomically(Path(output), without_controls(text), base=base)
     print(output)
 
 
@@ -109,16 +112,16 @@ def _render(content: Content, kind: str, links: dict[str, str]) -> str:
     return render_html(content)
 
 
-def _write_figures(content: Content, folder: Path) -> dict[str, Path]:
-    """Every figure in three formats, and {what it shows: its SVG file}."""
+def _write_figures(content: Content, folder: Path, base: Path) -> dict[str, Path]:
+    """Every figure in three formats, and {what it shows: its SVG file}. Below `base`, no link is followed."""
     from lastro.report.figures import pictures
     from lastro.results.files import write_atomically
 
     written = {}
     for picture in pictures(content.report, content.analysis, content.say, content.judgements):
         file = folder / f"{picture.name}.svg"
-        write_atomically(file, picture.svg())
-        write_atomically(file.with_suffix(".png"), picture.png())
-        write_atomically(file.with_suffix(".pdf"), picture.pdf())
+        write_atomically(file, picture.svg(), base=base)
+        write_atomically(file.with_suffix(".png"), picture.png(), base=base)
+        write_atomically(file.with_suffix(".pdf"), picture.pdf(), base=base)
         written[picture.title] = file
     return written

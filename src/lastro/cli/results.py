@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from lastro.campaign.suite import is_suite
 from lastro.cli._common import campaign_argument, collector_paused, open_campaign
-from lastro.cli._terminal import print_laid_out
+from lastro.cli._terminal import print_document, print_laid_out
 
 if TYPE_CHECKING:
     from lastro.report.model import Report
@@ -30,6 +30,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     campaign_argument(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON document instead of the table")
     parser.add_argument("--csv", metavar="FILE", help="write every attempt and metric as CSV; - for standard output")
+    parser.add_argument(
+        "--raw", action="store_true", help="with --csv: leave text as it is, even what a spreadsheet would execute"
+    )
     parser.add_argument("--parquet", metavar="FILE", type=Path, help="write the same rows as Parquet")
     parser.add_argument(
         "--all-metrics", action="store_true", help="all that was measured, not the study's metrics only"
@@ -81,9 +84,9 @@ def export(args: argparse.Namespace, data: CampaignData | Mapping[str, CampaignD
     from lastro.results.export import to_csv, to_parquet
 
     if args.csv == "-":
-        sys.stdout.write(to_csv(data))
+        print_document(to_csv(data, raw=args.raw))
     elif args.csv:
-        _write(Path(args.csv), to_csv(data))
+        _write(Path(args.csv), to_csv(data, raw=args.raw))
     if args.parquet:
         to_parquet(data, args.parquet)
         print(f"wrote {args.parquet}", file=sys.stderr)

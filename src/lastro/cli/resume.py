@@ -22,8 +22,8 @@ from lastro.campaign.sequential import decision
 from lastro.campaign.suite import is_suite
 from lastro.cli._campaign import run_here
 from lastro.cli._common import campaign_argument, fail_invalid_argument, most_invalid, open_campaign, require_root
-from lastro.cli._host import scenario_on_host
-from lastro.cli._study import load_testbed, testbed_argument
+from lastro.cli._host import require_runnable, scenario_on_host
+from lastro.cli._study import load_testbed, testbed_argument, testbed_of
 from lastro.cli.run import conclude, identity
 from lastro.errors import InputError
 from lastro.host.ledger import Ledger
@@ -79,6 +79,7 @@ def go_on(directory: Path, how: How, place: Place = alone) -> bool:
     with open_campaign(directory, readonly=False) as store:
         if registry.get("scenario", store.study.scenario).needs_root:
             require_root("resume")
+        require_runnable(store)
         before, n_attempts = store.counts(), len(store.durations())
         if is_unfinished(store) or before["unavailable"] or (how.invalid and before["invalid"]):
             _carry_on(store, how, place)
@@ -102,8 +103,7 @@ def _tidy(store: Store) -> None:
 
 def _carry_on(store: Store, how: How, place: Place) -> None:
     """Without a testbed's file, by the one with which the campaign began."""
-    study, began = store.study, store.provenance.get("testbed", {}).get("file")
-    file = load_testbed(how.testbed or (Path(began) if began else None))
+    study, file = store.study, load_testbed(how.testbed) or testbed_of(store)
     with scenario_on_host(study, f"campaign {store.directory.resolve()}", wait=how.wait, file=file) as scenario:
         if changes := changes_between(store.provenance, identity(scenario)):
             if not how.changed_host:

@@ -22,6 +22,7 @@ from lastro.cli._common import MANY_INVALID_TRIALS, fail_invalid_argument, most_
 from lastro.cli._host import scenario_on_host
 from lastro.cli._study import load_study, load_testbed, study_arguments, suite_of
 from lastro.errors import InputError
+from lastro.files import require_own_directory
 from lastro.results.database import DB_NAME
 from lastro.results.store import Store
 from lastro.scenarios.base import Scenario
@@ -89,6 +90,7 @@ def check_place(directory: Path) -> None:
         raise InputError(f"{nearest} is not a directory, and a campaign needs one", "choose another -o DIR")
     if not os.access(nearest, os.W_OK | os.X_OK):
         raise InputError(f"{nearest} cannot be written to", "choose another -o DIR")
+    require_own_directory(directory)
 
 
 def schedule(study: Study) -> tuple[list[design.Treatment], Any]:
@@ -102,11 +104,11 @@ def provenance(study: Study, scenario: Scenario, file: TestbedFile | None = None
     from lastro.host.local import LocalHost
 
     if not scenario.needs_root:
-        return facts.collect(LocalHost())
+        return {**facts.collect(LocalHost()), "controller": facts.controller()}
     configs = [configuration(study, treatment) for treatment in design.treatments(study)]
     with scenario.testbed.attempt():
         found = {**facts.collect(scenario.testbed.host), **identity(scenario), **scenario.facts(configs)}
-        return {**found, **_places(scenario, file)}
+        return {**found, **_places(scenario, file), "controller": facts.controller()}
 
 
 def _places(scenario: Scenario, file: TestbedFile | None) -> dict[str, Any]:
@@ -129,7 +131,10 @@ def identity(scenario: Scenario) -> dict[str, Any]:
 
     found = facts.machine(scenario.testbed.host if scenario.needs_root else LocalHost())
     if scenario.needs_root:
-        found["root_filesystem"] = {"sha256": scenario.testbed.image.digest}
+        image = scenario.testbed.image
+        found["root_filesystem"] = {"sha256": image.digest}
+        if image.snapshot:
+            found["root_filesystem"]["debian_snapshot"] = image.snapshot
     return found
 
 

@@ -1,6 +1,13 @@
-"""With --commands, what comes out is a shell script: every command of the trial in order, with its input.
+"""What a trial measured, what it was built of, and the commands that it ran.
 
-lastro show DIR 17 --commands > trial-17.sh"""
+  lastro show DIR 17                           measurements, notes, each command with its duration
+  lastro show DIR 17 --commands > trial-17.sh  a shell script: every command in order, with its input
+  lastro show DIR 17 --commands --trust        the same of a campaign from another machine or user
+  lastro show DIR 17 --topology                instances, links, addresses, the neighbour, what watched
+  lastro show DIR 17 --topology -o chain.svg   the same as a figure: .svg, .png or .pdf
+
+The topology is recorded while a trial stands. For a trial that has not run, that of another trial of the same
+treatment is shown."""
 
 from __future__ import annotations
 
@@ -11,8 +18,13 @@ from typing import Any
 
 from lastro.campaign.script import shell_script, undoing
 from lastro.cli._common import campaign_argument, open_campaign
+from lastro.cli._origin import foreign
+from lastro.cli._terminal import print_document
+from lastro.cli._topology import show_topology
 from lastro.errors import InputError
+from lastro.plain import json_text
 from lastro.results.store import Attempt, Store, TrialRow
+from lastro.results.topology import TOPOLOGY
 from lastro.units import human_duration, significant
 
 _ARGV_WIDTH = 150
@@ -22,19 +34,43 @@ def configure(parser: argparse.ArgumentParser) -> None:
     campaign_argument(parser)
     parser.add_argument("trial", type=int, metavar="TRIAL", help="number of the trial, from 1 in running order")
     parser.add_argument("--attempt", type=int, metavar="N", help="an attempt of the trial; default: the last")
-    parser.add_argument("--commands", action="store_true", help="print a shell script that repeats the trial by hand")
-    parser.add_argument("--json", action="store_true", help="print everything as JSON, series and transcript included")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--commands", action="store_true", help="print a shell script that repeats the trial by hand")
+    what.add_argument("--topology", action="store_true", help="draw what the trial was built of, in text")
+    parser.add_argument(
+        "--trust",
+        action="store_true",
+        help="with --commands: also of a campaign from another machine or user, whose commands you have read; "
+        "with -o: also into a directory that others own or can change",
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="with --topology: write a figure, .svg, .png or .pdf; -: SVG to stdout",
+    )
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="print everything as JSON, series and transcript included, or the topology",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.output and not args.topology:
+        raise InputError("--output writes the figure of a topology", "add --topology")
+    if args.trust and not (args.commands or args.output):
+        raise InputError("--trust is for a script of commands and for a file", "add --commands, or -o FILE")
     with open_campaign(args.dir) as store:
         trial = store.trial(args.trial)
         attempts = store.attempts(args.trial)
         chosen = _choose(attempts, args.attempt, trial)
         if args.commands:
-            print(_script(store, trial, chosen), end="")
+            print_document(_script(store, trial, chosen, trusted=args.trust))
+        elif args.topology:
+            show_topology(args, store, trial, chosen)
         elif args.json:
-            print(json.dumps(_finite(_document(store, trial, attempts)), indent=2, allow_nan=False))
+            print(json_text(_finite(_document(store, trial, attempts))))
         else:
             print("\n".join(_lines(store, trial, attempts, chosen)))
     return 0
@@ -50,16 +86,22 @@ def _choose(attempts: list[Attempt], wanted: int | None, trial: TrialRow) -> Att
 
 
 def _levels(store: Store, trial: TrialRow) -> dict[str, Any]:
-    return dict(store.treatments()[trial.treatment].treatment.levels)
+    return dict(store.treatment_of(trial).treatment.levels)
 
 
-def _script(store: Store, trial: TrialRow, attempt: Attempt | None) -> str:
+def _script(store: Store, trial: TrialRow, attempt: Attempt | None, *, trusted: bool) -> str:
     if attempt is None:
         raise InputError(f"trial {trial.number} has not run ({trial.state})", "there are no commands to repeat")
     records = store.transcript(trial.number, attempt.attempt)
+    if (origin := foreign(store)) and not trusted:
+        raise InputError(
+            f"the commands of {store.directory} may be anybody's: {origin}",
+            "read them with `lastro show --json`; --trust prints the script, which is run as root",
+        )
     levels = ", ".join(f"{name} {level}" for name, level in _levels(store, trial).items())
     title = f"{store.study.name}: trial {trial.number}, attempt {attempt.attempt}: {levels}"
-    return shell_script(records, title, undo=undoing(record for record in records if record.get("prepares")))
+    undo = undoing(record for record in records if record.get("prepares"))
+    return shell_script(records, title, undo=undo, origin=origin)
 
 
 def _document(store: Store, trial: TrialRow, attempts: list[Attempt]) -> dict[str, Any]:
@@ -97,7 +139,7 @@ def _attempt_document(store: Store, attempt: Attempt) -> dict[str, Any]:
 
 
 def _lines(store: Store, trial: TrialRow, attempts: list[Attempt], chosen: Attempt | None) -> list[str]:
-    row = store.treatments()[trial.treatment]
+    row = store.treatment_of(trial)
     lines = [f"trial {trial.number}   block {trial.block}   treatment {row.treatment.id}   {trial.state}"]
     lines += [f"  {name:<14} {level}" for name, level in row.treatment.levels.items()]
     if row.unavailable:
@@ -127,7 +169,8 @@ def _measurements(store: Store, trial: TrialRow, attempt: Attempt) -> list[str]:
 def _notes(attempt: Attempt) -> list[str]:
     lines = ["", "notes"] if attempt.notes else []
     for name, value in attempt.notes.items():
-        lines.append(f"  {name}: {json.dumps(value) if not isinstance(value, str) else value}")
+        text = "--topology draws it" if name == TOPOLOGY else value
+        lines.append(f"  {name}: {json.dumps(text) if not isinstance(text, str) else text}")
     return lines
 
 

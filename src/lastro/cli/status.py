@@ -14,6 +14,7 @@ from typing import Any
 from lastro.campaign.duration import pace_of, scenario_of
 from lastro.campaign.suite import is_suite
 from lastro.cli._common import campaign_argument, open_campaign
+from lastro.plain import json_text, plain
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -27,7 +28,7 @@ def run(args: argparse.Namespace) -> int:
 
         return _suite_status.run(args)
     facts = facts_of(args.dir)
-    print(as_json(facts) if args.json else _as_text(facts))
+    print(json_text(facts) if args.json else _as_text(facts))
     return 0
 
 
@@ -60,12 +61,6 @@ def facts_of(directory: Path) -> dict[str, Any]:
     }
 
 
-def as_json(facts: dict[str, Any]) -> str:
-    import json
-
-    return json.dumps(facts, indent=2, ensure_ascii=False)
-
-
 def bar(counts: Mapping[str, int]) -> str:
     """Trials with a verdict, of those that can run here: as the bar of the running campaign counts."""
     done = counts["valid"] + counts["invalid"]
@@ -75,7 +70,6 @@ def bar(counts: Mapping[str, int]) -> str:
 
 
 def _as_text(facts: dict[str, Any]) -> str:
-    from lastro.report.terminal import plain
     from lastro.units import human_duration
 
     counts = facts["counts"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import base64
 import shlex
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 
-from lastro.host.files import OWNER_VARIABLE, Files
+from lastro.host.files import DESCRIPTION, OWNER_VARIABLE, Files
 
 Ask = Callable[[str, Sequence[str]], str]  # (script, arguments) -> what it prints
 
@@ -14,7 +14,19 @@ _READ = 'for f; do if t=$(base64 -w0 -- "$f" 2>/dev/null); then echo "+$t"; else
 _NAMES = '[ ! -d "$1" ] || ls -A -- "$1" 2>/dev/null || :'
 _DIRECTORIES = '[ ! -d "$1" ] || find "$1" -mindepth 1 -maxdepth 1 -type d -printf "%f\\n"'
 _PIDS = 'find "$@" -name cgroup.procs -exec cat {} + 2>/dev/null; :'
-_KILL = 'kill -KILL "$@" 2>/dev/null; :'
+_OWNED = "grep -lzxF -- {mark} /proc/[0-9]*/environ 2>/dev/null"
+# A shell has no descriptors of processes: what is ended is looked at there and then, not a network away.
+_END_OWNED = """for f in $({look}); do
+    p=${{f#/proc/}}; p=${{p%/environ}}
+    grep -qzxF -- {mark} $f && kill -KILL $p; echo $p
+done 2>/dev/null; :"""
+_END_BELOW = """{
+for g; do [ ! -e "$g/cgroup.kill" ] || echo 1 >"$g/cgroup.kill"; done
+for g; do find "$g" -name cgroup.procs -exec sh -c 'for f; do for p in $(cat "$f"); do
+    grep -qx $p "$f" && kill -KILL $p
+done; done' end {} +; done
+} 2>/dev/null; :"""
+_DESCRIBED = 'find "$1" -printf "$2" | base64 -w0'
 _REMOVE = """deep=$1; shift
 for d; do
     if [ "$deep" = 1 ]; then find "$d" -depth -type d -exec rmdir -- {} \\; ; else rmdir -- "$d"; fi
@@ -47,14 +59,25 @@ class FarFiles(Files):
         return {int(pid) for pid in self._ask(_PIDS, groups).split()} if groups else set()
 
     def owned_pids(self, token: str) -> set[int]:
-        mark = shlex.quote(f"{OWNER_VARIABLE}={token}")
-        found = self._ask(f"grep -lzxF -- {mark} /proc/[0-9]*/environ 2>/dev/null; :", [])
+        found = self._ask(f"{_OWNED.format(mark=_mark(token))}; :", [])
         return {int(path.split("/")[2]) for path in found.split()}
 
-    def kill(self, pids: Collection[int]) -> None:
-        if pids:
-            self._ask(_KILL, [*map(str, pids)])
+    def end_owned(self, token: str) -> set[int]:
+        mark = _mark(token)
+        found = self._ask(_END_OWNED.format(look=_OWNED.format(mark=mark), mark=mark), [])
+        return {int(pid) for pid in found.split()}
+
+    def end_below(self, groups: Sequence[str]) -> None:
+        if groups:
+            self._ask(_END_BELOW, groups)
+
+    def described(self, tree: str) -> str:
+        return base64.b64decode(self._ask(_DESCRIBED, [tree, DESCRIPTION])).decode(errors="surrogateescape")
 
     def remove_empty(self, directories: Sequence[str], *, below: bool = True) -> dict[str, str]:
         left = self._ask(_REMOVE, ["1" if below else "0", *directories]).splitlines() if directories else []
         return dict.fromkeys(left, "it is not empty, or busy")
+
+
+def _mark(token: str) -> str:
+    return shlex.quote(f"{OWNER_VARIABLE}={token}")

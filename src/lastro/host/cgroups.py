@@ -171,7 +171,7 @@ class Cgroups(ABC):
         deadline = time.monotonic() + patience_s
         directories = [*map(str, self.directories(name))]
         while True:
-            self.files.kill(self.pids(name))  # again: a fork may have got away between our look and our signal
+            self.files.end_below(directories)  # again: a fork may have got away between our look and our signal
             left = self.files.remove_empty(directories)
             if not left:
                 return

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import hmac
 import platform
 import shlex
 from collections.abc import Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from lastro import __version__
@@ -65,6 +67,19 @@ def machine(host: Host) -> dict[str, Any]:
             "swap_bytes": memory.get("SwapTotal", 0),
         }
     }
+
+
+def controller() -> dict[str, str]:
+    """The machine on which Lastro itself runs, whichever is measured.
+
+    `machine` is made of the ID that machine-id(5) asks to keep to oneself, and does not give it away; empty without."""
+    files = {"hostname": "/proc/sys/kernel/hostname", "machine": "/etc/machine-id"}
+    found = dict.fromkeys(files, "")
+    for name, file in files.items():
+        with suppress(OSError):
+            found[name] = Path(file).read_text().strip()
+    secret = found["machine"].encode()
+    return found | {"machine": hmac.digest(secret, b"lastro", "sha256").hex()[:16] if secret else ""}
 
 
 def _distribution(host: Host) -> str:

@@ -19,25 +19,27 @@ from lastro.host._connections import LOST, Reach
 from lastro.host.base import Process
 from lastro.host.files import OWNER_VARIABLE
 from lastro.host.ledger import Ledger, Owned, Session, opened
-from lastro.host.lock import Holder
+from lastro.host.lock import Holder, Tell
+from lastro.host.places import close_to_others
 from lastro.host.ssh import SshHost
+from lastro.host.undo import is_token
 
 _LOCK_S = 20.0
 _DAY_S = 86_400
 _HOLDERS = "holders"  # in a ledger, in the place of a session's token: what may still hold the host
 _FREE_S = 5  # until the kernel has ended what was killed
 _UNSEEN = (LOST, 137)  # codes of a holder whose end was not told: with the connection, or with our patience for it
-_HOLD = """mkdir -p -- "$1" && exec 9>>"$1/lock" || exit 3
-flock {how} 9 || {{ echo "busy: $(cat "$1/lock")"; exit; }}
+_HOLD = """umask 077; mkdir -p -- "$1" && exec 9>>"$1/lock" && chmod 600 -- "$1/lock" || exit 3
+flock {how} 9 || {{ echo "busy: $(cat "$1/lock")"; {else_}; }}
 printf '%s' "$2" >"$1/lock"; echo held; exec sleep infinity"""
 
 
 @contextmanager
-def far_session(near: Session, reach: Reach, purpose: str, *, wait: bool = False) -> Iterator[Session]:
+def far_session(near: Session, reach: Reach, purpose: str, wait: Tell | None = None) -> Iterator[Session]:
     """Hold a far host, clean what dead sessions left there, and own what is made there inside the block.
 
-    `near` is this machine's session. Raises: HostError when the host cannot be had; HostBusy when another Lastro holds
-    it and `wait` is false."""
+    `near` is this machine's session. `wait` is told once who holds the host. Raises: HostError when it cannot be had;
+    HostBusy when another Lastro holds it and `wait` is None."""
     directory = _directory(near.ledger.state, reach)
     with ExitStack() as stack:
         ledger = stack.enter_context(closing(Ledger(directory)))
@@ -46,8 +48,9 @@ def far_session(near: Session, reach: Reach, purpose: str, *, wait: bool = False
         host = SshHost(reach, near.run_dir / f"ssh-{token}", token, near.token)
         stack.callback(host.close)
         host.connect()
+        close_to_others(host, Path(reach.state), host.run_root)
         stack.enter_context(_held(host, ledger, token, purpose, wait))
-        ledger.clean(host)
+        ledger.clean(host, Path(reach.state))
         with _told_first(), opened(Session(ledger, token, host, Path(reach.state)), purpose) as held:
             yield held
 
@@ -67,7 +70,7 @@ def _told_first() -> Iterator[None]:
 
 
 @contextmanager
-def _held(host: SshHost, ledger: Ledger, token: str, purpose: str, wait: bool) -> Iterator[None]:
+def _held(host: SshHost, ledger: Ledger, token: str, purpose: str, wait: Tell | None) -> Iterator[None]:
     """The host's lock, which is free again as soon as sshd there knows that the connection is gone.
 
     With a cable out, it may know for hours of nothing: so what holds the lock is written down, and ended by the next
@@ -78,17 +81,21 @@ def _held(host: SshHost, ledger: Ledger, token: str, purpose: str, wait: bool) -
     def hold() -> None:
         freed = _freed(host, ledger, token)
         written.append(ledger.add(_HOLDERS, "holder", mark))
-        script = _HOLD.format(how="-x" if wait else f"-x -w {_FREE_S}" if freed else "-nx")
+        script = _HOLD.format(how=f"-x -w {_FREE_S}" if freed else "-nx", else_="flock -x 9" if wait else "exit")
         argv = ["env", f"{OWNER_VARIABLE}={mark}", "sh", "-c", script, "hold", host.reach.state, purpose]
         with host.recorded():
             holders.append(holder := host.spawn(argv, lasting=False))
-        line = holder.wait_line("", _DAY_S if wait else _LOCK_S).strip()
-        if line != "held":
-            other = Holder.read(line.removeprefix("busy: "))
+        line = holder.wait_line("", _LOCK_S).strip()
+        if line == "held":
+            return
+        other = Holder.read(line.removeprefix("busy: "))
+        if wait is None:
             raise HostBusy(
                 f"{host.name} is in use by {other.text if other else 'another Lastro'}",
                 "two measurements would disturb each other: wait, or use --wait",
             )
+        wait(other, 0)
+        holder.wait_line("held\n", _DAY_S)
 
     try:
         hold()
@@ -106,9 +113,10 @@ def _freed(host: SshHost, ledger: Ledger, token: str) -> bool:
     Whether there was any."""
     others = {f"holder-{live}" for live in ledger.live_sessions() if live != token}
     stale = [owned for owned in ledger.objects(_HOLDERS) if owned.name not in others]
-    pids = {pid for owned in stale for pid in host.view.owned_pids(owned.name)}
-    host.view.kill(pids)
+    pids = set[int]()
     for owned in stale:
+        if is_token(owned.name.removeprefix("holder-")):
+            pids |= host.view.end_owned(owned.name)
         ledger.drop(owned.id)
     return bool(pids)
 
@@ -145,8 +153,8 @@ def _cleaned(reach: Reach, ledger: Ledger) -> list[Owned]:
         host = SshHost(reach, Path(sockets), token)
         with closing(host):
             host.connect()
-            with _held(host, ledger, token, "lastro clean", wait=False):
-                return ledger.clean(host)
+            with _held(host, ledger, token, "lastro clean", wait=None):
+                return ledger.clean(host, Path(reach.state))
 
 
 def _directory(state: Path, reach: Reach) -> Path:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from signal import SIGKILL
 
 OWNER_VARIABLE = "LASTRO_OWNER"  # in the environment of every process that we start: how a crash's orphans are found
+# Type, mode, owner, group, size, time, target of a link and path of each file: find(1), -printf.
+DESCRIPTION = r"%y\t%m\t%U\t%G\t%s\t%T@\t%l\t%P\0"
+_AT_ONCE = 256  # processes that are ended by one look: each takes a descriptor
 
 
 class Files(ABC):
@@ -39,8 +43,16 @@ class Files(ABC):
         """Processes that carry a session's token in their environment; Lastro itself aside."""
 
     @abstractmethod
-    def kill(self, pids: Collection[int]) -> None:
-        """SIGKILL to each that is still there."""
+    def end_owned(self, token: str) -> set[int]:
+        """SIGKILL to the processes that carry a session's token, Lastro itself aside; those that there were."""
+
+    @abstractmethod
+    def end_below(self, groups: Sequence[str]) -> None:
+        """SIGKILL to the processes in these cgroups and all below them."""
+
+    @abstractmethod
+    def described(self, tree: str) -> str:
+        """What is in a tree, as `find` prints it by DESCRIPTION: names, and what an inode says of them."""
 
     @abstractmethod
     def remove_empty(self, directories: Sequence[str], *, below: bool = True) -> dict[str, str]:
@@ -92,10 +104,19 @@ class LocalFiles(Files):
                         found.add(int(entry.name))
         return found - {os.getpid()}
 
-    def kill(self, pids: Collection[int]) -> None:
-        for pid in pids:
-            with suppress(ProcessLookupError):
-                os.kill(pid, SIGKILL)
+    def end_owned(self, token: str) -> set[int]:
+        return _end(lambda: self.owned_pids(token))
+
+    def end_below(self, groups: Sequence[str]) -> None:
+        for group in groups:
+            with suppress(OSError), open(Path(group, "cgroup.kill"), "r+") as file:  # version 2, from Linux 5.14 on
+                file.write("1")
+        _end(lambda: self.pids_below(groups))
+
+    def described(self, tree: str) -> str:
+        return subprocess.run(["find", tree, "-printf", DESCRIPTION], capture_output=True, check=True).stdout.decode(
+            errors="surrogateescape"
+        )
 
     def remove_empty(self, directories: Sequence[str], *, below: bool = True) -> dict[str, str]:
         left = {}
@@ -108,6 +129,25 @@ class LocalFiles(Files):
                 except OSError as error:
                     left[path] = error.strerror or str(error)
         return left
+
+
+def _end(look: Callable[[], set[int]]) -> set[int]:
+    """SIGKILL to what a look finds. A number alone is not enough, since it may be another process's by then:
+
+    each process is held by a descriptor (pidfd), and ended when a second look finds its number again."""
+    held: dict[int, int] = {}
+    try:
+        found = look()
+        for pid in sorted(found)[:_AT_ONCE]:
+            with suppress(OSError):
+                held[pid] = os.pidfd_open(pid)
+        for pid in held.keys() & look() if held else ():
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(held[pid], signal.SIGKILL)
+        return found
+    finally:
+        for descriptor in held.values():
+            os.close(descriptor)
 
 
 def start_time(pid: int) -> int | None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import re
 import secrets
 import sqlite3
 import threading
@@ -24,11 +23,12 @@ from lastro.host.base import RUN_DIR as RUN_DIR
 from lastro.host.base import Host
 from lastro.host.files import start_time
 from lastro.host.local import LocalHost
-from lastro.host.lock import Tell, lock
+from lastro.host.lock import Tell, lock, make_private
+from lastro.host.places import close_to_others
+from lastro.host.undo import NETNS_DIR as NETNS_DIR
+from lastro.host.undo import Owner, is_token, mounts_below, undo
 
 STATE_DIR = Path(os.environ.get("LASTRO_STATE", "/var/lib/lastro"))
-NETNS_DIR = Path("/run/netns")
-_MOUNTS = "/proc/self/mountinfo"
 _KILL_PATIENCE_S = 5.0
 
 _SCHEMA = """
@@ -36,13 +36,6 @@ CREATE TABLE IF NOT EXISTS session(token TEXT PRIMARY KEY, pid INTEGER, started 
 CREATE TABLE IF NOT EXISTS object(
     id INTEGER PRIMARY KEY, session TEXT NOT NULL, kind TEXT NOT NULL, name TEXT NOT NULL);
 """
-
-
-CARD_BACK = """if ip -n "$2" link show dev "$1" >/dev/null 2>&1; then
-    ip -n "$2" address flush dev "$1" || :
-    ip -n "$2" link set dev "$1" netns $$
-fi
-[ "$3" != up ] || ! ip link show dev "$1" >/dev/null 2>&1 || ip link set dev "$1" up"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +55,8 @@ class Ledger:
         self.state = state
         self._turn = threading.Lock()  # instances may start in parallel
         try:
-            state.mkdir(parents=True, exist_ok=True)
+            state.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(state / "ledger.db")
             self._db = sqlite3.connect(state / "ledger.db", isolation_level=None, timeout=10, check_same_thread=False)
             self._db.execute("PRAGMA journal_mode=WAL")
             # A crash of Lastro loses nothing this way, and a crash of the host takes kernel objects with it.
@@ -76,30 +70,30 @@ class Ledger:
     def close(self) -> None:
         self._db.close()
 
-    def add(self, session: str, kind: str, name: str) -> int:
-        row = (session, kind, name)
+    def _execute(self, sql: str, *values: Any) -> list[Any]:
+        """The rows. Raises: StoreError when the disk is full, failing or read-only, at whatever moment."""
         try:
             with self._turn:
-                cursor = self._db.execute("INSERT INTO object(session, kind, name) VALUES (?, ?, ?)", row)
+                return self._db.execute(sql, values).fetchall()
         except sqlite3.Error as error:
-            raise StoreError(f"{self.state}/ledger.db: {error}", "free some space on that disk") from error
-        assert cursor.lastrowid is not None
-        return cursor.lastrowid
+            hint = "free some space on that disk, or see why it cannot be written; then `lastro clean`"
+            raise StoreError(f"{self.state}/ledger.db: {error}", hint) from error
+
+    def add(self, session: str, kind: str, name: str) -> int:
+        sql = "INSERT INTO object(session, kind, name) VALUES (?, ?, ?) RETURNING id"
+        return int(self._execute(sql, session, kind, name)[0][0])
 
     def drop(self, object_id: int) -> None:
-        with self._turn:
-            self._db.execute("DELETE FROM object WHERE id = ?", (object_id,))
+        self._execute("DELETE FROM object WHERE id = ?", object_id)
 
     def open_session(self, token: str, purpose: str) -> None:
         pid = os.getpid()
-        self._db.execute("INSERT INTO session VALUES (?, ?, ?, ?)", (token, pid, start_time(pid), purpose))
+        self._execute("INSERT INTO session VALUES (?, ?, ?, ?)", token, pid, start_time(pid), purpose)
 
     def close_session(self, token: str) -> None:
         """Forget a session that left nothing."""
-        self._db.execute(
-            "DELETE FROM session WHERE token = ? AND NOT EXISTS (SELECT 1 FROM object WHERE session = ?)",
-            (token, token),
-        )
+        sql = "DELETE FROM session WHERE token = ? AND NOT EXISTS (SELECT 1 FROM object WHERE session = ?)"
+        self._execute(sql, token, token)
 
     def dead_sessions(self) -> list[str]:
         return self._sessions(alive=False)
@@ -108,27 +102,29 @@ class Ledger:
         return self._sessions(alive=True)
 
     def _sessions(self, *, alive: bool) -> list[str]:
-        rows = self._db.execute("SELECT token, pid, started FROM session").fetchall()
-        return [token for token, pid, started in rows if (start_time(pid) == started) is alive]
+        rows = self._execute("SELECT token, pid, started FROM session")
+        return [token for token, pid, started in rows if _is_alive(pid, started) is alive]
 
     def objects(self, session: str) -> list[Owned]:
         """What a session still owns, the newest first: the order in which to undo it."""
-        rows = self._db.execute(
-            "SELECT id, session, kind, name FROM object WHERE session = ? ORDER BY id DESC", (session,)
-        )
-        return [Owned(*row) for row in rows]
+        sql = "SELECT id, session, kind, name FROM object WHERE session = ? ORDER BY id DESC"
+        return [Owned(*row) for row in self._execute(sql, session)]
 
-    def clean(self, host: Host | None = None) -> list[Owned]:
+    def clean(self, host: Host | None = None, state: Path | None = None) -> list[Owned]:
         """Undo what dead sessions left on a host, which is this one unless told, and return it.
 
-        Raises: HostError when something could not be removed."""
+        `state` is where that host keeps what is large. Raises: HostError when something could not be removed, or is
+        listed but was not made by such a session."""
         removed, stuck = [], []
         for token in self.dead_sessions():
-            place = host or LocalHost(token)
-            _end_processes(place, token)
+            if not is_token(token):
+                stuck.append(f"session {token!r}: no session of Lastro has such a name")
+                continue
+            owner = Owner(host or LocalHost(token), token, state or self.state)
+            _end_processes(owner.host, token)
             for owned in self.objects(token):
                 try:
-                    _undo(place, owned.kind, owned.name)
+                    undo(owner, owned.kind, owned.name)
                 except (LastroError, OSError) as error:
                     stuck.append(f"{owned.kind} {owned.name}: {error}")
                 else:
@@ -150,6 +146,7 @@ class Session:
         self.run_dir = host.run_root / token  # small files: bundles, sockets
         self.scratch_dir = self.state / "scratch" / token  # on a real disk: writable layers
         self.cgroup = f"/lastro/{token}"
+        self._owner = Owner(host, token, self.state)
         self.built_s = 0.0
         self._numbers = itertools.count(1)
 
@@ -181,9 +178,9 @@ class Session:
             yield
         finally:
             try:
-                _undo(self.host, kind, name)
+                undo(self._owner, kind, name)
             except KeyboardInterrupt:  # it cut the removal short; the next one does not come before we are done
-                _undo(self.host, kind, name)
+                undo(self._owner, kind, name)
                 self.ledger.drop(object_id)
                 raise
             self.ledger.drop(object_id)
@@ -200,7 +197,7 @@ class Session:
         for owned in self.owned_objects():
             if owned.id > mark:
                 try:
-                    _undo(self.host, owned.kind, owned.name)
+                    undo(self._owner, owned.kind, owned.name)
                 except (TrialError, OSError) as error:
                     raise HostError(
                         f"{owned.kind} {owned.name} cannot be removed: {error}",
@@ -228,7 +225,7 @@ class Session:
                 _end_processes(self.host, self.token)
         for owned in left:
             with suppress(LastroError, OSError):
-                _undo(self.host, owned.kind, owned.name)
+                undo(self._owner, owned.kind, owned.name)
                 self.ledger.drop(owned.id)
         self.ledger.close_session(self.token)
 
@@ -237,7 +234,9 @@ class Session:
 def session(purpose: str, *, state: Path = STATE_DIR, wait: Tell | None = None) -> Iterator[Session]:
     """Hold the host, clean what dead sessions left, and own what is made inside the block.
 
-    Raises: HostBusy when another Lastro holds the host and `wait` is None."""
+    Raises: HostBusy when another Lastro holds the host and `wait` is None; HostError when the state is not Lastro's
+    alone."""
+    close_to_others(LocalHost(), state, RUN_DIR)
     ledger = Ledger(state)
     with ExitStack() as stack:
         stack.callback(ledger.close)
@@ -253,7 +252,7 @@ def opened(held: Session, purpose: str) -> Iterator[Session]:
     with ExitStack() as stack:
         stack.callback(_whole, held.end)
         held.ledger.open_session(held.token, purpose)
-        if not _mounts_below(held.host, str(NETNS_DIR)):
+        if not mounts_below(held.host, str(NETNS_DIR)):
             stack.enter_context(held.owned("netns-dir", str(NETNS_DIR)))
         # These three hold all of an instance but its network: undoing them ends containers and frees their mounts.
         for kind, name in (("directory", held.run_dir), ("directory", held.scratch_dir), ("cgroup", held.cgroup)):
@@ -262,6 +261,10 @@ def opened(held: Session, purpose: str) -> Iterator[Session]:
         stack.callback(_reached, held.host)
         held.host.run(["mkdir", "-p", str(held.run_dir), str(held.scratch_dir)])
         yield held
+
+
+def _is_alive(pid: object, started: object) -> bool:
+    return isinstance(pid, int) and start_time(pid) == started
 
 
 def _reached(host: Host) -> None:
@@ -284,118 +287,8 @@ def _end_processes(host: Host, token: str) -> None:
     deadline = time.monotonic() + _KILL_PATIENCE_S
     looks_without_any = 0
     while looks_without_any < 2:  # once is not enough: in the middle of exec, a process shows no environment
-        pids = host.view.owned_pids(token)
+        pids = host.view.end_owned(token)
         looks_without_any = 0 if pids else looks_without_any + 1
-        host.view.kill(pids)
         if pids and time.monotonic() > deadline:
             raise HostError(f"processes {sorted(pids)} do not end", "see what they wait for in /proc/PID/stack")
         time.sleep(0.005)
-
-
-def _undo(host: Host, kind: str, name: str) -> None:
-    if kind not in UNDO:
-        raise HostError(f"this Lastro knows no objects of kind '{kind}'", "was the ledger written by a newer one?")
-    UNDO[kind](host, name)
-
-
-# How each kind of object is removed. All of it may be gone already, or never have been made.
-
-
-def _undo_netns(host: Host, name: str) -> None:
-    if host.view.exists(str(NETNS_DIR / name)):
-        host.run(["ip", "netns", "del", name])
-
-
-def _undo_cgroup(host: Host, name: str) -> None:
-    groups = cgroups.detect(files=host.view)
-    left = [each for each in map(str, groups.directories(name)) if host.view.exists(each)]
-    groups.remove(name)
-    if left:
-        host.transcript.add_rmdir(left)
-    host.view.remove_empty([*map(str, groups.directories("/lastro"))], below=False)  # others may have groups there
-
-
-def _undo_directory(host: Host, name: str) -> None:
-    """Remove a directory that we made. Whatever is still mounted below it is unmounted first, never emptied."""
-    if not _is_of_a_session(Path(name), host.run_root):
-        raise HostError(f"{name} is no directory of Lastro's", "the ledger is damaged: remove the directory by hand")
-    for mount in _mounts_below(host, name):
-        host.run(["umount", "--lazy", mount])
-    if host.view.exists(name):
-        host.run(["rm", "-rf", "--one-file-system", name])
-
-
-def _is_of_a_session(path: Path, run_root: Path) -> bool:
-    """At or below `run_root`/TOKEN or STATE/scratch/TOKEN: whatever a damaged ledger says, nothing else is removed."""
-    if not path.is_absolute() or ".." in path.parts:
-        return False
-    return any(
-        re.fullmatch(r"[0-9a-f]{6}", place.name) and (place.parent == run_root or place.parent.name == "scratch")
-        for place in (path, *path.parents)
-    )
-
-
-def _undo_interface(host: Host, name: str) -> None:
-    """A network card that a role had, `LINK@NAMESPACE` or `LINK@NAMESPACE:up`: back where it was, without the role's
-
-    addresses, and up if it was. One that has gone, or is back, is no error."""
-    link, _, place = name.partition("@")
-    netns, _, state = place.partition(":")
-    host.run(["sh", "-e", "-c", CARD_BACK, "back", link, netns, state])
-
-
-def _undo_mount(host: Host, name: str) -> None:
-    if name in _mounts_below(host, name):
-        host.run(["umount", "--lazy", name])
-
-
-def _undo_zpool(host: Host, name: str) -> None:
-    """A pool of ZFS on a file of ours. The kernel knows pools by name: one that is not named as ours is let be."""
-    if not re.fullmatch(r"lastro-[0-9a-f]{6}-[a-z]+", name):
-        raise HostError(f"{name} is no pool of Lastro's", "the ledger is damaged: see `zpool list`")
-    if host.which("zpool") and host.run(["zpool", "list", "-H", name], check=False).returncode == 0:
-        host.run(["zpool", "destroy", "-f", name])
-
-
-def _undo_xen(host: Host, name: str) -> None:
-    """A domain of Xen's: it is no process of ours, and ends only when it is told to."""
-    if not re.fullmatch(r"lastro-[0-9a-f]{6}-.+", name):
-        raise HostError(f"{name} is no domain of Lastro's", "the ledger is damaged: see `xl list`")
-    if host.which("xl") and host.run(["xl", "domid", name], check=False).returncode == 0:
-        host.run(["xl", "destroy", name])
-
-
-def _undo_openvz(host: Host, name: str) -> None:
-    """A container of OpenVZ's, by the number that Lastro gave it."""
-    if not re.fullmatch(r"1a57[0-9a-f]{4}-[0-9a-f]{2}00-4000-8000-[0-9a-f]{12}", name):
-        raise HostError(f"{name} is no container of Lastro's", "the ledger is damaged: see `vzlist --all`")
-    if host.which("vzctl") and "exist" in host.run(["vzctl", "status", name], check=False).text.split():
-        host.run(["vzctl", "stop", name, "--fast"])
-        host.run(["vzctl", "unregister", name])
-
-
-def _undo_netns_dir(host: Host, name: str) -> None:
-    """`ip netns` makes its directory a mount on first use: take that back if nobody else uses it by now."""
-    if name in _mounts_below(host, name) and not host.view.names(name):
-        host.run(["umount", name])
-        host.view.remove_empty([name], below=False)
-
-
-def _mounts_below(host: Host, directory: str) -> list[str]:
-    """Mount points at or below a directory, the innermost first."""
-    lines = host.view.read([_MOUNTS]).get(_MOUNTS, "").splitlines()
-    points = [line.split()[4].replace("\\040", " ") for line in lines]
-    return [point for point in reversed(points) if point == directory or point.startswith(directory.rstrip("/") + "/")]
-
-
-UNDO: dict[str, Callable[[Host, str], Any]] = {
-    "netns": _undo_netns,
-    "netns-dir": _undo_netns_dir,
-    "cgroup": _undo_cgroup,
-    "directory": _undo_directory,
-    "mount": _undo_mount,
-    "interface": _undo_interface,
-    "zpool": _undo_zpool,
-    "xen": _undo_xen,
-    "openvz": _undo_openvz,
-}

@@ -12,13 +12,13 @@ import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
+from io import FileIO
 from pathlib import Path
-from typing import IO
 
-from lastro.errors import HostBusy
+from lastro.errors import HostBusy, StoreError
 from lastro.host.files import start_time
 
 _POLL_S = 0.2
@@ -79,9 +79,13 @@ def silently(holder: Holder | None, ahead: int) -> None:
 def lock(state: Path, purpose: str, wait: Tell | None = None) -> Iterator[None]:
     """Hold a host inside the block. `wait` is called again and again while another process holds it.
 
-    Raises: HostBusy when another process holds the host, or waits for it, and `wait` is None."""
+    Raises: HostBusy when another process holds the host, or waits for it, and `wait` is None; StoreError when the disk
+    of the state is full, failing or read-only."""
     me = Holder(purpose)
-    with open(state / "lock", "a+", encoding="utf-8") as file:
+    with _written_in(state):
+        make_private(state / "lock")
+        opened = open(state / "lock", "ab+", buffering=0)  # noqa: SIM115 (entered below); a buffer that cannot be written would fail once more
+    with opened as file:
         if wait is None:
             before = _waiting(state)
             if before or not _taken(file):
@@ -92,14 +96,34 @@ def lock(state: Path, purpose: str, wait: Tell | None = None) -> Iterator[None]:
                 )
         else:
             _queue(state, me, file, wait)
-        file.truncate(0)
-        file.write(me.write())
-        file.flush()
+        with _written_in(state):
+            file.truncate(0)
+            file.write(me.write().encode())
         yield
-        file.truncate(0)
+        with suppress(OSError):  # the name of one that has ended; the kernel frees the lock
+            file.truncate(0)
 
 
-def _taken(file: IO[str]) -> bool:
+def make_private(file: Path) -> None:
+    """Have a file that only its owner may open, made if need be: whoever opens a lock can hold it."""
+    descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        os.fchmod(descriptor, 0o600)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _written_in(state: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StoreError(
+            f"{state} cannot be written: {error.strerror or error}", "free some space, or see why it is read-only"
+        ) from error
+
+
+def _taken(file: FileIO) -> bool:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -107,11 +131,12 @@ def _taken(file: IO[str]) -> bool:
     return True
 
 
-def _queue(state: Path, me: Holder, file: IO[str], tell: Tell) -> None:
+def _queue(state: Path, me: Holder, file: FileIO, tell: Tell) -> None:
     """Return with the lock taken, when nobody who came earlier still waits."""
     ticket = _queue_directory(state) / f"{time.monotonic_ns():020d}-{me.pid}-{start_time(me.pid)}"
-    ticket.parent.mkdir(exist_ok=True)
-    ticket.write_text(me.write(), encoding="utf-8")
+    with _written_in(state):
+        ticket.parent.mkdir(exist_ok=True)
+        ticket.write_text(me.write(), encoding="utf-8")
     try:
         while True:
             ahead = [other for path, other in _waiting(state) if path.name < ticket.name]

@@ -117,7 +117,7 @@ class SshHost(Host):
             return
         self.close()
         self.connect()
-        self.view.kill(self.view.owned_pids(self._token))
+        self.view.end_owned(self._token)
         self.again()
         daemons, self._spawned = self._spawned, set()
         if daemons:

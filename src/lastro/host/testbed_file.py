@@ -100,6 +100,14 @@ def load(path: Path) -> TestbedFile:
     return parse(read_text(path, "testbed", _HINT), str(path))
 
 
+def load_named(path: Path) -> TestbedFile:
+    """The file that a campaign names, which may be the campaign of another user, and say where root logs in.
+
+    Raises: StudyError when the file is not the caller's, cannot be read, or is no sound testbed."""
+    hint = "the campaign names this file; give it again with --testbed if it is the one to use"
+    return parse(read_text(path, "testbed", hint, own=True), str(path))
+
+
 def parse(text: str, file: str) -> TestbedFile:
     problems = Problems(file)
     shape = read_shape(read_document(text, problems), problems, TestbedShape)

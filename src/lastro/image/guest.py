@@ -25,7 +25,7 @@ from pathlib import Path
 from lastro.errors import CommandFailed, CommandTimeout, ImageError
 from lastro.host.base import Host
 from lastro.image.rootfs import RELEASE, Image
-from lastro.image.workshop import mmdebstrap, workshop
+from lastro.image.workshop import mmdebstrap, unreachable, workshop
 
 PACKAGES = ("linux-image-amd64", "busybox-static", "kmod")
 DISK_BYTES = 4 << 30
@@ -99,12 +99,11 @@ def ensure(image: Image, store: Path, host: Host, *, release: str = RELEASE) -> 
 
     Raises: ImageError with the last words of the tool that failed."""
     try:
-        kernel = _ensure_kernel(store, host, release)
+        kernel = _ensure_kernel(store, host, release, image.snapshot)
         return Guest(kernel, _ensure_initramfs(kernel, store), _ensure_disk(image, store, host))
     except (CommandFailed, CommandTimeout) as error:
         raise ImageError(
-            f"what a virtual machine boots could not be made: {error.message}",
-            "is the Debian mirror reachable? LASTRO_MIRROR names another one",
+            f"what a virtual machine boots could not be made: {error.message}", unreachable(image.snapshot)
         ) from error
     except OSError as error:
         raise ImageError(
@@ -112,16 +111,18 @@ def ensure(image: Image, store: Path, host: Host, *, release: str = RELEASE) -> 
         ) from error
 
 
-def _ensure_kernel(store: Path, host: Host, release: str) -> Kernel:
-    kernel = Kernel(store / f"kernel-{_key(release, *PACKAGES, *MODULES)}")
+def _ensure_kernel(store: Path, host: Host, release: str, snapshot: str) -> Kernel:
+    """`snapshot`: the moment of Debian's archive, that of the root filesystem; empty for today's mirror."""
+    moment = (snapshot,) if snapshot else ()
+    kernel = Kernel(store / f"kernel-{_key(release, *PACKAGES, *MODULES, *moment)}")
     if kernel.directory.is_dir():
         return kernel
     if host.which("mmdebstrap") is None:
         raise ImageError("mmdebstrap is not installed, and fetches a kernel for guests", "apt-get install mmdebstrap")
     with workshop(store) as work:
         extract, kept = work / "extract", work / "kept"
-        packages = f"--include={','.join(PACKAGES)}"
-        argv = mmdebstrap(work, ["--variant=extract", packages, release, str(extract)])
+        options = ["--variant=extract", f"--include={','.join(PACKAGES)}"]
+        argv = mmdebstrap(work, options, release, extract, snapshot=snapshot)
         host.run(argv, timeout_s=_EXTRACT_TIMEOUT_S)
         kept.mkdir()
         version = _keep_kernel(extract, kept)

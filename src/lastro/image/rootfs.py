@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import platform
+import re
 import shlex
 import stat
 import threading
@@ -18,7 +19,9 @@ from pathlib import Path
 from lastro.errors import CommandFailed, CommandTimeout, ImageError, WriteFailed
 from lastro.host.base import Host
 from lastro.host.ssh import SshHost
-from lastro.image.workshop import mmdebstrap, workshop
+from lastro.image import manifest
+from lastro.image.manifest import Image as Image
+from lastro.image.workshop import checked_snapshot, mmdebstrap, unreachable, workshop
 
 RELEASE = "bookworm"
 PACKAGES = (
@@ -31,6 +34,7 @@ _BUILD_TIMEOUT_S = 1800.0
 _UNPACK = """cd "$1"; echo "$2  rootfs.tar" | sha256sum --check --quiet; rm -rf unpacking; mkdir unpacking
 tar --extract --numeric-owner --file=rootfs.tar --directory=unpacking; mv unpacking rootfs"""
 _shifting = threading.Lock()  # instances may start in parallel
+_checked: set[Path] = set()  # shifted trees
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,69 +52,61 @@ class Needs:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What goes in. `extra_files` are the user's own programs, such as a static `click`, copied to /usr/local/bin."""
+    """What goes in. `extra_files` are the user's own programs, such as a static `click`, copied to /usr/local/bin.
+
+    `snapshot` is a moment of Debian's archive, such as 20261101T000000Z; empty: the packages of today's mirror."""
 
     release: str = RELEASE
     packages: tuple[str, ...] = PACKAGES
     extra_files: tuple[str, ...] = ()
     hooks: tuple[str, ...] = (WITHOUT_FILE_CAPABILITIES,)  # shell; $1 is the root filesystem's directory
+    snapshot: str = ""
 
     @classmethod
-    def of_this_host(cls, host: Host, needs: Needs | None = None) -> Recipe:
-        """What every image has, and what is needed besides: with no needs, it is always the same recipe."""
+    def of_this_host(cls, host: Host, needs: Needs | None = None, snapshot: str | None = None) -> Recipe:
+        """What every image has, and what is needed besides: with no needs, it is always the same recipe.
+
+        Without a `snapshot`, LASTRO_SNAPSHOT may name one. Raises: InputError when it is not a moment."""
+        moment = checked_snapshot(os.environ.get("LASTRO_SNAPSHOT", "") if snapshot is None else snapshot)
         click, more = host.which("click"), needs or Needs()
         packages = tuple(sorted(set(more.packages) - set(PACKAGES)))
         files = tuple(sorted(set(more.files)))
-        return cls(packages=PACKAGES + packages, extra_files=((click,) if click else ()) + files)
+        extra_files = ((click,) if click else ()) + files
+        return cls(packages=PACKAGES + packages, extra_files=extra_files, snapshot=moment)
 
     @property
     def key(self) -> str:
-        digest = hashlib.sha256(json.dumps(asdict(self)).encode())
+        # Recipes without a snapshot have the key that they had before there were any.
+        parts = {name: value for name, value in asdict(self).items() if name != "snapshot" or value}
+        digest = hashlib.sha256(json.dumps(parts).encode())
         for file in self.extra_files:
             for path in sorted(Path(file).rglob("*")) if Path(file).is_dir() else [Path(file)]:
                 digest.update(path.read_bytes() if path.is_file() else b"")
         return digest.hexdigest()[:16]
 
 
-@dataclass(frozen=True, slots=True)
-class Image:
-    """A built root filesystem. `digest` is the SHA-256 of its tar; the name is the first part of it."""
-
-    digest: str
-    directory: Path
-
-    @property
-    def name(self) -> str:
-        return self.digest[:12]
-
-    @property
-    def tar(self) -> Path:
-        return self.directory / "rootfs.tar"
-
-    @property
-    def tree(self) -> Path:
-        return self.directory / "rootfs"
-
-    @property
-    def docker_tag(self) -> str:
-        return f"lastro:{self.name}"
-
-
 def find(recipe: Recipe, store: Path) -> Image | None:
-    """The image that a recipe built before, if it is still whole."""
+    """The image that a recipe built before."""
     pointer = store / "recipes" / recipe.key
-    if not pointer.is_file():
-        return None
-    digest = pointer.read_text().strip()
+    digest = pointer.read_text().strip() if pointer.is_file() else ""
     image = Image(digest, store / digest[:12])
-    return image if image.tree.is_dir() and image.tar.is_file() else None
+    return image if re.fullmatch(r"[0-9a-f]{64}", digest) and image.tar.is_file() else None
 
 
 def ensure(recipe: Recipe, store: Path, host: Host) -> Image:
     """The image of a recipe, built if need be (about half a minute, by mmdebstrap from the Debian mirror).
 
-    Raises: ImageError with the last words of the tool that failed."""
-    return find(recipe, store) or _build(recipe, store, host)
+    Raises: ImageError with the last words of the tool that failed, or when the tree is not as it was built."""
+    image = find(recipe, store)
+    if image is None:
+        return _build(recipe, store, host)
+    if not image.tree.is_dir():
+        manifest.keep(image)
+        with workshop(image.directory) as work:
+            _extract(image.tar, work, host)
+            work.rename(image.tree)
+    manifest.check(image, image.tree, host)
+    return image
 
 
 def sent(image: Image, host: Host, store: Path) -> Image:
@@ -125,14 +121,14 @@ def sent(image: Image, host: Host, store: Path) -> Image:
             f"{host.name} is a machine of {architecture}, and the root filesystem is of {own}",
             "run Lastro on a machine of the testbed's architecture",
         )
-    if host.view.exists(str(there.tree)):
-        return there
-    try:
-        with host.recorded():
-            host.send(image.tar, f"{there.tar}")
-            host.run(["sh", "-ec", _UNPACK, "unpack", str(there.directory), image.digest], timeout_s=600)
-    except (CommandFailed, CommandTimeout, WriteFailed) as error:
-        raise ImageError(f"the root filesystem did not reach {host.name}: {error}", "is its disk full?") from error
+    if not host.view.exists(str(there.tree)):
+        try:
+            with host.recorded():
+                host.send(image.tar, f"{there.tar}")
+                host.run(["sh", "-ec", _UNPACK, "unpack", str(there.directory), image.digest], timeout_s=600)
+        except (CommandFailed, CommandTimeout, WriteFailed) as error:
+            raise ImageError(f"the root filesystem did not reach {host.name}: {error}", "is its disk full?") from error
+    manifest.check(image, there.tree, host)
     return there
 
 
@@ -147,13 +143,20 @@ def shifted(image: Image, first_id: int, host: Host) -> Path:
         if not tree.is_dir():
             try:
                 with workshop(image.directory) as work:
-                    host.run(["tar", "--extract", "--numeric-owner", f"--file={image.tar}", f"--directory={work}"])
+                    _extract(image.tar, work, host)
                     for path in (work, *work.rglob("*")):
                         _shift_owner(path, first_id)
                     work.rename(tree)
             except (CommandFailed, CommandTimeout, OSError) as error:
                 raise ImageError(f"the owners in a copy of the root filesystem cannot be shifted: {error}") from error
+        if tree not in _checked:  # once in a session
+            manifest.check(image, tree, host, first_id=first_id)
+            _checked.add(tree)
     return tree
+
+
+def _extract(tar: Path, tree: Path, host: Host) -> None:
+    host.run(["tar", "--extract", "--numeric-owner", f"--file={tar}", f"--directory={tree}"], timeout_s=600)
 
 
 def _shift_owner(path: Path, first_id: int) -> None:
@@ -173,16 +176,16 @@ def _build(recipe: Recipe, store: Path, host: Host) -> Image:
         try:
             host.run(_mmdebstrap(recipe, tar), timeout_s=_BUILD_TIMEOUT_S)
             tree.mkdir()
-            host.run(["tar", "--extract", "--numeric-owner", f"--file={tar}", f"--directory={tree}"], timeout_s=600)
+            _extract(tar, tree, host)
             with open(tar, "rb") as file:
                 digest = hashlib.file_digest(file, "sha256").hexdigest()
             image = Image(digest, store / digest[:12])
             if not image.directory.exists():
                 work.rename(image.directory)
+            manifest.keep(image)
         except (CommandFailed, CommandTimeout) as error:
             raise ImageError(
-                f"the root filesystem could not be built: {error.message}",
-                "is the Debian mirror reachable? LASTRO_MIRROR names another one",
+                f"the root filesystem could not be built: {error.message}", unreachable(recipe.snapshot)
             ) from error
         except OSError as error:
             raise ImageError(
@@ -200,4 +203,5 @@ def _mmdebstrap(recipe: Recipe, tar: Path) -> list[str]:
     argv += [f"--customize-hook=copy-in {shlex.quote(file)} /usr/local/bin" for file in recipe.extra_files]
     argv += [f"--customize-hook={hook}" for hook in recipe.hooks]
     # Same packages, same tar: times are clamped.
-    return mmdebstrap(tar.parent, [*argv, recipe.release, str(tar)], "SOURCE_DATE_EPOCH=1700000000")
+    epoch = "SOURCE_DATE_EPOCH=1700000000"
+    return mmdebstrap(tar.parent, argv, recipe.release, tar, epoch, snapshot=recipe.snapshot)

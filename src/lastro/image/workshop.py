@@ -12,12 +12,16 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 
+from lastro.errors import InputError
+from lastro.host.base import RUN_DIR
 from lastro.host.files import start_time
 
 _PREFIX = "building"
 _NAME = re.compile(rf"{_PREFIX}-(\d+)-(\d+)-\w{{8}}")
+_SNAPSHOTS = "https://snapshot.debian.org/archive"
 
 
 @contextmanager
@@ -49,14 +53,58 @@ def clean(state: Path, *, dry_run: bool = False) -> list[Path]:
     return found
 
 
-def mmdebstrap(work: Path, arguments: Sequence[str], *variables: str) -> list[str]:
+def checked_snapshot(text: str) -> str:
+    """Return a moment of Debian's archive as it is; an empty text stands for today's mirror.
+
+    Raises: InputError unless it is written as snapshot.debian.org writes it, such as 20261101T000000Z."""
+    try:
+        well_formed = not text or f"{datetime.strptime(text, '%Y%m%dT%H%M%SZ'):%Y%m%dT%H%M%SZ}" == text
+    except ValueError:
+        well_formed = False
+    if not well_formed:
+        raise InputError(f"'{text}' is not a moment of Debian's archive", "write it in UTC, such as 20261101T000000Z")
+    return text
+
+
+def snapshot_in(tree: Path) -> str:
+    """Return the moment of Debian's archive from which a tree was built; empty if it was today's mirror."""
+    try:
+        sources = (tree / "etc/apt/sources.list").read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return ""
+    found = re.search(r"^deb .*/debian/(\d{8}T\d{6}Z)/? ", sources, re.MULTILINE)
+    return found[1] if found else ""
+
+
+def mmdebstrap(
+    work: Path, options: Sequence[str], release: str, target: Path, *variables: str, snapshot: str = ""
+) -> list[str]:
     """The command that has Debian's packages unpacked or installed, with its own scratch directory in `work`.
 
-    `variables`: NAME=VALUE, of its environment. Of the user's, only a proxy and LASTRO_MIRROR reach it."""
+    It sees `work` in the place of the run directory: apt fetches as a user of its own, who may not enter the state.
+    `variables`: NAME=VALUE, of its environment. Of the user's, only a proxy and LASTRO_MIRROR reach it. With a
+    `snapshot`, the packages are those of that moment, from the three archives that mmdebstrap itself would take."""
+
+    def seen(argument: str) -> str:
+        return argument.replace(str(work), str(RUN_DIR))
+
     proxies = [f"{name}={value}" for name in ("http_proxy", "https_proxy") if (value := os.environ.get(name))]
+    argv = ["unshare", "--mount", "sh", "-ec", 'mount --bind "$0" "$1"; shift; exec "$@"', str(work), str(RUN_DIR)]
+    argv += ["env", f"TMPDIR={RUN_DIR}", *variables, *proxies, "mmdebstrap", *map(seen, options)]
+    if snapshot:  # whose indexes expired a week later
+        main, security = f"{_SNAPSHOTS}/debian/{snapshot}/", f"{_SNAPSHOTS}/debian-security/{snapshot}/"
+        sources = [f"deb {main} {release} main", f"deb {main} {release}-updates main"]
+        sources.append(f"deb {security} {release}-security main")
+        return [*argv, '--aptopt=Acquire::Check-Valid-Until "false"', release, seen(str(target)), *sources]
     mirror = os.environ.get("LASTRO_MIRROR")
-    argv = ["unshare", "--mount", "env", f"TMPDIR={work}", *variables, *proxies, "mmdebstrap", *arguments]
-    return [*argv, mirror] if mirror else argv
+    return [*argv, release, seen(str(target)), *([mirror] if mirror else [])]
+
+
+def unreachable(snapshot: str) -> str:
+    """Return what to try when packages could not be fetched."""
+    if snapshot:
+        return f"is {_SNAPSHOTS}/debian/{snapshot}/ reachable, and did Debian have this release at that moment?"
+    return "is the Debian mirror reachable? LASTRO_MIRROR names another one"
 
 
 def _is_abandoned(name: str) -> bool:

@@ -240,12 +240,16 @@ def with_host_time(reading: Reading, timed: Timed, *others: str) -> Reading:
 
 
 def time_reasons(tool_s: float, host_s: float) -> tuple[str, ...]:
-    """A tool cannot have worked for longer than its process lived. For where the instance's clock is known to run well:
+    """Why the two times cannot both be right. Only for an instance whose clock is known to run well.
 
-    the two then differ by no more than the entering does from one time to the next."""
+    A tool cannot work for longer than its process lives. `host_s` is as wrong as entering the instance took longer or
+    shorter than it usually does, so a host that was busy in just that moment may be the reason, too."""
     if tool_s <= 1.05 * host_s + 0.05:
         return ()
-    return (f"the tool says that it worked for {tool_s:.3f} s, and lived for {host_s:.3f} s on the host's clock",)
+    return (
+        f"the tool reports {tool_s:.3f} s of work, but on the host's clock only {host_s:.3f} s were left for it"
+        " after entering the instance",
+    )
 
 
 def positive(name: str, value: float) -> float:

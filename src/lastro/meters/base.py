@@ -20,6 +20,7 @@ class Meter(ABC):
     summary: ClassVar[str]
     requirements: ClassVar[Requirements] = NOTHING  # of the host; `lastro setup` installs them
     metrics: ClassVar[tuple[Metric, ...]] = ()
+    whole_host: ClassVar[bool] = False  # it watches more than its instances
 
     def __init__(self, testbed: Testbed, instances: Mapping[str, Instance]) -> None:
         """`instances` by role."""

@@ -17,6 +17,7 @@ from lastro.testbed import Testbed
 class HostMeter(Meter):
     name = "host"
     summary = "busy CPUs, steal and pressure of the whole host"
+    whole_host = True
     metrics = (
         Metric("host_cpus", "CPU", "lower", "CPU time per time of the whole host, interrupts included"),
         Metric("host_steal", "%", "lower", "CPU time that a hypervisor gave to somebody else"),

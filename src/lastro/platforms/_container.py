@@ -29,8 +29,6 @@ READ_ONLY = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-tri
 # Under a read-only root: file systems in memory by their options, and a directory on the instance's own disk.
 IN_MEMORY = {"/tmp": "nosuid,nodev,exec,mode=1777,size=65536k", "/run": "nosuid,nodev,exec,mode=755,size=16384k"}
 ON_DISK = "/var/tmp"
-# A user namespace: its ids 0 to N_IDS - 1 are these of the host, in a range that no distribution hands out.
-FIRST_ID, N_IDS = 0x7000_0000, 65_536
 
 
 def capabilities(security: Security) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Any
 from lastro.errors import PlatformError, Unavailable
 from lastro.host.base import Host, Process
 from lastro.host.ledger import NETNS_DIR
-from lastro.platforms._container import FIRST_ID, N_IDS
+from lastro.host.places import FIRST_ID, N_IDS, close_sockets
 from lastro.testbed import Testbed
 
 _START_TRIES = 30  # of about a second each
@@ -77,6 +77,7 @@ class Daemon:
                 "nsenter", f"--net={NETNS_DIR / self._testbed.dut}", "unshare", "--mount", "--propagation", "slave",
                 "sh", "-ec", f'{script}exec "$0" "$@"',
                 "dockerd", "--config-file", str(self._run_dir / "daemon.json"), "--host", self._socket,
+                "--group", "root",
                 "--data-root", str(self.data_root), "--exec-root", str(self._run_dir / "exec"),
                 "--pidfile", str(self._run_dir / "pid"), "--exec-opt", "native.cgroupdriver=cgroupfs",
                 "--storage-driver", self.storage,
@@ -106,6 +107,7 @@ class Daemon:
                 self._raise_last_words()
         else:
             self._raise_last_words()
+        close_sockets(self._testbed.host, self._run_dir)
         # A killed daemon's containers are still in its data root, dead, and hold their names.
         self._testbed.host.run([*self.client, "container", "prune", "--force"])
 

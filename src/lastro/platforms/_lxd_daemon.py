@@ -15,6 +15,7 @@ from pathlib import Path
 from lastro.errors import CommandFailed, PlatformError, TrialError, Unavailable
 from lastro.host.base import Host, Process
 from lastro.host.ledger import NETNS_DIR
+from lastro.host.places import close_sockets
 from lastro.platforms._container import let_children_inherit
 from lastro.testbed import Testbed
 
@@ -87,6 +88,7 @@ class PrivateDaemon:
             self._spawn(program)
             stack.callback(self._end_process)
             self._wait_until_ready()
+            close_sockets(self._testbed.host, self.home)
             self._make_storage()
             self._import_image()
             self._life = stack.pop_all()

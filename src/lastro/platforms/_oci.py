@@ -14,14 +14,13 @@ from typing import Any, ClassVar
 from lastro.errors import CommandFailed, CommandTimeout, PlatformError
 from lastro.host.cgroups import Resources
 from lastro.host.ledger import NETNS_DIR
+from lastro.host.places import FIRST_ID, N_IDS
 from lastro.image import rootfs
 from lastro.platforms._container import (
     ENVIRONMENT,
-    FIRST_ID,
     IN_MEMORY,
     INIT,
     MASKED,
-    N_IDS,
     ON_DISK,
     READ_ONLY,
     capabilities,
@@ -75,7 +74,7 @@ class OciInstance(Instance):
         self.testbed.cgroups.complete(host, self.cgroup, self.spec.resources)
 
     def end(self) -> None:
-        script = _stop_script(self._runtime, self.spec.name, self._bundle)
+        script = _stop_script(self._runtime, self.spec.name, self._bundle, self.cgroup)
         self.testbed.host.run(["sh", "-c", script], check=False)
 
 
@@ -152,11 +151,13 @@ def _label(security: Security, of: str) -> str:
     return "system_u:object_r:container_file_t:s0"
 
 
-def _stop_script(runtime: Sequence[str], name: str, bundle: Path) -> str:
+def _stop_script(runtime: Sequence[str], name: str, bundle: Path, cgroup: str) -> str:
     """Faster than `delete --force`, which looks only every 100 ms whether the container has ended."""
     delete = shlex.join([*runtime, "delete", name])
     return (
-        f"[ -s {bundle}/pid ] || exec {delete} --force; kill -KILL $(cat {bundle}/pid); "  # without a pid, it never ran
+        f"[ -s {bundle}/pid ] || exec {delete} --force; pid=$(cat {bundle}/pid); "  # without a pid, it never ran
+        # It may have ended, and its number be another process's.
+        f"! grep -qsE ':{cgroup}(/|$)' /proc/$pid/cgroup || kill -KILL $pid; "
         f"n=0; until {delete} 2>/dev/null; do "
         f"[ $((n += 1)) -lt {_STOP_TRIES} ] || exec {delete} --force; sleep 0.005; done"
     )

@@ -11,12 +11,12 @@ What does not exist is null."""
 
 from __future__ import annotations
 
-import json
 import math
 import textwrap
 from collections.abc import Iterator
 from typing import Any
 
+from lastro.plain import json_text, plain
 from lastro.report.advice import Advice, MetricAdvice, Need, Split
 from lastro.units import human_duration, significant
 
@@ -42,11 +42,7 @@ def advice_text(advice: Advice) -> str:
     ]
     for paragraph in (*_conclusion(advice), *map(_split_text, advice.splits)):
         lines += ["", *_wrapped(paragraph)]
-    return "\n".join(_plain(line) for line in lines)
-
-
-def _plain(text: str) -> str:
-    return "".join(char if char.isprintable() else " " for char in text)
+    return "\n".join(plain(line) for line in lines)
 
 
 def _table(advice: Advice) -> list[str]:
@@ -110,7 +106,7 @@ def _wrapped(text: str) -> list[str]:
 
 
 def document_text(advice: Advice) -> str:
-    return json.dumps(document(advice), indent=2, ensure_ascii=False, allow_nan=False)
+    return json_text(document(advice))
 
 
 def document(advice: Advice) -> dict[str, Any]:

@@ -19,7 +19,7 @@ checks       {shapiro_w, shapiro_p, brown_forsythe_f, brown_forsythe_p, outliers
 drift        {tau, p, slope_per_hour, interval, relative, n, absent_because}; of block means
 scaling      [{factor, levels, n, lambda, sigma, kappa, peak, no_peak_because}], the Universal Scalability Law;
              a parameter is {value, interval, at_bound}, the peak {n, throughput, interval}
-noise_floor  the share of difference (0.03: 3 %) that a calibration found not to be distinguishable, of one treatment
+noise_floor  the share of difference (0.03: 3 %) under which nothing is distinguishable here, of one treatment
              against one, for the campaign's number of blocks; or null
 headline     {factor, explained, widest, different, same, unknown}
 bounded      how many treatments are known by a lower bound only, and so stay out of all this"""

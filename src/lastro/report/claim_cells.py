@@ -9,9 +9,9 @@ import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from lastro.report.calibration import floor_here
 from lastro.report.language import Language
 from lastro.report.model import Report, Row, common_levels
+from lastro.report.noise_floor import floor_here
 from lastro.stats.contrasts import Contrast, linear, ratio_of_linears
 from lastro.stats.noise_floor import hides
 from lastro.study.claims import Levels
@@ -29,12 +29,12 @@ class Untestable(Exception):
 class Cells:
     """The valid values of one metric by treatment, and the strata in which they lie."""
 
-    def __init__(self, report: Report, metric: str, say: Language) -> None:
+    def __init__(self, report: Report, metric: str, say: Language, confidence: float | None = None) -> None:
         at = next((index for index, known in enumerate(report.metrics) if known.name == metric), None)
         if at is None:
             raise Untestable(say("{metric} was not measured", metric=metric))
         self.report, self.metric, self.say = report, report.metrics[at], say
-        self.confidence = report.study.design.confidence
+        self.confidence = report.study.design.confidence if confidence is None else confidence
         self.floor = floor_here(report, at)
         self.rows = {_key(row.treatment.levels): row for row in report.rows}
         self.factors = {
@@ -135,9 +135,9 @@ class Cells:
         return ratio_of_linears(of, to, self.values, self.confidence)
 
     def hides(self, weights: Weights, deviation: float | None) -> bool:
-        """Whether a deviation, a share, lies under the floor that `lastro calibrate` found, if it did, of the contrast
+        """Whether a deviation, a share, lies under the noise floor, where it is known, of the contrast with these
 
-        with these weights: `of` less `to` for the deviation of their ratio from 1."""
+        weights: `of` less `to` for the deviation of their ratio from 1."""
         return bool(hides(self.floor.share if self.floor else None, deviation, weights.values()))
 
     def hides_ratio(self, of: Weights, to: Weights) -> bool:

@@ -65,9 +65,13 @@ class Effects:
     bounded: str = ""
 
 
-def effects_of(statement: Statement, margin: float | None, report: Report, say: Language) -> Effects:
-    """Raises: Untestable when the campaign has nothing that the statement needs, with the reason."""
-    cells = Cells(report, statement.metric, say)
+def effects_of(
+    statement: Statement, margin: float | None, report: Report, say: Language, confidence: float | None = None
+) -> Effects:
+    """`confidence` is that of the intervals: by default the study's.
+
+    Raises: Untestable when the campaign has nothing that the statement needs, with the reason."""
+    cells = Cells(report, statement.metric, say, confidence)
     return replace(_effects(statement, margin, cells), bounded=cells.bounds_used())
 
 

@@ -12,7 +12,7 @@ The rule, which docs/explanation-claims.md tells in full:
 3. The smaller of the two is the claim's p. The claims of a file are one family: p is adjusted by Holm's method over all
    that could be tested. Where it is not below 1 - confidence, the claim is not distinguishable here; a recovery of what
    was not lost is untestable here, but stays in the family. A claim is not distinguishable either where what it stands
-   on lies under the noise floor that `lastro calibrate` found on this host; it hides no likeness, but its contrary.
+   on lies under the noise floor that `lastro noise-floor` found on this host; it hides no likeness, but its contrary.
    Where a mean is only a lower bound, as the study ended the search for it, a claim is untestable here when what lies
    beyond the bound could change its verdict; it stays in the family. A sign that it could only confirm stands, and the
    magnitude is then no more than a bound.

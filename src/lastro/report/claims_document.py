@@ -21,11 +21,11 @@ What does not exist is null."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from lastro.plain import json_text
 from lastro.report.claim_effects import Part
 from lastro.report.claims import Judgement
 from lastro.report.claims_text import tally
@@ -37,7 +37,7 @@ FORMAT = "lastro-claims/1"
 
 
 def claims_text(claims: Claims, judgements: Sequence[Judgement], report: Report) -> str:
-    return json.dumps(claims_document(claims, judgements, report), indent=2, ensure_ascii=False, allow_nan=False)
+    return json_text(claims_document(claims, judgements, report))
 
 
 def claims_document(claims: Claims, judgements: Sequence[Judgement], report: Report) -> dict[str, Any]:

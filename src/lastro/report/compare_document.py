@@ -23,12 +23,12 @@ JUnit: a testsuite for each metric, a testcase for each treatment. Only the gate
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from typing import Any
 from xml.etree import ElementTree
 
+from lastro.plain import json_text
 from lastro.report.compare import Compared, Comparison
 from lastro.report.compare_text import p_text
 from lastro.report.numbers import ratio_text
@@ -40,7 +40,7 @@ _NO_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def document_text(comparison: Comparison) -> str:
-    return json.dumps(document(comparison), indent=2, ensure_ascii=False, allow_nan=False)
+    return json_text(document(comparison))
 
 
 def document(comparison: Comparison) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import math
 import textwrap
 from collections.abc import Iterator, Sequence
 
+from lastro.plain import plain
 from lastro.report.compare import Compared, Comparison
 from lastro.report.numbers import VERDICT_MARKS, count, ratio_text
 from lastro.units import significant
@@ -135,7 +136,7 @@ def _mean(values: Sequence[float]) -> str:
 
 
 def _table(rows: Sequence[tuple[str, ...]], width: int) -> list[str]:
-    rows = [tuple(map(_plain, row)) for row in rows]
+    rows = [tuple(map(plain, row)) for row in rows]
     widths = [max(len(row[at]) for row in (_HEADS, *rows)) for at in range(len(_HEADS))]
     if sum(widths) + 2 * (len(widths) - 1) <= width:
         rule = "─" * (sum(widths) + 2 * (len(widths) - 1))
@@ -180,19 +181,14 @@ def _below(comparison: Comparison) -> Iterator[str]:
         yield sentence
 
 
-def _plain(text: str) -> str:
-    """Text from outside without control characters, which could otherwise take the terminal over."""
-    return "".join(char if char.isprintable() else " " for char in text)
-
-
 def _wrapped(paragraph: str, width: int) -> list[str]:
-    return textwrap.wrap(_plain(paragraph), width, subsequent_indent="    ") or [""]
+    return textwrap.wrap(plain(paragraph), width, subsequent_indent="    ") or [""]
 
 
 def _escaped(text: str) -> str:
     """Text from outside that Markdown, and the HTML inside it, take as text."""
-    plain = _plain(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return "".join(f"\\{char}" if char in "\\`*_{}[]|#" else char for char in plain)
+    shown = plain(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return "".join(f"\\{char}" if char in "\\`*_{}[]|#" else char for char in shown)
 
 
 def _pipes(rows: Sequence[tuple[str, ...]]) -> list[str]:

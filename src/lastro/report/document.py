@@ -43,16 +43,16 @@ What does not exist is null, never absent and never NaN."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from lastro.plain import json_text
 from lastro.report.analysis import analyse
 from lastro.report.analysis.measured import median_of
 from lastro.report.analysis_document import analysis_document
 from lastro.report.curves import Curve, Line, Panel, curves
 from lastro.report.growth import MEASURES, Against, Growth, Growths, growths
-from lastro.report.interference import interference
+from lastro.report.key_findings import key_findings
 from lastro.report.language import ENGLISH
 from lastro.report.ledgers import ABSENT
 from lastro.report.model import Cell, Gap, InvalidAttempt, Report, Row
@@ -71,7 +71,7 @@ _STATES = ("pending", "running", "valid", "invalid", "unavailable")
 
 
 def document_text(report: Report) -> str:
-    return json.dumps(document(report), indent=2, ensure_ascii=False, allow_nan=False)
+    return json_text(document(report))
 
 
 def document(report: Report) -> dict[str, Any]:
@@ -89,7 +89,7 @@ def document(report: Report) -> dict[str, Any]:
             "invalid_attempts": progress.n_invalid_attempts,
         },
         "finished": progress.finished,
-        "interference": list(interference(report, ENGLISH)),
+        "key_findings": list(key_findings(report, ENGLISH)),
         "metrics": [{"name": m.name, "unit": m.unit, "better": m.better, "summary": m.summary} for m in report.metrics],
         "treatments": [_treatment(row, report, kept) for row in report.rows],
         "unavailable": [_gap(gap) for gap in report.gaps],

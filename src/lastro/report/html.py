@@ -6,6 +6,7 @@ drew ourselves and markup made of numbers alone."""
 from __future__ import annotations
 
 import re
+import zlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -17,9 +18,9 @@ from markupsafe import Markup
 
 from lastro import __version__
 from lastro.report import stat_tables, words
-from lastro.report.answers import answers, check_sentences, drift_sentence, metric_summary
 from lastro.report.content import Content
-from lastro.report.figures import plans
+from lastro.report.figures import NARROW_IN, WIDE_IN, Plan, plans
+from lastro.report.figures.svg import own_ids
 from lastro.report.growth import EXPLANATION, FACTOR
 from lastro.report.language import Language
 from lastro.report.ledgers import ALL
@@ -29,6 +30,13 @@ from lastro.report.remarks import meaning
 from lastro.report.results_view import groups, hoisted_factors
 from lastro.report.scaling import scalings, slope_text
 from lastro.report.searches import tables_of
+from lastro.report.statistics_words import (
+    check_sentences,
+    drift_sentence,
+    metric_summary,
+    noise_floor_sentence,
+    statistics_sentences,
+)
 from lastro.report.tables import curve_tables, growth_tables, invalid_table, really_table, remarks_table
 
 _TONES = {"▲": "better", "▼": "worse", "✓": "better", "✕": "worse"}
@@ -64,7 +72,7 @@ def _context(content: Content) -> dict[str, Any]:
         "title": report.study.title or report.study.name,
         "opening": opening(report, say),
         "summary": words.summary(report, say),
-        "answers": answers(report, content.analysis, say),
+        "noise_floor": noise_floor_sentence(content.analysis, say),
         "drawn": drawn,
         "metrics": [_metric(content, index) for index in range(len(report.metrics))],
         "claims": stat_tables.claims_table(content.judgements, content.claims_note, say),
@@ -98,7 +106,6 @@ def _contents(context: Mapping[str, Any], say: Language) -> Iterator[tuple[str, 
     """(anchor, name) of every section that the page has."""
     drawn = context["drawn"]
     sections = (
-        ("answer", say("In short"), context["answers"]),
         ("curves", say("Curves"), drawn["curve"]),
         ("effects", say("Effects"), drawn["effects"] or drawn["variation"]),
         ("interactions", say("Interactions"), drawn["interaction"]),
@@ -112,6 +119,7 @@ def _contents(context: Mapping[str, Any], say: Language) -> Iterator[tuple[str, 
         ("statistics", say("Statistics"), True),
         ("scaling", say("Scaling"), context["scalings"] or context["growths"]),
         ("provenance", say("Provenance"), True),
+        ("testbed", say("Testbed"), drawn["topology"]),
         ("repeat", say("Repeat"), True),
         ("limitations", say("Limitations"), True),
     )
@@ -139,6 +147,7 @@ def _metric(content: Content, index: int) -> dict[str, Any]:
     return {
         "name": metric.metric.name,
         "summary": metric_summary(metric, say),
+        "said": statistics_sentences(metric, content.analysis.alpha, say),
         "effects": stat_tables.effects_table(metric, say),
         "interactions": [stat_tables.interaction_table(metric, found, say) for found in metric.interactions],
         "checks": list(check_sentences(metric, say)),
@@ -155,11 +164,9 @@ def _drawn(content: Content) -> dict[str, list[dict[str, Any]]]:
     drawn: dict[str, list[dict[str, Any]]] = defaultdict(list)
     tables = curve_tables(content.report, content.say)
     for plan in plans(content.report, content.analysis, content.say, content.judgements):
-        picture = plan.picture()
-        if picture is not None:
+        if svg := plate(plan):
             metric = None if plan.metric is None else content.report.metrics[plan.metric]
             note = metric.summary if metric is not None and plan.kind == "distribution" else ""
-            svg = inline_svg(picture.svg(), plan.title)
             table = tables.get((plan.metric or 0, plan.factor))
             drawn[plan.kind].append(
                 {"title": plan.title, "note": note, "svg": svg, "metric": plan.metric, "table": table}
@@ -167,15 +174,20 @@ def _drawn(content: Content) -> dict[str, list[dict[str, Any]]]:
     return drawn
 
 
-def inline_svg(document: str, label: str) -> Markup:
-    """A figure of ours as part of the page: no XML prologue, no ids that would clash, as wide as the page allows."""
-    body = document[document.index("<svg") :]
-    body = re.sub(r"<metadata>.*?</metadata>|<style [^>]*>.*?</style>", "", body, flags=re.DOTALL)
-    body = re.sub(r'<g id="[^"]*"', "<g", body)
+def plate(plan: Plan) -> Markup:
+    """The figure as it is on a desk and as it is on a telephone, of which the page shows one; empty without data."""
+    drawn = ((kind, plan.picture(width_in)) for kind, width_in in (("desk", WIDE_IN), ("phone", NARROW_IN)))
+    return Markup("").join(inline_svg(picture.svg(), plan.title, kind) for kind, picture in drawn if picture)
+
+
+def inline_svg(document: str, label: str, kind: str) -> Markup:
+    """A figure of ours as part of the page: no XML prologue, ids of its own, as wide as the page allows."""
+    body = own_ids(document[document.index("<svg") :], f"f{zlib.crc32(document.encode()):x}-")
     width_pt = re.search(r'<svg[^>]* width="([\d.]+)pt"', body)
     width = float(width_pt[1]) if width_pt else 600.0
-    head = Markup('<svg role="img" aria-label="{}" style="max-width:{:.0f}px;min-width:{:.0f}px" ').format(
-        label, width * 1.75, min(width, 720) * 0.95
+    head = Markup('<svg class="{}" role="img" aria-label="{}" style="max-width:{:.0f}px" ').format(
+        kind, label, width * 1.9
     )
     start = re.sub(r'\s(?:width|height)="[\d.]+pt"', "", body[: body.index(">")].removeprefix("<svg"))
-    return head + Markup(start.strip() + body[body.index(">") :])
+    style = re.compile(r"<style [^>]*>.*?</style>", re.DOTALL)
+    return head + Markup(start.strip() + style.sub("", body[body.index(">") :]))

@@ -2,11 +2,10 @@
 
 Every number is that of a claim: statements of comparison and recovery, with their contrasts and intervals as
 `claim_effects` makes them. The losses to the neighbours, the recoveries, and the costs of isolation are a family of
-tests each, corrected by Holm's method. Pure: a report in, sentences out."""
+tests each: all intervals of a family hold together, whichever of them are told. Pure: a report in, sentences out."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -14,53 +13,25 @@ from lastro.report.claim_cells import Untestable
 from lastro.report.claim_effects import Effects, Part, effects_of
 from lastro.report.language import N_, Language
 from lastro.report.model import Report
-from lastro.report.numbers import MINUS, fixed
-from lastro.stats.adjust import holm
+from lastro.report.phrases import PERCENT, Amount, behind_number, sentence
 from lastro.stats.notes import Note
 from lastro.study.claims import Compare, Levels, Recovery, Statement
 from lastro.study.model import Level
-from lastro.units import significant
 
 NEIGHBOUR, ISOLATION, NONE = "anomaly", "isolation", "none"
-_PERCENT = "\xa0%"
 _MOST = 4  # sentences on neighbours
 _DECIDED = (-1.0, 2.0)  # beyond it, the interval of a recovery says nothing of use
-
-
-@dataclass(frozen=True, slots=True)
-class _Amount:
-    """A change for the worse and its interval: percent, or `unit` where there is no ratio."""
-
-    value: float
-    low: float | None
-    high: float | None
-    unit: str
-
-    def text(self, say: Language) -> str:
-        """'38 % [30, 45]', '0.4 ms [0.3, 0.5]'."""
-        if self.low is None or self.high is None:
-            return say.number(significant(self.value, 2).replace("-", MINUS)) + self.unit
-        decimals = _decimals(self.low, self.high)
-        value, low, high = (fixed(end, decimals) for end in (self.value, self.low, self.high))
-        return f"{say.number(value)}{self.unit} {say.number(f'[{low}, {high}]')}"
-
-    def limit(self, say: Language) -> str:
-        """The most that the interval allows: '4 %'; empty where that is not a loss."""
-        if self.low is None or self.high is None or self.high <= 0:
-            return ""
-        return say.number(fixed(self.high, _decimals(self.low, self.high))) + self.unit
 
 
 @dataclass(frozen=True, slots=True)
 class _Found:
     """A level with the effects of its statement, or with the reason why there are none.
 
-    `p` is corrected for the number of tests in its `family`."""
+    Intervals and `p` hold together for all tests of its `family`."""
 
     level: Level
     effects: Effects | None
     why_not: str = ""
-    p: float | None = None
     family: int = 1
 
     @property
@@ -75,17 +46,21 @@ class _Found:
             return None
         return min(self.part.p_for, self.part.p_against)
 
+    @property
+    def p(self) -> float | None:
+        return None if self.raw_p is None else min(1.0, self.family * self.raw_p)
 
-def interference(report: Report, say: Language) -> tuple[str, ...]:
-    """Sentences on the study's first metric, worst neighbour first; none where the study does not vary the neighbour,
 
-    or nothing of that metric was measured."""
+def interference(report: Report, say: Language, most: int = _MOST + 1) -> tuple[str, ...]:
+    """At most so many sentences on the study's first metric, worst neighbour first.
+
+    None where the study does not vary the neighbour, or nothing of that metric was measured."""
     levels = _levels(report, NEIGHBOUR)
     if NONE not in levels or len(levels) < 2 or not report.metrics:
         return ()
     if not any(row.cells[0].points for row in report.rows):
         return ()
-    return tuple(_Opening(report, say).sentences())
+    return tuple(_Opening(report, say).sentences(most))[:most]
 
 
 class _Opening:
@@ -101,17 +76,18 @@ class _Opening:
         self.isolations = [level for level in isolations if level != NONE] if self.unprotected else []
         self.n_blocks = len({point.block for row in report.rows for point in row.cells[0].points})
 
-    def sentences(self) -> Iterator[str]:
-        losses = self._found({level: self._loss(level) for level in self.neighbours})
-        known = sorted((found for found in losses if found.effects), key=self._rank)[:_MOST]
+    def sentences(self, most: int) -> Iterator[str]:
+        losses = self._found([(level, self._loss(level)) for level in self.neighbours])
+        known = sorted((found for found in losses if found.effects), key=self._rank)
         hurting = [found for found in known if self._is_loss(found)]
         recoveries = self._recoveries([found.level for found in hurting])
         cost, where = self._cost(), self._held()
+        known = known[: min(_MOST, most - bool(cost and len(known) > 1))]
         for found in known:
             clauses = [self._loss_words(found) + where, *self._recovery_clauses(recoveries.get(found.level, ()))]
-            yield _sentence([*clauses, cost] if len(known) == 1 else clauses)
+            yield sentence([*clauses, cost] if len(known) == 1 else clauses)
         if len(known) != 1 and cost:
-            yield _sentence([cost])
+            yield sentence([cost])
         for why, levels in _by_reason(losses).items():
             yield self.say(
                 "What the neighbour costs is not known here ({neighbours}): {reason}.", neighbours=levels, reason=why
@@ -134,19 +110,21 @@ class _Opening:
             at={},
         )
 
-    def _found(self, statements: Mapping[Level, Statement]) -> list[_Found]:
-        """What the campaign says of each, as one family of tests."""
-        return _corrected([self._one(level, statement) for level, statement in statements.items()])
+    def _found(self, statements: Sequence[tuple[Level, Statement]]) -> list[_Found]:
+        """What the campaign says of each: one family, of those that can be tested, by Bonferroni's method."""
+        found = [self._one(level, statement, 1) for level, statement in statements]
+        n = sum(one.raw_p is not None for one in found)
+        return [self._one(level, statement, n) for level, statement in statements] if n > 1 else found
 
-    def _one(self, level: Level, statement: Statement) -> _Found:
+    def _one(self, level: Level, statement: Statement, family: int) -> _Found:
         if self.n_blocks < 2:
             why = self.say("n = {n}: nothing is known of the spread with fewer than two blocks", n=self.n_blocks)
             return _Found(level, None, why)
         try:
-            effects = effects_of(statement, None, self.report, self.say)
+            effects = effects_of(statement, None, self.report, self.say, 1 - self.alpha / family)
         except Untestable as untestable:
             return _Found(level, None, str(untestable))
-        found = _Found(level, effects)
+        found = _Found(level, effects, family=family)
         if isinstance(statement, Recovery):
             return found
         if found.part.open:
@@ -160,21 +138,20 @@ class _Opening:
 
     # What a neighbour takes
 
-    def _amount(self, part: Part) -> _Amount:
+    def _amount(self, part: Part) -> Amount:
         """How much worse `of` is than `to`; as a percentage, if the ratio has an interval and `to` is above zero."""
         gap, above = part.beside, (part.effect.value or 0.0) - 1
         below_zero = gap is not None and (gap.value or 0.0) * above < 0
         if part.measure == "ratio" and not below_zero and (part.effect.interval or not gap or gap.interval is None):
-            effect, scale, least, unit = part.effect, 100 * self.sign, 1.0, _PERCENT
+            effect, scale, least, unit = part.effect, 100 * self.sign, 1.0, PERCENT
         else:
             effect, scale, least = gap or part.effect, self.sign, 0.0
-            unit = self.say("percentage points") if self.metric.unit == "%" else self.metric.unit
-            unit = f"\xa0{unit}" if unit else ""
+            unit = behind_number(self.metric.unit, self.say)
         value = scale * ((effect.value or 0.0) - least)
         if effect.interval is None:
-            return _Amount(value, None, None, unit)
+            return Amount(value, None, None, unit)
         low, high = sorted(scale * (end - least) for end in (effect.interval.low, effect.interval.high))
-        return _Amount(value, low, high, unit)
+        return Amount(value, low, high, unit)
 
     def _distinguishable(self, found: _Found) -> bool:
         return found.p is not None and found.p < self.alpha and not found.part.hidden_for
@@ -199,11 +176,11 @@ class _Opening:
         elif amount.value > 0:
             text = say("The {neighbour} neighbour adds {amount} to {metric}", amount=amount.text(say), **words)
         else:
-            better = _negative(amount).text(say)
+            better = (-amount).text(say)
             text = say("With the {neighbour} neighbour, {metric} is {amount} better", amount=better, **words)
         return text + self._over(found)
 
-    def _nothing_words(self, found: _Found, amount: _Amount, words: Mapping[str, object]) -> str:
+    def _nothing_words(self, found: _Found, amount: Amount, words: Mapping[str, object]) -> str:
         say = self.say
         text = say(
             "No effect of the {neighbour} neighbour on {metric} is distinguishable with {blocks}",
@@ -243,9 +220,7 @@ class _Opening:
 
     def _recoveries(self, neighbours: Iterable[Level]) -> dict[Level, list[_Found]]:
         pairs = [(neighbour, isolation) for neighbour in neighbours for isolation in self.isolations]
-        tested = _corrected(
-            [self._one(isolation, self._recovery(neighbour, isolation)) for neighbour, isolation in pairs]
-        )
+        tested = self._found([(isolation, self._recovery(neighbour, isolation)) for neighbour, isolation in pairs])
         found: dict[Level, list[_Found]] = {}
         for (neighbour, _), one in zip(pairs, tested, strict=True):
             found.setdefault(neighbour, []).append(one)
@@ -259,7 +234,7 @@ class _Opening:
         if gains := [(found, share.text(say)) for found, share in shares if share.value > 0]:
             first = N_("isolation by {level} gives back {share} of it")
             yield self._listed(first if higher else N_("isolation by {level} removes {share} of it"), gains)
-        if harms := [(found, _negative(share).text(say)) for found, share in shares if share.value <= 0]:
+        if harms := [(found, (-share).text(say)) for found, share in shares if share.value <= 0]:
             yield self._listed(N_("isolation by {level} makes it {share} larger"), harms)
         if rest := [found for found in decided if not self._distinguishable(found)]:
             yield self._nothing_back(rest)
@@ -292,32 +267,43 @@ class _Opening:
         return ", ".join(part + self._over(found) for part, (found, _) in zip(parts, shares, strict=True))
 
     def _cost(self) -> str:
-        """What isolation costs when there is no neighbour; empty where that is not distinguishable."""
-        if self.metric.better == "neither":
+        """What isolation costs, or gains, when there is no neighbour; empty where that is not distinguishable."""
+        if not isolation_is_told(self.report):
             return ""
         alone: Levels = {NEIGHBOUR: (NONE,)}
-        statements = {
-            level: self._worse({ISOLATION: (level,), **alone}, {**self.unprotected, **alone}, {})
+        statements = [
+            (level, self._worse({ISOLATION: (level,), **alone}, {**self.unprotected, **alone}, {}))
             for level in self.isolations
-        }
-        losses = [found for found in self._found(statements) if found.effects and self._is_loss(found)]
-        losses.sort(key=self._rank)
+        ]
+        known = [found for found in self._found(statements) if found.effects and self._distinguishable(found)]
+        known.sort(key=self._rank)
+        losses = [found for found in known if self._is_loss(found)]
         first = N_("without a neighbour, isolation by {level} takes {share} of {metric}")
         if self.metric.better == "lower":
             first = N_("without a neighbour, isolation by {level} adds {share} to {metric}")
         shares = [(found, self._amount(found.part).text(self.say)) for found in losses]
-        return self._listed(first, shares, metric=self.metric.name) if shares else ""
+        cost = self._listed(first, shares, metric=self.metric.name) if shares else ""
+        better = N_("without a neighbour, {metric} is {share} better with isolation by {level}")
+        gains = [
+            self.say(
+                better, level=found.level, share=(-self._amount(found.part)).text(self.say), metric=self.metric.name
+            )
+            for found in known
+            if found not in losses
+        ]
+        return "; ".join(filter(None, [cost, *gains]))
+
+
+def isolation_is_told(report: Report) -> bool:
+    """Whether the sentences on neighbours say what isolation does: where it is compared with none, and can be
+    better or worse."""
+    levels = _levels(report, ISOLATION)
+    return NONE in levels and len(levels) > 1 and report.metrics[0].better != "neither"
 
 
 def _levels(report: Report, factor: str) -> list[Level]:
     """Empty where the study has no such factor."""
     return next((list(found.levels) for found in report.study.factors if found.name == factor), [])
-
-
-def _corrected(tested: Sequence[_Found]) -> list[_Found]:
-    adjusted = holm([found.raw_p for found in tested])
-    n = sum(p is not None for p in adjusted)
-    return [_Found(one.level, one.effects, one.why_not, p, n) for one, p in zip(tested, adjusted, strict=True)]
 
 
 def _by_reason(tested: Iterable[_Found]) -> dict[str, str]:
@@ -337,25 +323,7 @@ def _is_decided(found: _Found) -> bool:
     return _DECIDED[0] <= interval.low and interval.high <= _DECIDED[1]
 
 
-def _recovered(found: _Found) -> _Amount:
+def _recovered(found: _Found) -> Amount:
     effect = found.part.effect
     assert effect.value is not None and effect.interval is not None
-    return _Amount(100 * effect.value, 100 * effect.interval.low, 100 * effect.interval.high, _PERCENT)
-
-
-def _negative(amount: _Amount) -> _Amount:
-    low, high = (None if end is None else -end for end in (amount.high, amount.low))
-    return _Amount(-amount.value, low, high, amount.unit)
-
-
-def _sentence(clauses: Iterable[str]) -> str:
-    text = "; ".join(filter(None, clauses))
-    return f"{text[:1].upper()}{text[1:]}."
-
-
-def _decimals(low: float, high: float) -> int:
-    """Those that show half the width of an interval with one significant digit; one more where an end would be 0."""
-    half = (high - low) / 2
-    decimals = 1 if half <= 0 else min(9, max(0, -math.floor(math.log10(half))))
-    nearest = min(abs(low), abs(high))
-    return decimals + (0 < nearest < 0.5 * 10.0**-decimals)
+    return Amount(100 * effect.value, 100 * effect.interval.low, 100 * effect.interval.high)

@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterable, Iterator
 
 from lastro import __version__
+from lastro.plain import plain
 from lastro.report import words
-from lastro.report.answers import answers
 from lastro.report.content import Content
 from lastro.report.opening import opening
 from lastro.report.scaling import scalings
@@ -20,6 +20,7 @@ from lastro.report.stat_tables import (
     interaction_table,
     tables_behind,
 )
+from lastro.report.statistics_words import noise_floor_sentence, statistics_sentences
 from lastro.report.tables import Table, gaps_table, growth_tables, invalid_table, results_table, scaling_table
 
 _BABEL = {"en": "english", "pt-BR": "brazilian"}
@@ -62,12 +63,19 @@ def _parts(content: Content) -> Iterator[str]:
     yield rf"\section*{{{escape(report.study.title or report.study.name)}}}"
     yield from (rf"\textbf{{{escape(sentence)}}}" for sentence in opening(report, say))
     yield escape(words.summary(report, say))
-    if said := [answer.text for answer in answers(report, content.analysis, say)]:
+    if said := [text for text in _statistics(content) if text]:
         yield _items(said)
     yield from (table_text(table) for table in _tables(content) if table)
     yield rf"\subsection*{{{escape(say('Limitations'))}}}"
     yield _items(words.limitations(report, say))
     yield r"\end{document}"
+
+
+def _statistics(content: Content) -> Iterator[str]:
+    for metric in content.analysis.metrics:
+        if said := statistics_sentences(metric, content.analysis.alpha, content.say):
+            yield f"{metric.metric.name}: {' '.join(said)}"
+    yield noise_floor_sentence(content.analysis, content.say)
 
 
 def _tables(content: Content) -> Iterator[Table]:
@@ -88,7 +96,7 @@ def _tables(content: Content) -> Iterator[Table]:
 
 def escape(text: str) -> str:
     """Text as itself, on one line. A character that the usual fonts lack is written as its code point, <U+4E2D>."""
-    line = " ".join("".join(char if char.isprintable() else " " for char in text).split())
+    line = " ".join(plain(text).split())
     apart = re.sub(r"([-,])(?=\1)", rf"\1{_APART}", line)  # "--" is no dash
     return "".join(map(_character, apart))
 

@@ -8,9 +8,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from lastro.plain import plain
 from lastro.report import words
 from lastro.report.analysis.model import MetricAnalysis
-from lastro.report.answers import answers, check_sentences, drift_sentence, metric_summary
 from lastro.report.content import Content
 from lastro.report.language import Language
 from lastro.report.model import Report
@@ -22,6 +22,13 @@ from lastro.report.stat_tables import (
     effects_table,
     interaction_table,
     tables_behind,
+)
+from lastro.report.statistics_words import (
+    check_sentences,
+    drift_sentence,
+    metric_summary,
+    noise_floor_sentence,
+    statistics_sentences,
 )
 from lastro.report.tables import (
     Table,
@@ -57,7 +64,6 @@ def _parts(content: Content, figures: Mapping[str, str]) -> Iterator[str]:
         yield f"*{escape(say(words.AS_WRITTEN))}*"
     if not report.progress.finished:
         yield f"**{escape(say('unfinished'))}** {escape(say(words.CONTINUE))} `lastro resume`"
-    yield from _section(say("In short"), bullets(answer.text for answer in answers(report, content.analysis, say)))
     links = (f"![{escape(alt)}](<{_address(at)}>)" for alt, at in figures.items())
     yield from _section(say("Figures"), *links)
     yield from _statistics(content)
@@ -90,7 +96,11 @@ def _statistics(content: Content) -> Iterator[str]:
     results = (results_table(content, index) for index in range(len(report.metrics)))
     yield from _section(say("Results"), *texts(results), *texts(tables_of(report, say)))
     yield from _section(say("What was really measured"), *_really(report, say))
-    yield from _section(say("The statistics behind it"), *(part for metric in metrics for part in _behind(metric, say)))
+    yield from _section(
+        say("The statistics behind it"),
+        escape(noise_floor_sentence(content.analysis, say)),
+        *(part for metric in metrics for part in _behind(metric, content.analysis.alpha, say)),
+    )
     lines = (scaling_table(report, scaling, say) for scaling in scalings(report))
     yield from _section(say("Scaling"), *texts(lines), *texts(growth_tables(report, say)))
 
@@ -101,9 +111,10 @@ def _really(report: Report, say: Language) -> Iterator[str]:
         yield from (table_text(table, say) for table in tables)
 
 
-def _behind(metric: MetricAnalysis, say: Language) -> Iterator[str]:
+def _behind(metric: MetricAnalysis, alpha: float, say: Language) -> Iterator[str]:
     body = [table_text(table, say) if table else escape(table.note) for table in tables_behind(metric, say)]
     body.insert(1, escape(" ".join(check_sentences(metric, say))))
+    body.insert(0, escape(" ".join(statistics_sentences(metric, alpha, say))))
     yield fold(f"{metric.metric.name}: {metric_summary(metric, say)}", "\n\n".join(filter(None, body)))
 
 
@@ -155,7 +166,7 @@ def _commands(report: Report, say: Language) -> Iterator[str]:
 
 def escape(text: str) -> str:
     """Text as itself, on one line, whatever it holds."""
-    line = " ".join("".join(char if char.isprintable() else " " for char in text).split())
+    line = " ".join(plain(text).split())
     line = line.translate(_SPECIAL).replace("://", ":&#47;/").replace("www.", "www&#46;")
     line = re.sub(r"(?<=[^\W_])\\_(?=[^\W_])", "_", line)  # within a word it is no emphasis
     return re.sub(r"^(\d+)?([-+=.)])", r"\1\\\2", line)

@@ -155,6 +155,7 @@ class Report:
     events: tuple[tuple[str, str, str], ...]
     provenance: Mapping[str, Any]
     calibrations: Mapping[str, Any]
+    noise_floor: Any = None  # as `report.noise_floor` reads it
     attempts: Sequence[Attempt] = ()  # with what they noted, for figures of it
 
     @property
@@ -201,6 +202,7 @@ def build_report(data: CampaignData, *, all_metrics: bool = False) -> Report:
         events=tuple((at, kind, text) for at, kind, text in data.events),
         provenance=data.provenance,
         calibrations=data.calibrations,
+        noise_floor=data.noise_floor,
         attempts=data.attempts,
     )
 

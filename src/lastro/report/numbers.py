@@ -5,6 +5,10 @@ The terminal speaks English; whoever writes a report gives the language."""
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Sequence
+from decimal import Decimal
+from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
 
 from lastro.report.language import ENGLISH, N_, Language
@@ -164,3 +168,46 @@ def direction_text(metric: Metric, say: Language = ENGLISH) -> str:
 def count(n: int, noun: str, plural: str | None = None) -> str:
     """'1 trial', '2,160 trials'."""
     return f"{n:,} {noun if n == 1 else plural or noun + 's'}"
+
+
+# Numbers on figures
+
+_PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"))
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def axis_numbers(values: Sequence[float], say: Language = ENGLISH) -> list[str]:
+    """The numbers of one axis as people write them: '20,000', '0.05', '1.5M'; powers of ten beyond what can be read.
+
+    Those evenly apart have the same prefix and as many decimals."""
+    steps = [abs(b - a) for a, b in pairwise(values)]
+    if len(steps) < 2 or max(steps) > 1.01 * min(steps):
+        return [say.number(_plain(value, value)) for value in values]
+    largest = max(abs(value) for value in values)
+    return [say.number(_plain(value, largest, min(steps))) for value in values]
+
+
+def no_exponent(text: str) -> str:
+    """A text of ours with '1.2e+09' as '1.2·10⁹'."""
+    return re.sub(
+        r"(?<=\d)e([-+])0*(\d+)", lambda found: f"·10{(found[1] + found[2]).lstrip('+').translate(_RAISED)}", text
+    )
+
+
+def _plain(value: float, largest: float, step: float = 0.0) -> str:
+    if value == 0 or not math.isfinite(value):
+        return "0" if value == 0 else str(value)
+    size = abs(largest)
+    if not 1e-6 <= size < 1e15:
+        return no_exponent(f"{value:.3g}").replace("-", MINUS)
+    for scale, prefix in _PREFIXES:
+        if size >= scale and _decimals(value / scale, step / scale) <= 3:
+            return fixed(value / scale, _decimals(value / scale, step / scale)) + prefix
+    return f"{value:,.{_decimals(value, step)}f}".replace("-", MINUS)
+
+
+def _decimals(value: float, step: float) -> int:
+    """As many as a step has that is a round number, or else the value itself, up to four digits."""
+    if step:
+        return max(0, -math.floor(math.log10(step) + 1e-9))
+    return len(f"{Decimal(f'{value:.4g}').normalize():f}".partition(".")[2])

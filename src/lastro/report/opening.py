@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from lastro.report.interference import interference
+from lastro.report.key_findings import key_findings
 from lastro.report.language import Language
 from lastro.report.model import Report
 
@@ -16,9 +16,9 @@ MANY_INVALID = 0.10  # of the trials that can run here: above, a campaign says s
 
 
 def opening(report: Report, say: Language) -> tuple[str, ...]:
-    """What noisy neighbours take and isolation gives back, after a warning where many trials are invalid."""
+    """The key findings, after a warning where many trials are invalid."""
     warning = incomplete(report.progress.counts, say)
-    return ((warning,) if warning else ()) + tuple(interference(report, say))
+    return ((warning,) if warning else ()) + key_findings(report, say)
 
 
 def invalid_fraction(counts: Mapping[State, int] | Mapping[str, int]) -> float:

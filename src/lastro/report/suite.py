@@ -10,17 +10,15 @@ from typing import Any
 
 from lastro import __version__
 from lastro.report import stat_tables, words
-from lastro.report.answers import Answer, answers
 from lastro.report.claims_text import explanation, tally_text
 from lastro.report.content import Content
 from lastro.report.figures import Plan, plans
-from lastro.report.html import environment, inline_svg
+from lastro.report.html import environment, plate
 from lastro.report.language import Language
 from lastro.report.opening import opening
 from lastro.report.tables import Table
 
 _KEY_FIGURES = ("curve", "effects", "distribution")  # the first that a front has something for
-_MOST_ANSWERS = 3  # of metrics; the others are in the front's report
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,24 +88,14 @@ def _front(front: SuiteFront, say: Language) -> dict[str, Any]:
     content = front.content
     found: dict[str, Any] = {"name": front.name, "title": front.title, "link": front.link, "stopped": front.stopped}
     if content is None:
-        return {**found, "summary": "", "opening": (), "answers": (), "more": 0, "figure": None, "tally": ""}
-    said = [answer for answer in answers(content.report, content.analysis, say) if _tells(answer, content)]
+        return {**found, "summary": "", "opening": (), "figure": None, "tally": ""}
     return {
         **found,
         "summary": words.summary(content.report, say),
         "opening": opening(content.report, say),
-        "answers": said[:_MOST_ANSWERS],
-        "more": max(0, len(said) - _MOST_ANSWERS),
         "figure": _key_figure(content),
         "tally": tally_text(content.judgements, say) if content.judgements else "",
     }
-
-
-def _tells(answer: Answer, content: Content) -> bool:
-    """Is it about a metric that was measured?"""
-    return any(
-        metric.name == answer.metric and _measured(content, at) for at, metric in enumerate(content.report.metrics)
-    )
 
 
 def _measured(content: Content, metric: int) -> bool:
@@ -129,10 +117,8 @@ def _key_figure(content: Content) -> dict[str, Any] | None:
 
 
 def _drawn(plan: Plan) -> dict[str, Any] | None:
-    picture = plan.picture()
-    if picture is None:
-        return None
-    return {"title": plan.title, "note": "", "svg": inline_svg(picture.svg(), plan.title), "table": None}
+    svg = plate(plan)
+    return {"title": plan.title, "note": "", "svg": svg, "table": None} if svg else None
 
 
 def _claims(fronts: Sequence[SuiteFront], say: Language) -> Table | None:

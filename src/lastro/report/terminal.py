@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from rich.cells import cell_len
 from rich.text import Text
 
+from lastro.plain import plain
 from lastro.report.growth import EXPLANATION, FACTOR, MEASURES, Growth, Growths, against_text, growths, sizes_text
-from lastro.report.interference import interference
+from lastro.report.key_findings import key_findings
 from lastro.report.language import ENGLISH
 from lastro.report.model import Cell, Gap, Report, Row
 from lastro.report.numbers import (
@@ -82,16 +83,11 @@ def render(report: Report, width: int) -> list[Text]:
 
 def _answer(report: Report, width: int) -> list[Text]:
     """What documents open with. That much is missing comes last."""
-    warning, sentences = incomplete(report.progress.counts, ENGLISH), interference(report, ENGLISH)
+    warning, sentences = incomplete(report.progress.counts, ENGLISH), key_findings(report, ENGLISH)
     lines = [line for sentence in sentences for line in _wrapped(sentence, width)]
     if warning:
         lines += [Text(line, style="bold yellow") for line in _broken(warning, width)]
     return [Text(), *lines] if lines else []
-
-
-def plain(text: str) -> str:
-    """Text from outside without control characters, which could otherwise take the terminal over."""
-    return "".join(char if char.isprintable() else " " for char in text)
 
 
 def _tally(report: Report) -> str:

@@ -12,7 +12,7 @@ from lastro.report.ledgers import Ledger
 from lastro.report.model import Report
 from lastro.report.numbers import direction_text
 from lastro.report.remarks import meaning, sign
-from lastro.results.samples import Metric
+from lastro.results.samples import MAX_ATTEMPTS, Metric
 from lastro.stats.censored import BOTH_ARE_BOUNDS, RATIO_IS_BOUND
 from lastro.stats.ratios import Ratio
 from lastro.units import human_bytes, human_duration
@@ -111,6 +111,14 @@ def limitations(report: Report, say: Language) -> tuple[str, ...]:
             )
         )
     said += [legend(kind, say) for kind in report.kinds_of_marks]
+    if late := sum(attempt.valid and attempt.attempt > MAX_ATTEMPTS for attempt in report.attempts):
+        said.append(
+            say(
+                "Trials that were given up and valid when they were tried again later: {n}. They lie apart in time "
+                "from the rest of their blocks.",
+                n=late,
+            )
+        )
     if progress.n_invalid_attempts:
         said.append(
             say("Invalid attempts enter no mean. Were they invalid because of what they measured, means are biased.")
@@ -253,4 +261,4 @@ RESIDUALS = N_(
 # Words that the store and the log write, said by variable
 STATES = (N_("pending"), N_("running"), N_("valid"), N_("invalid"), N_("unavailable"))
 EVENTS = (N_("started"), N_("resumed"), N_("finished"), N_("interrupted"), N_("stopped"))
-MORE_EVENTS = (N_("not calibrated"), N_("changed host"))
+MORE_EVENTS = (N_("not calibrated"), N_("noise floor"), N_("changed host"))

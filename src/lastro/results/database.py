@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import math
-import os
 import sqlite3
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,9 +14,8 @@ from lastro.errors import StoreError
 from lastro.study.design import Treatment, Trial
 
 DB_NAME = "campaign.db"
-_MOST = 1e150  # nothing that is measured is beyond, and its square is still a number
 
-_SCHEMA = """
+SCHEMA = """
 CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE treatment(idx INTEGER PRIMARY KEY, levels TEXT NOT NULL, unavailable TEXT, remedy TEXT);
 CREATE TABLE trial(number INTEGER PRIMARY KEY, block INTEGER NOT NULL, treatment INTEGER NOT NULL REFERENCES treatment,
@@ -37,12 +34,11 @@ CREATE TABLE event(id INTEGER PRIMARY KEY, at_utc TEXT NOT NULL, kind TEXT NOT N
 """
 
 
-def write_new(file: Path, meta: dict[str, Any], treatments: Iterable[Treatment], trials: Iterable[Trial]) -> None:
-    """A whole campaign in one transaction; trials are written as they are drawn, never held all at once."""
-    with closing(sqlite3.connect(file, isolation_level=None)) as db:
-        db.execute("PRAGMA journal_mode=OFF")  # a file that is thrown away when anything fails needs no journal
+def new_campaign(meta: dict[str, Any], treatments: Iterable[Treatment], trials: Iterable[Trial]) -> bytes:
+    """The file of a campaign of which nothing has run."""
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as db:
         db.execute("BEGIN")
-        for statement in _SCHEMA.split(";"):
+        for statement in SCHEMA.split(";"):
             db.execute(statement)
         db.executemany("INSERT INTO meta VALUES (?, ?)", ((key, json.dumps(value)) for key, value in meta.items()))
         db.executemany(
@@ -54,44 +50,11 @@ def write_new(file: Path, meta: dict[str, Any], treatments: Iterable[Treatment],
             ((trial.number, trial.block, trial.treatment) for trial in trials),
         )
         db.execute("COMMIT")
-
-
-def read_mode(file: Path) -> str:
-    """A reader of a WAL database needs its index file beside it. Where a reader may not make one, and no writer left
-
-    a log, the file alone is the whole truth."""
-    log = file.with_name(file.name + "-wal")
-    return "mode=ro" if os.access(file.parent, os.W_OK) or log.exists() else "mode=ro&immutable=1"
-
-
-def loads_each(texts: Sequence[str]) -> list[Any]:
-    """Decoded as one document: a hundred thousand calls of a decoder take longer than what they decode."""
-    found: list[Any] = json.loads(f"[{','.join(texts)}]")
-    if len(found) != len(texts):
-        raise ValueError(f"{len(texts)} texts hold {len(found)} values")
-    return found
+        return db.serialize()
 
 
 def pack(value: Any) -> bytes:
     return zlib.compress(json.dumps(value).encode())
-
-
-@contextmanager
-def decoded(directory: Path) -> Iterator[None]:
-    """What SQLite reads without complaint may still not be what we wrote."""
-    try:
-        yield
-    except (ValueError, TypeError, KeyError, AttributeError, zlib.error) as error:
-        raise damaged(directory, f"{type(error).__name__}: {error}") from error
-
-
-def is_quantity(value: object, *, none: bool = False) -> bool:
-    """Whether we may have written this: a number whose square is one, too. `none`: or nothing at all.
-
-    An infinity that a broken tool told is kept with its trial, which is invalid."""
-    if not isinstance(value, float | int):
-        return none and value is None
-    return abs(value) < _MOST or math.isinf(value)
 
 
 def damaged(directory: Path, reason: object) -> StoreError:

@@ -11,13 +11,15 @@ from __future__ import annotations
 import csv
 import io
 import math
+import re
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from lastro.errors import OutputError
-from lastro.results.files import replacing
+from lastro.plain import without_controls
+from lastro.results.files import write_atomically
 from lastro.results.read import CampaignData
 from lastro.results.samples import only_at_least
 from lastro.results.store import Attempt, TreatmentRow, TrialRow
@@ -38,6 +40,8 @@ _AFTER = {
     "at_least": "BOOLEAN",
 }
 _NULL = "\\N"  # in the file between us and DuckDB, where an empty text and no text must differ
+_BEGIN_A_FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")  # the latter for spreadsheets in East Asia
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 Value = str | int | float | bool | None
 
@@ -119,23 +123,44 @@ def _all_rows(data: Data) -> Iterator[tuple[Value, ...]]:
             yield tuple(values.get(name) for name in names)
 
 
-def to_csv(data: Data) -> str:
-    """RFC 4180 text with a header; booleans as true and false, what is absent as nothing."""
-    return _csv(data, null="")
+def to_csv(data: Data, *, raw: bool = False) -> str:
+    """RFC 4180 text with a header; booleans as true and false, what is absent as nothing.
+
+    Text has no control characters but the newline; what a spreadsheet would execute has an apostrophe before
+    it. `raw`: text as it is in the campaign."""
+    return _csv(data, null="", text=str if raw else inert)
 
 
-def _csv(data: Data, null: str) -> str:
+def _csv(data: Data, null: str, text: Callable[[str], str]) -> str:
     out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(_all_columns(data))
-    writer.writerows([_plain(value, null) for value in row] for row in _all_rows(data))
+    writer = csv.writer(_Lines(out), lineterminator="\r\n")  # what is in it is quoted: a carriage return in a text, too
+    writer.writerow(map(text, _all_columns(data)))
+    writer.writerows([_cell(value, null, text) for value in row] for row in _all_rows(data))
     return out.getvalue()
 
 
-def _plain(value: Value, null: str) -> str | int | float:
+class _Lines:
+    """Ends each row as Unix does."""
+
+    def __init__(self, out: io.StringIO) -> None:
+        self._out = out
+
+    def write(self, row: str) -> int:
+        return self._out.write(row.removesuffix("\r\n") + "\n")
+
+
+def _cell(value: Value, null: str, text: Callable[[str], str]) -> str | int | float:
     if value is None:
         return null
-    return str(value).lower() if isinstance(value, bool) else value
+    if isinstance(value, bool):
+        return str(value).lower()
+    return text(value) if isinstance(value, str) else value
+
+
+def inert(text: str) -> str:
+    """A cell that is text to a spreadsheet: no formula, as OWASP describes them in "CSV Injection"."""
+    shown = without_controls(text)
+    return f"'{shown}" if shown.lstrip().startswith(_BEGIN_A_FORMULA) and not _NUMBER.fullmatch(shown) else shown
 
 
 def to_parquet(data: Data, file: Path) -> None:
@@ -144,9 +169,9 @@ def to_parquet(data: Data, file: Path) -> None:
     Raises: OutputError when it cannot be written."""
     import duckdb
 
-    with replacing(file) as new, tempfile.TemporaryDirectory() as scratch:
-        between = Path(scratch) / "rows.csv"
-        between.write_bytes(_csv(data, _NULL).encode("utf-8", "replace"))
+    with tempfile.TemporaryDirectory() as scratch:
+        between, made = Path(scratch) / "rows.csv", Path(scratch) / "rows.parquet"
+        between.write_bytes(_csv(data, _NULL, str).encode("utf-8", "replace"))
         types = ", ".join(f"{_quoted(name)}: {_quoted(kind)}" for name, kind in _all_columns(data).items())
         source = (
             f"read_csv({_quoted(str(between))}, header = true, delim = ',', quote = '\"', escape = '\"', "
@@ -154,9 +179,10 @@ def to_parquet(data: Data, file: Path) -> None:
         )
         try:
             with duckdb.connect() as db:
-                db.execute(f"COPY (SELECT * FROM {source}) TO {_quoted(str(new))} (FORMAT parquet)")
+                db.execute(f"COPY (SELECT * FROM {source}) TO {_quoted(str(made))} (FORMAT parquet)")
         except duckdb.IOException as error:
             raise OutputError(f"{file} cannot be written: {error}", "check the disk and its permissions") from error
+        write_atomically(file, made.read_bytes())
 
 
 def _quoted(text: str) -> str:

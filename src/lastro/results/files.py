@@ -3,61 +3,76 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import suppress
 from pathlib import Path
 
 from lastro.errors import OutputError, StoreError
+from lastro.files import open_directory, require_regular
 
 
-def write_atomically(file: Path, content: str | bytes, *, durable: bool = False) -> None:
+def write_atomically(file: Path, content: str | bytes, *, durable: bool = False, base: Path | None = None) -> None:
     """Write a file so that it appears whole or not at all; `durable`: once it is written, a power cut leaves it.
 
-    Raises: StoreError when it is durable, a file of a campaign, and cannot be written; else OutputError."""
-    with replacing(file, durable=durable) as new:
-        new.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8", "replace"))
-
-
-@contextmanager
-def replacing(file: Path, *, durable: bool = False) -> Iterator[Path]:
-    """A name beside `file` to write to, that takes its place at the end. Raises: as `write_atomically`."""
-    new = file.with_name(f".{file.name}.{os.getpid()}.new")
+    A link in its place is replaced, not followed; below the directory `base`, none that leads there is followed either.
+    Raises: StoreError when it is durable, a file of a campaign, and cannot be written; else OutputError; InputError
+    when this is root, and others can change the directory."""
+    data = content if isinstance(content, bytes) else content.encode("utf-8", "replace")
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        yield new
-        if durable:
-            _sync(new)  # before it has the name: a power cut between the two would leave an empty file
-        new.replace(file)
-        if durable:
-            _sync(file.parent)
+        directory = open_directory(file.parent, base=base, make=True)
+        try:
+            _write(directory, file.name, data, durable=durable)
+        finally:
+            os.close(directory)
     except OSError as error:
         raise (StoreError if durable else OutputError)(
             f"{file} cannot be written: {error.strerror or error}", "name another file, or make room and permission"
         ) from error
-    finally:
-        _forget(new)
+
+
+def _write(directory: int, name: str, data: bytes, *, durable: bool) -> None:
+    """Under a name that nobody can foresee, in the opened directory, and then under its own."""
+    with suppress(FileNotFoundError):
+        require_regular(os.stat(name, dir_fd=directory))
+    new = f".lastro-{os.urandom(8).hex()}.new"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        with open(os.open(new, flags, 0o666, dir_fd=directory), "wb") as file:
+            file.write(data)
+            file.flush()
+            if durable:
+                os.fsync(file.fileno())  # before it has the name: a power cut between the two would leave an empty file
+        os.replace(new, name, src_dir_fd=directory, dst_dir_fd=directory)
+    except BaseException:
+        _forget(directory, new)
+        raise
+    if durable:
+        _sync(directory)
 
 
 def sync_directory(directory: Path) -> None:
     """Have the names in a directory outlive a power cut. Raises: StoreError when they cannot be written."""
     try:
-        _sync(directory)
+        descriptor = open_directory(directory)
+        try:
+            _sync(descriptor)
+        finally:
+            os.close(descriptor)
     except OSError as error:
         raise StoreError(
             f"{directory} cannot be written: {error.strerror or error}", "check the disk and its permissions"
         ) from error
 
 
-def _sync(place: Path) -> None:
-    descriptor = os.open(place, os.O_RDONLY)
+def _sync(directory: int) -> None:
+    descriptor = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=directory)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
 
 
-def _forget(file: Path) -> None:
+def _forget(directory: int, name: str) -> None:
     try:
-        file.unlink(missing_ok=True)
+        os.unlink(name, dir_fd=directory)
     except OSError:
         return  # what could not be written cannot be removed either; the first error is the one to tell

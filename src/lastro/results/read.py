@@ -8,9 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from lastro.results.database import damaged, is_quantity
+from lastro.results.database import damaged
 from lastro.results.samples import Series
-from lastro.results.store import STATES, Attempt, Store, TreatmentRow, TrialRow
+from lastro.results.store import Attempt, Store, TreatmentRow, TrialRow
 from lastro.study.model import Study
 
 LaterSeries = Callable[[Iterable[tuple[int, int]]], list[list[Series]]]
@@ -31,6 +31,7 @@ class CampaignData:
     attempts: list[Attempt]
     provenance: dict[str, Any]
     calibrations: dict[str, Any]
+    noise_floor: Any
     events: list[tuple[str, str, str]]
     later_series: LaterSeries
 
@@ -46,6 +47,7 @@ def load_campaign(store: Store) -> CampaignData:
             attempts=store.attempts(),
             provenance=store.provenance,
             calibrations=store.calibrations(),
+            noise_floor=store.noise_floor(),
             events=store.events(),
             later_series=partial(_series, store.directory),
         )
@@ -55,18 +57,22 @@ def load_campaign(store: Store) -> CampaignData:
 
 
 def _torn(data: CampaignData) -> str | None:
-    """What does not belong together, which SQLite reads without complaint where bytes of the file are others."""
-    factors = {factor.name for factor in data.study.factors}
+    """What does not belong together, though each row is sound."""
+    factors = {factor.name: set(factor.levels) for factor in data.study.factors}
     for row in data.treatments:
-        if set(row.treatment.levels) != factors:
-            return f"treatment {row.treatment.index} has levels of {sorted(row.treatment.levels)}"
-    treatments, trials = {row.treatment.index for row in data.treatments}, {trial.number for trial in data.trials}
-    for trial in data.trials:
-        if trial.treatment not in treatments or trial.state not in STATES or not is_quantity(trial.block):
-            return f"trial {trial.number} is {trial.state}, of treatment {trial.treatment} and block {trial.block}"
-    for attempt in data.attempts:
-        if attempt.trial not in trials or not is_quantity(attempt.duration_s):
-            return f"an attempt of trial {attempt.trial} took {attempt.duration_s} s"
+        levels = row.treatment.levels
+        if set(levels) != set(factors) or any(levels[name] not in known for name, known in factors.items()):
+            return f"table treatment, row {row.treatment.index}, column levels: {dict(levels)} is none of the study's"
+    places: set[tuple[int, int]] = set()
+    for at, trial in enumerate(data.trials, 1):
+        row_is = f"table trial, row {trial.number}, column"
+        if trial.number != at:
+            return f"{row_is} number: trial {at} is missing"
+        if trial.treatment >= len(data.treatments):
+            return f"{row_is} treatment: there is no treatment {trial.treatment}"
+        if (trial.block, trial.treatment) in places:
+            return f"{row_is} block: treatment {trial.treatment} is in block {trial.block} already"
+        places.add((trial.block, trial.treatment))
     return None
 
 

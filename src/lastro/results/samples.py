@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Literal
 
+MAX_ATTEMPTS = 3  # an invalid trial is repeated at most twice before it is given up
+
 Better = Literal["higher", "lower", "neither"]
 
 # Keys of a trial's notes of which the report makes marks and a section, whatever the scenario.
@@ -16,14 +18,28 @@ REMARKS, REALLY = "remarks", "really"
 STOPPED_BY = "stopped_by"
 
 
+_AMOUNTS = frozenset(
+    {"1", "%", "bit", "kbit", "Mbit", "Gbit", "B", "kB", "MB", "GB", "KiB", "MiB", "GiB", "ns", "us", "µs", "ms", "s"}
+    | {"min", "h", "CPU", "CPUs", "J", "W", "Hz"}
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A named quantity: its unit, and the direction in which it is better."""
+    """A named quantity: its unit, and the direction in which it is better.
+
+    `signed` is for a difference or a change, which may be below zero."""
 
     name: str
     unit: str
     better: Better
     summary: str
+    signed: bool = False
+
+    @property
+    def non_negative(self) -> bool:
+        """Whether no value can be below zero: an amount, a time, a fraction or a rate of them by its unit, unsigned."""
+        return not self.signed and all(part in _AMOUNTS for part in self.unit.split("/"))
 
 
 @dataclass(frozen=True, slots=True)

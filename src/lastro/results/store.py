@@ -3,39 +3,33 @@
 from __future__ import annotations
 
 import json
+import math
 import os
-import sqlite3
 import zlib
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, Self, get_args
+from typing import Any, Self, TypeVar
 
 from lastro.errors import InputError, StoreError
+from lastro.files import require_own_directory
 from lastro.host.files import start_time
-from lastro.results.database import (
-    DB_NAME,
-    damaged,
-    decoded,
-    is_quantity,
-    loads_each,
-    pack,
-    read_mode,
-    translated,
-    write_new,
-)
+from lastro.results.columns import META, Record, samples_of, transcript_of, typed, wrong
+from lastro.results.columns import STATES as STATES
+from lastro.results.columns import State as State
+from lastro.results.database import DB_NAME, new_campaign, pack, translated
 from lastro.results.files import write_atomically
-from lastro.results.samples import Outcome, Series
+from lastro.results.gate import FORMAT as FORMAT
+from lastro.results.gate import Bounded, connect
+from lastro.results.samples import MAX_ATTEMPTS, Outcome, Series
+from lastro.shapes import MOST, parsed
 from lastro.study.design import Treatment, Trial, block
 from lastro.study.model import Study
 
-FORMAT = 2  # 2: a study may stop sequentially, and then grows by blocks
-MAX_ATTEMPTS = 3  # an invalid trial is repeated at most twice
-
-State = Literal["pending", "running", "valid", "invalid", "unavailable"]
-STATES: tuple[State, ...] = get_args(State)
+_ATTEMPT = ("id", "trial", "attempt", "started_utc", "duration_s", "valid", "reasons", "notes")
+_Found = TypeVar("_Found")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +75,7 @@ class Attempt:
 class Store:
     """A campaign's database. Use as a context manager. Raises StoreError for whatever SQLite cannot do."""
 
-    def __init__(self, connection: sqlite3.Connection, directory: Path) -> None:
+    def __init__(self, connection: Bounded, directory: Path) -> None:
         self._db = connection
         self.directory = directory
 
@@ -99,24 +93,9 @@ class Store:
             raise InputError(
                 f"{directory} already holds a campaign", "continue it with `lastro resume`, or choose another -o DIR"
             )
-        try:
-            directory.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise StoreError(
-                f"{directory}: {error.strerror or error}", "choose another directory with -o DIR"
-            ) from error
         write_atomically(directory / "study.toml", study.source, durable=True)  # of a suite, it is in place of the copy
-        # The file gets its final name only when it is whole, so a crash here leaves no half campaign behind.
-        new = directory / f"{DB_NAME}.new"
-        new.unlink(missing_ok=True)
         meta = {"format": FORMAT, "study": study.to_dict(), "provenance": provenance}
-        with translated(directory):
-            try:
-                write_new(new, meta, treatments, trials)
-            except BaseException:
-                new.unlink(missing_ok=True)
-                raise
-            new.rename(directory / DB_NAME)
+        write_atomically(directory / DB_NAME, new_campaign(meta, treatments, trials), durable=True)
         return cls.open(directory)
 
     @classmethod
@@ -124,30 +103,9 @@ class Store:
         """An existing campaign.
 
         Raises: InputError when there is none in `directory`; StoreError when it is damaged or from a newer version."""
-        file = directory / DB_NAME
-        try:
-            found = file.is_file()
-        except OSError as error:
-            raise InputError(f"{file} cannot be read: {error.strerror}", "check its name and permissions") from error
-        if not found:
-            raise InputError(
-                f"{directory} holds no campaign ({DB_NAME} is missing)", "give the directory that `lastro run` named"
-            )
-        with translated(directory):
-            mode = read_mode(file) if readonly else "mode=rw"
-            db = sqlite3.connect(f"{file.resolve().as_uri()}?{mode}", uri=True, isolation_level=None, timeout=10)
-            if not readonly:
-                db.execute("PRAGMA journal_mode=WAL")
-                db.execute("PRAGMA synchronous=FULL")
-            store = cls(db, directory)
-            written_by = store._meta("format")
-        if not isinstance(written_by, int):
-            raise damaged(directory, f"its format is {written_by!r}")
-        if written_by > FORMAT:
-            raise StoreError(
-                f"{file} was written by a newer Lastro (format {written_by}, this one knows {FORMAT})", "update Lastro"
-            )
-        return store
+        if not readonly and os.access(directory / DB_NAME, os.F_OK):
+            require_own_directory(directory)
+        return cls(connect(directory, readonly=readonly), directory)
 
     def close(self) -> None:
         self._db.close()
@@ -171,38 +129,60 @@ class Store:
     # What the campaign is
 
     def _meta(self, key: str) -> Any:
-        with translated(self.directory):
-            row = self._db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
-        if row is None:
+        found = self._values("SELECT key, value FROM meta WHERE key = ?", key, key)
+        if not found:
             raise StoreError(f"{self.directory / DB_NAME} has no '{key}'", "the file is damaged: run the study again")
-        with decoded(self.directory):
-            return json.loads(row[0])
+        return found[0]
+
+    def _values(self, sql: str, name: str, *args: str) -> list[Any]:
+        """The values of rows of (key, value), as that key of `meta` has them."""
+        found = []
+        for key, value in self._query(sql, *args):
+            try:
+                found.append(META[name](value))
+            except ValueError as error:
+                raise wrong(self.directory, "meta.value", key, error) from error
+        return found
 
     @property
     def study(self) -> Study:
-        with decoded(self.directory):
-            return Study.from_dict(self._meta("study"))
+        return self._meta("study")  # type: ignore[no-any-return]
 
     @property
     def provenance(self) -> dict[str, Any]:
         return self._meta("provenance")  # type: ignore[no-any-return]
 
     def treatments(self) -> list[TreatmentRow]:
-        rows = self._query("SELECT idx, levels, unavailable, remedy FROM treatment ORDER BY idx")
-        with decoded(self.directory):
-            return [
-                TreatmentRow(Treatment(index, json.loads(levels)), reason, remedy)
-                for index, levels, reason, remedy in rows
-            ]
+        rows = self._rows("treatment", ("idx", "levels", "unavailable", "remedy"), "ORDER BY idx")
+        for at, (index, *_) in enumerate(rows):
+            if index != at:
+                raise wrong(self.directory, "treatment.idx", index, f"treatment {at} is missing")
+        return [TreatmentRow(Treatment(index, levels), reason, remedy) for index, levels, reason, remedy in rows]
+
+    def treatment_of(self, trial: TrialRow) -> TreatmentRow:
+        rows = self.treatments()
+        if trial.treatment >= len(rows):
+            raise wrong(self.directory, "trial.treatment", trial.number, f"there is no treatment {trial.treatment}")
+        return rows[trial.treatment]
 
     def events(self) -> list[tuple[str, str, str]]:
         """(UTC time, kind, text) of what befell the campaign: starts, interruptions, resumptions."""
-        return self._query("SELECT at_utc, kind, text FROM event ORDER BY id")
+        return self._rows("event", ("at_utc", "kind", "text"), "ORDER BY id")
 
     def calibrations(self) -> dict[str, Any]:
-        rows = self._query("SELECT key, value FROM calibration ORDER BY key")
-        with decoded(self.directory):
-            return {key: json.loads(value) for key, value in rows}
+        """What the calibration runs have found that trials must know, by its key."""
+        return dict(self._rows("calibration", ("key", "value"), "WHERE key != 'noise floor' ORDER BY key"))
+
+    def noise_floor(self) -> Any:
+        """What an A/A campaign has found, as `report.noise_floor` describes it; None when there was none.
+
+        Before version 0.1.0 it was a row among the calibrations."""
+        found = self._values(
+            "SELECT key, value FROM meta WHERE key = 'noise_floor'"
+            " UNION ALL SELECT key, value FROM calibration WHERE key = 'noise floor'",
+            "noise_floor",
+        )
+        return found[0] if found else None
 
     # The journal
 
@@ -251,25 +231,29 @@ class Store:
         return self._trial_rows("ORDER BY number")
 
     def _trial_rows(self, rest: str, *args: int) -> list[TrialRow]:
-        sql = "SELECT number, block, treatment, state, (SELECT count(*) FROM attempt WHERE trial = number) FROM trial "
-        return [TrialRow(*row) for row in self._query(sql + rest, *args)]
+        n_attempts = "(SELECT count(*) FROM attempt WHERE attempt.trial = number)"
+        return [
+            TrialRow(*row)
+            for row in self._rows("trial", ("number", "block", "treatment", "state", n_attempts), rest, *args)
+        ]
 
     def counts(self) -> dict[State, int]:
         """Trials by state."""
-        found = dict(self._query("SELECT state, count(*) FROM trial GROUP BY state"))
+        found = dict(self._rows("trial", ("state", "count(*)"), "GROUP BY state"))
         return {state: found.get(state, 0) for state in STATES}
 
     def left(self) -> dict[int, int]:
         """Trials without a final verdict, by treatment."""
-        return dict(
-            self._query(
-                "SELECT treatment, count(*) FROM trial WHERE state IN ('pending', 'running') GROUP BY treatment"
-            )
-        )
+        rest = "WHERE state IN ('pending', 'running') GROUP BY treatment"
+        return dict(self._rows("trial", ("treatment", "count(*)"), rest))
 
     def durations(self) -> list[tuple[int, float]]:
         """(treatment, seconds) of every attempt, in running order."""
-        return self._query("SELECT treatment, duration_s FROM attempt a JOIN trial ON number = a.trial ORDER BY a.id")
+        rest = "JOIN trial ON number = attempt.trial ORDER BY attempt.id"
+        return [
+            (treatment, took_s)
+            for _, took_s, treatment in self._rows("attempt", ("attempt.id", "duration_s", "treatment"), rest)
+        ]
 
     def add_block(self) -> None:
         """One block more, drawn as if it had been there from the start; the study has one more replicate then."""
@@ -310,7 +294,7 @@ class Store:
             state: State = "valid" if outcome.valid else "invalid" if given_up else "pending"
             row = (
                 number, attempt, started_utc, duration_s, outcome.valid,
-                json.dumps(outcome.invalid_because), json.dumps(outcome.notes), pack(transcript),
+                json.dumps(outcome.invalid_because), _readable(outcome.notes), pack(transcript),
             )  # fmt: skip
             attempt_id = self._db.execute(
                 "INSERT INTO attempt(trial, attempt, started_utc, duration_s, valid, reasons, notes, transcript)"
@@ -319,11 +303,14 @@ class Store:
             ).lastrowid
             self._db.executemany(
                 "INSERT INTO measurement VALUES (?, ?, ?)",
-                ((attempt_id, metric, value) for metric, value in outcome.measurements.items()),
+                ((attempt_id, metric, _kept(value)) for metric, value in outcome.measurements.items()),
             )
             self._db.executemany(
                 "INSERT INTO series VALUES (?, ?, ?, ?)",
-                ((attempt_id, s.name, s.unit, zlib.compress(array("d", s.values).tobytes())) for s in outcome.series),
+                (
+                    (attempt_id, s.name, s.unit, zlib.compress(array("d", map(_kept, s.values)).tobytes()))
+                    for s in outcome.series
+                ),
             )
             self._db.execute("UPDATE trial SET state = ? WHERE number = ?", (state, number))
         return state
@@ -331,6 +318,10 @@ class Store:
     def save_calibration(self, key: str, value: Any) -> None:
         with self._transaction():
             self._db.execute("INSERT OR REPLACE INTO calibration VALUES (?, ?)", (key, json.dumps(value)))
+
+    def save_noise_floor(self, value: Any) -> None:
+        with self._transaction():
+            self._db.execute("INSERT OR REPLACE INTO meta VALUES ('noise_floor', ?)", (json.dumps(value),))
 
     def take(self, at_utc: str) -> None:
         """Write down that this process runs the campaign."""
@@ -347,12 +338,11 @@ class Store:
 
     def runner(self) -> Runner | None:
         """The process that runs the campaign; None when it has ended, however it did, or was of another machine."""
-        found = self._query("SELECT value FROM meta WHERE key = 'process'")
+        found = self._values("SELECT key, value FROM meta WHERE key = 'process'", "process")
         if not found:
             return None
-        with decoded(self.directory):
-            pid, started, since_utc = json.loads(found[0][0])
-            return Runner(int(pid), str(since_utc)) if start_time(int(pid)) == started else None
+        pid, started, since_utc = found[0]
+        return Runner(pid, since_utc) if start_time(pid) == started else None
 
     def log(self, at_utc: str, kind: str, text: str) -> None:
         with self._transaction():
@@ -362,57 +352,69 @@ class Store:
 
     def attempts(self, trial: int | None = None) -> list[Attempt]:
         """Every attempt with its measurements, in running order; of one trial, when its number is given."""
-        where, args = ("WHERE a.trial = ?", (trial,)) if trial is not None else ("", ())
-        values: dict[int, dict[str, float]] = {}
-        of_trial = "JOIN attempt a ON a.id = m.attempt " + where if where else ""
-        for attempt_id, metric, value in self._query(
-            f"SELECT m.attempt, metric, value FROM measurement m {of_trial}", *args
+        where, args = ("WHERE attempt.trial = ?", (trial,)) if trial is not None else ("", ())
+        trials = {row.number: row for row in (self.trials() if trial is None else [self.trial(trial)])}
+        rows = self._rows("attempt", _ATTEMPT, f"{where} ORDER BY id", *args)
+        values: dict[int, dict[str, float]] = {row[0]: {} for row in rows}
+        of_trial = "JOIN attempt ON attempt.id = measurement.attempt " + where if where else ""
+        for attempt_id, metric, value in self._rows(
+            "measurement", ("measurement.attempt", "metric", "value"), of_trial, *args
         ):
-            if not isinstance(metric, str) or not is_quantity(value, none=True):
-                raise damaged(self.directory, f"a measurement of {metric!r} is {value!r}")
-            values.setdefault(attempt_id, {})[metric] = float("nan") if value is None else value
-        rows = self._query(
-            "SELECT a.id, a.trial, t.block, t.treatment, attempt, started_utc, duration_s, valid, reasons, notes"
-            f" FROM attempt a JOIN trial t ON t.number = a.trial {where} ORDER BY a.id",
-            *args,
-        )
-        with decoded(self.directory):
-            reasons, notes = (loads_each([row[at] for row in rows]) for at in (-2, -1))
-            return [
+            if attempt_id not in values:
+                raise wrong(self.directory, "measurement.attempt", metric, f"there is no attempt {attempt_id}")
+            values[attempt_id][metric] = value
+        found = []
+        for attempt_id, number, *told in rows:
+            if number not in trials:
+                raise wrong(self.directory, "attempt.trial", attempt_id, f"there is no trial {number}")
+            block, treatment = trials[number].block, trials[number].treatment
+            attempt, started, duration_s, valid, reasons, notes = told
+            found.append(
                 Attempt(
-                    number, block, treatment, attempt, started, duration_s, bool(valid), tuple(why), noted,
-                    values.get(attempt_id, {}),
+                    number, block, treatment, attempt, started, duration_s, bool(valid), tuple(reasons), notes,
+                    values[attempt_id],
                 )
-                for (attempt_id, number, block, treatment, attempt, started, duration_s, valid, *_), why, noted in zip(
-                    rows, reasons, notes, strict=True
-                )
-            ]  # fmt: skip
+            )  # fmt: skip
+        return found
 
     def series(self, trial: int, attempt: int) -> list[Series]:
-        rows = self._query(
-            "SELECT name, unit, samples FROM series s JOIN attempt a ON a.id = s.attempt"
-            " WHERE a.trial = ? AND a.attempt = ? ORDER BY name",
+        rows = self._rows(
+            "series",
+            ("name", "unit", "samples"),
+            "JOIN attempt ON attempt.id = series.attempt WHERE attempt.trial = ? AND attempt.attempt = ? ORDER BY name",
             trial,
             attempt,
         )
-        with decoded(self.directory):
-            return [Series(name, unit, tuple(array("d", zlib.decompress(samples)))) for name, unit, samples in rows]
+        return [
+            Series(name, unit, self._unpacked(samples, "series.samples", name, samples_of))
+            for name, unit, samples in rows
+        ]
 
-    def transcript(self, trial: int, attempt: int) -> list[dict[str, Any]]:
+    def transcript(self, trial: int, attempt: int) -> list[Record]:
         """Every command of an attempt, as `host.Completed.to_dict` wrote it."""
-        rows = self._query("SELECT transcript FROM attempt WHERE trial = ? AND attempt = ?", trial, attempt)
-        with decoded(self.directory):
-            return json.loads(zlib.decompress(rows[0][0])) if rows else []
+        rows = self._query("SELECT id, transcript FROM attempt WHERE trial = ? AND attempt = ?", trial, attempt)
+        return self._unpacked(rows[0][1], "attempt.transcript", rows[0][0], transcript_of) if rows else []
+
+    def _unpacked(self, packed: object, name: str, row: object, read: Callable[[bytes], _Found]) -> _Found:
+        try:
+            return read(self._db.unpack(packed))
+        except ValueError as error:
+            raise wrong(self.directory, name, row, error) from error
 
     # SQLite
 
-    def _query(self, sql: str, *args: int) -> list[Any]:
+    def _rows(self, table: str, columns: Sequence[str], rest: str, *args: int) -> list[Any]:
+        """Rows of a table, each value read as what its column holds. An expression has no reader of its own."""
+        rows = self._query(f"SELECT {', '.join(columns)} FROM {table} {rest}", *args)
+        return typed(self.directory, table, columns, rows)
+
+    def _query(self, sql: str, *args: int | str) -> list[Any]:
         with translated(self.directory):
-            return self._db.execute(sql, args).fetchall()
+            return self._db.read(sql, args)
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        with translated(self.directory):
+        with translated(self.directory), self._db.watched():
             self._db.execute("BEGIN IMMEDIATE")
             try:
                 yield
@@ -421,3 +423,18 @@ class Store:
                 if self._db.in_transaction:
                     self._db.execute("ROLLBACK")
                 raise
+
+
+def _readable(notes: dict[str, object]) -> str:
+    """As JSON; a part from elsewhere may note what no reader takes, and one trial must not close the campaign."""
+    text = json.dumps(notes)
+    try:
+        parsed(text)
+    except ValueError as error:
+        text = json.dumps({"notes": f"were not kept: this trial's {error}"})
+    return text
+
+
+def _kept(value: float) -> float:
+    """What a broken tool told beyond all that can be measured is as good as infinite."""
+    return math.copysign(math.inf, value) if abs(value) >= MOST else value

@@ -20,11 +20,12 @@ from lastro.meters.host import HostMeter
 from lastro.meters.interfaces import InterfaceMeter
 from lastro.platforms.base import Instance, InstanceSpec, Platform
 from lastro.results.samples import Metric, Outcome, Series
+from lastro.scenarios._built import note_load, note_meter, note_witness
 from lastro.scenarios._hosts import HostsMeter
-from lastro.scenarios._line import Line
+from lastro.scenarios._line import CLIENT, SERVER, Line
 from lastro.scenarios._measure import Disturbance
 from lastro.scenarios._origin import APACHE, NGINX, Asked, Origin
-from lastro.scenarios._proxies import Farm, Proxy
+from lastro.scenarios._proxies import ROLE, Farm, Proxy
 from lastro.scenarios.base import Config, make_part
 from lastro.study.levels import part_level
 from lastro.testbed import Testbed
@@ -137,6 +138,15 @@ def measure(standing: Standing, config: Config, disturbance: Disturbance | None,
         outcome.doubt([f"the load on the DUT missed its dose: {unmet}"] if unmet else [])
     witness.stop()
     outcome.add(reading)
+    note_load(outcome, tool.name, CLIENT, SERVER)
+    for meter in (witness, hosts.dut):
+        note_meter(outcome, meter)
+    note_witness(
+        outcome,
+        "logs",
+        "every request, as the server and each proxy saw it",
+        (SERVER, ROLE) if standing.proxies else (SERVER,),
+    )
     outcome.notes["witness"] = witness.moved
     outcome.doubt(carried_reasons(standing, carried, outcome))
     outcome.doubt(_path(tool.name, standing.wire, witness.moved, reading.payload_bytes, _cached(standing, config)))

@@ -9,11 +9,15 @@ from typing import Any
 
 from lastro import validity
 from lastro.meters.host import HostMeter
+from lastro.platforms.base import AVAILABLE, Availability
 from lastro.results.samples import Outcome, Series
 from lastro.scenarios._course import Course
 from lastro.scenarios._footprint import MIB, memory_taken
 from lastro.scenarios.base import Config
 from lastro.testbed import Testbed
+
+_HELD_BACK_S = 7  # MinLSInterval of RFC 2328, appendix B, and on a grid of four 2 s more: seen 7.0 s apart
+_SENT_AGAIN_S = 2  # with an interval of 1 s in which nothing was answered: updates are seen that far apart
 
 
 class Clockwork:
@@ -88,3 +92,21 @@ def _percent(host: HostMeter, commands_s: float) -> float:
     """Of all CPUs, without the CPU time of Lastro itself, which watches, and of its commands."""
     cpus = host.read()["host_cpus"] - (host.own_cpu_s + commands_s) / host.elapsed_s
     return 100 * max(0.0, cpus) / (os.cpu_count() or 1)
+
+
+def patient(config: Config) -> Availability:
+    """Does `quiet_s` outlast every pause that the protocol itself makes in an exchange?"""
+    pauses = []
+    if config["timers"] != "fast" or config["implementation"] != "frr":  # which alone has all the fast ones
+        pauses.append((_HELD_BACK_S, "a router may hold its next link-state update back"))
+    else:
+        pauses.append((_SENT_AGAIN_S, "a router may wait before it sends an update again"))
+    if config["failure"] == "silent":
+        pauses.append((int(config["hello_s"]), "the two ends of a link that fails in silence may see it apart"))
+    longest_s, because = max(pauses)
+    if float(config["quiet_s"]) > longest_s:
+        return AVAILABLE
+    return Availability(
+        f"quiet_s = {float(config['quiet_s']):g} does not tell the end of an exchange: for {longest_s} s, {because}",
+        f"set quiet_s to more than {longest_s}",
+    )

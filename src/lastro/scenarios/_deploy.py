@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
@@ -29,12 +29,13 @@ ROUTER = {
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """A deployed chain. `path` tells addresses and interfaces."""
+    """A deployed chain. `path` tells addresses and interfaces; `segments` are its links."""
 
     instances: Mapping[str, Instance]
     attachment: Attachment
     function: Function
     path: Path
+    segments: Sequence[Segment]
 
     @property
     def source(self) -> Instance:
@@ -70,9 +71,10 @@ def deployed(
     ]
     with ExitStack() as stack:
         instances = dict(zip(ROLES, start_all(stack, platform, testbed, specs), strict=True))
-        stack.enter_context(attachment.connect(testbed, _segments(instances, path)))
+        segments = _segments(instances, path)
+        stack.enter_context(attachment.connect(testbed, segments))
         stack.enter_context(function.installed(instances["function"], path, implementation))
-        chain = Chain(instances, attachment, function, path)
+        chain = Chain(instances, attachment, function, path, segments)
         _prove(chain)
         yield chain
 

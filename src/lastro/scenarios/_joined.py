@@ -7,11 +7,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from typing import Any
 
 from lastro.attachments._routing import directions
 from lastro.attachments.base import Attachment, Segment, batch
 from lastro.errors import PlatformError, Unavailable
 from lastro.platforms.base import Instance, InstanceSpec, Platform, Port
+from lastro.results.samples import Outcome
+from lastro.scenarios._built import Built, Plug
 from lastro.scenarios._deploy import instance_spec
 from lastro.testbed import Testbed
 
@@ -27,6 +30,14 @@ class Joined:
     instance: Instance
     peer: Instance
     segment: Segment
+
+    def built(self, testbed: Testbed, attachment: str, platform: str, **told: Any) -> Built:
+        """Both with their link, to be noted. `platform` and what is `told` are the instance's."""
+        found = Built(testbed)
+        found.add(INSTANCE, self.instance, platform, **told)
+        found.add(PEER, self.peer, "native")
+        found.join(attachment, [self.segment])
+        return found
 
     @property
     def everyone(self) -> dict[str, Instance]:
@@ -88,6 +99,20 @@ def far_end(testbed: Testbed, native: Platform, attachment: Attachment, pair: Jo
     spec = replace(instance_spec(testbed, HOST), netns=testbed.dut, sysctls={})
     with native.start(testbed, spec) as host:
         yield FarEnd(HOST, host, side.router, side.device)
+
+
+def note_topology(built: Built, pair: Joined, end: FarEnd, attachment: str, outcome: Outcome) -> None:
+    """The pair, and the instance's host where that is the far end, on the same link."""
+    if end.role == HOST:
+        testbed = end.instance.testbed
+        (near,) = (
+            Plug(INSTANCE, testbed, "", port.name, port.address, far)
+            for far, port in pair.segment.ends()
+            if port.instance is pair.instance
+        )
+        built.add(HOST, end.instance, "native")
+        built.link(attachment, near, Plug(HOST, testbed, testbed.dut, end.device, end.address))
+    built.note(outcome)
 
 
 def _prove(instance: Instance) -> None:

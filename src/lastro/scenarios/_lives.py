@@ -102,7 +102,8 @@ class MeetingPlace:
 
     def __init__(self, peer: Instance, places: Sequence[tuple[Testbed, Attachment]], n: int) -> None:
         """`places` with what makes the links there, prepared."""
-        self._peer, self._places, self._n = peer, places, n
+        self.peer, self._places, self._n = peer, places, n
+        self.first: tuple[Testbed, Segment] | None = None  # where the first instance was joined
 
     @property
     def own_cgroups(self) -> list[str]:
@@ -121,6 +122,7 @@ class MeetingPlace:
             new = start_all(stack, platform, place, specs if len(self._places) == 1 else [specs[at]])
             segments = [self._segment(len(instances) + at, instance) for at, instance in enumerate(new)]
             stack.enter_context(links.connect(place, segments))
+            self.first = self.first or (place, segments[0])
             for segment in segments:
                 self._try_out(platform, segment)
             instances += new
@@ -129,14 +131,14 @@ class MeetingPlace:
     def _segment(self, at: int, instance: Instance) -> Segment:
         """The peer's port comes first: it is there when the instance takes its own."""
         near, far = (f"{_NETWORK[8 * at + side]}/29" for side in (1, 2))
-        return Segment(str(at), (Port(self._peer, f"to{at}", near), Port(instance, _PORT, far)))
+        return Segment(str(at), (Port(self.peer, f"to{at}", near), Port(instance, _PORT, far)))
 
     def _try_out(self, platform: Clocked, segment: Segment) -> None:
         """The first packet, which the peer asks for so that no command inside delays it; then the first command."""
         port = segment.ports[1]
         name, life = port.instance.spec.name, platform.lives[port.instance.spec.name]
         ping = ["ping", "-n", "-q", "-c", "1", "-i", "0.002", "-w", str(_REACH_S), port.address.partition("/")[0]]
-        packet = self._peer.run(ping, timeout_s=_REACH_S + 20, check=False)
+        packet = self.peer.run(ping, timeout_s=_REACH_S + 20, check=False)
         if packet.returncode != 0:
             raise PlatformError(f"no packet of instance {name} reached its peer within {_REACH_S} s")
         command = port.instance.run(["true"], timeout_s=_ANSWER_S, check=False)

@@ -18,6 +18,8 @@ from lastro.meters.interfaces import InterfaceMeter
 from lastro.meters.usage import UsageMeter
 from lastro.platforms.base import Instance
 from lastro.results.samples import Outcome
+from lastro.results.topology import DUT
+from lastro.scenarios._built import note_load, note_meter, note_witness
 from lastro.scenarios._deploy import Chain
 from lastro.scenarios.base import Config
 from lastro.testbed import Testbed
@@ -49,6 +51,8 @@ def measure(
     usage.stop()
     _judge_clocks(clocks, _clocks(everyone), float(config["max_drift_percent"]) / 100, outcome)
     judge_links(chain.attachment.name, links, chain.attachment.counters(testbed), outcome)
+    note_meter(outcome, usage)
+    note_meter(outcome, host)
     outcome.measurements.update({**host.read(), **usage.read()})
     outcome.notes.update(usage.notes())
     outcome.notes["elapsed_s"] = usage.elapsed_s
@@ -57,6 +61,7 @@ def measure(
     outcome.doubt(validity.host_reasons(host.steal_percent, foreign_cpus, config))
     if disturbance and before:
         neighbour, anomaly, demand = disturbance
+        note_witness(outcome, "dose", "what the neighbour really did", (neighbour.instance.spec.role,))
         dose = neighbour.dose_since(before, usage.elapsed_s)
         outcome.notes["doses"] = {**asdict(dose), **host.pressure()}
         unmet = anomaly.unmet(dose, demand, neighbour.instance.spec.resources)
@@ -77,6 +82,7 @@ def _judge_clocks(
     """Guests time by clocks of their own: how these ran against the host's is told, and too much is a reason."""
     drifts = {role: validity.drift(before[role], after[role]) for role in before if role in after}
     if drifts:
+        note_witness(outcome, "clocks", "the guests' clocks against the host's", drifts)
         outcome.notes["clocks"] = {
             role: {"drift": found.ratio - 1, "uncertainty": found.uncertainty} for role, found in drifts.items()
         }
@@ -98,9 +104,14 @@ def _instruments(testbed: Testbed, config: Config, chain: Chain, outcome: Outcom
         host.stop()
         counters.stop()
         outcome.add(reading)
+        note_load(outcome, instrument.name, chain.source.spec.role, chain.sink.spec.role)
+        note_meter(outcome, counters)
         outcome.doubt(validity.path_reasons(instrument.name, counters.moved, reading.payload_bytes))
         if config["implementation"] == "kernel":
             seen = _difference(counted, chain.counted())
+            note_witness(
+                outcome, "counters", f"packets that its rules counted: {', '.join(sorted(seen))}", ("function",)
+            )
             outcome.doubt(_crossings(instrument.name, chain, seen, reading.payload_bytes))
         witness[instrument.name] = counters.moved
         phases[instrument.name] = {"host_cpus": host.read()["host_cpus"], **host.pressure()}
@@ -113,6 +124,7 @@ def judge_links(name: str, before: Mapping[str, int], after: Mapping[str, int], 
     moved = {counter: after.get(counter, 0) - value for counter, value in before.items()}
     if moved:
         outcome.notes["links"] = moved
+        note_witness(outcome, name, f"packets on the links: {', '.join(sorted(moved))}", (DUT,))
     outcome.doubt(
         [f"the links of '{name}' did not carry the flow: their counter '{each}' stood still"
          for each, packets in moved.items() if packets <= 0]

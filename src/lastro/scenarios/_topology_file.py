@@ -7,6 +7,7 @@ import hashlib
 from pathlib import Path
 
 from lastro.errors import InputError, PlatformError
+from lastro.files import read_regular
 from lastro.study.topology import Topology, grid, grid_size, parse
 
 _MOST_BYTES = 1 << 20
@@ -42,8 +43,7 @@ def require_same(text: str, known: str | None) -> None:
 def _read(text: str) -> bytes:
     path = Path(text)
     try:
-        with path.open("rb") as file:
-            data = file.read(_MOST_BYTES + 1)
+        data = read_regular(path, _MOST_BYTES)
     except (OSError, ValueError) as error:
         words = error.strerror if isinstance(error, OSError) else error
         hint = f"a grid is written 3x3, a file by its path{_near(path)}"

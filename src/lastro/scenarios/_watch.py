@@ -14,7 +14,10 @@ from lastro.errors import InstrumentError
 from lastro.host.cgroups import Usage
 from lastro.instruments.base import Watch
 from lastro.meters.host import HostMeter
+from lastro.meters.usage import UsageMeter
 from lastro.platforms.base import Instance
+from lastro.results.samples import Outcome
+from lastro.scenarios._built import note_meter, note_witness
 from lastro.scenarios._guest_account import GuestAccount
 from lastro.scenarios._workload import SINCE_START
 from lastro.testbed import Testbed
@@ -96,6 +99,13 @@ class WorkloadWatch(Watch):
     @property
     def foreign_cpus(self) -> float:
         return self.host.foreign_cpus(sum(used.user_s for used in self.used.values()))
+
+    def note_witnesses(self, outcome: Outcome) -> None:
+        """Beside the trial's topology."""
+        note_meter(outcome, self.host)
+        note_witness(outcome, UsageMeter.name, UsageMeter.summary, self._everyone)
+        if self.drift:
+            note_witness(outcome, "clocks", "the guest's clock against the host's", (self._main,))
 
     def notes(self) -> dict[str, Any]:
         notes: dict[str, Any] = {

@@ -15,7 +15,8 @@ from lastro.meters.host import HostMeter
 from lastro.platforms.base import Availability, Instance, InstanceSpec, Platform
 from lastro.results.samples import Metric
 from lastro.scenarios import _workload
-from lastro.scenarios._joined import INSTANCE_ADDRESS, joined
+from lastro.scenarios._built import Built
+from lastro.scenarios._joined import INSTANCE_ADDRESS, PEER, joined
 from lastro.scenarios.base import Config, platform_level
 from lastro.scenarios.compute import ComputeScenario
 from lastro.study.model import Level, Setting
@@ -63,6 +64,9 @@ class ApplicationScenario(ComputeScenario):
         way = (config["link"],) if config["client"] == _PEER else ()
         return (*super()._place(config), config["client"], *way)
 
+    def _client(self, config: Config) -> str:
+        return PEER if config["client"] == _PEER else super()._client(config)
+
     def _daemons(self, config: Config, platform: Platform) -> tuple[str, ...]:
         links = self.attachments.get(str(config["link"])).own_cgroups if config["client"] == _PEER else ()
         return (*super()._daemons(config, platform), *links)
@@ -70,13 +74,14 @@ class ApplicationScenario(ComputeScenario):
     @contextmanager
     def _started(
         self, config: Config, platform: Platform, spec: InstanceSpec, tool: Workload
-    ) -> Iterator[dict[str, Instance]]:
+    ) -> Iterator[tuple[dict[str, Instance], Built]]:
         if config["client"] != _PEER:
-            with super()._started(config, platform, spec, tool) as everyone:
-                yield everyone
+            with super()._started(config, platform, spec, tool) as found:
+                yield found
             return
         assert isinstance(tool, SysbenchOltp)
         links = self.attachments.get(str(config["link"]))
         with joined(self.testbed, self.pool.get("native"), platform, links, spec) as pair:
             tool.from_client(pair.peer, INSTANCE_ADDRESS)
-            yield pair.everyone
+            same = {"isolation": str(config["isolation"])}
+            yield pair.everyone, pair.built(self.testbed, links.name, platform_level(config), **same)

@@ -60,6 +60,7 @@ class Scenario(ABC):
     settings: ClassVar[tuple[Setting, ...]] = ()
     metrics: ClassVar[tuple[Metric, ...]] = ()
     needs_root: ClassVar[bool] = True
+    calibration_shapes: ClassVar[Mapping[str, Any]] = {}  # types of values, by what stands before a key's first slash
     roles: ClassVar[tuple[str, ...]] = ("dut",)  # of the testbed that it uses; a line of three has others
 
     def __init__(self, testbed: Testbed | None) -> None:
@@ -121,7 +122,7 @@ class Scenario(ABC):
         return False
 
     def calibration_value(self, key: str, outcome: Outcome) -> Any:
-        """What a calibration run has found, as plain data to keep."""
+        """What a calibration run has found, as plain data to keep; `calibration_shapes` has its type."""
         raise NotImplementedError
 
     @contextmanager

@@ -26,10 +26,12 @@ from lastro.meters.host import HostMeter
 from lastro.meters.usage import UsageMeter
 from lastro.platforms.base import Availability, Instance, InstanceSpec, Platform
 from lastro.results.samples import Outcome
-from lastro.scenarios._deploy import SOURCE_PORT, deployed, instance_spec
+from lastro.scenarios._built import Built
+from lastro.scenarios._deploy import SOURCE_PORT, Chain, deployed, instance_spec
 from lastro.scenarios._measure import Disturbance, measure, rest
 from lastro.scenarios._probes import Probes
 from lastro.scenarios.base import HOST_LIMITS, AttachmentPool, Config, OnLinks, PlatformPool, platform_level, start_s
+from lastro.shapes import made
 from lastro.study.model import Setting
 from lastro.testbed import Testbed
 from lastro.units import parse_rate_bps, parse_size_bytes
@@ -44,6 +46,7 @@ class ChainScenario(OnLinks):
     summary = "a flow from a source through a network function to a sink, beside a neighbour that may misbehave"
     parts = ("platform", "attachment", "isolation", "function", "anomaly")
     combinable = frozenset({"isolation"})
+    calibration_shapes = {"ceiling": float, "profile": Profile}
     settings = (
         Setting("settle_s", 2.0, "time between the start of the anomaly and the first measurement", 0, _DAY_S),
         Setting("tcp_s", 5, "length of the TCP measurement, in whole seconds as iperf3 takes them", 1, _DAY_S),
@@ -144,12 +147,24 @@ class ChainScenario(OnLinks):
                 everyone[NEIGHBOUR] = neighbour[0].instance
             outcome.doubt(not_in_force(isolations, everyone))
             outcome.notes["limits"] = {role: _limits_of(instance) for role, instance in everyone.items()}
+            self._note_topology(config, chain, neighbour, outcome)
             rest(float(config["settle_s"]))
             own_cgroups = (*platform.own_cgroups, *links.own_cgroups)
             measure(self.testbed, config, chain, everyone, neighbour, outcome, own_cgroups=own_cgroups)
         outcome.doubt(validity.clock_reasons(clock, validity.ClockReading.now()))
         _judge_ceiling(calibrations, outcome)
         return outcome
+
+    def _note_topology(self, config: Config, chain: Chain, neighbour: Disturbance | None, outcome: Outcome) -> None:
+        built, same = Built(self.testbed), {"isolation": str(config["isolation"])}
+        work = {"function": f"{config['function']} ({config['implementation']})"}
+        for role, instance in chain.instances.items():
+            built.add(role, instance, platform_level(config), does=work.get(role, ""), **same)
+        if neighbour:
+            own = {"does": " ".join(neighbour[1].argv(neighbour[2])), "anomaly": neighbour[1].name}
+            built.add(NEIGHBOUR, neighbour[0].instance, platform_level(config), **own, **same)
+        built.join(chain.attachment.name, chain.segments)
+        built.note(outcome)
 
     @contextmanager
     def _disturbance(self, config: Config, platform: Platform, isolated: Any) -> Iterator[Disturbance | None]:
@@ -191,10 +206,7 @@ class ChainScenario(OnLinks):
 
 def _profile(calibrations: Mapping[str, Any]) -> Profile | None:
     found = next((value for key, value in calibrations.items() if key.startswith("profile/")), None)
-    if found is None:
-        return None
-    needs = {role: Need(**need) for role, need in found["needs"].items()}
-    return Profile(needs, found["chain_cpus"], found["block_device"])
+    return None if found is None else made(Profile, found)
 
 
 def _judge_ceiling(calibrations: Mapping[str, Any], outcome: Outcome) -> None:

@@ -22,6 +22,7 @@ from lastro.meters.host import HostMeter
 from lastro.platforms.base import Availability, Instance, InstanceSpec, Platform, unavailable
 from lastro.results.samples import Metric, Outcome
 from lastro.scenarios import _workload
+from lastro.scenarios._built import Built, note_load
 from lastro.scenarios._probes import Probes
 from lastro.scenarios._storage import really, storage
 from lastro.scenarios._watch import watching
@@ -139,7 +140,7 @@ class ComputeScenario(OnPlatforms):
     @contextmanager
     def _probed(self, config: Config, platform: Platform, spec: InstanceSpec, brief: Workload) -> Iterator[Instance]:
         """The instance, started as for a trial."""
-        with self._started(config, platform, spec, brief) as everyone:
+        with self._started(config, platform, spec, brief) as (everyone, _):
             yield everyone[_ROLE]
 
     def run(self, config: Config, calibrations: Mapping[str, Any]) -> Outcome:
@@ -148,7 +149,7 @@ class ComputeScenario(OnPlatforms):
         isolations = [registry.get("isolation", part)() for part in parts_of(str(config["isolation"]))]
         clock = validity.ClockReading.now()
         tool = self.tool(config)
-        with self._started(config, platform, spec, tool) as everyone:
+        with self._started(config, platform, spec, tool) as (everyone, built):
             instance = everyone[_ROLE]
             outcome.doubt(not_in_force(isolations, {_ROLE: instance}))
             reasons, seen = _workload.unequal(self.testbed, instance)
@@ -157,10 +158,15 @@ class ComputeScenario(OnPlatforms):
             under = storage(platform, instance)
             outcome.notes |= {"limits": {_ROLE: limits}, **seen, "storage": under}
             outcome.tell(really(under))
+            built.note(outcome)
             with tool.prepared(instance, float(config["limit_s"])):
                 self._measure(config, tool, platform, everyone, under, outcome)
         outcome.doubt(validity.clock_reasons(clock, validity.ClockReading.now()))
         return outcome
+
+    def _client(self, config: Config) -> str:
+        """The role in which the workload runs."""
+        return _ROLE
 
     def _daemons(self, config: Config, platform: Platform) -> tuple[str, ...]:
         """Their cgroups: what they use is the trial's own load."""
@@ -169,10 +175,12 @@ class ComputeScenario(OnPlatforms):
     @contextmanager
     def _started(
         self, config: Config, platform: Platform, spec: InstanceSpec, tool: Workload
-    ) -> Iterator[dict[str, Instance]]:
-        """The instance, and others that have a part in the workload, by role."""
+    ) -> Iterator[tuple[dict[str, Instance], Built]]:
+        """The instance, and others that have a part in the workload, by role; and what was built of them."""
         with platform.start(self.testbed, spec) as instance:
-            yield {_ROLE: instance}
+            built = Built(self.testbed)
+            built.add(_ROLE, instance, platform_level(config), isolation=str(config["isolation"]))
+            yield {_ROLE: instance}, built
 
     def _measure(
         self,
@@ -188,6 +196,8 @@ class ComputeScenario(OnPlatforms):
             reading = tool.run(everyone[_ROLE], float(config["limit_s"]), watch)
         reading = through_arc(reading, under, tool.past_caches)
         watch.require_used(tool.name)
+        note_load(outcome, tool.name, self._client(config), _ROLE)
+        watch.note_witnesses(outcome)
         drift_limit = float(config["max_drift_percent"]) / 100
         used, by_host = watch.used[_ROLE], tool.by_host_clock | _workload.BY_HOST
         work_s, (inside_s, everywhere_s) = reading.measurements.get(TIME_HOST.name), watch.entered_cpu_s

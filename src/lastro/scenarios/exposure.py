@@ -14,6 +14,7 @@ from lastro.isolation.base import Profile, isolate, not_in_force, parts_of
 from lastro.meters.exposure import ExposureMeter
 from lastro.platforms.base import Availability
 from lastro.results.samples import Outcome
+from lastro.scenarios._built import Built, note_meter
 from lastro.scenarios._deploy import instance_spec
 from lastro.scenarios._probes import Probes
 from lastro.scenarios.base import AttachmentPool, Config, OnPlatforms, PlatformPool, first_unavailable, platform_level
@@ -53,7 +54,11 @@ class ExposureScenario(OnPlatforms):
         spec = isolate(spec, isolations, Profile.unmeasured(self.testbed))
         with self.pool.get(platform_level(config)).start(self.testbed, spec) as instance:
             outcome.doubt(not_in_force(isolations, {_ROLE: instance}))
+            built = Built(self.testbed)
+            built.add(_ROLE, instance, platform_level(config), isolation=str(config["isolation"]))
+            built.note(outcome)
             meter = ExposureMeter(self.testbed, {_ROLE: instance})
+            note_meter(outcome, meter)
             meter.start()
             meter.stop()
             outcome.measurements.update(meter.read())

@@ -17,8 +17,9 @@ from lastro.host.cgroups import Usage
 from lastro.meters.host import HostMeter
 from lastro.platforms.base import Availability, Instance, InstanceSpec, Platform
 from lastro.results.samples import STOPPED_BY, Metric, Outcome, Series
+from lastro.scenarios._built import Built, note_meter
 from lastro.scenarios._footprint import ENOUGH, MIB, Footprint, memory_taken, require_room, tell_capacity
-from lastro.scenarios._lives import MOST, Clocked, Life, meeting_place
+from lastro.scenarios._lives import MOST, Clocked, Life, MeetingPlace, meeting_place
 from lastro.scenarios._measure import rest
 from lastro.scenarios._probes import Probes
 from lastro.scenarios.base import (
@@ -64,10 +65,16 @@ class LifecycleScenario(OnPlatforms):
             "lower",
             "charged to its cgroup, to its monitor's and to the platform's daemons, for each idle instance",
         ),
-        Metric("memory_host", "MiB", "lower", "by which the host's available memory shrank, for each instance"),
-        Metric("memory_total", "MiB", "lower", "by which the host's available memory shrank, for all of them"),
+        Metric(
+            "memory_host", "MiB", "lower", "by which the host's available memory shrank, for each instance", signed=True
+        ),
+        Metric(
+            "memory_total", "MiB", "lower", "by which the host's available memory shrank, for all of them", signed=True
+        ),
         Metric("disk", "MiB", "lower", "in Lastro's and the platform's directories, for each idle instance"),
-        Metric("disk_host", "MiB", "lower", "by which the file system below them filled, for each instance"),
+        Metric(
+            "disk_host", "MiB", "lower", "by which the file system below them filled, for each instance", signed=True
+        ),
         Metric("processes", "1", "lower", "on the host, for each idle instance"),
         Metric("capacity", "1", "higher", "instances that ran at once when the host, or the study, said no"),
     )
@@ -110,11 +117,23 @@ class LifecycleScenario(OnPlatforms):
                 taken = Footprint.of(self.testbed).since(before)
                 _tell_footprint(outcome, taken, usage)
                 _judge_host(outcome, host, sum(used.user_s for used in usage) + children_s, config)
+                self._note_topology(config, place, outcome)
+                note_meter(outcome, host)
                 if config["max_instances"]:
                     self._fill_up(config, platform, n, before, outcome)
         _tell_lives(outcome, list(clocked.lives.values()), together=together)
         outcome.doubt(validity.clock_reasons(clock, validity.ClockReading.now()))
         return outcome
+
+    def _note_topology(self, config: Config, place: MeetingPlace, outcome: Outcome) -> None:
+        """One instance stands for all: they are alike, as their links are."""
+        assert place.first is not None
+        testbed, segment = place.first
+        built = Built(self.testbed)
+        built.add("peer", place.peer, "native")
+        built.add("instance", segment.ports[1].instance, platform_level(config), count=int(config["instances"]))
+        built.join(str(config["attachment"]), [segment], testbed)
+        built.note(outcome)
 
     def _fill_up(self, config: Config, platform: Platform, n: int, empty: Footprint, outcome: Outcome) -> None:
         """Double the number of instances until one does not start, memory runs short, or the study says enough."""

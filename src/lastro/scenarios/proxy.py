@@ -27,9 +27,10 @@ from lastro.scenarios import _asking, _origin, _workload
 from lastro.scenarios._asking import Standing
 from lastro.scenarios._capacity import CAPACITY, fill_up
 from lastro.scenarios._hosts import HostClocks, HostsMeter
-from lastro.scenarios._line import CLIENT, ROLES, line
+from lastro.scenarios._line import CLIENT, ROLES, SERVER, line
 from lastro.scenarios._measure import rest
 from lastro.scenarios._proxies import MOST, Farm, Proxy, ask, ask_all
+from lastro.scenarios._proxy_built import note_topology
 from lastro.scenarios.base import HOST_LIMITS, AttachmentPool, Config, OnLinks, PlatformPool, platform_level, start_s
 from lastro.study.levels import NONE, split_options
 from lastro.study.model import Setting
@@ -49,6 +50,7 @@ class ProxyScenario(OnLinks):
     summary = "clients ask a server for one object through HTTP proxies, of which the DUT hosts one or several"
     parts = ("platform", "attachment", "anomaly", "instrument")
     roles = ROLES
+    calibration_shapes = {"straight": dict[str, float]}
     settings = (
         Setting("proxies", 1, "proxies at once; 0: the clients ask the server itself", 0, MOST),
         Setting("cache", "off", "does a proxy keep the object in memory?", choices=("off", "on")),
@@ -182,6 +184,9 @@ class ProxyScenario(OnLinks):
                 outcome.doubt(reasons)
                 limits = {name: value for name, value in asdict(proxy.instance.spec.resources).items() if value}
                 outcome.notes |= {"limits": {"proxy": limits}, "seen inside": seen}
+            bare = {CLIENT: standing.client, SERVER: standing.server}
+            how = (platform_level(config), str(config["attachment"]))
+            note_topology(outcome, standing.wire, bare, [proxy.hosted for proxy in standing.proxies], how, disturbance)
             rest(float(config["settle_s"]))
             _asking.measure(standing, config, disturbance, outcome)
             ask_all(standing.client, standing.origin.page, standing.proxies)

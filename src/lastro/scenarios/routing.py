@@ -20,7 +20,8 @@ from lastro.image.rootfs import Needs
 from lastro.meters.host import HostMeter
 from lastro.platforms.base import AVAILABLE, Availability, InstanceSpec, unavailable
 from lastro.results.samples import Metric, Outcome
-from lastro.scenarios._clockwork import Clockwork
+from lastro.scenarios._built import note_meter, note_network
+from lastro.scenarios._clockwork import Clockwork, patient
 from lastro.scenarios._course import watched
 from lastro.scenarios._network import Network, booted, shortened
 from lastro.scenarios._phases import DEAD_HELLOS, Run, wait_for_routes
@@ -44,8 +45,6 @@ _DAY_S = 86_400
 _PROBE = Protocol(hello_s=1, dead_s=4, network_type="point-to-point", timers="fast")
 _PROBE_S = 30.0
 _ROW_S = 2.0  # in which the three of a probe find their routes, about: for plans alone
-_HELD_BACK_S = 7  # MinLSInterval of RFC 2328, appendix B, and on a grid of four 2 s more: seen 7.0 s apart
-_SENT_AGAIN_S = 2  # with an interval of 1 s in which nothing was answered: updates are seen that far apart
 _FAR = Availability(
     "the links and routes of a network are watched on the machine where Lastro runs, and the DUT is reached by SSH",
     "run Lastro on the DUT itself",
@@ -58,10 +57,15 @@ _NO_CARRIER = Availability(
 )
 
 
+def _memory(phase: str, summary: str) -> Metric:
+    return Metric(f"memory_{phase}", "MiB", "lower", summary, signed=True)
+
+
 class RoutingScenario(OnLinks):
     name = "routing"
     summary = "a network of virtual routers that speak OSPF: it boots, converges, loses links and gets them back"
     parts = ("platform", "attachment")
+    calibration_shapes = {"topology": str}
     settings = (
         Setting("topology", "3x3", "a grid such as 3x3, or a file: .toml, .graphml, edge list", check=read_topology),
         Setting("implementation", "frr", "what speaks OSPF", choices=tuple(ROUTERS)),
@@ -101,10 +105,10 @@ class RoutingScenario(OnLinks):
         Metric("cpu_regular", "%", "lower", "busy CPU time of the host in regular operation"),
         Metric("cpu_failure", "%", "lower", "the same, from the cut until quiet for `quiet_s`, with the steady flow"),
         Metric("cpu_recovery", "%", "lower", "the same, from the links' return until quiet, with the steady flow"),
-        Metric("memory_boot", "MiB", "lower", "by which the host's available memory shrank, mean of the boot"),
-        Metric("memory_regular", "MiB", "lower", "the same, mean of regular operation"),
-        Metric("memory_failure", "MiB", "lower", "the same, mean from the cut until all is quiet for `quiet_s`"),
-        Metric("memory_recovery", "MiB", "lower", "the same, mean from the links' return until all is quiet"),
+        _memory("boot", "by which the host's available memory shrank, mean of the boot"),
+        _memory("regular", "the same, mean of regular operation"),
+        _memory("failure", "the same, mean from the cut until all is quiet for `quiet_s`"),
+        _memory("recovery", "the same, mean from the links' return until all is quiet"),
         Metric("memory_router", "MiB", "lower", "charged to the group of each router in regular operation"),
         Metric("pss_router", "MiB", "lower", "proportional set size of each router's processes"),
         Metric("cpu_router", "ms/s", "lower", "CPU time of each router for each second of regular operation"),
@@ -237,6 +241,8 @@ class RoutingScenario(OnLinks):
             work.instances_user_s = network.user_s
             Run(network, work).through_all_phases()
             host.stop()
+            note_network(self.testbed, network, platform_level(config), outcome)
+            note_meter(outcome, host)
             user_s = network.user_s() + os.times().children_user - children_s
             _judge(network, host, user_s, config, outcome)
             began_s = time.monotonic()
@@ -266,24 +272,6 @@ def _boot_s(config: Config, n: int) -> float:
 def _asks_for_text(config: Config) -> bool:
     """Is it no trial, but the question which text a topology file has?"""
     return set(config) == {"topology"}
-
-
-def patient(config: Config) -> Availability:
-    """Does `quiet_s` outlast every pause that the protocol itself makes in an exchange?"""
-    pauses = []
-    if config["timers"] != "fast" or config["implementation"] != "frr":  # which alone has all the fast ones
-        pauses.append((_HELD_BACK_S, "a router may hold its next link-state update back"))
-    else:
-        pauses.append((_SENT_AGAIN_S, "a router may wait before it sends an update again"))
-    if config["failure"] == "silent":
-        pauses.append((int(config["hello_s"]), "the two ends of a link that fails in silence may see it apart"))
-    longest_s, because = max(pauses)
-    if float(config["quiet_s"]) > longest_s:
-        return AVAILABLE
-    return Availability(
-        f"quiet_s = {float(config['quiet_s']):g} does not tell the end of an exchange: for {longest_s} s, {because}",
-        f"set quiet_s to more than {longest_s}",
-    )
 
 
 def _judge(network: Network, host: HostMeter, own_user_s: float, config: Config, outcome: Outcome) -> None:

@@ -23,7 +23,19 @@ from lastro.meters.interfaces import InterfaceMeter
 from lastro.platforms.base import AVAILABLE, Availability, InstanceSpec, unavailable
 from lastro.results.samples import Outcome, Reading
 from lastro.scenarios import _workload
-from lastro.scenarios._joined import HOST, INSTANCE, PEER, PORT, FarEnd, Joined, far_end, joined, require_host_address
+from lastro.scenarios._built import note_load, note_meter
+from lastro.scenarios._joined import (
+    HOST,
+    INSTANCE,
+    PEER,
+    PORT,
+    FarEnd,
+    Joined,
+    far_end,
+    joined,
+    note_topology,
+    require_host_address,
+)
 from lastro.scenarios._measure import judge_links, rest
 from lastro.scenarios._offered import MOST, check_offered, judge_generator, rates, share_of, with_rate
 from lastro.scenarios._probes import Probes
@@ -53,6 +65,7 @@ class UplinkScenario(OnLinks):
     summary = "one UDP or TCP flow from an instance to its host or a peer, below, at and above what can be carried"
     parts = ("platform", "attachment", "isolation", "instrument")
     combinable = frozenset({"isolation"})
+    calibration_shapes = {_CEILING: dict[str, float], "capacity": dict[str, float]}
     settings = (
         *_workload.RESOURCES,
         Setting(
@@ -166,6 +179,8 @@ class UplinkScenario(OnLinks):
             outcome.doubt(reasons)
             limits = {name: value for name, value in asdict(pair.instance.spec.resources).items() if value is not None}
             outcome.notes |= {"limits": {INSTANCE: limits}, **seen}
+            built = pair.built(self.testbed, links.name, platform_level(config), isolation=str(config["isolation"]))
+            note_topology(built, pair, end, links.name, outcome)
             rest(float(config["settle_s"]))
             counted = links.counters(self.testbed)
             self._measure(config, pair, end, own_cgroups, outcome)
@@ -189,6 +204,9 @@ class UplinkScenario(OnLinks):
             reading = tool.measure(pair.instance, end.instance, end.address, settings, watch)
             witness.stop()
         watch.require_used(tool.name)
+        note_load(outcome, tool.name, INSTANCE, end.role)
+        note_meter(outcome, witness)
+        watch.note_witnesses(outcome)
         drift, limit = watch.drift, float(config["max_drift_percent"]) / 100
         by_host = _timed_by_host(tool, reading) | _workload.BY_HOST
         work_s, (inside_s, everywhere_s) = watch.work_s, watch.entered_cpu_s

@@ -13,15 +13,11 @@ HERE = Path(__file__).parent
 DEBIAN = "Debian packages"
 
 # Maintainer scripts find invoke-rc.d and deb-systemd-invoke through PATH (Debian Policy, 9.3.3.2), which apt sets to
-# DPkg::Path. So nothing is written into the directories of the host, and nothing can be left there.
+# DPkg::Path. So nothing is written for this, neither a policy-rc.d nor a temporary file, and a kill leaves nothing.
 _APT = """\
 # Services that come with the packages, such as a Docker daemon of the host, need not start: Lastro runs its own.
 # For the scripts of the packages, the two programs that start services do nothing.
-quiet=$(mktemp -d)
-trap 'rm -rf "$quiet"' EXIT
-trap 'exit 143' INT TERM
-ln -s /bin/true "$quiet/invoke-rc.d"
-ln -s /bin/true "$quiet/deb-systemd-invoke"
+quiet={quiet}
 export DEBIAN_FRONTEND=noninteractive LC_ALL=C
 apt-get update --quiet --quiet
 packages=""
@@ -73,7 +69,7 @@ class Step:
 
 
 def apt_step(packages: Collection[str]) -> Step:
-    return Step(DEBIAN, _APT.format(packages=shlex.join(sorted(packages))))
+    return Step(DEBIAN, _APT.format(packages=shlex.join(sorted(packages)), quiet=shlex.quote(str(HERE / "quiet"))))
 
 
 def recipe_step(recipe: Recipe, prefix: Path) -> Step:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from lastro.errors import StudyError, did_you_mean
+from lastro.files import read_regular
 from lastro.study.json_schema import json_schema
 from lastro.study.model import ScenarioSchema, Study
 from lastro.study.problems import Key, Problems, Wrong, shown
@@ -39,21 +40,20 @@ def parse(text: str, file: str, schemas: Mapping[str, ScenarioSchema]) -> Study:
     return replace(resolve(shape, schemas, problems), source=text, file=file)
 
 
-def read_text(path: Path, kind: str, hint: str) -> str:
-    """The text of a file of some kind; the hint says where one comes from.
+def read_text(path: Path, kind: str, hint: str, *, own: bool = False) -> str:
+    """The text of a file of some kind; the hint says where one comes from. `own`: only of a file of the caller.
 
-    Raises: StudyError when the file cannot be read, is too large, or is not UTF-8."""
+    Raises: StudyError when the file cannot be read, is no regular file, is too large, or is not UTF-8."""
     file = str(path)
     try:
-        with path.open("rb") as stream:
-            data = stream.read(MAX_BYTES + 1)
+        data = read_regular(path, MAX_BYTES, own=own)
     except FileNotFoundError:
         raise StudyError("there is no such file", file=file, hint=_near(path, hint)) from None
     except IsADirectoryError:
         raise StudyError(f"is a directory, not a {kind} file", file=file, hint=_near(path / "?", hint)) from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        raise StudyError(f"cannot be read: {reason}", file=file) from error
+        raise StudyError(f"cannot be read: {reason}", file=file, hint=hint if own else None) from error
     if len(data) > MAX_BYTES:
         raise StudyError(f"is larger than {MAX_BYTES // 2**20} MiB, and no {kind} is", file=file)
     try:

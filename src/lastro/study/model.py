@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
 from lastro.results.samples import Metric
+from lastro.shapes import Misshapen, made
 
 Level = str | int | float | bool
 
@@ -94,6 +95,7 @@ class Design:
         return self.max_replicates if self.sequential else self.replicates
 
 
+MOST_BLOCKS = 1_000_000  # of a campaign that is read; a study file may ask for far fewer
 PATIENCE = frozenset({"max_wait_s"})  # settings that change nothing that is measured
 
 
@@ -146,23 +148,26 @@ class Study:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Study:
-        values = dict(data)
-        values["factors"] = tuple(Factor(f["name"], tuple(f["levels"])) for f in data["factors"])
-        for name in ("metrics", "all_metrics"):
-            values[name] = tuple(Metric(**metric) for metric in data[name])
-        precise = tuple(data["design"].get("precise_metrics", ()))
-        values["design"] = Design(**{**data["design"], "precise_metrics": precise})
-        values["exclusions"] = _exclusions(data["exclusions"])
-        values["profile_exclusions"] = {
-            profile: _exclusions(rules) for profile, rules in data.get("profile_exclusions", {}).items()
+        """Raises: Misshapen when the data is none of `to_dict`."""
+        study: Study = made(cls, data)
+        design = study.design
+        sound = {
+            "factors": all(factor.levels for factor in study.factors),
+            "factors, which are named twice,": _differ(study.factors),
+            "metrics, which are named twice,": _differ(study.metrics) and _differ(study.all_metrics),
+            "design.replicates": 1 <= design.replicates <= MOST_BLOCKS,
+            "design.max_replicates": 1 <= design.max_replicates <= MOST_BLOCKS,
+            "design.confidence": 0 < design.confidence < 1,
+            "design.precision": design.precision > 0,
         }
-        return cls(**values)
+        for where, fine in sound.items():
+            if not fine:
+                raise Misshapen(f"{where} cannot be so")
+        return study
 
 
-def _exclusions(rules: Sequence[Mapping[str, Any]]) -> tuple[Exclusion, ...]:
-    return tuple(
-        Exclusion({name: tuple(levels) for name, levels in rule["when"].items()}, rule["reason"]) for rule in rules
-    )
+def _differ(named: Collection[Factor | Metric]) -> bool:
+    return len({each.name for each in named}) == len(named)
 
 
 def _plain(value: Any) -> Any:

@@ -20,7 +20,7 @@ from lastro.study.levels import (
     split_options,
     unknown_name,
 )
-from lastro.study.model import Design, Exclusion, Factor, Level, ScenarioSchema, Study
+from lastro.study.model import PATIENCE, Design, Exclusion, Factor, Level, ScenarioSchema, Study
 from lastro.study.problems import Key, Problems, Wrong, shown
 
 if TYPE_CHECKING:
@@ -256,6 +256,23 @@ def _blocks(table: ProfileTable, design: DesignTable) -> dict[str, Level]:
     if table.max_replicates < least:
         raise Wrong(f"must be at least `replicates`, which is {least}, and is {table.max_replicates}")
     return changes | {"replicates": least}
+
+
+def check_stored(study: Study, schema: ScenarioSchema, where: str) -> None:
+    """Whether a study file could say what a campaign holds: its database may have been made by anybody.
+
+    `where` names the campaign. Raises: StudyError with everything that a study file could not say."""
+    problems = Problems(where)
+    chosen = {factor.name: factor.levels for factor in study.factors}
+    for table, values in (("factors", chosen), ("settings", {name: (v,) for name, v in study.settings.items()})):
+        for name, levels in values.items():
+            with problems.at(table, name):
+                for level in levels:
+                    check_level(schema, name, level)
+    for name in {*schema.parts, *schema.settings} - set(chosen) - set(study.settings) - PATIENCE:
+        problems.add(("settings", name), Wrong("is missing", "resume it with the Lastro that began it"))
+    _check_size(study, problems)
+    problems.tell()
 
 
 def _check_size(study: Study, problems: Problems) -> None:

@@ -43,6 +43,11 @@ class World:
         assert not (tree / "usr/bin/dirt").exists()
         assert (tree / "usr/bin/stress").exists()
 
+    def test_a_setuid_program_of_the_image_has_its_rights(self, instance: Instance) -> None:
+        """On the host the tree has none; only root may read what this program reads."""
+        argv = ["setpriv", "--reuid=65534", "--clear-groups", "passwd", "--status"]
+        assert instance.run(argv).text.split()[:2] == ["nobody", "L"]
+
     def test_it_is_called_by_its_role(self, instance: Instance) -> None:
         assert (instance.run(["hostname"]).text == "subject\n") is self.contained
 

@@ -12,13 +12,14 @@ from lastro.report.analysis.against import against_baseline
 from lastro.report.analysis.effects import interactions, main_effects, marked
 from lastro.report.analysis.factorial import omnibus, spread_notes, variance_of
 from lastro.report.analysis.headline import headline
+from lastro.report.analysis.joint import joint_pairs
 from lastro.report.analysis.measured import measured, medians
 from lastro.report.analysis.model import Analysis, MetricAnalysis
 from lastro.report.analysis.pairs import level_pairs
 from lastro.report.analysis.trends import count_scalings, drift_of
-from lastro.report.calibration import Floor, floor_here
 from lastro.report.language import N_
 from lastro.report.model import Report
+from lastro.report.noise_floor import Floor, floor_here
 from lastro.stats.notes import Note
 from lastro.stats.residual_checks import check_residuals
 
@@ -26,9 +27,10 @@ __all__ = ["analyse", "analyse_metric"]
 
 
 def analyse(report: Report, floors: Mapping[str, float] | None = None) -> Analysis:
-    """Everything, metric by metric. `floors` are noise floors as shares, {metric: 0.03}; by default those that a
+    """Everything, metric by metric.
 
-    calibration left in the campaign, for its number of blocks."""
+    `floors` are noise floors as shares, {metric: 0.03}; by default those that `lastro noise-floor` left in the
+    campaign, for its number of blocks."""
     metrics = tuple(
         analyse_metric(report, index, floor_here(report, index) if floors is None else _given(floors.get(metric.name)))
         for index, metric in enumerate(report.metrics)
@@ -74,4 +76,5 @@ def analyse_metric(report: Report, index: int, known_floor: Floor | None = None)
         omnibus=omnibus(data),
         medians=medians(report, index, data.confidence),
         bounded=bounded,
+        joint=joint_pairs(data, floor),
     )

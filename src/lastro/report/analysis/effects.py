@@ -47,7 +47,7 @@ def interactions(data: Measured, anova: Anova | None, floor: float | None = None
 
 
 def decide(p_adjusted: float | None, alpha: float, under_floor: bool | None) -> Decision:
-    """Different only when the corrected test says so and a calibration, where there is one, does not object."""
+    """Different only when the corrected test says so and the noise floor, where it is known, does not object."""
     if p_adjusted is None:
         return "unknown"
     return "different" if p_adjusted < alpha and not under_floor else "same"

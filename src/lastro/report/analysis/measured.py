@@ -16,15 +16,16 @@ LevelsOf = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """`cells` are {treatment: {block: value}}, only those with values; `factors` those that vary among them, with
-
-    their measured levels in the study's order; `references` the level of each against which the others are set."""
+    """`cells` are {treatment: {block: value}}, only those with values; `factors` those that vary among them, with their
+    measured levels in the study's order; `references` the level of each against which the others are set; `planned` the
+    levels of every treatment of the design."""
 
     cells: Mapping[int, Mapping[int, float]]
     levels: Mapping[int, LevelsOf]
     factors: Mapping[str, tuple[str, ...]]
     references: Mapping[str, str]
     confidence: float
+    planned: tuple[LevelsOf, ...] = ()
 
     @property
     def n(self) -> int:
@@ -44,6 +45,11 @@ class Measured:
         for index, cell in self.cells.items():
             for block, value in cell.items():
                 yield index, block, value
+
+    def planned_combinations(self, factor: str) -> int:
+        """How many combinations of the other factors' levels the design has."""
+        others = [{name: level for name, level in at.items() if name != factor} for at in self.planned]
+        return len({tuple(sorted(at.items())) for at in others})
 
     def combinations(self, factor: str, given: LevelsOf) -> list[dict[str, int]]:
         """{level of the factor: treatment} for every combination of the other factors' levels in which `given` holds
@@ -75,6 +81,7 @@ def measured(report: Report, index: int) -> Measured:
         factors=factors,
         references={name: _reference(report, name, found) for name, found in factors.items()},
         confidence=report.study.design.confidence,
+        planned=tuple(_texts(row) for row in report.rows),
     )
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from lastro.stats.ranks import RankTest
     from lastro.stats.ratios import Ratio
     from lastro.stats.residual_checks import Checks
+    from lastro.stats.simultaneous import Pair
     from lastro.stats.usl import Usl
     from lastro.study.design import Treatment
 
@@ -38,7 +39,7 @@ class LevelEffect:
     effect. `ratio` is of the two means; `difference` is in the metric's unit and has the p-value, which
     `p_adjusted` corrects (Holm) for all main effects of the metric, or all simple effects of one interaction. `n`
     counts the trials of the level and of the reference. `floor` is the noise floor of this ratio, a share: that of one
-    treatment against one, scaled to means over so many; it and `under_floor` are None without a calibration.
+    treatment against one, scaled to means over so many; it and `under_floor` are None when no noise floor is known.
     `kinds` are those of the marks on the numbers of either level."""
 
     factor: str
@@ -98,7 +99,7 @@ class RankTwin:
 class BaselineComparison:
     """A treatment against its baseline. `agrees` is whether t and rank test, both uncorrected, decide alike; None where
 
-    the rank test cannot decide, and `no_twin` says why. `under_floor` is None without a calibration."""
+    the rank test cannot decide, and `no_twin` says why. `under_floor` is None when no noise floor is known."""
 
     treatment: Treatment
     baseline: Treatment
@@ -125,6 +126,42 @@ class LevelPairs:
     n_blocks: int
     means: Mapping[str, float]
     comparisons: tuple[Comparison, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FactorPairs:
+    """`pairs` are {(level, other): level against other}; empty where no two blocks have values of all levels.
+
+    They are of the means over `strata` of `all_strata` combinations of the other factors in the design: those in which
+    every level was measured. `left_out` are levels with too few valid trials. `floor` is the noise floor of such a
+    ratio, a share; None where none is known."""
+
+    factor: str
+    reference: str
+    levels: tuple[str, ...]
+    pairs: Mapping[tuple[str, str], Pair]
+    strata: int
+    all_strata: int
+    left_out: tuple[str, ...] = ()
+    floor: float | None = None
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """The levels that are set against the reference."""
+        return tuple(level for level in self.levels if level != self.reference)
+
+    def of(self, level: str) -> Pair:
+        """The level against the reference. Raises: KeyError where `pairs` is empty."""
+        return self.pairs[level, self.reference]
+
+    def differs(self, level: str) -> bool:
+        """Whether the level differs from the reference, by no less than the noise floor."""
+        return self.of(level).differs and not self.hidden(level)
+
+    def hidden(self, level: str) -> bool:
+        """Whether its difference from the reference lies below the noise floor."""
+        pair = self.of(level)
+        return self.floor is not None and pair.relative and abs(pair.value - 1) < self.floor
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,10 +202,12 @@ class Headline:
 
 @dataclass(frozen=True, slots=True)
 class MetricAnalysis:
-    """Everything of one metric. `floor` is a share (0.03: 3 %): of one treatment against one, a calibration found
+    """Everything of one metric.
 
-    smaller differences to be noise. `floor_note` says what was made of it, if anything. `medians` are of every
-    treatment that was measured. `bounded` treatments stay out of all else, as they are known by a lower bound only."""
+    `floor` is a share (0.03: 3 %): of one treatment against one, smaller differences are noise; None when it is not
+    known. `floor_note` says what was made of it, if anything. `medians` are of every treatment that was measured.
+    `bounded` treatments stay out of all else, as they are known by a lower bound only. `joint` are the pairs of levels
+    that key findings tell."""
 
     metric: Metric
     n: int
@@ -189,6 +228,7 @@ class MetricAnalysis:
     omnibus: Omnibus | None = None
     medians: tuple[tuple[Treatment, Estimate], ...] = ()
     bounded: int = 0
+    joint: tuple[FactorPairs, ...] = ()
 
     @property
     def log(self) -> bool:

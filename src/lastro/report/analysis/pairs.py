@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import combinations
@@ -14,6 +13,7 @@ from lastro.stats.comparisons import Comparison, tukey_from_model
 from lastro.stats.differences import paired_difference
 from lastro.stats.intervals import sample_mean
 from lastro.stats.residual_checks import brown_forsythe
+from lastro.stats.simultaneous import mean_square, residuals
 
 LEAST_LEVELS, MOST_LEVELS = 3, 8
 _LEAST_BLOCKS = 3
@@ -40,25 +40,14 @@ def _compared(factor: str, groups: Mapping[str, Sequence[float]], confidence: fl
     still in them, a noisy level would hide."""
     means = {level: sample_mean(values) for level, values in groups.items()}
     n_blocks = len(next(iter(groups.values())))
-    left = _residuals(groups, means)
+    left = residuals(list(groups.values()))
     left_over = max(abs(value) for values in left for value in values)
     _, p = brown_forsythe(left)
     if left_over <= _ROUNDING * max(map(abs, means.values())) or (p is not None and p < 1 - confidence):
         return LevelPairs(factor, "paired-holm", n_blocks, means, _pair_by_pair(groups, confidence))
     df = (len(groups) - 1) * (n_blocks - 1)
-    square = math.fsum(value**2 for values in left for value in values) / df
-    comparisons = tukey_from_model(means, dict.fromkeys(means, n_blocks), square, df, confidence)
+    comparisons = tukey_from_model(means, dict.fromkeys(means, n_blocks), mean_square(left), df, confidence)
     return LevelPairs(factor, "tukey-hsd", n_blocks, means, comparisons)
-
-
-def _residuals(groups: Mapping[str, Sequence[float]], means: Mapping[str, float]) -> list[list[float]]:
-    """What is left of every level's mean in every block once its level and its block are taken away."""
-    blocks = [sample_mean(column) for column in zip(*groups.values(), strict=True)]
-    grand = sample_mean(list(means.values()))
-    return [
-        [value - means[level] - block + grand for value, block in zip(values, blocks, strict=True)]
-        for level, values in groups.items()
-    ]
 
 
 def _pair_by_pair(groups: Mapping[str, Sequence[float]], confidence: float) -> tuple[Comparison, ...]:
@@ -73,10 +62,9 @@ def _pair_by_pair(groups: Mapping[str, Sequence[float]], confidence: float) -> t
     )
 
 
-def level_means(data: Measured, factor: str) -> dict[str, list[float]]:
+def level_means(data: Measured, factor: str, least_blocks: int = _LEAST_BLOCKS) -> dict[str, list[float]]:
     """{level: its mean in each block}, over those combinations of the other factors in which every level was measured;
-
-    empty with fewer than three blocks in which all have one. What a combination does to all of its levels is removed
+    empty with fewer than `least_blocks` in which all have one. What a combination does to all of its levels is removed
     first, so that a lost trial does not shift the mean of its level."""
     levels = data.factors[factor]
     combinations = [at for at in data.combinations(factor, {}) if len(at) == len(levels)]
@@ -91,7 +79,7 @@ def level_means(data: Measured, factor: str) -> dict[str, list[float]]:
             for block, value in data.cells[index].items():
                 sums[level][block].append(value - centre)
     blocks = sorted(set.intersection(*(set(by_block) for by_block in sums.values())))
-    if len(blocks) < _LEAST_BLOCKS:
+    if len(blocks) < least_blocks:
         return {}
     grand = sample_mean(centres)
     return {level: [grand + sample_mean(by_block[block]) for block in blocks] for level, by_block in sums.items()}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from lastro.report.analysis.model import Analysis, MetricAnalysis
 from lastro.report.curves import Curve, curves
-from lastro.report.figures.style import Picture, file_stem, style
+from lastro.report.figures.style import NARROW_IN, WIDE_IN, Picture, file_stem, style
 from lastro.report.language import ENGLISH, Language
 from lastro.report.model import Report
 from lastro.results.samples import Metric
@@ -21,11 +21,23 @@ if TYPE_CHECKING:
 
     from lastro.report.claims import Judgement
 
-__all__ = ["Kind", "Picture", "Plan", "figure_name", "metric_png", "metric_svg", "pictures", "plans", "timeline_svg"]
+__all__ = [
+    "NARROW_IN",
+    "WIDE_IN",
+    "Kind",
+    "Picture",
+    "Plan",
+    "figure_name",
+    "metric_png",
+    "metric_svg",
+    "pictures",
+    "plans",
+    "timeline_svg",
+]
 
 Kind = Literal[
     "curve", "variation", "effects", "interaction", "distribution", "scaling", "checks", "claims", "floor", "course",
-    "phases", "traffic", "resources",
+    "phases", "traffic", "resources", "topology",
 ]  # fmt: skip
 
 
@@ -42,9 +54,9 @@ class Plan:
     draw: Callable[[], Figure | None]
     factor: str = ""
 
-    def picture(self) -> Picture | None:
+    def picture(self, width_in: float = WIDE_IN) -> Picture | None:
         """Draws it; None where the campaign has nothing to show."""
-        with style():
+        with style(width_in):
             figure = self.draw()
         return None if figure is None else Picture(self.name, self.title, figure)
 
@@ -122,9 +134,12 @@ def _campaign_plans(
     from lastro.report.figures.floor import draw_floor
     from lastro.report.figures.phases import draw_phases
     from lastro.report.figures.resources import draw_resources
+    from lastro.report.figures.topology import draw_shown
     from lastro.report.figures.traffic import TITLES, draw_traffic
 
-    yield Plan("claims", None, "claims", say("Published and measured"), partial(draw_claims, judgements, say))
+    yield Plan(
+        "claims", None, "claims", say("Published and measured"), partial(draw_claims, judgements, say, report.metrics)
+    )
     yield Plan("floor", None, "floor", say("Noise floor of this host"), partial(draw_floor, report, say))
     title = say("From the first start to the first forwarded packet")
     yield Plan("phases", None, "phases", title, partial(draw_phases, report, say))
@@ -134,6 +149,7 @@ def _campaign_plans(
     yield _course(report, analysis, say)
     title = say("Resources that each role used in a trial")
     yield Plan("resources", None, "resources", title, partial(draw_resources, report, say))
+    yield Plan("topology", None, "topology", say("What a trial was built of"), partial(draw_shown, report, say))
 
 
 def _distribution(report: Report, index: int, say: Language, analysis: MetricAnalysis | None = None) -> Plan:

@@ -7,7 +7,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lastro.report.analysis.model import MetricAnalysis
-from lastro.report.figures.style import GREY, GRID, PALETTE, headed, new_figure, numbers_in, points
+from lastro.report.figures.style import (
+    GREY,
+    GRID,
+    PALETTE,
+    fit,
+    headed,
+    is_narrow,
+    new_figure,
+    numbers_in,
+    points,
+    titled,
+    width_of,
+)
 from lastro.report.language import Language
 
 if TYPE_CHECKING:
@@ -18,27 +30,30 @@ if TYPE_CHECKING:
 
 
 def draw_checks(analysis: MetricAnalysis, say: Language) -> Figure | None:
-    """Two small panels side by side; None without residuals to look at."""
+    """Two small panels, side by side where they fit; None without residuals to look at."""
     checks, anova = analysis.checks, analysis.anova
     if checks is None or anova is None or len(checks.points) < 3:
         return None
-    figure = new_figure(3.1)
-    normal, against = figure.subplots(1, 2)
+    figure = new_figure()
+    across = 1 if is_narrow(figure) else 2
+    normal, against = figure.subplots(2 // across, across).flat
     x, y = zip(*checks.points, strict=True)
     reach = [min(x), max(x)]
     normal.plot(reach, reach, color="black", linewidth=0.9)
     points(normal, x, y, PALETTE[0], 2.2, alpha=0.6)
     normal.set_xlabel(say("normal quantile"))
-    normal.set_title(say("residual (standard deviations)"), loc="left", fontsize=8)
+    titled(normal, say("residual (standard deviations)"), width_of(figure) / across - 0.6, 8)
     against.axhline(0, color="black", linewidth=0.9)
     points(against, anova.fitted, anova.residuals, PALETTE[0], 2.2, alpha=0.6)
     against.set_xlabel(say("fitted value (logarithm)") if anova.log else say("fitted value"))
-    against.set_title(say("residual"), loc="left", fontsize=8)
+    titled(against, say("residual"), size_pt=8)
+    if analysis.metric.non_negative and not anova.log and min(anova.fitted) >= 0:
+        against.set_xlim(left=max(0.0, against.get_xlim()[0]))
     for axes in (normal, against):
         _plain(axes, say)
     n = say("n = {n}", n=say.integer(anova.n))
     headed(figure, f"{analysis.metric.name} ({n})", *_verdicts(checks, say))
-    return figure
+    return fit(figure, [normal] if across == 2 else [normal, against], 1.75 * (3 - across))
 
 
 def _verdicts(checks: Checks, say: Language) -> tuple[str, str]:
@@ -60,6 +75,5 @@ def _plain(axes: Axes, say: Language) -> None:
     axes.grid(color=GRID, linewidth=0.6)
     axes.spines["left"].set_visible(True)
     axes.spines["left"].set_color(GREY)
-    axes.locator_params(nbins=5)
     axes.tick_params(labelsize=7)
     numbers_in(axes, say, x=True, y=True)

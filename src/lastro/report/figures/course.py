@@ -13,9 +13,22 @@ from typing import TYPE_CHECKING, Any
 
 from lastro.report.analysis.model import Analysis
 from lastro.report.analysis.trends import parse_utc
-from lastro.report.figures.style import GREY, GRID, PALETTE, SMALL_PT, headed, new_figure, numbers_in, points, safe
+from lastro.report.figures.style import (
+    GREY,
+    GRID,
+    PALETTE,
+    SMALL_PT,
+    fit,
+    headed,
+    new_figure,
+    numbers_in,
+    points,
+    titled,
+)
+from lastro.report.figures.text import safe
 from lastro.report.language import N_, Language
 from lastro.report.model import Report
+from lastro.report.numbers import no_exponent
 from lastro.units import human_duration, significant
 
 if TYPE_CHECKING:
@@ -24,8 +37,9 @@ if TYPE_CHECKING:
 
     from lastro.stats.drift import Drift
 
-_PANEL_IN = 1.25
+_PANEL_IN = 0.85
 _MOST_EVENTS = 40
+_NAME_SHARE = 0.05  # of the axis, that the name of an event takes
 TREND = N_("dots: a trial less the mean of its treatment; squares: means of blocks; line and numbers: their drift")
 HOST_READINGS = {
     "steal_percent": N_("CPU stolen (%)"),
@@ -68,7 +82,7 @@ def draw_course(report: Report, say: Language, analysis: Analysis | None = None)
         _duration_panel(report, clock, say),
         *_host_panels(report, clock, say),
     ]
-    figure = new_figure(_PANEL_IN * len(panels) + 1.1)
+    figure = new_figure()
     stacked = figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
     for axes, panel in zip(stacked, panels, strict=True):
         _draw(axes, panel)
@@ -80,7 +94,7 @@ def draw_course(report: Report, say: Language, analysis: Analysis | None = None)
     how = say("{n} attempts, of which {invalid} invalid (✕)", n=say.integer(len(report.timeline)), invalid=invalid)
     trend = say(TREND) if any(panel.blocks for panel in panels) else ""
     headed(figure, how, trend)
-    return figure
+    return fit(figure, list(stacked), _PANEL_IN * len(panels))
 
 
 def _clock(report: Report) -> _Clock | None:
@@ -130,7 +144,7 @@ def _drift_words(drift: Drift, unit: str, scale: float, say: Language) -> str:
         text += f" [{significant(drift.interval.low * scale, 2)}, {significant(drift.interval.high * scale, 2)}]"
     if drift.p is not None:
         text += ", p < 0.001" if drift.p < 0.001 else f", p = {drift.p:.2f}"
-    return say.number(text.replace("-", "−")) + "; " + say("n = {n}", n=drift.n)
+    return say.number(no_exponent(text).replace("-", "−")) + "; " + say("n = {n}", n=drift.n)
 
 
 def deviations(report: Report, index: int) -> tuple[list[tuple[tuple[int, int], float]], bool]:
@@ -199,21 +213,22 @@ def _draw(axes: Axes, panel: _Panel) -> None:
     if panel.kind != "metric":
         highest = max(y for _, y in (*panel.valid, *panel.invalid))
         axes.set_ylim(0, 1.12 * highest if highest > 0 else 1.0)
-    axes.set_title(safe(panel.label, 70), loc="left")
+    titled(axes, panel.label)
     axes.grid(axis="y", color=GRID, linewidth=0.6)
-    axes.locator_params(axis="y", nbins=4)
     axes.tick_params(axis="y", length=0)
 
 
 def _mark_events(axes: Axes, report: Report, clock: _Clock, *, named: bool) -> None:
     """Interruptions and whatever else happened between start and end, as vertical lines."""
     left, right = axes.get_xlim()
+    before = -math.inf  # where the last name stands
     for at_utc, kind, _ in report.events[:_MOST_EVENTS]:
         x = clock.at(at_utc)
         if x is None or not left <= x <= right:
             continue
         axes.axvline(x, color=GREY, linewidth=0.8, linestyle=(0, (3, 2)))
-        if named:
+        if named and x - before > _NAME_SHARE * (right - left):
+            before = x
             axes.annotate(
                 safe(kind, 24), (x, 1), xycoords=("data", "axes fraction"), fontsize=SMALL_PT - 0.5, color=GREY,
                 rotation=90, ha="right", va="top",

@@ -11,34 +11,39 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lastro.report.curves import MOST_PANELS, Curve, Line, Panel, level_text, why_missing
+from lastro.report.figures.scale import Reach, interval_bar, reach
 from lastro.report.figures.style import (
     GREY,
     GRID,
     MARKERS,
     PALETTE,
-    SMALL_PT,
     axis_title,
+    fit,
     headed,
+    legend,
     metric_title,
     new_figure,
     numbers_in,
     points,
-    safe,
-    wrapped,
+    side_title,
+    titled,
+    width_of,
 )
+from lastro.report.figures.text import em, safe, wrapped
 from lastro.report.language import Language
 from lastro.report.model import Report
 from lastro.report.remarks import Mark, in_order, short, signs
-from lastro.stats.intervals import Interval, Summary
+from lastro.results.samples import Metric
+from lastro.stats.intervals import Summary
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_PANEL_IN = {1: 2.9, 2: 2.3}  # others 2.0
+_PANEL_IN = {1: 2.2, 2: 1.8}  # others 1.6
 _DECADE = 10.0
 _ASIDE = 0.013  # how far apart lines stand at a number, as a share of the axis
-_CHAR_IN = 0.08  # a digit of a tick's label
+_TICK_IN = 7.5 / 72  # the size of a tick's label
 _COLOURS = tuple(colour for colour in PALETTE if colour != "#000000")
 _STROKES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (6, 1.5, 1.2, 1.5)))
 
@@ -76,23 +81,24 @@ def draw_curve(report: Report, index: int, curve: Curve, say: Language) -> Figur
     shown = panels[:MOST_PANELS]
     running = [name for name in curve.line_names if any(name == ln.name and ln.runs_here for ln in _lines(shown))]
     looks = _looks(running, {line.name for line in _lines(shown) if line.is_baseline})
-    height_in = _PANEL_IN.get(len(shown), 2.0) * len(shown) + 1.15 + 0.09 * len(looks)
-    figure = new_figure(height_in + 0.16 * len(list(_missing(curve, shown, index, say))))
-    alike = _alike(shown, index)
+    figure, alike = new_figure(), _alike(shown, index)
     stacked = figure.subplots(len(shown), 1, sharex=True, sharey=alike, squeeze=False)[:, 0]
-    axis = _axis_of(curve)
+    axis, metric = _axis_of(curve), report.metrics[index]
+    arrows: dict[str, None] = {}
     for axes, panel in zip(stacked, shown, strict=True):
-        _value_axis(axes, shown if alike else [panel], index)
+        ends = _value_axis(axes, metric, shown if alike else [panel], index)
+        arrows[ends.words(metric.name, say)] = None
         _panel(axes, panel, index, axis, looks)
         if named := [f"{name} = {level}" for name, level in zip(curve.others, panel.levels, strict=True)]:
-            axes.set_title(safe(" · ".join(named)), loc="left")
+            titled(axes, " · ".join(named))
         numbers_in(axes, say, x=False, y=True)
     _number_axis(stacked[-1], curve, axis, say)
-    stacked[len(shown) // 2].set_ylabel(axis_title(report.metrics[index]))
+    panel_in = _PANEL_IN.get(len(shown), 1.6)
+    side_title(figure, axis_title(metric), panel_in * len(shown))
     apart = len(looks) > 1 and any(axes.get_yscale() == "linear" for axes in stacked)
-    headed(figure, metric_title(report.metrics[index], say), *_how_to_read(report, panels, index, apart, say))
+    headed(figure, metric_title(metric, say), *_how_to_read(report, panels, index, apart, say), *arrows)
     _legend(figure, curve, shown, index, looks, say)
-    return figure
+    return fit(figure, list(stacked), panel_in * len(shown))
 
 
 def _lines(panels: Sequence[Panel]) -> Iterator[Line]:
@@ -151,10 +157,10 @@ def _number_axis(axes: Axes, curve: Curve, axis: _Axis, say: Language) -> None:
 
     texts = [level_text(level, say) for level in curve.labels]
     ends = [-math.inf, -math.inf]
-    width_in = 0.8 * axes.figure.get_size_inches()[0]  # type: ignore[union-attr]
+    width_in = 0.8 * width_of(axes.figure)
     labels = []
     for text, place in zip(texts, axis.places, strict=True):
-        at_in, half_in = (place - min(axis.places)) / axis.length * width_in, _CHAR_IN * len(text) / 2
+        at_in, half_in = (place - min(axis.places)) / axis.length * width_in, _TICK_IN * (em(text) + 1) / 2
         free = next((row for row, end in enumerate(ends) if at_in - half_in > end), None)
         labels.append("" if free is None else "\n" * free + text)
         if free is not None:
@@ -166,7 +172,7 @@ def _number_axis(axes: Axes, curve: Curve, axis: _Axis, say: Language) -> None:
     axes.xaxis.set_minor_formatter(NullFormatter())
     edge = [axis.at(0, -0.07), axis.at(len(labels) - 1, 0.07)]
     axes.set_xlim(edge[0], edge[1])
-    axes.set_xlabel(safe(curve.factor))
+    axes.set_xlabel(wrapped(curve.factor, 40))
 
 
 def _alike(panels: Sequence[Panel], index: int) -> bool:
@@ -178,31 +184,16 @@ def _alike(panels: Sequence[Panel], index: int) -> bool:
     return max(tops) <= _DECADE * min(tops)
 
 
-def _value_axis(axes: Axes, panels: Sequence[Panel], index: int) -> None:
-    """Logarithmic where the means span more than a decade; from zero where the values span more than a half.
-
-    An interval that would take more room than the trials themselves goes on beyond the axis."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
-
+def _value_axis(axes: Axes, metric: Metric, panels: Sequence[Panel], index: int) -> Reach:
+    """Set the ends of the axis by every trial and interval of some panels."""
     found = [summary for line in _lines(panels) for summary in _summaries(line, index) if summary]
     rows = [row for line in _lines(panels) for row in line.rows if row]
     values = [point.value for row in rows for point in row.cells[index].points]
-    ends = [end for s in found if s.interval for end in (s.interval.low, s.interval.high)]
-    least, most, means = min(values), max(values), [summary.mean for summary in found]
-    if least > 0 and max(means) > _DECADE * min(means):
-        axes.set_yscale("log")
-        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 3.0)))
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        axes.yaxis.set_minor_formatter(NullFormatter())
-        low, high = max(least / 1.5, min([least, *ends])), min(most * 1.5, max([most, *ends]))
-        axes.set_ylim(low / 1.1, high * 1.1)
-        return
-    room = 0.5 * (most - least) or abs(most) * 0.1 or 1.0
-    low, high = max(least - room, min([least, *ends])), min(most + room, max([most, *ends]))
-    low -= 0.1 * room
-    if least >= 0:
-        low = 0.0 if least < most / 2 else max(0.0, low)
-    axes.set_ylim(low, high + 0.1 * room)
+    intervals = [(s.interval.low, s.interval.high) for s in found if s.interval]
+    ends = reach(metric, values, intervals, [summary.mean for summary in found])
+    axes.set_yscale("log" if ends.log else "linear")
+    axes.set_ylim(ends.low, ends.high)
+    return ends
 
 
 # What is drawn
@@ -240,23 +231,13 @@ def _line(axes: Axes, line: Line, index: int, axis: _Axis, aside: float, look: _
         values = [point.value for point in cell.points]
         points(axes, [x[place]] * len(values), values, look.colour, 2.6, alpha=0.35, zorder=2.5)
         if summary.interval is not None:
-            _interval(axes, x[place], summary.interval, look.colour)
+            ends = (summary.interval.low, summary.interval.high)
+            interval_bar(axes, ends, x[place], look.colour, along="y", width_pt=1.2, caps=True)
         face, edge = ("white", look.colour) if cell.marks else (look.colour, "white")
         axes.plot(
             [x[place]], [summary.mean], marker=look.marker, ms=5.4, color=face,
             mec=edge, mew=1.1 if cell.marks else 0.4, linestyle="none", zorder=4,
         )  # fmt: skip
-
-
-def _interval(axes: Axes, x: float, interval: Interval, colour: str) -> None:
-    """A bar with ends; an arrow head where it goes on beyond the axis."""
-    low, high = axes.get_ylim()
-    axes.plot([x] * 2, [max(low, interval.low), min(high, interval.high)], color=colour, linewidth=1.2, zorder=3.2)
-    for end, at, marker in ((interval.low, low, "v"), (interval.high, high, "^")):
-        inside = low <= end <= high
-        shape, size_pt = ("_", 4.5) if inside else (marker, 3.5)
-        axes.plot([x], [end if inside else at], marker=shape, ms=size_pt, mew=1.0 if inside else 0, color=colour,
-                  clip_on=False, zorder=3.2)  # fmt: skip
 
 
 def _missing(curve: Curve, panels: Sequence[Panel], index: int, say: Language) -> Iterator[str]:
@@ -306,21 +287,14 @@ def _legend(
             label += f", n = {say.integer(low)}" + (f"–{say.integer(high)}" if high > low else "")
         handles.append(
             Line2D([], [], color=look.colour, marker=look.marker, ms=5, linestyle=look.stroke, linewidth=look.width_pt,
-                   label=wrapped(label, 44, 60))
+                   label=safe(label, 90))
         )  # fmt: skip
     hollow = {mark.kind for mark in _marks(panels, index, measured=True)}
     for kind in in_order(mark.kind for mark in _marks(panels, index)):
         words, shape = (short(kind, say), "")
         if kind in hollow:
             words, shape = say("hollow: {mark}", mark=words), "o"
-        label = wrapped(words, 44, 130)
+        label = safe(words, 130)
         handles.append(Line2D([], [], linestyle="none", marker=shape, mfc="white", mec=GREY, ms=5, label=label))
-    handles += [
-        Line2D([], [], linestyle="none", label=wrapped(text, 44, 130)) for text in _missing(curve, panels, index, say)
-    ]
-    title = safe(curve.lines) if curve.lines else None
-    wide = any(len(handle.get_label()) > 30 for handle in handles)
-    figure.legend(
-        handles=handles, loc="outside lower left", ncols=1 if wide or len(handles) < 2 else 2, frameon=False,
-        title=title, alignment="left", title_fontsize=8, fontsize=SMALL_PT,
-    )  # fmt: skip
+    handles += [Line2D([], [], linestyle="none", label=safe(text, 130)) for text in _missing(curve, panels, index, say)]
+    legend(figure, handles, safe(curve.lines) if curve.lines else None)

@@ -9,10 +9,11 @@ import math
 import statistics
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from lastro.report.analysis.model import MetricAnalysis
+from lastro.report.figures.scale import Reach, interval_bar, reach
 from lastro.report.figures.style import (
     DASHED,
     FAINT,
@@ -21,15 +22,19 @@ from lastro.report.figures.style import (
     SMALL_PT,
     axis_title,
     colour_of,
+    fit,
     headed,
+    is_narrow,
+    legend,
     marker_of,
     metric_title,
     new_figure,
     numbers_in,
     points,
-    safe,
-    wrapped,
+    titled,
+    width_of,
 )
+from lastro.report.figures.text import chars, lines_of, safe, wrapped
 from lastro.report.language import N_, Language
 from lastro.report.model import Cell, Report, Row
 from lastro.report.remarks import in_order, short, signs
@@ -41,6 +46,7 @@ if TYPE_CHECKING:
 
 MOST_PLACES = 60
 _SLOT_IN = 0.155  # height of one place
+_LINE_IN = 0.135  # of the label of a level
 _GAP_SLOTS = 0.8  # between two levels of the factor on the axis
 _MOST_COLOURS = 8
 _FEW = 15  # points of one place, which are then drawn larger
@@ -77,6 +83,7 @@ class _Grid:
     absent: tuple[str, ...]
     panels: tuple[str, ...]
     at: Mapping[tuple[str, str, str], Sequence[Row]]
+    least: float = 0.0  # slots that the label of a level takes
 
     @property
     def present(self) -> tuple[str, ...]:
@@ -89,30 +96,36 @@ class _Grid:
 
     def top(self, row: int) -> float:
         """The place of a level's first slot on the vertical axis, in slots from the top."""
-        return row * (self.group + _GAP_SLOTS)
+        each = max(self.group, self.least)
+        return row * (each + _GAP_SLOTS) + (each - self.group) / 2
 
     @property
     def slots(self) -> float:
-        return self.top(len(self.rows))
+        """Of a whole panel, with a gap above and below."""
+        return len(self.rows) * (max(self.group, self.least) + _GAP_SLOTS) + _GAP_SLOTS
 
 
 def draw_distribution(report: Report, index: int, say: Language, analysis: MetricAnalysis | None = None) -> Figure:
     """The figure of the report's metric number `index`; with its analysis, the factors that matter most lead."""
     metric, grid = report.metrics[index], _grid(report, index, analysis)
-    panel_in = max(0.9, grid.slots * _SLOT_IN)
-    figure = new_figure(len(grid.panels) * (panel_in + 0.3) + 1.5)
+    figure = new_figure()
+    labels = [wrapped(level, 14 if is_narrow(figure) else 18) or say("all") for level in grid.rows]
+    grid = replace(grid, least=max(map(lines_of, labels)) * _LINE_IN / _SLOT_IN)
     stacked = figure.subplots(len(grid.panels), 1, sharex=True, squeeze=False)[:, 0]
+    ends = _scale(stacked[0], report, index)
     usual_n, baselines = _usual_n(grid, index), _baseline_means(report, index)
     for axes, panel in zip(stacked, grid.panels, strict=True):
         _panel(axes, index, grid, panel, usual_n, baselines, say)
-        axes.set_title(safe(panel), loc="left")
-    _scale(stacked[0], report, index)
-    stacked[-1].set_xlabel(axis_title(metric))
-    for axes in stacked:
-        numbers_in(axes, say)
-    headed(figure, metric_title(metric, say), *_how_to_read(report, grid, usual_n, say))
+        axes.set_yticks([grid.top(at) + (grid.group - 1) / 2 for at in range(len(grid.rows))], labels)
+        if panel:
+            titled(axes, panel)
+        if ends is not None:
+            numbers_in(axes, say)
+    stacked[-1].set_xlabel(wrapped(axis_title(metric), 40, 90))
+    arrows = ends.words(metric.name, say) if ends is not None else ""
+    headed(figure, metric_title(metric, say), *_how_to_read(report, grid, usual_n, say), arrows)
     _legend(figure, report, index, grid, say)
-    return figure
+    return fit(figure, list(stacked), grid.slots * _SLOT_IN * len(grid.panels))
 
 
 def _how_to_read(report: Report, grid: _Grid, usual_n: int | None, say: Language) -> Iterator[str]:
@@ -217,9 +230,7 @@ def _panel(
         if grid.absent:
             rows = [row for colour in grid.absent for row in grid.at.get((level, colour, panel), ())]
             _missing(axes, top + len(grid.present), f"{', '.join(grid.absent)}: {_why_missing(rows, say)}")
-    labels = [wrapped(level, 18) or say("all") for level in grid.rows]
-    axes.set_yticks([grid.top(at) + (grid.group - 1) / 2 for at in range(len(grid.rows))], labels)
-    axes.set_ylim(grid.slots - _GAP_SLOTS - 0.3, -0.7)
+    axes.set_ylim(grid.slots - _GAP_SLOTS - 0.5, -_GAP_SLOTS - 0.5)
     axes.tick_params(axis="y", length=0)
     axes.tick_params(axis="x", labelbottom=True)
     axes.grid(axis="x", color=GRID, linewidth=0.6)
@@ -235,7 +246,7 @@ def _missing(axes: Axes, y: float, words: str) -> None:
     axes.axhspan(y - 0.42, y + 0.42, facecolor="none", edgecolor=FAINT, hatch="//////", linewidth=0)
     box = {"facecolor": "white", "edgecolor": "none", "pad": 0.6}
     place: Any = ("axes fraction", "data")
-    text = safe(f"✕ {words}", 60)
+    text = safe(f"✕ {words}", int(chars(width_of(axes.figure) - 1.7, SMALL_PT)))
     axes.annotate(text, (0.02, y), xycoords=place, va="center", fontsize=SMALL_PT - 0.5, color=GREY, bbox=box)
 
 
@@ -250,8 +261,7 @@ def _place(
     few = len(values) <= _FEW
     points(axes, values, _spread(y, len(values)), colour, 3.4 if few else 2.2, alpha=0.65 if few else 0.5, zorder=3.6)
     if summary.interval is not None:
-        ends = [summary.interval.low, summary.interval.high]
-        axes.plot(ends, [y, y], color=colour, linewidth=1.5, solid_capstyle="butt", zorder=3)
+        interval_bar(axes, (summary.interval.low, summary.interval.high), y, colour, width_pt=1.5)
     median = statistics.median(values)
     axes.plot([median, median], [y - 0.38, y + 0.38], color="black", linewidth=0.9, zorder=3.8)
     axes.plot(
@@ -260,7 +270,7 @@ def _place(
     notes = [
         signs(mark for cell in cells for mark in cell.marks).strip(),
         f"n = {say.integer(summary.n)}" if summary.n != usual_n else "",
-        "" if summary.interval else say("no interval"),
+        "" if summary.interval or summary.n == 1 else say("no interval"),
     ]
     if text := " ".join(note for note in notes if note):
         place: Any = ("axes fraction", "data")
@@ -291,24 +301,18 @@ def _spread(y: float, n: int) -> list[float]:
     return [y + (0.0 if n == 1 else 0.32 * (2 * at / (n - 1) - 1)) for at in range(n)]
 
 
-def _scale(axes: Axes, report: Report, index: int) -> None:
-    """Logarithmic where the means span more than a factor of thirty; some width where there is but one value."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
-
-    means = [cell.summary.mean for row in report.rows if (cell := row.cells[index]).summary is not None]
+def _scale(axes: Axes, report: Report, index: int) -> Reach | None:
+    """Set the ends of the axis by every trial and interval; None without any."""
+    found = [summary for row in report.rows if (summary := row.cells[index].summary) is not None]
     values = [point.value for row in report.rows for point in row.cells[index].points]
     if not values:
         axes.set_xticks([])
-    elif min(values) > 0 and max(means) / min(means) > 30:
-        axes.set_xscale("log")
-        axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 3.0)))
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        axes.xaxis.set_minor_formatter(NullFormatter())  # matplotlib's own writes powers as formulas
-    elif min(values) == max(values):
-        room = abs(values[0]) * 0.1 or 1.0
-        axes.set_xlim(values[0] - room, values[0] + room)
-    else:
-        axes.locator_params(axis="x", nbins=6)
+        return None
+    intervals = [(each.interval.low, each.interval.high) for each in found if each.interval is not None]
+    ends = reach(report.metrics[index], values, intervals, [each.mean for each in found])
+    axes.set_xscale("log" if ends.log else "linear")
+    axes.set_xlim(ends.low, ends.high)
+    return ends
 
 
 def _legend(figure: Figure, report: Report, index: int, grid: _Grid, say: Language) -> None:
@@ -316,7 +320,7 @@ def _legend(figure: Figure, report: Report, index: int, grid: _Grid, say: Langua
     from matplotlib.patches import Patch
 
     handles: list[Any] = [
-        Line2D([], [], color=colour_of(at), marker=marker_of(at), ms=5, label=safe(level, 34))
+        Line2D([], [], color=colour_of(at), marker=marker_of(at), ms=5, label=safe(level))
         for at, level in enumerate(grid.colours)
         if grid.roles.colours and level not in grid.absent
     ]
@@ -328,9 +332,4 @@ def _legend(figure: Figure, report: Report, index: int, grid: _Grid, say: Langua
         handles.append(Patch(facecolor="none", edgecolor=FAINT, hatch="//////", linewidth=0, label=label))
     kinds = in_order(mark.kind for row in report.rows for mark in row.cells[index].marks)
     handles += [Line2D([], [], linestyle="none", label=short(kind, say)) for kind in kinds]
-    if handles:
-        title = safe(grid.roles.colours[0]) if grid.roles.colours else None
-        figure.legend(
-            handles=handles, loc="outside lower left", ncols=2 if len(handles) > 1 else 1, frameon=False, title=title,
-            alignment="left", title_fontsize=8,
-        )  # fmt: skip
+    legend(figure, handles, safe(grid.roles.colours[0]) if grid.roles.colours else None)

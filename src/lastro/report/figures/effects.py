@@ -3,25 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from lastro.report.analysis.model import LevelEffect, MetricAnalysis
-from lastro.report.figures.style import (
-    FAINT,
-    GREY,
-    GRID,
-    PALETTE,
-    SMALL_PT,
-    headed,
-    metric_title,
-    new_figure,
-    numbers_in,
-    safe,
-    wrapped,
-)
+from lastro.report.figures.rows import Entry, Rows, fit_rows, set_rows
+from lastro.report.figures.scale import interval_bar
+from lastro.report.figures.style import FAINT, GREY, PALETTE, headed, metric_title, new_figure
 from lastro.report.language import Language
-from lastro.report.numbers import VERDICT_MARKS, Verdict, contrast_ratio, decided
+from lastro.report.numbers import VERDICT_MARKS, Verdict, axis_numbers, contrast_ratio, decided, no_exponent
 from lastro.report.remarks import in_order, short, signs_of
 from lastro.results.samples import Metric
 
@@ -29,7 +19,17 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_ROW_IN = 0.32
+_RATIOS: tuple[tuple[float, ...], ...] = (
+    (0.01, 0.1, 1, 10, 100),
+    (0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100),
+    (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20),
+    (0.25, 0.5, 0.7, 1, 1.4, 2, 3, 4),
+    (0.4, 0.6, 0.8, 1, 1.2, 1.5, 2),
+    (0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.3),
+    (0.85, 0.9, 0.95, 1, 1.05, 1.1, 1.15),
+    (0.94, 0.96, 0.98, 1, 1.02, 1.04, 1.06),
+    (0.97, 0.98, 0.99, 1, 1.01, 1.02, 1.03),
+)
 COLOURS: dict[Verdict, str] = {"better": PALETTE[0], "worse": PALETTE[1], "higher": "black", "lower": "black"}
 
 
@@ -39,23 +39,30 @@ def draw_effects(analysis: MetricAnalysis, say: Language, confidence: float) -> 
         return None
     groups = [(name, list(found)) for name, found in itertools.groupby(analysis.effects, key=lambda e: e.factor)]
     titles = [say("{factor}, against {reference}", factor=name, reference=found[0].reference) for name, found in groups]
-    figure = new_figure(_ROW_IN * (len(analysis.effects) + len(groups)) + 1.35)
+    figure = new_figure()
     axes = figure.subplots()
-    draw_rows(axes, analysis, list(zip(titles, [found for _, found in groups], strict=True)), say)
+    rows = draw_rows(axes, analysis, list(zip(titles, [found for _, found in groups], strict=True)), say)
     percent = say.number(f"{100 * confidence:g}") + " %"
     how = say("ratio of means with its {confidence} interval, over the levels of all other factors", confidence=percent)
     corrected = say("hollow: not distinguishable from 1 (Holm)")
     marks = mark_words(analysis.effects, say)
-    headed(figure, metric_title(analysis.metric, say), f"{how}; {corrected}", floor_words(analysis, say), *marks)
+    headed(figure, metric_title(analysis.metric, say), f"{how}; {corrected}", floor_words(analysis, say),
+           arrow_words(analysis.effects, axes, say), *marks)  # fmt: skip
+    fit_rows(figure, [(axes, rows)])
     return figure
 
 
 def floor_words(analysis: MetricAnalysis, say: Language) -> str:
-    """What the grey bands are; empty without a calibration."""
+    """What the grey bands are; empty when no noise floor is known."""
     if analysis.floor is None:
         return ""
-    share = say.number(f"{100 * analysis.floor:.2g}")
+    share = floor_share(analysis.floor, say)
     return say("grey: noise floor of this host, ± {share} % of one treatment, less of means over several", share=share)
+
+
+def floor_share(floor: float, say: Language) -> str:
+    """A noise floor in per cent with two digits: '3', '6.1', '130'."""
+    return axis_numbers([float(f"{100 * floor:.2g}")], say)[0]
 
 
 def mark_words(effects: Sequence[LevelEffect], say: Language) -> list[str]:
@@ -63,62 +70,61 @@ def mark_words(effects: Sequence[LevelEffect], say: Language) -> list[str]:
     return [short(kind, say) for kind in in_order(kind for effect in effects for kind in effect.kinds)]
 
 
+def arrow_words(effects: Sequence[LevelEffect], axes: Axes, say: Language) -> str:
+    """What arrow heads mean; empty where no interval is longer than the axis."""
+    low, high = axes.get_xlim()
+    intervals = [effect.ratio.interval for effect in effects if effect.ratio.interval is not None]
+    if any(interval.low < low or interval.high > high for interval in intervals):
+        return say("arrow: the interval goes on beyond the axis")
+    return ""
+
+
 def draw_rows(
     axes: Axes, analysis: MetricAnalysis, groups: Sequence[tuple[str, Sequence[LevelEffect]]], say: Language
-) -> None:
-    """Groups of effects below each other, each under its heading, with ratio, interval and n in words at the right."""
-    y, ticks, labels = 0.0, [], []
-    _log_axis(axes, [effect for _, found in groups for effect in found])
+) -> Rows:
+    """Groups of effects below each other, each under its heading, with ratio, interval and n in words."""
+    _log_axis(axes, [effect for _, found in groups for effect in found], say)
+    entries: list[tuple[Entry, LevelEffect | None]] = []
     for title, found in groups:
-        place: Any = ("axes fraction", "data")
-        axes.annotate(
-            safe(title, 70), (0, y), xycoords=place, va="center", fontsize=8, fontweight="bold",
-            bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},
-        )  # fmt: skip
-        for effect in found:
-            y += 1
-            _row(axes, analysis.metric, effect, y, say)
-            ticks.append(y)
-            labels.append(wrapped(effect.level, 20))
-        y += 1
-    axes.set_yticks(ticks, labels)
-    axes.set_ylim(y - 0.4, -0.6)
-    axes.tick_params(axis="y", length=0)
+        entries.append((Entry(title, heading=True), None))
+        entries += [(Entry(effect.level, _words(analysis.metric, effect, say)), effect) for effect in found]
+    rows = set_rows(axes, [entry for entry, _ in entries])
+    for y, (_, effect) in zip(rows.places, entries, strict=True):
+        if effect is not None:
+            _dot(axes, analysis.metric, effect, y)
     axes.axvline(1, color="black", linewidth=0.9)
-    axes.grid(axis="x", color=GRID, linewidth=0.6)
     axes.set_xlabel(_axis_label(analysis.metric, say))
-    numbers_in(axes, say)
+    return rows
 
 
-def _row(axes: Axes, metric: Metric, effect: LevelEffect, y: float, say: Language) -> None:
-    ratio = effect.ratio
-    said = judged(metric, effect)
-    text = ""
+def _dot(axes: Axes, metric: Metric, effect: LevelEffect, y: float) -> None:
+    ratio, colour = effect.ratio, COLOURS.get(judged(metric, effect), GREY)
     if effect.floor is not None:
         low, high = _band(effect.floor)
-        axes.barh(y, high - low, left=low, height=0.9, color=FAINT, alpha=0.35, linewidth=0)
-    if ratio.value is not None and ratio.value > 0:
-        colour = COLOURS.get(said, GREY)
-        if ratio.interval is not None:
-            low = max(ratio.interval.low, 1e-12)
-            axes.plot([low, ratio.interval.high], [y, y], color=colour, linewidth=1.8, solid_capstyle="butt")
-        fill = colour if effect.decision == "different" else "white"
+        axes.barh(y, high - low, left=low, height=0.2, color=FAINT, alpha=0.35, linewidth=0)
+    if ratio.value is None or ratio.value <= 0:
+        return
+    if ratio.interval is not None:
+        interval_bar(axes, (ratio.interval.low, ratio.interval.high), y, colour)
+    fill = colour if effect.decision == "different" else "white"
+    low, high = axes.get_xlim()
+    if low <= ratio.value <= high:
         axes.plot([ratio.value], [y], marker="o", ms=5.5, color=fill, mec=colour, mew=1.3, linestyle="none", zorder=4)
-        text = f"{VERDICT_MARKS[said]} {contrast_ratio(ratio, say)}".strip() + signs_of(effect.kinds)
-    else:
-        text = say("no ratio")
+
+
+def _words(metric: Metric, effect: LevelEffect, say: Language) -> str:
+    """The ratio with its interval, then n, then of how many combinations it is where that is not all."""
+    text = say("no ratio")
+    if effect.ratio.value is not None and effect.ratio.value > 0:
+        ratio = no_exponent(contrast_ratio(effect.ratio, say))
+        text = f"{VERDICT_MARKS[judged(metric, effect)]} {ratio}".strip() + signs_of(effect.kinds)
     n = say("n = {n} and {reference}", n=say.integer(effect.n[0]), reference=say.integer(effect.n[1]))
     if effect.difference.pairing == "paired":
         blocks = say.count(effect.difference.n, "block")
         n = say("n = {blocks}, {n} and {reference} trials", blocks=blocks, n=say.integer(effect.n[0]),
                 reference=say.integer(effect.n[1]))  # fmt: skip
-    if effect.cells < effect.all_cells:
-        n += "\n" + say("{n} of {all} combinations", n=effect.cells, all=effect.all_cells)
-    place: Any = ("axes fraction", "data")
-    axes.annotate(
-        f"{text}\n{n}", (1.02, y), xycoords=place, va="center", fontsize=SMALL_PT, color="black", annotation_clip=False,
-        linespacing=1.15,
-    )  # fmt: skip
+    some = say("{n} of {all} combinations", n=effect.cells, all=effect.all_cells)
+    return "\n".join((text, n, *([some] if effect.cells < effect.all_cells else [])))
 
 
 def _band(floor: float) -> tuple[float, float]:
@@ -131,7 +137,7 @@ def judged(metric: Metric, effect: LevelEffect) -> Verdict:
     return decided(metric, effect.decision, effect.ratio.value)
 
 
-def _log_axis(axes: Axes, effects: Sequence[LevelEffect]) -> None:
+def _log_axis(axes: Axes, effects: Sequence[LevelEffect], say: Language) -> None:
     """A logarithmic axis with 1 inside, wide enough for every interval, at most from a hundredth to a hundredfold."""
     ends = [1.0, 1.02, 1 / 1.02]
     for effect in effects:
@@ -142,37 +148,35 @@ def _log_axis(axes: Axes, effects: Sequence[LevelEffect]) -> None:
                 ends += [end for end in (effect.ratio.interval.low, effect.ratio.interval.high) if end > 0]
     low, high = (min(100.0, max(0.01, end)) for end in (min(ends), max(ends)))
     room = (high / low) ** 0.06
-    ratio_axis(axes, low / room, high * room)
+    ratio_axis(axes, low / room, high * room, say)
 
 
-def ratio_axis(axes: Axes, low: float, high: float) -> None:
+def ratio_axis(axes: Axes, low: float, high: float, say: Language) -> None:
     """A logarithmic axis with a few round ratios."""
-    from matplotlib.ticker import FuncFormatter, NullLocator
+    from matplotlib.ticker import NullLocator
+
+    from lastro.report.figures.ticks import Numbers, Ticks
+
+    def text(ratios: Sequence[float]) -> list[str]:
+        return [f"×{axis_numbers([ratio], say)[0]}" for ratio in ratios]
 
     axes.set_xscale("log")
     axes.set_xlim(low, high)
-    axes.set_xticks(ratio_ticks(low, high))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"×{value:g}"))
+    axes.xaxis.set_major_locator(Ticks(text, ratio_ladder))
+    axes.xaxis.set_major_formatter(Numbers(text))
     axes.xaxis.set_minor_locator(NullLocator())
 
 
-def ratio_ticks(low: float, high: float) -> list[float]:
-    """A few round ratios between two bounds, as far apart on either side of 1 as people would choose them."""
-    for steps in (
-        (0.01, 0.1, 1, 10, 100),
-        (0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100),
-        (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20),
-        (0.25, 0.5, 0.7, 1, 1.4, 2, 3, 4),
-        (0.4, 0.6, 0.8, 1, 1.2, 1.5, 2),
-        (0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.3),
-        (0.85, 0.9, 0.95, 1, 1.05, 1.1, 1.15),
-        (0.94, 0.96, 0.98, 1, 1.02, 1.04, 1.06),
-        (0.97, 0.98, 0.99, 1, 1.01, 1.02, 1.03),
-    ):
-        inside = [float(step) for step in steps if low <= step <= high]
-        if len(inside) >= 3:
-            return inside
-    return [1.0]
+def ratio_ladder(low: float, high: float, _: bool) -> Iterator[list[float]]:
+    """Round ratios between two bounds, as far apart on either side of 1 as people would choose them; most first."""
+    if low < 0.008 or high > 120:
+        from lastro.report.figures.ticks import powers
+
+        yield from powers(low, high)
+    inside = [[float(step) for step in steps if low <= step <= high] for steps in _RATIOS]
+    finest = next((at for at, steps in enumerate(inside) if len(steps) >= 3), 0)
+    yield from inside[finest::-1]
+    yield [1.0]
 
 
 def _axis_label(metric: Metric, say: Language) -> str:

@@ -6,14 +6,13 @@ import itertools
 from typing import TYPE_CHECKING
 
 from lastro.report.analysis.model import Interaction, MetricAnalysis
-from lastro.report.figures.effects import draw_rows, floor_words, mark_words
+from lastro.report.figures.effects import arrow_words, draw_rows, floor_words, mark_words
+from lastro.report.figures.rows import fit_rows
 from lastro.report.figures.style import headed, metric_title, new_figure
 from lastro.report.language import Language
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-_ROW_IN = 0.32
 
 
 def draw_interaction(
@@ -26,8 +25,9 @@ def draw_interaction(
         (say("{factor} = {level}", factor=interaction.given, level=level), list(found))
         for level, found in itertools.groupby(interaction.effects, key=lambda effect: effect.given[0][1])
     ]
-    figure = new_figure(_ROW_IN * (len(interaction.effects) + len(groups)) + 1.5)
-    draw_rows(figure.subplots(), analysis, groups, say)
+    figure = new_figure()
+    axes = figure.subplots()
+    rows = draw_rows(axes, analysis, groups, say)
     percent = say.number(f"{100 * confidence:g}") + " %"
     what = say(
         "effect of {shown} (against {reference}) under each {given}",
@@ -38,5 +38,7 @@ def draw_interaction(
     explains = say("the interaction explains {share} % of all variation", share=share)
     marks = mark_words(interaction.effects, say)
     title = f"{metric_title(analysis.metric, say)}: {what}"
-    headed(figure, title, f"{how}; {explains}", floor_words(analysis, say), *marks)
+    arrows = arrow_words(interaction.effects, axes, say)
+    headed(figure, title, f"{how}; {explains}", floor_words(analysis, say), arrows, *marks)
+    fit_rows(figure, [(axes, rows)])
     return figure

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
+from lastro.report.figures.scale import Reach, interval_bar, over
 from lastro.report.figures.style import (
     GRID,
     SMALL_PT,
     colour_of,
+    fit,
     headed,
+    is_narrow,
+    legend,
     marker_of,
     new_figure,
     numbers_in,
-    wrapped,
 )
+from lastro.report.figures.text import lines_of, wrapped
 from lastro.report.language import Language
 from lastro.report.model import Report, Row
 
@@ -31,40 +36,51 @@ _ROW_IN = 0.3
 
 def draw_phases(report: Report, say: Language) -> Figure | None:
     """Means with their intervals; None for a study without two such moments, or without a valid trial."""
+    from matplotlib.lines import Line2D
+
     columns = {metric.name: at for at, metric in enumerate(report.metrics) if metric.name in MOMENTS}
     rows = [row for row in report.rows if any(row.cells[at].summary for at in columns.values())]
     if len(columns) < 2 or not rows:
         return None
-    figure = new_figure(_ROW_IN * len(rows) + 1.7)
+    figure = new_figure()
     axes = figure.subplots()
-    for number, name in enumerate(each for each in MOMENTS if each in columns):
-        for y, row in enumerate(rows):
-            _mark(axes, y, row, columns[name], number, name if y == 0 else "")
     varying = [factor.name for factor in report.varying] or [factor.name for factor in report.study.factors]
-    labels = [" · ".join(str(row.treatment.levels[name]) for name in varying) for row in rows]
-    axes.set_yticks(range(len(rows)), [wrapped(label, 24) for label in labels])
-    axes.set_ylim(len(rows) - 0.4, -0.6)
-    axes.set_xlim(left=0)
+    names = [" · ".join(str(row.treatment.levels[name]) for name in varying) for row in rows]
+    labels = [wrapped(name, 13 if is_narrow(figure) else 24) for name in names]
+    row_in = max(0.26, 0.06 + 0.13 * max(map(lines_of, labels)))
+    axes.set_yticks(range(len(rows)), labels)
+    axes.set_ylim(len(rows) - 0.5, -0.5)
+    ends = _reach(rows, list(columns.values()))
+    axes.set_xlim(ends.low, ends.high)
+    handles = []
+    for number, name in enumerate(each for each in MOMENTS if each in columns):
+        look: dict[str, Any] = {"marker": marker_of(number), "color": colour_of(number), "linestyle": "none"}
+        handles.append(Line2D([], [], ms=4.5, label=name, **look))
+        for y, row in enumerate(rows):
+            _mark(axes, y, row, columns[name], look)
     axes.tick_params(axis="y", length=0, labelsize=SMALL_PT)
     axes.grid(axis="x", color=GRID, linewidth=0.6)
     axes.set_xlabel(say("seconds since the first start"))
-    figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=SMALL_PT)
+    legend(figure, handles, most=3)
     numbers_in(axes, say)
     n_most = max(row.n_valid for row in rows)
     how = say("mean of the valid trials with its interval, n = {n} at most", n=say.integer(n_most))
-    headed(figure, say("From the first start to the first forwarded packet"), how)
-    return figure
+    headed(figure, say("From the first start to the first forwarded packet"), how, ends.words(say("time"), say))
+    return fit(figure, [axes], row_in * len(rows))
 
 
-def _mark(axes: Axes, y: int, row: Row, column: int, number: int, label: str) -> None:
+def _reach(rows: Sequence[Row], columns: Sequence[int]) -> Reach:
+    """From the first start as far as every interval."""
+    found = [summary for row in rows for at in columns if (summary := row.cells[at].summary) is not None]
+    intervals = [(each.interval.low, each.interval.high) for each in found if each.interval is not None]
+    high = max([each.mean for each in found] + [end for _, end in intervals])
+    return over(intervals, Reach(0.0, 1.05 * high or 1.0), bounded=True)
+
+
+def _mark(axes: Axes, y: int, row: Row, column: int, look: Mapping[str, Any]) -> None:
     summary = row.cells[column].summary
     if summary is None:
-        if label:  # its place in the legend, for the rows below
-            axes.plot([], [], linestyle="none", marker=marker_of(number), color=colour_of(number), label=label)
         return
     if summary.interval is not None:
-        axes.plot([summary.interval.low, summary.interval.high], [y, y], color=colour_of(number), linewidth=1.2)
-    axes.plot(
-        [summary.mean], [y], linestyle="none", marker=marker_of(number), ms=4.5, color=colour_of(number), mec="white",
-        mew=0.5, label=label or None, zorder=3,
-    )  # fmt: skip
+        interval_bar(axes, (summary.interval.low, summary.interval.high), y, look["color"], width_pt=1.2)
+    axes.plot([summary.mean], [y], ms=4.5, mec="white", mew=0.5, zorder=3.5, **look)

@@ -6,16 +6,28 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from lastro.report.figures.style import GREY, GRID, PALETTE, SMALL_PT, headed, new_figure, numbers_in, safe, wrapped
+from lastro.report.figures.scale import Reach, interval_bar, over
+from lastro.report.figures.style import (
+    GREY,
+    GRID,
+    PALETTE,
+    SMALL_PT,
+    fit,
+    headed,
+    is_narrow,
+    new_figure,
+    numbers_in,
+)
+from lastro.report.figures.text import lines_of, wrapped
 from lastro.report.language import N_, Language
 from lastro.report.model import Report
-from lastro.stats.intervals import describe
+from lastro.stats.intervals import Summary, describe
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_ROW_IN = 0.2
+_LINE_IN, _NAME_CHARS = 0.15, 18
 _MOST_ROLES = 12
 _LEADING = ("platform", "isolation", "function", "attachment")
 # What notes call it, what it is called here, and how many of its units make one of those shown.
@@ -32,25 +44,42 @@ def draw_resources(report: Report, say: Language) -> Figure | None:
     if not quantities:
         return None
     places = list(_places(used, levels))
-    figure = new_figure(_ROW_IN * (places[-1][0] + 1) + 1.3)
-    beside = figure.subplots(1, len(quantities), sharey=True, squeeze=False)[0]
+    figure = new_figure()
+    panels = (len(quantities), 1) if is_narrow(figure) else (1, len(quantities))
+    beside = list(figure.subplots(*panels, squeeze=False).flat)
+    arrows: dict[str, None] = {}
     for axes, (name, label, unit) in zip(beside, quantities, strict=True):
+        found = {
+            (role, level): describe([value / unit for value in values], confidence)
+            for role, of_level in used.items()
+            for level, of in of_level.items()
+            if (values := of.get(name))
+        }
+        ends = _reach(list(found.values()))
+        axes.set_xlim(ends.low, ends.high)
+        arrows[ends.words(say(label), say)] = None
         for y, role, level in places:
             if level is not None:
-                _dot(axes, y, [value / unit for value in used[role].get(level, {}).get(name, ())], confidence, say)
+                _dot(axes, y, found.get((role, level)), say)
         axes.set_xlabel(say(label))
-        axes.set_xlim(0, axes.get_xlim()[1] * 1.05)
-        axes.locator_params(axis="x", nbins=5)
         axes.tick_params(axis="y", length=0)
         axes.grid(axis="x", color=GRID, linewidth=0.6)
         numbers_in(axes, say)
-    _label(beside[0], places)
+        _label(axes, places, named=axes is beside[0] or is_narrow(figure))
     percent = say.number(f"{100 * confidence:g}") + " %"
     by = say("by {factor}", factor=factor) if factor else ""
     title = say("Resources that each role used in a trial")
     how = say("mean of the valid trials with its {confidence} interval", confidence=percent)
-    headed(figure, f"{title} {by}".strip(), how)
-    return figure
+    headed(figure, f"{title} {by}".strip(), how, *arrows)
+    stacked = beside[: panels[0]]
+    return fit(figure, stacked, len(stacked) * (places[-1][0] + 1.6 * _LINE_IN))
+
+
+def _reach(found: Sequence[Summary]) -> Reach:
+    """From nothing as far as every interval."""
+    intervals = [(each.interval.low, each.interval.high) for each in found if each.interval is not None]
+    high = max([0.0, *(each.mean for each in found), *(end for _, end in intervals)])
+    return over(intervals, Reach(0.0, 1.07 * high or 1.0), bounded=True)
 
 
 def _leading(report: Report) -> tuple[str, tuple[str, ...]]:
@@ -85,37 +114,36 @@ def _numbers(quantities: Any) -> Iterator[tuple[str, float]]:
 
 
 def _places(used: Used, levels: Sequence[str]) -> Iterator[tuple[float, str, str | None]]:
-    """(place on the axis, role, level) from the top; a heading, whose level is None, above each role."""
+    """(inches from the top, role, level); above each role a heading, whose level is None. Rows are as high as names."""
     y = 0.0
     for role in used:
         if levels != ("",):
             yield y, role, None
-            y += 1
+            y += _LINE_IN + 0.04
         for level in levels:
-            yield y, role, level
-            y += 1
-        y += 0.4
+            half_in = _LINE_IN * (lines_of(wrapped(level, _NAME_CHARS)) - 1) / 2
+            yield y + half_in, role, level
+            y += 2 * half_in + _LINE_IN + 0.04
+        y += 0.08
 
 
-def _dot(axes: Axes, y: float, values: Sequence[float], confidence: float, say: Language) -> None:
+def _dot(axes: Axes, y: float, found: Summary | None, say: Language) -> None:
     place: Any = ("axes fraction", "data")
-    if not values:
+    if found is None:
         axes.annotate("✕", (0.02, y), xycoords=place, va="center", fontsize=SMALL_PT, color=GREY)
         return
-    found = describe(values, confidence)
     if found.interval is not None:
-        ends = [max(0.0, found.interval.low), found.interval.high]
-        axes.plot(ends, [y, y], color=PALETTE[0], linewidth=1.8, solid_capstyle="butt")
+        interval_bar(axes, (found.interval.low, found.interval.high), y, PALETTE[0])
     axes.plot([found.mean], [y], marker="o", ms=4.2, color=PALETTE[0], mec="white", mew=0.5, zorder=4)
     n = say("n = {n}", n=say.integer(found.n))
-    axes.annotate(n, (1.01, y), xycoords=place, va="center", fontsize=SMALL_PT - 0.5, color=GREY, annotation_clip=False)
+    axes.annotate(n, (1.03, y), xycoords=place, va="center", fontsize=SMALL_PT - 0.5, color=GREY, annotation_clip=False)
 
 
-def _label(axes: Axes, places: Sequence[tuple[float, str, str | None]]) -> None:
+def _label(axes: Axes, places: Sequence[tuple[float, str, str | None]], *, named: bool) -> None:
     headings = any(level is None for _, _, level in places)
-    texts = [role if level is None or not headings else wrapped(level, 18, 18) for _, role, level in places]
-    axes.set_yticks([y for y, _, _ in places], [safe(text, 24) for text in texts])
+    texts = [role if level is None or not headings else level for _, role, level in places]
+    axes.set_yticks([y for y, _, _ in places], [wrapped(text, _NAME_CHARS) if named else "" for text in texts])
     for tick, (_, _, level) in zip(axes.get_yticklabels(), places, strict=True):
         if headings and level is None:
             tick.set_fontweight("bold")
-    axes.set_ylim(places[-1][0] + 0.6, -0.8)
+    axes.set_ylim(places[-1][0] + 0.8 * _LINE_IN, -0.8 * _LINE_IN)

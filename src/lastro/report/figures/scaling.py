@@ -9,17 +9,22 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from lastro.report.analysis.model import CountScaling, MetricAnalysis
+from lastro.report.figures.scale import Ends, reach
 from lastro.report.figures.style import (
     GRID,
     PALETTE,
     axis_title,
+    fit,
     headed,
+    legend,
     metric_title,
     new_figure,
     numbers_in,
     points,
-    safe,
+    side_title,
+    titled,
 )
+from lastro.report.figures.text import wrapped
 from lastro.report.language import Language
 from lastro.report.model import Report, Row
 from lastro.report.scaling import Scaling
@@ -30,7 +35,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_PANEL_IN = 1.9
+_PANEL_IN = 1.6
 _STEPS = 60
 MOST_PANELS = 12
 
@@ -43,29 +48,32 @@ def draw_scaling(
     if not panels:
         return None
     shown = dict(list(panels.items())[:MOST_PANELS])
-    figure = new_figure(_PANEL_IN * len(shown) + 1.4)
+    figure = new_figure()
     stacked = figure.subplots(len(shown), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
     confidence = report.study.design.confidence
+    bands: list[Ends] = []
     for axes, (levels, found) in zip(stacked, shown.items(), strict=True):
         x, y = [at for at, _ in found], [value for _, value in found]
         points(axes, x, y, PALETTE[0], 2.6, alpha=0.6, zorder=3)
-        _line(axes, x, y, confidence, say)
+        bands += _line(axes, x, y, confidence, say)
         if law := _law(analysis, scaling, levels):
-            _curve(axes, law, confidence, say)
+            bands += _curve(axes, law, confidence, say)
         named = [f"{name} = {level}" for name, level in zip(scaling.others, levels, strict=True)]
-        axes.set_title(safe(" · ".join((*named, say("n = {n}", n=say.integer(len(found)))))), loc="left")
+        titled(axes, " · ".join((*named, say("n = {n}", n=say.integer(len(found))))))
         axes.grid(color=GRID, linewidth=0.6)
         axes.tick_params(axis="y", length=0)
-        axes.locator_params(nbins=5)
         numbers_in(axes, say, x=True, y=True)
-    stacked[-1].set_xlabel(safe(scaling.factor))
-    stacked[len(shown) // 2].set_ylabel(axis_title(analysis.metric))
-    stacked[0].legend(frameon=False, loc="best", fontsize=7)
+    ends = reach(analysis.metric, [value for found in shown.values() for _, value in found], bands)
+    stacked[0].set_ylim(ends.low, ends.high)
+    stacked[-1].set_xlabel(wrapped(scaling.factor, 40))
+    side_title(figure, axis_title(analysis.metric), _PANEL_IN * len(shown))
+    lines = {str(line.get_label()): line for axes in stacked for line in axes.lines}
+    legend(figure, [line for label, line in lines.items() if not label.startswith("_")])
     percent = say.number(f"{100 * confidence:g}") + " %"
     how = say("every trial, the line through them and the {confidence} band of its mean", confidence=percent)
     some = say("{n} of {all} combinations", n=len(shown), all=len(panels)) if len(shown) < len(panels) else ""
-    headed(figure, metric_title(analysis.metric, say), how, some)
-    return figure
+    headed(figure, metric_title(analysis.metric, say), how, some, ends.words(analysis.metric.name, say))
+    return fit(figure, list(stacked), _PANEL_IN * len(shown))
 
 
 def _panels(report: Report, index: int, scaling: Scaling) -> dict[tuple[str, ...], list[tuple[float, float]]]:
@@ -80,22 +88,25 @@ def _panels(report: Report, index: int, scaling: Scaling) -> dict[tuple[str, ...
     return {levels: pairs for levels, pairs in found.items() if len({x for x, _ in pairs}) > 1}
 
 
-def _line(axes: Axes, x: Sequence[float], y: Sequence[float], confidence: float, say: Language) -> None:
-    """The line, and the band in which its mean lies: y ± t s sqrt(1/n + (x - mean)² / Sxx) (Jain, section 14.5)."""
+def _line(axes: Axes, x: Sequence[float], y: Sequence[float], confidence: float, say: Language) -> list[Ends]:
+    """The line, and the band in which its mean lies: y ± t s sqrt(1/n + (x - mean)² / Sxx) (Jain, section 14.5).
+
+    Returns the ends of the band."""
     line = fit_line(x, y, confidence)
     n, centre = len(x), sample_mean(x)
     if line is None or n < 3:
-        return
+        return []
     at = _steps(min(x), max(x))
     fitted = [line.intercept + line.slope * each for each in at]
     axes.plot(at, fitted, color="black", linewidth=1.3, label=say("line"))
     squares = math.fsum((b - line.intercept - line.slope * a) ** 2 for a, b in zip(x, y, strict=True))
     spread = math.fsum((each - centre) ** 2 for each in x)
     half = t_quantile(confidence, n - 2) * math.sqrt(squares / (n - 2))
-    reach = [half * math.sqrt(1 / n + (each - centre) ** 2 / spread) for each in at]
-    low = [a - b for a, b in zip(fitted, reach, strict=True)]
-    high = [a + b for a, b in zip(fitted, reach, strict=True)]
+    around = [half * math.sqrt(1 / n + (each - centre) ** 2 / spread) for each in at]
+    low = [a - b for a, b in zip(fitted, around, strict=True)]
+    high = [a + b for a, b in zip(fitted, around, strict=True)]
     axes.fill_between(at, low, high, color="black", alpha=0.15, linewidth=0)
+    return list(zip(low, high, strict=True))
 
 
 def _law(analysis: MetricAnalysis, scaling: Scaling, levels: Sequence[str]) -> CountScaling | None:
@@ -106,18 +117,21 @@ def _law(analysis: MetricAnalysis, scaling: Scaling, levels: Sequence[str]) -> C
     return None
 
 
-def _curve(axes: Axes, law: CountScaling, confidence: float, say: Language) -> None:
+def _curve(axes: Axes, law: CountScaling, confidence: float, say: Language) -> list[Ends]:
+    """The law between the levels measured, its peak, and its band, whose ends it returns."""
     counts = [x for x, _ in law.points]
     at = _steps(min(counts), max(counts))
-    fit = [law.fit.throughput(each) for each in at]
-    axes.plot(at, fit, color=PALETTE[1], linewidth=1.5, linestyle=(0, (5, 1.5)), label=say("scalability law"))
+    fitted = [law.fit.throughput(each) for each in at]
+    axes.plot(at, fitted, color=PALETTE[1], linewidth=1.5, linestyle=(0, (5, 1.5)), label=say("scalability law"))
     found = [law.fit.interval(each, confidence) for each in at]
     bands = [band for band in found if band is not None]
-    if len(bands) == len(at):
-        low, high = [band.low for band in bands], [band.high for band in bands]
+    ends = [(band.low, band.high) for band in bands] if len(bands) == len(at) else []
+    if ends:
+        low, high = zip(*ends, strict=True)
         axes.fill_between(at, low, high, color=PALETTE[1], alpha=0.18, linewidth=0)
     if (peak := law.fit.peak) is not None:
         axes.plot([peak.n], [peak.throughput], marker="v", ms=6, color=PALETTE[1], mec="white", mew=0.6, zorder=5)
+    return ends or list(zip(fitted, fitted, strict=True))
 
 
 def _steps(low: float, high: float) -> list[float]:

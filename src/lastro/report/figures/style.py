@@ -1,19 +1,21 @@
-"""What all figures share: colours, type, one figure object that saves as SVG, PNG or PDF, and SVG that is small.
+"""What all figures share: colours, type, headings, legends, and one figure object that saves as SVG, PNG or PDF.
 
-Figures are narrow and as tall as they need, so that their text can still be read on a telephone."""
+Each can be drawn in two widths: one for a desk and for paper, one for a telephone, with text of the same size. Figures
+are as tall as they need."""
 
 from __future__ import annotations
 
 import io
 import re
-import textwrap
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING, Any
+from xml.sax.saxutils import escape
 
+from lastro.report.figures.svg import compact
+from lastro.report.figures.text import chars, em, lines_of, safe, wrapped
 from lastro.report.language import Language
 from lastro.report.numbers import direction_text, metric_heading
 from lastro.results.samples import Metric
@@ -21,15 +23,17 @@ from lastro.results.samples import Metric
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.text import Text
 
 # Okabe and Ito, Color Universal Design (2008): told apart with any colour vision; markers differ besides.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7A7A7A")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "h")
 GREY, FAINT, GRID = "#555555", "#B8B8B8", "#E4E4E4"
 DASHED: Any = {"color": "black", "linewidth": 0.8, "linestyle": (0, (2, 1.5))}
-WIDTH_IN = 5.0
+WIDE_IN, NARROW_IN = 5.0, 3.35
 SMALL_PT = 7.3
 _RC: dict[Any, Any] = {
+    "figure.dpi": 288,  # text is measured in whole pixels
     "font.family": ["DejaVu Sans"],
     "font.size": 8.5,
     "axes.titlesize": 8.5,
@@ -54,7 +58,9 @@ _RC: dict[Any, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """One figure: a name that can be a file's stem, what it shows, and the drawing. Same data, same bytes."""
+    """One figure: a name that can be a file's stem, what it shows, and the drawing. Same data, same bytes.
+
+    A label of the drawing is what it says to who cannot see it; SVG has it with the title."""
 
     name: str
     title: str
@@ -66,7 +72,7 @@ class Picture:
             self.figure.savefig(
                 out, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None}
             )
-        return compact(out.getvalue())
+        return _described(compact(out.getvalue()), self.title, str(self.figure.get_label()))
 
     def png(self, dpi: int = 160) -> bytes:
         out = io.BytesIO()
@@ -82,19 +88,57 @@ class Picture:
 
 
 @contextmanager
-def style() -> Iterator[None]:
-    """The type and the lines of all figures, while one is drawn or saved."""
+def style(width_in: float = WIDE_IN) -> Iterator[None]:
+    """The type, the lines and the width of all figures, while one is drawn or saved."""
     import matplotlib as mpl
 
-    with mpl.rc_context(_RC), warnings.catch_warnings():
+    with mpl.rc_context(_RC | {"figure.figsize": (width_in, width_in)}), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a glyph that DejaVu lacks is no concern of the user's
         yield
 
 
-def new_figure(height_in: float, width_in: float = WIDTH_IN) -> Figure:
+def new_figure(height_in: float = 4.0, width_in: float | None = None) -> Figure:
+    """A figure as wide as the style says. `fit` makes it as tall as it must be."""
+    import matplotlib as mpl
     from matplotlib.figure import Figure
 
-    return Figure(figsize=(width_in, height_in), layout="constrained")
+    return Figure(figsize=(width_in or mpl.rcParams["figure.figsize"][0], height_in), layout="constrained")
+
+
+def width_of(figure: Any) -> float:
+    return float(figure.get_size_inches()[0])
+
+
+def is_narrow(figure: Any) -> bool:
+    return width_of(figure) < (WIDE_IN + NARROW_IN) / 2
+
+
+def fit(figure: Figure, stacked: Sequence[Axes], height_in: float) -> Figure:
+    """Give axes below each other this height together, whatever headings, labels and legends take, and keep it so."""
+    engine = figure.get_layout_engine()
+    assert engine is not None
+    for last in (False, True):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            engine.execute(figure)
+        if not last:
+            width, now_in = figure.get_size_inches()
+            own_in = now_in * sum(axes.get_position().height for axes in stacked)
+            figure.set_size_inches(width, max(1.0, now_in + height_in - own_in))
+    figure.set_layout_engine("none")
+    if (side := figure._supylabel) is not None:  # type: ignore[attr-defined]
+        side.set_y((stacked[0].get_position().y1 + stacked[-1].get_position().y0) / 2)
+    for axes in figure.axes:
+        for text in (axes.xaxis.label, axes._left_title):  # type: ignore[attr-defined]
+            _pull_in(axes, text)
+    return figure
+
+
+def _pull_in(axes: Axes, text: Text) -> None:
+    """Move a label of an axis that would be cut by the right edge of the figure to the left."""
+    room_px = axes.figure.bbox.width - 0.04 * axes.figure.dpi - text.get_window_extent().x1
+    if text.get_text() and room_px < 0:
+        text.set_x(text.get_position()[0] + room_px / axes.bbox.width)
 
 
 def points(axes: Axes, x: Sequence[float], y: Sequence[float], colour: str, size_pt: float = 2.2, **more: Any) -> None:
@@ -112,27 +156,61 @@ def marker_of(at: int) -> str:
     return MARKERS[at % len(MARKERS)]
 
 
-def headed(figure: Figure, what: str, *how: str, width: int = 74) -> None:
+def headed(figure: Figure, what: str, *how: str) -> None:
     """A title over the whole figure, wrapped to its width: in bold what is shown, below it how to read it.
 
     The title holds empty lines for the second, so that the layout makes room for it."""
-    first = textwrap.wrap(safe(what, 400), width - 14) or [""]
-    rest = [part for line in how if line for part in textwrap.wrap(safe(line, 400), width)]
-    size_pt, height_pt = 9.0, 72 * figure.get_size_inches()[1]
-    figure.suptitle("\n".join([*first, *[" "] * len(rest)]), fontsize=size_pt, x=0.01, ha="left", fontweight="bold")
-    if rest:
-        top = 1 - (len(first) * 1.2 * size_pt + 4) / height_pt
-        text = "\n".join(rest)
-        figure.text(0.01, top, text, fontsize=size_pt - 0.5, color="#333333", ha="left", va="top", linespacing=1.2)
+    from matplotlib.transforms import ScaledTranslation
+
+    size_pt, room_in = 9.0, width_of(figure) - 0.1
+    first = wrapped(what, chars(room_in, size_pt), 400, bold=True)
+    rest = "\n".join(wrapped(line, chars(room_in, size_pt - 0.5), 400) for line in how if line)
+    below = "\n " * lines_of(rest) if rest else ""
+    figure.suptitle(first + below, fontsize=size_pt, x=0.01, ha="left", fontweight="bold")
+    down = ScaledTranslation(0, -(lines_of(first) * 1.2 * size_pt + 4) / 72, figure.dpi_scale_trans)
+    figure.text(
+        0.01, 1, rest, fontsize=size_pt - 0.5, color="#333333", ha="left", va="top", linespacing=1.2,
+        transform=figure.transFigure + down,
+    )  # fmt: skip
+
+
+def legend(figure: Figure, handles: Sequence[Any], title: str | None = None, most: int = 2) -> None:
+    """Below the figure, in as many columns as fit, and lines that are too long on several."""
+    if not handles:
+        return
+    room = width_of(figure) - 0.75
+    for handle in handles:
+        handle.set_label(wrapped(handle.get_label(), chars(room, SMALL_PT), 160))
+    widest_in = max(em(line) for each in handles for line in each.get_label().split("\n")) * SMALL_PT / 72
+    columns = min(most, len(handles), max(1, int((width_of(figure) - 0.2) / (widest_in + 0.55))))
+    figure.legend(
+        handles=handles, loc="outside lower left", ncols=columns, frameon=False, title=title, alignment="left",
+        title_fontsize=8, fontsize=SMALL_PT, handleheight=1.1,
+    )  # fmt: skip
+
+
+def titled(axes: Axes, text: str, width_in: float | None = None, size_pt: float = 8.5) -> None:
+    """A title at the left of a panel, over several lines where it must be."""
+    room_in = width_in or width_of(axes.figure) - 0.6
+    axes.set_title(wrapped(text, chars(room_in, size_pt), 160), loc="left", fontsize=size_pt)
+
+
+def side_title(figure: Figure, text: str, height_in: float) -> None:
+    """What the vertical axes of all panels show, not longer than they are high together."""
+    figure.supylabel(wrapped(text, chars(max(1.5, height_in), 8.5), 120), fontsize=8.5)
 
 
 def numbers_in(axes: Axes, say: Language, *, x: bool = True, y: bool = False) -> None:
-    """Numbers on the axes with the decimal mark of the language; English has its own already."""
-    if say.decimal == ".":
-        return
+    """Round numbers on the axes without exponents, as many as fit, with the marks of the language."""
+    from matplotlib.ticker import NullLocator
+
+    from lastro.report.figures.ticks import Numbers, Ticks, plain, round_numbers
+
     for chosen, axis in ((x, axes.xaxis), (y, axes.yaxis)):
-        if chosen and not isinstance(axis.get_major_formatter(), _localiser()):  # panels may share an axis
-            axis.set_major_formatter(_localiser()(axis.get_major_formatter(), say))
+        if chosen:
+            axis.set_major_locator(Ticks(plain(say), round_numbers))
+            axis.set_major_formatter(Numbers(plain(say)))
+            axis.set_minor_locator(NullLocator())
 
 
 def metric_title(metric: Metric, say: Language) -> str:
@@ -143,80 +221,15 @@ def axis_title(metric: Metric) -> str:
     return safe(metric_heading(metric))
 
 
-def safe(text: str, most: int = 90) -> str:
-    """A name as it can be drawn: no control characters, and not longer than a line."""
-    shown = "".join(char if char.isprintable() else " " for char in text)
-    return shown if len(shown) <= most else shown[: most - 1] + "…"
-
-
-def wrapped(text: str, width: int, most: int = 60) -> str:
-    """A label over several lines where it is long."""
-    return "\n".join(textwrap.wrap(safe(text, most), width, break_on_hyphens=True) or [""])
-
-
 def file_stem(*parts: str) -> str:
     """A file name without anything that a file system or a shell would mind."""
     text = "-".join(part for part in parts if part)
     return re.sub(r"[^A-Za-z0-9_.-]+", "_", text).strip("._") or "figure"
 
 
-# Small SVG
-
-_POINTS = re.compile(r'<g id="points-([\d.]+)">(.*?)</g>\s*</g>', re.DOTALL)
-_USE = re.compile(r'<use [^>]*?x="([-\d.]+)" y="([-\d.]+)" style="([^"]*)"/>')
-_GEOMETRY = re.compile(r'(?<= )(?:d|x|y|transform|width|height|points)="[^"]*"')
-_LONG = re.compile(r"-?\d+\.\d{3,}")
-
-
-def compact(svg: str) -> str:
-    """Points as one path each group, and coordinates to a hundredth of a point: an eighth of the bytes."""
-    svg = _POINTS.sub(_one_path, svg)
-    return _GEOMETRY.sub(lambda found: _LONG.sub(_rounded, found[0]), svg)
-
-
-def _rounded(number: re.Match[str]) -> str:
-    text = f"{float(number[0]):.2f}".rstrip("0").rstrip(".")
-    return "0" if text == "-0" else text
-
-
-def _one_path(group: re.Match[str]) -> str:
-    """Strokes of no length with round ends, which are dots: M x y h 0."""
-    found = _USE.findall(group[2])
-    if not found:
-        return group[0]
-    clip = re.search(r'clip-path="[^"]*"', group[2])
-    colour, opacity = (re.search(rf"{name}: *([#\w.]+)", found[0][2]) for name in ("fill", "fill-opacity"))
-    dots = "".join(f"M{_rounded_text(x)} {_rounded_text(y)}h0" for x, y, _ in found)
-    look = f"fill: none; stroke: {colour[1] if colour else '#000000'}; stroke-opacity: {opacity[1] if opacity else 1}"
-    shape = f"stroke-width: {group[1]}; stroke-linecap: round; stroke-linejoin: round"
-    return f'<g {clip[0] if clip else ""}><path d="{dots}" style="{look}; {shape}"/></g>'
-
-
-def _rounded_text(number: str) -> str:
-    return f"{float(number):.2f}".rstrip("0").rstrip(".")
-
-
-@cache
-def _localiser() -> Any:
-    from matplotlib.ticker import Formatter
-
-    class Localised(Formatter):
-        """Another formatter's text with the decimal mark of a language."""
-
-        def __init__(self, inner: Formatter, say: Language) -> None:
-            self.inner, self.say = inner, say
-
-        def __call__(self, x: float, pos: int | None = None) -> str:
-            return self.say.number(self.inner(x, pos))
-
-        def set_locs(self, locs: Any) -> None:
-            self.inner.set_locs(locs)
-
-        def set_axis(self, axis: Any) -> None:
-            super().set_axis(axis)
-            self.inner.set_axis(axis)
-
-        def get_offset(self) -> str:
-            return self.say.number(self.inner.get_offset())
-
-    return Localised
+def _described(svg: str, title: str, label: str) -> str:
+    """A document with its title and description inside, where it has one. Source: SVG 1.1, section 5.4."""
+    if not label:
+        return svg
+    start = svg.index(">", svg.index("<svg")) + 1
+    return f"{svg[:start]}<title>{escape(title)}</title><desc>{escape(label)}</desc>{svg[start:]}"

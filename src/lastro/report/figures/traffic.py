@@ -10,7 +10,19 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from lastro.report.figures.style import GRID, SMALL_PT, colour_of, headed, new_figure, numbers_in, wrapped
+from lastro.report.figures.style import (
+    GRID,
+    SMALL_PT,
+    colour_of,
+    fit,
+    headed,
+    is_narrow,
+    legend,
+    new_figure,
+    numbers_in,
+    width_of,
+)
+from lastro.report.figures.text import chars, wrapped
 from lastro.report.language import N_, Language
 from lastro.report.model import Report, Row
 from lastro.results.samples import Series
@@ -37,7 +49,7 @@ _SUFFIX = " packets"  # of the name of a series
 _OTHER = N_("other OSPF packets")
 _LINES = (N_("hello"), N_("link-state update"), _OTHER)
 _CPU = N_("host CPU")  # a series, and its line
-_ACROSS, _PANEL_IN = 3, 1.3
+_PANEL_IN = 0.9
 
 Counts = dict[str, list[tuple[float, ...]]]  # line -> for each trial, a value for each second
 
@@ -50,24 +62,24 @@ def draw_traffic(report: Report, moment: Moment, say: Language) -> Figure | None
     panels = [(row, found) for row, found in counts if found]
     if not panels:
         return None
-    across = min(_ACROSS, len(panels))
+    figure = new_figure()
+    across = min(2 if is_narrow(figure) else 3, len(panels))
     deep = math.ceil(len(panels) / across)
-    figure = new_figure(_PANEL_IN * deep + 1.8)
-    grid = figure.subplots(deep, across, sharex=True, sharey=True, squeeze=False).flat
+    grid = list(figure.subplots(deep, across, sharex=True, sharey=True, squeeze=False).flat)
     for axes in grid[len(panels) :]:
         axes.set_axis_off()
+    room = chars(width_of(figure) / across - 0.35, SMALL_PT)
     for at, (axes, (row, found)) in enumerate(zip(grid, panels, strict=False)):
         _panel(axes, found, moment, say, named=at == 0)
         if moment == "cut":
             _mark_events(axes, attempts[row.treatment.index])
-        axes.set_title(_label(report, row, len(next(iter(found.values()))), say), loc="left", fontsize=SMALL_PT)
+        n = len(next(iter(found.values())))
+        axes.set_title(_label(report, row, n, room, say), loc="left", fontsize=SMALL_PT)
         axes.tick_params(labelsize=SMALL_PT, labelbottom=at + across >= len(panels))
         numbers_in(axes, say, x=True, y=True)
     figure.supylabel(say("busy, % of all CPUs") if moment == "cpu" else say("packets per second"), fontsize=SMALL_PT)
-    figure.legend(
-        loc="outside lower center", ncols=len(_LINES), frameon=False, fontsize=SMALL_PT,
-        title=say(_AXES[_BEGINS[moment]]), title_fontsize=SMALL_PT,
-    )  # fmt: skip
+    named, _ = grid[0].get_legend_handles_labels()
+    legend(figure, named, say(_AXES[_BEGINS[moment]]), most=len(_LINES))
     how = say("on all links: mean of the valid trials; band: the least and the most of them")
     if moment == "cpu":
         how = say("without Lastro itself: mean of the valid trials; band: the least and the most of them")
@@ -75,7 +87,7 @@ def draw_traffic(report: Report, moment: Moment, say: Language) -> Figure | None
     events = say("line: the cut; dashed: the links are back, on the mean") if moment == "cut" else ""
     some = say("{n} of {all} treatments", n=MOST_PANELS, all=len(rows)) if left > 0 else ""
     headed(figure, say(TITLES[moment]), how, events, some)
-    return figure
+    return fit(figure, grid[::across], _PANEL_IN * deep)
 
 
 def _attempts(report: Report, moment: Moment) -> dict[int, list[Attempt]]:
@@ -151,6 +163,6 @@ def _mark_events(axes: Axes, attempts: Sequence[Attempt]) -> None:
         axes.axvline(sample_mean(gone), color="black", linewidth=0.8, linestyle=(0, (3, 2)))
 
 
-def _label(report: Report, row: Row, n: int, say: Language) -> str:
+def _label(report: Report, row: Row, n: int, room: float, say: Language) -> str:
     levels = [str(row.treatment.levels[factor.name]) for factor in report.varying]
-    return "\n".join((*([wrapped(" · ".join(levels), 24)] if levels else []), say("n = {n}", n=say.integer(n))))
+    return "\n".join((*([wrapped(" · ".join(levels), room)] if levels else []), say("n = {n}", n=say.integer(n))))

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from lastro.report.analysis.model import Analysis, MetricAnalysis
-from lastro.report.figures.style import PALETTE, SMALL_PT, headed, new_figure, safe, wrapped
+from lastro.report.figures.style import (
+    PALETTE,
+    SMALL_PT,
+    WIDE_IN,
+    fit,
+    headed,
+    is_narrow,
+    legend,
+    new_figure,
+    width_of,
+)
+from lastro.report.figures.text import lines_of, safe, wrapped
 from lastro.report.language import Language
 
 if TYPE_CHECKING:
@@ -14,7 +26,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _LEAST_NAMED = 0.005  # of all variation in some metric; what is less is summed
-_LEAST_WRITTEN = 0.06  # the narrowest part that its number fits into
+_LEAST_WRITTEN = 0.06  # the narrowest part of a wide figure that its number fits into
+_WHOLE = 0.9995  # shares whose sum rounds to less than 100.0 % do not add up
 # The last colour of the palette is near that of the residual.
 _FILLS = PALETTE[:6]
 _HATCHES = ("", "", "", "", "", "", "////", "||||", "xxxx")  # no dots: each is a circle of many curves
@@ -31,25 +44,44 @@ def draw_variation(analysis: Analysis, say: Language) -> Figure | None:
     if not metrics:
         return None
     named = _named(metrics)
-    figure = new_figure(0.5 * len(metrics) + 0.1 * len(named) + 1.75)
+    figure = new_figure()
     axes = figure.subplots()
+    labels = [f"{wrapped(m.metric.name, 13 if is_narrow(figure) else 18)}\nn = {say.integer(m.n)}" for m in metrics]
+    row_in = max(0.48, 0.06 + 0.14 * max(map(lines_of, labels)))
+    longest = 1.0
     for at, metric in enumerate(metrics):
         left = 0.0
         for _, share, look in _shares(metric, named, say):
-            axes.barh(at, share, left=left, height=0.62, **look)
-            if share >= _LEAST_WRITTEN:
+            axes.barh(at, share, left=left, height=0.3 / row_in, **look)
+            if share >= _LEAST_WRITTEN * WIDE_IN / width_of(figure):
                 _write(axes, left + share / 2, at, f"{100 * share:.0f}")
             left += share
-    labels = [f"{wrapped(m.metric.name, 16)}\nn = {say.integer(m.n)}" for m in metrics]
+        longest = max(longest, left)
+    axes.axvline(1, color="black", linewidth=0.7)
     axes.set_yticks(range(len(metrics)), labels)
-    axes.invert_yaxis()
-    axes.set_xlim(0, None)
+    axes.set_ylim(len(metrics) - 0.5, -0.5)
+    axes.set_xlim(0, 1.0 if longest < 1 / _WHOLE else 1.02 * longest)
     axes.tick_params(axis="y", length=0)
     axes.set_xlabel(say("share of the total variation (%)"))
     axes.xaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f}")
+    axes.set_xticks([0, 0.25, 0.5, 0.75, 1])
     _legend(figure, metrics[0], named, say)
-    headed(figure, say("Variation explained by each effect"), _scales(metrics, say))
-    return figure
+    headed(figure, say("Variation explained by each effect"), _scales(metrics, say), _sums(metrics, say))
+    return fit(figure, [axes], row_in * len(metrics))
+
+
+def _sums(metrics: Sequence[MetricAnalysis], say: Language) -> str:
+    """Why bars do not end at 100 %, and where they end; empty where all do."""
+    sums = {
+        metric.metric.name: metric.anova.residual.explained + math.fsum(e.explained for e in metric.anova.effects)
+        for metric in metrics
+        if metric.anova is not None
+    }
+    apart = [f"{name} {100 * total:.1f} %" for name, total in sums.items() if not _WHOLE < total < 1 / _WHOLE]
+    if not apart:
+        return ""
+    found = say.number("; ".join(apart))
+    return say("unbalanced: effects overlap, so shares do not add up to 100 %: {sums}", sums=found)
 
 
 def _named(metrics: Sequence[MetricAnalysis]) -> list[str]:
@@ -98,5 +130,4 @@ def _scales(metrics: Sequence[MetricAnalysis], say: Language) -> str:
 def _legend(figure: Figure, metric: MetricAnalysis, named: Sequence[str], say: Language) -> None:
     from matplotlib.patches import Patch
 
-    handles = [Patch(label=safe(name, 40), **look) for name, _, look in _shares(metric, named, say)]
-    figure.legend(handles=handles, loc="outside lower left", ncols=2, frameon=False, handleheight=1.1)
+    legend(figure, [Patch(label=safe(name, 60), **look) for name, _, look in _shares(metric, named, say)])

@@ -1,18 +1,16 @@
-"""The answer of a campaign in a few sentences, made from its analysis: for each metric which factor matters most, the
-
-widest effect and what cannot be told apart; then what was not measured, and how small a difference can be seen here."""
+"""What the statistics say, in sentences that stand above their tables: for each metric which factor matters most, the
+widest effect, what cannot be told apart and where tests disagree; and how small a difference can be seen here."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lastro.report.analysis.model import Analysis, LevelEffect, MetricAnalysis
 from lastro.report.figures.effects import judged
 from lastro.report.language import N_, Language
-from lastro.report.model import Report
 from lastro.report.numbers import MINUS, Verdict, contrast_ratio
+from lastro.report.phrases import joined
 from lastro.report.stat_tables import METHODS, of_variation, p_text, share_text
 from lastro.stats.adjust import holm
 from lastro.units import human_duration, significant
@@ -26,33 +24,11 @@ EFFECT_WORDS: dict[Verdict, str] = {
     "higher": N_("higher"),
     "lower": N_("lower"),
 }
-_MOST_GAPS = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What is said of one metric, and in `details` how far it holds; `metric` is empty for what is said of the whole
-
-    campaign."""
-
-    metric: str
-    sentences: tuple[str, ...]
-    details: tuple[str, ...] = ()
-
-    @property
-    def text(self) -> str:
-        return " ".join((f"{self.metric}:" if self.metric else "", *self.sentences, *self.details)).strip()
-
-
-def answers(report: Report, analysis: Analysis, say: Language) -> tuple[Answer, ...]:
-    """One for each metric of which something can be said, then those of the whole campaign."""
-    found = [
-        Answer(metric.metric.name, tuple(_of_metric(metric, analysis.alpha, say)), tuple(_compared(metric, say)))
-        for metric in analysis.metrics
-    ]
-    found.append(Answer("", tuple(_not_measured(report, say))))
-    found.append(Answer("", tuple(_noise_floors(analysis, say))))
-    return tuple(answer for answer in found if answer.sentences or answer.details)
+def statistics_sentences(metric: MetricAnalysis, alpha: float, say: Language) -> tuple[str, ...]:
+    """What the tests say of a metric: what leads, the widest effect, interactions, and where tests disagree."""
+    return (*_of_metric(metric, alpha, say), *_compared(metric, say))
 
 
 def _of_metric(metric: MetricAnalysis, alpha: float, say: Language) -> Iterator[str]:
@@ -63,6 +39,7 @@ def _of_metric(metric: MetricAnalysis, alpha: float, say: Language) -> Iterator[
         yield say("Known by a lower bound only, and so left out of effects and comparisons: {n}.", n=treatments)
     yield from _leading(metric, alpha, say)
     yield from _widest(metric, say)
+    yield from _disagreeing(metric, alpha, say)
     for interaction in metric.interactions:
         yield say(
             "What {shown} does depends on {given}: their interaction explains {share} {of_variation}.",
@@ -73,12 +50,44 @@ def _of_metric(metric: MetricAnalysis, alpha: float, say: Language) -> Iterator[
         )
 
 
+def _main_effects(metric: MetricAnalysis) -> dict[str, float | None]:
+    """{factor: p of its F test, by Holm's method over the factors}."""
+    if metric.anova is None:
+        return {}
+    factors = [effect for effect in metric.anova.effects if len(effect.factors) == 1 and effect.name != "block"]
+    return dict(zip((effect.name for effect in factors), holm([effect.p for effect in factors]), strict=True))
+
+
+def _disagreeing(metric: MetricAnalysis, alpha: float, say: Language) -> Iterator[str]:
+    """Which factors one test finds and another does not, and why that may be."""
+    ps, joint = _main_effects(metric), {pairs.factor: pairs for pairs in metric.joint if pairs.pairs}
+    unlike = []
+    for factor in dict.fromkeys(effect.factor for effect in metric.effects):
+        effects = [effect for effect in metric.effects if effect.factor == factor and effect.decision != "unknown"]
+        alone = {effect.level for effect in effects if effect.decision == "different"}
+        verdicts = (
+            [alone == {level for level in joint[factor].others if joint[factor].differs(level)}]
+            if factor in joint
+            else []
+        )
+        p = ps.get(factor)
+        verdicts += [] if p is None else [(p < alpha) == bool(alone)]
+        unlike += [] if all(verdicts) else [factor]
+    if unlike:
+        yield say(
+            "The tests disagree on {factors}: the key findings and the F test pool the noise of all treatments, while "
+            "each effect below rests on that of its own treatments. Pooled noise is known better, especially with few "
+            "blocks, and is right where all treatments are equally noisy. Each test is also corrected for a number of "
+            "tests of its own.",
+            factors=joined(unlike, say),
+        )
+
+
 def _leading(metric: MetricAnalysis, alpha: float, say: Language) -> Iterator[str]:
     """The factor that explains most, if its F test holds after correction for the number of factors."""
     if metric.anova is None or metric.headline.factor is None:
         return
-    factors = [effect for effect in metric.anova.effects if len(effect.factors) == 1 and effect.name != "block"]
-    corrected = dict(zip((effect.name for effect in factors), holm([effect.p for effect in factors]), strict=True))
+    corrected = _main_effects(metric)
     effect, p = metric.anova.effect(metric.headline.factor), corrected[metric.headline.factor]
     noise = share_text(metric.anova.residual.explained, say)
     if p is None or p >= alpha:
@@ -96,7 +105,7 @@ def _leading(metric: MetricAnalysis, alpha: float, say: Language) -> Iterator[st
         share=share_text(effect.explained, say),
         of_variation=of_variation(metric, say),
         p=p_text(p, say, sign=True),
-        factors=say.count(len(factors), "factor"),
+        factors=say.count(len(corrected), "factor"),
         residual=residual_words(metric.anova, say),
         noise=noise,
     )
@@ -164,34 +173,19 @@ def _compared(metric: MetricAnalysis, say: Language) -> Iterator[str]:
         )
 
 
-def _not_measured(report: Report, say: Language) -> Iterator[str]:
-    for gap in report.gaps[:_MOST_GAPS]:
-        where = gap.where or say.count(len(gap.treatments), "treatment")
-        yield say("Could not be measured here: {where} ({why}).", where=where, why=gap.reason)
-    if (more := len(report.gaps) - _MOST_GAPS) > 0:
-        yield say("More that could not, with its reasons, stands below: {n}.", n=more)
-    if lost := [metric.name for at, metric in enumerate(report.metrics) if not any(_points(report, at))]:
-        yield say("No valid value of: {metrics}.", metrics=", ".join(lost))
-
-
-def _points(report: Report, index: int) -> Iterator[bool]:
-    return (bool(row.cells[index].points) for row in report.rows)
-
-
-def _noise_floors(analysis: Analysis, say: Language) -> Iterator[str]:
-    """How small a difference can be seen here, once a calibration told; that none told, else."""
+def noise_floor_sentence(analysis: Analysis, say: Language) -> str:
+    """How small a difference can be seen here, or that nobody knows; empty before anything was measured."""
     known = [(metric.metric.name, metric.floor) for metric in analysis.metrics if metric.floor is not None]
     if known:
         floors = ", ".join(f"{name} {share_text(floor, say)}" for name, floor in known)
-        yield say(
+        return say(
             "Differences below the noise floor of this host are not distinguishable here: {floors}.", floors=floors
         )
-    elif any(metric.n for metric in analysis.metrics):
-        yield say(NOT_CALIBRATED)
+    return say(NO_FLOOR) if any(metric.n for metric in analysis.metrics) else ""
 
 
-NOT_CALIBRATED = N_(
-    "No calibration was run, so the noise floor of this host is not known; the command lastro calibrate compares the "
+NO_FLOOR = N_(
+    "The noise floor of this host is not known; the command lastro noise-floor compares the "
     "baseline with itself and finds it."
 )
 

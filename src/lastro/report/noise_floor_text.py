@@ -4,37 +4,35 @@ from __future__ import annotations
 
 import textwrap
 
-from lastro.report.calibration import Calibration, MetricFloor
+from lastro.report.noise_floor import MetricFloor, NoiseFloors
 from lastro.report.numbers import ratio_text
 from lastro.stats.noise_floor import Rate
 from lastro.units import significant
 
 
-def calibration_text(calibration: Calibration) -> str:
+def noise_floor_text(floors: NoiseFloors) -> str:
     """The table, and below it what it means."""
-    level = f"{calibration.confidence * 100:.4g}%"
+    level = f"{floors.confidence * 100:.4g}%"
     heads = ("metric", "noise floor", "typical", "A/A ratio", "excludes 1", "noisiest baseline")
-    rows = [heads, *(_row(each) for each in calibration.metrics)]
+    rows = [heads, *(_row(each) for each in floors.metrics)]
     widths = [max(len(row[at]) for row in rows) for at in range(len(heads))]
     table = ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     below = [
-        f"Floor: a smaller difference is one that {calibration.blocks} blocks, on this host, cannot tell from none: "
+        f"Floor: a smaller difference is one that {floors.blocks} blocks, on this host, cannot tell from none: "
         f"95th percentile of half the width of the {level} interval when the baseline is compared with itself "
         "(typical: the median). Excludes 1: how often it found a difference all the same, in pseudo-experiments of the "
-        f"pairs; the stated rate is {_share(1 - calibration.confidence)}.",
-        f"Of {calibration.observed.n} comparisons that the A/A campaign itself holds, {_rate(calibration.observed)} "
+        f"pairs; the stated rate is {_share(1 - floors.confidence)}.",
+        f"Of {floors.observed.n} comparisons that the A/A campaign itself holds, {_rate(floors.observed)} "
         "excluded 1 (metrics of one trial depend on each other).",
         *(
             f"{each.metric.name}: no floor: {each.found.absent_because}"
-            for each in calibration.metrics
+            for each in floors.metrics
             if each.found.absent_because
         ),
     ]
-    if short := [each for each in calibration.metrics if each.found.pairs < calibration.blocks]:
+    if short := [each for each in floors.metrics if each.found.pairs < floors.blocks]:
         least = min(each.found.pairs for each in short)
-        below.append(
-            f"Only {least} of {calibration.pairs} pairs were whole for some metrics: their floors are uncertain."
-        )
+        below.append(f"Only {least} of {floors.pairs} pairs were whole for some metrics: their floors are uncertain.")
     lines = [table[0], "─" * (sum(widths) + 2 * len(widths) - 2), *table[1:], ""]
     return "\n".join([*lines, *(line for text in below for line in textwrap.wrap(text, 100))])
 

@@ -3,14 +3,14 @@ consecutive blocks in pairs. What differs there is noise. Of it comes each metri
 one that the study's number of blocks, on this host, cannot tell from none; and how often an interval excludes "no
 difference" by chance.
 
-  lastro calibrate DIR           runs in DIR/noise-floor, and keeps the floors with the campaign in DIR, for its report
-  lastro calibrate study.toml    stands alone, in campaigns/NAME-noise-floor-DATE-TIME
-  lastro calibrate DIR -o AA     when AA holds a finished A/A campaign: judges it, runs nothing
+  lastro noise-floor DIR           runs in DIR/noise-floor, and keeps the floors with the campaign, for its report
+  lastro noise-floor study.toml    stands alone, in campaigns/NAME-noise-floor-DATE-TIME
+  lastro noise-floor DIR -o AA     when AA holds a finished A/A campaign: judges it, runs nothing
 
 It runs on the testbed with which the campaign in DIR began, unless --testbed names another.
 
-Interrupted, `lastro resume DIR/noise-floor` goes on; then `lastro calibrate DIR` again keeps the floors. Without --all,
-only as many baseline treatments run as fit in an hour, and one at least. Needs root when the scenario does."""
+Interrupted, `lastro resume DIR/noise-floor` goes on; then `lastro noise-floor DIR` again keeps the floors. Without
+--all, only as many baseline treatments run as fit in an hour, and one at least. Needs root when the scenario does."""
 
 from __future__ import annotations
 
@@ -26,11 +26,13 @@ from lastro.campaign.duration import forecast
 from lastro.campaign.runner import utc_now
 from lastro.cli._campaign import run_here
 from lastro.cli._common import open_campaign, require_root
-from lastro.cli._host import scenario_on_host
-from lastro.cli._study import load_study, load_testbed, testbed_argument
+from lastro.cli._host import require_runnable, scenario_on_host
+from lastro.cli._study import load_study, load_testbed, testbed_argument, testbed_of
 from lastro.cli.resume import changes_between
 from lastro.cli.run import check_place, provenance, schedule
 from lastro.errors import InputError
+from lastro.files import require_own_directory
+from lastro.plain import json_text
 from lastro.results.database import DB_NAME
 from lastro.results.store import Store
 from lastro.scenarios.base import Scenario
@@ -40,10 +42,10 @@ from lastro.units import human_duration
 
 if TYPE_CHECKING:
     from lastro.host.testbed_file import TestbedFile
-    from lastro.report.calibration import Calibration
+    from lastro.report.noise_floor import NoiseFloors
 
 SHORT_S = 3600.0
-MARK = "calibrates"  # in the provenance of an A/A campaign: the study that it is for
+MARK = "noise_floor_of"  # in the provenance of an A/A campaign: the study that it is for
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -63,13 +65,15 @@ def run(args: argparse.Namespace) -> int:
     judged = _judged(args)
     study = _study_of(judged) if judged else load_study(args)
     directory = _place(args, judged, study)
+    if judged:
+        require_own_directory(judged)  # before anything runs: the floors are kept there
     file = load_testbed(args.testbed)  # one that is unsound is told, though nothing may be left to run
     if not (directory / DB_NAME).exists():
-        _run(args, study, directory, file or _testbed_of(judged))
-    calibration = _judge(directory, study)
+        _run(args, judged, study, directory, file or _testbed_of(judged))
+    floors = _judge(directory, study)
     if judged:
-        _keep_with(judged, directory, calibration, changed_host=args.changed_host)
-    _print(args, calibration, directory, judged)
+        _keep_with(judged, directory, floors, changed_host=args.changed_host)
+    _print(args, floors, directory, judged)
     return 0
 
 
@@ -88,8 +92,7 @@ def _testbed_of(judged: Path | None) -> TestbedFile | None:
     if judged is None:
         return None
     with open_campaign(judged) as store:
-        began = store.provenance.get("testbed", {}).get("file")
-    return load_testbed(Path(began) if began else None)
+        return testbed_of(store)
 
 
 def _study_of(directory: Path) -> Study:
@@ -110,10 +113,15 @@ def _place(args: argparse.Namespace, judged: Path | None, study: Study) -> Path:
 # The A/A campaign
 
 
-def _run(args: argparse.Namespace, study: Study, directory: Path, file: TestbedFile | None) -> None:
+def _run(
+    args: argparse.Namespace, judged: Path | None, study: Study, directory: Path, file: TestbedFile | None
+) -> None:
     scenario_class: type[Scenario] = registry.get("scenario", study.scenario)
     if scenario_class.needs_root:
-        require_root("calibrate")
+        require_root("noise-floor")
+    if judged:
+        with open_campaign(judged) as store:
+            require_runnable(store)
     check_place(directory)
     aa, told = _bounded(twin.baseline_twin(study), scenario_class, everything=args.all)
     print(f"{told}; in {directory}", file=sys.stderr, flush=True)
@@ -141,10 +149,10 @@ def _bounded(aa: Study, scenario: type[Scenario], *, everything: bool) -> tuple[
 # The judgement
 
 
-def _judge(directory: Path, study: Study) -> Calibration:
+def _judge(directory: Path, study: Study) -> NoiseFloors:
     """The floors of a finished A/A campaign, kept in its own database too."""
-    from lastro.report.calibration import KEY, calibrate, to_dict
     from lastro.report.model import build_report
+    from lastro.report.noise_floor import noise_floors, to_dict
     from lastro.results.read import load_campaign
 
     with open_campaign(directory) as store:
@@ -156,9 +164,9 @@ def _judge(directory: Path, study: Study) -> Calibration:
             f"the A/A campaign in {directory} is unfinished",
             f"go on with `lastro resume {directory}`, then give this command again",
         )
-    calibration = calibrate(report, study.design.replicates)
-    _keep(directory, KEY, to_dict(calibration, utc_now()))
-    return calibration
+    floors = noise_floors(report, study.design.replicates)
+    _keep(directory, to_dict(floors, utc_now()))
+    return floors
 
 
 def _measuring(settings: Mapping[str, Level]) -> dict[str, Level]:
@@ -182,14 +190,14 @@ def _check_twin(directory: Path, aa: Study, study: Study) -> None:
             )
 
 
-def _keep(directory: Path, key: str, value: dict[str, Any]) -> None:
+def _keep(directory: Path, value: dict[str, Any]) -> None:
     with Store.open(directory) as store:
-        store.save_calibration(key, value)
+        store.save_noise_floor(value)
 
 
-def _keep_with(judged: Path, directory: Path, calibration: Calibration, *, changed_host: bool) -> None:
+def _keep_with(judged: Path, directory: Path, floors: NoiseFloors, *, changed_host: bool) -> None:
     """The floors hold on the host on which they were found."""
-    from lastro.report.calibration import KEY, to_dict
+    from lastro.report.noise_floor import to_dict
 
     facts = []
     for place in (judged, directory):
@@ -198,11 +206,11 @@ def _keep_with(judged: Path, directory: Path, calibration: Calibration, *, chang
     if (changes := [*changes_between(*facts), *_moved(*facts)]) and not changed_host:
         raise InputError(
             f"the A/A campaign in {directory} ran under other conditions than {judged}: {'; '.join(changes)}",
-            "calibrate on the same host and image, or keep it knowingly with --changed-host",
+            "run it on the same host and image, or keep it knowingly with --changed-host",
         )
-    _keep(judged, KEY, {**to_dict(calibration, utc_now()), "changed_host": changes})
+    _keep(judged, {**to_dict(floors, utc_now()), "changed_host": changes})
     with Store.open(judged) as store:
-        store.log(utc_now(), "calibrated", f"noise floors from {directory}")
+        store.log(utc_now(), "noise floor", f"from {directory}")
 
 
 def _moved(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
@@ -221,16 +229,14 @@ def _place_of(role: dict[str, Any]) -> str:
     return ", ".join(parts)
 
 
-def _print(args: argparse.Namespace, calibration: Calibration, directory: Path, judged: Path | None) -> None:
+def _print(args: argparse.Namespace, floors: NoiseFloors, directory: Path, judged: Path | None) -> None:
     if args.json:
-        import json
+        from lastro.report.noise_floor import to_dict
 
-        from lastro.report.calibration import to_dict
-
-        print(json.dumps(to_dict(calibration, utc_now()), indent=2, ensure_ascii=False, allow_nan=False))
+        print(json_text(to_dict(floors, utc_now())))
         return
-    from lastro.report.calibration_text import calibration_text
+    from lastro.report.noise_floor_text import noise_floor_text
 
-    print(calibration_text(calibration))
+    print(noise_floor_text(floors))
     kept = f"kept with {judged}, for its report" if judged else f"kept in {directory}"
     print(f"\n{kept}")

@@ -1,4 +1,4 @@
-"""`lastro calibrate`, end to end on the scenario without a host: runs, resumes, is kept with the campaign it is for."""
+"""`lastro noise-floor`, end to end on the scenario without a host: runs, resumes, is kept with its campaign."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from lastro.cli import calibrate
+from lastro.cli import noise_floor as command
 from lastro.cli._study import load_study, load_testbed
 from lastro.errors import InputError
 from lastro.host.testbed_file import TestbedFile
-from lastro.report.calibration import KEY, noise_floors
+from lastro.report.noise_floor import kept_floors
 from lastro.results.store import Store
 from lastro.study import twin
 from lastro.study.model import Study
@@ -29,48 +29,71 @@ from .conftest import Bench, finish, interrupt, is_error, lastro, n_done, rows, 
 BASELINE = {"level": "a"}
 
 
-def calibrations(directory: Path) -> dict[str, Any]:
+def kept_with(directory: Path) -> Any:
+    """What a campaign keeps of an A/A campaign; None when there was none."""
     with Store.open(directory, readonly=True) as store:
-        return store.calibrations()
+        return store.noise_floor()
 
 
 def test_it_runs_the_baseline_twice_a_block_and_keeps_the_floors_with_the_campaign(bench: Bench) -> None:
     assert bench.run(baseline=BASELINE, replicates=6).code == 0
-    done = lastro("calibrate", bench.directory)
+    done = lastro("noise-floor", bench.directory)
     aa = bench.directory / "noise-floor"
     assert done.code == 0, done
     assert "A/A campaign: 1 of 1 baseline treatments, 12 blocks, 12 trials, about 12 ms" in done.err
     assert [row[3] for row in rows(aa)] == ["valid"] * 12 and {row[2] for row in rows(aa)} == {0}
-    kept = calibrations(bench.directory)[KEY]
+    kept = kept_with(bench.directory)
     assert set(kept["metrics"]) == {"speed", "delay"} and (kept["blocks"], kept["pairs"]) == (6, 6)
-    floors = noise_floors(calibrations(bench.directory))
+    floors = kept_floors(kept_with(bench.directory))
     assert all(0.01 < floor.share < 0.3 and floor.blocks == 6 for floor in floors.values())
-    assert calibrations(aa)[KEY]["metrics"] == kept["metrics"], "and in the A/A campaign itself"
+    assert kept_with(aa)["metrics"] == kept["metrics"], "and in the A/A campaign itself"
     assert f"kept with {bench.directory}" in done.out and "noise floor" in done.out
     assert lastro("report", bench.directory).code == 0, "the report is not confused by it"
 
 
+def test_a_campaign_of_an_earlier_lastro_keeps_its_floors(bench: Bench) -> None:
+    bench.run(baseline=BASELINE, replicates=3)
+    kept = {"format": 1, "blocks": 3, "metrics": {"speed": {"floor": 0.02, "treatment": "a"}}}
+    with Store.open(bench.directory) as store:
+        store.save_calibration("noise floor", kept)
+        assert store.noise_floor()["metrics"]["speed"]["floor"] == 0.02 and store.calibrations() == {}
+    assert lastro("noise-floor", bench.directory).code == 0
+    assert kept_with(bench.directory)["pairs"] == 3, "a new one takes its place"
+
+
+def test_neither_its_help_nor_a_report_calls_it_a_calibration(tmp_path: Path) -> None:
+    """That is another thing: a run that finds what trials must know."""
+    study = make_study(metrics=METRICS[:1], baseline={"isolation": "none"})
+    campaign, aa = make_campaign(tmp_path / "c", study), make_campaign(tmp_path / "aa", twin.baseline_twin(study))
+    reports = [lastro("report", campaign, "--lang", lang, "-o", "-") for lang in ("en", "pt-BR")]
+    shown = [lastro("--help"), lastro("noise-floor", "--help"), lastro("noise-floor", campaign, "-o", aa)]
+    reports += [lastro("report", campaign, "--lang", lang, "-o", "-") for lang in ("en", "pt-BR")]
+    assert all(done.code == 0 for done in (*shown, *reports))
+    said = ["lastro noise-floor", "lastro noise-floor", "Noise floor of this host", "Piso de ruído desta máquina"]
+    assert [words in done.out for words, done in zip(said, reports, strict=True)] == [True] * 4
+    assert not [done for done in (*shown, *reports) if "calibra" in (done.out + done.err).lower()]
+
+
 def test_judging_again_runs_nothing_and_says_the_same(bench: Bench) -> None:
     bench.run(baseline=BASELINE, replicates=4)
-    first = lastro("calibrate", bench.directory, "--json").json
-    again = lastro("calibrate", bench.directory, "--json")
+    first = lastro("noise-floor", bench.directory, "--json").json
+    again = lastro("noise-floor", bench.directory, "--json")
     assert again.err == "" and {**again.json, "at_utc": ""} == {**first, "at_utc": ""}
     assert len(rows(bench.directory / "noise-floor")) == 8
 
 
-def test_a_calibrated_campaign_goes_on_with_its_own_calibrations_untouched(bench: Bench) -> None:
-    """Its scenario has a calibration of its own, and the floors are no calibration of the scenario's."""
+def test_a_campaign_whose_noise_floor_is_known_goes_on(bench: Bench) -> None:
+    """The floors stay, and are not among the calibrations that its trials need."""
     process = bench.begin(baseline=BASELINE, replicates=20, calibration="good", trial_s=0.02)
     bench.wait_until_done(3)
     interrupt(process)
     assert finish(process).code == 130
-    assert lastro("calibrate", bench.directory).code == 0
-    before = calibrations(bench.directory)
-    assert {KEY, "ceiling/a"} <= set(before)
+    assert lastro("noise-floor", bench.directory).code == 0
+    before = kept_with(bench.directory)
     assert lastro("resume", bench.directory, "--no-report").code == 0
-    after = calibrations(bench.directory)
-    assert after[KEY] == before[KEY] and after["ceiling/a"] == before["ceiling/a"]
+    assert before and kept_with(bench.directory) == before
     with Store.open(bench.directory, readonly=True) as store:
+        assert set(store.calibrations()) == {"ceiling/a", "ceiling/b"}
         assert all(set(attempt.notes["calibrations"]) <= {"ceiling/a", "ceiling/b"} for attempt in store.attempts())
 
 
@@ -80,41 +103,41 @@ def test_interrupted_it_resumes_like_any_campaign_and_is_then_kept(bench: Bench)
     text.write_text(text.read_text().replace("[design]", "trial_s = 0.05\n[design]"))
     slow = bench.home / "slow"
     assert lastro("run", text, "-o", slow, "--no-report").code == 0
-    process = start("calibrate", slow)
+    process = start("noise-floor", slow)
     aa = slow / "noise-floor"
     until(lambda: n_done(aa) >= 2, "two trials")
     interrupt(process, signal.SIGTERM)
     ended = finish(process)
     assert ended.code == 143 and "lastro resume" in ended.err
-    is_error(lastro("calibrate", slow), 2, "is unfinished", f"lastro resume {aa}")
-    assert KEY not in calibrations(slow)
+    is_error(lastro("noise-floor", slow), 2, "is unfinished", f"lastro resume {aa}")
+    assert kept_with(slow) is None
     assert lastro("resume", aa, "--no-report").code == 0
-    done = lastro("calibrate", slow)
-    assert done.code == 0 and KEY in calibrations(slow)
+    done = lastro("noise-floor", slow)
+    assert done.code == 0 and kept_with(slow)
 
 
 def test_a_study_file_has_a_campaign_of_its_own(bench: Bench) -> None:
     study = bench.write({"level": ["a", "b"], "step": [0, 5, 9]}, baseline={"level": "b"}, replicates=3)
     aa = bench.home / "aa"
-    done = lastro("calibrate", study, "-o", aa)
+    done = lastro("noise-floor", study, "-o", aa)
     assert done.code == 0 and "3 of 3 baseline treatments, 6 blocks, 18 trials" in done.err
-    assert f"kept in {aa}" in done.out and set(noise_floors(calibrations(aa))) == {"speed", "delay"}
-    named = lastro("calibrate", study, cwd=bench.home)
+    assert f"kept in {aa}" in done.out and set(kept_floors(kept_with(aa))) == {"speed", "delay"}
+    named = lastro("noise-floor", study, cwd=bench.home)
     assert named.code == 0 and list((bench.home / "campaigns").glob("synthetic-noise-floor-*"))
 
 
 def test_the_floors_of_a_study_file_can_be_kept_with_a_campaign_of_it(bench: Bench) -> None:
     aa = bench.home / "aa"
-    assert lastro("calibrate", bench.write(baseline=BASELINE, replicates=3), "-o", aa).code == 0
+    assert lastro("noise-floor", bench.write(baseline=BASELINE, replicates=3), "-o", aa).code == 0
     bench.run(baseline=BASELINE, replicates=3)
-    assert lastro("calibrate", bench.directory, "-o", aa).err == ""
-    assert noise_floors(calibrations(bench.directory)).keys() == {"speed", "delay"}
+    assert lastro("noise-floor", bench.directory, "-o", aa).err == ""
+    assert kept_floors(kept_with(bench.directory)).keys() == {"speed", "delay"}
 
 
 def test_an_hour_is_enough_unless_everything_is_wanted(bench: Bench) -> None:
     """Six baseline treatments of 60 s in 20 blocks take two hours: half of them run, and it is said."""
     study = bench.write({"level": ["a", "b"], "step": list(range(6))}, baseline=BASELINE, replicates=10, trial_s=60)
-    process = start("calibrate", study, "-o", bench.directory)
+    process = start("noise-floor", study, "-o", bench.directory)
     until(lambda: (bench.directory / "campaign.db").exists(), "the campaign")
     interrupt(process)
     ended = finish(process)
@@ -130,25 +153,25 @@ def test_another_host_is_refused_unless_it_is_wanted(bench: Bench) -> None:
         facts["host"]["kernel"] = "2.6.32"
         db.execute("UPDATE meta SET value = ? WHERE key = 'provenance'", (json.dumps(facts),))
     db.close()
-    is_error_of = lastro("calibrate", bench.directory)
+    is_error_of = lastro("noise-floor", bench.directory)
     assert is_error_of.code == 2 and "kernel was 2.6.32" in is_error_of.err
-    assert lastro("calibrate", bench.directory, "--changed-host").code == 0
-    assert "kernel was" in calibrations(bench.directory)[KEY]["changed_host"][0]
+    assert lastro("noise-floor", bench.directory, "--changed-host").code == 0
+    assert "kernel was" in kept_with(bench.directory)["changed_host"][0]
 
 
 def test_trials_that_stay_invalid_leave_a_floor_that_says_so(bench: Bench) -> None:
     study = bench.write({"fault": ["always-invalid", "none"]}, baseline={"fault": "always-invalid"}, replicates=3)
-    done = lastro("calibrate", study, "-o", bench.directory)
+    done = lastro("noise-floor", study, "-o", bench.directory)
     assert done.code == 0 and "no floor: 0 whole pairs" in done.out
-    assert noise_floors(calibrations(bench.directory)) == {}
+    assert kept_floors(kept_with(bench.directory)) == {}
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [({"replicates": 3}, "names no baseline"), ({"replicates": 1, "baseline": BASELINE}, "has one block")],
 )
-def test_a_study_that_cannot_be_calibrated_is_one_error(bench: Bench, options: dict[str, Any], words: str) -> None:
-    is_error(lastro("calibrate", bench.write(**options), "-o", bench.directory), 2, words)
+def test_a_study_without_a_noise_floor_is_one_error(bench: Bench, options: dict[str, Any], words: str) -> None:
+    is_error(lastro("noise-floor", bench.write(**options), "-o", bench.directory), 2, words)
     assert not bench.directory.exists()
 
 
@@ -157,25 +180,25 @@ def test_bad_arguments_are_one_error(bench: Bench) -> None:
     lastro("run", study, "-o", bench.directory, "--no-report")
     other = bench.home / "other"
     lastro("run", bench.write({"level": ["a", "c"]}, baseline=BASELINE), "-o", other, "--no-report")
-    is_error(lastro("calibrate", bench.directory, "-o", other), 2, "no A/A campaign of this study")
-    is_error(lastro("calibrate", bench.directory, "--profile", "quick"), 2, "--profile is for study files")
-    is_error(lastro("calibrate", bench.home / "nothing"), 2, "no such file")
-    is_error(lastro("calibrate", bench.home), 2, "holds no campaign")
-    assert lastro("calibrate", bench.directory).code == 0
-    is_error(lastro("calibrate", bench.directory / "noise-floor"), 2, "is an A/A campaign itself")
+    is_error(lastro("noise-floor", bench.directory, "-o", other), 2, "no A/A campaign of this study")
+    is_error(lastro("noise-floor", bench.directory, "--profile", "quick"), 2, "--profile is for study files")
+    is_error(lastro("noise-floor", bench.home / "nothing"), 2, "no such file")
+    is_error(lastro("noise-floor", bench.home), 2, "holds no campaign")
+    assert lastro("noise-floor", bench.directory).code == 0
+    is_error(lastro("noise-floor", bench.directory / "noise-floor"), 2, "is an A/A campaign itself")
 
 
 def test_a_testbed_that_cannot_be_used_is_one_error_before_anything_runs(bench: Bench) -> None:
     study, file = bench.write(baseline=BASELINE, replicates=3), bench.home / "testbed.toml"
-    is_error(lastro("calibrate", study, "-o", bench.directory, "--testbed", file), 2, "testbed.toml")
+    is_error(lastro("noise-floor", study, "-o", bench.directory, "--testbed", file), 2, "testbed.toml")
     file.write_text('[server]\naddress = "192.0.2.3"\n')
-    is_error(lastro("calibrate", study, "-o", bench.directory, "--testbed", file), 2, "testbed.toml", "links")
+    is_error(lastro("noise-floor", study, "-o", bench.directory, "--testbed", file), 2, "testbed.toml", "links")
     assert not bench.directory.exists()
     file.write_text("")
-    done = lastro("calibrate", study, "-o", bench.directory, "--testbed", file)
+    done = lastro("noise-floor", study, "-o", bench.directory, "--testbed", file)
     assert done.code == 0, "an empty one is all on this machine"
     file.write_text("[dut]\ncpus = 'none'\n")
-    is_error(lastro("calibrate", study, "-o", bench.directory, "--testbed", file), 2, "testbed.toml", "cpus")
+    is_error(lastro("noise-floor", study, "-o", bench.directory, "--testbed", file), 2, "testbed.toml", "cpus")
 
 
 FAR = '[dut]\naddress = "192.0.2.2"\ncpus = "0-1"\nlinks = { client = "eth1", server = "eth2" }\n'
@@ -187,10 +210,10 @@ class Host:
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.asked: list[str | None] = []
-        patch.setattr(calibrate, "require_root", lambda command: None)
-        patch.setattr(calibrate, "scenario_on_host", self.take)
-        patch.setattr(calibrate, "provenance", self.facts)
-        patch.setattr(calibrate, "run_here", lambda *of: None)
+        patch.setattr(command, "require_root", lambda name: None)
+        patch.setattr(command, "scenario_on_host", self.take)
+        patch.setattr(command, "provenance", self.facts)
+        patch.setattr(command, "run_here", lambda *of: None)
 
     @contextmanager
     def take(self, study: Any, purpose: str, *, wait: bool, file: TestbedFile | None) -> Iterator[Any]:
@@ -205,11 +228,11 @@ def chapter(file: TestbedFile) -> dict[str, Any]:
     return {"file": file.file, "roles": file.provenance(), "shared_cpus": []}
 
 
-def calibrated(*words: object) -> int:
+def judged(*words: object) -> int:
     """The command inside this process; the code of one that came to its end."""
     parser = argparse.ArgumentParser()
-    calibrate.configure(parser)
-    return calibrate.run(parser.parse_args([*map(str, words)]))
+    command.configure(parser)
+    return command.run(parser.parse_args([*map(str, words)]))
 
 
 @pytest.fixture
@@ -229,10 +252,10 @@ def test_the_testbed_that_is_named_is_used_and_recorded(
 ) -> None:
     host, aa = Host(monkeypatch), tmp_path / "aa"
     with pytest.raises(InputError, match="unfinished"):  # since nothing ran
-        calibrated("paper:eiras2018/capacity", "--profile", "standard", "-o", aa, "--testbed", file)
+        judged("paper:eiras2018/capacity", "--profile", "standard", "-o", aa, "--testbed", file)
     with Store.open(aa, readonly=True) as store:
         places = store.provenance["testbed"]
-        assert store.provenance[calibrate.MARK] == "eiras2018-capacity"
+        assert store.provenance[command.MARK] == "eiras2018-capacity"
     assert host.asked == [str(file)] and places["file"] == str(file)
     assert places["roles"]["dut"]["cpu_set"] == "0-1" and "192.0.2.2" in places["roles"]["dut"]["reached"]
 
@@ -246,9 +269,9 @@ def test_without_one_it_is_the_campaigns_own(
     study = load_study(argparse.Namespace(study="paper:eiras2018/capacity", profile="standard"))
     campaign = begun_on(tmp_path / "c", file, study)
     with pytest.raises(InputError, match="unfinished"):
-        calibrated(campaign, *(["--testbed", other] if named else []))
+        judged(campaign, *(["--testbed", other] if named else []))
     with pytest.raises(InputError, match="unfinished"):
-        calibrated(begun_on(tmp_path / "here", None, study))
+        judged(begun_on(tmp_path / "here", None, study))
     assert host.asked == [str(other if named else file), None]
 
 
@@ -259,11 +282,11 @@ def test_floors_of_another_testbed_are_refused_unless_they_are_wanted(tmp_path: 
         begun_on(tmp_path / name, place, twin.baseline_twin(study)) for name, place in (("same", file), ("here", None))
     )
     with pytest.raises(InputError) as caught:
-        calibrated(campaign, "-o", here)
+        judged(campaign, "-o", here)
     assert "dut was on 192.0.2.2, CPUs 0-1, cards eth1, eth2, is on this machine" in caught.value.message
     assert "client was on this machine, cards eth7, is on this machine" in caught.value.message
-    assert KEY not in calibrations(campaign)
+    assert kept_with(campaign) is None
     file.unlink()  # what has run already needs it no more
-    assert calibrated(campaign, "-o", same) == 0 and KEY in calibrations(campaign)
-    assert calibrated(campaign, "-o", here, "--changed-host") == 0
-    assert any("dut was on" in change for change in calibrations(campaign)[KEY]["changed_host"])
+    assert judged(campaign, "-o", same) == 0 and kept_with(campaign)
+    assert judged(campaign, "-o", here, "--changed-host") == 0
+    assert any("dut was on" in change for change in kept_with(campaign)["changed_host"])

@@ -1,6 +1,6 @@
 """Noise floors: made of an A/A campaign, kept with the campaign that they judge, read back for a report. Pure.
 
-As kept, under the key `KEY` of a campaign's calibrations:
+As a campaign keeps them:
 
     format       1
     directory    of the A/A campaign; at_utc, when it was judged
@@ -12,8 +12,7 @@ As kept, under the key `KEY` of a campaign's calibrations:
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,7 +23,6 @@ from lastro.stats.intervals import Interval
 from lastro.stats.noise_floor import NoiseFloor, Rate, noise_floor, pairs_of, rate, rescaled
 from lastro.stats.notes import Note
 
-KEY = "noise floor"
 FORMAT = 1
 
 
@@ -49,7 +47,7 @@ class MetricFloor:
 
 
 @dataclass(frozen=True, slots=True)
-class Calibration:
+class NoiseFloors:
     """`metrics` has the noisiest treatment of each. `observed` counts false positives over all of both."""
 
     directory: str
@@ -60,7 +58,7 @@ class Calibration:
     observed: Rate
 
 
-def calibrate(report: Report, blocks: int) -> Calibration:
+def noise_floors(report: Report, blocks: int) -> NoiseFloors:
     """The noise floors of an A/A campaign for a study of so many blocks (2 or more)."""
     design = report.study.design
     found: list[MetricFloor] = []
@@ -73,7 +71,7 @@ def calibrate(report: Report, blocks: int) -> Calibration:
             seed = f"{design.seed}:{row.treatment.label}"
             floor = noise_floor(pairs, blocks, design.confidence, seed)
             found.append(MetricFloor(metric, row.treatment.label, floor))
-    return Calibration(
+    return NoiseFloors(
         directory=report.directory,
         blocks=blocks,
         pairs=design.replicates // 2,
@@ -92,18 +90,15 @@ def _pooled(rates: Iterable[Rate], confidence: float) -> Rate:
     return rate(sum(each.count for each in rates), sum(each.n for each in rates), confidence)
 
 
-def noise_floors(calibrations: Mapping[str, Any]) -> dict[str, Floor]:
-    """By metric, what `lastro calibrate` left in a campaign; empty when there was no calibration, or it is of another
-    format. A metric whose floor is not known is not in it."""
-    kept = calibrations.get(KEY)
-    if not isinstance(kept, Mapping) or kept.get("format") != FORMAT or not isinstance(kept.get("metrics"), Mapping):
-        return {}
-    floors = {}
-    for name, metric in kept["metrics"].items():
-        share = metric.get("floor") if isinstance(metric, Mapping) else None
-        if isinstance(share, int | float) and math.isfinite(share):
-            floors[name] = Floor(float(share), int(kept.get("blocks", 0)), str(metric.get("treatment", "")))
-    return floors
+def kept_floors(kept: Any) -> dict[str, Floor]:
+    """By metric, what `lastro noise-floor` left in a campaign; empty when it left nothing.
+
+    A metric whose floor is not known is not in it."""
+    return {
+        name: Floor(metric["floor"], kept["blocks"], metric.get("treatment", ""))
+        for name, metric in (kept["metrics"] if kept else {}).items()
+        if metric.get("floor") is not None
+    }
 
 
 def floor_here(report: Report, index: int) -> Floor | None:
@@ -111,7 +106,7 @@ def floor_here(report: Report, index: int) -> Floor | None:
 
     A campaign that is unfinished, lost trials or went on has another number than the floor was made for; the floor is
     then scaled and its note says so. None where no floor is known, or for a number of blocks that has no interval."""
-    floor = noise_floors(report.calibrations).get(report.metrics[index].name)
+    floor = kept_floors(report.noise_floor).get(report.metrics[index].name)
     blocks = len({point.block for row in report.rows for point in row.cells[index].points})
     if floor is None or min(floor.blocks, blocks) < 2:
         return None
@@ -124,17 +119,17 @@ def floor_here(report: Report, index: int) -> Floor | None:
 _SCALED = N_("the noise floor was found for {found} blocks and scaled to the {here} that this campaign has")
 
 
-def to_dict(calibration: Calibration, at_utc: str) -> dict[str, Any]:
+def to_dict(floors: NoiseFloors, at_utc: str) -> dict[str, Any]:
     """Plain JSON-able data, as this module's docstring says."""
     return {
         "format": FORMAT,
-        "directory": calibration.directory,
+        "directory": floors.directory,
         "at_utc": at_utc,
-        "blocks": calibration.blocks,
-        "pairs": calibration.pairs,
-        "confidence": calibration.confidence,
-        "metrics": {each.metric.name: _metric(each) for each in calibration.metrics},
-        "observed": _rate(calibration.observed),
+        "blocks": floors.blocks,
+        "pairs": floors.pairs,
+        "confidence": floors.confidence,
+        "metrics": {each.metric.name: _metric(each) for each in floors.metrics},
+        "observed": _rate(floors.observed),
     }
 
 

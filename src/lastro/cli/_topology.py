@@ -1,0 +1,83 @@
+"""The topology of a trial: as text, as JSON, as a figure in a file."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import textwrap
+from dataclasses import asdict
+from pathlib import Path
+
+from lastro.cli._terminal import print_document
+from lastro.errors import InputError
+from lastro.plain import json_text
+from lastro.report.topology import Recorded, recorded, versions
+from lastro.results.store import Attempt, Store, TrialRow
+
+_SUFFIXES = (".svg", ".png", ".pdf")
+_LEAST_WIDTH = 60
+
+
+def show_topology(args: argparse.Namespace, store: Store, trial: TrialRow, chosen: Attempt | None) -> None:
+    """Print or write what the arguments ask for. Raises: InputError when nothing was recorded."""
+    found = _found(store, trial, chosen, only_that=args.attempt is not None)
+    if args.output:
+        _write(args.output, store, trial, found)
+    elif args.json:
+        print(json_text({"trial": found.trial, "attempt": found.attempt, **asdict(found.topology)}))
+    else:
+        from lastro.report.topology_text import topology_lines
+
+        width = max(_LEAST_WIDTH, shutil.get_terminal_size((80, 24)).columns)
+        head = [_as_built(trial, found), *textwrap.wrap(_levels(store, trial), min(width, 80))]
+        print(*head, "", *topology_lines(found.topology, versions(store.provenance), width), sep="\n")
+
+
+def _found(store: Store, trial: TrialRow, chosen: Attempt | None, *, only_that: bool) -> Recorded:
+    """What this attempt built; or, unless it was asked for, another one of the trial or of its treatment."""
+    found = recorded([chosen]) if chosen else None
+    if found is None and not only_that:
+        alike = [each.number for each in store.trials() if each.treatment == trial.treatment and each.attempts]
+        places = [trial.number, *alike] if trial.number in alike else alike
+        found = next(filter(None, (recorded(store.attempts(number)) for number in places)), None)
+    if found is not None:
+        return found
+    if chosen is None:
+        raise InputError(
+            f"trial {trial.number} has not run ({trial.state}), and no trial of its treatment has",
+            "a topology is recorded as it is built: ask again after the first of these trials",
+        )
+    raise InputError(
+        f"trial {trial.number} has no recorded topology",
+        "its links did not come to stand, or the Lastro that ran it did not record them; --commands lists what was run",
+    )
+
+
+def _levels(store: Store, trial: TrialRow) -> str:
+    levels = store.treatment_of(trial).treatment.levels
+    return ", ".join(f"{name} = {level}" for name, level in levels.items())
+
+
+def _as_built(trial: TrialRow, found: Recorded) -> str:
+    if found.trial == trial.number:
+        return f"Topology of trial {trial.number}, as attempt {found.attempt} built it"
+    return f"Topology of trial {trial.number}, as trial {found.trial} of the same treatment was built"
+
+
+def _write(output: str, store: Store, trial: TrialRow, found: Recorded) -> None:
+    """A figure; its suffix says the format. "-": SVG to standard output."""
+    from lastro.report.figures.topology import topology_picture
+    from lastro.results.files import write_atomically
+
+    suffix = Path(output).suffix.lower()
+    if output != "-" and suffix not in _SUFFIXES:
+        raise InputError(f"{output}: no figure is written as '{suffix}'", f"name a file {', '.join(_SUFFIXES)}, or -")
+    picture = topology_picture(
+        _as_built(trial, found), _levels(store, trial), found.topology, versions(store.provenance)
+    )
+    if output == "-":
+        print_document(picture.svg())
+        return
+    drawn = picture.svg() if suffix == ".svg" else picture.png() if suffix == ".png" else picture.pdf()
+    write_atomically(Path(output), drawn)
+    print(output)

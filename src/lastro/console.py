@@ -1,0 +1,19 @@
+"""The rich console that Lastro prints with: what it lays out holds no control characters but rich's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+
+from lastro.plain import without_controls
+
+
+class PlainConsole(Console):
+    """A console whose texts cannot control the terminal. Colours and cursor movements of rich pass."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        for segment in super().render(renderable, options):
+            clean = segment.control or segment.text.isprintable() or segment.text == "\n"
+            yield segment if clean else Segment(without_controls(segment.text), segment.style)

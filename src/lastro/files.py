@@ -1,0 +1,187 @@
+"""Opening what others may have prepared: inputs are regular files, and root writes where nobody else can interfere.
+
+A user who may change a directory can have root write elsewhere, by a link or by exchanging a directory in between. So
+root walks to a directory one name at a time, and each must be the caller's: owned by root or by the user who invoked
+sudo, and writable to nobody else, unless it is sticky, as /tmp is. Links in between must be the caller's, too.
+Sources: open(2), path_resolution(7), and the safe paths of systemd and OpenSSH (`StrictModes`)."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from pathlib import Path
+
+from lastro.errors import InputError
+
+_MOST_LINKS = 40  # as the kernel, which gives ELOOP then
+_STEP = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_KINDS = {stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket", stat.S_IFBLK: "a device", stat.S_IFCHR: "a device"}
+_trusting = ContextVar("trusting", default=False)
+
+
+@contextmanager
+def trusting() -> Iterator[None]:
+    """Within, root writes to directories of others, too: their owners are trusted as root is."""
+    token = _trusting.set(True)
+    try:
+        yield
+    finally:
+        _trusting.reset(token)
+
+
+def callers() -> frozenset[int]:
+    """The IDs of the user who called: its own, and as root that of the user who invoked sudo, too."""
+    user, invoked = os.geteuid(), os.environ.get("SUDO_UID", "")
+    return frozenset({0, int(invoked)} if user == 0 and invoked.isdecimal() else {user})
+
+
+def read_regular(path: Path, most: int, *, own: bool = False) -> bytes:
+    """At most `most` + 1 bytes of a file, which shows that there are more. `own`: only of a file of the caller.
+
+    A FIFO or a device would be waited for, or do something when opened: it is refused. Raises: OSError, ValueError."""
+    require_regular(path.stat())
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    with open(descriptor, "rb") as file:
+        found = os.fstat(descriptor)
+        require_regular(found)
+        if own and found.st_uid not in callers():
+            raise PermissionError(errno.EPERM, f"it belongs to {_user(found.st_uid)}")
+        return file.read(most + 1)
+
+
+def require_regular(found: os.stat_result) -> None:
+    """Raises: OSError when that is not a regular file."""
+    kind = stat.S_IFMT(found.st_mode)
+    if kind == stat.S_IFDIR:
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    if kind != stat.S_IFREG:
+        raise OSError(errno.EINVAL, f"it is {_KINDS.get(kind, 'something else')}, not a regular file")
+
+
+def require_own_directory(directory: Path) -> None:
+    """Raises: InputError when root should write to a directory, there or yet to be made, that others can change."""
+    for place in (directory, *(Path.cwd() / directory).parents):
+        try:
+            os.close(open_directory(place))
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise InputError(f"{directory} cannot be used: {error.strerror}", "choose another directory") from error
+        return
+
+
+def open_directory(directory: Path, *, base: Path | None = None, make: bool = False) -> int:
+    """A descriptor (O_PATH) of a directory. `base`: below this one no link is followed. `make`: missing ones are made.
+
+    Raises: OSError; InputError when this is root, and others can change the directory or one that leads to it."""
+    place = Path.cwd()
+    strict_from = len((place / base).parts) if base and directory.is_relative_to(base) else None
+    parts = (place / directory).parts
+    todo = [(part, strict_from is not None and at >= strict_from) for at, part in enumerate(parts)][:0:-1]
+    at, links = _stepped(None, "/"), 0
+    try:
+        while todo:
+            part, strict = todo.pop()
+            found = _look(at, part, make=make)
+            if not stat.S_ISLNK(found.st_mode):
+                at = _stepped(at, part)
+                continue
+            links += 1
+            if strict:
+                raise OSError(errno.ELOOP, f"'{part}' is a symbolic link, and none is followed there")
+            if links > _MOST_LINKS:
+                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+            _require_ours(found, at, part)
+            target = Path(os.readlink(part, dir_fd=at))
+            todo += [(each, False) for each in reversed(target.parts) if each != target.root]
+            at = _stepped(at, "/") if target.is_absolute() else at
+    except BaseException:
+        os.close(at)
+        raise
+    return at
+
+
+def _look(at: int, part: str, *, make: bool) -> os.stat_result:
+    try:
+        return os.stat(part, dir_fd=at, follow_symlinks=False)
+    except FileNotFoundError:
+        if not make:
+            raise
+    with suppress(FileExistsError):  # just now, by another; whose it is, is looked at next
+        os.mkdir(part, 0o777 if os.geteuid() else 0o755, dir_fd=at)
+    return os.stat(part, dir_fd=at, follow_symlinks=False)
+
+
+def _stepped(at: int | None, part: str) -> int:
+    """The directory `part` in that of a descriptor, which is closed."""
+    found = os.open(part, _STEP, dir_fd=at)
+    try:
+        _require_ours(os.fstat(found), found)
+    except BaseException:
+        os.close(found)
+        raise
+    if at is not None:
+        os.close(at)
+    return found
+
+
+def _require_ours(found: os.stat_result, at: int, part: str = "") -> None:
+    """Raises: InputError when root is about to rely on what others can change: a directory, or a link in one."""
+    if os.geteuid() or _trusting.get() or (danger := _danger(found, f"/proc/self/fd/{at}")) is None:
+        return
+    place = Path(f"/proc/self/fd/{at}").readlink() / part
+    raise InputError(
+        f"{place} {danger}, who could have root write elsewhere",
+        "choose a directory of your own, or insist with --trust if you trust who can change this one as you trust root",
+    )
+
+
+def _danger(found: os.stat_result, directory: str) -> str | None:
+    """Who else can change a directory, or a link in it, in words."""
+    if found.st_uid not in callers():
+        return f"belongs to {_user(found.st_uid)}"
+    if stat.S_ISLNK(found.st_mode) or found.st_mode & stat.S_ISVTX:
+        return None
+    if found.st_mode & stat.S_IWOTH:
+        return "is writable for everybody"
+    if found.st_mode & stat.S_IWGRP and not _is_private(found.st_gid):
+        return f"is writable for group {found.st_gid}"
+    if found.st_mode & stat.S_IWGRP and _has_list(directory):
+        return "is writable for others by its access control list"
+    return None
+
+
+def _has_list(directory: str) -> bool:
+    """Whether the bits of the group are what an access control list gives to any user or group at most: acl(5)."""
+    try:
+        return "system.posix_acl_access" in os.listxattr(directory)
+    except OSError:
+        return False  # a file system without such lists
+
+
+def _is_private(group: int) -> bool:
+    """Whether only the caller is in a group: that of root, or the caller's own, as Debian makes one for each user."""
+    import grp
+    import pwd
+
+    if group == 0:
+        return True
+    try:
+        names = {pwd.getpwuid(user).pw_name for user in callers()}
+        found = grp.getgrgid(group)
+    except KeyError:
+        return False
+    return found.gr_name in names and set(found.gr_mem) <= names
+
+
+def _user(number: int) -> str:
+    import pwd
+
+    try:
+        return f"user {pwd.getpwuid(number).pw_name}"
+    except KeyError:
+        return f"user {number}"

@@ -1,0 +1,57 @@
+"""The directories that are Lastro's alone: no other user of a host lists them, writes to them, or runs what lies there.
+
+A root filesystem holds directories that everybody may write to and programs that are setuid: on a host, they must lie
+behind a door. An instance in a user namespace starts on paths below the state and the run directory, so its group,
+which is nobody's outside, may pass through these two."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from lastro.errors import HostError
+from lastro.host.base import Host
+
+# A user namespace: its ids 0 to N_IDS - 1 are these of the host, in a range that no distribution hands out.
+FIRST_ID, N_IDS = 0x7000_0000, 65_536
+
+_CLOSE = """group=$1 state=$2 run=$3
+refuse() { echo "$*"; exit 3; }
+close() { # DIRECTORY MODE GROUP
+    mkdir -p -m 700 -- "$1"
+    owner=$(stat -L -c %u -- "$1") mode=$(stat -L -c %a -- "$1")
+    [ "$owner" = 0 ] || refuse "$1 belongs to user $owner"
+    [ $((0$mode & 2)) = 0 ] || refuse "every user may write to $1, and may have done so"
+    "$4" "$1" || refuse "$1 holds what is not Lastro's"
+    [ "$(stat -L -c %g:%a -- "$1")" = "$3:$2" ] || { chgrp -- "$3" "$1"; chmod -- "$2" "$1"; }
+}
+is_state() {
+    [ -z "$(ls -A -- "$1")" ] || [ -f "$1/ledger.db" ] || [ -f "$1/lock" ] || [ -d "$1/rootfs/recipes" ]
+}
+is_run() { ! ls -A -- "$1" | grep -qvxE '[0-9a-f]{6}'; }
+close "$state" 710 "$group" is_state
+close "$state/rootfs" 700 0 true
+close "$state/scratch" 700 0 true
+close "$run" 710 "$group" is_run"""
+
+
+_CLOSE_SOCKETS = 'find "$1" -xdev -maxdepth 4 -type s -exec chmod 600 {} +'
+
+
+def close_sockets(host: Host, directory: Path) -> None:
+    """Have only root speak to the daemons whose sockets lie below a directory, whatever group they asked for."""
+    with host.recorded():
+        host.run(["sh", "-ec", _CLOSE_SOCKETS, "close", str(directory)])
+
+
+def close_to_others(host: Host, state: Path, run: Path) -> None:
+    """Make the state and the run directory of a host if need be, and have nobody but root look into them.
+
+    Raises: HostError when one of them belongs to, or may have been written by, another user, or has foreign files."""
+    with host.recorded():  # it belongs to the host, not to a trial
+        argv = ["sh", "-ec", _CLOSE, "close", str(FIRST_ID), str(state), str(run)]
+        done = host.run(argv, check=False)
+    if done.returncode != 0:
+        raise HostError(
+            f"{host.name}: {(done.text.strip() or done.error_text.strip())}",
+            "name directories that are Lastro's alone, with LASTRO_STATE and LASTRO_RUN or in the testbed's file",
+        )

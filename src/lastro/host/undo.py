@@ -1,0 +1,190 @@
+"""How each kind of object of a ledger is removed, and what must be true of its name before.
+
+A ledger is a file, and may be damaged: whatever it says, nothing is touched but what a session of this name can have
+made. All of it may be gone already, or never have been made."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from lastro.errors import HostError
+from lastro.host import cgroups
+from lastro.host.base import Host
+
+NETNS_DIR = Path("/run/netns")
+_MOUNTS = "/proc/self/mountinfo"
+_LINK = r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,14}"  # of a network interface, as in a testbed's file
+
+CARD_BACK = """if ip -n "$2" link show dev "$1" >/dev/null 2>&1; then
+    ip -n "$2" address flush dev "$1" || :
+    ip -n "$2" link set dev "$1" netns $$
+fi
+[ "$3" != up ] || ! ip link show dev "$1" >/dev/null 2>&1 || ip link set dev "$1" up"""
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """A session's token, its host, and where that host keeps what is large."""
+
+    host: Host
+    token: str
+    state: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """`is_own`: can an owner have made an object of this name? `remove` is only called when it can."""
+
+    is_own: Callable[[Owner, str], bool]
+    remove: Callable[[Host, str], None]
+
+
+def is_token(text: object) -> bool:
+    """Whether it can name a session: six hexadecimal digits."""
+    return isinstance(text, str) and re.fullmatch(r"[0-9a-f]{6}", text) is not None
+
+
+def undo(owner: Owner, kind: str, name: str) -> None:
+    """Remove an object.
+
+    Raises: HostError when the owner cannot have made it, or Lastro knows no such kind; what its tool says."""
+    if kind not in UNDO:
+        raise HostError(f"this Lastro knows no objects of kind '{kind}'", "was the ledger written by a newer one?")
+    if not (is_token(owner.token) and UNDO[kind].is_own(owner, name)):
+        raise HostError(
+            f"{kind} {name!r} was not created by Lastro's session {owner.token!r}, and is left alone",
+            "the ledger is damaged, or was changed by someone else: see what it lists, then move it away",
+        )
+    UNDO[kind].remove(owner.host, name)
+
+
+def _matches(pattern: str) -> Callable[[Owner, str], bool]:
+    """A guard by a pattern, in which TOKEN is the session's."""
+    return lambda owner, name: re.fullmatch(pattern.replace("TOKEN", owner.token), name) is not None
+
+
+def _is_below(name: str, *roots: Path | PurePosixPath) -> bool:
+    """At one of the roots or below it, written without detours."""
+    path = PurePosixPath(name)
+    return str(path) == name and ".." not in path.parts and any(path.is_relative_to(root) for root in roots)
+
+
+_of_netns = _matches(r"lastro-TOKEN-[A-Za-z0-9_.-]+")
+
+
+def _undo_netns(host: Host, name: str) -> None:
+    if host.view.exists(str(NETNS_DIR / name)):
+        host.run(["ip", "netns", "del", name])
+
+
+def _undo_netns_dir(host: Host, name: str) -> None:
+    """`ip netns` makes its directory a mount on first use: take that back if nobody else uses it by now."""
+    if name in mounts_below(host, name) and not host.view.names(name):
+        host.run(["umount", name])
+        host.view.remove_empty([name], below=False)
+
+
+def _is_own_cgroup(owner: Owner, name: str) -> bool:
+    return _is_below(name, PurePosixPath("/lastro", owner.token))
+
+
+def _undo_cgroup(host: Host, name: str) -> None:
+    groups = cgroups.detect(files=host.view)
+    left = [each for each in map(str, groups.directories(name)) if host.view.exists(each)]
+    groups.remove(name)
+    if left:
+        host.transcript.add_rmdir(left)
+    host.view.remove_empty([*map(str, groups.directories("/lastro"))], below=False)  # others may have groups there
+
+
+def _is_own_directory(owner: Owner, name: str) -> bool:
+    return _is_below(name, owner.host.run_root / owner.token, owner.state / "scratch" / owner.token)
+
+
+def _undo_directory(host: Host, name: str) -> None:
+    """Whatever is still mounted below a directory is unmounted first, never emptied."""
+    for mount in mounts_below(host, name):
+        host.run(["umount", "--lazy", mount])
+    if host.view.exists(name):
+        host.run(["rm", "-rf", "--one-file-system", name])
+
+
+def _is_own_mount(owner: Owner, name: str) -> bool:
+    """A root filesystem over itself: STATE/rootfs/NAME/rootfs."""
+    tree = PurePosixPath(name)
+    return _is_below(name, owner.state / "rootfs") and bool(
+        re.fullmatch(r"[0-9a-f]{12}/rootfs", str(tree.relative_to(owner.state / "rootfs")))
+    )
+
+
+def _undo_mount(host: Host, name: str) -> None:
+    place = mount_point(host, name)
+    if place in mounts_below(host, place):
+        host.run(["umount", "--lazy", place])
+
+
+def _is_own_interface(owner: Owner, name: str) -> bool:
+    link, _, place = name.partition("@")
+    netns, _, state = place.partition(":")
+    return re.fullmatch(_LINK, link) is not None and _of_netns(owner, netns) and state in ("", "up")
+
+
+def _undo_interface(host: Host, name: str) -> None:
+    """A network card that a role had, `LINK@NAMESPACE` or `LINK@NAMESPACE:up`: back where it was, without the role's
+
+    addresses, and up if it was. One that has gone, or is back, is no error."""
+    link, _, place = name.partition("@")
+    netns, _, state = place.partition(":")
+    host.run(["sh", "-e", "-c", CARD_BACK, "back", link, netns, state])
+
+
+def _undo_zpool(host: Host, name: str) -> None:
+    """A pool of ZFS on a file of ours."""
+    if host.which("zpool") and host.run(["zpool", "list", "-H", name], check=False).returncode == 0:
+        host.run(["zpool", "destroy", "-f", name])
+
+
+def _undo_xen(host: Host, name: str) -> None:
+    """A domain of Xen's: it is no process of ours, and ends only when it is told to."""
+    if host.which("xl") and host.run(["xl", "domid", name], check=False).returncode == 0:
+        host.run(["xl", "destroy", name])
+
+
+def _is_own_openvz(owner: Owner, name: str) -> bool:
+    head = re.escape(f"1a57{owner.token[:4]}-{owner.token[4:]}00-4000-8000-")
+    return re.fullmatch(head + "[0-9a-f]{12}", name) is not None
+
+
+def _undo_openvz(host: Host, name: str) -> None:
+    """A container of OpenVZ's, by the number that Lastro gave it."""
+    if host.which("vzctl") and "exist" in host.run(["vzctl", "status", name], check=False).text.split():
+        host.run(["vzctl", "stop", name, "--fast"])
+        host.run(["vzctl", "unregister", name])
+
+
+def mount_point(host: Host, path: str) -> str:
+    """A path as the kernel lists it when something is mounted there."""
+    return host.run(["realpath", "--canonicalize-missing", path]).text.rstrip("\n")
+
+
+def mounts_below(host: Host, directory: str) -> list[str]:
+    """Mount points at or below a directory, the innermost first."""
+    lines = host.view.read([_MOUNTS]).get(_MOUNTS, "").splitlines()
+    points = [line.split()[4].replace("\\040", " ") for line in lines]
+    return [point for point in reversed(points) if point == directory or point.startswith(directory.rstrip("/") + "/")]
+
+
+UNDO: dict[str, Kind] = {
+    "netns": Kind(_of_netns, _undo_netns),
+    "netns-dir": Kind(lambda _, name: name == str(NETNS_DIR), _undo_netns_dir),
+    "cgroup": Kind(_is_own_cgroup, _undo_cgroup),
+    "directory": Kind(_is_own_directory, _undo_directory),
+    "mount": Kind(_is_own_mount, _undo_mount),
+    "interface": Kind(_is_own_interface, _undo_interface),
+    "zpool": Kind(_matches("lastro-TOKEN-[a-z]+"), _undo_zpool),
+    "xen": Kind(_matches("lastro-TOKEN-.+"), _undo_xen),
+    "openvz": Kind(_is_own_openvz, _undo_openvz),
+}

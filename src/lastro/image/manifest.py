@@ -1,0 +1,162 @@
+"""A built root filesystem, and whether its tree is still what was unpacked from its tar.
+
+Every instance of every platform sees that tree, so what changed in it would be in every measurement. Before a session,
+names, types, modes, owners, sizes, times and targets of links are compared with those in the tar: a fraction of a
+second. The contents of all files are compared on demand (`lastro image --verify`)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tarfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lastro.errors import ImageError
+from lastro.host.base import Host
+from lastro.image.workshop import snapshot_in
+from lastro.results.files import write_atomically
+
+_VERIFY_TIMEOUT_S = 1800.0
+_SHOWN = 3
+_KINDS = {tarfile.CHRTYPE: "c", tarfile.BLKTYPE: "b", tarfile.FIFOTYPE: "p", tarfile.DIRTYPE: "d", tarfile.SYMTYPE: "l"}
+
+Entries = Mapping[str, str]  # what an inode says, by path below the root
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """A built root filesystem. `digest` is the SHA-256 of its tar; the name is the first part of it."""
+
+    digest: str
+    directory: Path
+
+    @property
+    def name(self) -> str:
+        return self.digest[:12]
+
+    @property
+    def tar(self) -> Path:
+        return self.directory / "rootfs.tar"
+
+    @property
+    def tree(self) -> Path:
+        return self.directory / "rootfs"
+
+    @property
+    def snapshot(self) -> str:
+        """The moment of Debian's archive from which it was built; empty if it was the mirror of that day."""
+        return snapshot_in(self.tree)
+
+    @property
+    def docker_tag(self) -> str:
+        return f"lastro:{self.name}"
+
+
+def check(image: Image, tree: Path, host: Host, *, first_id: int = 0) -> None:
+    """Compare a tree on a host with the image's tar on this one. `first_id` is the owner where the image has 0.
+
+    Raises: ImageError when they differ."""
+    wanted, found = _wanted(image), _found(host.view.described(str(tree)), first_id)
+    differing = sorted(path for path in wanted.keys() | found.keys() if wanted.get(path) != found.get(path))
+    _refuse(tree, host, [_difference(path, wanted, found) for path in differing])
+
+
+def verify(image: Image, host: Host) -> None:
+    """Compare the tar with its digest, and the contents of all files of the tree with the tar: seconds.
+
+    Raises: ImageError when anything differs."""
+    _require_digest(image)
+    check(image, image.tree, host)
+    argv = ["tar", "--compare", "--numeric-owner", f"--file={image.tar}", f"--directory={image.tree}"]
+    done = host.run(argv, timeout_s=_VERIFY_TIMEOUT_S, check=False)
+    if done.returncode != 0:
+        _refuse(image.tree, host, [ascii(line) for line in (done.text or done.error_text).splitlines()])
+
+
+def _refuse(tree: Path, host: Host, differences: Sequence[str]) -> None:
+    """Raises: ImageError when there are differences."""
+    if differences:
+        more = len(differences) - _SHOWN
+        told = ", ".join([*differences[:_SHOWN], *([f"and {more} more"] if more > 0 else [])])
+        raise ImageError(
+            f"{tree} on {host.name} is not the root filesystem that was built: {told}",
+            f"find out who changed it; then remove {tree}: it is unpacked anew from its tar",
+        )
+
+
+def keep(image: Image) -> Entries:
+    """Read the tar once, and keep what it says in a file beside it for later checks.
+
+    Raises: ImageError when the tar is not the one that gave the image its name."""
+    _require_digest(image)
+    entries = _of_tar(image.tar)
+    write_atomically(_file(image), json.dumps({"tar": _identity(image.tar), "entries": entries}))
+    return entries
+
+
+def _wanted(image: Image) -> Entries:
+    try:
+        kept = json.loads(_file(image).read_text(encoding="utf-8"))
+        if kept["tar"] == _identity(image.tar):
+            entries: dict[str, str] = kept["entries"]
+            return entries
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        pass  # of an older Lastro, or not written to its end
+    return keep(image)
+
+
+def _file(image: Image) -> Path:
+    return image.directory / "manifest.json"
+
+
+def _identity(tar: Path) -> list[int]:
+    found = tar.stat()
+    return [found.st_size, found.st_mtime_ns]
+
+
+def _require_digest(image: Image) -> None:
+    with open(image.tar, "rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    if digest != image.digest:
+        raise ImageError(
+            f"{image.tar} has the SHA-256 {digest}, and the root filesystem was built with {image.digest}",
+            f"find out who changed it; then remove {image.directory}: it is built anew",
+        )
+
+
+def _of_tar(tar: Path) -> dict[str, str]:
+    entries: dict[str, str] = {}
+    with tarfile.open(tar, "r:") as archive:
+        for member in archive:
+            path = "" if member.name == "." else member.name.removeprefix("./")
+            if member.islnk():  # a second name of a file that came before
+                entries[path] = entries[member.linkname.removeprefix("./")]
+                continue
+            kind = _KINDS.get(member.type, "f")
+            target = member.linkname if kind == "l" else ""
+            entries[path] = _entry(kind, f"{member.mode:o}", member.uid, member.gid, member.size, member.mtime, target)
+    return entries
+
+
+def _found(described: str, first_id: int) -> dict[str, str]:
+    """From what `find` prints by DESCRIPTION."""
+    entries = {}
+    for line in described.split("\0")[:-1]:
+        kind, mode, uid, gid, size, time, target, path = line.split("\t", 7)
+        owners = int(uid) - first_id, int(gid) - first_id
+        entries[path] = _entry(kind, mode, *owners, int(size), float(time), target)
+    return entries
+
+
+def _entry(kind: str, mode: str, uid: int, gid: int, size: int, time_s: float, target: str) -> str:
+    """What file systems agree on: only files have a size, and times are whole seconds."""
+    return f"{kind} {mode} {uid}:{gid} {size if kind == 'f' else 0} {int(time_s)} {target}".rstrip()
+
+
+def _difference(path: str, wanted: Entries, found: Entries) -> str:
+    name = ascii(f"/{path}")
+    if path not in wanted:
+        return f"{name} was added"
+    return f"{name} is missing" if path not in found else f"{name} is '{found[path]}' and was '{wanted[path]}'"

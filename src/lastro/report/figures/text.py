@@ -1,0 +1,74 @@
+"""How wide text is before it is drawn, and text over several lines by that: no label runs into its neighbour."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import TYPE_CHECKING
+
+from lastro.plain import plain
+
+if TYPE_CHECKING:
+    from matplotlib.ft2font import FT2Font
+
+_SIZE_PT = 100
+CHAR_EM = 0.6  # the width of a usual character of the font, rounded up
+_BREAKS = re.compile(r"(?<=[-,:+/·_×])(?=[^\s\d])|(?<= )(?<!= )(?![%=])")  # behind them a line may end
+
+
+def safe(text: str, most: int = 90) -> str:
+    """A name as it can be drawn: no control characters, and not longer than a line."""
+    shown = plain(text)
+    return shown if len(shown) <= most else shown[: most - 1] + "…"
+
+
+def wrapped(text: str, width: float, most: int = 60, *, bold: bool = False) -> str:
+    """A label over several lines where it is wider than `width` usual characters; it breaks inside words at need."""
+    lines, line = [], ""
+    for piece in _BREAKS.split(safe(text, most).strip()):
+        if line and em(line + piece.rstrip(), bold=bold) > width * CHAR_EM:
+            lines.append(line)
+            line = ""
+        line += piece
+        while em(line.rstrip(), bold=bold) > width * CHAR_EM and len(line) > 1:
+            room = width * CHAR_EM
+            fits = next(at for at in range(len(line) - 1, 0, -1) if at == 1 or em(line[:at], bold=bold) <= room)
+            fits = line.rfind("=", 0, fits) + 1 or fits
+            lines.append(line[:fits])
+            line = line[fits:]
+    return "\n".join(each.rstrip() for each in (*lines, line))
+
+
+def chars(width_in: float, size_pt: float) -> float:
+    """How many usual characters of a size a width takes."""
+    return 72 * width_in / (CHAR_EM * size_pt)
+
+
+def em(text: str, *, bold: bool = False) -> float:
+    """The width of one line of text, in times of its size."""
+    return sum(_advance(char, bold) for char in text)
+
+
+def lines_of(text: str) -> int:
+    return text.count("\n") + 1
+
+
+@cache
+def _advance(char: str, bold: bool) -> float:
+    from matplotlib.ft2font import LoadFlags
+
+    font = _font(bold)
+    if not font.get_char_index(ord(char)):
+        return 1.0  # what replaces it is seldom wider
+    return float(font.load_char(ord(char), flags=LoadFlags.NO_HINTING).linearHoriAdvance) / 65536 / _SIZE_PT
+
+
+@cache
+def _font(bold: bool) -> FT2Font:
+    from matplotlib import font_manager
+    from matplotlib.ft2font import FT2Font
+
+    face = font_manager.FontProperties(family="DejaVu Sans", weight="bold" if bold else "normal")
+    font = FT2Font(font_manager.findfont(face))
+    font.set_size(_SIZE_PT, 72)
+    return font

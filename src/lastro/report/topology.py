@@ -1,0 +1,133 @@
+"""The topology of a trial or treatment: which recorded one is shown, and the words that its drawings share. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from lastro.report.language import ENGLISH, Language
+from lastro.results.topology import Link, Node, Topology
+from lastro.study.levels import split_options
+
+if TYPE_CHECKING:
+    from lastro.report.model import Report
+    from lastro.results.store import Attempt
+    from lastro.study.design import Treatment
+
+_VERSION = re.compile(r"\d+\.[\w.+~-]*\w")
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """The topology that an attempt noted."""
+
+    topology: Topology
+    trial: int
+    attempt: int
+
+
+def recorded(attempts: Iterable[Attempt]) -> Recorded | None:
+    """The topology of the last attempt that noted one, a valid one first; None without any."""
+    for attempt in sorted(attempts, key=lambda each: (each.valid, each.trial, each.attempt), reverse=True):
+        if topology := Topology.of(attempt.notes):
+            return Recorded(topology, attempt.trial, attempt.attempt)
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What a report draws: the topology of one treatment, and the neighbours that only other treatments have."""
+
+    treatment: Treatment
+    found: Recorded
+    others: tuple[Node, ...]
+
+
+def shown(report: Report) -> Shown | None:
+    """That of the baseline, or else of the first treatment that has one; None where no valid trial noted any."""
+    valid: dict[int, Attempt] = {}  # the first of each treatment
+    for attempt in report.attempts:
+        if attempt.valid:
+            valid.setdefault(attempt.treatment, attempt)
+    rows = sorted(report.rows, key=lambda row: not row.is_baseline)
+    attempts = [(row.treatment, valid[row.treatment.index]) for row in rows if row.treatment.index in valid]
+    found = [(treatment, each) for treatment, attempt in attempts if (each := recorded([attempt]))]
+    if not found:
+        return None
+    treatment, first = found[0]
+    known = {node.role for node in first.topology.nodes}
+    alike = (each.topology.nodes for _, each in found if known <= {node.role for node in each.topology.nodes})
+    others: dict[str, list[Node]] = {}
+    for node in (node for nodes in alike for node in nodes if node.anomaly and node.role not in known):
+        others.setdefault(node.role, []).append(node)
+    return Shown(treatment, first, tuple(_together(nodes) for nodes in others.values()))
+
+
+def _together(nodes: Sequence[Node]) -> Node:
+    """The first, with the anomalies of all."""
+    return replace(nodes[0], anomaly=", ".join(dict.fromkeys(node.anomaly for node in nodes)), does="")
+
+
+def versions(provenance: Mapping[str, Any]) -> dict[str, str]:
+    """The version of each tool that the campaign recorded, such as {"runc": "1.1.5"}."""
+    lines = {name: str(tool.get("version", "")) for name, tool in provenance.get("tools", {}).items()}
+    return {name: match[0] for name, line in lines.items() if (match := _VERSION.search(line))}
+
+
+def heading(node: Node) -> str:
+    """'proxy × 8'."""
+    return f"{node.role} × {node.count}" if node.count > 1 else node.role
+
+
+def facts(node: Node, known: Mapping[str, str], hosts: int, say: Language = ENGLISH) -> list[str]:
+    """Lines that describe a node below its heading. `known` are versions by tool; `hosts`: how many machines."""
+    version = known.get(split_options(node.platform)[0], "")
+    lines = [f"{node.platform} {version}".strip()]
+    if node.anomaly:
+        anomaly = say("anomaly {name}", name=node.anomaly)
+        lines.append(f"{anomaly}: {node.does}" if node.does else anomaly)
+    elif node.does:
+        lines.append(node.does)
+    if node.isolation not in ("", "none"):
+        lines.append(say("isolation {name}", name=node.isolation))
+    if hosts > 1:
+        lines.append(say("on {host}", host=node.host))
+    return [line for line in lines if line]
+
+
+def n_hosts(topology: Topology) -> int:
+    return len({node.host for node in topology.nodes})
+
+
+def devices(link: Link) -> list[str]:
+    """'hub-br (bridge)', with its address where it has one, for each device between two ports."""
+    return [f"{each.name} ({each.kind or '?'}){f' {each.address}' if each.address else ''}" for each in link.way]
+
+
+def loads(topology: Topology) -> dict[tuple[str, str], list[str]]:
+    """Instruments by (source, target)."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for load in topology.loads:
+        found.setdefault((load.source, load.target), []).append(load.instrument)
+    return found
+
+
+def description(topology: Topology) -> str:
+    """The drawing in a sentence or two, for who cannot see it."""
+    nodes = ", ".join(heading(node) + (f" ({node.platform})" if node.platform else "") for node in topology.nodes)
+    links = "; ".join(f"{link.a.role} – {link.b.role}: {link.attachment}" for link in topology.links)
+    return f"{nodes}." + (f" {links}." if links else "")
+
+
+def beside(topology: Topology) -> list[Node]:
+    """Nodes that the main way does not pass."""
+    main = topology.main_way
+    return [node for node in topology.nodes if node.role not in main]
+
+
+def is_mesh(topology: Topology) -> bool:
+    """Whether it is more than a line of nodes with others beside it."""
+    branching = any(len(topology.at(node.role)) > 1 for node in beside(topology))
+    return branching or len(topology.links) > len(topology.nodes)

@@ -1,0 +1,236 @@
+"""What may stand in each column of a campaign's database. Whatever is read comes through here, once.
+
+A value of the wrong kind, range or shape is damage, and is reported with its table, row and column. The TypedDicts say
+what the rest of the house relies on: of the notes of a trial that is nothing, since parts from elsewhere write them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import NoneType
+from typing import Any, Literal, TypedDict, get_args
+
+from lastro.errors import StoreError
+from lastro.results.database import damaged
+from lastro.shapes import MOST, Misshapen, made, number, parsed
+from lastro.study.model import Level, Study
+
+State = Literal["pending", "running", "valid", "invalid", "unavailable"]
+STATES: tuple[State, ...] = get_args(State)
+
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d")
+_MOST_SECONDS = 1e9
+_MOST_CHARACTERS = 1 << 20
+
+
+class _Machine(TypedDict, total=False):
+    hostname: str
+    machine: str
+
+
+class _Testbed(TypedDict, total=False):
+    file: str
+    shared_cpus: list[str]
+    roles: dict[str, dict[str, Any]]
+
+
+class _Provenance(TypedDict, total=False):
+    host: dict[str, Any]
+    controller: _Machine
+    testbed: _Testbed
+    tools: dict[str, dict[str, Any]]
+    root_filesystem: dict[str, Any]
+
+
+class _Interval(TypedDict):
+    low: float
+    high: float
+
+
+class _MetricFloor(TypedDict, total=False):
+    floor: float | None
+    treatment: str
+    n_pairs: int
+    ratio: float | None
+    interval: _Interval | None
+
+
+_NO_FLOOR = {"floor": None, "treatment": "", "n_pairs": 0, "ratio": None, "interval": None}  # what one may not tell
+
+
+class _NoiseFloor(TypedDict, total=False):
+    blocks: int
+    metrics: dict[str, _MetricFloor]
+
+
+class Record(TypedDict, total=False):
+    """One step of a transcript, as `host.base.Transcript` writes it."""
+
+    kind: Literal["run", "spawn", "stop", "write", "rmdir"]
+    argv: list[str]
+    stdin: str | None
+    stdout: str | None
+    stderr: str | None
+    returncode: int
+    started_s: float
+    duration_s: float
+    path: str
+    text: str
+    paths: list[str]
+    ssh: list[str]
+    prepares: bool
+
+
+_NEEDED = {
+    "run": {"argv", "stdin", "returncode"},
+    "spawn": {"argv"},
+    "stop": {"argv"},
+    "write": {"path", "text"},
+    "rmdir": {"paths"},
+}
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str) or len(value) > _MOST_CHARACTERS:
+        raise Misshapen(f"is {type(value).__name__}, and must be a text of at most {_MOST_CHARACTERS} characters")
+    return value
+
+
+def _optional_text(value: object) -> str | None:
+    return None if value is None else _text(value)
+
+
+def _count(least: int, most: int = 10**9) -> Callable[[object], int]:
+    def read(value: object) -> int:
+        if not isinstance(value, int) or not least <= value <= most:
+            raise Misshapen(f"is {value!r:.60}, and must be a whole number from {least} to {most}")
+        return value
+
+    return read
+
+
+def _utc(value: object) -> str:
+    if not isinstance(value, str) or not _TIME.match(value) or len(value) > 40:
+        raise Misshapen(f"is {value!r:.60}, and must be a time as ISO 8601 writes it")
+    return value
+
+
+def _seconds(value: object) -> float:
+    if not 0 <= (found := number(value)) <= _MOST_SECONDS:
+        raise Misshapen(f"is {found:g}, and must be from 0 to {_MOST_SECONDS:g} seconds")
+    return found
+
+
+def _measured(value: object) -> float:
+    return float("nan") if value is None else number(value)
+
+
+def _json(kind: Any) -> Callable[[object], Any]:
+    def read(value: object) -> Any:
+        if not isinstance(value, str):
+            raise Misshapen(f"is {type(value).__name__}, and must be a text")
+        return made(kind, parsed(value))
+
+    return read
+
+
+def _state(value: object) -> State:
+    if value not in STATES:
+        raise Misshapen(f"is {value!r:.60}, and must be one of {', '.join(STATES)}")
+    return value
+
+
+def _process(value: object) -> list[Any]:
+    found: list[Any] = _json(list[int | str | None])(value)
+    kinds = [type(each) for each in found]
+    if kinds not in ([int, int, str], [int, NoneType, str]):
+        raise Misshapen(f"is {value!r:.60}, and must be a process, its start and a time")
+    return found
+
+
+def _noise_floor(value: object) -> Any:
+    """One of another format is not read by anybody."""
+    found = _json(Any)(value)
+    if not isinstance(found, dict) or found.get("format") != 1:
+        return None
+    floor: dict[str, Any] = {"blocks": 0, "metrics": {}} | made(_NoiseFloor, found)
+    return floor | {"metrics": {name: _NO_FLOOR | metric for name, metric in floor["metrics"].items()}}
+
+
+def _study(value: object) -> Study:
+    return Study.from_dict(_json(dict[str, Any])(value))
+
+
+def samples_of(data: bytes) -> tuple[float, ...]:
+    """The samples of a series, as `Store.finish` packs them. Raises: ValueError."""
+    import numpy as np
+
+    samples = np.frombuffer(data)
+    if (np.abs(samples[np.isfinite(samples)]) >= MOST).any():
+        raise Misshapen(f"has a sample beyond {MOST:g}")
+    return tuple(samples.tolist())
+
+
+def transcript_of(data: bytes) -> list[Record]:
+    """The steps of an attempt. Raises: ValueError."""
+    records: list[Record] = made(list[Record], parsed(data.decode()))
+    for at, record in enumerate(records):
+        lacking = _NEEDED[record["kind"]] - set(record) if "kind" in record else {"kind"}
+        if record.get("argv") == []:
+            raise Misshapen(f"has an empty command in its record {at}")
+        if lacking:
+            raise Misshapen(f"has no {', '.join(sorted(lacking))} in its record {at}")
+    return records
+
+
+META: dict[str, Callable[[Any], Any]] = {
+    "format": _json(int),
+    "study": _study,
+    "provenance": _json(_Provenance),
+    "noise_floor": _noise_floor,
+    "process": _process,
+}
+_COLUMNS: dict[str, dict[str, Callable[[Any], Any]]] = {
+    "treatment": {
+        "idx": _count(0), "levels": _json(dict[str, Level]), "unavailable": _optional_text, "remedy": _optional_text
+    },
+    "trial": {"number": _count(1), "block": _count(1), "treatment": _count(0), "state": _state},
+    "attempt": {
+        "trial": _count(1), "attempt": _count(1), "started_utc": _utc, "duration_s": _seconds, "valid": _count(0, 1),
+        "reasons": _json(list[str]), "notes": _json(dict[str, Any]),
+    },
+    "measurement": {"metric": _text, "value": _measured},
+    "series": {"name": _text, "unit": _text},
+    "calibration": {"key": _text, "value": _json(Any)},
+    "event": {"at_utc": _text, "kind": _text, "text": _text},
+}  # fmt: skip
+
+
+def typed(
+    directory: Path, table: str, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]
+) -> list[tuple[Any, ...]]:
+    """The rows of a table, each value read as what its column holds; a row is named by its first value.
+
+    Raises: StoreError for a value that its column cannot have."""
+    readers = [_COLUMNS[table].get(column) for column in columns]
+    try:
+        found = [
+            list(map(read, values)) if read else values
+            for read, values in zip(readers, zip(*rows, strict=True), strict=False)
+        ]
+    except ValueError:
+        for row in rows:
+            for column, read, value in zip(columns, readers, row, strict=True):
+                try:
+                    _ = read and read(value)
+                except ValueError as error:
+                    raise wrong(directory, f"{table}.{column}", row[0], error) from error
+        raise
+    return list(zip(*found, strict=True))
+
+
+def wrong(directory: Path, name: str, row: object, reason: object) -> StoreError:
+    """The error that names a table, row and column, such as "trial.state"."""
+    table, column = name.split(".")
+    return damaged(directory, f"table {table}, row {row!r:.40}, column {column}: {reason}")

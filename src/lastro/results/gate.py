@@ -1,0 +1,209 @@
+"""The one door to a campaign's database, which may come from anywhere.
+
+Nothing is read before the schema is known to be ours: no view, trigger or generated column of somebody else's runs.
+Signals end a statement midway, and what is read or unpacked is bounded by the size of the file.
+Source: "Defense Against The Dark Arts", https://www.sqlite.org/security.html"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+import zlib
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import closing, contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from lastro.errors import InputError, StoreError
+from lastro.results.columns import META, wrong
+from lastro.results.database import DB_NAME, SCHEMA, damaged, translated
+
+FORMAT = 2  # 2: a study may stop sequentially, and then grows by blocks
+LONGEST_S = 60.0  # of one query; that of the largest campaign takes a few seconds
+_STEPS = 10_000  # of SQLite's machine between two looks at signals and the clock: about a millisecond
+_SIZED = (str, bytes)
+_ROW_BYTES = 4  # no row takes less room in the file
+_SPARE_BYTES = 128 << 20  # that a small file may unpack to, besides _RATIO times its size
+_RATIO = 32
+_LIMITS = {
+    sqlite3.SQLITE_LIMIT_LENGTH: 256 << 20,
+    sqlite3.SQLITE_LIMIT_SQL_LENGTH: 100_000,
+    sqlite3.SQLITE_LIMIT_COLUMN: 100,
+    sqlite3.SQLITE_LIMIT_EXPR_DEPTH: 20,
+    sqlite3.SQLITE_LIMIT_COMPOUND_SELECT: 3,
+    sqlite3.SQLITE_LIMIT_VDBE_OP: 25_000,
+    sqlite3.SQLITE_LIMIT_FUNCTION_ARG: 8,
+    sqlite3.SQLITE_LIMIT_ATTACHED: 0,
+    sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH: 50,
+    sqlite3.SQLITE_LIMIT_TRIGGER_DEPTH: 1,
+}
+
+
+class Bounded(sqlite3.Connection):
+    """A connection whose statements end at a signal, and whose queries yield no more than the file can hold."""
+
+    _caught: BaseException | None = None
+    _until = float("inf")
+
+    def guard(self, file: Path) -> None:
+        self._file = file
+        self._unpacked = 0
+        watch = self._watch()
+        next(watch)
+        self.set_progress_handler(watch.__next__, _STEPS)
+
+    def _watch(self) -> Generator[bool, None, None]:
+        """Yields whether the statement is to end. Python runs the handlers of signals where a generator goes on, and
+
+        that is inside the `try`; at the start of a function it would not be, and SQLite would swallow the exception."""
+        stop = False
+        while True:
+            try:
+                while True:
+                    yield stop
+                    stop = time.monotonic() > self._until
+                    if stop:
+                        self._caught = sqlite3.DatabaseError(f"one query took longer than {LONGEST_S:g} s")
+            except GeneratorExit:
+                raise
+            except BaseException as error:
+                self._caught, stop = error, True
+
+    @contextmanager
+    def watched(self, longest_s: float = float("inf")) -> Iterator[None]:
+        """Raises: whatever ended a statement inside the block, such as KeyboardInterrupt."""
+        self._until = time.monotonic() + longest_s
+        try:
+            yield
+        except sqlite3.OperationalError:
+            cause, self._caught = self._caught, None
+            if cause is not None:
+                raise cause from None
+            raise
+
+    def read(self, sql: str, args: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+        """Every row. Raises: sqlite3.Error, also for a database whose pages are used twice, and hold endless rows."""
+        rows, left = [], self._file_bytes()
+        with self.watched(LONGEST_S):
+            for row in self.execute(sql, args):
+                left -= _ROW_BYTES
+                for value in row:
+                    if value.__class__ in _SIZED:
+                        left -= len(value)
+                if left < 0:
+                    raise sqlite3.DatabaseError("its tables hold more than the file does")
+                rows.append(row)
+        return rows
+
+    def unpack(self, packed: object) -> bytes:
+        """What `pack` of the database packed. Raises: ValueError when it is not that, or too large by now."""
+        if not isinstance(packed, bytes):
+            raise ValueError("is not compressed data")
+        most = _SPARE_BYTES + _RATIO * self._file_bytes() - self._unpacked
+        engine = zlib.decompressobj()
+        try:
+            data = engine.decompress(packed, max(1, most))
+        except zlib.error as error:
+            raise ValueError(f"cannot be decompressed: {error}") from error
+        if not engine.eof and len(data) >= most:
+            raise ValueError("unpacks to more than a campaign of this size holds")
+        if not engine.eof or engine.unused_data:
+            raise ValueError("is not one whole piece of compressed data")
+        self._unpacked += len(data)
+        return data
+
+    def _file_bytes(self) -> int:
+        """Of the database and its log."""
+        sizes = (place.stat().st_size for place in (self._file, _log_of(self._file)) if place.exists())
+        return sum(sizes)
+
+
+def connect(directory: Path, *, readonly: bool) -> Bounded:
+    """A connection to the campaign in a directory.
+
+    Raises: InputError when there is none; StoreError when the database is damaged, or is not a campaign's."""
+    file = directory / DB_NAME
+    try:
+        found = file.is_file()
+    except OSError as error:
+        raise InputError(f"{file} cannot be read: {error.strerror}", "check its name and permissions") from error
+    if not found:
+        raise InputError(
+            f"{directory} holds no campaign ({DB_NAME} is missing)", "give the directory that `lastro run` named"
+        )
+    with translated(directory):
+        mode = _read_mode(file) if readonly else "mode=rw"
+        uri = f"{file.resolve().as_uri()}?{mode}"
+        db = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=10, factory=Bounded)
+        try:
+            db.guard(file)
+            with db.watched(LONGEST_S):
+                _prepare(db, directory, readonly=readonly)
+        except BaseException:
+            db.close()
+            raise
+    return db
+
+
+def _prepare(db: Bounded, directory: Path, *, readonly: bool) -> None:
+    for limit, value in _LIMITS.items():
+        db.setlimit(limit, value)
+    for pragma in ("trusted_schema=OFF", "cell_size_check=ON", "mmap_size=0"):
+        db.execute(f"PRAGMA {pragma}")
+    found = dict(db.read(_OBJECTS, ()))
+    if found.get(_META) == _ours()[_META]:
+        _check_format(db, directory)
+    if reason := _foreign(found):
+        raise damaged(directory, reason)
+    if not readonly:
+        db.execute("PRAGMA journal_mode=WAL")
+        db.execute("PRAGMA synchronous=FULL")
+
+
+def _read_mode(file: Path) -> str:
+    """A reader of a WAL database needs its index file beside it. Where a reader may not make one, and no writer left
+
+    a log, the file alone is the whole truth."""
+    writable = os.access(file.parent, os.W_OK)
+    return "mode=ro" if writable or _log_of(file).exists() else "mode=ro&immutable=1"
+
+
+def _log_of(file: Path) -> Path:
+    return file.with_name(file.name + "-wal")
+
+
+def _check_format(db: Bounded, directory: Path) -> None:
+    rows = db.read("SELECT value FROM meta WHERE key = 'format'", ())
+    try:
+        written_by = META["format"](rows[0][0]) if rows else 1
+    except ValueError as error:
+        raise wrong(directory, "meta.value", "format", error) from error
+    if written_by > FORMAT:
+        raise StoreError(
+            f"{directory / DB_NAME} was written by a newer Lastro (format {written_by}, this one knows {FORMAT})",
+            "update Lastro",
+        )
+
+
+def _foreign(found: Mapping[str, str]) -> str:
+    """What is in the schema and not ours, or missing from it; empty for a campaign's."""
+    ours = _ours()
+    for name, made_by in found.items():
+        if name not in ours:
+            return f"it has {name}, which Lastro did not make"
+        if made_by != ours[name]:
+            return f"its {name} is not as Lastro makes it"
+    return next((f"it has no {name}" for name in ours if name not in found), "")
+
+
+_META = "table meta"
+_OBJECTS = "SELECT type || ' ' || name, ifnull(sql, '') || ' ON ' || tbl_name FROM sqlite_master"
+
+
+@cache
+def _ours() -> dict[str, str]:
+    with closing(sqlite3.connect(":memory:")) as db:
+        db.executescript(SCHEMA)
+        return dict(db.execute(_OBJECTS))

@@ -1,0 +1,147 @@
+"""What a trial was built of: its instances, the links between them, and what loaded and watched them. Pure data.
+
+A scenario keeps it with the notes of each trial, under TOPOLOGY."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Self
+
+TOPOLOGY = "topology"  # the key among a trial's notes
+DUT = "dut"
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """An instance by its role, or a role's own namespace, which has no platform.
+
+    `platform` is a level, such as 'docker:storage=vfs'; `does` says what runs in it. `anomaly` names that of a noisy
+    neighbour. `count`: instances that are alike, of which the links of the first are told. `host` is the machine."""
+
+    role: str
+    platform: str = ""
+    does: str = ""
+    isolation: str = ""
+    anomaly: str = ""
+    host: str = ""
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """An interface as the kernel showed it: its kind is that of ip-link(8), such as veth, bridge or macvlan."""
+
+    name: str
+    kind: str = ""
+    address: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """Where a link meets the interface `port` of the node `role`; the address is in CIDR form."""
+
+    role: str
+    port: str
+    address: str = ""
+    kind: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """`way`: the devices between the ends, from `a` to `b`, that were seen outside the instances."""
+
+    attachment: str
+    a: End
+    b: End
+    way: tuple[Device, ...] = ()
+
+    @property
+    def ends(self) -> tuple[End, End]:
+        return self.a, self.b
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """An instrument that sends from one role to another."""
+
+    instrument: str
+    source: str
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
+class Witness:
+    """What watched, and the roles that it watched; none: the whole host."""
+
+    name: str
+    watches: str
+    at: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    nodes: tuple[Node, ...]
+    links: tuple[Link, ...] = ()
+    loads: tuple[Load, ...] = ()
+    witnesses: tuple[Witness, ...] = ()
+
+    def as_note(self) -> dict[str, Any]:
+        """Plain data for a trial's notes: the fields by their names."""
+        return asdict(self)
+
+    @classmethod
+    def of(cls, notes: Mapping[str, Any]) -> Self | None:
+        """The topology in a trial's notes; None where there is none. Notes may hold anything."""
+        noted = notes.get(TOPOLOGY)
+        try:
+            return cls(
+                tuple(_made(Node, each) for each in noted["nodes"]),  # type: ignore[index]
+                tuple(_link(each) for each in noted["links"]),  # type: ignore[index]
+                tuple(_made(Load, each) for each in noted["loads"]),  # type: ignore[index]
+                tuple(_made(Witness, each) for each in noted["witnesses"]),  # type: ignore[index]
+            )
+        except (AttributeError, KeyError, TypeError, ValueError):
+            return None
+
+    def node(self, role: str) -> Node | None:
+        return next((node for node in self.nodes if node.role == role), None)
+
+    def at(self, role: str) -> list[tuple[Link, End, End]]:
+        """The links of a role: each with the end that is here, and the other one."""
+        pairs = [(link, *ends) for link in self.links for ends in (link.ends, link.ends[::-1])]
+        return [(link, here, there) for link, here, there in pairs if here.role == role]
+
+    def way(self, source: str, target: str) -> list[str]:
+        """The roles on the shortest way over the links, both ends included; empty where there is none."""
+        before: dict[str, str] = {source: source}
+        reached = [source]
+        for role in reached:
+            for _, _, there in self.at(role):
+                if there.role not in before:
+                    before[there.role] = role
+                    reached.append(there.role)
+        if target not in before:
+            return []
+        way = [target]
+        while way[-1] != source:
+            way.append(before[way[-1]])
+        return way[::-1]
+
+    @property
+    def main_way(self) -> list[str]:
+        """The way of the first load that has one, or else the longest from the first node."""
+        loaded = [self.way(load.source, load.target) for load in self.loads]
+        found = next(filter(None, loaded), [])
+        return found or max((self.way(self.nodes[0].role, node.role) for node in self.nodes), key=len, default=[])
+
+
+def _link(value: Mapping[str, Any]) -> Link:
+    way = tuple(_made(Device, each) for each in value["way"])
+    return Link(str(value["attachment"]), _made(End, value["a"]), _made(End, value["b"]), way)
+
+
+def _made(kind: type[Any], value: Mapping[str, Any]) -> Any:
+    """An object of what a note has of its fields; a later version may have noted more."""
+    read: dict[str, Callable[[Any], object]] = {"count": int, "at": lambda roles: tuple(map(str, roles))}
+    return kind(**{f.name: read.get(f.name, str)(value[f.name]) for f in fields(kind) if f.name in value})

@@ -1,0 +1,198 @@
+"""What a trial was built of, noted as it stands: its topology, from the same objects that were started and joined.
+
+    built = Built(self.testbed)
+    built.add("source", source, level)
+    built.join(links.name, segments)
+    built.note(outcome)
+    note_load(outcome, "ping", "source", "sink")
+    note_meter(outcome, meter)
+
+What lies between two ports is not told by the part that made it, but read from the kernel: one command for each host,
+which is not a step of the trial and is in no transcript."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from lastro.attachments.base import Segment
+from lastro.errors import LastroError
+from lastro.host.base import Host
+from lastro.meters.base import Meter
+from lastro.platforms.base import Instance
+from lastro.results.samples import Outcome
+from lastro.results.topology import TOPOLOGY, Device, End, Link, Load, Node, Topology, Witness
+from lastro.testbed import Testbed
+
+if TYPE_CHECKING:
+    from lastro.scenarios._network import Network
+
+_MOST_LOOKED_AT = 20  # namespaces: to look at hundreds of routers would disturb them
+_ON_PARENT = frozenset({"macvlan", "macvtap", "ipvlan", "ipvtap"})
+_LOOK = "printf '{0} '; ip -n {0} -d -j address show 2>/dev/null; echo\n"
+
+Seen = Mapping[str, Any]  # an interface as `ip -json -details address` shows it
+
+
+@dataclass(frozen=True, slots=True)
+class Plug:
+    """One end of a link: the interface `port` of a role in a namespace, and where the link ends in the DUT's.
+
+    Both names are empty where there is no such interface or nobody can look, as inside a virtual machine."""
+
+    role: str
+    testbed: Testbed
+    netns: str
+    port: str
+    address: str
+    far: str = ""
+
+
+class Built:
+    """The instances and links of a trial. Add what has been started, join what has been linked, then note it."""
+
+    def __init__(self, testbed: Testbed) -> None:
+        self._testbed = testbed
+        self._nodes: list[Node] = []
+        self._roles: dict[int, str] = {}
+        self._links: list[tuple[str, Plug, Plug]] = []
+
+    def add(self, role: str, instance: Instance, platform: str, **told: Any) -> None:
+        """An instance of a platform's level; `told` are other fields of `Node`."""
+        self._roles[id(instance)] = role
+        self._nodes.append(Node(role, platform, host=instance.testbed.host.name, **told))
+
+    def place(self, role: str, testbed: Testbed, does: str) -> None:
+        """A role's own namespace."""
+        self._nodes.append(Node(role, does=does, host=testbed.host.name))
+
+    def join(self, attachment: str, segments: Iterable[Segment], testbed: Testbed | None = None) -> None:
+        """Segments between instances that were added. `testbed`: where the attachment made them, if not in its own."""
+        bed = testbed or self._testbed
+        for segment in segments:
+            a, b = (
+                Plug(self._roles[id(p.instance)], bed, self.inside(p.instance), p.name, p.address, end)
+                for end, p in segment.ends()
+            )
+            self.link(attachment, a, b)
+
+    def link(self, attachment: str, a: Plug, b: Plug) -> None:
+        self._links.append((attachment, a, b))
+
+    def note(self, outcome: Outcome) -> None:
+        """Look at the links as they are, and keep the topology with the trial."""
+        seen = self._look()
+        links = tuple(
+            Link(attachment, _end(a, seen), _end(b, seen), _way(a, b, seen)) for attachment, a, b in self._links
+        )
+        outcome.notes[TOPOLOGY] = Topology(tuple(self._nodes), links).as_note()
+
+    @staticmethod
+    def inside(instance: Instance) -> str:
+        """The namespace that its ports are in; none to look at where they are a machine's."""
+        return "" if instance.takes_taps else instance.netns
+
+    def _look(self) -> dict[str, dict[str, Seen]]:
+        """Interfaces by namespace and name; empty where there are too many to look at, or nothing can be seen."""
+        spaces: dict[Host, dict[str, None]] = {}
+        for _, *plugs in self._links:
+            for plug in plugs:
+                spaces.setdefault(plug.testbed.host, {}).update(dict.fromkeys((plug.testbed.dut, plug.netns)))
+        if sum(map(len, spaces.values())) > _MOST_LOOKED_AT:
+            return {}
+        found: dict[str, dict[str, Seen]] = {}
+        for host, names in spaces.items():
+            found |= _interfaces(host, [name for name in names if name])
+        return found
+
+
+def _interfaces(host: Host, namespaces: Sequence[str]) -> dict[str, dict[str, Seen]]:
+    try:
+        with host.recorded():
+            text = host.run(["sh"], stdin="".join(map(_LOOK.format, namespaces)), check=False).text
+    except LastroError:  # what only describes a trial must not spoil it
+        return {}
+    found = {}
+    for name, _, shown in (line.partition(" ") for line in text.splitlines()):
+        try:
+            found[name] = {each["ifname"]: each for each in json.loads(shown)}
+        except (KeyError, TypeError, ValueError):
+            continue
+    return found
+
+
+def _end(plug: Plug, seen: Mapping[str, Mapping[str, Seen]]) -> End:
+    return End(plug.role, plug.port, plug.address, _kind(seen.get(plug.netns, {}).get(plug.port, {})))
+
+
+def _way(a: Plug, b: Plug, seen: Mapping[str, Mapping[str, Seen]]) -> tuple[Device, ...]:
+    """The devices between two ports: from each end inwards, and once where both come to the same one."""
+    from_a, from_b = _inwards(a, seen), _inwards(b, seen)
+    if from_a[-1:] == from_b[-1:]:
+        from_b = from_b[:-1]
+    return (*from_a, *reversed(from_b))
+
+
+def _inwards(plug: Plug, seen: Mapping[str, Mapping[str, Seen]]) -> list[Device]:
+    """From a port's link: its end in the DUT's namespace, what that is a port of, and a tunnel out of that.
+
+    Where the port itself lies on a parent device there: that one."""
+    there = seen.get(plug.testbed.dut, {})
+    port = seen.get(plug.netns, {}).get(plug.port, {})
+    names: list[str | None] = []
+    if end := there.get(plug.far):
+        on_parent = end.get("link") if _kind(end) in _ON_PARENT else None
+        joint = end.get("master") or on_parent
+        names = [plug.far, joint]
+        if joint:
+            names += [name for name, each in there.items() if each.get("master") == joint and _kind(each) == "vxlan"]
+    elif _kind(port) in _ON_PARENT:
+        names = [name for name, each in there.items() if each.get("ifindex") == port.get("link_index")]
+    return [_device(there[name]) for name in dict.fromkeys(names) if name and name in there]
+
+
+def _device(seen: Seen) -> Device:
+    addresses = [f"{each['local']}/{each['prefixlen']}" for each in seen.get("addr_info", ()) if "local" in each]
+    return Device(str(seen["ifname"]), _kind(seen), addresses[0] if addresses else "")
+
+
+def _kind(seen: Seen) -> str:
+    """As ip-link(8) calls it; a tap is of the kind tun there."""
+    info = seen.get("linkinfo", {})
+    kind = str(info.get("info_kind", ""))
+    return str(info.get("info_data", {}).get("type", kind)) if kind == "tun" else kind
+
+
+def note_network(testbed: Testbed, network: Network, platform: str, outcome: Outcome) -> None:
+    """Keep the topology of a network of routers with its trial."""
+    built = Built(testbed)
+    for name, instance in zip(network.names, network.instances, strict=True):
+        built.add(name, instance, platform, does=network.router.name)
+    built.join(network.attachment.name, network.segments)
+    built.note(outcome)
+    note_witness(outcome, "links", "OSPF packets on every link, and changes of routes", network.names)
+
+
+def note_load(outcome: Outcome, instrument: str, source: str, target: str) -> None:
+    """Note that an instrument loads the way between two roles."""
+    _noted(outcome, "loads", asdict(Load(instrument, source, target)))
+
+
+def note_meter(outcome: Outcome, meter: Meter) -> None:
+    """Note that a meter watches."""
+    if TOPOLOGY in outcome.notes:
+        note_witness(outcome, meter.name, meter.summary, () if meter.whole_host else meter.instances)
+
+
+def note_witness(outcome: Outcome, name: str, watches: str, at: Iterable[str] = ()) -> None:
+    """Note what else watches, such as counters; `at` are roles, and none is the whole host."""
+    _noted(outcome, "witnesses", asdict(Witness(name, watches, tuple(at))))
+
+
+def _noted(outcome: Outcome, key: str, value: dict[str, Any]) -> None:
+    """Once, and only beside a topology."""
+    topology = outcome.notes.get(TOPOLOGY)
+    if isinstance(topology, dict) and value not in topology[key]:
+        topology[key] = (*topology[key], value)

@@ -1,0 +1,50 @@
+"""What a trial with proxies was built of: three roles in a line, and the proxies behind the DUT."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lastro.anomalies.base import Anomaly, Demand, Neighbour
+from lastro.attachments._hosting import Hosted
+from lastro.platforms.base import Instance
+from lastro.results.samples import Outcome
+from lastro.results.topology import DUT
+from lastro.scenarios._built import Built, Plug
+from lastro.scenarios._line import LINKS, Line
+from lastro.scenarios._proxies import ROLE
+
+
+def note_topology(
+    outcome: Outcome,
+    wire: Line,
+    bare: dict[str, Instance],
+    hosted: Sequence[Hosted],
+    how: tuple[str, str],
+    disturbance: tuple[Neighbour, Anomaly, Demand] | None,
+) -> None:
+    """`bare` are the instances at the ends of the line, by role; `how`: level of the platform, and attachment."""
+    platform, attachment = how
+    built = Built(wire.dut.testbed)
+    for place in wire.places:
+        if place.role in bare:
+            built.add(place.role, bare[place.role], "native")
+        else:
+            built.place(place.role, place.testbed, "forwards")
+    for a, b in LINKS:
+        near, far = (next(place for place in wire.places if place.role == role) for role in (a, b))
+        ends = [
+            Plug(place.role, place.testbed, place.testbed.dut, place.links[other], f"{place.addresses[other]}/24")
+            for place, other in ((near, b), (far, a))
+        ]
+        built.link("veth" if near.testbed.session is far.testbed.session else "network cards", *ends)
+    if hosted:
+        first, bed = hosted[0], wire.dut.testbed
+        built.add(ROLE, first.instance, platform, does="http-proxy", count=len(hosted))
+        own = Plug(ROLE, bed, Built.inside(first.instance), first.port.name, first.port.address, first.end)
+        inside_dut = first.instance.spec.netns is not None  # then its interfaces are the DUT's
+        built.link(attachment, Plug(ROLE, bed, "", "", "") if inside_dut else own, Plug(DUT, bed, "", "", ""))
+    if disturbance:
+        neighbour, anomaly, demand = disturbance
+        told = {"does": " ".join(anomaly.argv(demand)), "anomaly": anomaly.name}
+        built.add("neighbour", neighbour.instance, "native", **told)
+    built.note(outcome)

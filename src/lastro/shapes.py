@@ -1,0 +1,141 @@
+"""Plain data that was read, such as JSON, against the type hints that the code relies on. Pure.
+
+Whoever wrote the data may not be us: every number is bounded, every text is JSON to its end, and nothing nests deeper
+than what Lastro writes."""
+
+from __future__ import annotations
+
+import json
+import math
+import reprlib
+from collections.abc import Iterable, Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
+
+MOST = 1e100  # nothing that is measured is beyond, and its square is still a number
+_MOST_DIGITS = 40  # of a whole number
+_MOST_DEPTH = 60
+_BOUNDS = {int: 2**63, float: MOST}
+_NAMES = {str: "a text", int: "a whole number", float: "a finite number", bool: "true or false", NoneType: "nothing"}
+
+
+class Misshapen(ValueError):
+    """What was read is not what it should be; the message says where, what it is and what it should be."""
+
+
+def made(kind: Any, value: Any, where: str = "") -> Any:
+    """`value` as `kind`: a type hint of plain types, Literal, tuple, dict or Mapping, dataclasses and TypedDicts.
+
+    Of a TypedDict only the keys that it names are looked at. `where` names the value.
+    Raises: Misshapen."""
+    if kind is Any:
+        return value
+    if isinstance(kind, type) and kind in _NAMES:
+        return _plain(kind, value, where)
+    if is_typeddict(kind):
+        known = _mapping(value, where)
+        for name in sorted(kind.__required_keys__ - known.keys()):
+            raise Misshapen(f"{where.lstrip('.')} has no '{name}'".strip())
+        return known | {k: made(hint, known[k], f"{where}.{k}") for k, hint in _hints(kind).items() if k in known}
+    if is_dataclass(kind):
+        return _dataclass(kind, _mapping(value, where), where)
+    origin, args = get_origin(kind), get_args(kind)
+    if origin in (Union, UnionType):
+        return _first(args, value, where)
+    if origin is Literal:
+        if not isinstance(value, str) or value not in args:
+            raise _wrong(value, where, f"one of {', '.join(args)}")
+        return value
+    if origin in (tuple, list):
+        if not isinstance(value, list | tuple):
+            raise _wrong(value, where, "a list")
+        return origin(made(args[0], each, f"{where}[{at}]") for at, each in enumerate(value))
+    if args[1] is Any:
+        return _mapping(value, where)
+    return {_plain(str, k, where): made(args[1], each, f"{where}.{k}") for k, each in _mapping(value, where).items()}
+
+
+def parsed(text: str) -> Any:
+    """The one JSON value in a text. Raises: ValueError, also for numbers beyond MOST and for endless nesting."""
+    try:
+        value, end = _DECODER.raw_decode(text)
+    except RecursionError:
+        raise Misshapen("is nested too deeply") from None
+    if end != len(text):
+        raise Misshapen(f"goes on after its end with {reprlib.repr(text[end:])}")
+    if text.count("[") + text.count("{") > _MOST_DEPTH and _is_deeper(value, _MOST_DEPTH):
+        raise Misshapen("is nested too deeply")
+    return value
+
+
+def number(value: object) -> float:
+    """Raises: Misshapen unless it is a number below MOST. Infinity is one: a broken tool may have told it."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not (abs(value) < MOST or math.isinf(value)):
+        raise _wrong(value, "", f"a number below {MOST:g}")
+    return value
+
+
+def _plain(kind: type, value: Any, where: str) -> Any:
+    fits = type(value) is kind or (kind is float and type(value) is int)
+    if fits and (type(value) not in _BOUNDS or abs(value) < _BOUNDS[type(value)]):
+        return value
+    raise _wrong(value, where, _NAMES[kind])
+
+
+def _first(kinds: Iterable[Any], value: Any, where: str) -> Any:
+    why = Misshapen()
+    for kind in kinds:
+        try:
+            return made(kind, value, where)
+        except Misshapen as error:
+            why = error
+    raise why
+
+
+def _dataclass(kind: Any, value: Mapping[str, Any], where: str) -> Any:
+    hints = _hints(kind)
+    for name in value:
+        if name not in hints:
+            raise Misshapen(f"{where} has {reprlib.repr(name)}, which is not known here".strip())
+    for each in fields(kind):
+        if each.name not in value and each.default is MISSING and each.default_factory is MISSING:
+            raise Misshapen(f"{where} has no '{each.name}'".strip())
+    return kind(**{name: made(hints[name], each, f"{where}.{name}") for name, each in value.items()})
+
+
+@cache
+def _hints(kind: Any) -> dict[str, Any]:
+    return get_type_hints(kind)
+
+
+def _mapping(value: Any, where: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise _wrong(value, where, "an object")
+    return value
+
+
+def _wrong(value: Any, where: str, wanted: str) -> Misshapen:
+    return Misshapen(f"{where.lstrip('.')} is {reprlib.repr(value)}, and must be {wanted}".strip())
+
+
+def _whole(text: str) -> int:
+    if len(text) > _MOST_DIGITS:
+        raise Misshapen(f"has a number of {len(text)} digits")
+    return int(text)
+
+
+def _real(text: str) -> float:
+    value = float(text)
+    if not abs(value) < MOST:
+        raise Misshapen(f"has the number {text[:30]}, and nothing that is measured is beyond {MOST:g}")
+    return value
+
+
+_DECODER = json.JSONDecoder(parse_int=_whole, parse_float=_real)
+
+
+def _is_deeper(value: Any, depth: int) -> bool:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return depth < 0 or any(_is_deeper(each, depth - 1) for each in inner if isinstance(each, dict | list))
