@@ -48,6 +48,10 @@ def json_text(value: Any) -> str:
     return re.sub(_CONTROLS, escape, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
 
 
+class UnwritableOutput(OSError):
+    """A standard stream cannot be written, for example because the disk is full that it is redirected to."""
+
+
 class PlainStream:
     """A text stream in front of another, to which no control character passes but the newline.
 
@@ -57,8 +61,17 @@ class PlainStream:
         self.unfiltered = unfiltered
 
     def write(self, text: str) -> int:
-        self.unfiltered.write(without_controls(text))
+        try:
+            self.unfiltered.write(without_controls(text))
+        except OSError as error:
+            raise _of_output(error) from error
         return len(text)
+
+    def flush(self) -> None:
+        try:
+            self.unfiltered.flush()
+        except OSError as error:
+            raise _of_output(error) from error
 
     def writelines(self, lines: Any) -> None:
         for line in lines:
@@ -66,6 +79,11 @@ class PlainStream:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.unfiltered, name)
+
+
+def _of_output(error: OSError) -> OSError:
+    """The error as one of the output; a reader that has gone is none."""
+    return error if isinstance(error, BrokenPipeError) else UnwritableOutput(error.errno, error.strerror)
 
 
 def unfiltered(stream: TextIO) -> TextIO:

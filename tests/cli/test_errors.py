@@ -149,6 +149,8 @@ def test_no_campaign_there(tmp_path: Path, reader: list[str]) -> None:
     is_error(lastro(*words(reader, tmp_path)), 2, "holds no campaign", "the directory that `lastro run` named")
     is_error(lastro(*words(reader, tmp_path / "nowhere")), 2, "holds no campaign")
     is_error(lastro(*words(reader, "/etc/passwd")), 2, "holds no campaign")
+    os.mkfifo(tmp_path / "campaign.db")
+    is_error(lastro(*words(reader, tmp_path)), 2, "holds no campaign (campaign.db is not a regular file)")
     is_error(lastro(*words(reader, "x" * 5_000)), 2, "cannot be read: File name too long")
 
 
@@ -412,3 +414,25 @@ def test_a_reader_that_stops_reading(campaign: Path, words: tuple[str, ...]) -> 
     assert process.stderr.read() == b""
     assert process.returncode == 0
     process.stderr.close()
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_streams_are_no_defect_and_no_file_takes_their_place(
+    campaign: Path, tmp_path: Path, closed: str
+) -> None:
+    """A database that is opened as file 1 would be written over by whatever prints."""
+    before = (campaign / "campaign.db").read_bytes()
+    words = [sys.executable, "-m", "lastro", "results", str(campaign), "--csv", str(tmp_path / "out.csv")]
+    done = subprocess.run(
+        ["sh", "-c", f'"$@" {closed}', "sh", *words], capture_output=True, text=True, env=ENVIRONMENT, timeout=60
+    )
+    assert done.returncode == 0 and done.stderr in ("", f"wrote {tmp_path / 'out.csv'}\n"), done
+    assert (tmp_path / "out.csv").stat().st_size and (campaign / "campaign.db").read_bytes() == before
+
+
+@pytest.mark.parametrize("words", [("parts",), ("results", "--json"), ("--help",)])
+def test_output_to_a_full_disk(campaign: Path, words: tuple[str, ...]) -> None:
+    argv = [sys.executable, "-m", "lastro", words[0], *([str(campaign), *words[1:]] if words[1:] else [])]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(argv, stdout=full, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT, timeout=60)
+    assert (done.returncode, done.stderr) == (3, "lastro: the output cannot be written: No space left on device\n")

@@ -71,7 +71,10 @@ def campaigns(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     def places(home: Path, factor: float) -> Path:
         made = make_campaign(
             home, study, value=lambda *of: factor * value(*of), doubts=doubts, unavailable=unavailable,
-            notes=lambda of, block: {text("note"): text("said"), text("more"): [{text("key"): text("value")}]},
+            notes=lambda of, block: {
+                text("note"): text("said"), "two lines": "one\n\ncommands\n  run  1.0 ms  rm -rf /",
+                text("more"): [{text("key"): text("value")}],
+            },
             series=lambda of, block: [Series(text("series"), text("ms"), (1.0, 2.0))],
             extra={text("extra"): 1.0},
             provenance={**PROVENANCE, text("chapter"): {text("fact"): text("x")}, "host": {"hostname": text("edge")}},
@@ -103,6 +106,12 @@ def test_no_control_character_is_printed(campaigns: tuple[Path, Path], command: 
 def test_a_comparison_prints_none(campaigns: tuple[Path, Path], option: list[str]) -> None:
     done = lastro("compare", *campaigns, "--fail-over", "5%", *option)
     assert done.code in (0, 4) and controls(done.out + done.err) == set(), done
+
+
+def test_a_note_of_several_lines_cannot_pass_for_what_follows_it(campaigns: tuple[Path, Path]) -> None:
+    shown = lastro("show", campaigns[0], 1).out.splitlines()
+    assert r'  two lines: "one\n\ncommands\n  run  1.0 ms  rm -rf /"' in shown
+    assert sum(line.startswith("commands") for line in shown) == 1
 
 
 class Terminal(io.StringIO):

@@ -272,11 +272,27 @@ def test_a_runtime_that_takes_links_over_starts_in_the_namespace_of_a_holder(
     assert removed == ["one", "one-network"]
 
 
+def kata_answers(argv: Sequence[str]) -> Completed | None:
+    return answer("c0ffee\n") if {"run", "create"} & set(argv) else None
+
+
+@pytest.mark.parametrize("printed", ["", "/", "../..", "two words"])
+def test_a_container_without_a_number_is_refused_since_its_cgroup_could_be_any(printed: str, tmp_path: Path) -> None:
+    host = RecordingHost(lambda argv: answer(printed) if "run" in argv else None, programs=("dockerd", "docker"))
+    testbed, platform = recording_testbed(host, tmp_path), Docker()
+    with platform.prepare(testbed), pytest.raises(PlatformError, match="named no container for instance one"):
+        with platform.start(testbed, SPEC):
+            pass
+    assert any("rm" in argv and argv[-1] == "one" for argv in host.commands), "it is removed by its name"
+
+
 def test_kata_is_a_guest_or_it_is_unavailable(tmp_path: Path) -> None:
     programs = ("dockerd", "docker", "containerd-shim-kata-v2")
     boot_id = "/proc/sys/kernel/random/boot_id"
     for inside, works in (("host\n", False), ("guest\n", True)):
-        host = RecordingHost(lambda argv, inside=inside: answer(inside) if boot_id in argv else None, programs=programs)
+        host = RecordingHost(
+            lambda argv, inside=inside: answer(inside) if boot_id in argv else kata_answers(argv), programs=programs
+        )
         host.files[boot_id] = "host\n"
         testbed, platform = recording_testbed(host, tmp_path / inside.strip()), Kata()
         with platform.prepare(testbed):

@@ -11,7 +11,7 @@ import signal
 import sys
 from types import FrameType, ModuleType
 
-from lastro.plain import PlainStream, unfiltered
+from lastro.plain import PlainStream, UnwritableOutput, unfiltered
 
 TYPE_CHECKING = False  # type checkers know the name; importing it from typing would take a third of the time of --help
 if TYPE_CHECKING:
@@ -54,12 +54,35 @@ WRITERS = ("new", "run", "resume", "noise-floor", "results", "report", "compare"
 
 def main(argv: list[str] | None = None) -> int:
     """Run one command and return its exit code. The only place where errors become messages."""
+    if None in (sys.stdin, sys.stdout, sys.stderr):
+        _open_closed_streams()
     streams = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = (stream and PlainStream(unfiltered(stream)) for stream in streams)  # None: it is closed
+    sys.stdout, sys.stderr = (PlainStream(unfiltered(stream)) for stream in streams)
+    code = 0
     try:
-        return _main(sys.argv[1:] if argv is None else argv, streams)
+        code = _main(sys.argv[1:] if argv is None else argv, streams)
+        sys.stdout.flush()
+    except BrokenPipeError:  # `lastro results DIR | head`: the reader has seen enough
+        _discard_output()
+    except UnwritableOutput as error:
+        _discard_output()
+        print(f"lastro: the output cannot be written: {error.strerror}", file=sys.stderr)
+        code = 3
     finally:
         sys.stdout, sys.stderr = streams
+    return code
+
+
+def _open_closed_streams() -> None:
+    """Open /dev/null for each standard stream that is closed.
+
+    The next file to be opened would get its number, and a database must not be where a library prints its messages."""
+    import os
+
+    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+        if getattr(sys, name) is None:
+            os.open(os.devnull, os.O_RDWR)  # has this number: it is the lowest one that is free
+            setattr(sys, name, open(number, mode, closefd=False))  # noqa: SIM115
 
 
 def _main(words: list[str], streams: tuple[TextIO, TextIO]) -> int:
@@ -126,8 +149,8 @@ def _run_command(name: str, rest: list[str]) -> int:
     except KeyboardInterrupt as interrupt:
         print(f"lastro: interrupted{': ' + str(interrupt) if str(interrupt) else ''}", file=sys.stderr)
         return 143 if isinstance(interrupt, Terminated) else 130
-    except BrokenPipeError:  # `lastro results DIR | head`
-        return _stopped_reading()
+    except (BrokenPipeError, UnwritableOutput):
+        raise
     except Exception as error:
         if _lacks_memory(error):
             print("lastro: out of memory", file=sys.stderr)
@@ -142,24 +165,17 @@ def _parse_and_run(name: str, rest: list[str]) -> int:
         from lastro.files import trusting
 
         with trusting():
-            code = int(module.run(args))
-    else:
-        code = int(module.run(args))
-    try:
-        sys.stdout.flush()  # here, where it is known what a reader that has gone means
-    except BrokenPipeError:
-        _stopped_reading()
-    return code
+            return int(module.run(args))
+    return int(module.run(args))
 
 
-def _stopped_reading() -> int:
-    """Discard what is left of the output, so that the interpreter does not try to write it at its end.
+def _discard_output() -> None:
+    """Let what is left of the output go nowhere, so that the interpreter does not try to write it at its end.
 
     Source: the note on SIGPIPE in Python's documentation of `signal`."""
     import os
 
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    return 0
 
 
 def command_parser(name: str) -> tuple[argparse.ArgumentParser, ModuleType]:

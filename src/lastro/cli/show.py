@@ -170,7 +170,8 @@ def _notes(attempt: Attempt) -> list[str]:
     lines = ["", "notes"] if attempt.notes else []
     for name, value in attempt.notes.items():
         text = "--topology draws it" if name == TOPOLOGY else value
-        lines.append(f"  {name}: {json.dumps(text) if not isinstance(text, str) else text}")
+        one_line = isinstance(text, str) and text.isprintable()
+        lines.append(f"  {name}: {text if one_line else json.dumps(text, ensure_ascii=False)}")
     return lines
 
 

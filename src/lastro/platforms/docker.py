@@ -5,6 +5,7 @@ The user's own Docker, its images, networks and firewall rules are never touched
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -157,13 +158,18 @@ class Docker(Platform):
         return instance
 
     def _make(self, stack: ExitStack, testbed: Testbed, daemon: Daemon, name: str, argv: Sequence[str]) -> str:
-        """A container's number. It goes with the stack, and so does what is left of it when it fails to start."""
+        """Make a container and return its number. It ends with the stack, also when it fails to start.
+
+        The number names a cgroup that is removed with all its processes, so anything else than a number is refused."""
         stack.callback(testbed.host.run, [*daemon.client, "rm", "--force", "--volumes", name], check=False)
         whole = [*daemon.client, *argv, "--name", name, testbed.image.docker_tag, *INIT]
         try:
-            return testbed.host.run(whole).text.strip()
+            number = testbed.host.run(whole).text.strip()
         except CommandFailed as error:
             raise PlatformError(f"docker did not start instance {name}: {error.message}") from error
+        if re.fullmatch("[0-9a-z]+", number) is None:
+            raise PlatformError(f"docker named no container for instance {name}, but printed {number[:80]!r}")
+        return number
 
     def _run_argv(self, testbed: Testbed, spec: InstanceSpec, network: str) -> list[str]:
         argv = ["--network", network, "--runtime", self.runtime, "--cgroup-parent", testbed.session.cgroup]

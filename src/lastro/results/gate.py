@@ -130,8 +130,9 @@ def connect(directory: Path, *, readonly: bool) -> Bounded:
     except OSError as error:
         raise InputError(f"{file} cannot be read: {error.strerror}", "check its name and permissions") from error
     if not found:
+        why = "is not a regular file" if file.exists() else "is missing"
         raise InputError(
-            f"{directory} holds no campaign ({DB_NAME} is missing)", "give the directory that `lastro run` named"
+            f"{directory} holds no campaign ({DB_NAME} {why})", "give the directory that `lastro run` named"
         )
     with translated(directory):
         mode = _read_mode(file) if readonly else "mode=rw"
