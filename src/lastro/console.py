@@ -1,4 +1,4 @@
-"""The rich console that Lastro prints with: what it lays out holds no control characters but rich's own."""
+"""The rich console that Lastro prints with. Its output has no control characters except rich's own."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lastro.plain import without_controls
 
 
 class PlainConsole(Console):
-    """A console whose texts cannot control the terminal. Colours and cursor movements of rich pass."""
+    """A console on which text cannot control the terminal; rich's own colours and cursor movements pass."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         for segment in super().render(renderable, options):

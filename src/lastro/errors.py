@@ -1,8 +1,8 @@
-"""Every error that Lastro raises on purpose, its exit code and its hint.
+"""The errors that Lastro raises on purpose, with their exit codes.
 
-    LastroError                      1   something that Lastro did not foresee as a user's fault
-    ├── InputError                   2   what the user gave cannot be used
-    │   └── StudyError               2   … a study or claims file: names file, key path, nearest valid name
+    LastroError                      1   an error that is not known to be the user's fault
+    ├── InputError                   2   the user's input cannot be used
+    │   └── StudyError               2   … in a study or claims file: names file, key path, nearest valid name
     ├── HostError                    3   this host cannot do what was asked
     │   ├── NeedsRoot                3   … without root
     │   ├── Unavailable              3   … a part is not available here: reason and remedy
@@ -11,12 +11,12 @@
     ├── StoreError                   5   the campaign's database: damaged, full disk, newer version
     ├── HostBusy                     6   another campaign holds this host
     └── TrialError                   -   ends the trial as invalid, never the campaign
-        ├── CommandFailed            -   an argv exited with a code that was not expected
-        ├── CommandTimeout           -   an argv did not end in time
-        ├── ConnectionLost           -   a far host went out of reach in the middle
-        ├── WriteFailed              -   a file of the host, such as a limit, could not be written
+        ├── CommandFailed            -   a command exited with an unexpected code
+        ├── CommandTimeout           -   a command did not end in time
+        ├── ConnectionLost           -   a remote host became unreachable
+        ├── WriteFailed              -   a file on the host, such as a limit, could not be written
         ├── PlatformError            -   an instance could not be started, reached or stopped
-        └── InstrumentError          -   a tool printed what cannot be a measurement
+        └── InstrumentError          -   the output of a tool cannot be a measurement
 
 Exit code 4 is a regression found by a gate; 7 is a campaign with too many invalid trials; 8 is a gate that
 could not decide; 130 and 143 are an interruption by SIGINT and SIGTERM, after a clean end.
@@ -49,7 +49,7 @@ class InputError(LastroError):
 class StudyError(InputError):
     """A study file, or a claims file, that cannot be used.
 
-    `where` is the key path in the file, dotted, or empty for the whole file."""
+    `where` is the dotted key path in the file, or empty for the whole file."""
 
     def __init__(self, message: str, *, file: str = "", where: str = "", hint: str | None = None) -> None:
         place = ": ".join(part for part in (file, where) if part)
@@ -62,7 +62,7 @@ class HostError(LastroError):
 
 
 class OutputError(HostError):
-    """A report, table or figure could not be written. The campaign itself is sound."""
+    """A report, table or figure could not be written. The campaign itself is intact."""
 
 
 class NeedsRoot(HostError):
@@ -90,13 +90,13 @@ class TrialError(LastroError):
 
 
 def _shown(argv: Sequence[str]) -> str:
-    """A command in a sentence: without the body of a script that one of its words may be."""
+    """Shorten a command for a message: a long or multi-line word is cut to its first 30 characters."""
     words = [word if len(word) <= _LONG_WORD and "\n" not in word else word.split("\n")[0][:30] + "…" for word in argv]
     return " ".join(words)[:300]
 
 
 class CommandFailed(TrialError):
-    """`argv` exited with `returncode`; `stderr` is its last words."""
+    """A command exited with `returncode`; the message ends with the last lines of `stderr`."""
 
     def __init__(self, argv: Sequence[str], returncode: int, stderr: str) -> None:
         last_words = " / ".join(line.strip() for line in stderr.strip().splitlines()[-3:]) or "it printed no reason"
@@ -111,7 +111,7 @@ class CommandTimeout(TrialError):
 
 
 class ConnectionLost(TrialError):
-    """The connection to a host broke: what ran there is ended there, and its outcome is not known."""
+    """The connection to a host broke: its commands there have been ended, and their outcome is unknown."""
 
     def __init__(self, name: str, told: str) -> None:
         super().__init__(
@@ -122,7 +122,7 @@ class ConnectionLost(TrialError):
 
 
 class WriteFailed(TrialError):
-    """`path` could not be written: a full disk, or a kernel that refuses the value."""
+    """A file could not be written: the disk is full, or the kernel refuses the value."""
 
     def __init__(self, path: str, text: str, reason: str) -> None:
         shown = f" {text.strip()!r} to" if len(text) < 80 else ""
@@ -139,7 +139,7 @@ class InstrumentError(TrialError):
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """The nearest valid name as a question, or the list of valid names when nothing is near."""
+    """Return the nearest valid name as a question, or all valid names when none is near."""
     names = sorted(known)
     near = difflib.get_close_matches(word, names, n=1, cutoff=0.6)
     return f"did you mean '{near[0]}'?" if near else f"known here: {', '.join(names) or 'nothing'}"

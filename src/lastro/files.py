@@ -1,8 +1,9 @@
-"""Opening what others may have prepared: inputs are regular files, and root writes where nobody else can interfere.
+"""Open files safely: inputs are regular files, and root writes only where other users cannot interfere.
 
-A user who may change a directory can have root write elsewhere, by a link or by exchanging a directory in between. So
-root walks to a directory one name at a time, and each must be the caller's: owned by root or by the user who invoked
-sudo, and writable to nobody else, unless it is sticky, as /tmp is. Links in between must be the caller's, too.
+A user who can change a directory can make root write elsewhere, with a link or by exchanging a directory on the way. So
+root walks to a directory one name at a time. Each directory on the way must belong to the caller (root, or the user who
+invoked sudo), and no other user may write to it, unless it is sticky, as /tmp is. Links on the way must belong to the
+caller, too.
 Sources: open(2), path_resolution(7), and the safe paths of systemd and OpenSSH (`StrictModes`)."""
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pathlib import Path
 
 from lastro.errors import InputError
 
-_MOST_LINKS = 40  # as the kernel, which gives ELOOP then
+_MOST_LINKS = 40  # the kernel's own limit, beyond which it returns ELOOP
 _STEP = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _KINDS = {stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket", stat.S_IFBLK: "a device", stat.S_IFCHR: "a device"}
 _trusting = ContextVar("trusting", default=False)
@@ -25,7 +26,7 @@ _trusting = ContextVar("trusting", default=False)
 
 @contextmanager
 def trusting() -> Iterator[None]:
-    """Within, root writes to directories of others, too: their owners are trusted as root is."""
+    """Let root write to other users' directories inside the block: their owners are trusted like root."""
     token = _trusting.set(True)
     try:
         yield
@@ -34,15 +35,16 @@ def trusting() -> Iterator[None]:
 
 
 def callers() -> frozenset[int]:
-    """The IDs of the user who called: its own, and as root that of the user who invoked sudo, too."""
+    """Return the caller's user IDs: the effective one and, for root, also that of the user who invoked sudo."""
     user, invoked = os.geteuid(), os.environ.get("SUDO_UID", "")
     return frozenset({0, int(invoked)} if user == 0 and invoked.isdecimal() else {user})
 
 
 def read_regular(path: Path, most: int, *, own: bool = False) -> bytes:
-    """At most `most` + 1 bytes of a file, which shows that there are more. `own`: only of a file of the caller.
+    """Read at most `most` + 1 bytes of a regular file; the extra byte shows that the file is longer.
 
-    A FIFO or a device would be waited for, or do something when opened: it is refused. Raises: OSError, ValueError."""
+    `own`: refuse a file that does not belong to the caller. FIFOs and devices are refused, since opening one may block
+    or have side effects. Raises: OSError, ValueError."""
     require_regular(path.stat())
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     with open(descriptor, "rb") as file:
@@ -54,7 +56,7 @@ def read_regular(path: Path, most: int, *, own: bool = False) -> bytes:
 
 
 def require_regular(found: os.stat_result) -> None:
-    """Raises: OSError when that is not a regular file."""
+    """Raise OSError unless this is a regular file."""
     kind = stat.S_IFMT(found.st_mode)
     if kind == stat.S_IFDIR:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
@@ -63,7 +65,7 @@ def require_regular(found: os.stat_result) -> None:
 
 
 def require_own_directory(directory: Path) -> None:
-    """Raises: InputError when root should write to a directory, there or yet to be made, that others can change."""
+    """Raise InputError when root is to write to a directory, existing or not, that other users can change."""
     for place in (directory, *(Path.cwd() / directory).parents):
         try:
             os.close(open_directory(place))
@@ -75,9 +77,10 @@ def require_own_directory(directory: Path) -> None:
 
 
 def open_directory(directory: Path, *, base: Path | None = None, make: bool = False) -> int:
-    """A descriptor (O_PATH) of a directory. `base`: below this one no link is followed. `make`: missing ones are made.
+    """Open a directory and return an O_PATH descriptor. `make`: create missing directories.
 
-    Raises: OSError; InputError when this is root, and others can change the directory or one that leads to it."""
+    No link below `base` is followed. Raises: OSError; InputError when the process is root, and other users can change
+    the directory or one that leads to it."""
     place = Path.cwd()
     strict_from = len((place / base).parts) if base and directory.is_relative_to(base) else None
     parts = (place / directory).parts
@@ -111,13 +114,13 @@ def _look(at: int, part: str, *, make: bool) -> os.stat_result:
     except FileNotFoundError:
         if not make:
             raise
-    with suppress(FileExistsError):  # just now, by another; whose it is, is looked at next
+    with suppress(FileExistsError):  # another process has just made it; its owner is checked next
         os.mkdir(part, 0o777 if os.geteuid() else 0o755, dir_fd=at)
     return os.stat(part, dir_fd=at, follow_symlinks=False)
 
 
 def _stepped(at: int | None, part: str) -> int:
-    """The directory `part` in that of a descriptor, which is closed."""
+    """Open the directory `part` inside the directory `at`, and close `at`."""
     found = os.open(part, _STEP, dir_fd=at)
     try:
         _require_ours(os.fstat(found), found)
@@ -130,7 +133,7 @@ def _stepped(at: int | None, part: str) -> int:
 
 
 def _require_ours(found: os.stat_result, at: int, part: str = "") -> None:
-    """Raises: InputError when root is about to rely on what others can change: a directory, or a link in one."""
+    """Raise InputError when root would rely on a directory, or a link in one, that other users can change."""
     if os.geteuid() or _trusting.get() or (danger := _danger(found, f"/proc/self/fd/{at}")) is None:
         return
     place = Path(f"/proc/self/fd/{at}").readlink() / part
@@ -141,7 +144,7 @@ def _require_ours(found: os.stat_result, at: int, part: str = "") -> None:
 
 
 def _danger(found: os.stat_result, directory: str) -> str | None:
-    """Who else can change a directory, or a link in it, in words."""
+    """Describe who else can change a directory, or a link in it; None when no one can."""
     if found.st_uid not in callers():
         return f"belongs to {_user(found.st_uid)}"
     if stat.S_ISLNK(found.st_mode) or found.st_mode & stat.S_ISVTX:
@@ -156,7 +159,7 @@ def _danger(found: os.stat_result, directory: str) -> str | None:
 
 
 def _has_list(directory: str) -> bool:
-    """Whether the bits of the group are what an access control list gives to any user or group at most: acl(5)."""
+    """Whether a directory has an access control list, so that its group bits are the list's mask: acl(5)."""
     try:
         return "system.posix_acl_access" in os.listxattr(directory)
     except OSError:
@@ -164,7 +167,7 @@ def _has_list(directory: str) -> bool:
 
 
 def _is_private(group: int) -> bool:
-    """Whether only the caller is in a group: that of root, or the caller's own, as Debian makes one for each user."""
+    """Whether only the caller is in a group: root's group, or the private one that Debian makes for each user."""
     import grp
     import pwd
 

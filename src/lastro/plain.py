@@ -1,8 +1,8 @@
-"""Text that was written by others, such as a campaign's, made safe to show on a terminal.
+"""Make text from others, such as a campaign's, safe to show on a terminal.
 
-An escape sequence in the name of a level could rewrite what a terminal shows, or set its clipboard; a mark of direction
-could show a text in another order than it is stored. Pure, and imported before `lastro --help` is printed: no imports
-but of the interpreter's own."""
+An escape sequence in the name of a level could rewrite the screen or set the clipboard; a directional mark could show
+text in another order than it is stored in. Pure, and imported before `lastro --help` is printed, so it imports only
+built-in modules."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, TextIO
 
-# C0 but the newline, DEL and C1; then Unicode's marks, embeddings, overrides and isolates of direction, its separators
-# of lines and paragraphs, annotations, and tags, which are invisible (UAX #9 and UTR #36).
+# C0 except the newline, DEL and C1; then Unicode's directional marks, embeddings, overrides and isolates, its line and
+# paragraph separators, annotations, and tags, which are invisible (UAX #9 and UTR #36).
 _RANGES = (
     (0x00, 0x09), (0x0B, 0x1F), (0x7F, 0x9F), (0x061C, 0x061C), (0x200E, 0x200F), (0x2028, 0x202E), (0x2066, 0x206F),
     (0xFFF9, 0xFFFB), (0xE0000, 0xE007F),
@@ -24,21 +24,21 @@ _SHORT = 10_000
 
 
 def without_controls(text: str) -> str:
-    """A text of several lines, with a space for each character that controls a terminal or the direction of text."""
+    """Replace each character that controls a terminal or the direction of text by a space; newlines stay."""
     if text.isascii() or len(text) < _SHORT:
         return text.translate(_TO_SPACES)
-    import re  # ten times as fast, and no part of the start of `lastro --help`
+    import re  # ten times as fast; imported here, since `lastro --help` does without it
 
     return re.sub(_CONTROLS, " ", text)
 
 
 def plain(text: str) -> str:
-    """A text on one line, with a space for each character that is not printable."""
+    """Replace each unprintable character by a space, which leaves a single line."""
     return text if text.isprintable() else "".join(char if char.isprintable() else " " for char in text)
 
 
 def json_text(value: Any) -> str:
-    """A JSON document to read, with an escape for each of these. Raises: ValueError of what is not finite."""
+    """Format indented JSON with control characters escaped. Raises: ValueError for a number that is not finite."""
     import json
     import re
 
@@ -53,9 +53,9 @@ class UnwritableOutput(OSError):
 
 
 class PlainStream:
-    """A text stream in front of another, to which no control character passes but the newline.
+    """A text stream that writes to another one, and lets no control character pass except the newline.
 
-    `unfiltered` is the stream behind it, for what is ours: colours, cursor movements, files for programs."""
+    `unfiltered` is the other stream, for Lastro's own output: colours, cursor movements, files for programs."""
 
     def __init__(self, unfiltered: TextIO) -> None:
         self.unfiltered = unfiltered
@@ -87,5 +87,5 @@ def _of_output(error: OSError) -> OSError:
 
 
 def unfiltered(stream: TextIO) -> TextIO:
-    """The stream behind a `PlainStream`; any other stream itself."""
+    """Return the stream behind a `PlainStream`, or any other stream unchanged."""
     return stream.unfiltered if isinstance(stream, PlainStream) else stream

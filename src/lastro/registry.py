@@ -1,8 +1,9 @@
-"""Parts by name. A part is a class with a `name` in a module of its kind's package; nothing else is edited to add one.
+"""A registry of parts: classes with a `name`, each in a module of its kind's package.
 
-Three places are scanned: the package of the kind (`lastro.platforms`), the folders named by the environment variable
-LASTRO_PARTS (`FOLDER/platforms/*.py`), and the entry points of the group with the package's name. A module that cannot
-be imported is kept with its reason and raises it when its part is asked for."""
+To add a part, add its module; nothing else is edited. Three places are scanned: the package of the kind
+(`lastro.platforms`), the folders in the environment variable LASTRO_PARTS (`FOLDER/platforms/*.py`), and the entry
+points of the group with the package's name. A module that cannot be imported is listed with the reason, which is raised
+when its part is requested."""
 
 from __future__ import annotations
 
@@ -46,7 +47,7 @@ class PartInfo:
 
 
 def _modules(package: str) -> list[tuple[str, str, ModuleType | ImportError]]:
-    """(default part name, origin, module or why not) for every module that may hold a part of a package."""
+    """List (default part name, origin, module or import error) for every module that may hold a part."""
     found: list[tuple[str, str, ModuleType | ImportError]] = []
     home = importlib.import_module(f"lastro.{package}")
     for info in pkgutil.iter_modules(home.__path__):
@@ -93,7 +94,7 @@ def _load_file(package: str, file: Path) -> ModuleType:
 
 @cache
 def parts(kind: str) -> dict[str, PartInfo]:
-    """All parts of a kind, in the order of their names."""
+    """Return all parts of a kind, sorted by name."""
     found: dict[str, PartInfo] = {}
     for default_name, origin, module in _modules(KINDS[kind]):
         if isinstance(module, ImportError):
@@ -119,7 +120,7 @@ def _part_classes(kind: str, module: ModuleType) -> list[type[Any]]:
 
 
 def get(kind: str, name: str) -> Any:
-    """The class of a part.
+    """Return the class of a part.
 
     Raises: InputError when no such part is known; Unavailable when its module could not be imported."""
     known = parts(kind)

@@ -1,6 +1,6 @@
-"""What a part requires of the host, declared by the part itself in `requirements`; `lastro setup` installs it.
+"""The host requirements of a part, which it declares in `requirements`; `lastro setup` installs them.
 
-Requirements of instances are not among them: those go into the root filesystem. Neither are kernel features."""
+The requirements of instances, which go into the root filesystem, are not included; nor are kernel features."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ class Requirements:
 
     packages: names of Debian packages.
     optional_packages: for options of the part other than the defaults. The part is complete without them.
-    instead: {package: program}. Where the program exists, the package is not needed: to install it could remove the
-        vendor's packages that brought the program.
+    instead: {package: program}. If the program exists, the package is not needed; installing it could remove the
+        vendor's packages that provide the program.
     program: a name in PATH, or an absolute path.
-    recipe: the directory of `lastro/setup` that builds the program; None where Lastro cannot build it.
+    recipe: the directory of `lastro/setup` that builds the program; None if Lastro cannot build it.
     remedy: how the user can install the program."""
 
     packages: tuple[str, ...] = ()

@@ -1,7 +1,7 @@
-"""Plain data that was read, such as JSON, against the type hints that the code relies on. Pure.
+"""Check plain data, such as parsed JSON, against the type hints that the code relies on. Pure.
 
-Whoever wrote the data may not be us: every number is bounded, every text is JSON to its end, and nothing nests deeper
-than what Lastro writes."""
+The data may come from anywhere: every number is bounded, every text must be JSON to its end, and nothing may nest
+deeper than what Lastro writes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
 
-MOST = 1e100  # nothing that is measured is beyond, and its square is still a number
+MOST = 1e100  # no measurement exceeds it, and its square is still finite
 _MOST_DIGITS = 40  # of a whole number
 _MOST_DEPTH = 60
 _BOUNDS = {int: 2**63, float: MOST}
@@ -22,14 +22,13 @@ _NAMES = {str: "a text", int: "a whole number", float: "a finite number", bool: 
 
 
 class Misshapen(ValueError):
-    """What was read is not what it should be; the message says where, what it is and what it should be."""
+    """Data of the wrong shape. The message says where, what was found and what was expected."""
 
 
 def made(kind: Any, value: Any, where: str = "") -> Any:
-    """`value` as `kind`: a type hint of plain types, Literal, tuple, dict or Mapping, dataclasses and TypedDicts.
+    """Return `value` as `kind`: a hint of plain types, Literal, tuple, dict, Mapping, dataclasses, TypedDicts.
 
-    Of a TypedDict only the keys that it names are looked at. `where` names the value.
-    Raises: Misshapen."""
+    Only the keys that a TypedDict names are checked. `where` names the value in errors. Raises: Misshapen."""
     if kind is Any:
         return value
     if isinstance(kind, type) and kind in _NAMES:
@@ -58,7 +57,7 @@ def made(kind: Any, value: Any, where: str = "") -> Any:
 
 
 def parsed(text: str) -> Any:
-    """The one JSON value in a text. Raises: ValueError, also for numbers beyond MOST and for endless nesting."""
+    """Parse one JSON value. Raises: ValueError, also for numbers beyond MOST and for nesting that is too deep."""
     try:
         value, end = _DECODER.raw_decode(text)
     except RecursionError:
@@ -71,7 +70,7 @@ def parsed(text: str) -> Any:
 
 
 def number(value: object) -> float:
-    """Raises: Misshapen unless it is a number below MOST. Infinity is one: a broken tool may have told it."""
+    """Return a number that is below MOST or infinite: a broken tool may report infinity. Raises: Misshapen."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not (abs(value) < MOST or math.isinf(value)):
         raise _wrong(value, "", f"a number below {MOST:g}")
     return value

@@ -1,4 +1,4 @@
-"""What a trial runs on: a host, the session that owns what is made on it, the image, and the roles' namespaces."""
+"""What a trial runs on: a host, the session that owns the objects made on it, the image, the namespaces of roles."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from lastro.host.testbed_file import TestbedFile
 
 # Inside the DUT: no bridge traffic through iptables (Docker's module switches that on for a whole host), no IPv6
-# neighbour discovery in the background of a measurement, no packet dropped for the way by which it came.
+# neighbour discovery in the background of a measurement, no packets dropped by the reverse-path filter.
 QUIET = {
     "net.ipv6.conf.all.disable_ipv6": "1",
     "net.ipv6.conf.default.disable_ipv6": "1",
@@ -35,11 +35,12 @@ QUIET = {
 
 @dataclass(frozen=True, slots=True)
 class Testbed:
-    """`dut` is the name of the network namespace that stands for the device under test, or for another role.
+    """What one role runs on, usually the device under test, with the testbeds of the other roles.
 
-    `preparation` is the transcript of how the testbed was made. `cpus` are those of the role, such as 0-3, where the
-    testbed's file says so: None is all of the host's. `others` are the other roles where a file places them; `cards`
-    are the role's network cards, by the role at their other end."""
+    `dut` is the name of the network namespace of the device under test, or of another role. `preparation` is the
+    transcript of how the testbed was made. `cpus` are the role's CPUs, such as 0-3, if the testbed file gives them;
+    None means all of the host's. `others` are the other roles, if a file places them; `cards` are the role's network
+    cards, by the role at their other end."""
 
     __test__: ClassVar[bool] = False  # its name looks like a test's to pytest
 
@@ -54,20 +55,20 @@ class Testbed:
     cards: Mapping[str, str] = field(default_factory=dict)
 
     def at(self, role: str) -> Testbed:
-        """A role's own testbed, which is this one where no file says otherwise."""
+        """Return the testbed of a role: this one, unless the testbed file says otherwise."""
         return self.others.get(role, self)
 
     @property
     def sessions(self) -> list[Session]:
-        """One of each host, that of the DUT first."""
+        """One session per host, the DUT's first."""
         found = {bed.session.token: bed.session for bed in (self, *self.others.values())}
         return [*found.values()]
 
     @contextmanager
     def attempt(self) -> Iterator[Transcript]:
-        """One transcript of what is done on every host; nothing that is made inside the block is left on any of them.
+        """Record one transcript of all hosts; on leaving, remove everything that the block made on them.
 
-        Raises: HostError when something is left that cannot be removed."""
+        Raises: HostError when an object cannot be removed."""
         with ExitStack() as stack:
             transcript = Transcript()
             for session in self.sessions:
@@ -78,7 +79,7 @@ class Testbed:
 
     @property
     def shared_cpus(self) -> list[str]:
-        """Roles of one host that may run on the same CPUs, in a line for each pair: they may steal from each other."""
+        """One line per pair of roles on one host that may run on the same CPUs, and so slow each other down."""
         roles = {"client": self.at("client"), "dut": self, "server": self.at("server")}
         usable = {role: set(bed.usable_cpus) for role, bed in roles.items()}
         return [
@@ -89,7 +90,7 @@ class Testbed:
 
     @property
     def usable_cpus(self) -> list[int]:
-        """CPUs on which processes of the role may run: those that its host grants, and its file names."""
+        """CPUs on which processes of the role may run: granted by its host, and listed in the testbed file."""
         if self.host.far:
             line = self.host.read_text("/proc/self/status").partition("Cpus_allowed_list:")[2].partition("\n")[0]
             granted = parse_cpus(line)
@@ -102,7 +103,7 @@ class Testbed:
         return self.host.view.exists("/proc/sys/net/ipv6")
 
     def on_own_cpus(self, resources: Resources) -> Resources:
-        """The same resources, on the role's own CPUs unless they name others."""
+        """Return the same resources, on the role's own CPUs unless they name others."""
         return replace(resources, cpuset=self.cpus) if self.cpus and resources.cpuset is None else resources
 
     @property
@@ -116,7 +117,7 @@ class Testbed:
 
 @contextmanager
 def local_testbed(session: Session, image: Image) -> Iterator[Testbed]:
-    """All roles on this machine; nothing in them has a route out."""
+    """A testbed with all roles on this machine; nothing in it has a route to the outside."""
     host = session.host
     with _guarded(session, image), _dut(session, "dut") as dut:
         yield Testbed(host, session, image, _counting(session, detect()), dut, tuple(host.transcript.records))
@@ -126,10 +127,10 @@ def local_testbed(session: Session, image: Image) -> Iterator[Testbed]:
 def spread_testbed(
     near: Session, image: Image, file: TestbedFile, purpose: str, wait: Tell | None = None
 ) -> Iterator[Testbed]:
-    """Roles where a testbed's file places them. The image goes to every host once.
+    """A testbed whose roles are on the hosts that a testbed file names. Each host receives the image once.
 
-    Raises: HostError when a host cannot be had, or has not the CPUs that a role is to have; HostBusy when another
-    Lastro holds one and `wait` is None."""
+    Raises: HostError when a host cannot be used, or lacks the CPUs of a role; HostBusy when another Lastro holds one
+    and `wait` is None."""
     from lastro.host.far import far_session
 
     with ExitStack() as stack:
@@ -152,11 +153,11 @@ def spread_testbed(
 
 @contextmanager
 def _guarded(held: Session, image: Image) -> Iterator[None]:
-    """The tree is read-only on the host, and what is setuid in it is not: instances mount layers over it, with both."""
-    with held.host.recorded():  # it is no part of what a trial does
+    """Mount the image read-only and nosuid on the host; instances mount layers over it that are neither."""
+    with held.host.recorded():  # not part of a trial
         tree = str(image.tree)
         place = mount_point(held.host, tree)
-    if place in mounts_below(held.host, place):  # for another role, or by a session whose state leads to the same
+    if place in mounts_below(held.host, place):  # for another role, or by a session with the same state directory
         yield
         return
     with held.owned("mount", tree):
@@ -167,7 +168,7 @@ def _guarded(held: Session, image: Image) -> Iterator[None]:
 
 
 def _counting(held: Session, groups: Cgroups) -> Cgroups:
-    """The groups, which count what instances write where Lastro keeps them."""
+    """Make the groups count what instances write to the disk of the scratch directory, and return them."""
     if device := block_device_of(held.scratch_dir, held.host):
         groups.count_io(held.host, held.cgroup, device)
     return groups
@@ -184,7 +185,7 @@ def _require_cpus(role: str, bed: Testbed) -> None:
 
 @contextmanager
 def beside(testbed: Testbed, role: str) -> Iterator[Testbed]:
-    """The same testbed with a device under test of its own, in which the names of links are free."""
+    """The same testbed with a device under test of its own, in which the names of links are not yet in use."""
     with _dut(testbed.session, role) as dut:
         yield replace(testbed, dut=dut)
 

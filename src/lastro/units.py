@@ -1,4 +1,4 @@
-"""Rates, sizes and durations: written by people, printed for people."""
+"""Parse rates and sizes that people write; format sizes, durations and numbers for people to read."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _BINARY = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
 
 def parse_rate_bps(text: str) -> float:
-    """'10M' -> 1e7 bit/s, with decimal prefixes as iperf3 and ethtool use them.
+    """Parse a rate, '10M' -> 1e7 bit/s, with decimal prefixes as in iperf3 and ethtool.
 
-    Raises: InputError when it is no rate."""
+    Raises: InputError when the text is not a rate."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kKmMgGtT]?)(?:bit/s|bps)?", text.strip())
     if not match:
         raise InputError(f"'{text}' is not a rate", "write bits per second with a prefix, such as 10M or 1.5G")
@@ -22,9 +22,9 @@ def parse_rate_bps(text: str) -> float:
 
 
 def parse_size_bytes(text: str) -> int:
-    """'128M' -> 134217728 bytes, with binary prefixes as cgroups and stress-ng use them.
+    """Parse a size, '128M' -> 134217728 bytes, with binary prefixes as in cgroups and stress-ng.
 
-    Raises: InputError when it is no size."""
+    Raises: InputError when the text is not a size."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kKmMgGtT]?)i?[bB]?", text.strip())
     if not match:
         raise InputError(f"'{text}' is not a size", "write bytes with a prefix, such as 128M or 2G")
@@ -32,7 +32,7 @@ def parse_size_bytes(text: str) -> int:
 
 
 def human_bytes(n_bytes: float) -> str:
-    """1536 -> '1.5 KiB'."""
+    """Format a number of bytes: 1536 -> '1.5 KiB'."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if abs(n_bytes) < 1024:
             return f"{n_bytes:.0f} {unit}" if unit == "B" else f"{n_bytes:.1f} {unit}"
@@ -41,7 +41,7 @@ def human_bytes(n_bytes: float) -> str:
 
 
 def human_duration(seconds: float) -> str:
-    """75 -> '1 min 15 s'; 0.25 -> '250 ms'."""
+    """Format a duration: 75 -> '1 min 15 s'; 0.25 -> '250 ms'."""
     if seconds < 1:
         return f"{seconds * 1000:.0f} ms"
     whole = round(seconds)
@@ -53,7 +53,7 @@ def human_duration(seconds: float) -> str:
 
 
 def significant(value: float, digits: int = 4) -> str:
-    """A number with so many significant digits and no exponent where a reader would not want one: 3012, 0.04593."""
+    """Format a number with `digits` significant digits, and an exponent only where it helps: 3012, 0.04593."""
     if value == 0 or not math.isfinite(value):
         return "0" if value == 0 else str(value)
     magnitude = math.floor(math.log10(abs(value)))

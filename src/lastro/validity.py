@@ -1,6 +1,6 @@
-"""Reasons why a trial cannot be used, from what its witnesses saw. Pure functions; an empty list means: nothing found.
+"""Reasons why a trial is invalid, from what its witnesses saw. Pure; an empty list means that none was found.
 
-Validity is not value: no check here looks at whether a number is good, only at whether it measures what it says."""
+Validity is not value: a check asks whether a number measures what it claims to, never whether the number is good."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-_TOLERANCE = 0.05  # of bytes: headers count on some interfaces and retransmissions on others
+_TOLERANCE = 0.05  # of bytes: some interfaces count headers, others retransmissions
 _SLACK_BYTES = 64 * 1024  # ARP, a handshake, the report at the end of a test
 _CLOCK_STEP_S = 0.25
 CHAIN_HOPS = (
@@ -26,11 +26,11 @@ def path_reasons(
     payload_bytes: int,
     hops: Sequence[tuple[str, str]] = CHAIN_HOPS,
 ) -> list[str]:
-    """Did what arrived at the last hop go by all of them, in a chain source -> function -> sink, and nothing else?
+    """Check that the flow passed every hop of a chain source -> function -> sink, and nothing else did.
 
-    `moved` holds bytes by port; `hops` are ports in the order of the way, with what counts there. Each must have
-    carried at least what arrived: less means another way. A hop that received more than was sent to it has foreign
-    traffic. What a hop lost is no reason: loss is a result, not a fault of the trial."""
+    `moved` holds bytes by port; `hops` are (port, counter) in the order of the path. Each hop must have carried at
+    least what arrived: less means that the flow took another path. More received than sent to a hop is foreign traffic.
+    Loss at a hop is not a reason: loss is a result, not a fault of the trial."""
     missing = [port for port, _ in hops if port not in moved]
     if missing:
         return [f"{phase}: no counters of {', '.join(missing)}"]
@@ -49,7 +49,7 @@ def path_reasons(
 
 
 def crossing_reasons(phase: str, crossed_bytes: int | None, payload_bytes: int) -> list[str]:
-    """The function's own counter must account for the flow; None is a counter that could not be read."""
+    """Check that the function's own counter accounts for the flow; None means that it could not be read."""
     if crossed_bytes is None:
         return [f"{phase}: the function's own counter could not be read"]
     if crossed_bytes < payload_bytes * (1 - _TOLERANCE) or crossed_bytes == 0:
@@ -58,12 +58,12 @@ def crossing_reasons(phase: str, crossed_bytes: int | None, payload_bytes: int) 
 
 
 def host_reasons(steal_percent: float, foreign_cpus: float, config: Mapping[str, Any]) -> list[str]:
-    """Was the host ours while we measured? The limits are settings of the scenario, in its trial's configuration."""
+    """Check that nothing else used the host. The limits are the scenario's settings, in the trial's configuration."""
     return [f"the host was disturbed: {each}" for each in disturbances(steal_percent, foreign_cpus, config)]
 
 
 def disturbances(steal_percent: float, foreign_cpus: float, config: Mapping[str, Any], who: str = "") -> list[str]:
-    """What of a host's CPU time others took beyond the limits. `who` describes the busiest of them, where known."""
+    """Report CPU time that others took beyond the limits. `who` describes the busiest process, if known."""
     found = []
     most_stolen, most_foreign = float(config["max_steal_percent"]), float(config["max_foreign_cpus"])
     if steal_percent > most_stolen:
@@ -76,7 +76,7 @@ def disturbances(steal_percent: float, foreign_cpus: float, config: Mapping[str,
 
 @dataclass(frozen=True, slots=True)
 class ClockReading:
-    """Two clocks at one moment: one that only runs, one that people set."""
+    """Two clocks at one moment: the monotonic clock, and the wall clock, which can be set."""
 
     monotonic_s: float
     realtime_s: float
@@ -87,16 +87,17 @@ class ClockReading:
 
 
 def clock_reasons(before: ClockReading, after: ClockReading, whose: str = "the host") -> list[str]:
-    """Was the clock set during the trial? Tools that time by it then report nonsense that looks fine."""
+    """Check that the clock was not set during the trial: tools that time by it would report plausible nonsense."""
     step_s = (after.realtime_s - before.realtime_s) - (after.monotonic_s - before.monotonic_s)
     return [f"{whose}'s clock jumped by {step_s:+.2f} s"] if abs(step_s) > _CLOCK_STEP_S else []
 
 
 @dataclass(frozen=True, slots=True)
 class ClockSample:
-    """One reading of a guest's clocks, in seconds. `host_s` is on the host's monotonic clock, `guest_s` on the guest's,
+    """One reading of a guest's clocks, in seconds.
 
-    `guest_real_s` on its wall clock. The reading took place at `host_s` give or take `uncertainty_s`."""
+    `host_s` is on the host's monotonic clock, `guest_s` on the guest's, `guest_real_s` on the guest's wall clock. The
+    reading took place at `host_s` ± `uncertainty_s`."""
 
     host_s: float
     guest_s: float
@@ -106,19 +107,19 @@ class ClockSample:
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """How fast the guest's clock ran: guest seconds per host second, 1.0 when right, known to `uncertainty`."""
+    """The rate of a guest's clock: guest seconds per host second, 1.0 when right, known to ± `uncertainty`."""
 
     ratio: float
     uncertainty: float
 
     @property
     def significant(self) -> bool:
-        """Whether the clock's rate differs from the host's by more than the readings can tell."""
+        """Whether the clock's rate differs from the host's by more than the uncertainty of the readings."""
         return abs(self.ratio - 1.0) > self.uncertainty
 
 
 def drift(before: ClockSample, after: ClockSample) -> Drift:
-    """The rate of the guest's monotonic clock between two readings. No time between them: nothing is known."""
+    """The rate of the guest's monotonic clock between two readings; unknown if no time passed between them."""
     elapsed_s = after.host_s - before.host_s
     if elapsed_s <= 0:
         return Drift(1.0, math.inf)
@@ -129,14 +130,14 @@ def drift(before: ClockSample, after: ClockSample) -> Drift:
 
 
 def drift_between(before: ClockSample | None, after: ClockSample | None) -> Drift | None:
-    """None where the clocks are the host's, and have no readings."""
+    """The drift between two readings; None without readings, since the clocks are the host's."""
     return drift(before, after) if before and after else None
 
 
 def unverified(found: Drift | None, limit: float) -> str | None:
-    """Why nobody can say that a foreign kernel's clock ran well; None where its readings tell. `limit` is a share.
+    """Say why the clock of a foreign kernel is not verified; None when it is. `limit` is a fraction.
 
-    They tell that it did only where all that the drift may be is within the limit."""
+    It is verified only if all values that the drift may have are within the limit."""
     if found is None:
         return "its clock cannot be read against the host's"
     if found.uncertainty > limit:
@@ -150,12 +151,12 @@ def unverified(found: Drift | None, limit: float) -> str | None:
 
 
 def _told(found: Drift) -> str:
-    """'+0.150 % (± 0.090 %)'."""
+    """Format a drift: '+0.150 % (± 0.090 %)'."""
     return f"{100 * (found.ratio - 1):+.3f} % (± {100 * found.uncertainty:.3f} %)"
 
 
 def drift_reasons(drifts: Mapping[str, Drift], limit: float) -> list[str]:
-    """What a tool in a guest times is as wrong as the clock it times by. `limit` is a share, such as 0.001."""
+    """Report guests' clocks that drift, since their tools' timings drift too. `limit` is a fraction, such as 0.001."""
     return [
         f"the clock of the {role} ran {_told(found)} against the host's (limit {100 * limit:g} %)"
         for role, found in drifts.items()

@@ -277,12 +277,12 @@ def kata_answers(argv: Sequence[str]) -> Completed | None:
 
 
 @pytest.mark.parametrize("printed", ["", "/", "../..", "two words"])
-def test_a_container_without_a_number_is_refused_since_its_cgroup_could_be_any(printed: str, tmp_path: Path) -> None:
+def test_a_container_without_an_id_is_refused_since_its_cgroup_could_be_any(printed: str, tmp_path: Path) -> None:
     host = RecordingHost(lambda argv: answer(printed) if "run" in argv else None, programs=("dockerd", "docker"))
     testbed, platform = recording_testbed(host, tmp_path), Docker()
-    with platform.prepare(testbed), pytest.raises(PlatformError, match="named no container for instance one"):
-        with platform.start(testbed, SPEC):
-            pass
+    refused = pytest.raises(PlatformError, match="returned no container ID for instance one")
+    with platform.prepare(testbed), refused, platform.start(testbed, SPEC):
+        pass
     assert any("rm" in argv and argv[-1] == "one" for argv in host.commands), "it is removed by its name"
 
 

@@ -1,4 +1,4 @@
-"""An anomaly is a neighbour's misbehaviour, made by stress-ng or, as in the study of 2017, by stress."""
+"""Anomalies: a neighbour's misbehaviour, made by stress-ng or, as in the study of 2017, by stress."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MOMENT_S = 0.25
 class Demand:
     """The load that the neighbour makes: `workers` processes (0: one per CPU), for `timeout_s` at most.
 
-    `usable_cpus` is how many its role has on its own host, which need not be this one."""
+    `usable_cpus` is the number of CPUs that its role has on its own host, which need not be this one."""
 
     tool: str
     workers: int
@@ -42,11 +42,11 @@ class Dose:
     """What the neighbour really did while the chain was measured."""
 
     elapsed_s: float
-    cpus: float  # CPU time per time
+    cpus: float  # CPU seconds per second
     memory_peak_bytes: int
     written_bytes: int  # handed to the file system, whether or not it reached the disk in time
     alive: bool
-    written_in_all_bytes: int = 0  # the same since the load began, the time to settle included
+    written_in_all_bytes: int = 0  # the same since the load began, including the time to settle
 
 
 class Anomaly(ABC):
@@ -56,7 +56,7 @@ class Anomaly(ABC):
     requirements: ClassVar[Requirements] = NOTHING  # of the host; `lastro setup` installs them
 
     def __init_subclass__(cls) -> None:
-        """Refuse a part that judges its dose by the hook's former name: its trials would be valid without a judgement.
+        """Refuse a part that has the hook's former name: its trials would be valid without a check of the dose.
 
         Raises: ImportError, which keeps the part out with its reason."""
         if "_too_little" in vars(cls):
@@ -64,24 +64,24 @@ class Anomaly(ABC):
 
     @abstractmethod
     def argv(self, demand: Demand) -> list[str]:
-        """The command of the neighbour; empty when it does nothing."""
+        """Return the command of the neighbour; empty when it does nothing."""
 
     def unmet(self, dose: Dose, demand: Demand, limits: Resources) -> str | None:
-        """Why the dose was too small to count as this anomaly, given the limits on the neighbour; or None."""
+        """Return why the dose was too small for this anomaly, given the limits on the neighbour; None if it was not."""
         if not dose.alive:
             return "the neighbour's load ended before the measurement did"
         return self.too_little(dose, demand, limits)
 
     def too_little(self, dose: Dose, demand: Demand, limits: Resources) -> str | None:
-        """Why a neighbour that was alive did too little under `limits` to count as this anomaly; or None."""
+        """Return why a live neighbour did too little under `limits` to count as this anomaly; None if it did enough."""
         return None
 
     @contextmanager
     def at_work(self, neighbour: Instance, demand: Demand) -> Iterator[Neighbour]:
-        """The load in the neighbour for as long as the block lasts, and at most for `demand.timeout_s`.
+        """Run the load in the neighbour for as long as the block lasts, and for at most `demand.timeout_s`.
 
-        The block begins when the load has reached its dose, or after a few seconds: a tool that the page cache does not
-        hold takes that long to start where reading is limited."""
+        The block begins when the load has reached its dose, or after a few seconds: where reading is limited, a tool
+        that is not in the page cache takes that long to start."""
         # Not in /, where it may not be allowed to write.
         process = neighbour.spawn(["env", "--chdir=/var/tmp", *self.argv(demand)])
         try:
@@ -94,7 +94,7 @@ class Anomaly(ABC):
             process.stop()
 
     def _has_begun(self, load: Neighbour, demand: Demand) -> bool:
-        """Whether it has its dose in this moment, which lasts for a quarter of a second."""
+        """Whether the load reaches its dose in this moment, which lasts for a quarter of a second."""
         before, began_s = load.reading(), time.monotonic()
         time.sleep(_MOMENT_S)
         dose = load.dose_since(before, time.monotonic() - began_s)
@@ -123,13 +123,13 @@ class Neighbour:
         )
 
     def require_alive(self) -> None:
-        """Raises: CommandFailed with the tool's own words, when the load has ended by itself."""
+        """Check that the load still runs. Raises: CommandFailed with the tool's own words if it has ended by itself."""
         if not self._process.alive():
             done = self._process.stop()
             raise CommandFailed(done.argv, done.returncode, done.error_text or done.text)
 
 
 def allowed_cpus(demand: Demand, limits: Resources) -> float:
-    """CPUs that the demand can use at all under these limits."""
+    """Return the number of CPUs that the demand can use under these limits."""
     pinned = len(parse_cpus(limits.cpuset)) if limits.cpuset else float("inf")
     return min(demand.n_workers, demand.usable_cpus, pinned, limits.cpus or float("inf"))

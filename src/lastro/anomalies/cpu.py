@@ -1,11 +1,11 @@
-"""A neighbour that computes square roots on as many processes as there are CPUs."""
+"""A neighbour that computes square roots in one process per CPU."""
 
 from __future__ import annotations
 
 from lastro.anomalies.base import Anomaly, Demand, Dose, allowed_cpus
 from lastro.host.cgroups import Resources
 
-_LEAST_SHARE = 0.25  # of what it could have: on a saturated host it must fight for every slice
+_LEAST_SHARE = 0.25  # of the CPU time that it could have: on a saturated host it competes for every slice
 
 
 class Cpu(Anomaly):

@@ -14,7 +14,7 @@ class Memory(Anomaly):
     summary = "allocates, touches and frees memory on every CPU"
 
     def argv(self, demand: Demand) -> list[str]:
-        # stress-ng shares the size out to its workers, stress gives it to each of them.
+        # stress-ng divides the size among its workers, stress gives it to each of them.
         per_worker = demand.memory_bytes * (demand.n_workers if demand.tool == "stress-ng" else 1)
         size = ["--vm-bytes", f"{per_worker // 1024}K"]
         touch = [] if demand.tool == "stress-ng" else ["--vm-stride", "4096"]

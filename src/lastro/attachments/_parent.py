@@ -1,6 +1,6 @@
 """Links that are slaves of one parent device, which hands packets from one to another in memory.
 
-The parent is one end of a veth pair, so that no network card of the host is touched."""
+The parent is one end of a veth pair, so that no network card of the host is involved."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PARENT = "hub-parent"
 
 
 def on_parent(segments: Sequence[Segment], container: str, machine: str) -> list[str]:
-    """Lines for `ip -batch`. `container` and `machine` are type and mode of the links that these get."""
+    """Return lines for `ip -batch`. `container` and `machine` are the link type and mode for each kind of instance."""
     parent = [
         f"link add name {_PARENT} type veth peer name hub-peer",
         f"link set {_PARENT} up",

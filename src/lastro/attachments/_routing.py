@@ -1,7 +1,7 @@
-"""The DUT as a router between the two ends of each segment, by policy routing: one table for each end.
+"""The DUT as a router between the two ends of each segment, by policy routing with one table for each end.
 
-An instance keeps its address with the prefix of a network. That its peer is not on its own link it does not see: the
-DUT answers for the peer when it is asked who has that address (proxy ARP), as Calico does it for pods."""
+An instance keeps its address with the prefix of a network. It does not notice that its peer is not on its own link: the
+DUT answers for the peer when asked who has that address (proxy ARP), as Calico does for pods."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lastro.testbed import Testbed, set_sysctls
 
 _FIRST_TABLE = 1001
 _LONGEST_PREFIX = 29
-# Of each device: they go with it. Without a delay of zero, an answer by proxy may take most of a second.
+# Set per device, so they vanish with it. Unless the delay is zero, a proxy ARP reply may take most of a second.
 _ROUTER = {
     "conf.{device}.forwarding": "1",
     "conf.{device}.proxy_arp": "1",
@@ -28,7 +28,7 @@ _ROUTER = {
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One end of a segment: the DUT's `device` towards `port`, and the table for what comes in there."""
+    """One end of a segment: the DUT's `device` towards `port`, and the routing table for packets that arrive there."""
 
     device: str
     port: Port
@@ -41,12 +41,12 @@ class Side:
 
     @property
     def router(self) -> str:
-        """The DUT's own address on this link: the last of the port's network."""
+        """The DUT's own address on this link: the last one of the port's network."""
         return self._of_network(-2)
 
     @property
     def translated(self) -> str:
-        """The address as which the port sees its peer, where addresses are translated: the last but one."""
+        """The address at which the port sees its peer when addresses are translated: the last but one."""
         return self._of_network(-3)
 
     def _of_network(self, position: int) -> str:
@@ -60,9 +60,9 @@ class Side:
 
 
 def directions(segments: Sequence[Segment], prefix: str) -> list[tuple[Side, Side]]:
-    """(where packets come in, where they go out), both ways of each segment. Devices have the names of their ends,
+    """Return (end where packets come in, end where they go out) for both directions of each segment.
 
-    with another prefix."""
+    The devices have the names of their ends, with another prefix."""
     found = []
     for number, segment in enumerate(segments):
         a, b = (
@@ -74,7 +74,7 @@ def directions(segments: Sequence[Segment], prefix: str) -> list[tuple[Side, Sid
 
 
 def routes(come: Side, go: Side) -> list[str]:
-    """Lines for `ip -batch`: what comes in at one end reaches the port at the other, and what lies behind that."""
+    """Return lines for `ip -batch` that route from one end to the other's port, and to the networks behind it."""
     return [
         f"route add {go.address}/32 dev {go.device} table {come.table}",
         *(behind(come, go, destination) for destination in destinations(come, go)),
@@ -83,7 +83,7 @@ def routes(come: Side, go: Side) -> list[str]:
 
 
 def destinations(come: Side, go: Side) -> list[str]:
-    """What one port reaches by way of the other."""
+    """Return the destinations that one port reaches via the other."""
     split = (route.partition(" via ") for route in come.port.routes)
     return [destination for destination, _, gateway in split if gateway == go.address]
 
@@ -98,12 +98,12 @@ def let_forward(testbed: Testbed, devices: Sequence[str]) -> None:
 
 
 def forwarded(testbed: Testbed) -> int:
-    """Packets that the DUT's namespace has routed so far. Source: RFC 4293, ipForwDatagrams."""
+    """Return how many packets the DUT's namespace has routed so far. Source: RFC 4293, ipForwDatagrams."""
     text = inside(testbed, ["cat", "/proc/net/snmp"])
     names, values = (line.split() for line in text.splitlines() if line.startswith("Ip:"))
     return int(values[names.index("ForwDatagrams")])
 
 
 def inside(testbed: Testbed, argv: Sequence[str], stdin: str | None = None) -> str:
-    """What a command prints that runs in the DUT's namespace."""
+    """Run a command in the DUT's namespace, and return what it prints."""
     return testbed.host.run(["nsenter", f"--net={NETNS_DIR / testbed.dut}", *argv], stdin=stdin).text

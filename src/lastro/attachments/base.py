@@ -25,8 +25,8 @@ from lastro.testbed import Testbed
 
 _SIDES = "ab"
 _SWITCH = "hub-br"
-_GROUP = 198  # of the devices that are removed together: the kernel waits once for all, not for each
-_PROBE_S = "3"  # one answer within this time: a busy host may lose the first packet
+_GROUP = 198  # of devices that are removed together, so that the kernel waits once for all, not for each
+_PROBE_S = "3"  # time for one reply: a busy host may lose the first packet
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,68 +37,68 @@ class Segment:
     ports: tuple[Port, Port]
 
     def ends(self) -> list[tuple[str, Port]]:
-        """Each port with the name of its link's other end in the DUT's namespace."""
+        """Return (name of the link's other end in the DUT's namespace, port) for both ports."""
         return [(f"hub-{self.name}{side}", port) for side, port in zip(_SIDES, self.ports, strict=True)]
 
 
 class Attachment(ABC):
-    """`name` and `summary` as for every part; `compile` is all that a new one has to say.
+    """The links between instances; a new attachment defines `name` and `summary`, like every part, and `compile`.
 
-    `remedy` is what to do on a host where it cannot be had. `no_transit` says why no instance can forward what comes
-    to it over such links, where that is so. `router_prefix`: each port's link ends at a device of the DUT's, named as
-    `Segment.ends` says but for this prefix, by which the DUT itself is reached. `separable`: it can give every segment
-    a switch of its own, and does when `apart` is set."""
+    `remedy` is what to do on a host that cannot provide it. `no_transit` says why an instance cannot forward packets
+    over such links, if so. `router_prefix`: each port's link ends at a device through which the DUT itself is reached,
+    named as in `Segment.ends` but with this prefix. `separable`: it can give every segment a switch of its own, and
+    does so when `apart` is set."""
 
     kind = "attachment"
     name: ClassVar[str]
     summary: ClassVar[str]
     requirements: ClassVar[Requirements] = NOTHING  # of the host; `lastro setup` installs them
-    tap_kind: ClassVar[str] = "tap"  # what a virtual machine opens
+    tap_kind: ClassVar[str] = "tap"  # the device that a virtual machine opens
     remedy: ClassVar[str | None] = None
     no_transit: ClassVar[str | None] = None
     router_prefix: ClassVar[str | None] = None
     separable: ClassVar[bool] = False
     apart: bool = False
-    tap_offloads: bool = True  # may a virtual machine leave checksums and segmentation to what reads its tap?
-    own_cgroups: tuple[str, ...] = ()  # of daemons: what they use is the links' cost, not foreign load
+    tap_offloads: bool = True  # whether a guest may leave checksums and segmentation to the reader of its tap
+    own_cgroups: tuple[str, ...] = ()  # of daemons: their CPU time is a cost of the links, not foreign load
 
     @abstractmethod
     def compile(self, segments: Sequence[Segment]) -> list[str]:
-        """Lines for `ip -batch` inside the DUT's namespace that make every port of every segment.
+        """Return lines for `ip -batch` inside the DUT's namespace that make every port of every segment.
 
-        A port is made with its final name, in its own namespace; addresses and state are set afterwards. The port of
-        an instance that takes taps ends in the DUT's namespace, in a device named as `Segment.ends` says."""
+        A port is made with its final name, in its own namespace; addresses and state are set afterwards. The port of an
+        instance that takes taps ends in the DUT's namespace, in a device named as in `Segment.ends`."""
 
     def compile_tc(self, segments: Sequence[Segment]) -> list[str]:
-        """Lines for `tc -batch` inside the DUT's namespace, run after those of `compile`."""
+        """Return lines for `tc -batch` inside the DUT's namespace, to run after those of `compile`."""
         return []
 
     def switches(self, segments: Sequence[Segment]) -> dict[str, list[Segment]]:
-        """The segments on each switch, by its name."""
+        """Return the segments on each switch, by the name of the switch."""
         return {f"br-{each.name}": [each] for each in segments} if self.apart else {_SWITCH: list(segments)}
 
     @contextmanager
     def prepare(self, testbed: Testbed) -> Iterator[None]:
-        """What the links need once for many trials, such as a daemon."""
+        """Provide what the links need once for many trials, such as a daemon."""
         yield
 
     @contextmanager
     def connect(self, testbed: Testbed, segments: Sequence[Segment]) -> Iterator[None]:
-        """Links with their addresses, up for as long as the block lasts. The attachment is prepared."""
+        """Set up links with their addresses for as long as the block lasts. The attachment must be prepared."""
         with self.laid(testbed, segments):
             self.plug(segments)
             yield
 
     @contextmanager
     def laid(self, testbed: Testbed, segments: Sequence[Segment]) -> Iterator[None]:
-        """The links, and all that joins them; the ports have no addresses yet."""
+        """Make the links and everything that joins them; the ports have no addresses yet."""
         with made(testbed, testbed.dut, self.compile(segments), at_once=self.apart):
             if tc := self.compile_tc(segments):
                 testbed.host.run(["tc", "-n", testbed.dut, "-batch", "-"], stdin="\n".join(tc) + "\n")
             yield
 
     def plug(self, segments: Sequence[Segment]) -> None:
-        """Hand every instance its links, and wait until all of them run."""
+        """Hand every instance its links, and wait until all instances run."""
         ends = [(end, port) for segment in segments for end, port in segment.ends()]
         instances: dict[int, Instance] = {id(port.instance): port.instance for _, port in ends}
         for instance in instances.values():
@@ -109,20 +109,20 @@ class Attachment(ABC):
         for instance in instances.values():
             instance.ready()
 
-    # Failures of links that are apart
+    # Failures of links that are apart from each other
 
     def cut(self, testbed: Testbed, segments: Sequence[Segment], *, carrier: bool = False) -> None:
-        """Cut links at once: what is sent is lost in silence, or else both ends see that the carrier is gone.
+        """Cut links at the same time: packets are lost silently or, with `carrier`, both ends lose their carrier.
 
         A virtual machine's port has a carrier as long as the machine runs."""
         self._turn(testbed, segments, "down") if carrier else self.unplug(testbed, segments)
 
     def mend(self, testbed: Testbed, segments: Sequence[Segment], *, carrier: bool = False) -> None:
-        """Undo `cut`, of the same links in the same way."""
+        """Revert `cut` for the same links, with the same `carrier`."""
         self._turn(testbed, segments, "up") if carrier else self.replug(testbed, segments)
 
     def unplug(self, testbed: Testbed, segments: Sequence[Segment]) -> None:
-        """Take the far ends of links off their switches, and leave them up."""
+        """Take the ends in the DUT's namespace off their switches, and leave them up."""
         raise NotImplementedError
 
     def replug(self, testbed: Testbed, segments: Sequence[Segment]) -> None:
@@ -133,15 +133,15 @@ class Attachment(ABC):
         batch(testbed, testbed.dut, [f"link set {end} {state}" for end in ends])
 
     def residuals(self, testbed: Testbed) -> dict[str, str]:
-        """What differs with these links although the study holds it equal."""
+        """Return what differs with these links although the study holds it constant."""
         return {}
 
     def counters(self, testbed: Testbed) -> dict[str, int]:
-        """What witnesses that packets go the way which the attachment promises: each must move with every flow."""
+        """Return counters that prove that packets take the attachment's path: each must move with every flow."""
         return {}
 
     def probe(self, testbed: Testbed, platform: Platform) -> Availability:
-        """Join two instances and send a ping across. Platform and attachment are prepared."""
+        """Connect two instances and ping one from the other. Platform and attachment must be prepared."""
         specs = [InstanceSpec(name=f"probe-{end}", role="probe", ports=("eth0",)) for end in _SIDES]
         try:
             with ExitStack() as stack:
@@ -155,7 +155,7 @@ class Attachment(ABC):
 
 
 def far_end(end: str, port: Port) -> str:
-    """The line that makes `end` in the DUT's namespace: a tap, or a veth whose other end is the port."""
+    """Return the line that makes `end` in the DUT's namespace: a tap, or a veth whose other end is the port."""
     if port.instance.takes_taps:
         return f"tuntap add dev {end} mode tap"
     return f"link add name {end} type veth peer name {port.name} netns {port.netns}"
@@ -163,9 +163,9 @@ def far_end(end: str, port: Port) -> str:
 
 @contextmanager
 def made(testbed: Testbed, netns: str, lines: Sequence[str], *, at_once: bool = False) -> Iterator[None]:
-    """What a batch for `ip` inside a named namespace makes, for as long as the block lasts.
+    """Run a batch for `ip` inside a named namespace, and remove what it has made when the block ends.
 
-    `at_once`: it makes links alone, and they are removed together, one command for each namespace."""
+    `at_once`: the batch makes links only, and they are removed together, with one command for each namespace."""
     lines = _grouped(lines) if at_once else list(lines)
     try:
         batch(testbed, netns, lines)
@@ -184,7 +184,9 @@ def _grouped(lines: Sequence[str]) -> list[str]:
 
 
 def _remove(testbed: Testbed, netns: str, lines: Sequence[str], *, at_once: bool) -> None:
-    """Undo a batch: each link and rule that it has named first; where a link lies elsewhere, there. Others go along."""
+    """Revert a batch: delete its rules, and of each link the end that it names first, in the namespace of that end.
+
+    The rest goes with them."""
     undone: dict[str, list[str]] = {}
     for line in lines:
         if match := re.match(r"(?:link add name|tuntap add dev) (\S+)(?: netns (\S+))?", line):

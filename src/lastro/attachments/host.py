@@ -1,4 +1,4 @@
-"""The DUT's own interfaces: what runs there listens at the DUT's addresses, as on a machine without virtualization."""
+"""The DUT's own interfaces: instances listen on the DUT's addresses, as on a machine without virtualization."""
 
 from __future__ import annotations
 

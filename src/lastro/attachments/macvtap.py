@@ -1,7 +1,7 @@
-"""Macvtap links in bridge mode on one parent, for everybody: the same kind of link under containers and machines.
+"""Macvtap links in bridge mode on one parent: the same kind of link for containers and virtual machines.
 
-A machine opens the character device of its link. A container has the link as an ordinary interface: as long as nobody
-opens the device, the kernel hands what arrives to the network stack, as macvlan does."""
+A virtual machine opens the character device of its link. A container uses the link as an ordinary interface: as long as
+the device is not open, the kernel passes incoming packets to the network stack, as macvlan does."""
 
 from __future__ import annotations
 

@@ -1,11 +1,10 @@
-"""Bridges and address translation, as container platforms do it by default: every packet that leaves a bridge for
+"""Bridges and address translation, as container platforms use them by default.
 
-another gets an address of the DUT as its source, and conntrack takes that back on the way home.
-
-Each port has a bridge of its own, as if each instance were on another network of Docker's. Unlike there, an instance
-may be reached at its own address too, so that a flow can be sent through a chain of segments. The DUT's translated
-address is on no interface, but answered for by proxy: were it local, replies that still have to cross another segment
-would end in the DUT.
+Every packet that leaves one bridge for another gets an address of the DUT as its source, and conntrack reverses that
+for the replies. Each port has a bridge of its own, as if each instance were on a different Docker network. Unlike with
+Docker, an instance may also be reached at its own address, so that a flow can be sent through a chain of segments. The
+DUT's translated address is not on an interface; the DUT answers for it by proxy ARP. If the address were local, replies
+that still have to cross another segment would end in the DUT.
 
 Instances that are reached from outside share one bridge instead, and each has a published port at the DUT's address."""
 
@@ -31,7 +30,7 @@ class Nat(Hosting, Attachment):
     summary = "a bridge for each port, between which the DUT routes and translates addresses, as containers have it"
     remedy = "it needs nftables and a kernel with policy routing and NAT"
     router_prefix = _PREFIX
-    lasting = frozenset({"translated"})  # by connection: an instance keeps its own, and asks nobody with a cache
+    lasting = frozenset({"translated"})  # counts connections: an instance keeps its own, and with a cache needs none
 
     def compile(self, segments: Sequence[Segment]) -> list[str]:
         ways = directions(segments, _PREFIX)
@@ -39,14 +38,14 @@ class Nat(Hosting, Attachment):
         lines = [line for (side, _), (end, _) in zip(ways, ends, strict=True) for line in _bridge(side, end)]
         for come, go in ways:
             lines.append(f"route add {come.translated}/32 dev {go.device} table {come.table}")
-            if destinations(come, go):  # what was translated on another segment may come this way on its way back
+            if destinations(come, go):  # replies translated on another segment may come back this way
                 others = dict.fromkeys(side.translated for side, _ in ways if side.segment != come.segment)
                 lines += [behind(come, go, f"{address}/32") for address in others]
             lines += routes(come, go)
         return lines
 
     def compile_nft(self, segments: Sequence[Segment]) -> str:
-        """A script for `nft` inside the DUT's namespace."""
+        """Return a script for `nft` inside the DUT's namespace."""
         rules = "".join(
             f'        oifname "{side.device}" counter name translated snat to {side.translated}\n'
             for side, _ in directions(segments, _PREFIX)
@@ -72,7 +71,7 @@ class Nat(Hosting, Attachment):
     def counters(self, testbed: Testbed) -> dict[str, int]:
         return {"routed": forwarded(testbed), **_counters(testbed, _TABLE)}
 
-    # Hosting: one bridge for all, and a rule for each published port, as Docker's default network has it
+    # Hosting: one bridge for all, and a rule for each published port, as in Docker's default network
 
     @contextmanager
     def ground(self, testbed: Testbed) -> Iterator[None]:
@@ -124,7 +123,7 @@ _HOSTING_RULES = f"""table {_HOSTING_TABLE} {{
 
 
 def _counters(testbed: Testbed, table: str) -> dict[str, int]:
-    """Packets that each named counter has seen: of a chain for address translation, the first of each connection."""
+    """Return each named counter's packets; a chain that translates addresses counts only the first of a connection."""
     items = json.loads(inside(testbed, ["nft", "-j", "list", "counters", "table", *table.split()]))["nftables"]
     return {item["counter"]["name"]: int(item["counter"]["packets"]) for item in items if "counter" in item}
 

@@ -1,8 +1,8 @@
-"""Open vSwitch: one bridge of a private ovsdb-server and ovs-vswitchd inside the DUT's namespace.
+"""Open vSwitch: a bridge of a private ovsdb-server and ovs-vswitchd inside the DUT's namespace.
 
 All their files are below the session's run directory; a switch that the user runs is neither seen nor touched. The
-kernel's datapath is taken where the kernel has it, else the one in user space, and the choice is recorded. The latter
-reads frames as they are: it cannot finish a checksum or cut a large segment, so that must not be left to it."""
+kernel's datapath is used where the kernel has it, otherwise the one in user space, and the choice is recorded. The
+latter reads frames as they are: it cannot finish a checksum or cut a large segment, so neither may be left to it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Ovs(Attachment):
 
     @contextmanager
     def prepare(self, testbed: Testbed) -> Iterator[None]:
-        """Both daemons, in a directory and a cgroup of their own: each device under test may have a switch."""
+        """Run both daemons in a directory and a cgroup of their own: each device under test may have a switch."""
         place = testbed.session.unique(self.name)
         self._directory = testbed.run_dir / place
         self.own_cgroups = (f"{testbed.session.cgroup}/{place}",)
@@ -68,7 +68,7 @@ class Ovs(Attachment):
         self.tap_offloads = self._datapath != "netdev"
 
     def _spawn(self, testbed: Testbed, short: str, argv: Sequence[str]) -> None:
-        """A daemon in the foreground; it is there when it has made its control socket."""
+        """Start a daemon in the foreground, and wait until it has made its control socket."""
         home = self._directory
         where = [f"OVS_{each}DIR={home}" for each in ("RUN", "DB", "LOG", "SYSCONF")]
         daemon = testbed.host.spawn(
@@ -87,7 +87,7 @@ class Ovs(Attachment):
             raise PlatformError(f"{argv[0]} did not start: {' / '.join(words) or error}") from error
 
     def _has(self, testbed: Testbed, datapath: str) -> bool:
-        """Does the kernel make a datapath of this type?"""
+        """Whether the kernel can make a datapath of this type."""
         probe = f"{datapath}@lastro"
         made = self._appctl(testbed, "dpctl/add-dp", probe).returncode == 0
         if made:
@@ -99,16 +99,16 @@ class Ovs(Attachment):
             self._daemons.popitem()[1].stop()
 
     def _dead(self) -> list[str]:
-        """Daemons that have ended, with what they left."""
+        """Return the daemons that have ended, with their exit codes."""
         ended = {name: daemon.stop() for name, daemon in self._daemons.items() if not daemon.alive()}
         return [f"{name} ended with {done.returncode}" for name, done in ended.items()]
 
     @contextmanager
     def _alive_throughout(self) -> Iterator[None]:
-        """Raises: PlatformError when a daemon ends inside the block, whatever else goes wrong for it.
+        """Check that no daemon ends inside the block.
 
-        What packets a dead switch still forwards, and which it lost, nobody knows: nothing of the trial is worth a
-        mean."""
+        Raises: PlatformError when one does, even if that caused another error. It is unknown which packets a dead
+        switch still forwarded and which it lost, so no number of the trial may enter a mean."""
         try:
             yield
         except TrialError as error:
@@ -119,7 +119,7 @@ class Ovs(Attachment):
             raise PlatformError(f"Open vSwitch: {', '.join(dead)} before the links were taken away")
 
     def _vsctl(self, testbed: Testbed, *words: str, check: bool = True) -> Completed:
-        """Raises: CommandFailed also where ovs-vsctl itself only prints that the switch could not do it."""
+        """Run ovs-vsctl. Raises: CommandFailed, also when ovs-vsctl only prints that the switch failed."""
         argv = ["ovs-vsctl", f"--db=unix:{self._directory}/db.sock", "--timeout=10", *words]
         done = testbed.host.run(argv, check=check)
         if check and "Error detected" in done.error_text:
@@ -137,7 +137,7 @@ class Ovs(Attachment):
         return [line for end, port in ends for line in (far_end(end, port), f"link set {end} up")]
 
     def compile_vsctl(self, segments: Sequence[Segment], datapath: str) -> list[str]:
-        """Words for `ovs-vsctl`: one transaction that makes every bridge with all its ports."""
+        """Return words for `ovs-vsctl`: one transaction that makes every bridge with all its ports."""
         words = []
         for bridge, joined in self.switches(segments).items():
             words += ["--", "add-br", bridge, "--", "set", "bridge", bridge, f"datapath_type={datapath}"]
@@ -160,7 +160,7 @@ class Ovs(Attachment):
     def laid(self, testbed: Testbed, segments: Sequence[Segment]) -> Iterator[None]:
         if self._dead() or not self._daemons:
             self._stop()
-            self._start(testbed)  # it was killed: the trial in flight is lost, the next one is not
+            self._start(testbed)  # a daemon was killed: that trial is lost, but not the next one
         with super().laid(testbed, segments):
             if self._datapath == "netdev":
                 _finish_packets_at_the_source(testbed, segments)
@@ -172,8 +172,9 @@ class Ovs(Attachment):
                 self._remove(testbed, segments)
 
     def _remove(self, testbed: Testbed, segments: Sequence[Segment]) -> None:
-        """Of a switch that is not whole, no half waits for the other: what its daemons made outlives them, be it the
-        kernel's datapath or the interfaces of bridges in user space, which are persistent."""
+        """Remove the bridges; if a daemon has died, directly, without waiting for the other one.
+
+        The kernel's datapath outlives the daemons, and so do the interfaces of bridges in user space, which persist."""
         bridges = list(self.switches(segments))
         if not self._dead():
             removal = [["--", "--if-exists", "del-br", bridge] for bridge in bridges]
@@ -193,16 +194,16 @@ class Ovs(Attachment):
         return {"datapath": "in the kernel (system)"}
 
     def counters(self, testbed: Testbed) -> dict[str, int]:
-        """Packets that the datapath has switched: lookups in its flow table that found a flow."""
+        """Return how many packets the datapath has switched: lookups in its flow table that found a flow."""
         shown = self._appctl(testbed, "dpctl/show", "--statistics", f"{self._datapath}@ovs-{self._datapath}").text
         hits = re.search(r"lookups: hit:(\d+)", shown)
         return {"switched": int(hits[1]) if hits else 0}
 
 
 def _finish_packets_at_the_source(testbed: Testbed, segments: Sequence[Segment]) -> None:
-    """Offloads off at every port, by one shell for each namespace; the guest of a machine is told so by its network
+    """Turn offloads off at every port, with one shell for each namespace.
 
-    card (`Tap.offloads`)."""
+    A virtual machine's guest learns that from its network card instead (`Tap.offloads`)."""
     names: dict[str, list[str]] = {}
     for port in (port for segment in segments for port in segment.ports if not port.instance.takes_taps):
         names.setdefault(port.netns, []).append(port.name)

@@ -1,4 +1,4 @@
-"""Open vSwitch with its datapath in user space, whatever the kernel has: to compare it with `ovs`."""
+"""Open vSwitch with the datapath in user space even if the kernel has one, for comparison with `ovs`."""
 
 from __future__ import annotations
 

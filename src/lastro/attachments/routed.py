@@ -1,6 +1,6 @@
 """Routing at layer 3: each port has a link of its own to the DUT, which routes between the two ends of a segment.
 
-No bridge, and no translation of addresses: what Calico does. The DUT is one more hop on the way of each segment."""
+There is no bridge and no address translation, as with Calico. The DUT is one more hop on the path of each segment."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Routed(Hosting, Attachment):
     def counters(self, testbed: Testbed) -> dict[str, int]:
         return {"routed": forwarded(testbed)}
 
-    # Hosting: a link and a route for each instance, which answers to its own address
+    # Hosting: a link and a route for each instance, which is reached at its own address
 
     def compile_hosted(self, hosted: Hosted) -> list[str]:
         return [
@@ -52,7 +52,7 @@ class Routed(Hosting, Attachment):
         ]
 
     def publish(self, testbed: Testbed, instances: Sequence[Hosted], outside: str) -> None:
-        """Nothing to translate; the DUT answers an instance for all others of its network."""
+        """Let the DUT forward, and answer an instance for all others of its network; nothing is translated."""
         let_forward(testbed, [each.end for each in instances])
 
     def carried(self, testbed: Testbed) -> dict[str, int]:

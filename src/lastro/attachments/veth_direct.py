@@ -1,4 +1,4 @@
-"""One veth pair straight between two instances: no bridge, no way out, the fewest steps that a packet can take."""
+"""One veth pair directly between two instances: no bridge, no way out, the shortest path that a packet can take."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from lastro.attachments.base import Attachment, Segment, far_end
 from lastro.testbed import Testbed
 
 _EVERYTHING = "u32 match u32 0 0"  # rather than matchall, which small kernels lack
-# Every packet is larger than this bucket, and is dropped: rather than the action `drop`, which small kernels lack.
+# Every packet is larger than this bucket, and is dropped; small kernels lack the action `drop`.
 _SWALLOW = "tbf rate 8bit burst 10 limit 10"
 
 
@@ -30,7 +30,7 @@ class VethDirect(Attachment):
         return lines
 
     def compile_tc(self, segments: Sequence[Segment]) -> list[str]:
-        """What comes in at one tap goes out at the other, without a bridge's table between them."""
+        """Return lines that redirect packets from each tap to the other, without a bridge's table between them."""
         lines = []
         for segment in filter(_through_taps, segments):
             (a, _), (b, _) = segment.ends()
@@ -50,7 +50,7 @@ class VethDirect(Attachment):
     def _at_each_end(
         self, testbed: Testbed, segments: Sequence[Segment], carrier: bool, discipline: str, state: str
     ) -> None:
-        """There is nothing between the ends, so it is done to both, in one batch for each namespace."""
+        """Act on both ends, as there is nothing between them, with one batch for each namespace."""
         lines: dict[str, list[str]] = {}
         for segment in segments:
             taps = _through_taps(segment)

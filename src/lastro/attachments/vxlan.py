@@ -1,11 +1,11 @@
 """An overlay between two hosts: packets cross from one to the other inside VXLAN (RFC 7348), one id for each segment.
 
-Both hosts are network namespaces on one machine: the DUT's, and a second one. A veth pair between them is the network
-below. That has an MTU of 1550, so that ports keep the 1500 of every other attachment: a smaller one inside would mix
-the cost of the overlay with that of smaller segments.
+Both hosts are network namespaces on one machine: the DUT's, and a second one. A veth pair between them is the underlay.
+It has an MTU of 1550, so that ports keep the 1500 of every other attachment: a smaller MTU inside would mix the cost of
+the overlay with that of smaller segments.
 
-The two instances of a segment live on different hosts. A virtual machine opens its tap in the DUT's namespace; when it
-lives on the second host, its tap is then moved there, as an open one may be."""
+The two instances of a segment are on different hosts. A virtual machine opens its tap in the DUT's namespace; if it
+belongs to the second host, its tap is then moved there, which works for an open tap."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class Vxlan(Attachment):
     remedy = "it needs a kernel with vxlan"
 
     def compile(self, segments: Sequence[Segment]) -> list[str]:
-        """Lines for the first host, and the taps of machines on the second one."""
+        """Return lines for the first host, and for the taps of virtual machines on the second one."""
         lines = _underlay(0) + _host(segments, 0)
         away = [each for each in _ends(segments, 1) if each[1].instance.takes_taps]
         return lines + [far_end(end, port) for end, port, _ in away]
 
     def compile_second(self, segments: Sequence[Segment]) -> list[str]:
-        """Lines for `ip -batch` inside the second host's namespace."""
+        """Return lines for `ip -batch` inside the second host's namespace."""
         return _underlay(1) + _host(segments, 1)
 
     @contextmanager
@@ -71,7 +71,7 @@ class Vxlan(Attachment):
 
 
 def _second(testbed: Testbed) -> str:
-    """The namespace of the second host."""
+    """Return the namespace of the second host."""
     return f"{testbed.dut}-2"
 
 
@@ -80,7 +80,7 @@ def _underlay(host: int) -> list[str]:
 
 
 def _host(segments: Sequence[Segment], host: int) -> list[str]:
-    """A bridge for each segment, with the overlay's end and that of the port which lives here."""
+    """Return lines for a host: a bridge for each segment, with the overlay's end and that of the local port."""
     lines = []
     for number, segment in enumerate(segments, 1):
         lines += [
@@ -97,9 +97,10 @@ def _host(segments: Sequence[Segment], host: int) -> list[str]:
 
 
 def _ends(segments: Sequence[Segment], host: int) -> list[tuple[str, Port, str]]:
-    """(end, port, bridge) of the ports that live on a host. An instance stays where its first port has put it,
+    """Return (end, port, bridge) of the ports on a host.
 
-    and its peers are on the other one: in a chain, source and sink are on the first, the function on the second."""
+    An instance stays where its first port has put it, and its peers are on the other host: in a chain, source and sink
+    are on the first, the function on the second."""
     homes: dict[int, int] = {}
     found = []
     for segment in segments:

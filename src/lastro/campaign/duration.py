@@ -1,9 +1,9 @@
-"""How long a campaign takes: foretold before it has trials, and from those that it has afterwards.
+"""How long a campaign takes: forecast before it has trials, estimated from its trials afterwards.
 
-A forecast is made of the session's start, of the probes of what can run (as long as they took, where they were just
-made), of calibration runs, of the trials as their scenario expects them, and of the report. Once trials have run, what
-they took counts: of a treatment that has run its own mean; of another what was expected of it, times the ratio that all
-others have shown between the two."""
+A forecast adds up the session's start, the probes of what can run (measured, if they have just run), calibration runs,
+the trials as their scenario expects them, and the report. Once trials have run, their durations count: for a treatment
+that has run, its own mean; for another, its expected duration times the ratio of actual to expected durations of all
+others."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from lastro.study.design import Treatment
 from lastro.study.levels import split_options
 from lastro.study.model import Study
 
-_SESSION_S = 1.5  # taking the host, facts of it and of the tools, and giving it back, about
-_REPORT_S = 6.0  # results, figures and the page, about
+_SESSION_S = 1.5  # approximate: lock the host, collect facts about it and its tools, release it
+_REPORT_S = 6.0  # approximate: results, figures and the page
 
 
 def configuration(study: Study, treatment: Treatment) -> Config:
@@ -30,7 +30,7 @@ def configuration(study: Study, treatment: Treatment) -> Config:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """Seconds of a whole campaign, by what they are spent on."""
+    """The seconds that a whole campaign is expected to take, by activity."""
 
     session_s: float
     probing_s: float
@@ -46,7 +46,7 @@ class Forecast:
 def forecast(
     study: Study, scenario: type[Scenario], treatments: Sequence[Treatment], *, probing_s: float | None = None
 ) -> Forecast:
-    """Of a campaign of these treatments. `probing_s` is what finding them out has just taken, where that is known."""
+    """Forecast a campaign of these treatments. `probing_s` is how long the probes have just taken, if known."""
     configs = [configuration(study, treatment) for treatment in treatments]
     calibrations: dict[str, Config] = {}
     for config in configs:
@@ -61,31 +61,31 @@ def forecast(
 
 
 def missing(store: Store) -> set[str]:
-    """Platforms of which a campaign has found that none of its treatments can run here."""
+    """Return the platforms of a campaign of which no treatment can run here."""
     study, rows = store.study, store.treatments()
     some = {_platform(study, row.treatment) for row in rows if not row.unavailable}
     return {_platform(study, row.treatment) for row in rows} - some - {""}
 
 
 def due(study: Study, gone: Collection[str]) -> list[Treatment]:
-    """Treatments that may run although these platforms are missing."""
+    """Return the treatments that may run although these platforms are missing."""
     return [row for row in design.treatments(study) if _platform(study, row) not in gone]
 
 
 def _platform(study: Study, row: Treatment) -> str:
-    """The platform's name without what was chosen of it; empty where the scenario has none."""
+    """Return the platform's name without its options; empty if the scenario has no platforms."""
     return split_options(str(configuration(study, row).get("platform", "")))[0]
 
 
 def expected_s(study: Study, scenario: type[Scenario] | None, treatments: Iterable[Treatment]) -> dict[int, float]:
-    """Seconds of one trial of each treatment, by its index; without its scenario nothing is expected of any."""
+    """Return the expected seconds of one trial of each treatment, by its index; 0 without a scenario."""
     return {
         row.index: 0.0 if scenario is None else scenario.duration_s(configuration(study, row)) for row in treatments
     }
 
 
 def scenario_of(study: Study) -> type[Scenario] | None:
-    """None for a scenario that is no longer there: a campaign can be read without the part that it ran with."""
+    """Return the study's scenario; None if it is no longer installed, since a campaign can be read without it."""
     try:
         return registry.get("scenario", study.scenario)  # type: ignore[no-any-return]
     except LastroError:
@@ -93,11 +93,11 @@ def scenario_of(study: Study) -> type[Scenario] | None:
 
 
 def pace_of(store: Store, scenario: type[Scenario] | None) -> Pace:
-    """Of a campaign as it stands: what is left of it, and what its attempts have taken."""
+    """Return the pace of a campaign as it stands, from the trials left and the durations of its attempts."""
     rows = [row.treatment for row in store.treatments()]
     try:
         expected = expected_s(store.study, scenario, rows)
-    except (KeyError, ValueError, TypeError, LastroError):  # another version's study: only its own trials tell then
+    except (KeyError, ValueError, TypeError, LastroError):  # another version's study: only its own trials count then
         expected = {}
     pace = Pace(expected, store.left())
     for treatment, took_s in store.durations():
@@ -109,20 +109,20 @@ class Pace:
     """Time to the end of a campaign's trials, in seconds."""
 
     def __init__(self, expected_s: Mapping[int, float], left: Mapping[int, int]) -> None:
-        """Seconds that a trial of each treatment is expected to take, and how many each has left."""
+        """Take, by treatment, the seconds that a trial is expected to take, and the number of trials left."""
         self._expected_s = expected_s
         self.left = dict(left)
         self._took_s: dict[int, list[float]] = defaultdict(list)
 
     def note(self, treatment: int, took_s: float, *, final: bool = False) -> None:
-        """An attempt that took so long; `final` when its trial needs no other."""
+        """Add an attempt that took `took_s`; `final` when its trial needs no other."""
         self._took_s[treatment].append(took_s)
         if final:
             self.left[treatment] = max(0, self.left.get(treatment, 0) - 1)
 
     @property
     def knows(self) -> bool:
-        """Whether anything was measured, or expected of what is left."""
+        """Whether the time can be estimated: a trial has run, or all treatments left have an expected duration."""
         return bool(self._took_s) or all(self._expected_s.get(index) for index, n in self.left.items() if n)
 
     @property
@@ -138,7 +138,7 @@ class Pace:
 
     @property
     def seen_s(self) -> tuple[float, float]:
-        """Seconds that the attempts so far have taken, and that were expected of them."""
+        """Actual and expected seconds of the attempts so far, where a duration was expected."""
         known = [(took_s, wanted_s) for at, took_s in self._took_s.items() if (wanted_s := self._expected_s.get(at))]
         return sum(sum(took_s) for took_s, _ in known), sum(len(took_s) * wanted_s for took_s, wanted_s in known)
 

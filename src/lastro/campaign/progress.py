@@ -1,4 +1,4 @@
-"""How a campaign is going, for a person: a bar with the time to the end on a terminal, plain lines elsewhere."""
+"""Show the progress of a campaign: a bar with the remaining time on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _HEADLINES = 2  # measurements shown with each finished trial
 class Among:
     """The place of a campaign in a suite. The counts and times shown are then those of the whole suite.
 
-    `front` is the name of its study, `other_trials` and `other_done` are the trials of the others, and `later_s` is the
-    expected time of those that have not begun."""
+    `front` is the name of its study. `other_trials` and `other_done` count the trials of the other studies, and
+    `later_s` is the expected time of the studies that have not begun."""
 
     front: str = ""
     other_trials: int = 0
@@ -46,7 +46,7 @@ def alone() -> Among:
 class Plain:
     """Print one line for each trial, for a log, a pipe or a CI job.
 
-    Its place in a suite is asked for once more when it is known what can run here: of other fronts that tells too."""
+    After probing, `place` is called again, since the probes also show what other studies of the suite can run."""
 
     def __init__(self, total: int, done: int, headline: tuple[tuple[str, str], ...], place: Place = alone) -> None:
         self.total, self.done, self._headline = total, done, headline[:_HEADLINES]
@@ -76,7 +76,7 @@ class Plain:
         self._among = self._place()
 
     def extended(self, runnable_trials: int) -> None:
-        """A sequential campaign goes on for another block."""
+        """Report that a sequential campaign goes on for another block."""
         self._say(f"not precise enough yet: {runnable_trials - self.total} trials more")
         self.total = runnable_trials
 
@@ -84,7 +84,7 @@ class Plain:
         self._say(f"calibrating {_plain_key(key)} …")
 
     def waiting(self, reasons: Sequence[str], left_s: float) -> None:
-        """Something else runs on the host. Said once for each wait."""
+        """Report once per wait that something else runs on the host."""
         if not self._waits:
             self._say(f"waiting until the host is quiet, {human_duration(left_s)} at most: {reasons[0]}")
         self._waits = True
@@ -104,7 +104,7 @@ class Plain:
 
     @property
     def overall(self) -> tuple[int, int]:
-        """Trials done and trials in all; of the whole suite, where there is one."""
+        """Trials done and trials in total; of the whole suite, if there is one."""
         return self.done + self._among.other_done, self.total + self._among.other_trials
 
     def _left(self, remaining_s: float) -> str:
@@ -123,7 +123,7 @@ class Plain:
 
 
 class Bar(Plain):
-    """The same on a terminal: finished trials scroll by above one live line. No line is broken within a word."""
+    """The same on a terminal: finished trials scroll by above one live line. Lines break only between words."""
 
     def __enter__(self) -> Self:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
@@ -178,7 +178,7 @@ class Bar(Plain):
         self._progress.update(self._task, completed=self.overall[0])
 
     def _now(self, what: str) -> None:
-        """Show what is going on, in the room that the counter, the bar and the time leave on the line."""
+        """Show the current activity in the space that the counter, the bar and the time leave on the line."""
         done, total = self.overall
         used = 2 * len(str(max(done, total))) + 1 + 1 + self._bar_width + 1 + len(self._remaining) + 1
         self._progress.update(self._task, description=_fitted(what, self._progress.console.width - used))
@@ -189,7 +189,7 @@ class Bar(Plain):
 
 
 def _fitted(text: str, room: int) -> str:
-    """As many whole words as there is room for."""
+    """Shorten a text to the whole words for which there is room."""
     return text if len(text) <= room else textwrap.shorten(text, max(room, 1), placeholder=" …")
 
 

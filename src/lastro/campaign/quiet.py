@@ -1,7 +1,7 @@
 """Wait before a trial until nothing else runs on its hosts: a disturbed attempt costs more than a wait.
 
-What disturbs is judged by the limits of the verdict (`validity.disturbances`). The verdict cannot judge pressure, since
-a trial's own load makes some; before a trial nothing of Lastro waits, so that pressure is a sign of others."""
+The limits are those by which a trial is invalidated (`validity.disturbances`). Pressure cannot invalidate a trial,
+since its own load causes some. But before a trial no process of Lastro waits, so pressure is a sign of others."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from lastro import validity
 from lastro.host.activity import Look, look
 from lastro.host.ledger import Session
 
-MAX_WAIT_S = 120.0  # where a study was stored before it had the setting
+MAX_WAIT_S = 120.0  # for a study that was stored before it had the setting
 MAX_PRESSURE_PERCENT = 20.0  # of the time, for memory and disk; a quiet host has none
-_GLANCE_S = 0.25  # the least time over which processors are judged: 25 ticks of each
+_GLANCE_S = 0.25  # the least time over which CPUs are judged: 25 ticks of each
 _STEP_S = 1.0  # between glances at a host that is not quiet
-_CALM_S = 2.0  # a host that was disturbed must be quiet for so long, and for longer after each disturbed attempt
+_CALM_S = 2.0  # a disturbed host must then be quiet for this long, and for longer after each disturbed attempt
 _LEAST_PATIENCE_S = 5.0
 _MOST_HALVINGS = 16
 _JUDGED = {"max_steal_percent", "max_foreign_cpus"}  # a scenario without them does not judge its hosts
@@ -27,7 +27,7 @@ _JUDGED = {"max_steal_percent", "max_foreign_cpus"}  # a scenario without them d
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """A wait that has ended. `reasons` are what disturbed first; `in_vain` when something still did at the end."""
+    """A wait that has ended. `reasons` are the first disturbances; `in_vain`: some disturbance lasted to the end."""
 
     waited_s: float
     reasons: tuple[str, ...]
@@ -39,14 +39,14 @@ class Wait:
         return f"waited {self.waited_s:.0f} s{end}: {'; '.join(self.reasons)}"
 
 
-Tell = Callable[[Sequence[str], float], None]  # reasons, and the seconds for which the wait may go on
+Tell = Callable[[Sequence[str], float], None]  # reasons, and the seconds left to wait
 
 
 class Quiet:
     """Wait for the hosts of a campaign.
 
-    After a wait in vain the next one is half as long, until the host is quiet once. So a host that is never quiet costs
-    a campaign a few minutes, and not the limit for every trial."""
+    After a wait in vain, the next one is half as long, until the host is quiet once. So a host that is never quiet
+    costs a campaign a few minutes, and not the limit for every trial."""
 
     def __init__(
         self,
@@ -59,9 +59,9 @@ class Quiet:
         self._vain = 0
 
     def wait(self, config: Mapping[str, Any], failed_attempts: int, tell: Tell) -> Wait | None:
-        """Return when the hosts are quiet or the study's `max_wait_s` is over; None when they were quiet at once.
+        """Return when the hosts are quiet or the study's `max_wait_s` is over; None if no wait was needed.
 
-        `failed_attempts` are those of the trial so far: each doubles the time for which the host must be quiet."""
+        `failed_attempts` counts the trial's attempts so far: each doubles the time for which the host must be quiet."""
         limit_s = float(config.get("max_wait_s", MAX_WAIT_S))
         if not self._sessions or not limit_s or not config.keys() >= _JUDGED:
             return None
@@ -88,7 +88,7 @@ class Quiet:
 
 
 class _Glance:
-    """What happens on one host from each question to the next."""
+    """The activity on one host from one call of `reasons` to the next."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -102,7 +102,7 @@ class _Glance:
         return seen, 0.0 if self._session.host.far else times.user + times.children_user
 
     def reasons(self, config: Mapping[str, Any]) -> list[str]:
-        """What disturbs, and who."""
+        """Report what disturbs the host, and which process."""
         (before, own_before_s), (now, own_s) = (self._before, self._own_s), self._look()
         self._before, self._own_s = now, own_s
         elapsed_s, totals = now.at_s - before.at_s, now.totals.since(before.totals)
@@ -122,7 +122,7 @@ class _Glance:
     def _foreign(
         self, before: Look, now: Look, foreign_s: float, steal_percent: float, config: Mapping[str, Any]
     ) -> list[str]:
-        """Only now it is worth to ask which processes are ours: daemons of platforms run between trials too."""
+        """Report disturbances without our own processes, such as daemons: only now is it worth finding those."""
         ours, elapsed_s = {*self._session.pids(), os.getpid()}, now.at_s - before.at_s
         foreign_s -= sum(
             now.processes[pid].user_s - before.processes[pid].user_s

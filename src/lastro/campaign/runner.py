@@ -1,4 +1,4 @@
-"""The loop: probe, then one trial after the other, each written whole before the next begins."""
+"""Run a campaign: probe, then run one trial after the other, each stored whole before the next begins."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lastro.study.design import Treatment
 
 
 class Observer(Protocol):
-    """Receive the progress of a campaign: a progress bar, plain lines, a test."""
+    """A receiver of the progress of a campaign: a progress bar, plain lines, a test."""
 
     def probing(self, treatment: Treatment) -> None: ...
     def probed(self, runnable_trials: int) -> None: ...
@@ -31,7 +31,7 @@ class Observer(Protocol):
 
 
 def run(store: Store, scenario: Scenario, observer: Observer) -> None:
-    """Run what remains of a campaign. Whatever ends it early, all finished trials are safe and the rest can be resumed.
+    """Run what remains of a campaign. If it ends early, finished trials are safe and the rest can be resumed.
 
     Raises: HostError when no treatment can run here; StoreError when a result cannot be written."""
     campaign = _Campaign(store, scenario, observer)
@@ -57,10 +57,10 @@ class _Campaign:
         self.calibrations: dict[str, Any] = store.calibrations()
         self._not_found: dict[str, str] = {}  # calibrations that failed when they were last needed, and why
         self._quiet = Quiet(scenario.sessions)
-        self.pace = Pace({}, {})  # until the probes have told what can run
+        self.pace = Pace({}, {})  # until the probes have shown what can run
 
     def probe(self) -> None:
-        """Find out what this host can run. Levels that it cannot stay in the plan, with the reason."""
+        """Find out what this host can run. Treatments that it cannot run stay in the plan, with the reason."""
         found: dict[int, Availability] = {}
         for treatment in self.treatments:
             self.observer.probing(treatment)
@@ -78,7 +78,7 @@ class _Campaign:
             raise HostError(f"no treatment of this study can run here: {reasons}", "`lastro doctor` tells what can")
 
     def run_trial(self, trial: TrialRow) -> None:
-        """One attempt at one trial, from its mark in the journal to its transaction."""
+        """Run one attempt at one trial, from its mark in the journal to its transaction."""
         treatment = self.treatments[trial.treatment]
         config = configuration(self.study, treatment)
         self.store.begin(trial.number)
@@ -99,7 +99,7 @@ class _Campaign:
         self.observer.finished(trial, outcome, state, self.pace.remaining_s)
 
     def goes_on(self) -> bool:
-        """Whether a sequential campaign needs another block, which it then has. A fixed one never does."""
+        """Add a block if a sequential campaign needs one, and return whether it did. A fixed campaign never does."""
         if not self.study.design.sequential:
             return False
         from lastro.campaign.sequential import decision, reason
@@ -125,7 +125,7 @@ class _Campaign:
         return {key: self.calibrations[key] for key in self.scenario.calibrations(config) if key in self.calibrations}
 
     def _wait(self, config: Config, failed_attempts: int) -> None:
-        """Until nothing else runs on the hosts, or no longer. The attempt reports a host that is out of reach."""
+        """Wait for quiet hosts, up to the limit. The attempt itself reports a host that is unreachable."""
         try:
             waited = self._quiet.wait(config, failed_attempts, self.observer.waiting)
         except (TrialError, HostError, OSError) as error:
@@ -135,7 +135,7 @@ class _Campaign:
             self.store.log(utc_now(), "waited", waited.text)
 
     def _calibrate(self, config: Config, failed_attempts: int) -> str | None:
-        """Find what the trial must know and does not yet; why it cannot be found, or None."""
+        """Run the calibrations that the trial still lacks; return why one is impossible, or None."""
         for key, calibration_config in self.scenario.calibrations(config).items():
             if key not in self.calibrations and not (key in self._not_found and self.scenario.can_do_without(key)):
                 self.observer.calibrating(key)
@@ -147,8 +147,8 @@ class _Campaign:
     def _find(self, key: str, config: Config, failed_attempts: int) -> None:
         """Run a calibration: up to MAX_ATTEMPTS times when it is first needed.
 
-        After that, one that failed runs once with each attempt at a trial that needs it. The cause of its failure, such
-        as a busy host, may be over."""
+        A calibration that failed then runs once with each attempt at a trial that needs it: the cause of its failure,
+        such as a busy host, may be over."""
         outcome = Outcome()
         for failed in range(1 if key in self._not_found else MAX_ATTEMPTS):
             self._wait(config, failed + failed_attempts)
@@ -163,7 +163,7 @@ class _Campaign:
 
 
 def _outcome(run_trial: Callable[[], Outcome]) -> Outcome:
-    """What a trial yields, or why it yields nothing that can be used: a part that fails does not end the campaign."""
+    """Run a trial and return its outcome: if a part fails, the trial is invalid, but the campaign goes on."""
     try:
         outcome = run_trial()
     except (TrialError, HostError, OSError) as error:
@@ -176,5 +176,5 @@ def _outcome(run_trial: Callable[[], Outcome]) -> Outcome:
 
 
 def _not_numbers(outcome: Outcome) -> list[str]:
-    """What a tool that prints nonsense may leave: no mean survives it."""
+    """Report measurements that are not finite, as a broken tool may yield: no mean survives them."""
     return [f"{name} is {value}" for name, value in outcome.measurements.items() if not math.isfinite(value)]

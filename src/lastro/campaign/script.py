@@ -1,4 +1,4 @@
-"""A transcript as a shell script that repeats a trial by hand. Pure text."""
+"""Convert a transcript into a shell script that repeats a trial with the raw tools. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lastro.errors import InputError
 from lastro.results.columns import Record
 
 _CGROUPS = "/sys/fs/cgroup/"
-_CONTROLLER_DEPTH = 4  # of /sys/fs/cgroup/CONTROLLER/… among the parts of a path
+_CONTROLLER_DEPTH = 4  # of CONTROLLER among the parts of the path /sys/fs/cgroup/CONTROLLER/…
 _PAUSE_S = 0.1  # shorter pauses between two commands are Lastro's own work, not part of the procedure
 _PREAMBLE = """#!/bin/sh
 # {title}
@@ -21,9 +21,9 @@ export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=
 
 
 def shell_script(records: Sequence[Record], title: str, *, undo: Iterable[Record] = (), origin: str = "") -> str:
-    """Commands with their standard input, in order; `undo` are records that take back what prepared the trial.
+    """Return a script of commands with their standard input, in order; `undo` are records that revert preparations.
 
-    `origin` says why the commands may be anybody's, and stands at the top. Raises: InputError for a NUL byte."""
+    `origin` says why the commands may come from anyone, and stands at the top. Raises: InputError for a NUL byte."""
     writer = _Writer()
     for record in [*records, *undo]:
         writer.add(record)
@@ -35,7 +35,7 @@ def shell_script(records: Sequence[Record], title: str, *, undo: Iterable[Record
 
 
 def _comment(text: str) -> str:
-    """In one line, which a comment is."""
+    """Put a text on one line, since a comment ends with its line."""
     return "".join(each if each.isprintable() else " " for each in text)
 
 
@@ -73,7 +73,7 @@ class _Writer:
     def _spawn(self, record: Record) -> None:
         name = f"background_{len(self._background) + 1}"
         self._background[tuple(record["argv"])] = name
-        # On a far host a terminal makes it end with its ssh, as it does under Lastro.
+        # On a remote host, a terminal makes it end with its ssh, as under Lastro.
         command = _there(record, shlex.join(record["argv"]), "-tt")
         self.lines += [f"{command} & {name}=$!", "sleep 0.5"]
 
@@ -84,7 +84,7 @@ class _Writer:
 
     def _write(self, record: Record) -> None:
         path = shlex.quote(record["path"])
-        if record["path"].endswith("/cgroup.clone_children"):  # children inherit what the group itself must have
+        if record["path"].endswith("/cgroup.clone_children"):  # children inherit CPUs, which the group itself must have
             self.lines += [_there(record, line) for line in _with_cpus([record["path"]])]
         command = _there(record, f'mkdir -p "$(dirname {path})"; cat > {path}')
         self.lines.append(command + _here_document(record["text"]))
@@ -94,7 +94,7 @@ class _Writer:
 
 
 def _there(record: Record, command: str, *options: str) -> str:
-    """A line of shell, run where the record says: here, or on the far host to which its `ssh` leads."""
+    """Return a shell command that runs where the record says: here, or on the remote host of its `ssh`."""
     return shlex.join(["ssh", *options, *record["ssh"], command]) if "ssh" in record else command
 
 
@@ -107,7 +107,9 @@ def _here_document(text: str) -> str:
 
 
 def _with_cpus(directories: Iterable[str]) -> list[str]:
-    """In cgroup v1 a group has no CPU until it is told (cpuset(7)). Those above a trial's own were told before it."""
+    """Return commands that give CPUs to the groups above a trial's own, which got theirs before the trial.
+
+    A new cpuset group of cgroup v1 has no CPUs (cpuset(7))."""
     above = [
         str(place)
         for directory in directories
@@ -123,7 +125,7 @@ def _with_cpus(directories: Iterable[str]) -> list[str]:
 
 
 def undoing(records: Iterable[Record]) -> list[Record]:
-    """What takes back the preparation: background processes, namespaces and directories, the last made first."""
+    """Return records that revert the preparation: processes, namespaces and directories, last made first."""
     undo: list[Record] = []
     for record in records:
         n_before = len(undo)
@@ -144,7 +146,7 @@ def _removals(paths: list[str]) -> list[Record]:
     if others := [path for path in paths if not path.startswith(_CGROUPS)]:
         found.append(_run_record(["rm", "-rf", "--one-file-system", *others]))
         for session in {match[1] for path in others if (match := re.fullmatch(r".*/lastro/([0-9a-f]{6})", path))}:
-            # Runtimes make the groups above their containers', and leave them.
+            # Runtimes make the groups above those of their containers, and leave them behind.
             above = " ".join(f"{_CGROUPS}{x}lastro{y}" for y in (f"/{session}", "") for x in ("", "*/"))
             found.insert(0, _run_record(["sh", "-c", f"rmdir {above} 2>/dev/null || true"]))
     return found

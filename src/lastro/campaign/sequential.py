@@ -1,5 +1,6 @@
-"""Sequential stopping: after which block a campaign has seen enough. Decided by what its database holds and nothing
-else, so that a resumed campaign decides as one that was never interrupted."""
+"""Sequential stopping: after which block a campaign has enough data.
+
+The database alone decides, so that a resumed campaign stops where an uninterrupted one would."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from lastro.study.model import Study
 
 
 def decision(store: Store) -> Decision | None:
-    """Whether to stop after the blocks that there are; None when their number is fixed."""
+    """Decide whether to stop after the blocks so far; None when the number of blocks is fixed."""
     study = store.study
     if not study.design.sequential:
         return None
@@ -24,10 +25,10 @@ def decision(store: Store) -> Decision | None:
 
 
 def half_widths(study: Study, treatments: Sequence[Treatment], attempts: Iterable[Attempt]) -> dict[str, float]:
-    """Relative half width of the ratio of each treatment to its baseline, for each metric that is to be precise.
+    """Return the relative half width of each treatment's ratio to its baseline, for each metric to be precise.
 
-    What was never measured on either side has no ratio, and what is only a lower bound no exact one; more blocks would
-    not give it them: it is left out."""
+    A metric that was never measured on either side has no ratio, and a mere lower bound has no exact one. More blocks
+    would not change that, so both are left out."""
     names = study.design.precise_metrics or tuple(metric.name for metric in study.metrics)
     values: dict[tuple[int, str], dict[int, float]] = {}
     bounded: set[tuple[int, str]] = set()
@@ -51,6 +52,6 @@ def half_widths(study: Study, treatments: Sequence[Treatment], attempts: Iterabl
 
 
 def reason(found: Decision) -> str:
-    """'17 blocks: narrow enough; widest: jitter of runc, ±4.8 %'."""
+    """Describe a decision: '17 blocks: narrow enough; widest: jitter of runc, ±4.8 %'."""
     widest = "" if found.widest is None else f"; widest: {found.widest}, ±{100 * (found.half_width or 0):.2g} %"
     return f"{found.blocks} blocks: {found.reason}{widest}"

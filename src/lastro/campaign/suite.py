@@ -1,8 +1,8 @@
-"""A suite: several studies of one question, its fronts, run one after the other. Each is a campaign of its own.
+"""A suite: several studies of one question, run one after the other, each as a campaign of its own.
 
-Where a suite comes from, it is a folder of study files, FRONT.toml, with claims in claims/FRONT.toml where there are
-any. They run in alphabetical order, or in that of `suite.toml`. Where a suite runs, it is DIR with a campaign in
-DIR/FRONT and the index DIR/suite.json. Study files are copied there: a suite goes on with what it began with."""
+The source of a suite is a folder of study files, NAME.toml, with optional claims in claims/NAME.toml. They run in
+alphabetical order, or in that of `suite.toml`. A running suite is DIR with a campaign for each study in DIR/NAME and
+the index DIR/suite.json. Study files are copied there, so that a suite goes on with the studies that it began with."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ HEAD = "suite.toml"
 FORMAT = "lastro-suite/1"
 _KEYS = {"title": str, "description": str, "fronts": list}
 _NO_STUDIES = ("claims.toml", HEAD)
-_MOST_BYTES = 16 * 2**20  # of an index; one that is larger is torn, and is no JSON
+_MOST_BYTES = 16 * 2**20  # of an index; a larger one is read only in part, and so is not JSON
 
 
 @dataclass(frozen=True, slots=True)
 class Front:
-    """One study of a suite. `stopped` says what ended it when last tried, `remedy` what helps.
+    """One study of a suite. `stopped` says why it ended early when last run, `remedy` what helps.
 
-    `digest` is the SHA-256 of the study's text; an index that was written before there was one has none."""
+    `digest` is the SHA-256 of the study's text; it is empty in an index from before digests were stored."""
 
     name: str
     study: str
@@ -47,13 +47,13 @@ class Front:
     digest: str = ""
 
     def is_of(self, text: str) -> bool:
-        """Whether that is the study with which the suite began, as far as it is known."""
+        """Whether a text is the study that the suite began with; true if there is no digest to compare."""
         return self.digest in ("", _digest(text))
 
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """`source` is what the user named: paper:NAME, or a folder. `profile` is the same for all fronts."""
+    """A suite in its index. `source` is what the user gave, paper:NAME or a folder; all studies share `profile`."""
 
     name: str
     title: str
@@ -69,7 +69,7 @@ class Suite:
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """A suite where it comes from: the files of its studies in running order, and what `suite.toml` says of them."""
+    """The source of a suite: its study files in running order, and what `suite.toml` says of them."""
 
     path: Path
     title: str
@@ -85,11 +85,11 @@ class Folder:
         return file if file.is_file() else None
 
 
-# Where it comes from
+# The source of a suite
 
 
 def read_folder(path: Path) -> Folder:
-    """The suite in a folder. Raises: InputError when it holds no study files; StudyError when suite.toml is unsound."""
+    """Read the suite in a folder. Raises: InputError when it has no study files; StudyError for a bad suite.toml."""
     try:
         files = {file.stem: file for file in sorted(path.glob("*.toml")) if file.name not in _NO_STUDIES}
         has_head = (path / HEAD).exists()
@@ -124,7 +124,7 @@ def _head(file: Path, known: Sequence[str]) -> dict[str, Any]:
     return document
 
 
-# Where it runs
+# The directory in which a suite runs
 
 
 def is_suite(directory: Path) -> bool:
@@ -132,12 +132,12 @@ def is_suite(directory: Path) -> bool:
 
 
 def begun(directory: Path, front: Front) -> bool:
-    """Whether a front has a campaign by now."""
+    """Whether a study already has a campaign."""
     return (directory / front.name / DB_NAME).exists()
 
 
 def can_run(directory: Path, front: Front) -> bool:
-    """Whether a front has a campaign, and in it trials that are not unavailable: what stops it stops it midway."""
+    """Whether a study has a campaign with trials that can run: if it stopped, it stopped midway."""
     if not begun(directory, front):
         return False
     with Store.open(directory / front.name, readonly=True) as store:
@@ -146,7 +146,7 @@ def can_run(directory: Path, front: Front) -> bool:
 
 
 def study_file(directory: Path, front: Front) -> Path:
-    """The suite's copy of a front's study. Raises: InputError when it is no longer what the suite began with."""
+    """Return the suite's copy of a study. Raises: InputError when it has changed since the suite began."""
     file = _copy(directory, front)
     if not front.is_of(read_text(file, "study", "put the study's file back")):
         raise InputError(
@@ -161,7 +161,7 @@ def _copy(directory: Path, front: Front) -> Path:
 
 
 def _require_own(directory: Path, suite: Suite, front: Front) -> None:
-    """Raises: InputError when the campaign in the place of a front is not that front's."""
+    """Raise InputError when the campaign in the directory of a study is that of another study."""
     with Store.open(directory / front.name, readonly=True) as store:
         study = store.study
     wanted = (front.study, front.seed, suite.profile)
@@ -180,10 +180,11 @@ def create(
     studies: Sequence[Study],
     published: Callable[[str], Path | None],
 ) -> Suite:
-    """A new suite in `directory`, of the folder's studies under their profile; nothing of it has run.
+    """Create a suite in `directory` of the folder's studies, under their profile; nothing runs yet.
 
-    `published` gives the claims that a paper made on a study, by its name. They are found anew whenever they are asked
-    for; those that only the folder has are copied. Raises: StoreError when the directory cannot be written."""
+    `published` returns the file of a paper's claims on a study, by the study's name. Those claims are looked up
+    whenever they are needed; claims that only the folder has are copied. Raises: StoreError when the directory cannot
+    be written."""
     fronts = []
     for file, study in zip(folder.files, studies, strict=True):
         fronts.append(Front(file.stem, study.name, study.title, study.design.seed, digest=_digest(study.source)))
@@ -192,24 +193,24 @@ def create(
         if claims is not None and claims != published(study.name):
             text = read_text(claims, "claims", "put the file right, or take it away")
             write_atomically(directory / file.stem / "claims.toml", text, durable=True)
-    sync_directory(directory)  # the fronts' names, too, before the index that counts on them
+    sync_directory(directory)  # the names of the studies, too, before the index that relies on them
     suite = Suite(folder.name, folder.title, folder.description, source, studies[0].profile, tuple(fronts))
-    write(directory, suite)  # last: a suite is whole, or there is none
+    write(directory, suite)  # last: a suite is complete, or there is none
     return suite
 
 
 def write(directory: Path, suite: Suite) -> None:
-    """Raises: StoreError when it cannot be written."""
+    """Write the index of a suite. Raises: StoreError when it cannot be written."""
     document = {"format": FORMAT, **asdict(suite)}
     text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
     write_atomically(directory / INDEX, text, durable=True)
 
 
 def read(directory: Path) -> Suite:
-    """The suite in a directory.
+    """Read the suite in a directory.
 
     Raises: StoreError when its index is damaged or from a newer version; InputError when a campaign of another study
-    lies in the place of a front."""
+    lies in the directory of a study."""
     file = directory / INDEX
     try:
         document = parsed(read_regular(file, _MOST_BYTES).decode().strip())
@@ -240,7 +241,7 @@ def _digest(text: str) -> str:
 
 
 def note_stop(directory: Path, name: str, reason: str | None, remedy: str | None = None) -> None:
-    """Keep why a front could not run, or not to its end; None: it could."""
+    """Record why a study could not run, or not to its end; None if it could."""
     suite = read(directory)
     fronts = tuple(
         replace(front, stopped=reason, remedy=remedy) if front.name == name else front for front in suite.fronts

@@ -1,7 +1,7 @@
 """The command line. One short module per command, imported only when its command is typed.
 
-argparse and a table of names rather than typer: importing typer alone takes about six times as long as starting
-Python, and `lastro --help` must stay under three."""
+It uses argparse and a table of names rather than typer: importing typer alone takes about six times as long as starting
+Python, and `lastro --help` must take less than three times as long."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def _help() -> str:
 
 
 def module_name(command: str) -> str:
-    """The module of a command, whose name may have hyphens."""
+    """Return the name of a command's module: hyphens become underscores."""
     return command.replace("-", "_")
 
 
@@ -170,7 +170,7 @@ def _parse_and_run(name: str, rest: list[str]) -> int:
 
 
 def _discard_output() -> None:
-    """Let what is left of the output go nowhere, so that the interpreter does not try to write it at its end.
+    """Discard the unwritten output, so that the interpreter does not try to write it when it exits.
 
     Source: the note on SIGPIPE in Python's documentation of `signal`."""
     import os
@@ -179,7 +179,7 @@ def _discard_output() -> None:
 
 
 def command_parser(name: str) -> tuple[argparse.ArgumentParser, ModuleType]:
-    """Return the parser of a command and the command's module, which is imported for it."""
+    """Import a command's module, and return the command's parser and this module."""
     import argparse
 
     module = importlib.import_module(f"lastro.cli.{module_name(name)}")
@@ -205,7 +205,7 @@ def _terminated(_signal: int, _frame: FrameType | None) -> None:
 
 
 def _lacks_memory(error: BaseException | None) -> bool:
-    """Whether memory is what an error is about: modules that cannot be loaded and threads say so only in words."""
+    """Whether an error means that memory ran out: for threads and modules that fail to load, only its text says so."""
     words = ("failed to map segment", "Cannot allocate memory", "can't start new thread")
     while error is not None:
         if isinstance(error, MemoryError) or any(word in str(error) for word in words):
@@ -215,7 +215,7 @@ def _lacks_memory(error: BaseException | None) -> bool:
 
 
 def _unexpected(error: Exception) -> int:
-    """A defect of Lastro: one line for the user, the traceback in a file for whoever mends it."""
+    """Report a defect of Lastro: one line for the user, and the traceback in a file to attach to a bug report."""
     import tempfile
     import traceback
 

@@ -1,4 +1,4 @@
-"""Running what remains of a campaign: what `run` and `resume` share."""
+"""Run the remaining trials of a campaign: shared by `run` and `resume`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lastro.scenarios.base import Scenario
 
 
 def run_here(store: Store, scenario: Scenario, event: str, place: progress.Place = progress.alone) -> None:
-    """Run the rest of a campaign with progress; its log tells how it went. `place` is where it is in a suite."""
+    """Run the remaining trials with progress, and log how the campaign ended. `place` is its position in a suite."""
     study = store.study
     counts = store.counts()
     total = sum(counts.values())
@@ -39,7 +39,7 @@ def run_here(store: Store, scenario: Scenario, event: str, place: progress.Place
 
 
 def _log(store: Store, event: str, text: str) -> None:
-    """What ended the campaign may be the database itself: then that is the error to tell."""
+    """Log why the campaign ended. If the database itself failed, the caller reports that error instead."""
     with suppress(LastroError):
         store.withdraw_running()
         store.log(runner.utc_now(), event, text)

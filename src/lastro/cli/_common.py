@@ -1,4 +1,4 @@
-"""What several commands share: arguments, opening a campaign, loading a study."""
+"""Shared by several commands: arguments, opening a campaign, percentages, the check for root."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def campaign_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def open_campaign(directory: Path, *, readonly: bool = True) -> Store:
-    """Raises: InputError when there is no campaign in the directory, or several: a suite."""
+    """Open a campaign. Raises: InputError when the directory holds no campaign, or several: a suite."""
     refuse_suite(directory)
     return Store.open(directory, readonly=readonly)
 
 
 def refuse_suite(directory: Path, what: str = "this command") -> None:
-    """Raises: InputError when a directory holds several campaigns, and one is what is meant."""
+    """Raise InputError when a directory is a suite; `what` names the command or option that needs a single campaign."""
     from lastro.campaign import suite
 
     if suite.is_suite(directory):
@@ -43,8 +43,10 @@ def refuse_suite(directory: Path, what: str = "this command") -> None:
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """Large campaigns are a million objects that live until the command ends: looking for cycles among them, again and
-    again as they are read, takes longer than to read them."""
+    """Pause the garbage collector while a campaign is read.
+
+    A large campaign is a million objects that live until the command ends. Searching them for cycles again and again
+    takes longer than reading them."""
     paused = gc.isenabled()
     gc.disable()
     try:
@@ -55,7 +57,7 @@ def collector_paused() -> Iterator[None]:
 
 
 def share(text: str, option: str, *, above_zero: bool = False) -> float:
-    """'5%' or '0.05' as 0.05. Raises: InputError unless it is from 0 (or above) up to, and not, 1."""
+    """Return '5%' or '0.05' as 0.05. Raises: InputError unless it is below 1 and at least (`above_zero`: above) 0."""
     match = re.fullmatch(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(%?)\s*", text)
     value = float(match[1]) / (100 if match[2] else 1) if match else math.nan
     if not 0 <= value < 1 or (above_zero and not value):
@@ -64,7 +66,7 @@ def share(text: str, option: str, *, above_zero: bool = False) -> float:
 
 
 def fail_invalid_argument(parser: argparse.ArgumentParser) -> None:
-    """For commands that run a campaign; `MANY_INVALID_TRIALS` is the exit code."""
+    """Add --fail-invalid to a command that runs a campaign; `MANY_INVALID_TRIALS` is the exit code."""
     parser.add_argument(
         "--fail-invalid", metavar="SHARE",
         help=f"exit with {MANY_INVALID_TRIALS} if more than SHARE of the runnable trials are invalid, such as 10%%;"
@@ -73,7 +75,7 @@ def fail_invalid_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def most_invalid(args: argparse.Namespace) -> float | None:
-    """The fraction above which a campaign fails, or None. Raises: InputError."""
+    """Return the fraction of invalid trials above which a campaign fails, or None. Raises: InputError."""
     given = args.fail_invalid or (_SHARE_IN_CI if os.environ.get("CI", "").lower() not in _NO else None)
     return None if given is None else share(given, "--fail-invalid")
 

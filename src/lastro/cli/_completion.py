@@ -1,7 +1,7 @@
 """The completion script of a shell, made by shtab from the help of the commands.
 
-Such a script starts no program when a user presses Tab, which takes about 4 ms. argcomplete was the alternative: it
-starts Lastro at every Tab, and importing a command takes about 200 ms."""
+The script starts no program when a user presses Tab, and answers in about 4 ms. The alternative, argcomplete, starts
+Lastro at every Tab, and importing a command takes about 200 ms."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from lastro import __version__, papers, registry
 from lastro.cli import COMMANDS, command_parser
 from lastro.cli._shell import HOME
 
-# How the value of an argument is completed, by its name in the parser, or by command and name. A function's name, the
-# kind of a part, or None where there is nothing to propose. A test asserts that no argument is missing.
+# How to complete the value of an argument: {argument, or (command, argument): name of a shell function, kind of part,
+# or None where there is nothing to propose}. A test asserts that no argument is missing.
 COMPLETERS: dict[str | tuple[str, str], str | None] = {
     "study": "_lastro_studies",
     ("noise-floor", "study"): "_lastro_campaigns_and_studies",
@@ -47,7 +47,7 @@ COMPLETERS: dict[str | tuple[str, str], str | None] = {
     "snapshot": None,
     "trial": None,
 }
-# zsh and fish have these themselves.
+# zsh and fish have these built in.
 NATIVE = {
     ("zsh", "_lastro_directories"): "_files -/",
     ("zsh", "_lastro_paths"): "_files",
@@ -72,7 +72,7 @@ def completion(shell: str) -> str:
     if shell == "zsh":  # the first line says what the file is for
         head = lines.pop(0) + "\n"
         lines = [_with_equals_sign(line) for line in lines]
-    while lines[0].startswith("#") or not lines[0]:  # shtab's own words on how to install
+    while lines[0].startswith("#") or not lines[0]:  # shtab's own installation instructions
         del lines[0]
     if shell == "bash":
         assert lines[-1] == "complete -o bashdefault -F _shtab_lastro lastro"
@@ -82,21 +82,21 @@ def completion(shell: str) -> str:
 
 
 def _with_equals_sign(line: str) -> str:
-    """Return the line of an option that takes a value so that zsh completes --option=VALUE too."""
+    """Return the line of an option, changed so that zsh completes --option=VALUE too."""
     help_ = r"\[(?:[^\]\\]|\\.)*\]:"
     line = re.sub(rf'^(  "\*?--[\w-]+)(?={help_})', r"\1=", line)
     return re.sub(rf'^(  \{{-\w),(--[\w-]+)(?=\}}"{help_})', r"\1+,\2=", line)
 
 
 def studies() -> list[str]:
-    """Return every published study and suite as the command line names it."""
+    """Return the names of all published studies and suites, as the command line takes them."""
     names = papers.names()
     suites = {name.partition("/")[0] for name in names}
     return [f"paper:{name}" for name in sorted({*names, *suites})]
 
 
 def _whole_parser(shell: str) -> argparse.ArgumentParser:
-    """Return one parser of all commands, which Lastro itself never builds."""
+    """Return one parser of all commands. Only the completion needs it: Lastro itself parses one command."""
     parser = argparse.ArgumentParser(prog="lastro", description="What virtualization costs a network function.")
     parser.add_argument("-V", "--version", action="version", version=__version__, help="print the version and exit")
     commands = parser.add_subparsers(metavar="COMMAND")

@@ -1,4 +1,4 @@
-"""What the commands that use the host share: the session, the image, the testbed, the scenario."""
+"""Shared by the commands that use the host: session, image, testbed and scenario."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def testbed(
     needs: NeedsOn = lambda host: rootfs.Needs(),
     file: TestbedFile | None = None,
 ) -> Iterator[Testbed]:
-    """This host, held for one purpose, with the root filesystem built, and in it what `needs` says.
+    """Hold this host for one purpose, and yield a testbed whose image has what `needs` asks for.
 
-    The hosts of a testbed's `file` are held too, and have the same root filesystem."""
+    The hosts of a testbed `file` are held too, and have the same root filesystem."""
     with (
         one_interrupt() as ignore,
         session(purpose, wait=(tell := teller(wait))) as held,
@@ -60,13 +60,13 @@ def _placed(
 
 
 def _found(held: Session, needs: NeedsOn) -> rootfs.Needs:
-    """What is compiled here meanwhile is no part of what a trial did."""
+    """Return the requirements of the image. What is compiled for them stays out of every trial's transcript."""
     with held.host.recorded():
         return needs(held.host)
 
 
 def image_of(held: Session, needs: rootfs.Needs | None = None, snapshot: str | None = None) -> rootfs.Image:
-    """The root filesystem, built now if it was not before. `snapshot`: as for `Recipe.of_this_host`."""
+    """Return the root filesystem, built now if there is none yet. `snapshot`: as for `Recipe.of_this_host`."""
     recipe, store = rootfs.Recipe.of_this_host(held.host, needs, snapshot), STATE_DIR / "rootfs"
     if rootfs.find(recipe, store) is None:
         print("building the root filesystem, once (about half a minute) …", file=sys.stderr, flush=True)
@@ -75,7 +75,7 @@ def image_of(held: Session, needs: rootfs.Needs | None = None, snapshot: str | N
 
 
 def require_runnable(store: Store) -> None:
-    """Before anything is run by what a campaign says: all of it is sound, and a study file could say the same.
+    """Check a stored campaign before running it: its data is valid, and a study file could say the same.
 
     Raises: StoreError, StudyError."""
     data = load_campaign(store)
@@ -92,7 +92,7 @@ def require_runnable(store: Store) -> None:
 def scenario_on_host(
     study: Study, purpose: str, *, wait: bool = False, file: TestbedFile | None = None
 ) -> Iterator[Scenario]:
-    """A study's scenario ready to run; with a testbed when it needs one, whose image has what the study needs."""
+    """Yield a study's scenario, ready to run. If it needs a testbed, the image has what the study requires."""
     kind: type[Scenario] = registry.get("scenario", study.scenario)
     if not kind.needs_root:
         with one_interrupt():

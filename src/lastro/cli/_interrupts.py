@@ -18,9 +18,10 @@ _HANDLERS = ("first", "again")
 
 @contextmanager
 def one_interrupt() -> Iterator[Callable[[], None]]:
-    """The first signal raises KeyboardInterrupt, the later ones do nothing. What the block gets is to be called when
-    only the clean-up is left: from then on not even the first one raises."""
-    # Who started us may have them ignored already, as a shell does for what it runs in the background.
+    """Raise KeyboardInterrupt at the first signal, and ignore all later ones.
+
+    Yields a function to call when only the clean-up is left: from then on the first signal is ignored too."""
+    # The parent may have had them ignored, as a shell does for background jobs.
     handlers = {number: handler for number in _SIGNALS if (handler := signal.getsignal(number)) != signal.SIG_IGN}
 
     def first(number: int, frame: FrameType | None) -> None:
@@ -40,10 +41,10 @@ def one_interrupt() -> Iterator[Callable[[], None]]:
         raise KeyboardInterrupt
 
     def ignore() -> None:
-        # The kernel ignores it from now on, and so do commands that clean up, which inherit that. To Python it has a
-        # handler until the end: Python complains of a signal that another thread is just noticing when it comes to be
-        # ignored by `signal.signal`, and blocking is of no use, since another thread takes it then. Yet what has a
-        # handler when Python ends gets the kernel's own way back, and that is to die.
+        # From now on the kernel ignores the signal, also in clean-up commands, which inherit that. For Python it keeps
+        # a handler until exit: Python complains if another thread notices a signal while `signal.signal` sets it to be
+        # ignored. Blocking it does not help: another thread then takes it. But when Python exits, it restores the
+        # default action of signals with a handler, which is to die: hence `atexit`.
         for number in handlers:
             signal.signal(number, _nothing)
             ctypes.CDLL(None).signal(int(number), ctypes.c_void_p(signal.SIG_IGN))
@@ -63,7 +64,7 @@ def one_interrupt() -> Iterator[Callable[[], None]]:
 
 
 def _nothing(_number: int, _frame: FrameType | None) -> None:
-    """What a further signal does."""
+    """Do nothing: the handler of further signals."""
 
 
 def _restore(handlers: dict[signal.Signals, signal._HANDLER]) -> None:
@@ -72,9 +73,10 @@ def _restore(handlers: dict[signal.Signals, signal._HANDLER]) -> None:
 
 
 def _is_entering_a_block(frame: FrameType | None) -> bool:
-    """Between a generator's `yield` and its `with`, nobody would undo what the generator has made.
+    """Whether contextlib was interrupted: between a generator's `yield` and its `with`, nothing would clean up.
 
-    On a busy host a second look comes while the first one still returns: the code that the first interrupted counts."""
+    On a busy host, the timer may fire while the previous handler still returns. The code that counts is the code that
+    the first handler interrupted."""
     interrupted = frame
     while frame is not None:
         if frame.f_globals.get("__name__") == __name__ and frame.f_code.co_name in _HANDLERS:
@@ -84,7 +86,7 @@ def _is_entering_a_block(frame: FrameType | None) -> bool:
 
 
 def _is_starting_a_process(frame: FrameType | None) -> bool:
-    """From fork until Python knows of it, a child would go on unseen, and make what is being undone."""
+    """Whether subprocess was interrupted: a child that Python does not know yet would run on during the clean-up."""
     while frame is not None:
         if frame.f_globals.get("__name__") == "subprocess":
             return True

@@ -1,4 +1,4 @@
-"""What probes have found, as tables that fit a terminal and as every combination. Pure."""
+"""Results of probes, as tables that fit a terminal and as a list of every combination. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _GAP = 2
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a probe said of a part; `on` is the platform on which it was tried, or the platform itself."""
+    """The result of probing a part; `on` is the platform on which it was tried, or the platform itself."""
 
     kind: str
     name: str
@@ -25,9 +25,10 @@ class Finding:
 
 
 def cells(findings: Sequence[Finding]) -> list[dict[str, Any]]:
-    """Platform by attachment by isolation. A combination is available when its attachment and its isolation both are
+    """Return every combination of platform, attachment and isolation, and whether it is available.
 
-    on its platform: these are independent attempts, and their combination is not attempted once more."""
+    It is available when its attachment and its isolation both work on its platform. The combination itself is not
+    probed."""
     of = {(each.kind, each.on, each.name): each.availability for each in findings}
     platforms = [each.name for each in findings if each.kind == "platform"]
     kinds = [dict.fromkeys(each.name for each in findings if each.kind == kind) for kind in ("attachment", "isolation")]
@@ -48,7 +49,7 @@ def _plain(found: Availability) -> dict[str, Any]:
 
 
 def parts(findings: Sequence[Finding]) -> list[dict[str, Any]]:
-    """Every attempt by itself."""
+    """Return the result of every probe."""
     return [
         {"kind": each.kind, "name": each.name, "on": None if each.kind == "platform" else each.on}
         | _plain(each.availability)
@@ -57,7 +58,7 @@ def parts(findings: Sequence[Finding]) -> list[dict[str, Any]]:
 
 
 def lines(findings: Sequence[Finding], width: int) -> Iterator[str]:
-    """A table for each kind of part, platforms downwards, and below them every reason once."""
+    """Yield a table for each kind of part, with a row for each platform, and below them every reason once."""
     reasons = list(
         dict.fromkeys((f.availability.reason, f.availability.remedy) for f in findings if not f.availability)
     )
@@ -87,7 +88,7 @@ _KINDS = ("attachment", "isolation", "function", "anomaly")
 
 
 def summary(findings: Sequence[Finding], width: int) -> Iterator[str]:
-    """A line for each platform with how many parts work on it, and below what works on none, with its reason."""
+    """Yield a line for each platform with how many parts work on it, then the parts that work on none, and why."""
     of = {kind: [f for f in findings if f.kind == kind] for kind in ("platform", *_KINDS)}
     works = {f.name for f in of["platform"] if f.availability}
     kinds = [kind for kind in _KINDS if of[kind]]
@@ -127,7 +128,7 @@ Column = tuple[str, list[str]]
 
 
 def _tables(kind: str, platforms: Sequence[str], columns: Sequence[Column], width: int) -> Iterator[str]:
-    """One table, or as many as its columns need to fit. Names are broken at their hyphens."""
+    """Yield one table, or several where its columns do not fit the width. Names are broken at their hyphens."""
     first = max(map(len, ("platform", *platforms))) + _GAP
     room = [_width(column) for column in columns]
     while columns:

@@ -1,4 +1,4 @@
-"""Where a campaign comes from: what it says to run, somebody may have written."""
+"""The origin of a campaign: the commands in it may have been written by another user."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from lastro.results.store import Store
 
 
 def foreign(store: Store) -> str:
-    """Why a campaign is not this user's own, recorded on this machine; empty when it is.
+    """Return why a campaign was not recorded by this user on this machine; empty when it was.
 
-    One of before Lastro recorded the controller is known by the host that it measured."""
+    A campaign from before Lastro recorded the controller is identified by the host that it measured."""
     for place in (store.directory, store.directory / DB_NAME):
         if (owner := place.stat().st_uid) not in {0, os.geteuid()}:
             return f"{place} belongs to user {owner}"

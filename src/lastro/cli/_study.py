@@ -1,4 +1,4 @@
-"""What the commands that read studies share: their arguments, and loading one, or a suite of them, under a profile."""
+"""Shared by the commands that read studies: their arguments, and loading a study or a suite under a profile."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def testbed_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def load_testbed(file: Path | None) -> TestbedFile | None:
-    """Raises: StudyError when the file is no sound testbed."""
+    """Load a testbed file, if there is one. Raises: StudyError when it is not a valid testbed."""
     if file is None:
         return None
     from lastro.host.testbed_file import load
@@ -42,7 +42,7 @@ def load_testbed(file: Path | None) -> TestbedFile | None:
 
 
 def testbed_of(store: Store) -> TestbedFile | None:
-    """The testbed by whose file a campaign began. Raises: StudyError when the file is not the caller's, or unsound."""
+    """Return the testbed file of a campaign. Raises: StudyError when it is invalid, or not the caller's."""
     began = store.provenance.get("testbed", {}).get("file")
     if not began:
         return None
@@ -52,9 +52,9 @@ def testbed_of(store: Store) -> TestbedFile | None:
 
 
 def load_study(args: argparse.Namespace) -> Study:
-    """The study that the arguments name, under the profile that they name.
+    """Load the study that the arguments name, under the profile that they name.
 
-    Raises: InputError when there is no such paper or profile; StudyError when the file is no sound study."""
+    Raises: InputError when there is no such paper or profile; StudyError when the file is not a valid study."""
     from lastro import papers
 
     kind, _, name = args.study.rpartition(":")
@@ -76,7 +76,7 @@ def _load(file: Path, profile: str | None) -> Study:
 
 @dataclass(frozen=True, slots=True)
 class GivenSuite:
-    """What the user named, the folder that it is, and its studies in running order, under the profile."""
+    """A suite as the user named it, its folder, and its studies in running order, under the profile."""
 
     source: str
     folder: Folder
@@ -84,9 +84,9 @@ class GivenSuite:
 
 
 def suite_of(args: argparse.Namespace) -> GivenSuite | None:
-    """The suite that the arguments name, every study of it sound; None when what they name is one study.
+    """Load the suite that the arguments name, with all its studies; None when they name a single study.
 
-    Raises: InputError when a folder holds no studies, or a campaign; StudyError when one of them is unsound."""
+    Raises: InputError when a folder holds no studies, or holds a campaign; StudyError when a study is invalid."""
     from lastro import papers
     from lastro.campaign import suite
     from lastro.results.database import DB_NAME
@@ -96,7 +96,7 @@ def suite_of(args: argparse.Namespace) -> GivenSuite | None:
     try:
         if path is None or not path.is_dir():
             return None
-    except OSError:  # a name that cannot be: whoever reads the file tells
+    except OSError:  # an impossible name: reading the file reports it
         return None
     if (path / DB_NAME).exists() or suite.is_suite(path):
         raise InputError(
@@ -107,5 +107,5 @@ def suite_of(args: argparse.Namespace) -> GivenSuite | None:
 
 
 def load_front(file: Path, profile: str | None) -> Study:
-    """A study of a suite from the copy that the suite keeps."""
+    """Load a study of a suite from the copy that the suite keeps."""
     return _load(file, profile)

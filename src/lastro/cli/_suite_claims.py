@@ -1,4 +1,4 @@
-"""The claims of all fronts of a suite in one table, or as one JSON document."""
+"""The claims of all studies of a suite, in one table or as one JSON document."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def run(args: argparse.Namespace) -> int:
         refuse_suite(args.dir, "--claims FILE")
     suite, say = suites.read(args.dir), language(args.lang)
     found: dict[str, Judged] = {}
-    waiting: list[str] = []  # fronts that have claims and no campaign yet
+    waiting: list[str] = []  # studies that have claims but no campaign yet
     for front in suite.fronts:
         file = single.claims_of(args.dir / front.name, front.study)
         if file is None:
@@ -57,7 +57,7 @@ def _print(suite: Suite, found: dict[str, Judged], waiting: list[str], code: str
 
 
 def _document(directory: Path, suite: Suite, found: dict[str, Judged], waiting: list[str]) -> dict[str, Any]:
-    """As of a campaign, with the front of each claim, and without what differs between fronts but for `fronts`."""
+    """Return the document: as of a campaign, plus the study of each claim; what differs by study is in `fronts`."""
     from lastro.report.claims_document import claims_document
 
     documents = {front: claims_document(each.claims, each.judgements, each.report) for front, each in found.items()}

@@ -1,4 +1,4 @@
-"""The plan of a suite: a line for each front, what no front can run here and why, and the sum of the durations."""
+"""The plan of a suite: a line for each study, what cannot run here and why, and the total duration."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FORMAT = "lastro-suite-plan/1"
 _HEADS = ("front", "treatments", "blocks", "trials", "unavailable", "expected")
 
 NoPlan = HostError | TrialError
-Planned = tuple[str, Plan | NoPlan]  # the front's name, and its plan or why there is none
+Planned = tuple[str, Plan | NoPlan]  # the study's name, and its plan or why there is none
 
 
 def run(args: argparse.Namespace, given: GivenSuite) -> int:
@@ -29,7 +29,7 @@ def run(args: argparse.Namespace, given: GivenSuite) -> int:
     for name, study in fronts:
         try:
             planned.append((name, single.plan_of(study, args, missing)))
-        except (HostError, TrialError) as error:  # its image cannot be built, say: the others have their plans
+        except (HostError, TrialError) as error:  # such as an image that cannot be built; the others have plans
             planned.append((name, error))
     if args.json:
         print(json.dumps(_document(given, planned, args.schedule), indent=2))
@@ -69,14 +69,14 @@ def _sum(plans: Sequence[tuple[str, Plan]]) -> tuple[str, ...]:
 
 
 def _unavailable(plans: Sequence[tuple[str, Plan]]) -> str:
-    """Trials that this host cannot run; '?' where that was not probed."""
+    """Return the number of trials that this host cannot run; '?' where that was not probed."""
     if not all(plan.probed for _, plan in plans):
         return "?"
     return str(sum((len(plan.treatments) - plan.runnable) * plan.study.design.replicates for _, plan in plans))
 
 
 def _reasons(planned: Sequence[Planned]) -> list[str]:
-    """Each reason once, with the fronts that it concerns."""
+    """Return lines with each reason once, and the studies that it affects."""
     where: dict[tuple[str, str | None], list[str]] = {}
     for name, plan in planned:
         if isinstance(plan, NoPlan):

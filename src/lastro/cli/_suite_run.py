@@ -1,4 +1,4 @@
-"""Running what remains of a suite, one front after the other: what `run` and `resume` do with one."""
+"""Run the remaining studies of a suite, one after the other: shared by `run` and `resume`."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ from lastro.results.store import State, Store
 from lastro.scenarios.base import Scenario
 from lastro.study.model import Study
 
-CANNOT = 3  # the exit code when a front could not run here, or not to its end
+CANNOT = 3  # the exit code when a study could not run here, or could not finish
 
 
 def run(args: argparse.Namespace, given: GivenSuite) -> int:
-    """A new suite in its directory, run to its end."""
+    """Create a suite in its directory, and run it to its end."""
     if any(registry.get("scenario", study.scenario).needs_root for study in given.studies):
         require_root("run")
     most = most_invalid(args)
     directory = args.output or run_command.place_for(given.folder.name)
     for place in (directory, *(directory / file.stem for file in given.folder.files)):
-        run_command.check_place(place)  # a campaign that is there already would be taken for a front
+        run_command.check_place(place)  # a campaign already there would be mistaken for one of the suite
     suite = suites.create(directory, given.folder, given.source, given.studies, papers.claims)
     _Run(directory, suite, How(wait=args.wait, testbed=args.testbed)).fronts(suite.fronts)
     return _conclude(directory, report=not args.no_report, most_invalid=most)
 
 
 def resume(args: argparse.Namespace) -> int:
-    """What is left of a suite; when that is nothing, what was unavailable on its fronts once more."""
+    """Run what is left of a suite. If nothing is left, try again what was unavailable."""
     suite = suites.read(args.dir)
     most = most_invalid(args)
     how = How(wait=args.wait, changed_host=args.changed_host, invalid=args.invalid, testbed=args.testbed)
@@ -53,7 +53,7 @@ def resume(args: argparse.Namespace) -> int:
     left = [front for front in suite.fronts if runner.is_unfinished(front)]
     for front in left:
         if not suites.begun(args.dir, front):
-            runner.study(front)  # as in a new suite: an unsound one ends it before anything runs
+            runner.study(front)  # as in a new suite: an invalid study ends it before anything runs
     runner.fronts(left or suite.fronts)
     if not runner.ran:
         print(f"{args.dir}: nothing is left to run")
@@ -70,9 +70,9 @@ class _Run:
     ran: bool = False
 
     def fronts(self, fronts: Sequence[Front]) -> None:
-        """Each of these fronts, as far as it can run here.
+        """Run each of these studies, as far as it can run here.
 
-        Raises: what ends the whole: an interruption, a host that is busy, a database that cannot be written."""
+        Raises: what ends the whole suite: an interruption, a host that is busy, a database that cannot be written."""
         for index, front in enumerate(fronts):
             position = self.suite.fronts.index(front) + 1
             _say(f"front {position} of {len(self.suite.fronts)}: {front.name} ({front.title or front.study})")
@@ -83,14 +83,14 @@ class _Run:
                 raise
             except HostBusy:
                 raise
-            except (HostError, TrialError) as error:  # a TrialError outside a trial; the other fronts may run
+            except (HostError, TrialError) as error:  # a TrialError outside a trial; the other studies may run
                 self._stopped(front, error)
             except LastroError as error:
                 error.hint = f"{error.hint or 'when that is mended'}; then `lastro resume {self.directory}` goes on"
                 raise
             else:
                 suites.note_stop(self.directory, front.name, None)
-            self.how = replace(self.how, wait=True)  # the host is ours: what takes it between two fronts is waited for
+            self.how = replace(self.how, wait=True)  # the host is ours: wait if a command takes it between two studies
 
     def _stopped(self, front: Front, error: LastroError) -> None:
         suites.note_stop(self.directory, front.name, error.message, error.hint)
@@ -118,10 +118,10 @@ class _Run:
         return load_front(suites.study_file(self.directory, front), self.suite.profile)
 
     def _among(self, front: Front, later: Sequence[Front]) -> Among:
-        """What the progress of one front shows of the others.
+        """Return what the progress of one study shows about the others.
 
-        Of a platform that was found missing, by this front too, nothing is due. Fronts to come are as slow as those so
-        far have been."""
+        Treatments on platforms that any study, this one included, found missing are not counted. Studies to come are
+        assumed to be as slow as those so far."""
         trials, done, begun_s, later_s, gone = 0, 0, 0.0, 0.0, set[str]()
         took_s = wanted_s = 0.0
         for other in (each for each in self.suite.fronts if suites.begun(self.directory, each)):
@@ -145,9 +145,10 @@ def _scenario(study: Study) -> type[Scenario]:
 
 
 def _conclude(directory: Path, *, report: bool, most_invalid: float | None) -> int:
-    """How every front ended, where their results are, and the report; and whether one could not run, or not to its end,
+    """Print how every study ended and where its results are, write the report, and return the exit code.
 
-    or has more invalid trials than `most_invalid`. The tables of all fronts would be too much to read at once."""
+    It is not 0 when a study could not run, could not finish, or has more invalid trials than `most_invalid`. It prints
+    no tables: those of all studies would be too much to read."""
     print(_suite_status.summary(directory))
     shown = shlex.quote(str(directory))
     print(f"tables: lastro results {shown}\nverdicts on what is claimed: lastro claims {shown}", flush=True)

@@ -1,4 +1,4 @@
-"""How far a suite is: each front in a line, and the whole."""
+"""The progress of a suite: each study in a line, and the total."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def summary(directory: Path) -> str:
-    """As `lastro status` shows it, without what is next."""
+    """Return what `lastro status` shows, without the next command."""
     suite = suites.read(directory)
     return _text(suite, _facts(directory, suite))
 
@@ -61,8 +61,9 @@ def _facts(directory: Path, suite: Suite) -> dict[str, Any]:
 
 
 def _front(directory: Path, suite: Suite, front: Front, gone: set[str]) -> dict[str, Any]:
-    """As of a campaign. A front that has not begun has all its trials pending, as long as its plan says; but those on
-    platforms that other fronts have found missing will take no time."""
+    """Return the status of a study: that of its campaign, or, before it begins, all trials pending.
+
+    The remaining time is then that of its plan, without platforms that other studies found missing."""
     head = {
         "front": front.name,
         "begun": suites.begun(directory, front),
@@ -118,7 +119,7 @@ def _why_stopped(front: dict[str, Any]) -> list[str]:
 
 
 def table(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Lines of a table: names to the left, numbers to the right, and what comes last as it is."""
+    """Return the lines of a table: names left-aligned, numbers right-aligned, the last column as it is."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(

@@ -1,4 +1,4 @@
-"""Results and report of a suite: those of its fronts, and what is said of all of them."""
+"""Results and report of a suite: of each study, and of the whole."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def results(args: argparse.Namespace) -> int:
 
 
 def report(args: argparse.Namespace) -> int:
-    """The page of the whole, and the pages of its fronts to which it links."""
+    """Write the page of the whole suite, and the pages of its studies, to which it links."""
     from lastro.report.suite import Stopped, SuiteFront, render_suite
 
     if args.format != "html":

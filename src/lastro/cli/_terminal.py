@@ -1,4 +1,4 @@
-"""Printing what rich has laid out: for the width of the terminal, with colours only where there is one."""
+"""Print what rich has laid out: as wide as the terminal, and in colour only on a terminal."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _LEAST_WIDTH = 60
 
 
 def print_laid_out(laid_out: Callable[[int], Iterable[RenderableType]], *, as_it_is: bool = False) -> None:
-    """Print what was laid out for a width in cells. `as_it_is`: its lines are neither wrapped nor cropped.
+    """Print what `laid_out` returns for a width in cells. `as_it_is`: its lines are neither wrapped nor cropped.
 
-    Written by us rather than by rich, which ends the program with exit code 1 when a reader has gone."""
+    Lastro writes the text itself: rich ends the program with exit code 1 when the reader of a pipe has gone."""
     from lastro.console import PlainConsole
 
     text = io.StringIO()
@@ -36,5 +36,5 @@ def print_laid_out(laid_out: Callable[[int], Iterable[RenderableType]], *, as_it
 
 
 def print_document(text: str) -> None:
-    """Print a file: as it is for a file or a program, and without control characters on a terminal."""
+    """Print a document: unchanged to a file or a program, without control characters on a terminal."""
     (sys.stdout if sys.stdout.isatty() else unfiltered(sys.stdout)).write(text)

@@ -1,4 +1,4 @@
-"""The topology of a trial: as text, as JSON, as a figure in a file."""
+"""The topology of a trial: as text, as JSON, or as a figure in a file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LEAST_WIDTH = 60
 
 
 def show_topology(args: argparse.Namespace, store: Store, trial: TrialRow, chosen: Attempt | None) -> None:
-    """Print or write what the arguments ask for. Raises: InputError when nothing was recorded."""
+    """Print or write the topology of a trial. Raises: InputError when none was recorded."""
     found = _found(store, trial, chosen, only_that=args.attempt is not None)
     if args.output:
         _write(args.output, store, trial, found)
@@ -34,7 +34,7 @@ def show_topology(args: argparse.Namespace, store: Store, trial: TrialRow, chose
 
 
 def _found(store: Store, trial: TrialRow, chosen: Attempt | None, *, only_that: bool) -> Recorded:
-    """What this attempt built; or, unless it was asked for, another one of the trial or of its treatment."""
+    """Return the topology of this attempt; unless `only_that`, else one of the same trial or treatment."""
     found = recorded([chosen]) if chosen else None
     if found is None and not only_that:
         alike = [each.number for each in store.trials() if each.treatment == trial.treatment and each.attempts]
@@ -65,7 +65,7 @@ def _as_built(trial: TrialRow, found: Recorded) -> str:
 
 
 def _write(output: str, store: Store, trial: TrialRow, found: Recorded) -> None:
-    """A figure; its suffix says the format. "-": SVG to standard output."""
+    """Write a figure in the format of the file's suffix; "-" is SVG to standard output."""
     from lastro.report.figures.topology import topology_picture
     from lastro.results.files import write_atomically
 

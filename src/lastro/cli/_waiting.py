@@ -9,11 +9,11 @@ from pathlib import Path
 from lastro.errors import LastroError
 from lastro.host.lock import Holder, Tell
 
-_AGAIN_S = 60.0  # until the same holder is named again, with the time that it still needs
+_AGAIN_S = 60.0  # then the same holder is named again, with its remaining time
 
 
 def teller(wait: bool) -> Tell | None:
-    """Names the holder on stderr; None when nobody waits."""
+    """Return a function that names the holder on stderr; None without `wait`."""
     return _Teller() if wait else None
 
 
@@ -23,7 +23,7 @@ class _Teller:
         self._told_s = 0.0
 
     def __call__(self, holder: Holder | None, ahead: int) -> None:
-        """Called several times a second."""
+        """Print the holder if it has changed, or after a minute. Called several times a second."""
         situation, now_s = (holder, ahead), time.monotonic()
         if situation == self._told and now_s - self._told_s < _AGAIN_S:
             return
@@ -34,7 +34,7 @@ class _Teller:
 
 
 def _time_left(holder: Holder) -> str:
-    """Of a campaign, as far as its trials and what was expected of them show it."""
+    """Return the remaining time of a campaign, from the durations of its trials; empty where that is unknown."""
     from lastro.campaign.duration import pace_of, scenario_of
     from lastro.results.store import Store
     from lastro.units import human_duration

@@ -1,11 +1,11 @@
 """From the spread of a campaign, the number of blocks for intervals of a wished width: for each metric, for the
-treatment that needs most and for the one in the middle, with the time that so many blocks take on this host.
+treatment that needs most blocks and for the median one, with the time that these blocks take on this host.
 
   lastro advise-replicates DIR                    for ratios known to plus or minus 5 %
   lastro advise-replicates DIR --precision 2%
 
-Where the samples under a metric were kept, it also says whether longer trials would pay, or only more blocks
-(Kalibera and Jones 2013). A pilot of five blocks or more is worth asking. Needs no root."""
+If the samples of a metric were kept, it also says whether longer trials would help, or only more blocks
+(Kalibera and Jones 2013). Use a pilot of at least five blocks. Needs no root."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lastro.results.samples import Series
     from lastro.results.store import Store
 
-_MOST_SERIES = 3000  # trials of which the samples are read: more tell nothing more
+_MOST_SERIES = 3000  # trials whose samples are read: more would add nothing
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -1,5 +1,5 @@
 """Each claim of a claims file with what was published, what this campaign measured, and a verdict: reproduced, same
-direction only, contradicted, not distinguishable here, or untestable here, and why. The rule of the verdicts is in
+direction only, contradicted, not distinguishable here, or untestable here, and why. The rule for the verdicts is in
 docs/explanation-claims.md.
 
   lastro claims DIR                         DIR/claims.toml, else the claims of the paper whose study this is
@@ -7,9 +7,9 @@ docs/explanation-claims.md.
   lastro claims DIR --json                  one JSON document
   lastro claims DIR --fail-on contradicted  exit code 4 when a claim has this verdict
 
-Of a suite: the claims of all fronts in one table, those of each front judged as of one campaign.
+For a suite: the claims of all studies in one table; those of each study are judged like those of one campaign.
 
-Needs no root. A verdict is no error: without --fail-on the exit code is 0."""
+Needs no root. A verdict is not an error: without --fail-on the exit code is 0."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def judged(data: CampaignData, file: Path, say: Language) -> Judged:
-    """Raises: StudyError when the file is no sound claims file of this study."""
+    """Judge the claims in a file. Raises: StudyError when it is not a valid claims file of this study."""
     from lastro.report.claims import judge
     from lastro.report.model import build_report
     from lastro.study.load_claims import load_claims
@@ -87,7 +87,7 @@ def judged(data: CampaignData, file: Path, say: Language) -> Judged:
 
 
 def exit_code(fail_on: str | None, judgements: Iterable[Judgement], *, unjudged: bool = False) -> int:
-    """4 when a claim has a verdict that the gate is for; `unjudged`: a front with claims has no campaign yet."""
+    """Return 4 when a verdict fails the gate, else 0. `unjudged`: a study with claims has no campaign yet."""
     if fail_on is None:
         return 0
     failed = any(one.verdict in _GATES[fail_on] for one in judgements) or (unjudged and fail_on == "not-reproduced")
@@ -95,7 +95,7 @@ def exit_code(fail_on: str | None, judgements: Iterable[Judgement], *, unjudged:
 
 
 def find_claims(directory: Path, study: str) -> Path:
-    """The claims file of a campaign that names none: its own, else that of the paper with the study's name.
+    """Return the claims file of a campaign: its own, else that of the paper with the study's name.
 
     Raises: InputError when there is neither."""
     from lastro.errors import InputError
@@ -110,7 +110,7 @@ def find_claims(directory: Path, study: str) -> Path:
 
 
 def claims_of(directory: Path, study: str) -> Path | None:
-    """As `find_claims`; None when there is neither."""
+    """Return the same as `find_claims`, but None when there is neither."""
     from lastro import papers
 
     own = directory / "claims.toml"

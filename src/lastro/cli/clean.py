@@ -1,6 +1,6 @@
 """Removes exactly what the ledger lists for Lastro processes that are gone: namespaces, containers, cgroups, mounts,
 directories, and the processes that carry their token. Never anything by a name pattern. `lastro run` does it too.
-Besides, what such a process was building when it died: half an image, in a directory that has its number."""
+Also removes what such a process was building when it died: an unfinished image, in a directory with its process ID."""
 
 from __future__ import annotations
 

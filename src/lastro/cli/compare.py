@@ -1,16 +1,16 @@
 """Treatments are matched by their levels. Each metric of each gives the ratio B / A with its interval, and the p of no
-difference, raw and corrected by Holm for all that was compared. Blocks of two campaigns are not pairs.
+difference, raw and with Holm's correction for all comparisons. Blocks of two campaigns are not pairs.
 
   lastro compare BEFORE AFTER                        the table, worst first
   lastro compare BEFORE AFTER --fail-over 5%         exit code 4 when something is worse by more than 5 %
   lastro compare BEFORE AFTER --fail-over 5% --junit gate.xml --metric throughput
 
-The verdict is the first line. What is not distinguishable is counted; --all shows it.
+The first line is the verdict. Rows that are not distinguishable are only counted; --all shows them.
 
 The gate: a treatment's metric has regressed when a one-sided test rejects "worse by 5 % or less" after Holm's
-correction for all that the gate judges. So when nothing is truly worse by more than the margin, the gate fails at most
-once in twenty runs (1 - confidence), however many treatments and metrics there are. It knows the spread between trials
-and nothing of what else changes between two days: see docs/howto-gate-in-ci.md.
+correction for everything that the gate judges. So when nothing is truly worse by more than the margin, the gate fails
+at most once in twenty runs (1 - confidence), however many treatments and metrics there are. It accounts for the spread
+between trials, but not for anything else that changes between two days: see docs/howto-gate-in-ci.md.
 
 Needs no root."""
 
@@ -83,13 +83,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _is_same(a: Path, b: Path) -> bool:
-    """Raises: InputError when one of the directories cannot be looked at."""
+    """Whether both are the same directory. Raises: InputError when one of them cannot be read."""
     found = []
     for directory in (a, b):
         try:
             found.append(directory.stat())
         except FileNotFoundError:
-            return False  # what reads the campaign says what is missing
+            return False  # opening the campaign reports what is missing
         except (OSError, ValueError) as error:
             words = error.strerror if isinstance(error, OSError) else error
             raise InputError(f"{directory} cannot be read: {words}", "give the directories of two campaigns") from error

@@ -1,9 +1,9 @@
 """Each part does its thing here, small and for real: a container is started and pinged, a link carries a ping, a limit
-is read back from the kernel. What cannot is reported with the reason and a remedy. Exit code 0 even then.
+is read back from the kernel. A part that fails is reported with the reason and a remedy. Exit code 0 even then.
 
-Without options a line for each platform. --all shows every part on every platform, with each reason and its remedy;
---json holds platform by attachment by isolation too: a combination is available when its attachment and its isolation
-both work on its platform.
+Without options, it prints a line for each platform. --all shows every part on every platform, with each reason and its
+remedy; --json also has platform by attachment by isolation: a combination is available when its attachment and its
+isolation both work on its platform.
 
   lastro doctor --quick                     platforms alone; where another campaign holds the host, nothing is tried
   lastro doctor --study edge.toml           only what a study needs
@@ -90,16 +90,16 @@ class Wanted:
 
     platforms: Sequence[str]
     names: Mapping[str, Sequence[str]]
-    in_click: bool = False  # the functions' other implementation too
+    in_click: bool = False  # also try the functions' implementation in Click
 
     @property
     def attempts(self) -> Mapping[str, int]:
-        """How often each platform is started, about."""
+        """About how often each platform is started."""
         return dict.fromkeys(self.platforms, 1 + sum(map(len, self.names.values())))
 
 
 def _wanted(args: argparse.Namespace) -> Wanted:
-    """Raises: InputError for a name that is no platform's; StudyError."""
+    """Return the parts to try. Raises: InputError when a name is not that of a platform; StudyError."""
     study = load_study(argparse.Namespace(study=args.study, profile=None)) if args.study else None
     platforms = _platforms(args.platform) if args.platform or study is None else _levels(study, "platform")
     if args.quick:
@@ -117,14 +117,14 @@ def _wanted(args: argparse.Namespace) -> Wanted:
 
 
 def _levels(study: Study, kind: str) -> list[str]:
-    """All levels of a factor, or the one that all treatments have."""
+    """Return all levels of a factor, or the one setting that all treatments share."""
     levels = next((factor.levels for factor in study.factors if factor.name == kind), None)
     found = levels if levels is not None else filter(None, [study.settings.get(kind)])
     return list(map(str, found))
 
 
 def _platforms(chosen: Sequence[str] | None) -> list[str]:
-    """Raises: InputError for a name that is no platform's."""
+    """Return the platforms to try. Raises: InputError when a name is not that of a platform."""
     known = registry.names("platform")
     for level in chosen or ():
         name, _ = split_options(level)
@@ -134,7 +134,7 @@ def _platforms(chosen: Sequence[str] | None) -> list[str]:
 
 
 def examine(probes: Probes, wanted: Wanted, say: Say) -> list[Finding]:
-    """Try every wanted part on every platform; on one that is not available, its reason is everybody's."""
+    """Try every wanted part on every platform. Where a platform is unavailable, its reason applies to all parts."""
     tries = dict(zip(_TRIED, (probes.attachment, probes.isolation, probes.function, probes.anomaly), strict=True))
     findings = []
     for platform in wanted.platforms:
@@ -152,9 +152,10 @@ def examine(probes: Probes, wanted: Wanted, say: Say) -> list[Finding]:
 
 
 class _Progress:
-    """What is being tried, on stderr: one live line on a terminal, a line for each platform elsewhere.
+    """Progress on stderr: one live line on a terminal, a line for each platform elsewhere.
 
-    The time left follows from how long an instance of each platform takes to start, and from the time so far."""
+    The time left is estimated from the time that an instance of each platform takes to start, and from the time so
+    far."""
 
     def __init__(self, wanted: Wanted) -> None:
         self._expected_s = {name: n * start_s({"platform": name}) for name, n in wanted.attempts.items()}
@@ -179,7 +180,7 @@ class _Progress:
         self._done_s += self._each_s.get(platform, 0.0)
 
     def _left(self) -> str:
-        """At the pace so far, once there is one."""
+        """Return the time left, at the pace so far once there is one."""
         expected_s = sum(self._expected_s.values())
         pace = (time.monotonic() - self._began_s) / self._done_s if self._done_s else 1.0
         return f"about {human_duration(max(0.0, pace * (expected_s - self._done_s)))} left"

@@ -3,8 +3,8 @@
   lastro plan study.toml
   sudo lastro run study.toml --profile quick
 
-`lastro plan` needs no root. With --part, NAME is that of a part: a file that works as it is, below parts/, and its
-contract as a test.
+`lastro plan` needs no root. With --part, FILE is the name of a part: it writes a working example of one below parts/,
+and its contract as a test.
 
   lastro new --part anomaly cache     writes parts/anomalies/cache.py and parts/tests/test_cache.py"""
 
@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def study_text(name: str) -> str:
-    """The commented study file to start from, under a name.
+    """Return the commented study file to start from, under a name.
 
     Raises: InputError when no study can have this name."""
     if not re.fullmatch(NAME_PATTERN, name):
@@ -58,7 +58,7 @@ def study_text(name: str) -> str:
 
 
 def _write_part(kind: str, name: str, *, overwrite: bool) -> int:
-    """Raises: InputError when no part can have this name, or one has it, or a file is there already."""
+    """Write a part and its test. Raises: InputError when the name is invalid or taken, or a file exists."""
     from lastro import registry
 
     templates = Path(__file__).parents[1] / "testing" / "templates"
@@ -103,7 +103,7 @@ def _name_from(file: str) -> str:
 
 
 def _write(path: Path, text: str, *, overwrite: bool, folders: bool = False) -> None:
-    """`folders`: make those that are missing. Raises: InputError."""
+    """Write a file; `folders`: create those that are missing. Raises: InputError."""
     if os.path.lexists(path) and not overwrite:
         raise InputError(f"{path} exists already", "write elsewhere, or overwrite it with --force")
     try:

@@ -1,7 +1,7 @@
 """Runs the baseline against itself (an A/A campaign): its settings and metrics, two blocks for each block of the study,
-consecutive blocks in pairs. What differs there is noise. Of it comes each metric's noise floor: a smaller difference is
-one that the study's number of blocks, on this host, cannot tell from none; and how often an interval excludes "no
-difference" by chance.
+consecutive blocks in pairs. The differences within these pairs are noise. They give each metric's noise floor: with the
+study's number of blocks, on this host, a smaller difference is not distinguishable from none. They also show how often
+an interval excludes "no difference" by chance.
 
   lastro noise-floor DIR           runs in DIR/noise-floor, and keeps the floors with the campaign, for its report
   lastro noise-floor study.toml    stands alone, in campaigns/NAME-noise-floor-DATE-TIME
@@ -9,8 +9,9 @@ difference" by chance.
 
 It runs on the testbed with which the campaign in DIR began, unless --testbed names another.
 
-Interrupted, `lastro resume DIR/noise-floor` goes on; then `lastro noise-floor DIR` again keeps the floors. Without
---all, only as many baseline treatments run as fit in an hour, and one at least. Needs root when the scenario does."""
+After an interruption, `lastro resume DIR/noise-floor` continues; then `lastro noise-floor DIR` keeps the floors.
+Without --all, it runs only the baseline treatments that fit in an hour, and at least one. Needs root when the scenario
+does."""
 
 from __future__ import annotations
 
@@ -67,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
     directory = _place(args, judged, study)
     if judged:
         require_own_directory(judged)  # before anything runs: the floors are kept there
-    file = load_testbed(args.testbed)  # one that is unsound is told, though nothing may be left to run
+    file = load_testbed(args.testbed)  # an invalid one is reported, even if nothing is left to run
     if not (directory / DB_NAME).exists():
         _run(args, judged, study, directory, file or _testbed_of(judged))
     floors = _judge(directory, study)
@@ -78,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _judged(args: argparse.Namespace) -> Path | None:
-    """The campaign to be judged, when it is one and not a study file."""
+    """Return the directory of the campaign to judge; None for a study file."""
     directory = Path(args.study)
     if not directory.is_dir():
         return None
@@ -88,7 +89,7 @@ def _judged(args: argparse.Namespace) -> Path | None:
 
 
 def _testbed_of(judged: Path | None) -> TestbedFile | None:
-    """The file with which the campaign began: a floor holds where it was found."""
+    """Return the testbed file with which the campaign began: a floor holds only where it was measured."""
     if judged is None:
         return None
     with open_campaign(judged) as store:
@@ -133,7 +134,7 @@ def _run(
 
 
 def _bounded(aa: Study, scenario: type[Scenario], *, everything: bool) -> tuple[Study, str]:
-    """The A/A study, shortened unless everything is wanted, and what is about to run, in words."""
+    """Return the A/A study, shortened unless `everything`, and a description of what is about to run."""
     found = design.treatments(aa)
     fitting = len(found)
     while not everything and fitting > 1 and forecast(aa, scenario, found[:fitting]).total_s > SHORT_S:
@@ -150,7 +151,7 @@ def _bounded(aa: Study, scenario: type[Scenario], *, everything: bool) -> tuple[
 
 
 def _judge(directory: Path, study: Study) -> NoiseFloors:
-    """The floors of a finished A/A campaign, kept in its own database too."""
+    """Return the floors of a finished A/A campaign, after storing them in its own database."""
     from lastro.report.model import build_report
     from lastro.report.noise_floor import noise_floors, to_dict
     from lastro.results.read import load_campaign
@@ -170,12 +171,12 @@ def _judge(directory: Path, study: Study) -> NoiseFloors:
 
 
 def _measuring(settings: Mapping[str, Level]) -> dict[str, Level]:
-    """Without those that only say how long to wait: a campaign of an earlier Lastro may not have them."""
+    """Return the settings without those that only limit waiting: campaigns of an earlier Lastro may lack them."""
     return {name: value for name, value in settings.items() if name not in PATIENCE}
 
 
 def _check_twin(directory: Path, aa: Study, study: Study) -> None:
-    """Is it an A/A campaign of this very study?"""
+    """Raise InputError unless the campaign is an A/A campaign of this very study."""
     wanted = twin.baseline_twin(study)
     for what, one, other in (
         ("scenario", aa.scenario, wanted.scenario),
@@ -196,7 +197,7 @@ def _keep(directory: Path, value: dict[str, Any]) -> None:
 
 
 def _keep_with(judged: Path, directory: Path, floors: NoiseFloors, *, changed_host: bool) -> None:
-    """The floors hold on the host on which they were found."""
+    """Store the floors with the judged campaign, if its host is the one on which they were measured."""
     from lastro.report.noise_floor import to_dict
 
     facts = []
@@ -214,14 +215,16 @@ def _keep_with(judged: Path, directory: Path, floors: NoiseFloors, *, changed_ho
 
 
 def _moved(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
-    """The roles that are on other hosts, CPUs or network cards, by the testbed in the provenance of each."""
+    """Return the roles that moved to other hosts, CPUs or network cards, by the testbed in each provenance."""
     was, is_ = (facts.get("testbed", {}).get("roles", {}) for facts in (before, now))
     told = {role: [_place_of(roles.get(role, {})) for roles in (was, is_)] for role in {**was, **is_}}
     return [f"{role} was on {there}, is on {here}" for role, (there, here) in told.items() if there != here]
 
 
 def _place_of(role: dict[str, Any]) -> str:
-    """'root@192.0.2.2, CPUs 0-1, cards eth1, eth2', or 'this machine'; as `TestbedFile.provenance` tells a role."""
+    """Return the place of a role, which is as in `TestbedFile.provenance`.
+
+    For example 'root@192.0.2.2, CPUs 0-1, cards eth1, eth2', or 'this machine'."""
     cpus, cards = str(role.get("cpu_set", "all")), role.get("links", {})
     parts = [str(role.get("reached", "this machine"))]
     parts += [f"CPUs {cpus}"] if cpus != "all" else []

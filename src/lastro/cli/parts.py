@@ -26,7 +26,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _singular(word: str) -> str:
-    """A kind by its plural or by the name of its package, which differ for the isolations; else the word itself."""
+    """Return the kind for its plural or its package's name, which differ for isolations; else the word itself."""
     plurals = {f"{kind}s": kind for kind in registry.KINDS}
     return (plurals | {package: kind for kind, package in registry.KINDS.items()}).get(word, word)
 

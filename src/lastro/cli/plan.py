@@ -1,6 +1,6 @@
 """As root, every level is probed by doing, so the plan says what this host cannot run and why. Without root the plan
-is shown as if everything could run. Of a suite, a folder of study files or a paper with several fronts, each front has
-its line, and all of them their sum."""
+is shown as if everything could run. For a suite (a folder of study files, or a paper with several studies), it shows a
+line for each study, and the total."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A study as it would run here: what was found of each treatment, and how long the runnable ones may take."""
+    """A study as it would run here: the availability of each treatment, and how long those that can run may take."""
 
     study: Study
     treatments: list[design.Treatment]
     found: list[Availability]
     probed: bool
     forecast: Forecast
-    busy: str = ""  # why it was not probed, where another Lastro holds the host
+    busy: str = ""  # why it was not probed: another Lastro holds the host
 
     @property
     def trials(self) -> int:
@@ -48,7 +48,7 @@ class Plan:
 
     @property
     def runnable(self) -> int:
-        """Treatments that can run here."""
+        """The number of treatments that can run here."""
         return sum(map(bool, self.found))
 
 
@@ -66,10 +66,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def plan_of(study: Study, args: argparse.Namespace, missing: dict[str, Missing] | None = None) -> Plan:
-    """`missing` are the platforms that other plans of this command have sought in vain, and now this one too.
+    """Return the plan of a study. `missing`: platforms that this command found missing so far; this plan adds its own.
 
-    Raises: HostError when this host cannot even be probed, as for want of its root filesystem; TrialError when it is
-    lost meanwhile."""
+    Raises: HostError when this host cannot even be probed, as without its root filesystem; TrialError when it is lost
+    while it is probed."""
     scenario: type[Scenario] = registry.get("scenario", study.scenario)
     treatments = design.treatments(study)
     probed = not args.no_probe and (os.geteuid() == 0 or not scenario.needs_root)
@@ -87,9 +87,10 @@ def plan_of(study: Study, args: argparse.Namespace, missing: dict[str, Missing] 
 def _probe(
     study: Study, treatments: list[design.Treatment], args: argparse.Namespace, missing: dict[str, Missing]
 ) -> tuple[list[Availability], float]:
-    """What was found of each treatment, and the seconds that finding it takes a campaign, which does it again.
+    """Return the availability of each treatment, and the seconds that a campaign needs to find it again.
 
-    What was built meanwhile is there by then; what was known already a campaign does not know."""
+    That excludes what was built now, and includes what was known already: a campaign has the former, but not the
+    latter."""
     from lastro.cli._host import scenario_on_host
 
     file = load_testbed(args.testbed)
@@ -104,12 +105,12 @@ def _probe(
 
 
 def reasons(plan: Plan) -> dict[tuple[str, str | None], int]:
-    """{(reason, remedy): number of treatments that cannot run for it}."""
+    """Return {(reason, remedy): number of treatments that cannot run because of it}."""
     return Counter((str(found.reason), found.remedy) for found in plan.found if not found)
 
 
 def expected_text(plan: Plan) -> str:
-    """'12 min', and the most where the study stops sequentially."""
+    """Return the expected duration, such as '12 min'; a range where the study stops sequentially."""
     blocks, most, total_s = plan.study.design.replicates, plan.study.design.most_blocks, plan.forecast.total_s
     more_s = plan.forecast.trials_s * (most / blocks - 1)
     return human_duration(total_s) + (f" to {human_duration(total_s + more_s)}" if most > blocks else "")
@@ -155,7 +156,7 @@ def schedule_lines(plan: Plan) -> list[str]:
 
 
 def document(plan: Plan, schedule: bool) -> dict[str, Any]:
-    """The plan of one study as JSON-able data."""
+    """Return the plan of one study as JSON-able data."""
     study, treatments = plan.study, plan.treatments
     found: dict[str, Any] = {
         "study": study.name,

@@ -8,8 +8,8 @@ page needs no network and no script, so it can be mailed or archived as it is.
   lastro report DIR --format latex      booktabs tables, for a paper: DIR/report.tex
   lastro report DIR --figures           also every figure as SVG, PNG and PDF, in DIR/figures
 
-Needs no root. An unfinished campaign gives a report of what there is. Of a suite: a page on all fronts,
-and that of each front in DIR/FRONT, to which it links."""
+Needs no root. The report of an unfinished campaign covers its trials so far. For a suite: a page on the whole,
+which links to the page of each study in DIR/FRONT."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def write(args: argparse.Namespace, directory: Path, content: Content, output: str | None) -> None:
-    """The document of one campaign, and its figures when they are wanted; tells where they are."""
+    """Write the document of one campaign, and its figures if they are wanted, and print their paths."""
     output = output or str(directory / f"report.{SUFFIXES[args.format]}")
     folder = Path.cwd() if output == "-" else Path(output).parent
     figures = _write_figures(content, directory / "figures", args.dir) if args.figures else {}
@@ -66,7 +66,7 @@ def write(args: argparse.Namespace, directory: Path, content: Content, output: s
 
 
 def put(output: str, text: str, *, base: Path | None = None) -> None:
-    """Write a document, without control characters, and tell where; "-" is standard output.
+    """Write a document without control characters, and print its path; "-" is standard output.
 
     Below `base`, the directory of a campaign, no link is followed."""
     from lastro.results.files import write_atomically
@@ -79,7 +79,7 @@ def put(output: str, text: str, *, base: Path | None = None) -> None:
 
 
 def content_of(directory: Path, say: Language, *, all_metrics: bool) -> Content:
-    """The report of a campaign with its analysis, and the claims that it has or its paper made."""
+    """Return the report of a campaign with its analysis, and the claims: its own, or those of its paper."""
     from lastro.report.analysis import analyse
     from lastro.report.content import Content
     from lastro.report.model import build_report
@@ -98,7 +98,7 @@ def content_of(directory: Path, say: Language, *, all_metrics: bool) -> Content:
 
 
 def _render(content: Content, kind: str, links: dict[str, str]) -> str:
-    """The document as text; only what this kind needs is imported."""
+    """Return the document as text; only the modules for this kind are imported."""
     if kind == "md":
         from lastro.report.markdown import render_markdown
 
@@ -113,7 +113,7 @@ def _render(content: Content, kind: str, links: dict[str, str]) -> str:
 
 
 def _write_figures(content: Content, folder: Path, base: Path) -> dict[str, Path]:
-    """Every figure in three formats, and {what it shows: its SVG file}. Below `base`, no link is followed."""
+    """Write every figure in three formats, and return {title: SVG file}. Below `base`, no link is followed."""
     from lastro.report.figures import pictures
     from lastro.results.files import write_atomically
 

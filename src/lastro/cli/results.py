@@ -6,8 +6,8 @@ Levels that are unavailable or invalid stay in it, with their reasons below.
   lastro results DIR --csv all.csv          every attempt and metric, one value a row, for R or pandas ("-": stdout)
   lastro results DIR --parquet all.parquet  the same rows as Parquet
 
-Needs no root, and may be asked while the campaign runs. Of a suite: the tables one after the other; JSON with all of
-its `fronts`; in CSV and Parquet a column `front`."""
+Needs no root, and works while the campaign runs. For a suite: the tables one after the other; JSON with all studies in
+`fronts`; CSV and Parquet with a column `front`."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def shown(directory: Path) -> Report:
-    """The report of a campaign, after its table was printed."""
+    """Print the table of a campaign, and return its report."""
     from lastro.report.model import build_report
 
     with collector_paused():
@@ -80,7 +80,7 @@ def loaded(directory: Path) -> CampaignData:
 
 
 def export(args: argparse.Namespace, data: CampaignData | Mapping[str, CampaignData]) -> None:
-    """The files that the arguments ask for, of one campaign or of the fronts of a suite."""
+    """Write the files that the arguments ask for, from one campaign or from the studies of a suite."""
     from lastro.results.export import to_csv, to_parquet
 
     if args.csv == "-":

@@ -1,11 +1,11 @@
 """The schedule is the one that was drawn at the start; the trial in flight when it stopped runs again, whole.
 
-Trials of one campaign are compared with each other, so it goes on only on the host and the root filesystem with which
-it began; --changed-host goes on all the same, and says so in the report. --invalid also tries those trials again that
-were given up as invalid; what they yielded before is kept and reported.
+Trials of one campaign are compared with each other, so it continues only on the host and with the root filesystem with
+which it began; --changed-host continues all the same, and the report says so. --invalid also repeats the trials that
+were given up as invalid; their earlier attempts are kept and reported.
 
-A suite goes on with the front that was in flight and those that had not begun. When nothing is left, what was
-unavailable on any front is tried once more."""
+A suite continues with the study that was interrupted and those that had not begun. When nothing is left, what was
+unavailable in any study is tried once more."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
 
 @dataclass(frozen=True, slots=True)
 class How:
-    """How a campaign goes on: the options of the command. `invalid`: trials that were given up are tried again."""
+    """How to resume a campaign: the options of the command. `invalid`: repeat the trials that were given up."""
 
     wait: bool = False
     changed_host: bool = False
@@ -75,7 +75,7 @@ class How:
 
 
 def go_on(directory: Path, how: How, place: Place = alone) -> bool:
-    """Run what is left of a campaign, and what was unavailable if it no longer is: a remedy was applied. Was it any?"""
+    """Run what is left of a campaign, and try again what was unavailable; return whether anything changed."""
     with open_campaign(directory, readonly=False) as store:
         if registry.get("scenario", store.study.scenario).needs_root:
             require_root("resume")
@@ -95,14 +95,14 @@ def is_unfinished(store: Store) -> bool:
 
 
 def _tidy(store: Store) -> None:
-    """The last trial may be safe, and the process have been killed before it had withdrawn everything."""
+    """Clean up after a process that was killed when its last trial was saved, but not yet torn down."""
     if registry.get("scenario", store.study.scenario).needs_root:
         with closing(Ledger()) as ledger:
             ledger.clean()
 
 
 def _carry_on(store: Store, how: How, place: Place) -> None:
-    """Without a testbed's file, by the one with which the campaign began."""
+    """Run what is left, on the testbed of the given file, or else the one with which the campaign began."""
     study, file = store.study, load_testbed(how.testbed) or testbed_of(store)
     with scenario_on_host(study, f"campaign {store.directory.resolve()}", wait=how.wait, file=file) as scenario:
         if changes := changes_between(store.provenance, identity(scenario)):
@@ -118,7 +118,7 @@ def _carry_on(store: Store, how: How, place: Place) -> None:
 
 
 def changes_between(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
-    """What would make trials of two sessions or campaigns incomparable, from their provenance."""
+    """Return the differences of provenance that make trials of two sessions or campaigns incomparable."""
     found = []
     for chapter, key in _IDENTITY:
         was, is_ = (facts.get(chapter, {}).get(key) for facts in (before, now))

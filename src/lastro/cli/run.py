@@ -1,9 +1,9 @@
 """Results, transcripts and provenance go to DIR, which defaults to campaigns/NAME-DATE-TIME. Each finished trial is
-safe at once: after Ctrl-C, a crash or kill -9, `lastro resume DIR` goes on with the same schedule.
+saved immediately: after Ctrl-C, a crash or kill -9, `lastro resume DIR` continues with the same schedule.
 
-A folder of study files, or a paper with several fronts, is a suite: its studies run one after the other, each as a
-campaign of its own in DIR/FRONT. One that cannot run here, or not to its end, does not stop the others; the exit code
-is 3 then."""
+A folder of study files, or a paper with several studies, is a suite: its studies run one after the other, each as a
+campaign of its own in DIR/FRONT. One that cannot run here, or cannot finish, does not stop the others; the exit code is
+then 3."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def place_for(name: str) -> Path:
 
 
 def begin(directory: Path, study: Study, *, wait: bool, place: Place = alone, file: TestbedFile | None = None) -> None:
-    """A new campaign of a study in `directory`, run to its end; on the testbed of a file, or all on this machine."""
+    """Run a new campaign of a study in `directory` to its end, on the testbed of a file or all on this machine."""
     with (
         scenario_on_host(study, f"campaign {directory.resolve()}", wait=wait, file=file) as scenario,
         Store.create(directory, study, *schedule(study), provenance(study, scenario, file)) as store,
@@ -69,7 +69,7 @@ def begin(directory: Path, study: Study, *, wait: bool, place: Place = alone, fi
 
 
 def check_place(directory: Path) -> None:
-    """Before the host is taken: can a campaign be there?"""
+    """Check, before the host is taken, that a campaign can be created in a directory. Raises: InputError."""
     try:
         holds_one = "campaign" if (directory / DB_NAME).exists() else "suite" if suite.is_suite(directory) else ""
         nearest = next(place for place in (directory, *directory.absolute().parents) if place.exists())
@@ -99,7 +99,7 @@ def schedule(study: Study) -> tuple[list[design.Treatment], Any]:
 
 
 def provenance(study: Study, scenario: Scenario, file: TestbedFile | None = None) -> dict[str, Any]:
-    """The DUT's host as it is when the campaign starts, the tools inside the image, and where the other roles are."""
+    """Return the DUT's host at the start of the campaign, the tools in the image, and where the other roles are."""
     from lastro.host import facts
     from lastro.host.local import LocalHost
 
@@ -112,7 +112,7 @@ def provenance(study: Study, scenario: Scenario, file: TestbedFile | None = None
 
 
 def _places(scenario: Scenario, file: TestbedFile | None) -> dict[str, Any]:
-    """The chapter on the testbed: of a file, or of a scenario that has several roles on this machine."""
+    """Return the chapter on the testbed: of a file, or of a scenario that has several roles on this machine."""
     from lastro.host import facts
 
     if file is None and len(scenario.roles) == 1:
@@ -125,7 +125,7 @@ def _places(scenario: Scenario, file: TestbedFile | None) -> dict[str, Any]:
 
 
 def identity(scenario: Scenario) -> dict[str, Any]:
-    """What must be the same for trials to be comparable: the part of the provenance that is found at once."""
+    """Return what must be equal for trials to be comparable: the part of the provenance that is quick to collect."""
     from lastro.host import facts
     from lastro.host.local import LocalHost
 
@@ -139,7 +139,7 @@ def identity(scenario: Scenario) -> dict[str, Any]:
 
 
 def conclude(directory: Path, *, report: bool, most_invalid: float | None = None) -> int:
-    """Write the report, and print the results; an exit code.
+    """Write the report, print the results, and return an exit code.
 
     `most_invalid` is the fraction of invalid trials above which the campaign fails."""
     from lastro.cli import results

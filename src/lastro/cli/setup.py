@@ -73,12 +73,12 @@ def _summary(plan: Plan, findings: Sequence[Finding]) -> str:
 
 
 def _lost(findings: Sequence[Finding]) -> list[Finding]:
-    """Required parts that cannot be installed."""
+    """Return the required parts that cannot be installed."""
     return [finding for finding in findings if finding.reason and finding.part.required]
 
 
 def _raise_for(findings: Sequence[Finding]) -> None:
-    """Raises: HostError when a required part cannot be installed."""
+    """Raise HostError when a required part cannot be installed."""
     lost = _lost(findings)
     if len(lost) == 1:
         raise HostError(f"{lost[0].part.title} cannot be installed: {lost[0].reason}", lost[0].remedy)

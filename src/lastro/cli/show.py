@@ -6,8 +6,8 @@
   lastro show DIR 17 --topology                instances, links, addresses, the neighbour, what watched
   lastro show DIR 17 --topology -o chain.svg   the same as a figure: .svg, .png or .pdf
 
-The topology is recorded while a trial stands. For a trial that has not run, that of another trial of the same
-treatment is shown."""
+The topology is recorded while a trial is set up. For a trial that has not run, it shows the topology of another trial
+of the same treatment."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def _document(store: Store, trial: TrialRow, attempts: list[Attempt]) -> dict[st
 
 
 def _finite(value: Any) -> Any:
-    """JSON has no word for what is not a finite number: null."""
+    """Replace numbers that are not finite by None: JSON has no way to write them."""
     if isinstance(value, dict):
         return {key: _finite(item) for key, item in value.items()}
     if isinstance(value, list):

@@ -1,6 +1,6 @@
 """How many trials are done, how long the rest may take, what happened last, and what to type next.
 
-May be asked while the campaign runs; needs no root. Of a suite: each front, and the whole."""
+Works while the campaign runs; needs no root. For a suite: each study, and the total."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def facts_of(directory: Path) -> dict[str, Any]:
-    """How far one campaign is, as JSON-able data."""
+    """Return the progress of one campaign as JSON-able data."""
     from lastro.report.model import build_report
     from lastro.results.read import load_campaign
 
@@ -62,7 +62,7 @@ def facts_of(directory: Path) -> dict[str, Any]:
 
 
 def bar(counts: Mapping[str, int]) -> str:
-    """Trials with a verdict, of those that can run here: as the bar of the running campaign counts."""
+    """Return a bar of the trials with a verdict among those that can run here, as the running campaign shows it."""
     done = counts["valid"] + counts["invalid"]
     trials = sum(counts.values()) - counts["unavailable"]
     share = done / trials if trials else 1.0

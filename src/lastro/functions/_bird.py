@@ -1,4 +1,4 @@
-"""BIRD, of version 2. Source: its manual."""
+"""BIRD, version 2. Source: its manual."""
 
 from __future__ import annotations
 

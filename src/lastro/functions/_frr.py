@@ -1,4 +1,4 @@
-"""FRRouting, and Quagga, which it comes from: the same two daemons, files and log. Source: the manuals of both."""
+"""FRRouting, and Quagga, its ancestor: the same two daemons, files and log. Source: the manuals of both."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lastro.functions._ospf import MOST_PATHS, Change, Interface, Protocol, Rout
 
 
 class Frr(Router):
-    """zebra and ospfd."""
+    """FRRouting, with its daemons zebra and ospfd."""
 
     name = "frr"
     title = "FRRouting"
@@ -52,7 +52,7 @@ class Frr(Router):
                 f"/usr/lib/frr/{each} {run} -f {self.home}/{each}.conf -i {self.home}/{each}.pid"
                 for each in self.daemons
             ),
-            # As vtysh asks, without its CPU time, which is as much as a daemon's own.
+            # Asks as vtysh does, but without vtysh, which takes as much CPU time as a daemon.
             *(
                 until(f"printf 'show version\\0' | nc -N -U -w 2 {self.home}/{each}.vty | grep -q Copyright")
                 for each in self.daemons
@@ -66,12 +66,12 @@ class Frr(Router):
 
 
 class Quagga(Frr):
-    """Its last releases, 1.x. It is in no Debian any more: the programs are the user's own, and lie in his path.
+    """The last releases of Quagga, 1.x. Debian no longer packages it: the user's own programs are taken from the path.
 
-    What FRRouting has learned since is left out of the files: a limit of paths, which Quagga has from its build, and
-    timers of link-state updates, which are those of RFC 2328 here even where `timers` are fast.
+    The files leave out what FRRouting has added since: a limit of paths, which is fixed when Quagga is built, and
+    timers of link-state updates, which stay those of RFC 2328 even with fast `timers`.
 
-    Not run for real yet: what it takes and says is known from its manual and its sources."""
+    Not run yet: its configuration and its output are known from its manual and its sources."""
 
     name = "quagga"
     title = "Quagga"
@@ -88,7 +88,7 @@ class Quagga(Frr):
     _ports: ClassVar[dict[str, int]] = {"zebra": 2601, "ospfd": 2604}
 
     def start_lines(self) -> list[str]:
-        """It has no option for the place of a terminal's socket: what says that it wants a password answers, too."""
+        """Return the lines, which wait for a password prompt by TCP: Quagga has no option for the path of a socket."""
         return [
             *(
                 f"/usr/local/bin/{each} -d -z {self.home}/zserv.api -A 127.0.0.1 -P {self._ports[each]}"

@@ -1,4 +1,4 @@
-"""What every implementation of a router that speaks OSPF has in common: what it is told, and what it tells."""
+"""What all implementations of an OSPF router have in common: their configuration, and what their logs report."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from lastro.host.base import Host
 from lastro.platforms.base import AVAILABLE, Availability
 
 CAPABILITIES = ("CAP_NET_ADMIN", "CAP_NET_RAW", "CAP_SYS_ADMIN")
-# A router holds its next LSA back for 5 s, and repeats an unanswered one after 5 s (RFC 2328, appendix B): those are
-# the standard timers. The fast ones are what operators set where convergence matters.
+# With standard timers, a router holds its next LSA back for 5 s, and repeats an unanswered one after 5 s (RFC 2328,
+# appendix B). The fast timers are those that operators set where convergence matters.
 TIMERS = ("standard", "fast")
 NETWORK_TYPES = ("broadcast", "point-to-point")
 _HOST_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,62}")
@@ -32,7 +32,7 @@ class Interface:
 
 @dataclass(frozen=True, slots=True)
 class Protocol:
-    """What all routers of a network agree on."""
+    """Settings on which all routers of a network agree."""
 
     hello_s: int = 1
     dead_s: int = 4
@@ -42,7 +42,7 @@ class Protocol:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A line of a router's log: the state of a neighbour on an interface, from then on. UTC, seconds of the epoch."""
+    """A line of a router's log: a neighbour's new state on an interface. `at_s` is in seconds since the epoch, UTC."""
 
     at_s: float
     interface: str
@@ -51,22 +51,22 @@ class Change:
 
 
 def router_id(number: int) -> str:
-    """Of the router with this number from 0 on: 32 bits that no address has to be."""
+    """Return the id of the router with this number, from 0 on: 32 bits that need not be an address."""
     high, low = divmod(number + 1, 256)
     return f"0.0.{high}.{low}"
 
 
 def host_name(name: str, number: int) -> str:
-    """Of the router with this name in a topology: its own, or one by its number where daemons would not take that.
+    """Return the host name of a router: its name in the topology, or one by its number if daemons would reject that.
 
-    A file from elsewhere names routers as it likes; nothing but a plain word may get into a script."""
+    A file from elsewhere may name routers in any way; only a plain word may get into a script."""
     return name if _HOST_NAME.fullmatch(name) else f"router-{number}"
 
 
 class Router(ABC):
-    """One implementation of the same function.
+    """An implementation of OSPF.
 
-    It comes with a Debian package into the image, or else from `programs` of this host, which are the user's own."""
+    It gets into the image from a Debian package, or else from `programs` of this host, which the user has installed."""
 
     name: ClassVar[str]
     title: ClassVar[str]
@@ -81,23 +81,23 @@ class Router(ABC):
     def configuration(
         self, host_name: str, number: int, ports: Sequence[Interface], protocol: Protocol
     ) -> dict[str, str]:
-        """The texts of the configuration files, by their names."""
+        """Return the texts of the configuration files, by their names."""
 
     @abstractmethod
     def start_lines(self) -> list[str]:
-        """Shell that starts the daemons, whose configuration is in place; it returns when they answer, or fails."""
+        """Return shell lines that start the configured daemons; they return when all daemons answer, or fail."""
 
     @abstractmethod
     def changes(self, log: str) -> Iterator[Change]:
-        """What the log says of neighbours, in order."""
+        """Yield the changes of neighbours in a log, in order."""
 
     def own_files(self, host: Host) -> tuple[str, ...]:
-        """Its programs on this host, which the image must have; none where one of them is missing."""
+        """Return its programs on this host, which the image must have; none if one of them is missing."""
         found = [file for program in self.programs if (file := host.which(program))]
         return tuple(found) if len(found) == len(self.programs) else ()
 
     def there(self, host: Host) -> Availability:
-        """Are its programs there? Whether they work is not said."""
+        """Whether its programs exist on this host. It does not check that they work."""
         if missing := [program for program in self.programs if host.which(program) is None]:
             return Availability(f"this host has no program '{missing[0]}' of {self.title}", self.remedy)
         return AVAILABLE
@@ -107,14 +107,15 @@ class Router(ABC):
         return f"{self.home}/ospf.log"
 
     def start_script(self, files: Mapping[str, str]) -> str:
-        """For `sh -e` inside the instance."""
+        """Return the script that starts the router, for `sh -e` inside the instance."""
         written = [f"cat > {self.home}/{name} <<'END'\n{text.rstrip()}\nEND" for name, text in files.items()]
         return "\n".join(["umask 022", f"mkdir -p {self.home}", *written, *self.start_lines(), ""])
 
     def dead_script(self) -> str:
-        """Shell that prints the name of every daemon which does not run any more.
+        """Return shell lines that print the name of every daemon that no longer runs.
 
-        Where nobody waits for the dead, as in a container whose first process does not, they stay as zombies."""
+        A dead daemon stays as a zombie where no process waits for it, as in a container whose first process does
+        not."""
         files = " ".join(f"{daemon}:{self.home}/{daemon}.pid" for daemon in self.daemons)
         return (
             f"for each in {files}; do pid=$(cat ${{each#*:}} 2>/dev/null)"
@@ -123,10 +124,10 @@ class Router(ABC):
 
 
 def until(answer: str) -> str:
-    """Shell that goes on when a command succeeds, and fails when it does not in time."""
+    """Return shell code that continues when a command succeeds, and fails when it does not succeed in time."""
     return f"n=0; until {answer} >/dev/null 2>&1; do [ $((n += 1)) -lt {20 * _ANSWER_S} ] || exit 1; sleep 0.05; done"
 
 
 def utc_s(stamp: str, form: str) -> float:
-    """Seconds of the epoch, of a time in a log."""
+    """Return the seconds since the epoch of a log's time stamp, which is in UTC."""
     return datetime.strptime(stamp, form).replace(tzinfo=UTC).timestamp()

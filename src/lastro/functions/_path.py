@@ -1,4 +1,4 @@
-"""Where a flow crosses a network function."""
+"""The path of a flow through a network function."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """Where the flow crosses a function: its two interfaces with their addresses, and the ends of the flow."""
+    """The path through a function: its two interfaces with their addresses, and the ends of the flow."""
 
     inside: str = "in0"
     outside: str = "out0"

@@ -33,7 +33,7 @@ class Counted(NamedTuple):
 
 
 class Function(ABC):
-    """A new function says what its rules are, in the kernel and, where it can, as a Click configuration.
+    """A network function; a new one defines its rules in the kernel and, if it can, as a Click configuration.
 
     `rules` are statements of nftables inside the table `ip lastro`; each may count in counters of its own."""
 
@@ -45,22 +45,22 @@ class Function(ABC):
     witnesses: ClassVar[tuple[str, ...]] = ()  # counters of its own that every new flow must move
 
     def rules(self, path: Path) -> str:
-        """Chains, sets and counters to put in the table. Plain forwarding when there are none."""
+        """Return the chains, sets and counters to put in the table; without any, it is plain forwarding."""
         return ""
 
     def more_steps(self, path: Path) -> Sequence[Step]:
-        """What else must be done inside, after the table is loaded."""
+        """Return what else to run inside, after the table is loaded."""
         return ()
 
     def click(self, path: Path) -> str:
-        """The function's elements in Click: the body of a compound element with two inputs and two outputs.
+        """Return the function's elements in Click: the body of a compound element with two inputs and two outputs.
 
-        Ports 0 are the way from the inside to the outside, ports 1 the way back. Raises: Unavailable without any."""
+        Ports 0 lead from the inside to the outside, ports 1 back. Raises: Unavailable if there are no elements."""
         raise Unavailable(f"function '{self.name}' has no Click configuration", 'use implementation = "kernel"')
 
     @contextmanager
     def installed(self, instance: Instance, path: Path, implementation: str = "kernel") -> Iterator[None]:
-        """The function at work for as long as the block lasts."""
+        """Run the function for as long as the block lasts."""
         if implementation == "click":
             with self._click_running(instance, path):
                 yield
@@ -80,7 +80,7 @@ class Function(ABC):
             instance.run(step.argv, stdin=step.stdin)
 
     def ruleset(self, path: Path) -> str:
-        """The whole table. `crossed` witnesses every packet that the kernel forwards from the inside to the outside."""
+        """Return the whole table. `crossed` counts every packet that the kernel forwards from inside to outside."""
         return f"""table {_TABLE} {{
     counter crossed {{ }}
     chain witness {{
@@ -98,7 +98,7 @@ class Function(ABC):
                 "build Click Modular Router, put a static `click` in this host's PATH, and Lastro copies it in",
             )
         instance.run(["sh", "-c", "cat > /run/function.click"], stdin=_click.configuration(self.click(path), path))
-        # Click forwards, the kernel must not. From outside: /proc/sys is read-only in a container.
+        # Click forwards, so the kernel must not. Set from outside: /proc/sys is read-only in a container.
         instance.set_sysctls({"net.ipv4.ip_forward": "0"})
         process = instance.spawn(["click", "/run/function.click"])
         try:
@@ -109,7 +109,7 @@ class Function(ABC):
             process.stop()
 
     def counters(self, instance: Instance, path: Path = _USUAL_PATH) -> dict[str, Counted]:
-        """What each named counter of the function has seen; empty where none can be read (Click, a dead instance)."""
+        """Return the named counters of the function; empty where none can be read (Click, a dead instance)."""
         if not instance.has_nftables:
             return {"crossed": _carried(instance, path)}
         done = instance.run(["nft", "-j", "list", "counters", "table", *_TABLE.split()], check=False)
@@ -122,14 +122,14 @@ class Function(ABC):
 
 
 def _carried(instance: Instance, path: Path) -> Counted:
-    """What has come in at the inside and gone out at the outside, as far as the links' own counters can tell."""
+    """Count what came in at the inside and went out at the outside, as far as the links' own counters show."""
     stats = {link["ifname"]: link["stats64"] for link in instance.links()}
     come, gone = stats[path.inside]["rx"], stats[path.outside]["tx"]
     return Counted(min(come["packets"], gone["packets"]), min(come["bytes"], gone["bytes"]))
 
 
 class Service(ABC):
-    """A network function that answers, such as a proxy: a program that clients ask, not a rule on packets on their way.
+    """A network function that serves clients, such as a proxy: a program, not a rule applied to packets in transit.
 
     `packages` are Debian packages that it needs in the image; `version_argv` prints its version."""
 

@@ -1,10 +1,10 @@
 """Deep packet inspection: every payload is searched for a signature, and packets that have it take another path.
 
 The other path is a veth pair inside the function's instance: marked packets are routed into one end, come out of the
-other, and only then go on to the sink. Its counters prove what was redirected. The kernel searches by the string match
-of iptables (Knuth-Morris-Pratt, which unlike Boyer-Moore also finds what spans two fragments of a large packet), since
-nftables itself cannot search at any offset. A packet keeps its mark on a veth pair inside one namespace, so the mark
-leads to the detour only where the flow comes in."""
+other, and only then go on to the sink. Its counters prove what was redirected. The kernel searches with the string
+match of iptables (Knuth-Morris-Pratt, which unlike Boyer-Moore also finds a signature that spans two fragments of a
+large packet), since nftables itself cannot search at any offset. A packet keeps its mark on a veth pair inside one
+namespace, so the mark leads to the detour only where the flow comes in."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ COMMIT
 
     def click(self, path: Path) -> str:
         return (
-            # Search is an element of FastClick; it leaves the packet's data at the match, which must be taken back.
+            # Search is an element of FastClick; it moves the start of the packet's data to the match, to be reverted.
             f"input[0] -> inspect :: Search({SIGNATURE}); inspect[1] -> [0]output; "
             "inspect[0] -> StripToNetworkHeader -> suspects :: Counter -> Queue -> Unqueue -> [0]output; "
             "input[1] -> [1]output;"

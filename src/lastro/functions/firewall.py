@@ -1,4 +1,4 @@
-"""A firewall: drops packets that match fixed patterns, and passes the rest. It keeps no state of flows."""
+"""A stateless firewall: it drops packets that match fixed patterns, and passes the rest."""
 
 from __future__ import annotations
 

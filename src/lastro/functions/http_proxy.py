@@ -1,6 +1,6 @@
-"""A caching HTTP proxy: Squid, with a memory cache or none, and never a disk cache. It answers; it forwards no packets.
+"""A caching HTTP proxy: Squid with a memory cache or none, never a disk cache. It answers, and forwards no packets.
 
-Source: squid.conf as documented with Squid 5. What is not set here has Squid's own default."""
+Source: squid.conf as documented with Squid 5. Options that are not set here have Squid's own defaults."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ MOST_PORTS = 128  # of one Squid: MAXTCPLISTENPORTS in its source
 _PLACE = "/var/tmp/lastro-proxy"  # on the instance's own disk on every platform
 _CONFIG, _LOG, _PID = f"{_PLACE}/squid.conf", f"{_PLACE}/access.log", f"{_PLACE}/pid"
 _USER = "proxy"
-# No way back to root and none of its rights: what an instance must allow for it is what every container may do.
+# Squid has no way back to root and none of its rights, so it needs no more than what every container may do.
 _UNPRIVILEGED = (
     "setpriv", f"--reuid={_USER}", f"--regid={_USER}", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all",
     "--no-new-privs",
 )  # fmt: skip
 _UNUSED = "error:transaction-end-before-headers"
-# Squid always makes shared memory, which bare processes would leave on the host, and some containers have no place for:
-# a place of its own, that goes with it, where mounts are allowed; elsewhere the instance's.
+# Squid always makes shared memory. Bare processes would leave it on the host; some containers have no place for it.
+# Where mounts are allowed, it gets a /dev/shm of its own, which vanishes with it; elsewhere it uses the instance's.
 _START = f"""echo $$ > {_PID}
 mkdir -p -m 1777 /dev/shm
 ! unshare --mount true 2>/dev/null || exec unshare --mount sh -ec 'mount -t tmpfs tmpfs /dev/shm; exec "$@"' squid "$@"
 exec "$@"
 """
-MISS, HIT = "TCP_MISS/200", "TCP_MEM_HIT/200"  # whole answers: of the server, and out of the cache in memory
+MISS, HIT = "TCP_MISS/200", "TCP_MEM_HIT/200"  # whole answers: from the server, and from the cache in memory
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A proxy's configuration. Sizes in the paper of 2018: 260 MB of cache, objects of 1024 kB at most."""
+    """The configuration of a proxy. The paper of 2018 used a cache of 260 MB, and objects of at most 1024 kB."""
 
-    ports: tuple[int, ...] = (PORT,)  # at each of which it listens
+    ports: tuple[int, ...] = (PORT,)  # it listens on each of them
     cache: bool = False
     memory_mb: int = 260
     largest_kb: int = 1024
@@ -49,7 +49,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """Requests by what became of them, 'TCP_MEM_HIT/200' say, and the addresses of those who asked."""
+    """The number of requests by result, such as 'TCP_MEM_HIT/200', and the addresses of the clients."""
 
     results: Counter[str] = field(default_factory=Counter)
     clients: set[str] = field(default_factory=set)
@@ -57,23 +57,23 @@ class Served:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A proxy at work in its instance."""
+    """A proxy that runs in its instance."""
 
     instance: Instance
     wanted: Wanted
     process: Process
 
     def require_alive(self) -> None:
-        """Raises: PlatformError with the proxy's own last words when it has ended."""
+        """Check that the proxy runs. Raises: PlatformError, with its last output, when it has ended."""
         if not self.process.alive():
             done = self.process.stop()
             words = (done.error_text or done.text).strip()[-600:]
             raise PlatformError(f"the proxy in {self.instance.spec.name} ended with {done.returncode}: {words}")
 
     def served(self) -> dict[int, Served]:
-        """Its log, by the port to which requests came.
+        """Return the requests in its log, by the port at which they arrived.
 
-        A connection that a client opened and did not need has a line, too, but is no request."""
+        A connection that a client opened and did not need has a line, too, but is not a request."""
         script = f"grep -v ' {_UNUSED}$' {_LOG} | cut -d ' ' -f 2-4 | sort | uniq -c"
         done = self.instance.run(["sh", "-c", script])
         found: dict[int, Served] = {}
@@ -91,7 +91,7 @@ class HttpProxy(Service):
     version_argv: ClassVar[tuple[str, ...]] = ("squid", "--version")
 
     def configuration(self, wanted: Wanted) -> str:
-        """The whole squid.conf."""
+        """Return the whole squid.conf."""
         cache = "" if wanted.cache else "cache deny all\n"
         ports = "\n".join(f"http_port {port}" for port in wanted.ports)
         return f"""# who may ask, and where
@@ -126,7 +126,7 @@ shutdown_lifetime 0 seconds
 
     @contextmanager
     def running(self, instance: Instance, wanted: Wanted) -> Iterator[Running]:
-        """The proxy for as long as the block lasts. It has been started, and need not answer yet."""
+        """Run the proxy for as long as the block lasts. It has been started, but may not answer yet."""
         prepare = f"rm -rf {_PLACE}; mkdir -p {_PLACE}; cat > {_CONFIG}; chown -R {_USER}:{_USER} {_PLACE}"
         instance.run(["sh", "-ec", prepare], stdin=self.configuration(wanted))
         argv = [*_UNPRIVILEGED, "squid", "-N", "-d", "1", "-f", _CONFIG]
@@ -134,17 +134,18 @@ shutdown_lifetime 0 seconds
         try:
             yield Running(instance, wanted, process)
         finally:
-            # By no softer signal: Squid would take two seconds to end, and has nothing to save.
+            # With a softer signal, Squid would take two seconds to end, and it has nothing to save.
             with suppress(LastroError):
                 instance.run(["sh", "-c", f"kill -KILL $(cat {_PID})"], check=False)
             process.stop()
 
 
 def judge_served(served: Mapping[str, int], requests: int, *, cache: bool, first: bool = True) -> list[str]:
-    """Why a proxy did not do what it was asked for, in its whole life: `requests` came, one after the first or all
+    """Return how a proxy, over its whole life, failed to do what was asked of it.
 
-    at once. With a cache the first is a miss and all others come out of memory; without one, none does. Not `first`:
-    it shares its cache with a port that was asked before."""
+    It received `requests`, after the first one by one or all at the same time. With a cache the first is a miss and
+    all others come from memory; without one, none does. Not `first`: it shares its cache with a port that was asked
+    before."""
     reasons = []
     if sum(served.values()) != requests:
         reasons.append(f"its log has {sum(served.values())} requests instead of {requests}")

@@ -11,8 +11,8 @@ class Nat(Function):
     witnesses = ("translated",)
 
     def rules(self, path: Path) -> str:
-        # The chain sees the first packet of a flow; conntrack rewrites the header of each one after it. Whatever goes
-        # out is translated: over links that translate too, the flow comes from another address than the source's.
+        # The chain sees the first packet of a flow; conntrack rewrites the header of each one after it. Everything that
+        # goes out is translated: over links that translate too, the flow does not come from the source's own address.
         return f"""    counter translated {{ }}
     chain translate {{
         type nat hook postrouting priority srcnat; policy accept;

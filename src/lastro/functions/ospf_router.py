@@ -1,6 +1,6 @@
-"""A router that speaks OSPF in one area, by one of several implementations. It answers its neighbours.
+"""A router that speaks OSPF with its neighbours in one area, by one of several implementations.
 
-All its files are generated, and readable where the daemons read them. Source: RFC 2328, and each one's manual."""
+All its files are generated, and readable where the daemons read them. Source: RFC 2328, and the daemons' manuals."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class OspfRouter(Service):
 
     @classmethod
     def needs(cls, host: Host, chosen: Iterable[str]) -> Needs:
-        """All packages, so that implementations are compared on the same files; programs of the chosen ones alone."""
+        """Return all packages, so that implementations run on the same files, and the chosen ones' own programs."""
         return Needs(
             cls.packages, tuple(file for name in sorted(set(chosen)) for file in ROUTERS[name].own_files(host))
         )

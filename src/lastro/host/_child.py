@@ -1,4 +1,4 @@
-"""Children of this process: their memory files, their end, their exit codes."""
+"""Child processes: files in memory for their output, waiting for their end, their exit codes."""
 
 from __future__ import annotations
 
@@ -46,15 +46,15 @@ class memory_file:  # noqa: N801 - used like open()
 
 
 def ended_within(process: subprocess.Popen[bytes], timeout_s: float) -> bool:
-    """Sleep until the process ends, without polling: Popen.wait(timeout) wakes up twenty times a second."""
+    """Whether a process ends in time. It sleeps without polling: Popen.wait(timeout) wakes up 20 times a second."""
     try:
         pidfd = os.pidfd_open(process.pid)
-    except OSError:  # this process may have no more files
+    except OSError:  # this process may open no more files
         with suppress(subprocess.TimeoutExpired):
             process.wait(timeout_s)
         return process.returncode is not None
     try:
-        poll = select.poll()  # select() itself knows no descriptor beyond 1023
+        poll = select.poll()  # select() itself accepts no descriptor above 1023
         poll.register(pidfd, select.POLLIN)
         return bool(poll.poll(1000 * timeout_s))
     finally:
@@ -62,7 +62,7 @@ def ended_within(process: subprocess.Popen[bytes], timeout_s: float) -> bool:
 
 
 def exit_code(returncode: int) -> int:
-    """128 + N for a death by signal N, as shells and container runtimes count: the same on every platform."""
+    """Return 128 + N for a death by signal N, as shells and container runtimes do: the same on every platform."""
     return returncode if returncode >= 0 else 128 - returncode
 
 

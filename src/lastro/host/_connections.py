@@ -1,7 +1,7 @@
-"""Connections to a far host by the OpenSSH client: masters that stay, and what their failures mean.
+"""Connections to a remote host by the OpenSSH client: persistent masters, and what their failures mean.
 
-sshd gives a connection ten sessions (MaxSessions), so a master carries a few commands at once, and more masters follow.
-Source: ssh(1), ssh_config(5), sshd_config(5)."""
+sshd allows ten sessions per connection (MaxSessions), so a master carries a few commands at the same time, and more
+masters are opened as needed. Source: ssh(1), ssh_config(5), sshd_config(5)."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from lastro.errors import HostError
 
 _CONNECT_S = 10
 _PATIENCE_S = 30.0
-_ALIVE_S = 5  # between two questions whether the far side is still there; three without an answer are a loss
-_AT_ONCE = 8  # commands over one master
+_ALIVE_S = 5  # between two probes of the remote side; three without an answer are a loss
+_AT_ONCE = 8  # commands at the same time over one master
 LOST = 255  # ssh's own exit code; a command's may be the same
 
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """How a far host is reached, and where Lastro's files lie on it.
+    """How to reach a remote host, and where the files of Lastro are on it.
 
     None leaves a choice to the user's ssh_config(5). Host keys are always checked: a key that is not in the known hosts
-    is refused, and there is no way to switch that off."""
+    is refused, and this cannot be switched off."""
 
     address: str
     user: str | None = None
@@ -39,7 +39,7 @@ class Reach:
 
     @property
     def name(self) -> str:
-        """The address, with the user and the port where they are given: what tells one host from another."""
+        """The address, with the user and the port if given; it identifies the host."""
         return f"{self.user}@{self.target}" if self.user else self.target
 
     @property
@@ -47,7 +47,7 @@ class Reach:
         return self.address if self.port is None else f"{self.address}:{self.port}"
 
     def argv(self) -> list[str]:
-        """Options and destination as a user would type them."""
+        """Return options and destination as a user would type them."""
         options = ["-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=yes"]
         if self.port is not None:
             options += ["-p", str(self.port)]
@@ -61,7 +61,7 @@ class Reach:
 
 
 class Connections:
-    """Masters to one host, made as needed. `directory` holds their sockets; `environment` is added to theirs."""
+    """Masters to one host, opened as needed. `directory` holds their sockets; `environment` is added to theirs."""
 
     def __init__(self, reach: Reach, directory: Path, environment: dict[str, str]) -> None:
         self.reach = reach
@@ -71,14 +71,14 @@ class Connections:
         self._made = 0
 
     def open(self) -> None:
-        """Be connected. Raises: HostError that says why not, and what to do."""
+        """Open a master if there is none. Raises: HostError that says why it failed, and what to do."""
         with self._turn:
             if not self._in_use:
                 self._master()
 
     @contextmanager
     def channel(self) -> Iterator[list[str]]:
-        """How an argv begins whose last word is a command for the far side."""
+        """Yield the beginning of an argv; its last word, to be added, is a command for the remote side."""
         socket = self._acquire()
         try:
             yield self._argv(socket)
@@ -86,7 +86,7 @@ class Connections:
             self.release(socket)
 
     def acquire(self) -> tuple[Path, list[str]]:
-        """As `channel`, for as long as a process lives; to be given back by `release`."""
+        """Return a socket and the beginning of an argv as `channel` yields it, for use until `release` is called."""
         socket = self._acquire()
         return socket, self._argv(socket)
 
@@ -96,7 +96,7 @@ class Connections:
                 self._in_use[socket] -= 1
 
     def close(self) -> None:
-        """End every master. It does not wait for an answer of the far side."""
+        """End every master, without waiting for an answer from the remote side."""
         with self._turn:
             for socket in self._in_use:
                 self._control(socket, "exit")
@@ -114,7 +114,7 @@ class Connections:
             return socket
 
     def _argv(self, socket: Path) -> list[str]:
-        # Without its master, ssh would connect anew and hide a loss: the proxy command forbids that.
+        # Without its master, ssh would open a new connection and hide the loss: the proxy command prevents that.
         return ["ssh", "-S", str(socket), "-o", "ControlMaster=no", "-o", "ProxyCommand=false", *self.reach.argv()]
 
     def _control(self, socket: Path, order: str) -> bool:
@@ -156,7 +156,7 @@ class Connections:
 
 
 def failure(reach: Reach, told: str) -> HostError:
-    """Why there is no connection, from what ssh printed, and what to do."""
+    """Return the error for a failed connection: why, from what ssh printed, and what to do."""
     lines = [line.strip() for line in told.splitlines() if line.strip() and not line.startswith("@")]
     last = lines[-1] if lines else "ssh gave no reason"
     place = f"{reach.user}@{reach.address}" if reach.user else reach.address

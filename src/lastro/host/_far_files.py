@@ -1,4 +1,4 @@
-"""What a far host's kernel and disk show, each question in one command."""
+"""Files and processes of a remote host, each query in one command."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NAMES = '[ ! -d "$1" ] || ls -A -- "$1" 2>/dev/null || :'
 _DIRECTORIES = '[ ! -d "$1" ] || find "$1" -mindepth 1 -maxdepth 1 -type d -printf "%f\\n"'
 _PIDS = 'find "$@" -name cgroup.procs -exec cat {} + 2>/dev/null; :'
 _OWNED = "grep -lzxF -- {mark} /proc/[0-9]*/environ 2>/dev/null"
-# A shell has no descriptors of processes: what is ended is looked at there and then, not a network away.
+# A shell has no pidfds: each process is checked on the remote host itself, right before it is killed.
 _END_OWNED = """for f in $({look}); do
     p=${{f#/proc/}}; p=${{p%/environ}}
     grep -qzxF -- {mark} $f && kill -KILL $p; echo $p

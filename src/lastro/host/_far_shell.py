@@ -1,8 +1,8 @@
-"""Shells that stay on a far host and run one command after another: each saves a login, which may take half a second.
+"""Shells that stay on a remote host and run one command after another.
 
-A shell reads commands from its standard input. What a command prints goes to files in memory without a name, and from
-there to us when it has ended: nothing is pumped over the network while a tool measures, and a daemon that inherits them
-keeps nobody waiting."""
+Each saves a login, which may take half a second. A shell reads commands from its standard input. The output of a
+command goes to unnamed files in memory, and from there to us when the command has ended: nothing is sent over the
+network while a tool measures, and a daemon that inherits the files does not keep us waiting."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ call() {
 
 
 class Lost(Exception):
-    """The shell is gone, or does not answer. Its text is what ssh said."""
+    """The shell is gone, or does not answer. The text is what ssh printed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Answer:
 
 
 class Shell:
-    """One shell over one session of a connection, which `release` gives back."""
+    """One shell over one session of a connection; `release` gives that session back."""
 
     def __init__(self, argv: Sequence[str], release: Callable[[], None]) -> None:
         self._release = release
@@ -64,7 +64,7 @@ class Shell:
             pass
 
     def call(self, argv: Sequence[str], stdin: bytes | None, patience_s: float) -> Answer:
-        """Raises: Lost when there is no answer within `patience_s`."""
+        """Run a command. Raises: Lost when there is no answer within `patience_s`."""
         nonce = secrets.token_hex(8)
         command = f"call {nonce} {shlex.join(argv)}"
         if stdin is None:
@@ -133,7 +133,7 @@ class Shell:
 
 
 class Shells:
-    """As many shells as there are commands at once. `start` says how one more is had."""
+    """A pool with one shell per concurrent command; `start` opens another."""
 
     def __init__(self, start: Callable[[], tuple[Path, list[str]]], release: Callable[[Path], None]) -> None:
         self._start, self._release = start, release
@@ -141,7 +141,7 @@ class Shells:
         self._turn = threading.Lock()
 
     def call(self, argv: Sequence[str], stdin: bytes | None, patience_s: float) -> Answer:
-        """Raises: Lost."""
+        """Run a command in an idle shell, or in a new one. Raises: Lost."""
         with self._turn:
             shell = self._idle.pop() if self._idle else None
         if shell is None:
@@ -149,7 +149,7 @@ class Shells:
             shell = Shell(command, lambda: self._release(socket))
         try:
             answer = shell.call(argv, stdin, patience_s)
-        except BaseException:  # nobody knows what it does now
+        except BaseException:  # its state is unknown now
             shell.close()
             raise
         with self._turn:

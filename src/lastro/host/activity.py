@@ -15,7 +15,7 @@ from lastro.host.base import Host
 _TICKS = os.sysconf("SC_CLK_TCK")
 _MODES = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
 _RESOURCES = ("cpu", "memory", "io")
-# The first line of each file that exists, after the file's name. One command, on a remote host as here.
+# Prints the first line of each existing file, after the file's name. It is one command, also on a remote host.
 _READ = [
     "sh", "-c", 'exec grep --no-messages --with-filename --max-count=1 "" "$@" /proc/[0-9]*/stat', "sh",
     "/proc/stat", *(f"/proc/pressure/{resource}" for resource in _RESOURCES),
@@ -24,7 +24,7 @@ _READ = [
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """CPU seconds of a host by mode, and seconds in which some task waited, by resource. Both since it started.
+    """CPU seconds of a host by mode, and seconds in which some task stalled, by resource; both since boot.
 
     A kernel without PSI has no stalls."""
 
@@ -33,7 +33,7 @@ class Totals:
 
     @classmethod
     def parse(cls, lines: Mapping[str, str]) -> Totals:
-        """`lines` are the first lines of /proc/stat and of those files of /proc/pressure that exist, by path."""
+        """Parse the first lines of /proc/stat and of the existing files of /proc/pressure, given by path."""
         ticks = map(int, lines["/proc/stat"].split()[1:])
         stalls = ((name, lines.get(f"/proc/pressure/{name}", "")) for name in _RESOURCES)
         return cls(
@@ -69,7 +69,7 @@ def read_totals(host: Host) -> Totals:
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A process at one moment. `user_s` includes its ended children: make has the time of its compilers."""
+    """A process at one moment. `user_s` includes its ended children: that of make includes its compilers'."""
 
     pid: int
     name: str
@@ -78,14 +78,14 @@ class Process:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """A host at one moment, which is `at_s` on the controller's monotonic clock."""
+    """A host at one moment; `at_s` is that moment on the controller's monotonic clock."""
 
     at_s: float
     totals: Totals
     processes: Mapping[int, Process]
 
     def busiest(self, before: Look, own: Iterable[int] = ()) -> tuple[Process, float] | None:
-        """The process that used most CPU time in user mode since another look, and the CPUs that it kept busy.
+        """The process that used the most user CPU time since `before`, and the number of CPUs that it kept busy.
 
         None when no process used any. Processes with a PID in `own` do not count."""
         elapsed_s = self.at_s - before.at_s
@@ -99,9 +99,9 @@ class Look:
 
 
 def look(host: Host) -> Look:
-    """Read the host's totals and every process that it shows."""
+    """Read the host's totals and all of its visible processes."""
     at_s = time.monotonic()
-    done = host.run(_READ, check=False)  # its code is not 0 when a process has ended meanwhile
+    done = host.run(_READ, check=False)  # its exit code is not 0 if a process has ended meanwhile
     text = done.text
     lines = {path: line for path, _, line in (line.partition(":") for line in text.splitlines())}
     if "/proc/stat" not in lines:
@@ -111,11 +111,11 @@ def look(host: Host) -> Look:
 
 
 def _process(line: str) -> Process | None:
-    """From a line of /proc/PID/stat. A name may hold spaces and parentheses; after a newline in it nothing is known."""
+    """Parse a line of /proc/PID/stat. A name may hold spaces and parentheses; one with a newline yields None."""
     pid, _, rest = line.partition(" (")
     name, found, numbers = rest.rpartition(") ")
     fields = numbers.split()
     if not found or len(fields) < 14:
         return None
-    name = "".join(char if char.isprintable() else "?" for char in name)  # whoever started it may have chosen it
+    name = "".join(char if char.isprintable() else "?" for char in name)  # any user may have chosen the name
     return Process(int(pid), name, (int(fields[11]) + int(fields[13])) / _TICKS)

@@ -1,6 +1,7 @@
-"""A host is a thing that runs argv. Everything done to a machine goes through `run`, `spawn` and `write_text`,
+"""Machines that run commands, and transcripts of what was done to them.
 
-so that every trial has an exact transcript, from which a shell script can repeat it by hand."""
+Everything done to a machine goes through `run`, `spawn` and `write_text`, so that every trial has an exact transcript,
+from which a shell script can repeat the trial."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from typing import Any, ClassVar
 from lastro.host.files import Files, LocalFiles
 
 RUN_DIR = Path(os.environ.get("LASTRO_RUN", "/run/lastro"))
-# A fixed environment: no locale, proxy or Docker context of the user's reaches a measurement.
+# A fixed environment: the user's locale, proxy and Docker context do not affect a measurement.
 ENVIRONMENT = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
     "HOME": "/nonexistent",
@@ -49,7 +50,7 @@ class Completed:
 class Transcript:
     """Every step on a host, in order, as JSON-able records: `run`, `spawn`, `stop`, `write`, `rmdir`.
 
-    `where` of a step on a far host is how ssh reaches it: {"ssh": [options and destination]}."""
+    On a remote host, a step's `where` says how ssh reaches the host: {"ssh": [options and destination]}."""
 
     def __init__(self) -> None:
         self.records: list[dict[str, Any]] = []
@@ -68,7 +69,7 @@ class Transcript:
         self.records.append({"kind": "spawn", "argv": list(argv), "started_s": round(started_s, 6), **where})
 
     def add_stop(self, argv: Sequence[str], started_s: float, **where: Any) -> None:
-        """The end of what was spawned by the same argv."""
+        """Add the end of the process that was spawned with the same argv."""
         self.records.append({"kind": "stop", "argv": list(argv), "started_s": round(started_s, 6), **where})
 
     def add_write(self, path: str, text: str, **where: Any) -> None:
@@ -83,28 +84,28 @@ def _text(data: bytes | None) -> str | None:
 
 
 class Process(ABC):
-    """A command that goes on in the background, such as a server. It ends at the latest when its owner does."""
+    """A command that runs in the background, such as a server. It ends with its owner at the latest."""
 
     argv: tuple[str, ...]
 
     @abstractmethod
     def wait_line(self, needle: str, timeout_s: float) -> str:
-        """The first line of standard output that holds `needle`.
+        """Wait for the first line of standard output that contains `needle`, and return it.
 
-        Raises: CommandFailed when the process ends before; CommandTimeout."""
+        Raises: CommandFailed when the process ends first; CommandTimeout."""
 
     @abstractmethod
     def alive(self) -> bool: ...
 
     @abstractmethod
     def stop(self) -> Completed:
-        """End it by SIGTERM, then SIGKILL, if it has not ended by itself; its output and exit code."""
+        """End the process by SIGTERM, then SIGKILL, if it still runs; return its output and exit code."""
 
 
 class Host(ABC):
-    """A machine. Local or remote, its commands are argv with optional standard input; no shell in between.
+    """A local or remote machine. Its commands are argv with optional standard input; no shell in between.
 
-    `run_root` is where small files of sessions lie there. `far`: it is reached over a network."""
+    `run_root` is the machine's directory for small files of sessions. `far`: it is reached over a network."""
 
     name: str
     far: ClassVar[bool] = False
@@ -118,17 +119,17 @@ class Host(ABC):
     def run(
         self, argv: Sequence[str], *, stdin: str | bytes | None = None, timeout_s: float = 60.0, check: bool = True
     ) -> Completed:
-        """Run to the end. It returns when the process ends, even if a daemon that it left still holds its output.
+        """Run a command, and return when it ends, even if a daemon that it left still holds its output.
 
-        Raises: CommandFailed when `check` and the exit code is not 0; CommandTimeout after `timeout_s`;
-        Unavailable when there is no such program."""
+        Raises: CommandFailed when `check` and the exit code is not 0; CommandTimeout after `timeout_s`; Unavailable
+        when the program does not exist."""
 
     @abstractmethod
     def spawn(self, argv: Sequence[str]) -> Process: ...
 
     @abstractmethod
     def write_text(self, path: str, text: str) -> None:
-        """Write a file, and make its directory if need be."""
+        """Write a file, and create its directory if needed."""
 
     @abstractmethod
     def read_text(self, path: str) -> str:
@@ -137,15 +138,15 @@ class Host(ABC):
     @abstractmethod
     def which(self, program: str) -> str | None: ...
 
-    def recover(self) -> None:  # noqa: B027 - this machine is never out of reach
-        """Be reachable again after a loss, with nothing left running there. Raises: HostError when it is not."""
+    def recover(self) -> None:  # noqa: B027 - this machine is always reachable
+        """Reconnect after a loss, and end what still runs there. Raises: HostError when that fails."""
 
     def run_json(self, argv: Sequence[str], *, timeout_s: float = 60.0) -> Any:
         return json.loads(self.run(argv, timeout_s=timeout_s).stdout)
 
     @contextmanager
     def recorded(self, transcript: Transcript | None = None) -> Iterator[Transcript]:
-        """Everything done inside the block goes to a transcript of its own, or to one that is shared."""
+        """Record everything done inside the block in a transcript of its own, or in a shared one."""
         outer, self.transcript = self.transcript, transcript or Transcript()
         try:
             yield self.transcript

@@ -1,4 +1,4 @@
-"""The capabilities of Linux by name, and the masks of /proc/PID/status. Source: capabilities(7), linux/capability.h."""
+"""Linux capabilities by name, and the masks in /proc/PID/status. Source: capabilities(7), linux/capability.h."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def mask(names: Iterable[str]) -> int:
 
 
 def names(mask: int) -> list[str]:
-    """The capabilities of a mask; those that are newer than this table go by their bit."""
+    """List the capabilities in a mask; one that is newer than this table is named by its bit."""
     bits = [bit for bit in range(mask.bit_length()) if mask >> bit & 1]
     return [NAMES[bit] if bit < len(NAMES) else f"CAP_{bit}" for bit in bits]
 
 
 def fields(status: str) -> Mapping[str, str]:
-    """The lines of /proc/PID/status by what stands before their colon."""
+    """Return the lines of /proc/PID/status by the key before the colon."""
     pairs = (line.partition(":") for line in status.splitlines())
     return {key: value.strip() for key, _, value in pairs}

@@ -27,7 +27,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 class Resources:
     """Limits and reservations of an instance. None means: not set.
 
-    cpus: CPU time per time (a hard quota). cpu_weight: share under contention, 1 to 10000, 100 is usual.
+    cpus: CPU seconds per second (a hard quota). cpu_weight: weight under contention, 1 to 10000, 100 is usual.
     memory_bytes: hard limit. memory_reserved_bytes: reclaimed last. Rates are per second, on `block_device`."""
 
     cpus: float | None = None
@@ -52,7 +52,7 @@ class Resources:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a group has used since it was made: CPU seconds, bytes, operations."""
+    """What a group has used since its creation: CPU seconds, bytes, operations."""
 
     cpu_s: float = 0.0
     user_s: float = 0.0
@@ -64,7 +64,7 @@ class Usage:
     write_ops: int = 0
 
     def since(self, earlier: Usage) -> Usage:
-        """The use between two readings. Memory is not a difference: current and peak as they are now."""
+        """Return the use between two readings. Memory is not a difference: current and peak are those of now."""
         kept = {"memory_bytes", "memory_peak_bytes"}
         return Usage(
             **{
@@ -79,25 +79,25 @@ class Cgroups(ABC):
 
     def __init__(self, root: Path, files: Files | None = None) -> None:
         self.root, self.files = root, files or LocalFiles()
-        self._peaks: dict[str, int] = {}  # open files that tell a group's peak since they were written to
+        self._peaks: dict[str, int] = {}  # open files that report a group's peak since they were written to
 
     @abstractmethod
     def directories(self, name: str) -> list[Path]:
-        """Where the group is in every tree."""
+        """Return the group's directory in every tree."""
 
     @abstractmethod
     def usage(self, name: str) -> Usage: ...
 
     @abstractmethod
     def peak_file(self, name: str) -> Path:
-        """That which tells the most memory that the group has had."""
+        """Return the file that reports the most memory that the group has had."""
 
     @contextmanager
     def fresh_peak(self, name: str) -> Iterator[bool]:
-        """While the block lasts, `usage` tells the peak of memory since its beginning rather than since the group's.
+        """Make `usage` report the peak memory since the beginning of the block, not since the group's creation.
 
-        False, and the group's whole life, where the kernel cannot (version 2 before Linux 6.12), and on a far host,
-        none of whose files we can hold open."""
+        Yields False, with the peak of the group's whole life, if the kernel cannot (version 2 before Linux 6.12), and
+        on a remote host, whose files we cannot hold open."""
         try:
             if not isinstance(self.files, LocalFiles):
                 raise FileNotFoundError
@@ -106,7 +106,7 @@ class Cgroups(ABC):
             yield False
             return
         try:
-            fresh = _written(file, b"0\n")  # version 2 forgets for the readers of this open file alone
+            fresh = _written(file, b"0\n")  # version 2 resets the peak for this open file alone
             if fresh:
                 self._peaks[name] = file
             yield fresh
@@ -119,14 +119,14 @@ class Cgroups(ABC):
 
     @abstractmethod
     def settings(self, resources: Resources) -> list[tuple[str, str]]:
-        """(file below the root, with {name} for the group; value) that put limits into force, in order."""
+        """List (file, value) pairs that set the limits, in order; files are below the root, {name} is the group."""
 
     @abstractmethod
     def inherited(self, name: str) -> list[tuple[str, str]]:
-        """(file, text) to write, in order, so that a new group can hold processes and be limited."""
+        """List (file, text) pairs to write, in order, so that a new group can hold processes and be limited."""
 
     def make(self, host: Host, name: str, resources: Resources | None = None) -> None:
-        """A group with limits. Raises: PlatformError when the kernel refuses one."""
+        """Make a group with limits. Raises: WriteFailed when the kernel refuses one."""
         host.run(["mkdir", "-p", *map(str, self.directories(name))])
         limits = self.settings(resources or Resources())
         files = [
@@ -139,39 +139,39 @@ class Cgroups(ABC):
 
     @abstractmethod
     def count_io(self, host: Host, name: str, device: str) -> None:
-        """See to it that `usage` of the groups below one tells what they read and write on a disk, "MAJOR:MINOR"."""
+        """Make `usage` of the groups below `name` count reads and writes on a disk, given as "MAJOR:MINOR"."""
 
     def entering(self, name: str) -> list[str]:
-        """The beginning of an argv whose process joins the group before it becomes the rest of the argv.
+        """Return the beginning of an argv whose process joins the group, and then becomes the rest of the argv.
 
-        By itself, so that not even its first instruction is counted elsewhere."""
+        The process joins by itself, so that not even its first instruction is counted elsewhere."""
         groups = shlex.join(map(str, self.directories(name)))
         return ["sh", "-c", f'for g in {groups}; do echo 0 > $g/cgroup.procs || exit 125; done; exec "$@"', "join"]
 
     def complete(self, host: Host, name: str, resources: Resources) -> None:
-        """Put into force what a container runtime leaves out or rounds, so that a limit means the same everywhere."""
+        """Set what a container runtime leaves out or rounds, so that a limit means the same everywhere."""
         for file, text in self.completion(name, resources):
             host.write_text(file, text)
 
     @abstractmethod
     def completion(self, name: str, resources: Resources) -> list[tuple[str, str]]:
-        """(file, text) for `complete`."""
+        """List the (file, text) pairs that `complete` writes."""
 
     def pids(self, name: str) -> set[int]:
-        """Processes in the group and below it."""
+        """Return the PIDs of the processes in the group and below it."""
         return self.files.pids_below([*map(str, self.directories(name))])
 
     def remove(self, name: str, patience_s: float = 20.0) -> None:
-        """End what is in the group and below it, and remove all of it.
+        """End the processes in the group and below it, and remove all of these groups.
 
         A process in the middle of a throttled write ends only when the write does, and a killed process leaves its
-        group only when it has been torn down: busy for a moment is no error.
+        group only when it has been torn down. So a group that is busy for a moment is not an error.
 
-        Raises: PlatformError when the kernel does not let it go in time."""
+        Raises: PlatformError when a group cannot be removed in time."""
         deadline = time.monotonic() + patience_s
         directories = [*map(str, self.directories(name))]
         while True:
-            self.files.end_below(directories)  # again: a fork may have got away between our look and our signal
+            self.files.end_below(directories)  # again: a fork may have escaped between our look and our signal
             left = self.files.remove_empty(directories)
             if not left:
                 return
@@ -181,9 +181,9 @@ class Cgroups(ABC):
             time.sleep(0.002)
 
     def _texts(self, files: Mapping[str, Path], required: tuple[str, ...]) -> dict[str, str]:
-        """What files hold, by key, read at one time; empty for one that is not there.
+        """Return the texts of files by key, all read at the same time; empty for a missing file.
 
-        Raises: FileNotFoundError when a required one is not."""
+        Raises: FileNotFoundError when a required file is missing."""
         found = self.files.read([*map(str, files.values())])
         for key in required:
             if str(files[key]) not in found:
@@ -199,7 +199,7 @@ def _written(file: int, data: bytes) -> bool:
 
 
 class CgroupsV1(Cgroups):
-    """Also hybrid hosts, whose version 2 tree holds no controller that we need."""
+    """Control groups on version 1, and on hybrid hosts, whose version 2 tree has no controller that we need."""
 
     version = 1
 
@@ -207,7 +207,7 @@ class CgroupsV1(Cgroups):
         return [self.root / tree / name.strip("/") for tree in self.files.directories(str(self.root))]
 
     def inherited(self, name: str) -> list[tuple[str, str]]:
-        """A new cpuset group is empty, and takes no process until it has CPUs and memory nodes of its parent."""
+        """Give new cpuset groups CPUs and memory nodes of their parent: without them, they accept no process."""
         kinds, above = ("cpuset.cpus", "cpuset.mems"), [self.root / "cpuset"]
         for part in Path(name.strip("/")).parts:
             above.append(above[-1] / part)
@@ -226,14 +226,14 @@ class CgroupsV1(Cgroups):
         return self.root / "memory" / name.strip("/") / "memory.max_usage_in_bytes"
 
     def completion(self, name: str, resources: Resources) -> list[tuple[str, str]]:
-        """No swap beyond the memory limit, where the kernel counts swap at all: Docker allows as much again."""
+        """Allow no swap beyond the memory limit, if the kernel counts swap: Docker allows the same amount again."""
         file = self.root / "memory" / name.strip("/") / "memory.memsw.limit_in_bytes"
         if not resources.memory_bytes or not self.files.exists(str(file)):
             return []
         return [(str(file), str(resources.memory_bytes))]
 
     def count_io(self, host: Host, name: str, device: str) -> None:
-        """Recent kernels count on a disk only once a limit of rates was set on it, in whatever group. 0 is no limit."""
+        """Set a rate of 0 (no limit): recent kernels count on a disk only once some group had a rate set on it."""
         file = self.root / "blkio" / name.strip("/") / "blkio.throttle.write_bps_device"
         self.make(host, name)
         if self.files.exists(str(file)):
@@ -283,7 +283,7 @@ _V1_USAGE = {
 
 
 def _blkio_total(text: str) -> tuple[int, int]:
-    """(reads, writes) over all devices, from lines such as '254:0 Read 4096'."""
+    """Sum up (reads, writes) over all devices, from lines such as '254:0 Read 4096'."""
     totals = {"Read": 0, "Write": 0}
     for line in text.splitlines():
         words = line.split()
@@ -304,7 +304,7 @@ class CgroupsV2(Cgroups):
         return [self.root / name.strip("/")]
 
     def inherited(self, name: str) -> list[tuple[str, str]]:
-        """A controller is there only when every group above has switched it on for its children."""
+        """Enable controllers in all groups above: a group has only those that every ancestor enables for children."""
         file = str(self.root / "cgroup.controllers")
         available = set(self.files.read([file]).get(file, "").split())
         wanted = " ".join(f"+{controller}" for controller in self._controllers if controller in available)
@@ -318,11 +318,11 @@ class CgroupsV2(Cgroups):
         return self.root / name.strip("/") / "memory.peak"
 
     def count_io(self, host: Host, name: str, device: str) -> None:
-        """It counts whatever is set."""
+        """Do nothing: version 2 always counts."""
 
     def usage(self, name: str) -> Usage:
-        files = ("cpu.stat", "io.stat", "memory.current", "memory.peak")  # the last came with kernel 5.19
-        # The first is in every group: without it the group is gone. Those of a controller may be missing.
+        files = ("cpu.stat", "io.stat", "memory.current", "memory.peak")  # the last is new in Linux 5.19
+        # Every group has the first file: without it, the group is gone. Files of controllers may be missing.
         text = self._texts({file: self.root / name.strip("/") / file for file in files}, files[:1])
         cpu = {key: int(value) for key, value in (line.split() for line in text["cpu.stat"].splitlines())}
         io = {"rbytes": 0, "wbytes": 0, "rios": 0, "wios": 0}
@@ -343,9 +343,10 @@ class CgroupsV2(Cgroups):
         )
 
     def completion(self, name: str, resources: Resources) -> list[tuple[str, str]]:
-        """The weight itself, which runtimes compute from version 1's shares, each by a formula of its own; no swap;
+        """Set the weight itself, no swap, and the reservation also in every group above.
 
-        and the reservation in every group above too, since the kernel grants a group no more than its parent has."""
+        Runtimes compute the weight from version 1's shares, each by a formula of its own. The kernel grants a group no
+        more reserved memory than its parent has."""
         group = self.root / name.strip("/")
         found = []
         if resources.cpu_weight is not None:
@@ -379,7 +380,7 @@ class CgroupsV2(Cgroups):
 
 
 def parse_cpus(text: str) -> frozenset[int]:
-    """'0-2,5' -> {0, 1, 2, 5}; nothing when it is no list of CPUs as the kernel writes it (cpuset(7))."""
+    """Parse CPUs, '0-2,5' -> {0, 1, 2, 5}; nothing when it is not a list as the kernel writes it (cpuset(7))."""
     found: set[int] = set()
     for part in text.split(","):
         match = re.fullmatch(r"\s*(\d{1,4})(?:-(\d{1,4}))?\s*", part)
@@ -389,20 +390,20 @@ def parse_cpus(text: str) -> frozenset[int]:
     return frozenset(found)
 
 
-# The same question for a far host's shell.
+# The query of `block_device_of` for the shell of a remote host.
 _DISK = """n=/sys/dev/block/$(stat -c %Hd:%Ld -- "$1"); [ -e "$n" ] || exit 0
 n=$(readlink -f "$n"); [ ! -e "$n/partition" ] || n=${n%/*}; cat "$n/dev\""""
 
 
 def detect(root: Path = Path("/sys/fs/cgroup"), files: Files | None = None) -> Cgroups:
-    """Version 2 when its controllers are at the root of the mount, as systemd hosts have it; else version 1."""
+    """Return version 2 if its controllers are at the root of the mount, as on systemd hosts; else version 1."""
     files = files or LocalFiles()
     version2 = files.exists(str(root / "cgroup.controllers"))
     return CgroupsV2(root, files) if version2 else CgroupsV1(root, files)
 
 
 def block_device_of(path: Path, host: Host | None = None) -> str | None:
-    """'MAJOR:MINOR' of the whole disk under a path, or None where there is none (tmpfs, overlay)."""
+    """Return 'MAJOR:MINOR' of the whole disk under a path, or None if there is none (tmpfs, overlay)."""
     if host is not None and host.far:
         return host.run(["sh", "-c", _DISK, "disk", str(path)]).text.strip() or None
     device = path.stat().st_dev
@@ -410,6 +411,6 @@ def block_device_of(path: Path, host: Host | None = None) -> str | None:
     node = Path(f"/sys/dev/block/{number}")
     if not node.exists():
         return None
-    # Throttling works on whole disks: for a partition, its parent.
+    # Throttling works on whole disks: for a partition, take its parent.
     whole = node.resolve().parent / "dev" if (node / "partition").exists() else node / "dev"
     return whole.read_text().strip()

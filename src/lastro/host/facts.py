@@ -1,4 +1,4 @@
-"""Provenance: what a reader must know of a host to judge its numbers, and what a later run is compared with."""
+"""Provenance: facts about a host that readers need to judge its numbers, and that later runs are compared with."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _TOOLS = {
 
 
 def collect(host: Host) -> dict[str, Any]:
-    """Nested, JSON-able facts by chapter. What this host does not tell is left out rather than guessed."""
+    """Collect nested, JSON-able facts by chapter. What the host does not report is left out rather than guessed."""
     return {
         **machine(host),
         "lastro": {"version": __version__, "python": platform.python_version()},
@@ -55,7 +55,7 @@ def collect(host: Host) -> dict[str, Any]:
 
 
 def machine(host: Host) -> dict[str, Any]:
-    """The chapter that tells one host from another, found without running anything."""
+    """Return the chapter that identifies a host, without running any command."""
     memory = _meminfo(host)
     return {
         "host": {
@@ -70,9 +70,9 @@ def machine(host: Host) -> dict[str, Any]:
 
 
 def controller() -> dict[str, str]:
-    """The machine on which Lastro itself runs, whichever is measured.
+    """Identify the machine on which Lastro itself runs, whichever machine is measured.
 
-    `machine` is made of the ID that machine-id(5) asks to keep to oneself, and does not give it away; empty without."""
+    `machine` is a keyed hash of the ID that machine-id(5) asks to keep confidential; empty without that ID."""
     files = {"hostname": "/proc/sys/kernel/hostname", "machine": "/etc/machine-id"}
     found = dict.fromkeys(files, "")
     for name, file in files.items():
@@ -83,14 +83,14 @@ def controller() -> dict[str, str]:
 
 
 def _distribution(host: Host) -> str:
-    """Source: os-release(5)."""
+    """Return the name of the distribution. Source: os-release(5)."""
     lines = (line.partition("=") for line in _read(host, "/etc/os-release").splitlines())
     named = {name: shlex.split(value) for name, _, value in lines if name == "PRETTY_NAME"}
     return " ".join(named.get("PRETTY_NAME", []))
 
 
 def tools(host: Host, commands: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
-    """Version and SHA-256 of each program that is installed."""
+    """Return version, path and SHA-256 of each program that is installed."""
     found: dict[str, Any] = {}
     for name, argv in commands.items():
         path = host.which(argv[0])
@@ -145,7 +145,7 @@ def _read(host: Host, path: str) -> str:
 
 
 def offloads(host: Host, netns: str, link: str) -> dict[str, str]:
-    """Offloads of a link, as ethtool names them: they decide comparisons between attachments."""
+    """Return the offloads of a link, as ethtool names them: they decide comparisons between attachments."""
     wanted = ("tx-checksumming", "scatter-gather", "tcp-segmentation-offload", "generic-segmentation-offload",
               "generic-receive-offload", "tx-udp-segmentation")  # fmt: skip
     text = host.run(["ip", "netns", "exec", netns, "ethtool", "-k", link], check=False).text

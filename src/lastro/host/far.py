@@ -1,7 +1,7 @@
-"""Sessions on far hosts: held, cleaned and owned as on this machine, by ledgers that lie here.
+"""Sessions on remote hosts: held, cleaned and owned as on this machine, with ledgers on this machine.
 
-STATE/hosts/NAME has the ledger of what was made on a host, and how it is reached: so what a lost connection or a crash
-left there is removed by the next session on it, or by `lastro clean`, without the testbed's file."""
+STATE/hosts/NAME has the ledger of the objects on a host, and says how to reach the host. So what a lost connection or a
+crash left there is removed by the next session on it, or by `lastro clean`, without the testbed file."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from lastro.host.undo import is_token
 
 _LOCK_S = 20.0
 _DAY_S = 86_400
-_HOLDERS = "holders"  # in a ledger, in the place of a session's token: what may still hold the host
-_FREE_S = 5  # until the kernel has ended what was killed
-_UNSEEN = (LOST, 137)  # codes of a holder whose end was not told: with the connection, or with our patience for it
+_HOLDERS = "holders"  # stands in a ledger for a session's token: processes that may still hold the host
+_FREE_S = 5  # for the kernel to end the killed processes
+_UNSEEN = (LOST, 137)  # exit codes of a holder whose end we missed: the connection was lost, or we gave up waiting
 _HOLD = """umask 077; mkdir -p -- "$1" && exec 9>>"$1/lock" && chmod 600 -- "$1/lock" || exit 3
 flock {how} 9 || {{ echo "busy: $(cat "$1/lock")"; {else_}; }}
 printf '%s' "$2" >"$1/lock"; echo held; exec sleep infinity"""
@@ -36,10 +36,10 @@ printf '%s' "$2" >"$1/lock"; echo held; exec sleep infinity"""
 
 @contextmanager
 def far_session(near: Session, reach: Reach, purpose: str, wait: Tell | None = None) -> Iterator[Session]:
-    """Hold a far host, clean what dead sessions left there, and own what is made there inside the block.
+    """Hold a remote host, clean up after dead sessions there, and own what is made there inside the block.
 
-    `near` is this machine's session. `wait` is told once who holds the host. Raises: HostError when it cannot be had;
-    HostBusy when another Lastro holds it and `wait` is None."""
+    `near` is this machine's session. `wait` is called once with the holder of the host. Raises: HostError when the host
+    cannot be used; HostBusy when another Lastro holds it and `wait` is None."""
     directory = _directory(near.ledger.state, reach)
     with ExitStack() as stack:
         ledger = stack.enter_context(closing(Ledger(directory)))
@@ -57,7 +57,7 @@ def far_session(near: Session, reach: Reach, purpose: str, wait: Tell | None = N
 
 @contextmanager
 def _told_first() -> Iterator[None]:
-    """What ends a session is told, rather than that its end could not be seen to over a connection that is gone."""
+    """Raise the error that ended a session, rather than the lost connection that prevented its clean-up."""
     try:
         yield
     except ConnectionLost as lost:
@@ -71,11 +71,11 @@ def _told_first() -> Iterator[None]:
 
 @contextmanager
 def _held(host: SshHost, ledger: Ledger, token: str, purpose: str, wait: Tell | None) -> Iterator[None]:
-    """The host's lock, which is free again as soon as sshd there knows that the connection is gone.
+    """Hold the host's lock, which is freed as soon as sshd there notices that the connection is gone.
 
-    With a cable out, it may know for hours of nothing: so what holds the lock is written down, and ended by the next
-    who wants it of the same ledger."""
-    mark = f"holder-{token}"  # none of the session's processes: it stays until the last of them has been ended
+    With an unplugged cable, sshd may not notice for hours. So the process that holds the lock is recorded in the
+    ledger, and the next session that wants the lock with the same ledger ends that process."""
+    mark = f"holder-{token}"  # not one of the session's processes: it outlives the last of them
     holders, written = list[Process](), list[int]()
 
     def hold() -> None:
@@ -108,9 +108,9 @@ def _held(host: SshHost, ledger: Ledger, token: str, purpose: str, wait: Tell | 
 
 
 def _freed(host: SshHost, ledger: Ledger, token: str) -> bool:
-    """End what still holds the host for a session of this ledger that is gone, or for a connection of our own that is.
+    """End what still holds the host for a dead session of this ledger, or for a lost connection of our own.
 
-    Whether there was any."""
+    Return whether there was any such process."""
     others = {f"holder-{live}" for live in ledger.live_sessions() if live != token}
     stale = [owned for owned in ledger.objects(_HOLDERS) if owned.name not in others]
     pids = set[int]()
@@ -122,10 +122,10 @@ def _freed(host: SshHost, ledger: Ledger, token: str) -> bool:
 
 
 def clean(state: Path, *, dry_run: bool = False) -> list[tuple[str, Owned]]:
-    """Undo what dead sessions left on far hosts; each object with its host's name.
+    """Remove what dead sessions left on remote hosts; return each removed object with its host's name.
 
-    Raises: HostError, or HostBusy where that is all, which tells of every host that could not be cleaned, after the
-    others have been."""
+    Raises, after all other hosts have been cleaned: HostError that names every host that could not be cleaned, or
+    HostBusy if all of those are only busy."""
     found, problems, busy = list[tuple[str, Owned]](), list[str](), list[bool]()
     for file in sorted((state / "hosts").glob("*/reach.json")):
         with closing(Ledger(file.parent)) as ledger:

@@ -1,4 +1,4 @@
-"""What a host's kernel and disk show, and ending processes there: looked at directly, in no transcript."""
+"""Read what a host's kernel and disk show, and end processes there, without a record in the transcript."""
 
 from __future__ import annotations
 
@@ -10,55 +10,55 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-OWNER_VARIABLE = "LASTRO_OWNER"  # in the environment of every process that we start: how a crash's orphans are found
+OWNER_VARIABLE = "LASTRO_OWNER"  # in the environment of every process that we start: finds the orphans of a crash
 # Type, mode, owner, group, size, time, target of a link and path of each file: find(1), -printf.
 DESCRIPTION = r"%y\t%m\t%U\t%G\t%s\t%T@\t%l\t%P\0"
-_AT_ONCE = 256  # processes that are ended by one look: each takes a descriptor
+_AT_ONCE = 256  # processes that one look can end: each takes a descriptor
 
 
 class Files(ABC):
-    """Files and processes of one host. What vanishes meanwhile is left out, never an error."""
+    """The files and processes of one host. One that vanishes meanwhile is left out, and is not an error."""
 
     @abstractmethod
     def read(self, paths: Sequence[str]) -> dict[str, str]:
-        """Texts of those files that can be read, by path."""
+        """Return the texts of those files that can be read, by path."""
 
     @abstractmethod
     def names(self, directory: str) -> list[str]:
-        """What is in a directory, sorted; nothing where there is none."""
+        """List the names in a directory, sorted; none if the directory does not exist."""
 
     @abstractmethod
     def directories(self, directory: str) -> list[str]:
-        """Names of the directories in a directory, sorted, without symbolic links."""
+        """List the names of a directory's subdirectories, sorted, without symbolic links."""
 
     @abstractmethod
     def exists(self, path: str) -> bool: ...
 
     @abstractmethod
     def pids_below(self, groups: Sequence[str]) -> set[int]:
-        """Processes in these cgroups and all below them."""
+        """Return the PIDs of the processes in these cgroups and all below them."""
 
     @abstractmethod
     def owned_pids(self, token: str) -> set[int]:
-        """Processes that carry a session's token in their environment; Lastro itself aside."""
+        """Return the PIDs of processes with a session's token in their environment, except Lastro itself."""
 
     @abstractmethod
     def end_owned(self, token: str) -> set[int]:
-        """SIGKILL to the processes that carry a session's token, Lastro itself aside; those that there were."""
+        """Send SIGKILL to the processes with a session's token, except Lastro itself; return their PIDs."""
 
     @abstractmethod
     def end_below(self, groups: Sequence[str]) -> None:
-        """SIGKILL to the processes in these cgroups and all below them."""
+        """Send SIGKILL to the processes in these cgroups and all below them."""
 
     @abstractmethod
     def described(self, tree: str) -> str:
-        """What is in a tree, as `find` prints it by DESCRIPTION: names, and what an inode says of them."""
+        """Return the contents of a tree, as `find` prints them with DESCRIPTION: names and inode data."""
 
     @abstractmethod
     def remove_empty(self, directories: Sequence[str], *, below: bool = True) -> dict[str, str]:
-        """Remove directories, and those below them first unless told otherwise, as far as they are empty.
+        """Remove empty directories, and first the empty ones below them unless `below` is false.
 
-        Those that are left, with the reason."""
+        Return the directories that are left, with the reason."""
 
 
 class LocalFiles(Files):
@@ -88,7 +88,7 @@ class LocalFiles(Files):
     def pids_below(self, groups: Sequence[str]) -> set[int]:
         found: set[int] = set()
         for top in groups:
-            for directory, _, _ in os.walk(top):  # unlike a glob, at ease with groups that vanish meanwhile
+            for directory, _, _ in os.walk(top):  # unlike a glob, it tolerates groups that vanish meanwhile
                 with suppress(OSError):
                     found.update(int(line) for line in (Path(directory) / "cgroup.procs").read_text().split())
         return found
@@ -132,9 +132,10 @@ class LocalFiles(Files):
 
 
 def _end(look: Callable[[], set[int]]) -> set[int]:
-    """SIGKILL to what a look finds. A number alone is not enough, since it may be another process's by then:
+    """Send SIGKILL to the processes that a look finds, and return their PIDs.
 
-    each process is held by a descriptor (pidfd), and ended when a second look finds its number again."""
+    A PID alone is not enough, since it may be another process's by then: each process is held by a descriptor (pidfd),
+    and killed when a second look finds its PID again."""
     held: dict[int, int] = {}
     try:
         found = look()
@@ -151,7 +152,7 @@ def _end(look: Callable[[], set[int]]) -> set[int]:
 
 
 def start_time(pid: int) -> int | None:
-    """When a process of this machine started, in clock ticks since boot: with the pid, its identity. None when gone."""
+    """Start of a local process in clock ticks since boot, which with the PID identifies it; None when it has ended."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:

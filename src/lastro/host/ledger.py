@@ -1,7 +1,7 @@
-"""Own what you make: each object is written down before it is made, and undone from what is written.
+"""A ledger of the objects that Lastro makes on a host, each recorded before it is made.
 
-The ledger is one SQLite file of the host, not of a campaign: it survives the loss of a campaign's directory and
-also holds what `lastro doctor` makes. A session is one run of one Lastro process; it is dead when that process is."""
+The ledger is one SQLite file of the host, not of a campaign: it survives the loss of a campaign's directory and also
+holds what `lastro doctor` makes. A session is one run of one Lastro process; it is dead when that process has ended."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ CREATE TABLE IF NOT EXISTS object(
 
 @dataclass(frozen=True, slots=True)
 class Owned:
-    """An object of the ledger."""
+    """An object in the ledger."""
 
     id: int
     session: str
@@ -49,7 +49,7 @@ class Owned:
 
 
 class Ledger:
-    """The host's list of what Lastro has made and not yet removed."""
+    """The host's list of objects that Lastro has made and not yet removed."""
 
     def __init__(self, state: Path = STATE_DIR) -> None:
         self.state = state
@@ -59,7 +59,7 @@ class Ledger:
             make_private(state / "ledger.db")
             self._db = sqlite3.connect(state / "ledger.db", isolation_level=None, timeout=10, check_same_thread=False)
             self._db.execute("PRAGMA journal_mode=WAL")
-            # A crash of Lastro loses nothing this way, and a crash of the host takes kernel objects with it.
+            # A crash of Lastro loses nothing with NORMAL, and a crash of the host takes kernel objects with it.
             self._db.execute("PRAGMA synchronous=NORMAL")
             self._db.executescript(_SCHEMA)
         except (OSError, sqlite3.Error) as error:
@@ -71,7 +71,7 @@ class Ledger:
         self._db.close()
 
     def _execute(self, sql: str, *values: Any) -> list[Any]:
-        """The rows. Raises: StoreError when the disk is full, failing or read-only, at whatever moment."""
+        """Execute a statement and return its rows. Raises: StoreError when the disk is full, failing or read-only."""
         try:
             with self._turn:
                 return self._db.execute(sql, values).fetchall()
@@ -91,7 +91,7 @@ class Ledger:
         self._execute("INSERT INTO session VALUES (?, ?, ?, ?)", token, pid, start_time(pid), purpose)
 
     def close_session(self, token: str) -> None:
-        """Forget a session that left nothing."""
+        """Forget a session that left no objects."""
         sql = "DELETE FROM session WHERE token = ? AND NOT EXISTS (SELECT 1 FROM object WHERE session = ?)"
         self._execute(sql, token, token)
 
@@ -106,14 +106,14 @@ class Ledger:
         return [token for token, pid, started in rows if _is_alive(pid, started) is alive]
 
     def objects(self, session: str) -> list[Owned]:
-        """What a session still owns, the newest first: the order in which to undo it."""
+        """The objects that a session still owns, newest first: the order in which to remove them."""
         sql = "SELECT id, session, kind, name FROM object WHERE session = ? ORDER BY id DESC"
         return [Owned(*row) for row in self._execute(sql, session)]
 
     def clean(self, host: Host | None = None, state: Path | None = None) -> list[Owned]:
-        """Undo what dead sessions left on a host, which is this one unless told, and return it.
+        """Remove what dead sessions left on a host, by default this machine, and return the removed objects.
 
-        `state` is where that host keeps what is large. Raises: HostError when something could not be removed, or is
+        `state` is that host's directory for large files. Raises: HostError when an object could not be removed, or is
         listed but was not made by such a session."""
         removed, stuck = [], []
         for token in self.dead_sessions():
@@ -139,7 +139,7 @@ class Ledger:
 class Session:
     """One run of Lastro on a host: its token, its directories, and the objects that it owns.
 
-    `state` is where the host keeps what is large; the ledger's own directory when it is this machine."""
+    `state` is the host's directory for large files; on this machine, it is the ledger's own directory."""
 
     def __init__(self, ledger: Ledger, token: str, host: Host, state: Path | None = None) -> None:
         self.ledger, self.token, self.host, self.state = ledger, token, host, state or ledger.state
@@ -151,7 +151,7 @@ class Session:
         self._numbers = itertools.count(1)
 
     def unique(self, name: str) -> str:
-        """A name that no other instance of the session has had: what a stuck one holds is in nobody's way."""
+        """Return a name that no other instance of the session has had, so that a stuck one blocks no other."""
         return f"{name}-{next(self._numbers)}"
 
     def netns_name(self, role: str) -> str:
@@ -159,7 +159,7 @@ class Session:
 
     @contextmanager
     def building(self) -> Iterator[None]:
-        """Around what makes something once and keeps it for later sessions: `built_s` is how long that has taken."""
+        """Time the building of something that later sessions reuse, and add that time to `built_s`."""
         began_s = time.monotonic()
         try:
             yield
@@ -168,9 +168,9 @@ class Session:
 
     @contextmanager
     def owned(self, kind: str, name: str) -> Iterator[None]:
-        """Write an object down before it is made; on leaving, undo it and forget it.
+        """Record an object before it is made; on leaving, remove it and its record.
 
-        What cannot be undone stays in the ledger for `lastro clean`, and raises."""
+        An object that cannot be removed stays in the ledger for `lastro clean`, and the error is raised."""
         if any((owned.kind, owned.name) == (kind, name) for owned in self.owned_objects()):
             raise PlatformError(f"{kind} {name} is in use already", "give every instance a name of its own")
         object_id = self.ledger.add(self.token, kind, name)
@@ -179,20 +179,20 @@ class Session:
         finally:
             try:
                 undo(self._owner, kind, name)
-            except KeyboardInterrupt:  # it cut the removal short; the next one does not come before we are done
+            except KeyboardInterrupt:  # it cut the removal short; further signals are ignored until we are done
                 undo(self._owner, kind, name)
                 self.ledger.drop(object_id)
                 raise
             self.ledger.drop(object_id)
 
     def mark(self) -> int:
-        """A moment: what is owned later has a greater number."""
+        """Return a mark for `undo_since`: objects that are owned later have greater numbers."""
         return max((owned.id for owned in self.owned_objects()), default=0)
 
     def undo_since(self, mark: int) -> None:
-        """Try once more to remove what should be gone by now.
+        """Try once more to remove objects that should be gone by now.
 
-        Raises: HostError when something cannot be removed: it would disturb whatever is measured next."""
+        Raises: HostError when an object cannot be removed, since it would disturb the next measurement."""
         self.host.recover()
         for owned in self.owned_objects():
             if owned.id > mark:
@@ -209,15 +209,16 @@ class Session:
         return self.ledger.objects(self.token)
 
     def pids(self) -> set[int]:
-        """Every process of the session's, Lastro itself aside: by the owner in its environment, or by its cgroup."""
+        """Every process of the session except Lastro itself, found by its environment or its cgroup."""
         files = self.host.view
         return files.owned_pids(self.token) | cgroups.detect(files=files).pids(self.cgroup)
 
     def end(self) -> None:
-        """Undo what an interrupt kept its owner from undoing, and forget the session if that left nothing.
+        """Remove what an interrupt left behind, and forget the session if no objects remain.
 
-        What cannot be undone has raised already where it was owned, and stays in the ledger for `lastro clean`."""
-        with suppress(LastroError):  # out of reach: the same
+        An object that cannot be removed has already raised an error in `owned`, and stays in the ledger for `lastro
+        clean`."""
+        with suppress(LastroError):  # the same for an unreachable host
             self.host.recover()
         left = self.owned_objects()
         with suppress(ConnectionLost):
@@ -232,10 +233,10 @@ class Session:
 
 @contextmanager
 def session(purpose: str, *, state: Path = STATE_DIR, wait: Tell | None = None) -> Iterator[Session]:
-    """Hold the host, clean what dead sessions left, and own what is made inside the block.
+    """Hold this host, clean up after dead sessions, and own what is made inside the block.
 
-    Raises: HostBusy when another Lastro holds the host and `wait` is None; HostError when the state is not Lastro's
-    alone."""
+    Raises: HostBusy when another Lastro holds the host and `wait` is None; HostError when another user owns or may have
+    changed the state directory, or it has foreign files."""
     close_to_others(LocalHost(), state, RUN_DIR)
     ledger = Ledger(state)
     with ExitStack() as stack:
@@ -248,13 +249,13 @@ def session(purpose: str, *, state: Path = STATE_DIR, wait: Tell | None = None) 
 
 @contextmanager
 def opened(held: Session, purpose: str) -> Iterator[Session]:
-    """A session in its ledger, with what every session owns, for as long as the block lasts."""
+    """Register a session in its ledger, with the objects that every session owns, while the block lasts."""
     with ExitStack() as stack:
         stack.callback(_whole, held.end)
         held.ledger.open_session(held.token, purpose)
         if not mounts_below(held.host, str(NETNS_DIR)):
             stack.enter_context(held.owned("netns-dir", str(NETNS_DIR)))
-        # These three hold all of an instance but its network: undoing them ends containers and frees their mounts.
+        # These three hold all of an instance except its network: removing them ends containers and frees their mounts.
         for kind, name in (("directory", held.run_dir), ("directory", held.scratch_dir), ("cgroup", held.cgroup)):
             stack.enter_context(held.owned(kind, str(name)))
         stack.callback(_end_processes, held.host, held.token)
@@ -268,13 +269,13 @@ def _is_alive(pid: object, started: object) -> bool:
 
 
 def _reached(host: Host) -> None:
-    """What is undone next needs the host again after a loss; what that says was said in the trial."""
+    """Reconnect before cleaning up; the trial has already reported the error."""
     with suppress(LastroError):
         host.recover()
 
 
 def _whole(clean_up: Callable[[], object]) -> None:
-    """Ctrl-C may come in the middle: done again from the start then, which nothing interrupts, before it counts."""
+    """Complete a clean-up despite Ctrl-C: run it again from the start, now uninterrupted, and only then raise."""
     try:
         clean_up()
     except KeyboardInterrupt:
@@ -283,10 +284,10 @@ def _whole(clean_up: Callable[[], object]) -> None:
 
 
 def _end_processes(host: Host, token: str) -> None:
-    """Kill every process that carries a session's token in its environment, whoever its parent is now."""
+    """Kill every process that carries a session's token in its environment, regardless of its parent."""
     deadline = time.monotonic() + _KILL_PATIENCE_S
     looks_without_any = 0
-    while looks_without_any < 2:  # once is not enough: in the middle of exec, a process shows no environment
+    while looks_without_any < 2:  # once is not enough: a process in the middle of exec shows no environment
         pids = host.view.end_owned(token)
         looks_without_any = 0 if pids else looks_without_any + 1
         if pids and time.monotonic() > deadline:

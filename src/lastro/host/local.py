@@ -1,4 +1,4 @@
-"""This machine."""
+"""The local machine as a host."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from lastro.host._child import GRACE_S, ended_within, exit_code, kill_group, mem
 from lastro.host.base import ENVIRONMENT, Completed, Host, Process
 from lastro.host.files import OWNER_VARIABLE
 
-_CANNOT_RUN = 126  # as a shell says it: POSIX, Shell Command Language, 2.8.2
+_CANNOT_RUN = 126  # the exit code of shells for this: POSIX, Shell Command Language, 2.8.2
 
 
 class LocalHost(Host):
-    """Runs commands here. `token` marks every process as owned by this session."""
+    """The local machine. `token` marks every process as owned by this session."""
 
     name = "local"
 
@@ -33,8 +33,8 @@ class LocalHost(Host):
         self, argv: Sequence[str], *, stdin: str | bytes | None = None, timeout_s: float = 60.0, check: bool = True
     ) -> Completed:
         data = stdin.encode() if isinstance(stdin, str) else stdin
-        # Memory files rather than pipes: nothing to pump while a tool measures, and a daemon that inherits
-        # them cannot keep us waiting after the command itself has ended.
+        # Memory files rather than pipes: there is nothing to copy while a tool measures, and a daemon that
+        # inherits them cannot keep us waiting after the command itself has ended.
         with _file_for(argv, data) as source, _file_for(argv) as out, _file_for(argv) as err:
             started_s = time.monotonic()
             process = self._popen(
@@ -61,7 +61,7 @@ class LocalHost(Host):
         self.transcript.add_spawn(argv, time.monotonic())
         err = _file_for(argv)
         try:
-            # Of what subprocess opens by itself, it would leave this one open when there is no room for its pipe.
+            # With DEVNULL, subprocess would leak its descriptor when there is none left for the pipe.
             with open(os.devnull, "rb") as nothing:
                 process = self._popen(argv, nothing.fileno(), subprocess.PIPE, err.fileno())
         except BaseException as error:
@@ -73,7 +73,7 @@ class LocalHost(Host):
 
     def _popen(self, argv: Sequence[str], stdin: int, stdout: int, stderr: int) -> subprocess.Popen[bytes]:
         try:
-            # Its own session: Ctrl-C in a terminal reaches Lastro alone, which then ends things in order.
+            # Its own session: Ctrl-C in a terminal reaches Lastro alone, which then ends processes in order.
             return subprocess.Popen(
                 list(argv), stdin=stdin, stdout=stdout, stderr=stderr, env=self._env, cwd="/", start_new_session=True
             )
@@ -100,7 +100,7 @@ class LocalHost(Host):
 
 
 def _file_for(argv: Sequence[str], content: bytes | None = None) -> memory_file:
-    """Raises: CommandFailed when this process may have no more files, or memory."""
+    """Make a file in memory. Raises: CommandFailed when this process may have no more files, or memory."""
     try:
         return memory_file(content)
     except OSError as error:
@@ -108,7 +108,7 @@ def _file_for(argv: Sequence[str], content: bytes | None = None) -> memory_file:
 
 
 def here(host: Host) -> Host:
-    """The machine on which images are made, and what goes into them is: the host itself, unless it is far."""
+    """Return the machine on which images and their contents are made: the host itself, unless it is remote."""
     return LocalHost() if host.far else host
 
 
@@ -126,7 +126,7 @@ class LocalProcess(Process):
         self._reader = threading.Thread(target=self._read, daemon=True)
         try:
             self._reader.start()
-        except RuntimeError as error:  # this process may have no more threads
+        except RuntimeError as error:  # this process may start no more threads
             kill_group(process)
             process.wait()
             for file in (process.stdin, process.stdout, err):
@@ -188,5 +188,5 @@ class LocalProcess(Process):
             kill_group(self._process)
 
     def _ending(self, code: int, error: bytes) -> tuple[int, bytes]:
-        """The exit code and the standard error of what ran, from those of the child."""
+        """Return the command's exit code and standard error, given those of the child."""
         return code, error

@@ -1,6 +1,6 @@
-"""One Lastro at a time may measure on a host. Who waits for it gets it in the order in which they came.
+"""A lock that lets one Lastro at a time measure on a host, in the order in which they asked for it.
 
-The kernel frees the lock even after kill -9. The queue is a directory with a file for each process that waits; files of
+The kernel frees the lock even after kill -9. The queue is a directory with a file for each waiting process; files of
 processes that have ended do not count."""
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _command() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """The process that holds a host, or waits for it: for what, by which command, and since when (local time)."""
+    """A process that holds a host or waits for it: for what, by which command, and since when (local time)."""
 
     purpose: str
     pid: int = field(default_factory=os.getpid)
@@ -47,9 +47,9 @@ class Holder:
 
     @classmethod
     def read(cls, text: str) -> Holder | None:
-        """From what `write` has made; of a Lastro on another machine only the purpose is known.
+        """Parse what `write` returned; for a Lastro on another machine, only the purpose is known.
 
-        None of an empty text, as there is before it is written."""
+        None for an empty text, which is what a lock contains before the holder has written to it."""
         try:
             return cls(**json.loads(text))
         except (ValueError, TypeError):
@@ -59,11 +59,11 @@ class Holder:
         return json.dumps(asdict(self))
 
 
-Tell = Callable[[Holder | None, int], None]  # who holds the host, as far as known, and how many wait before us
+Tell = Callable[[Holder | None, int], None]  # the holder, if known, and the number of processes ahead of us
 
 
 def holder(state: Path) -> Holder | None:
-    """The process that holds the host now; None when none does, or its name is not written yet."""
+    """The process that holds the host now; None when none does, or when it has not written its name yet."""
     try:
         with open(state / "lock", encoding="utf-8") as file:
             return Holder.read(file.read())
@@ -72,15 +72,15 @@ def holder(state: Path) -> Holder | None:
 
 
 def silently(holder: Holder | None, ahead: int) -> None:
-    """Wait without a word."""
+    """Wait without reporting anything."""
 
 
 @contextmanager
 def lock(state: Path, purpose: str, wait: Tell | None = None) -> Iterator[None]:
-    """Hold a host inside the block. `wait` is called again and again while another process holds it.
+    """Hold a host inside the block. `wait` is called repeatedly while another process holds it.
 
     Raises: HostBusy when another process holds the host, or waits for it, and `wait` is None; StoreError when the disk
-    of the state is full, failing or read-only."""
+    of the state directory is full, failing or read-only."""
     me = Holder(purpose)
     with _written_in(state):
         make_private(state / "lock")
@@ -100,12 +100,12 @@ def lock(state: Path, purpose: str, wait: Tell | None = None) -> Iterator[None]:
             file.truncate(0)
             file.write(me.write().encode())
         yield
-        with suppress(OSError):  # the name of one that has ended; the kernel frees the lock
+        with suppress(OSError):  # the name stays, which is harmless; the kernel frees the lock
             file.truncate(0)
 
 
 def make_private(file: Path) -> None:
-    """Have a file that only its owner may open, made if need be: whoever opens a lock can hold it."""
+    """Restrict a file to its owner, and create it if needed: anyone who can open a lock file can hold the lock."""
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         os.fchmod(descriptor, 0o600)
@@ -132,7 +132,7 @@ def _taken(file: FileIO) -> bool:
 
 
 def _queue(state: Path, me: Holder, file: FileIO, tell: Tell) -> None:
-    """Return with the lock taken, when nobody who came earlier still waits."""
+    """Wait for the lock, and return holding it once no earlier process is waiting."""
     ticket = _queue_directory(state) / f"{time.monotonic_ns():020d}-{me.pid}-{start_time(me.pid)}"
     with _written_in(state):
         ticket.parent.mkdir(exist_ok=True)
@@ -160,14 +160,14 @@ def _queue_directory(state: Path) -> Path:
 
 
 def _waiting(state: Path) -> list[tuple[Path, Holder]]:
-    """Tickets of processes that still run, the earliest first; those of others are removed."""
+    """Tickets of processes that still run, earliest first; tickets of other processes are removed."""
     found = []
     for ticket in sorted(_queue_directory(state).glob("*-*-*")):
         _, pid, started = ticket.name.split("-")
         if str(start_time(int(pid))) != started:
             ticket.unlink(missing_ok=True)
             continue
-        if _is_stopped(int(pid)):  # by Ctrl-Z: it keeps its place, and nobody waiting
+        if _is_stopped(int(pid)):  # by Ctrl-Z: it keeps its place, but no one waits for it
             continue
         try:
             waiting = Holder.read(ticket.read_text(encoding="utf-8"))

@@ -1,8 +1,8 @@
-"""The directories that are Lastro's alone: no other user of a host lists them, writes to them, or runs what lies there.
+"""Directories reserved for Lastro: no other user of a host lists them, writes to them, or runs programs in them.
 
-A root filesystem holds directories that everybody may write to and programs that are setuid: on a host, they must lie
-behind a door. An instance in a user namespace starts on paths below the state and the run directory, so its group,
-which is nobody's outside, may pass through these two."""
+A root filesystem holds world-writable directories and setuid programs: on a host, other users must not reach them. An
+instance in a user namespace starts on paths below the state and run directories, so its group, which no user outside
+has, may pass through these two."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from lastro.errors import HostError
 from lastro.host.base import Host
 
-# A user namespace: its ids 0 to N_IDS - 1 are these of the host, in a range that no distribution hands out.
+# A user namespace maps its ids 0 to N_IDS - 1 to host ids from FIRST_ID on, a range that no distribution assigns.
 FIRST_ID, N_IDS = 0x7000_0000, 65_536
 
 _CLOSE = """group=$1 state=$2 run=$3
@@ -38,16 +38,16 @@ _CLOSE_SOCKETS = 'find "$1" -xdev -maxdepth 4 -type s -exec chmod 600 {} +'
 
 
 def close_sockets(host: Host, directory: Path) -> None:
-    """Have only root speak to the daemons whose sockets lie below a directory, whatever group they asked for."""
+    """Allow only root to connect to sockets below a directory, regardless of the group that daemons gave them."""
     with host.recorded():
         host.run(["sh", "-ec", _CLOSE_SOCKETS, "close", str(directory)])
 
 
 def close_to_others(host: Host, state: Path, run: Path) -> None:
-    """Make the state and the run directory of a host if need be, and have nobody but root look into them.
+    """Create the state and run directories of a host if needed, and let only root look into them.
 
     Raises: HostError when one of them belongs to, or may have been written by, another user, or has foreign files."""
-    with host.recorded():  # it belongs to the host, not to a trial
+    with host.recorded():  # part of the host, not of a trial
         argv = ["sh", "-ec", _CLOSE, "close", str(FIRST_ID), str(state), str(run)]
         done = host.run(argv, check=False)
     if done.returncode != 0:

@@ -1,8 +1,8 @@
-"""A machine reached by the OpenSSH client. What is run there leaves nothing of its own: no agent, no file, no daemon.
+"""A host reached by the OpenSSH client. Nothing of Lastro stays there: no agent, no file, no daemon.
 
-A command runs under timeout(1), so that it ends there even when nobody here can tell it to; what is spawned ends as
-soon as the connection does. Exit codes come over standard error behind a word that nobody can guess: so 255 of a
-command is told from 255 of ssh."""
+A command runs under timeout(1), so that it ends even if the connection is lost; a spawned process ends as soon as the
+connection does. Exit codes come after an unguessable word, over standard error for spawned processes: so a command's
+255 is distinguishable from ssh's own."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ from lastro.host.local import LocalProcess
 from lastro.validity import ClockSample
 
 TOOLS = ("ip", "tc", "nsenter", "unshare", "setsid", "timeout", "flock", "mount", "tar", "base64", "sha256sum", "find")
-_PATIENCE_S = 20.0  # beyond a command's own time: three unanswered questions of ServerAlive are 15 s
+_PATIENCE_S = 20.0  # beyond a command's own timeout: three unanswered ServerAlive probes take 15 s
 _QUIET_S = 60.0
 _KILLED = 137
 _NO_PROGRAM = 127
-# Its standard input ends when we close it, or when the connection is lost: then what was spawned is told to end.
+# Standard input ends when we close it, or when the connection is lost: then the spawned process gets SIGTERM.
 _SPAWN = """cd /; n=$1; g=$2; program=$3; shift 3; exec 3<&0
 command -v "$program" >/dev/null || { printf '\\n%s 0\\n' $n; printf '\\n%s 127' $n >&2; exit; }
 setsid sh -c 'printf "\\n%s %d\\n" "$0" $$; exec "$@"' $n "$@" </dev/null 3<&- & p=$!
@@ -49,7 +49,7 @@ setsid sh -c 'printf "\\n%s %d\\n" "$0" $$; exec "$@"' $n "$@" </dev/null 3<&- &
 exec 3<&- 7>&2 2>/dev/null
 wait $p; c=$?; kill $w; printf '\\n%s %d' $n $c >&7"""
 _WRITE = 'mkdir -p -- "$(dirname -- "$1")" && cat >"$1"'
-# What is cut off looks to cat like an end. Of what did not arrive whole, nothing stays.
+# To cat, a lost connection looks like the end of the file. A file that did not arrive whole is removed.
 _SEND = """mkdir -p -- "$(dirname -- "$1")" && cat >"$1.part" &&
 [ "$(stat -c %s -- "$1.part")" = "$2" ] && mv -f -- "$1.part" "$1" || { rm -f -- "$1.part"; exit 1; }"""
 _CLOCKS = ("perl", "-MTime::HiRes=clock_gettime,CLOCK_MONOTONIC,CLOCK_REALTIME", "-e")
@@ -57,9 +57,9 @@ _READ_CLOCKS = 'printf "%.9f %.9f", clock_gettime(CLOCK_MONOTONIC), clock_gettim
 
 
 class SshHost(Host):
-    """Runs commands there as root. `token` marks every process there as owned by this session.
+    """A remote host where commands run as root. `token` marks every process there as owned by this session.
 
-    `sockets` is a directory here for ssh's control sockets; `near_token` marks what runs here."""
+    `sockets` is a local directory for ssh's control sockets; `near_token` marks the processes that run here."""
 
     far = True
 
@@ -74,17 +74,17 @@ class SshHost(Host):
         self._sudo: tuple[str, ...] = ()
         self._lost: str | None = None
         self._which: dict[str, str | None] = {}
-        self._spawned: set[SshProcess] = set()  # what goes on there beyond a trial goes with the connection
-        self.again: Callable[[], None] = lambda: None  # what must be done anew after a loss, such as holding the host
+        self._spawned: set[SshProcess] = set()  # they outlive a trial, and are lost with the connection
+        self.again: Callable[[], None] = lambda: None  # repeated after a loss, such as holding the host
         self._turn = threading.Lock()
 
     # The connection
 
     def connect(self) -> None:
-        """Be connected, as root, to a host that has what Lastro needs.
+        """Connect as root, and require that the host has the tools that Lastro uses.
 
-        Raises: HostError when it cannot be reached or lacks a tool; NeedsRoot when the user is neither root nor may
-        become root without a password."""
+        Raises: HostError when the host cannot be reached or lacks a tool; NeedsRoot when the user is neither root nor
+        may become root without a password."""
         self._connections.open()
         self._lost = None
         script = "id -u; for t; do command -v $t >/dev/null || echo $t; done"
@@ -103,16 +103,17 @@ class SshHost(Host):
                     "name a `user` that is root, or one whom sudoers(5) lets run everything with NOPASSWD",
                 ) from error
             self._sudo = ("sudo", "-n", "--")
-            self._shells.close()  # the first was the user's own
+            self._shells.close()  # the first shell ran as the user
 
     def close(self) -> None:
         self._shells.close()
         self._connections.close()
 
     def recover(self) -> None:
-        """After a loss: connect anew, and end what still runs there of this session.
+        """Reconnect after a loss, and end what still runs there from this session.
 
-        Raises: HostError when it stays out of reach, or when a daemon of the session's went with the connection."""
+        Raises: HostError when the host stays unreachable, or when a daemon of the session was lost with the
+        connection."""
         if self._lost is None:
             return
         self.close()
@@ -144,7 +145,7 @@ class SshHost(Host):
         return done
 
     def spawn(self, argv: Sequence[str], *, lasting: bool = True) -> Process:
-        """`lasting`: what comes later may rely on it, so that its loss must be told."""
+        """Start a process. `lasting`: later trials may rely on it, so that its loss must be reported."""
         self._require()
         self.transcript.add_spawn(argv, time.monotonic(), **self._where())
         nonce = secrets.token_hex(8)
@@ -170,7 +171,7 @@ class SshHost(Host):
         return started
 
     def ended(self, process: SshProcess) -> None:
-        """What was spawned has come to its end, and was seen to."""
+        """Forget a spawned process whose end has been handled."""
         with self._turn:
             self._spawned.discard(process)
 
@@ -185,7 +186,7 @@ class SshHost(Host):
         return "exec " + shlex.join([*self._sudo, "env", path, "sh", "-c", script, "lastro", *words])
 
     def _run(self, argv: Sequence[str], stdin: str | bytes | None, timeout_s: float) -> Completed:
-        """What ends there after `timeout_s` by itself has the code 137."""
+        """Run a command. One that timeout(1) kills after `timeout_s` has the exit code 137."""
         self._require()
         data = stdin.encode() if isinstance(stdin, str) else stdin
         try:
@@ -197,12 +198,12 @@ class SshHost(Host):
         return Completed(tuple(argv), told.returncode, told.stdout, told.stderr, told.started_s, told.duration_s, data)
 
     def _require(self) -> None:
-        """Between a loss and `recover`, nothing is run: what comes after a hole would belong to no trial."""
+        """Raise ConnectionLost between a loss and `recover`: commands after a gap would belong to no trial."""
         if self._lost is not None:
             raise ConnectionLost(self.name, self._lost)
 
     def lose(self, told: str) -> ConnectionLost:
-        """The connection is gone: what to raise. Nothing is run any more before `recover`."""
+        """Note that the connection is lost, and return the error to raise. Nothing runs until `recover`."""
         self._lost = told or "no answer"
         return ConnectionLost(self.name, self._lost)
 
@@ -211,10 +212,10 @@ class SshHost(Host):
         path = f"PATH={ENVIRONMENT['PATH']}"
         return socket, [*ssh, "exec " + shlex.join([*self._sudo, "env", path, "sh"])]
 
-    # Files, and looks that are in no transcript
+    # Files, and queries that no transcript records
 
     def ask(self, script: str, words: Sequence[str], stdin: str | None = None) -> str:
-        """What a script prints, in no transcript. Raises: CommandFailed, ConnectionLost."""
+        """Return what a script prints; no transcript records it. Raises: CommandFailed, ConnectionLost."""
         done = self._run(["sh", "-c", script, "lastro", *words], stdin, _QUIET_S)
         if done.returncode != 0:
             raise CommandFailed(["sh", "-c", script], done.returncode, done.error_text)
@@ -234,7 +235,7 @@ class SshHost(Host):
         return found[path]
 
     def send(self, file: Path, path: str, timeout_s: float = 1800.0) -> None:
-        """Copy a file there; it has its name only when it is whole. Raises: WriteFailed."""
+        """Copy a file to the host; it gets its name only when it is complete. Raises: WriteFailed."""
         self._require()
         nonce = secrets.token_hex(8)
         command = f"{self._script(_SEND, [path, str(file.stat().st_size)]).removeprefix('exec ')}; echo {nonce} $?"
@@ -258,7 +259,7 @@ class SshHost(Host):
         return self._which[program]
 
     def clock(self) -> ClockSample:
-        """A reading of its clocks against ours: the moment is known to half of the time that asking took."""
+        """Read the host's clocks against ours; the moment is known to half of the time that the query took."""
         before_s = time.monotonic()
         monotonic, real = self.run([*_CLOCKS, _READ_CLOCKS]).text.split()
         took_s = time.monotonic() - before_s
@@ -271,7 +272,7 @@ def _last_line(told: bytes) -> str:
 
 
 def _marked(lines: IO[bytes], nonce: str) -> int | None:
-    """The process id that a script tells behind its word. A login may print a greeting first. None: it told nothing."""
+    """Find the process id that a script prints after its nonce, or None. A login may print a greeting first."""
     for line in iter(lines.readline, b""):
         mark, _, pid = line.decode(errors="replace").partition(" ")
         if mark == nonce:
@@ -280,13 +281,13 @@ def _marked(lines: IO[bytes], nonce: str) -> int | None:
 
 
 def ending(nonce: str, error: bytes) -> tuple[int | None, bytes]:
-    """The exit code that a script there has told behind its word, and its standard error without that."""
+    """Split standard error into the exit code that a script printed after its nonce, or None, and the rest."""
     words, mark, code = error.rpartition(f"\n{nonce} ".encode())
     return (int(code), words) if mark and code.strip().isdigit() else (None, error)
 
 
 class SshProcess(LocalProcess):
-    """`pid` is its process there, which leads a session of its own."""
+    """A process on a remote host. `pid` is its id there; it leads a session of its own."""
 
     def __init__(
         self, host: SshHost, argv: tuple[str, ...], process: subprocess.Popen[bytes], err: memory_file, nonce: str,

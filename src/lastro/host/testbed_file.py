@@ -1,7 +1,7 @@
-"""The testbed's file: which role is on which host, how that host is reached, and which network cards join them.
+"""The testbed file: which role is on which host, how to reach that host, and which network cards join them.
 
-A role that the file does not name, or names without an address, is on this machine. Importing this module imports
-pydantic; only commands that are given such a file do."""
+A role that the file does not name, or names without an address, is on this machine. This module imports pydantic, so
+only commands that are given a testbed file import it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _cpus(value: Any) -> Any:
     return value
 
 
-# What reaches ssh's command line begins with a letter, a digit or a bracket: no option can hide in it.
+# No value on ssh's command line can begin with a hyphen, and so be taken for an option.
 _Address = Annotated[OneLine, _pattern(r"[A-Za-z0-9\[][A-Za-z0-9_.:%\[\]-]*", "is no host name or address")]
 _User = Annotated[OneLine, _pattern(r"[A-Za-z_][A-Za-z0-9_.-]*\$?", "is no user name")]
 _Link = Annotated[OneLine, _pattern(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,14}", "is no name of a network interface")]
@@ -49,7 +49,7 @@ _Place = Annotated[OneLine, _pattern(r"/[A-Za-z0-9_./+-]*[A-Za-z0-9_+-]", "is no
 
 
 class RoleTable(Table):
-    """One role. `address`, `user`, `port`, `identity` and `known_hosts` as ssh knows them."""
+    """The table of one role. `address`, `user`, `port`, `identity` and `known_hosts` mean the same as for ssh."""
 
     address: _Address | None = None
     user: _User | None = None
@@ -72,7 +72,7 @@ class TestbedShape(Table):
 
 @dataclass(frozen=True, slots=True)
 class RolePlan:
-    """Where a role is: `reach` is None on this machine. `links` are its network cards, by the role at the other end."""
+    """Where a role is; `reach` is None for this machine. `links` are its network cards by the role they lead to."""
 
     reach: Reach | None = None
     cpus: str | None = None
@@ -87,7 +87,7 @@ class TestbedFile:
     file: str = ""
 
     def provenance(self) -> dict[str, Any]:
-        """What a reader must know of it. Keys and their places are the controller's own affair."""
+        """What a reader must know of the testbed. SSH keys and their paths concern the controller alone."""
         found: dict[str, Any] = {}
         for role, plan in self.roles.items():
             where = plan.reach.name if plan.reach else "this machine"
@@ -96,14 +96,15 @@ class TestbedFile:
 
 
 def load(path: Path) -> TestbedFile:
-    """Raises: StudyError when the file cannot be read, or is no sound testbed."""
+    """Read a testbed file. Raises: StudyError when it cannot be read or is not a valid testbed."""
     return parse(read_text(path, "testbed", _HINT), str(path))
 
 
 def load_named(path: Path) -> TestbedFile:
-    """The file that a campaign names, which may be the campaign of another user, and say where root logs in.
+    """Read the testbed file that a campaign names.
 
-    Raises: StudyError when the file is not the caller's, cannot be read, or is no sound testbed."""
+    The campaign may be another user's, and the file says where root logs in, so it must belong to the caller. Raises:
+    StudyError when the file is not the caller's, cannot be read, or is not a valid testbed."""
     hint = "the campaign names this file; give it again with --testbed if it is the one to use"
     return parse(read_text(path, "testbed", hint, own=True), str(path))
 

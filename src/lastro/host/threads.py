@@ -1,4 +1,4 @@
-"""Several calls at the same time, in as many threads as this process may have."""
+"""Run several calls at the same time, in threads; in fewer if the process may not start more."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ T = TypeVar("T")
 
 
 def all_of(calls: Sequence[Callable[[], T]], at_once: int) -> list[Future[T]]:
-    """Every call brought to its end, `at_once` together; fewer where no more threads can be had, one by one at worst.
+    """Run every call, `at_once` at a time; fewer if no more threads can be started, one by one at worst.
 
-    An interruption comes through when those that had begun have ended, and no other begins."""
+    An interruption is raised when the calls that have begun have ended; no other call begins."""
     futures: list[Future[T]] = [Future() for _ in calls]
     left = deque(zip(futures, calls, strict=True))
     begun: list[Future[T]] = []
@@ -37,7 +37,7 @@ def all_of(calls: Sequence[Callable[[], T]], at_once: int) -> list[Future[T]]:
             for future, call in left:
                 _settle(future, call)
         wait(futures)
-    finally:  # not by joining: an interruption of `Thread.start` leaves a thread of which nobody knows
+    finally:  # not by joining: an interrupted `Thread.start` leaves a thread to which there is no reference
         with turn:
             left.clear()
         wait(begun)
@@ -45,7 +45,7 @@ def all_of(calls: Sequence[Callable[[], T]], at_once: int) -> list[Future[T]]:
 
 
 def _started(work: Callable[[], None], most: int) -> int:
-    """How many threads could be had."""
+    """Start up to `most` threads, and return how many could be started."""
     for count in range(most):
         try:
             Thread(target=work).start()

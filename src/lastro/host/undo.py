@@ -1,7 +1,7 @@
-"""How each kind of object of a ledger is removed, and what must be true of its name before.
+"""How to remove each kind of object in a ledger, and which names its objects can have.
 
-A ledger is a file, and may be damaged: whatever it says, nothing is touched but what a session of this name can have
-made. All of it may be gone already, or never have been made."""
+A ledger is a file, and may be damaged: only objects that a session of this name can have made are touched. Any of them
+may be gone already, or may never have been made."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lastro.host.base import Host
 
 NETNS_DIR = Path("/run/netns")
 _MOUNTS = "/proc/self/mountinfo"
-_LINK = r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,14}"  # of a network interface, as in a testbed's file
+_LINK = r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,14}"  # name of a network interface, as in a testbed file
 
 CARD_BACK = """if ip -n "$2" link show dev "$1" >/dev/null 2>&1; then
     ip -n "$2" address flush dev "$1" || :
@@ -27,7 +27,7 @@ fi
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """A session's token, its host, and where that host keeps what is large."""
+    """A session's token, its host, and the host's directory for large files."""
 
     host: Host
     token: str
@@ -36,21 +36,21 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """`is_own`: can an owner have made an object of this name? `remove` is only called when it can."""
+    """A kind of object. `is_own`: can an owner have made an object of this name? If so, `remove` may be called."""
 
     is_own: Callable[[Owner, str], bool]
     remove: Callable[[Host, str], None]
 
 
 def is_token(text: object) -> bool:
-    """Whether it can name a session: six hexadecimal digits."""
+    """Whether a value can be a session's token: six hexadecimal digits."""
     return isinstance(text, str) and re.fullmatch(r"[0-9a-f]{6}", text) is not None
 
 
 def undo(owner: Owner, kind: str, name: str) -> None:
     """Remove an object.
 
-    Raises: HostError when the owner cannot have made it, or Lastro knows no such kind; what its tool says."""
+    Raises: HostError when the owner cannot have made it or the kind is unknown; the errors of the removing tool."""
     if kind not in UNDO:
         raise HostError(f"this Lastro knows no objects of kind '{kind}'", "was the ledger written by a newer one?")
     if not (is_token(owner.token) and UNDO[kind].is_own(owner, name)):
@@ -62,12 +62,12 @@ def undo(owner: Owner, kind: str, name: str) -> None:
 
 
 def _matches(pattern: str) -> Callable[[Owner, str], bool]:
-    """A guard by a pattern, in which TOKEN is the session's."""
+    """Return a check of names against a pattern, in which TOKEN stands for the session's token."""
     return lambda owner, name: re.fullmatch(pattern.replace("TOKEN", owner.token), name) is not None
 
 
 def _is_below(name: str, *roots: Path | PurePosixPath) -> bool:
-    """At one of the roots or below it, written without detours."""
+    """Whether a path is one of the roots or below it, and is written without `.`, `..` or repeated slashes."""
     path = PurePosixPath(name)
     return str(path) == name and ".." not in path.parts and any(path.is_relative_to(root) for root in roots)
 
@@ -81,7 +81,7 @@ def _undo_netns(host: Host, name: str) -> None:
 
 
 def _undo_netns_dir(host: Host, name: str) -> None:
-    """`ip netns` makes its directory a mount on first use: take that back if nobody else uses it by now."""
+    """Unmount the directory that `ip netns` made a mount on first use, unless it has namespaces by now."""
     if name in mounts_below(host, name) and not host.view.names(name):
         host.run(["umount", name])
         host.view.remove_empty([name], below=False)
@@ -97,7 +97,7 @@ def _undo_cgroup(host: Host, name: str) -> None:
     groups.remove(name)
     if left:
         host.transcript.add_rmdir(left)
-    host.view.remove_empty([*map(str, groups.directories("/lastro"))], below=False)  # others may have groups there
+    host.view.remove_empty([*map(str, groups.directories("/lastro"))], below=False)  # other sessions may use it
 
 
 def _is_own_directory(owner: Owner, name: str) -> bool:
@@ -105,7 +105,7 @@ def _is_own_directory(owner: Owner, name: str) -> bool:
 
 
 def _undo_directory(host: Host, name: str) -> None:
-    """Whatever is still mounted below a directory is unmounted first, never emptied."""
+    """Remove a directory. Anything still mounted below it is unmounted first, never emptied."""
     for mount in mounts_below(host, name):
         host.run(["umount", "--lazy", mount])
     if host.view.exists(name):
@@ -113,7 +113,7 @@ def _undo_directory(host: Host, name: str) -> None:
 
 
 def _is_own_mount(owner: Owner, name: str) -> bool:
-    """A root filesystem over itself: STATE/rootfs/NAME/rootfs."""
+    """Whether this is a root filesystem mounted over itself: STATE/rootfs/NAME/rootfs."""
     tree = PurePosixPath(name)
     return _is_below(name, owner.state / "rootfs") and bool(
         re.fullmatch(r"[0-9a-f]{12}/rootfs", str(tree.relative_to(owner.state / "rootfs")))
@@ -133,22 +133,22 @@ def _is_own_interface(owner: Owner, name: str) -> bool:
 
 
 def _undo_interface(host: Host, name: str) -> None:
-    """A network card that a role had, `LINK@NAMESPACE` or `LINK@NAMESPACE:up`: back where it was, without the role's
+    """Move a network card back from a role: `LINK@NAMESPACE`, or `LINK@NAMESPACE:up` if it was up before.
 
-    addresses, and up if it was. One that has gone, or is back, is no error."""
+    It loses the role's addresses. A card that has gone, or is back already, is not an error."""
     link, _, place = name.partition("@")
     netns, _, state = place.partition(":")
     host.run(["sh", "-e", "-c", CARD_BACK, "back", link, netns, state])
 
 
 def _undo_zpool(host: Host, name: str) -> None:
-    """A pool of ZFS on a file of ours."""
+    """Destroy a ZFS pool that lies on a file of the session."""
     if host.which("zpool") and host.run(["zpool", "list", "-H", name], check=False).returncode == 0:
         host.run(["zpool", "destroy", "-f", name])
 
 
 def _undo_xen(host: Host, name: str) -> None:
-    """A domain of Xen's: it is no process of ours, and ends only when it is told to."""
+    """Destroy a Xen domain, which is not a process of ours and does not end by itself."""
     if host.which("xl") and host.run(["xl", "domid", name], check=False).returncode == 0:
         host.run(["xl", "destroy", name])
 
@@ -159,14 +159,14 @@ def _is_own_openvz(owner: Owner, name: str) -> bool:
 
 
 def _undo_openvz(host: Host, name: str) -> None:
-    """A container of OpenVZ's, by the number that Lastro gave it."""
+    """Stop and unregister an OpenVZ container, by the number that Lastro gave it."""
     if host.which("vzctl") and "exist" in host.run(["vzctl", "status", name], check=False).text.split():
         host.run(["vzctl", "stop", name, "--fast"])
         host.run(["vzctl", "unregister", name])
 
 
 def mount_point(host: Host, path: str) -> str:
-    """A path as the kernel lists it when something is mounted there."""
+    """Return a path as the kernel lists it when something is mounted there."""
     return host.run(["realpath", "--canonicalize-missing", path]).text.rstrip("\n")
 
 

@@ -2,12 +2,12 @@
 
 All of it is made from Debian's packages and from the tree that every platform runs, and nothing is installed on the
 host: mmdebstrap extracts the kernel into a scratch directory. The kernel is the generic one, because the cloud one
-lacks e1000 and AHCI. It is kept as an ELF file too, which hypervisors with PVH start without the guest having to
-decompress it first: that is a second of boot on an emulated processor.
+lacks e1000 and AHCI. It is also kept as an ELF file, which hypervisors with PVH start without the guest having to
+decompress it first: that saves a second of boot time on an emulated processor.
 
 The agent serves serial ports. SSH would need a network card inside the guest and cryptography on its processor, and
 both would be part of what is measured; vsock would need vhost-vsock in the host's kernel, which many lack. A serial
-port costs nothing while nothing is asked, and every hypervisor has some."""
+port costs nothing while no command runs, and every hypervisor has some."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ _APPLETS = (
     "cat", "chroot", "init", "ip", "ln", "ls", "mkdir", "mknod", "modprobe", "mount", "poweroff", "sh", "sleep", "sort",
     "tr", "unshare",
 )  # fmt: skip
-# No self-tests of ciphers (half a second of an emulated processor), no wait after a panic, interfaces named eth0, eth1.
+# No self-tests of ciphers (half a second on an emulated processor), no wait after a panic, interfaces named eth0, eth1.
 _BOOT_WORDS = ("cryptomgr.notests", "audit=0", "panic=-1", "net.ifnames=0")
 _INITTAB = "::respawn:/agent\n::ctrlaltdel:/bin/poweroff -f\n"
-# What a network function or a virtual device may need, by paths below lib/modules/RELEASE/kernel, and what that needs.
+# Modules for network functions and virtual devices, as paths below lib/modules/RELEASE/kernel. Dependencies are added.
 MODULES = (
     "drivers/virtio/*", "drivers/block/virtio_blk.ko", "drivers/net/virtio_net.ko", "drivers/char/virtio_console.ko",
     "drivers/char/hw_random/virtio-rng.ko", "drivers/block/xen-blk*", "drivers/net/xen-net*", "drivers/xen/*",
@@ -79,7 +79,7 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True)
 class Guest:
-    """What to boot. `disk` is a raw ext4 file system, sparse: attach it with `snapshot=on`, or copy it."""
+    """What to boot. `disk` is a raw, sparse ext4 file system that guests share: use a layer over it, or copy it."""
 
     kernel: Kernel
     initramfs: Path
@@ -87,15 +87,16 @@ class Guest:
 
 
 def command_line(hostname: str, ports: int | Iterable[str] = 1, *words: str) -> str:
-    """The kernel's command line. `ports` is the number of virtio-serial ports named `lastro.*`, or tty names.
+    """Return the kernel's command line.
 
-    `words` are added as they are, such as `console=ttyS0`; `lastro.modules=a,b` loads modules at boot."""
+    `ports` is the number of virtio-serial ports named `lastro.*`, or names of ttys. `words` are added as they are, such
+    as `console=ttyS0`; `lastro.modules=a,b` loads modules at boot."""
     wanted = str(ports) if isinstance(ports, int) else ",".join(ports)
     return " ".join([f"lastro.hostname={hostname}", f"lastro.ports={wanted}", *_BOOT_WORDS, *words])
 
 
 def ensure(image: Image, store: Path, host: Host, *, release: str = RELEASE) -> Guest:
-    """Kernel, initramfs and disk below `store`, made if need be (half a minute in all).
+    """Return kernel, initramfs and disk below `store`, made if need be (half a minute in all).
 
     Raises: ImageError with the last words of the tool that failed."""
     try:
@@ -112,7 +113,7 @@ def ensure(image: Image, store: Path, host: Host, *, release: str = RELEASE) -> 
 
 
 def _ensure_kernel(store: Path, host: Host, release: str, snapshot: str) -> Kernel:
-    """`snapshot`: the moment of Debian's archive, that of the root filesystem; empty for today's mirror."""
+    """Return the kernel, made if need be. `snapshot` is the root filesystem's, or empty for today's mirror."""
     moment = (snapshot,) if snapshot else ()
     kernel = Kernel(store / f"kernel-{_key(release, *PACKAGES, *MODULES, *moment)}")
     if kernel.directory.is_dir():
@@ -134,7 +135,7 @@ def _ensure_kernel(store: Path, host: Host, release: str, snapshot: str) -> Kern
 
 
 def _keep_kernel(extract: Path, kept: Path) -> str:
-    """Copy the kernel and unpack it. Its release, such as `6.1.0-31-amd64`."""
+    """Copy the kernel and unpack it. Return its release, such as `6.1.0-31-amd64`."""
     [image] = (extract / "boot").glob("vmlinuz-*")
     version = image.name.removeprefix("vmlinuz-")
     shutil.copy(image, kept / "vmlinuz")
@@ -147,7 +148,7 @@ def _keep_kernel(extract: Path, kept: Path) -> str:
 
 
 def unpacked(image: bytes) -> bytes | None:
-    """The ELF file inside a bzImage, by the fields of Linux' x86 boot protocol 2.08; None when packed otherwise."""
+    """Return the ELF file inside a bzImage (Linux x86 boot protocol 2.08); None when it is packed in another way."""
     if image[0x202:0x206] != b"HdrS":
         return None
     setup_sectors = image[0x1F1] or 4
@@ -167,7 +168,7 @@ def unpacked(image: bytes) -> bytes | None:
 
 
 def _keep_modules(source: Path, kept: Path) -> None:
-    """The modules of the list and those that they need, with what modprobe must know about them."""
+    """Copy the modules of the list and their dependencies, with the files that modprobe needs."""
     needs = {
         path: others.split()
         for path, _, others in (line.partition(":") for line in (source / "modules.dep").read_text().splitlines())
@@ -210,7 +211,7 @@ def _ensure_initramfs(kernel: Kernel, store: Path) -> Path:
 
 
 def newc(files: Mapping[str, tuple[int, bytes]], links: Mapping[str, str], directories: Iterable[str]) -> bytes:
-    """A cpio archive as the kernel wants it (Documentation/driver-api/early-userspace/buffer-format.rst).
+    """Return a cpio archive as the kernel wants it (Documentation/driver-api/early-userspace/buffer-format.rst).
 
     `files` are (mode, content) by path; directories above a file are made."""
     above = {str(parent) for path in (*files, *links) for parent in Path(path).parents} - {"."}
@@ -239,7 +240,7 @@ def _ensure_disk(image: Image, store: Path, host: Host) -> Path:
 
 
 def _put_disk(image: Image, disk: Path, host: Host) -> None:
-    """The tree as an ext4 file system. Its inode tables are whole, or the guest's kernel would write them meanwhile."""
+    """Make an ext4 file system of the tree, with complete inode tables, so that no guest's kernel writes them."""
     with disk.open("wb") as file:
         file.truncate(DISK_BYTES)
     uuid = (
@@ -262,7 +263,7 @@ def _put_disk(image: Image, disk: Path, host: Host) -> None:
 
 
 def _put(made: Path, place: Path) -> None:
-    """Another Lastro may have put the same there meanwhile: then that one is kept."""
+    """Move a result into place, unless another Lastro process has put the same there meanwhile."""
     if not place.exists():
         made.rename(place)
 

@@ -1,7 +1,7 @@
-"""A built root filesystem, and whether its tree is still what was unpacked from its tar.
+"""A built root filesystem, and checks that its tree is still what was unpacked from its tar.
 
-Every instance of every platform sees that tree, so what changed in it would be in every measurement. Before a session,
-names, types, modes, owners, sizes, times and targets of links are compared with those in the tar: a fraction of a
+Every instance of every platform sees that tree, so a change in it would be in every measurement. Before a session,
+names, types, modes, owners, sizes, times and link targets are compared with those in the tar, in a fraction of a
 second. The contents of all files are compared on demand (`lastro image --verify`)."""
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _VERIFY_TIMEOUT_S = 1800.0
 _SHOWN = 3
 _KINDS = {tarfile.CHRTYPE: "c", tarfile.BLKTYPE: "b", tarfile.FIFOTYPE: "p", tarfile.DIRTYPE: "d", tarfile.SYMTYPE: "l"}
 
-Entries = Mapping[str, str]  # what an inode says, by path below the root
+Entries = Mapping[str, str]  # a description of each inode, by its path below the root
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Image:
 
 
 def check(image: Image, tree: Path, host: Host, *, first_id: int = 0) -> None:
-    """Compare a tree on a host with the image's tar on this one. `first_id` is the owner where the image has 0.
+    """Compare a tree on a host with the image's tar on this host. `first_id` is the owner where the image has 0.
 
     Raises: ImageError when they differ."""
     wanted, found = _wanted(image), _found(host.view.described(str(tree)), first_id)
@@ -64,7 +64,7 @@ def check(image: Image, tree: Path, host: Host, *, first_id: int = 0) -> None:
 
 
 def verify(image: Image, host: Host) -> None:
-    """Compare the tar with its digest, and the contents of all files of the tree with the tar: seconds.
+    """Compare the tar with its digest, and the contents of all files of the tree with the tar, which takes seconds.
 
     Raises: ImageError when anything differs."""
     _require_digest(image)
@@ -76,7 +76,7 @@ def verify(image: Image, host: Host) -> None:
 
 
 def _refuse(tree: Path, host: Host, differences: Sequence[str]) -> None:
-    """Raises: ImageError when there are differences."""
+    """Refuse a tree that differs from its tar. Raises: ImageError when there are differences."""
     if differences:
         more = len(differences) - _SHOWN
         told = ", ".join([*differences[:_SHOWN], *([f"and {more} more"] if more > 0 else [])])
@@ -87,7 +87,7 @@ def _refuse(tree: Path, host: Host, differences: Sequence[str]) -> None:
 
 
 def keep(image: Image) -> Entries:
-    """Read the tar once, and keep what it says in a file beside it for later checks.
+    """Read the tar once, and save its entries in a file beside it for later checks.
 
     Raises: ImageError when the tar is not the one that gave the image its name."""
     _require_digest(image)
@@ -103,7 +103,7 @@ def _wanted(image: Image) -> Entries:
             entries: dict[str, str] = kept["entries"]
             return entries
     except (FileNotFoundError, ValueError, KeyError, TypeError):
-        pass  # of an older Lastro, or not written to its end
+        pass  # written by an older Lastro, or incomplete
     return keep(image)
 
 
@@ -131,7 +131,7 @@ def _of_tar(tar: Path) -> dict[str, str]:
     with tarfile.open(tar, "r:") as archive:
         for member in archive:
             path = "" if member.name == "." else member.name.removeprefix("./")
-            if member.islnk():  # a second name of a file that came before
+            if member.islnk():  # a hard link to an earlier file
                 entries[path] = entries[member.linkname.removeprefix("./")]
                 continue
             kind = _KINDS.get(member.type, "f")
@@ -141,7 +141,7 @@ def _of_tar(tar: Path) -> dict[str, str]:
 
 
 def _found(described: str, first_id: int) -> dict[str, str]:
-    """From what `find` prints by DESCRIPTION."""
+    """Parse the description of a tree that `find` printed."""
     entries = {}
     for line in described.split("\0")[:-1]:
         kind, mode, uid, gid, size, time, target, path = line.split("\t", 7)
@@ -151,7 +151,7 @@ def _found(described: str, first_id: int) -> dict[str, str]:
 
 
 def _entry(kind: str, mode: str, uid: int, gid: int, size: int, time_s: float, target: str) -> str:
-    """What file systems agree on: only files have a size, and times are whole seconds."""
+    """Return the properties on which file systems agree: only files have a size, and times are whole seconds."""
     return f"{kind} {mode} {uid}:{gid} {size if kind == 'f' else 0} {int(time_s)} {target}".rstrip()
 
 

@@ -1,6 +1,6 @@
 """The root filesystem that every platform runs: built once, named by its content, kept as a tar and as a directory.
 
-A recipe (release, packages) has a hash of its own, under which the name of what it built is remembered; so a changed
+A recipe (release, packages) has its own hash, under which the name of the image that it built is stored. So a changed
 recipe builds anew, and the same content from two recipes is stored once."""
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ RELEASE = "bookworm"
 PACKAGES = (
     "iperf3", "iproute2", "iptables", "iputils-ping", "netcat-openbsd", "nftables", "stress", "stress-ng",
 )  # fmt: skip
-# A tree has no capabilities of files, since tar leaves them out; so the tar has none, or ping would be another there.
+# Extracting the tar loses file capabilities, so the tar must have none either, or ping would differ between the two.
 WITHOUT_FILE_CAPABILITIES = 'chroot "$1" setcap -r /usr/bin/ping || true'
 _EXCLUDED = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*")
 _BUILD_TIMEOUT_S = 1800.0
 _UNPACK = """cd "$1"; echo "$2  rootfs.tar" | sha256sum --check --quiet; rm -rf unpacking; mkdir unpacking
 tar --extract --numeric-owner --file=rootfs.tar --directory=unpacking; mv unpacking rootfs"""
 _shifting = threading.Lock()  # instances may start in parallel
-_checked: set[Path] = set()  # shifted trees
+_checked: set[Path] = set()  # shifted trees that have been checked
 
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What somebody needs in a root filesystem: Debian packages, and programs of this host's for /usr/local/bin.
+    """Additions to a root filesystem: Debian packages, and programs of this host for /usr/local/bin.
 
-    A directory goes there whole."""
+    A directory is copied there as a whole."""
 
     packages: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
@@ -52,9 +52,10 @@ class Needs:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What goes in. `extra_files` are the user's own programs, such as a static `click`, copied to /usr/local/bin.
+    """What goes into a root filesystem.
 
-    `snapshot` is a moment of Debian's archive, such as 20261101T000000Z; empty: the packages of today's mirror."""
+    `extra_files` are the user's own programs, such as a static `click`, copied to /usr/local/bin. `snapshot` is a
+    moment of Debian's archive, such as 20261101T000000Z; empty: the packages of today's mirror."""
 
     release: str = RELEASE
     packages: tuple[str, ...] = PACKAGES
@@ -64,9 +65,9 @@ class Recipe:
 
     @classmethod
     def of_this_host(cls, host: Host, needs: Needs | None = None, snapshot: str | None = None) -> Recipe:
-        """What every image has, and what is needed besides: with no needs, it is always the same recipe.
+        """Return the recipe that every image has, plus `needs`; without needs, it is always the same recipe.
 
-        Without a `snapshot`, LASTRO_SNAPSHOT may name one. Raises: InputError when it is not a moment."""
+        Without a `snapshot`, LASTRO_SNAPSHOT may name one. Raises: InputError when that is not a valid moment."""
         moment = checked_snapshot(os.environ.get("LASTRO_SNAPSHOT", "") if snapshot is None else snapshot)
         click, more = host.which("click"), needs or Needs()
         packages = tuple(sorted(set(more.packages) - set(PACKAGES)))
@@ -76,7 +77,7 @@ class Recipe:
 
     @property
     def key(self) -> str:
-        # Recipes without a snapshot have the key that they had before there were any.
+        # Recipes without a snapshot have the key that they had before snapshots existed.
         parts = {name: value for name, value in asdict(self).items() if name != "snapshot" or value}
         digest = hashlib.sha256(json.dumps(parts).encode())
         for file in self.extra_files:
@@ -86,7 +87,7 @@ class Recipe:
 
 
 def find(recipe: Recipe, store: Path) -> Image | None:
-    """The image that a recipe built before."""
+    """Return the image that a recipe built before; None if there is none."""
     pointer = store / "recipes" / recipe.key
     digest = pointer.read_text().strip() if pointer.is_file() else ""
     image = Image(digest, store / digest[:12])
@@ -94,7 +95,7 @@ def find(recipe: Recipe, store: Path) -> Image | None:
 
 
 def ensure(recipe: Recipe, store: Path, host: Host) -> Image:
-    """The image of a recipe, built if need be (about half a minute, by mmdebstrap from the Debian mirror).
+    """Return the image of a recipe, built if need be (about half a minute, by mmdebstrap from the Debian mirror).
 
     Raises: ImageError with the last words of the tool that failed, or when the tree is not as it was built."""
     image = find(recipe, store)
@@ -110,7 +111,7 @@ def ensure(recipe: Recipe, store: Path, host: Host) -> Image:
 
 
 def sent(image: Image, host: Host, store: Path) -> Image:
-    """The same image on the host that needs it: on a far one it is copied once, and proven by its hash.
+    """Return the image on the host that needs it: it is copied once to a remote host, and verified by its hash.
 
     Raises: ImageError when it does not arrive whole."""
     if not isinstance(host, SshHost):
@@ -133,9 +134,9 @@ def sent(image: Image, host: Host, store: Path) -> Image:
 
 
 def shifted(image: Image, first_id: int, host: Host) -> Path:
-    """A tree of the same files, owned by `first_id` where the image says 0, and so on: the root of a user namespace.
+    """Return a copy of the tree for a user namespace, with every owner shifted by `first_id`.
 
-    Made once, beside the image's own tree. Raises: ImageError."""
+    It is made once, beside the image's own tree. Raises: ImageError."""
     tree = image.directory / f"rootfs-{first_id}"
     if host.far:
         raise ImageError("owners in a root filesystem are shifted only where Lastro runs", "leave out user namespaces")
@@ -161,11 +162,11 @@ def _extract(tar: Path, tree: Path, host: Host) -> None:
 
 def _shift_owner(path: Path, first_id: int) -> None:
     found = path.lstat()
-    if found.st_uid >= first_id:  # a second name of a file that is done
+    if found.st_uid >= first_id:  # a hard link to a file that is done
         return
     os.chown(path, found.st_uid + first_id, found.st_gid + first_id, follow_symlinks=False)
     if not path.is_symlink():
-        path.chmod(stat.S_IMODE(found.st_mode))  # a change of owner takes setuid away
+        path.chmod(stat.S_IMODE(found.st_mode))  # a change of owner clears setuid
 
 
 def _build(recipe: Recipe, store: Path, host: Host) -> Image:
@@ -202,6 +203,6 @@ def _mmdebstrap(recipe: Recipe, tar: Path) -> list[str]:
     # Static device nodes cannot be made in a user namespace and every platform brings its own.
     argv += [f"--customize-hook=copy-in {shlex.quote(file)} /usr/local/bin" for file in recipe.extra_files]
     argv += [f"--customize-hook={hook}" for hook in recipe.hooks]
-    # Same packages, same tar: times are clamped.
+    # Times are clamped, so that the same packages give the same tar.
     epoch = "SOURCE_DATE_EPOCH=1700000000"
     return mmdebstrap(tar.parent, argv, recipe.release, tar, epoch, snapshot=recipe.snapshot)

@@ -1,8 +1,9 @@
-"""Where something large is built: on its store's own disk, renamed when it is whole, and removed when it is not.
+"""A place to build something large: on its store's own disk, renamed when complete, and removed otherwise.
 
-Whoever builds may be killed. What it leaves says whose it is, so that the next to build, or `lastro clean`, removes it;
-and mmdebstrap has its mounts in a namespace of its own, which the kernel takes down with its last process. On the host
-they would outlive it, with the host's own /dev and /sys below a directory that looks like a leftover to delete."""
+The process that builds may be killed. The directory's name identifies it, so that the next build or `lastro clean`
+removes what it left. mmdebstrap has its mounts in a namespace of its own, which the kernel removes with its last
+process. On the host, the mounts would outlive it, with the host's own /dev and /sys below a directory that looks like a
+leftover to delete."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ _SNAPSHOTS = "https://snapshot.debian.org/archive"
 
 @contextmanager
 def workshop(store: Path) -> Iterator[Path]:
-    """A new directory in `store`, which is gone after the block unless it was renamed."""
+    """Yield a new directory in `store`, and remove it after the block unless it was renamed."""
     store.mkdir(parents=True, exist_ok=True)
     for left in abandoned(store):
         _remove(left)
@@ -40,7 +41,7 @@ def workshop(store: Path) -> Iterator[Path]:
 
 
 def abandoned(store: Path) -> list[Path]:
-    """The workshops in `store` of processes that are gone."""
+    """Return the workshops in `store` whose processes are gone."""
     return sorted(path for path in store.glob(f"{_PREFIX}-*") if _is_abandoned(path.name))
 
 
@@ -79,11 +80,12 @@ def snapshot_in(tree: Path) -> str:
 def mmdebstrap(
     work: Path, options: Sequence[str], release: str, target: Path, *variables: str, snapshot: str = ""
 ) -> list[str]:
-    """The command that has Debian's packages unpacked or installed, with its own scratch directory in `work`.
+    """Return the command that unpacks or installs Debian's packages, with its own scratch directory in `work`.
 
-    It sees `work` in the place of the run directory: apt fetches as a user of its own, who may not enter the state.
-    `variables`: NAME=VALUE, of its environment. Of the user's, only a proxy and LASTRO_MIRROR reach it. With a
-    `snapshot`, the packages are those of that moment, from the three archives that mmdebstrap itself would take."""
+    It sees `work` in place of the run directory, since apt fetches as a user of its own, who may not enter the state.
+    `variables`: NAME=VALUE, of its environment. Of the user's environment, only a proxy and LASTRO_MIRROR reach it.
+    With a `snapshot`, the packages are those of that moment, from the three archives that mmdebstrap itself would
+    use."""
 
     def seen(argument: str) -> str:
         return argument.replace(str(work), str(RUN_DIR))

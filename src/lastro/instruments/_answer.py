@@ -13,9 +13,9 @@ _LAST_WORDS = 300  # characters
 
 
 def wait_for_answer(instance: Instance, process: Process, ask: Sequence[str], what: str, limit_s: float) -> None:
-    """Until the command `ask` succeeds inside. `what` is the server in an error, such as "the HTTP server".
+    """Wait until the command `ask` succeeds inside. `what` names the server in errors, such as "the HTTP server".
 
-    Raises: InstrumentError when it ends instead, with its last words, or has not answered after `limit_s`."""
+    Raises: InstrumentError when the server ends instead, with its last output, or has not answered after `limit_s`."""
     deadline_s = time.monotonic() + limit_s
     while instance.run(ask, check=False).returncode != 0:
         if not process.alive():

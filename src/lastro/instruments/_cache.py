@@ -1,4 +1,4 @@
-"""The last-level cache of CPUs, from the kernel's own files. Source: sysfs-devices-system-cpu."""
+"""The size of CPUs' last-level caches, from the kernel's own files. Source: sysfs-devices-system-cpu."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _CPUS = "/sys/devices/system/cpu"
 
 
 class Reader(Protocol):
-    """What reads files of a machine: a host is one."""
+    """Something that reads files of a machine, such as a host."""
 
     def read_text(self, path: str) -> str: ...
 
@@ -25,12 +25,12 @@ class _Here:
 
 @cache
 def cache_here_bytes(cpuset: str) -> int:
-    """`last_level_cache_bytes` of this machine, for plans, which are made before there is a testbed."""
+    """Return `last_level_cache_bytes` of this machine, for plans, which are made before there is a testbed."""
     return last_level_cache_bytes(_Here(), cpuset)
 
 
 def last_level_cache_bytes(host: Reader, cpuset: str | None) -> int:
-    """All last-level caches that these CPUs use, each once; 0 where the kernel does not tell. None: of every CPU."""
+    """Add up the last-level caches of these CPUs, each once; 0 if the kernel does not report them. None: all CPUs."""
     caches: dict[tuple[int, str], int] = {}
     for cpu in numbers(cpuset if cpuset is not None else _read(host, f"{_CPUS}/online")):
         levels = []
@@ -47,7 +47,7 @@ def last_level_cache_bytes(host: Reader, cpuset: str | None) -> int:
 
 
 def numbers(ranges: str) -> list[int]:
-    """'0-2,5' -> [0, 1, 2, 5]; what is no such list is empty."""
+    """Parse a list of CPUs: '0-2,5' -> [0, 1, 2, 5]; anything else gives an empty list."""
     found: list[int] = []
     for word in ranges.strip().split(","):
         first, _, last = word.partition("-")

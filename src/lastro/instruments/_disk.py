@@ -1,4 +1,4 @@
-"""What instruments of the disk share: a directory of their own on it, and the page cache that may stand before it."""
+"""What disk instruments share: a directory of their own on the disk, and the caches that may hide the disk."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NO, YES = "no", "yes"
 DIRECT = Setting("direct", NO, "read and write past the page cache of the instance's kernel", choices=(NO, YES))
 _TIDY_LIMIT_S = 300.0
 PAGE_CACHE, HOST_CACHE = "page cache", "host's cache"
-_BYPASSED = ("none", "directsync")  # the host's side opens the disk by O_DIRECT
+_BYPASSED = ("none", "directsync")  # the host opens the disk with O_DIRECT
 _HOST_CACHE = {
     "none": "bypassed (cache=none)",
     "directsync": "bypassed (cache=directsync)",
@@ -25,7 +25,7 @@ _HOST_CACHE = {
     "unsafe": "in use, and flushes are ignored (cache=unsafe)",
 }
 _ZFS, _ARC = "zfs", "ZFS's own (ARC), in the host's memory and within no instance's limit"
-_ENOUGH = 2  # times the memory: Bonnie++'s own rule for files that a cache cannot hide
+_ENOUGH = 2  # times the memory: Bonnie++'s own rule for files that a cache cannot hold
 
 
 class DiskWorkload(Workload):
@@ -38,7 +38,7 @@ class DiskWorkload(Workload):
     @property
     @abstractmethod
     def file_bytes(self) -> int:
-        """How much lies in its files at most, about."""
+        """The approximate maximum size of all its files."""
 
     @property
     def direct(self) -> bool:
@@ -48,7 +48,7 @@ class DiskWorkload(Workload):
         instance.run(["sh", "-ec", f"rm -rf {self.place}; mkdir -p {self.place}; sync {self.place}"])
 
     def run(self, instance: Instance, limit_s: float, watch: Watch = UNWATCHED) -> Reading:
-        """What it leaves is removed: a volume may outlive its instance. After a failure the instance goes at once."""
+        """Run it and remove its files: a volume may outlive its instance. After a failure, the instance is removed."""
         reading = super().run(instance, limit_s, watch)
         instance.run(["rm", "-rf", self.place], timeout_s=_TIDY_LIMIT_S)
         return with_caches(reading, self.file_bytes, self.direct, instance)
@@ -57,9 +57,9 @@ class DiskWorkload(Workload):
 def with_caches(
     reading: Reading, file_bytes: int, direct: bool, instance: Instance, *, apart: Collection[str] = ()
 ) -> Reading:
-    """The reading with what caches have to do with it, and a remark where they may hide the disk.
+    """Return the reading with a description of the caches, and a remark if they may hide the disk.
 
-    `apart` are metrics that are the same through any cache."""
+    `apart` are metrics that no cache changes."""
     memory_bytes = instance.spec.resources.memory_bytes
     facts = cache_facts(file_bytes, memory_bytes, direct, instance.shares_kernel, instance.host_cache)
     hidden = cache_warning(file_bytes, memory_bytes, direct)
@@ -72,11 +72,10 @@ def with_caches(
 
 
 def through_arc(reading: Reading, under: Mapping[str, str], apart: Collection[str] = ()) -> Reading:
-    """The reading of a disk with ZFS's own cache told and remarked, where `under`, what lies below the files, has one.
+    """Return a disk's reading with ZFS's own cache (ARC) recorded, and a remark on it, if `under` the files is ZFS.
 
-    It does not count as a container's memory, so that files of any size may be in it. O_DIRECT goes past it from
-    OpenZFS 2.3 on, in requests that fit its records, and not before (zfsprops(7), `direct`). `apart`: as `with_caches`.
-    """
+    The ARC does not count as a container's memory, so it may hold files of any size. O_DIRECT bypasses it from OpenZFS
+    2.3 on, for requests that fit its records, and not before (zfsprops(7), `direct`). `apart`: as in `with_caches`."""
     inside, below = under.get("file system"), under.get("host's file system")
     if PAGE_CACHE not in reading.really or _ZFS not in (inside, below):
         return reading
@@ -90,7 +89,7 @@ def through_arc(reading: Reading, under: Mapping[str, str], apart: Collection[st
 
 
 def cache_warning(file_bytes: int, memory_bytes: int | None, direct: bool) -> str:
-    """What to say where numbers may be the instance's memory's and not the disk's; empty where they are not."""
+    """Return a warning if the numbers may be those of the instance's memory rather than of the disk, else ''."""
     if direct or (memory_bytes is not None and file_bytes >= _ENOUGH * memory_bytes):
         return ""
     memory = f"{human_bytes(memory_bytes)} of memory" if memory_bytes else "as much memory as the host has"
@@ -100,10 +99,10 @@ def cache_warning(file_bytes: int, memory_bytes: int | None, direct: bool) -> st
 def cache_facts(
     file_bytes: int, memory_bytes: int | None, direct: bool, shares_kernel: bool, host_cache: str = ""
 ) -> dict[str, str]:
-    """What caches have to do with the numbers.
+    """Describe the caches that may affect the numbers.
 
-    A container's cache counts as its memory (cgroups(7)). A machine's is its kernel's; `host_cache` is the mode in
-    which its host caches its disk in turn, in whatever memory the host has free (QEMU's names; empty: not known)."""
+    A container's cache counts as its memory (cgroups(7)). A virtual machine's is its kernel's; `host_cache` is the mode
+    in which the host caches the machine's disk in any free memory of its own (QEMU's names; empty: unknown)."""
     facts = {"files": human_bytes(file_bytes)}
     if direct:
         facts[PAGE_CACHE] = "bypassed (O_DIRECT)" if shares_kernel else "bypassed inside (O_DIRECT)"

@@ -1,18 +1,19 @@
-"""What the instruments share that load an HTTP server, straight or through proxies.
+"""The common part of the instruments that load an HTTP server, directly or through proxies.
 
-A scenario writes `tool.measure(Station.beside(client), tool.load(page, proxies, settings))`, or, by hand,
+A scenario writes `tool.measure(Station.beside(client), tool.load(page, proxies, settings))`. Without a study's
+settings:
 
     station = Station.beside(client)                   # a `native` instance that stands for the role: its namespace,
                                                        # CPUs and control group, but the host's files and programs
     reading = Jmeter().measure(station, ClosedLoad(page, proxies, clients=10, requests=1000))
     reading = Vegeta().measure(station, OpenLoad(page, proxies, rate_per_s=200, duration_s=10))
 
-with `page = Page.of("http://198.19.2.10/object", body)` and `proxies` a tuple of `Endpoint(ip, port)`. No
-proxies means straight to the server, for the generator's own headroom. Clients, or the rate, are split evenly.
+Here `page` is `Page.of("http://198.19.2.10/object", body)`, and `proxies` is a tuple of `Endpoint(ip, port)`. Without
+proxies, requests go directly to the server, for the generator's own headroom. Clients, or the rate, are split evenly.
 
 A reading has the metrics of `Jmeter.metrics` or, with names that begin with `open_`, of `Vegeta.metrics`, and the times
-of all requests as a series. Its notes have `http`: among others how many requests reached a proxy or the server in all,
-checks and warm-up included (`sent`), which the logs of a server must account for. One response that was wrong makes the
+of all requests as a series. Its notes have `http`: among others the number of all requests that reached a proxy or the
+server (`sent`), checks and warm-up included, which the logs of a server must account for. One wrong response makes the
 trial invalid, and then there are no times and no rates at all: an error that comes fast must not look like speed."""
 
 from __future__ import annotations
@@ -39,12 +40,12 @@ from lastro.study.model import Level, Setting
 QUANTILES = (("p50", 0.5), ("p95", 0.95), ("p99", 0.99), ("p99_9", 0.999))
 CHECK_MARGIN_S = 20.0
 _REQUEST_S = 0.002
-_PIECE_BYTES = 190_000  # a transcript keeps 200,000 of one command
+_PIECE_BYTES = 190_000  # a transcript keeps 200,000 bytes of one command
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where a proxy listens, as the client sees it."""
+    """The address and port of a proxy, as the client sees them."""
 
     address: str
     port: int
@@ -55,7 +56,7 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What is asked for, and what must come back: the length and the hashes of its body, in hexadecimal."""
+    """The page to request, and what must come back: the length and the hashes of its body, in hexadecimal."""
 
     url: str
     length_bytes: int
@@ -70,10 +71,10 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class ClosedLoad:
-    """`clients` at once, each sending `requests` one after the other, as soon as the last one was answered.
+    """Concurrent `clients`; each sends `requests` one after the other, as soon as the last one was answered.
 
-    `warm_up` requests of each client come before, through the same proxies, and are not measured: a Java program is
-    slow at first. `keep_alive`: a client keeps its connection for its next request."""
+    Before that, each client sends `warm_up` requests through the same proxies, which are not measured: a Java program
+    is slow at first. `keep_alive`: a client keeps its connection for its next request."""
 
     page: Page
     proxies: tuple[Endpoint, ...] = ()
@@ -86,14 +87,14 @@ class ClosedLoad:
 
 
 def clients_of_each(load: ClosedLoad) -> list[int]:
-    """Clients of each proxy in turn, or of the straight way: as evenly as whole clients can be."""
+    """Return the clients of each proxy in turn, or of the direct way, split as evenly as possible."""
     least, more = divmod(load.clients, max(1, len(load.proxies)))
     return [least + (position < more) for position in range(max(1, len(load.proxies)))]
 
 
 @dataclass(frozen=True, slots=True)
 class OpenLoad:
-    """`rate_per_s` requests in a second, evenly spaced, for `duration_s`, whether answers come or not."""
+    """Requests at `rate_per_s`, evenly spaced, for `duration_s`, whether responses come or not."""
 
     page: Page
     proxies: tuple[Endpoint, ...] = ()
@@ -105,7 +106,7 @@ class OpenLoad:
 
 @dataclass(frozen=True, slots=True)
 class Station:
-    """A place to load from: a host, what enters the client's namespace, CPUs and group, and a directory for files."""
+    """Where a load comes from: a host, the prefix that enters the client's namespace and cgroup, and a directory."""
 
     host: Host
     enter: tuple[str, ...]
@@ -113,13 +114,13 @@ class Station:
 
     @classmethod
     def beside(cls, client: Instance) -> Station:
-        """In the namespace and the control group of an instance that has the host's kernel, outside its files."""
+        """Return a station in the namespace and cgroup of an instance on the host's kernel, but outside its files."""
         bed = client.testbed
         enter = (*bed.cgroups.entering(client.cgroup), "nsenter", f"--net={NETNS_DIR / client.netns}")
         return cls(bed.host, enter, str(bed.scratch_dir / client.spec.name / "load"))
 
     def run(self, argv: Sequence[str], *, stdin: str | None = None, timeout_s: float, check: bool = True) -> Completed:
-        """As `Host.run`, in the place."""
+        """Run a command at the station, like `Host.run`."""
         return self.host.run([*self.enter, *argv], stdin=stdin, timeout_s=timeout_s, check=check)
 
     def file(self, name: str) -> str:
@@ -127,10 +128,10 @@ class Station:
 
 
 class HttpLoad(ABC):
-    """An instrument that asks for one page many times, from programs of the client's host.
+    """An instrument that requests one page many times, with programs of the client's host.
 
-    What it has sent, whatever it does not measure included, its readings tell under "http": as many requests in "sent"
-    as in the list "shares", which has those through each proxy in turn, or those straight to the server."""
+    Its readings note all requests that it sent, even those not measured, under "http": their number in "sent", and in
+    the list "shares" the number through each proxy in turn, or directly to the server."""
 
     kind = "instrument"
     name: ClassVar[str]
@@ -138,7 +139,7 @@ class HttpLoad(ABC):
     requirements: ClassVar[Requirements] = NOTHING  # of the host; `lastro setup` installs them
     metrics: ClassVar[tuple[Metric, ...]]
     options: ClassVar[tuple[Setting, ...]] = ()  # written into a level, such as `vegeta:rate=50`
-    start_s: ClassVar[float] = 0.0  # what the program itself takes, about
+    start_s: ClassVar[float] = 0.0  # about what the program itself takes
 
     def __init__(self, **chosen: Level) -> None:
         self.chosen: dict[str, Level] = {option.name: option.default for option in self.options} | chosen
@@ -146,10 +147,10 @@ class HttpLoad(ABC):
     @classmethod
     @abstractmethod
     def require(cls, host: Host) -> str:
-        """Its version on this host. Raises: Unavailable, with the remedy."""
+        """Return its version on this host. Raises: Unavailable, with the remedy."""
 
     def load(self, page: Page, proxies: Sequence[Endpoint], settings: Mapping[str, Level]) -> Any:
-        """What a study's settings ask of it: unless it says otherwise, a closed load."""
+        """Return the load that a study's settings ask for; a closed load, unless overridden."""
         return ClosedLoad(
             page,
             tuple(proxies),
@@ -162,21 +163,21 @@ class HttpLoad(ABC):
 
     @classmethod
     def expected_s(cls, settings: Mapping[str, Level], slowdown: float = 1.0) -> float:
-        """How long a measurement takes, about: for plans alone.
+        """Estimate how long a measurement takes, for plans only.
 
-        `slowdown`: by what factor a request takes longer than through one proxy on a bare and idle host."""
+        `slowdown` is the factor by which a request takes longer than through one proxy on a bare and idle host."""
         each = int(settings["warm_up"]) + int(settings["requests"])
         return cls.start_s + slowdown * _REQUEST_S * int(settings["clients"]) * each
 
     @abstractmethod
     def measure(self, station: Station, load: Any) -> Reading:
-        """One measurement. Raises: Unavailable; InstrumentError for output that cannot be a measurement;
+        """Measure once.
 
-        CommandFailed; CommandTimeout."""
+        Raises: Unavailable; InstrumentError for output that cannot be a measurement; CommandFailed; CommandTimeout."""
 
 
 def metrics(prefix: str, loop: str) -> tuple[Metric, ...]:
-    """Those that every loop has. `loop` says whose times they are."""
+    """Return the metrics that every loop has. `loop` names it in their summaries."""
     percentiles = (
         Metric(
             f"{prefix}request_time_{name}",
@@ -196,7 +197,7 @@ def metrics(prefix: str, loop: str) -> tuple[Metric, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One request: by the client's clock in ms, and why its response was wrong, which is empty where it was right."""
+    """One request, in ms by the client's clock; `wrong` says why its response was wrong, or is empty."""
 
     began_ms: float
     time_ms: float
@@ -205,9 +206,9 @@ class Sample:
 
 
 def read(prefix: str, samples: Sequence[Sample], page: Page) -> Reading:
-    """What the samples of one load say, in the order of their beginnings.
+    """Return the reading of one load; its series is in the order in which the requests began.
 
-    Raises: InstrumentError when there are none, or they took no time at all."""
+    Raises: InstrumentError when there are no samples, or they took no time at all."""
     if not samples:
         raise InstrumentError("the load generator tells of no request")
     wrong = Counter(sample.wrong for sample in samples if sample.wrong)
@@ -230,13 +231,13 @@ def read(prefix: str, samples: Sequence[Sample], page: Page) -> Reading:
         if (value := quantile_if_estimable(times_ms, q)) is not None:
             values[f"{prefix}request_time_{name}"] = value
     series = Series(f"{prefix}request_time", "ms", times_ms)
-    tails = tuple(name for name in values if name.startswith("request_time_p"))  # of an open loop they begin otherwise
+    tails = tuple(name for name in values if name.startswith("request_time_p"))  # those of an open loop have its prefix
     remarks = (Remark(CLOSED_LOOP, "", tails),) if tails else ()
     return Reading(values, (series,), payload_bytes=len(samples) * page.length_bytes, remarks=remarks)
 
 
 def kept_text(host: Host, path: str) -> str:
-    """A file read in pieces, each of which a transcript keeps whole: so a campaign keeps what a tool wrote."""
+    """Read a file in pieces that a transcript keeps whole, so that a campaign keeps what a tool wrote."""
     pieces: list[bytes] = []
     while not pieces or len(pieces[-1]) == _PIECE_BYTES:
         place = [f"bs={_PIECE_BYTES}", f"skip={len(pieces)}", "count=1", "iflag=fullblock", "status=none"]
@@ -244,7 +245,7 @@ def kept_text(host: Host, path: str) -> str:
     return b"".join(pieces).decode(errors="replace")
 
 
-# Whole bodies, compared by their hash, by curl: beside the load rather than within it, since hashing takes time.
+# curl checks whole bodies by their hash, beside the load rather than within it, since hashing takes time.
 
 CHECK = """\
 check() {  # WAY, then curl's options: a line "WAY STATUS BYTES SHA256"
@@ -256,23 +257,23 @@ check() {  # WAY, then curl's options: a line "WAY STATUS BYTES SHA256"
 
 
 def check_line(page: Page, proxy: Endpoint | None, timeout_s: float) -> str:
-    """Shell: one line by `check` of the page through a proxy, or straight."""
+    """Return a line of shell that runs `check` on the page, through a proxy or directly."""
     way = f"--proxy http://{proxy}" if proxy else "--noproxy '*'"
     return f"check {proxy or 'straight'} {way} --max-time {timeout_s:g} {shlex.quote(page.url)}"
 
 
 def not_right(reasons: Sequence[str], n: int) -> Reading:
-    """Of a page that is wrong before there is any load, in `n` checks."""
+    """Return the reading of a page that was wrong in `n` checks, before there was any load."""
     return Reading({}, invalid_because=tuple(reasons), notes={"http": sent_by([1] * n)})
 
 
 def sent_by(shares: Sequence[int]) -> dict[str, object]:
-    """What a reading tells of requests through each proxy."""
+    """Return a reading's notes on the requests through each proxy."""
     return {"sent": sum(shares), "shares": list(shares)}
 
 
 def check(station: Station, page: Page, proxies: Sequence[Endpoint], timeout_s: float) -> list[str]:
-    """Ask once through every proxy, or straight: reasons why what came back is not the page.
+    """Request the page once through every proxy, or directly, and return why a response is not the page.
 
     Raises: CommandFailed; CommandTimeout."""
     ways: Sequence[Endpoint | None] = proxies or (None,)
@@ -282,7 +283,7 @@ def check(station: Station, page: Page, proxies: Sequence[Endpoint], timeout_s: 
 
 
 def check_reasons(text: str, page: Page, n: int) -> list[str]:
-    """Reasons against the lines of `check`, of which there must be `n`. A pure function."""
+    """Return why the output of `check`, of which there must be `n` lines, is wrong. A pure function."""
     rows = [line.split() for line in text.splitlines() if line.startswith("check ")]
     reasons = [] if len(rows) == n else [f"{len(rows)} of {n} bodies were checked"]
     right = ["200", str(page.length_bytes), page.sha256]

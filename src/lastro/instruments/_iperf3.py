@@ -1,4 +1,4 @@
-"""What the two iperf3 instruments share: one server for one test, one client, its JSON."""
+"""What the iperf3 instruments share: one server for one test, one client, its JSON."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def run(
     options: Sequence[str],
     watch: Watch = UNWATCHED,
 ) -> dict[str, Any]:
-    """iperf3's report of one test, as the client prints it. `watch` stands around the client alone.
+    """Run one test, and return iperf3's report as the client prints it. `watch` is entered for the client alone.
 
-    Raises: InstrumentError when the report is not one, or says that the test failed."""
+    Raises: InstrumentError when the report is not valid, or says that the test failed."""
     listener = server.spawn(["iperf3", "--server", "--one-off", "--forceflush", "--port", str(PORT)])
     try:
         listener.wait_line("Server listening", _PATIENCE_S)
@@ -53,7 +53,7 @@ def parse(text: str, returncode: int, error_text: str, argv: Sequence[str]) -> d
 
 
 def number(report: Any, *path: str | int) -> float:
-    """A finite, non-negative number at a place in a report. Raises: InstrumentError when there is none."""
+    """Return the finite, non-negative number at a path in a report. Raises: InstrumentError when there is none."""
     value = report
     for key in path:
         try:
@@ -66,7 +66,7 @@ def number(report: Any, *path: str | int) -> float:
 
 
 def intervals(report: Mapping[str, Any]) -> Sequence[Any]:
-    """The report's intervals. Raises: InstrumentError when they are no list."""
+    """Return the report's intervals. Raises: InstrumentError when they are not a list."""
     found = report.get("intervals", [])
     if not isinstance(found, list):
         raise InstrumentError(f"iperf3's report has intervals = {str(found)[:80]}")
@@ -74,7 +74,7 @@ def intervals(report: Mapping[str, Any]) -> Sequence[Any]:
 
 
 def check_duration(measured_s: float, asked_s: float, tool: str = "iperf3") -> tuple[str, ...]:
-    """A test that was cut short, or a clock that ran away, cannot be compared with the others."""
+    """Return a reason if a test was cut short or its clock ran away: it is not comparable with the others."""
     if abs(measured_s - asked_s) <= max(0.2 * asked_s, 0.5):
         return ()
     return (f"{tool} says that it ran for {measured_s:.2f} s instead of {asked_s:g} s",)

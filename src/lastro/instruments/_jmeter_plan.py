@@ -1,7 +1,7 @@
-"""The test plan of a closed load, as JMeter's own file: readable by hand, and by JMeter's window (`jmeter -t FILE`).
+"""The test plan of a closed load, as JMeter's own file: readable in an editor, and in JMeter's GUI (`jmeter -t FILE`).
 
-A thread group stands for the clients of one proxy; its loops are the requests of each client. Of a hundred requests one
-has its body hashed after its time was taken. Source: JMeter 5.6 component reference; the format's odd names
+A thread group stands for the clients of one proxy; its loops are the requests of each client. One request in a hundred
+has its body hashed, after its time was taken. Source: JMeter 5.6 component reference; the format's odd names
 ("Asserion.test_strings" among them) are JMeter's."""
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ _HASHED_OF = 100
 
 
 def group_name(proxy: Endpoint | None, warm_up: bool = False) -> str:
-    """What the names of a group's threads begin with."""
+    """Return the prefix of the names of a group's threads."""
     return f"{'warm-up' if warm_up else 'clients'} {f'of {proxy}' if proxy else 'straight'}"
 
 
 def shares(load: ClosedLoad) -> list[tuple[Endpoint | None, int]]:
-    """How many clients each proxy gets: as evenly as whole clients can be; a proxy without one is left out."""
+    """Return the number of clients of each proxy, split as evenly as possible; a proxy without clients is left out."""
     ways: Sequence[Endpoint | None] = load.proxies or (None,)
     return [(way, clients) for way, clients in zip(ways, clients_of_each(load), strict=True) if clients]
 
@@ -41,7 +41,7 @@ def test_plan(load: ClosedLoad) -> str:
 
 
 def _requests(load: ClosedLoad) -> list[str]:
-    """`requests` in all, as so many rounds of plain ones and a hashed one, and plain ones before."""
+    """Return the elements for `requests` in all: plain ones first, then rounds that each end with a hashed one."""
     rounds = max(1, load.requests // _HASHED_OF)
     plain, before = load.requests // rounds - 1, load.requests % rounds
     request = _sampler(REQUEST, load.keep_alive)
@@ -105,7 +105,7 @@ def _loop(name: str, loops: int, parts: list[str]) -> str:
 
 
 def _loops(loops: int, *, again: bool) -> str:
-    """`again`: it starts anew when what is around it does. JMeter takes that for granted, even of a thread group."""
+    """Return a loop's lines. `again`: it restarts with the enclosing loop, JMeter's default even for thread groups."""
     return f"{_int('LoopController.loops', loops)}\n{_bool('LoopController.continue_forever', again)}"
 
 
@@ -126,7 +126,7 @@ def _md5(digest: str) -> str:
     )
 
 
-# XML: an element, and beside it the tree of what is below it.
+# XML: an element, and after it the tree of the elements below it.
 
 
 def _node(kind: str, name: str, lines: Sequence[str], parts: Sequence[str] = (), gui: str | None = None) -> str:

@@ -1,7 +1,7 @@
-"""A server of MariaDB, or of its kind, in an instance: a fresh data directory, and nothing left of it at the end.
+"""A MariaDB server, or a compatible one, in an instance: a fresh data directory, and nothing left of it at the end.
 
-The server is started by hand with its own defaults, without a configuration file and without the network unless an
-address is given. It runs as the instance's root, since some isolations take the right to become somebody else."""
+The server is started directly with its own defaults, without a configuration file and without the network unless an
+address is given. It runs as the instance's root, since some isolations take away the right to become another user."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ PACKAGES = ("mariadb-client-core", "mariadb-server-core")  # the full package wo
 PLACE = f"{WORK_DIR}/lastro-mariadb"
 SOCKET, PORT = f"{PLACE}/mariadb.sock", 3306
 DATA, PID_FILE = f"{PLACE}/data", f"{PLACE}/server.pid"
-_FEW_PAGES = 8  # which a server at rest touches from time to time, such as its statistics
-_CALM_LOOKS = 6  # one after the other: what is purged behind a fill makes pages dirty once more
+_FEW_PAGES = 8  # dirtied from time to time by a server at rest, such as its statistics
+_CALM_LOOKS = 6  # in a row: the purge that follows a fill makes pages dirty once more
 _MAKING_LIMIT_S, _ANSWER_LIMIT_S, _END_LIMIT_S = 600.0, 300.0, 120.0
 
 
 @dataclass(frozen=True, slots=True)
 class Deadline:
-    """One for all steps until a database is ready: each has what those before it have left."""
+    """One deadline for all steps until a database is ready: each has the time that those before it have left."""
 
     limit_s: float
     at_s: float
@@ -50,7 +50,7 @@ class Deadline:
         return cls(limit_s, time.monotonic() + limit_s)
 
     def left_s(self) -> float:
-        """Raises: InstrumentError when nothing is left."""
+        """Return the time left. Raises: InstrumentError when there is none."""
         if (left_s := self.at_s - time.monotonic()) <= 0:
             raise InstrumentError(f"the database was not ready within {self.limit_s:g} s")
         return left_s
@@ -58,7 +58,7 @@ class Deadline:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One make of servers: the name of its `process`, the commands that `make` its data directory and that `serve`."""
+    """A make of server: the name of its `process`, and the commands that `make` its data directory and `serve` it."""
 
     process: str
     make: tuple[str, ...]
@@ -77,21 +77,21 @@ MARIADB = Kind(
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """One that answers. `made_s` is what its data directory took, `started_s` its start, on the host's clock."""
+    """A server that answers. Making its data directory took `made_s`, its start `started_s`, on the host's clock."""
 
     instance: Instance
     made_s: float
     started_s: float
 
     def sql(self, statements: str, limit_s: float = 300.0) -> str:
-        """What they print, without column names. Raises: CommandFailed, CommandTimeout."""
+        """Run statements and return what they print, without column names. Raises: CommandFailed, CommandTimeout."""
         return self.instance.run([*_CLIENT, f"--execute={statements}"], timeout_s=limit_s).text.strip()
 
     def settle(self, deadline: Deadline) -> None:
-        """Until what was written is on its disk: else who asks next would pay for it, more or less by chance.
+        """Wait until all writes are on the disk; otherwise the next queries would pay for them, more or less by chance.
 
         Raises: InstrumentError when pages are still dirty at the deadline; CommandFailed; CommandTimeout."""
-        shares = ("innodb_max_dirty_pages_pct", "innodb_max_dirty_pages_pct_lwm")  # MySQL lowers the other with the one
+        shares = ("innodb_max_dirty_pages_pct", "innodb_max_dirty_pages_pct_lwm")  # MySQL lowers both with the first
         usual = self.sql(f"SELECT {', '.join(f'@@{name}' for name in shares)}").split()
         self.sql(f"SET GLOBAL {shares[0]} = 0")
         calm = 0
@@ -107,7 +107,7 @@ class Server:
         return self.sql(f"SHOW GLOBAL STATUS LIKE '{name}'").rpartition("\t")[2]
 
     def variables(self) -> dict[str, str]:
-        """Those that decide what a transaction costs; without those that this server does not have."""
+        """Return the variables that decide what a transaction costs, without those that this server does not have."""
         names = ", ".join(f"'{name}'" for name in DECISIVE)
         lines = self.sql(f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({names})").splitlines()
         return {name: value for name, _, value in (line.partition("\t") for line in lines)}
@@ -120,7 +120,7 @@ _CLIENT = ("mariadb", "--no-defaults", f"--socket={SOCKET}", "--user=root", "--b
 def running(
     instance: Instance, deadline: Deadline, address: str | None = None, kind: Kind = MARIADB
 ) -> Iterator[Server]:
-    """A server with an empty data directory for as long as the block lasts; `address` is one to listen on.
+    """Run a server with an empty data directory for as long as the block lasts; it listens on `address`, if any.
 
     Raises: InstrumentError when it does not answer, or does not end; CommandFailed; CommandTimeout."""
     making = f"rm -rf {PLACE}; mkdir -p {PLACE}; exec {shlex.join(kind.make)}"
@@ -136,7 +136,7 @@ def running(
         yield server
         _end(server, process, kind)
     except BaseException:
-        with suppress(TrialError):  # the instance ends with all that is in it; this is for where it lives on
+        with suppress(TrialError):  # the instance usually ends with all in it; this is for one that lives on
             instance.run([*_CLIENT, "--execute=SHUTDOWN"], timeout_s=_END_LIMIT_S, check=False)
         raise
     finally:
@@ -145,7 +145,7 @@ def running(
 
 
 def _end(server: Server, process: Process, kind: Kind) -> None:
-    """By its own command, until its process is gone, seen from inside: what started it may well end before it."""
+    """Shut the server down, and wait until its process is gone inside: the command that started it may end earlier."""
     instance = server.instance
     pid = instance.run(["cat", PID_FILE]).text.strip()
     if not pid.isdecimal():

@@ -1,4 +1,4 @@
-"""What instruments of memory share: a size that no cache holds, and a remark where one may hold what they work on."""
+"""What memory instruments share: a size that no cache holds, and a remark if a cache may hold their data."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from lastro.results.samples import THROUGH_CACHE, Reading, Remark
 from lastro.units import human_bytes
 
 _TIMES_CACHE = 4  # STREAM's own rule for arrays (https://www.cs.virginia.edu/stream/ref.html)
-_USUAL_BYTES = 128 << 20  # where nobody tells how large the cache is
+_USUAL_BYTES = 128 << 20  # if the size of the cache is unknown
 
 
 class MemoryWorkload(Workload):
-    """Works over and over on pieces of memory: `pieces` is what a reader calls them.
+    """A workload that works repeatedly on pieces of memory; `pieces` is the word for them in messages.
 
-    Their size is that of its option `sized_by`, or where that is 0, four times the last-level cache of its CPUs.
-    `bandwidths` are the metrics that are the cache's where it holds them."""
+    Their size is the option `sized_by` or, if that is 0, four times the last-level cache of its CPUs. `bandwidths` are
+    the metrics that are the cache's, not the memory's, if the cache holds the pieces."""
 
     sized_by: ClassVar[str]
     pieces: ClassVar[str]
@@ -32,14 +32,14 @@ class MemoryWorkload(Workload):
 
     @abstractmethod
     def asked_bytes(self) -> int:
-        """Size of a piece as the option has it; 0: to be found."""
+        """Return the size of a piece according to the option; 0: four times the cache."""
 
     @abstractmethod
     def level_of(self, piece_bytes: int) -> int | str:
-        """The option's value for pieces that are no smaller than this."""
+        """Return the option's value for pieces of at least this size."""
 
     def piece_for(self, cache_bytes: int) -> int:
-        """Size of a piece on CPUs with so much last-level cache, 0 where nobody tells."""
+        """Return the size of a piece on CPUs with this much last-level cache (0: unknown)."""
         return self.asked_bytes() or _TIMES_CACHE * cache_bytes or _USUAL_BYTES
 
     @property
@@ -50,12 +50,12 @@ class MemoryWorkload(Workload):
         return self.piece_for(last_level_cache_bytes(host, cpuset))
 
     def piece_here(self, cpus: float) -> int:
-        """For plans, on the CPUs that a scenario takes unless it is told others."""
+        """Return the size of a piece for plans, on the CPUs that a scenario takes by default."""
         first = sorted(os.sched_getaffinity(0))[: math.ceil(cpus)]
         return self.piece_for(cache_here_bytes(",".join(map(str, first))))
 
     def prepare(self, instance: Instance) -> None:
-        """The size is by the cache of the host, also where a machine shows its guest another."""
+        """Set the size by the cache of the host, even if a virtual machine shows its guest another one."""
         self._cache_bytes = last_level_cache_bytes(instance.testbed.host, instance.spec.resources.cpuset)
         self.chosen[self.sized_by] = self.level_of(self.piece_for(self._cache_bytes))
 
@@ -67,7 +67,7 @@ class MemoryWorkload(Workload):
 
 
 def cache_warning(pieces: str, piece_bytes: int, cache_bytes: int) -> str:
-    """Why a bandwidth over pieces of memory may be a cache's; empty where it is the memory's."""
+    """Return why a bandwidth over pieces of memory may be a cache's, or '' if it is the memory's."""
     size = human_bytes(piece_bytes)
     if not cache_bytes:
         return f"nobody here tells how large the last-level cache is: it may hold {pieces} of {size}"

@@ -1,10 +1,10 @@
-"""A MySQL server of the user's own in an instance, where MariaDB stands for it otherwise: Debian has no package of it.
+"""The user's own MySQL server in an instance, in place of MariaDB: Debian does not package MySQL.
 
-It goes into the image from its generic Linux archive, with nothing of the host's under it. Commands reach it by
+It gets into the image from its generic Linux archive, without anything else of the host. Commands reach it through
 MariaDB's client. Source: MySQL's reference manual 8.0, sections "Installing MySQL on Unix/Linux Using Generic Binaries"
 and "Initializing the Data Directory".
 
-Not run for real yet: its archive is in no package registry. The commands are asserted by tests."""
+Not run yet: its archive is not in any package registry. Tests check the commands."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MYSQL = Kind(
 
 
 def files(host: Host) -> tuple[str, ...]:
-    """What of it goes into an image; nothing where it cannot be had."""
+    """Return its files for an image; none if it is not available."""
     try:
         return (_own.gathered(host, "mysql", sources(host)),)
     except LastroError:
@@ -39,7 +39,7 @@ def files(host: Host) -> tuple[str, ...]:
 
 
 def sources(host: Host) -> dict[str, Path]:
-    """Its directories. Raises: Unavailable."""
+    """Return its directories. Raises: Unavailable."""
     found = host.which("mysqld")
     if found is None:
         raise Unavailable("this host has no program 'mysqld'", _HINT)

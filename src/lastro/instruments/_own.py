@@ -1,7 +1,7 @@
-"""Programs that are in no Debian package: our own in C, compiled on the user's host at first use, and the user's own.
+"""Programs without a Debian package: our own in C, compiled on the user's host at first use, and the user's own.
 
-A static program runs in every instance of the same architecture, whatever is in its root filesystem. It is made for the
-least common processor, so that a virtual machine with another model can run it, too."""
+A static program runs in every instance of the same architecture, with any root filesystem. It is compiled for the least
+capable processor, so that a virtual machine with another model can run it, too."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _COPY_S = 600.0
 
 
 def built(host: Host, source: str, libraries: Sequence[str], remedy: str) -> str:
-    """Path of the program `lastro-SOURCE` made of `programs/SOURCE.c`, compiled if it was not before.
+    """Return the path of the program `lastro-SOURCE`, compiled from `programs/SOURCE.c` if it was not before.
 
-    Raises: Unavailable when there is no compiler, or it finds no library; with the remedy."""
+    Raises: Unavailable, with the remedy, when there is no compiler, or it does not find a library."""
     if host.which("gcc") is None:
         raise Unavailable(f"lastro-{source} is compiled here, and this host has no C compiler", remedy)
     file = SOURCES / f"{source}.c"
@@ -46,14 +46,14 @@ def built(host: Host, source: str, libraries: Sequence[str], remedy: str) -> str
 
 
 def gathered(host: Host, name: str, parts: Mapping[str, Path]) -> str:
-    """Path of a directory `lastro-NAME` with copies of the user's own files and directories, and nothing else in it.
+    """Return the path of a directory `lastro-NAME` that holds copies of the user's own files and directories only.
 
-    It is made anew when one of them has changed since."""
+    It is made again when one of them has changed."""
     states = [f"{path} {path.stat().st_size} {path.stat().st_mtime_ns}" for path in _files(parts.values())]
     digest = hashlib.sha256("\n".join([*parts, *states]).encode()).hexdigest()[:12]
     place = STATE_DIR / "programs" / f"{name}-{digest}" / f"lastro-{name}"
     if not place.is_dir():
-        part = place.with_suffix(".part")  # of a copy that was broken off, nothing is kept
+        part = place.with_suffix(".part")  # so that an interrupted copy is not kept
         copies = [f"cp -a {shlex.quote(str(source))} {part}/{target}" for target, source in parts.items()]
         script = "; ".join([f"rm -rf {part}", f"mkdir -p {part}", *copies, f"mv {part} {place}"])
         host.run(["sh", "-ec", script], timeout_s=_COPY_S)

@@ -1,4 +1,4 @@
-"""What the instruments made of sysbench share: its report. Source: sysbench 1.0 (Debian), sb_timer.c and sysbench.c."""
+"""What the sysbench instruments share: its report. Source: sysbench 1.0 (Debian), sb_timer.c and sysbench.c."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NUMBER = r"(\d{1,15}(?:\.\d{1,9})?)"
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What every test of sysbench ends with. Latencies are of events, in ms."""
+    """The results at the end of every sysbench test. Latencies are of events, in ms."""
 
     total_s: float
     events: int
@@ -27,7 +27,7 @@ class Report:
 
 
 def report(text: str) -> Report:
-    """Raises: InstrumentError when this is no report, or one of nothing done."""
+    """Parse a report. Raises: InstrumentError when this is not a report, or nothing was done."""
     return Report(
         total_s=positive("sysbench's total time", field(text, "total time", rf"total time: +{NUMBER}s")),
         events=int(positive("sysbench's number of events", field(text, "events", r"number of events: +(\d{1,15})\s"))),
@@ -38,7 +38,7 @@ def report(text: str) -> Report:
 
 
 def field(text: str, what: str, pattern: str) -> float:
-    """The one number at a place in a report. Raises: InstrumentError when there is none there, or more than one."""
+    """Return the one number that a pattern finds in a report. Raises: InstrumentError unless there is exactly one."""
     found = re.findall(pattern, text, re.ASCII | re.MULTILINE)
     if len(found) != 1:
         raise InstrumentError(f"sysbench printed its {what} {len(found)} times: …{text[-80:]!r}")
@@ -46,14 +46,15 @@ def field(text: str, what: str, pattern: str) -> float:
 
 
 def threads_reasons(done: Report, threads: int) -> tuple[str, ...]:
-    """Did it work with as many threads as were asked for?"""
+    """Return a reason if the test did not use the number of threads that was asked for."""
     return () if done.threads == threads else (f"sysbench worked with {done.threads} threads instead of {threads}",)
 
 
 def rate_reasons(rate: float, done: Report) -> tuple[str, ...]:
-    """Its own rate must be its own count over its own time, give or take a tenth of a second: it reads the clock for
+    """Return a reason if sysbench's rate contradicts its own count over its own time.
 
-    the two at different moments, between which a machine on a busy host may stand still."""
+    The two may differ by a tenth of a second: it reads the clock for them at different moments, between which a machine
+    on a busy host may stand still."""
     counted = done.events / done.total_s
     if abs(rate - counted) <= (0.02 + 0.1 / done.total_s) * counted + 2:
         return ()
@@ -61,5 +62,5 @@ def rate_reasons(rate: float, done: Report) -> tuple[str, ...]:
 
 
 def length_reasons(done: Report, asked_s: float) -> tuple[str, ...]:
-    """Longer is right: an event that has begun is finished."""
+    """Return a reason if the test was too short. Longer is right: an event that has begun is finished."""
     return () if done.total_s >= 0.95 * asked_s else (f"sysbench ran for {done.total_s:g} s instead of {asked_s:g} s",)

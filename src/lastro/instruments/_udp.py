@@ -1,4 +1,4 @@
-"""What the instruments share that offer a UDP load: what was sent, what arrived, each by the clock of its own end."""
+"""What the instruments of a UDP load share: what was sent and what arrived, each by the clock of its own end."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from lastro.units import parse_rate_bps
 OFFERED = Metric("udp_offered", "Mbit/s", "neither", "UDP payload sent, by the sender's clock")
 ACHIEVED = Metric("udp_throughput", "Mbit/s", "higher", "UDP payload that arrived, by the receiver's clock")
 _JITTER, _LOSS = Iperf3Udp.metrics
-_EXTRA = 16  # datagrams that end a flow, which one end may count and the other not
+_EXTRA = 16  # datagrams at the end of a flow, which only one of its ends may count
 
 
 @dataclass(frozen=True, slots=True)
 class UdpFlow:
-    """One flow as its two ends tell it."""
+    """One flow, as its two ends report it."""
 
     sent_bytes: float
     sent_s: float
@@ -33,10 +33,10 @@ class UdpFlow:
     jitter_ms: float
 
     def reading(self, tool: str, duration_s: float, datagram_bytes: int) -> Reading:
-        """Rates are what they are: a sender that cannot offer the rate is told, and is no fault of the trial.
+        """Return the rates as they are: a sender that does not reach the offered rate does not invalidate the trial.
 
-        Loss is by bytes at both ends: by gaps in the sequence, the loss of the last ones would be missed.
-        Raises: InstrumentError for numbers that cannot be."""
+        Loss is by bytes at both ends: gaps in the sequence would miss the loss of the last datagrams.
+        Raises: InstrumentError for impossible numbers."""
         sent_bytes = positive(f"{tool}'s number of bytes sent", self.sent_bytes)
         sent_s = positive(f"{tool}'s time of sending", self.sent_s)
         if self.received_bytes > sent_bytes + _EXTRA * datagram_bytes:
@@ -60,7 +60,7 @@ class UdpFlow:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What is sent: a nominal rate of datagrams of one size, for a while."""
+    """The offered load: datagrams of one size at a nominal rate, for a time."""
 
     rate_bps: float
     datagram_bytes: int
@@ -70,7 +70,7 @@ class Offer:
 class UdpLoad(Instrument):
     """Datagrams of one size at a nominal rate: settings `offered` (bit/s), `datagram_bytes` and `load_s`.
 
-    `by_receiver` are metrics in which the sender's clock has no part. `packages` it needs in the image."""
+    `by_receiver` are metrics that do not depend on the sender's clock. `packages` are needed in the image."""
 
     metrics = (OFFERED, ACHIEVED, _LOSS, _JITTER)
     by_receiver: ClassVar[frozenset[str]] = frozenset({ACHIEVED.name, _LOSS.name})
@@ -85,7 +85,7 @@ class UdpLoad(Instrument):
         settings: Mapping[str, Level],
         watch: Watch = UNWATCHED,
     ) -> Reading:
-        """As any instrument's; `watch` stands around the command that is the flow, and around nothing else."""
+        """Measure as any instrument does; `watch` is entered for the command that is the flow, and for nothing else."""
         rate_bps = parse_rate_bps(str(settings["offered"]))
         offer = Offer(rate_bps, int(settings["datagram_bytes"]), float(settings["load_s"]))
         flow = self.flow(client, server, target, offer, watch)
@@ -93,4 +93,4 @@ class UdpLoad(Instrument):
 
     @abstractmethod
     def flow(self, client: Instance, server: Instance, target: str, offer: Offer, watch: Watch) -> UdpFlow:
-        """One flow, whose client runs by `watched`. Raises: InstrumentError, CommandFailed, CommandTimeout."""
+        """Send one flow, whose client runs in `watched`. Raises: InstrumentError, CommandFailed, CommandTimeout."""

@@ -1,4 +1,4 @@
-"""Reports as our own programs print them: lines that begin with a name, `name value value …`, and `end` at the end."""
+"""Reports of our own programs: lines that begin with a name, `name value value …`, and a last line `end`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _MOST_CHARS = 40
 
 
 def lines_of(text: str, program: str) -> dict[str, list[list[str]]]:
-    """The words of every line, by the first; whole reports only. Raises: InstrumentError."""
+    """Return the other words of every line, by its first word. Raises: InstrumentError if the report is incomplete."""
     lines = text.splitlines()
     if not lines or lines[0] != f"{program} 1" or lines[-1] != "end":
         raise InstrumentError(f"{program} printed no whole report but {text[:80]!r}")
@@ -23,14 +23,14 @@ def lines_of(text: str, program: str) -> dict[str, list[list[str]]]:
 
 
 def numbers(lines: dict[str, list[list[str]]], name: str) -> list[float]:
-    """The finite, non-negative numbers of the one line of a name. Raises: InstrumentError."""
+    """Return the finite, non-negative numbers of the only line with this name. Raises: InstrumentError."""
     if len(rows := lines.get(name, [])) != 1:
         raise InstrumentError(f"the report has {len(rows)} lines '{name}' instead of one")
     return [_number(name, word) for word in rows[0]]
 
 
 def number(lines: dict[str, list[list[str]]], name: str) -> float:
-    """The one number of the one line of a name. Raises: InstrumentError."""
+    """Return the only number of the only line with this name. Raises: InstrumentError."""
     found = numbers(lines, name)
     if len(found) != 1:
         raise InstrumentError(f"the report has {len(found)} numbers '{name}' instead of one")
@@ -38,7 +38,7 @@ def number(lines: dict[str, list[list[str]]], name: str) -> float:
 
 
 def whole(name: str, words: Sequence[str], n: int) -> list[int]:
-    """So many whole numbers. Raises: InstrumentError."""
+    """Convert words to `n` whole numbers. Raises: InstrumentError."""
     if len(words) != n or not all(word.isascii() and word.isdigit() and len(word) < _MOST_CHARS for word in words):
         raise InstrumentError(f"the report has '{name} {' '.join(words)[:80]}'")
     return [int(word) for word in words]

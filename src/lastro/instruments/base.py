@@ -1,4 +1,4 @@
-"""An instrument measures: the path between two instances under load, or one instance by a workload inside it."""
+"""An instrument measures the path between two instances under load, or one instance by a workload inside it."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from lastro.requirements import NOTHING, Requirements
 from lastro.results.samples import TOO_SHORT, Metric, Reading, Remark
 from lastro.study.model import Level, Setting
 
-WORK_DIR = "/var/tmp"  # on the instance's own disk on every platform, under a read-only root too
+WORK_DIR = "/var/tmp"  # on the instance's own disk on every platform, even with a read-only root
 KILLED = 128 + 9
 _INTERPRETERS = ("sh", "php")
 _ENTERINGS = 3
 PREPARATION_LIMIT_S = 600.0
-_CLEARLY = 5  # times of entering: what is shorter has too much of its variation in its time
+_CLEARLY = 5  # times the overhead of exec: shorter times contain too much of its variation
 TIME_HOST = Metric("time_host", "s", "lower", "time of the workload on the host's clock, without entering the instance")
 TIME_TOOL = Metric("time_tool", "s", "lower", "time of the workload as its tool tells it, by the instance's clock")
 
 
 class Instrument(ABC):
-    """`metrics` are what it measures; `version_argv` prints its version, run inside an instance."""
+    """An instrument. `metrics` are what it measures; `version_argv`, run inside an instance, prints its version."""
 
     kind = "instrument"
     name: ClassVar[str]
@@ -38,15 +38,16 @@ class Instrument(ABC):
 
     @abstractmethod
     def measure(self, client: Instance, server: Instance, target: str, settings: Mapping[str, Level]) -> Reading:
-        """One measurement from `client` to address `target`, which is `server`'s.
+        """Measure once, from `client` to the address `target` of `server`.
 
         Raises: InstrumentError when the tool's output cannot be a measurement; CommandFailed; CommandTimeout."""
 
 
 class Watch:
-    """Stands around the one command that is a workload; this one does nothing, a scenario's own reads its meters.
+    """A context around the one command that is a workload; this one does nothing, a scenario's own reads its meters.
 
-    `through` becomes what enters the instance, and puts it where its CPU time is not taken for somebody else's."""
+    `through` is put before the command that execs into the instance, whose CPU time is then not taken for foreign
+    load."""
 
     through: Sequence[str] = ()
 
@@ -55,7 +56,7 @@ class Watch:
     def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None: ...
 
     def entering(self) -> AbstractContextManager[None]:
-        """Stands around a command that does nothing, before the workload: what it takes is the entering's."""
+        """Return a context for a command that does nothing, run before the workload to measure the overhead of exec."""
         return nullcontext()
 
 
@@ -63,11 +64,11 @@ UNWATCHED = Watch()
 
 
 class Workload(ABC):
-    """An instrument that runs inside one instance: one tool, its options as levels of a study, its metrics.
+    """An instrument that runs inside one instance: one tool, its options as levels of a study, and its metrics.
 
     `options` are chosen like those of a platform, `sysbench-cpu:primes=200000` or `"instrument.threads" = [1, 2]`.
     `packages` are Debian packages that it needs in the image. All metrics are by the instance's clock, except those
-    named in `by_host_clock`. Where a command of its own is not enough, override `run`."""
+    named in `by_host_clock`. Override `run` if one command is not enough."""
 
     kind = "instrument"
     name: ClassVar[str]
@@ -78,8 +79,8 @@ class Workload(ABC):
     packages: ClassVar[tuple[str, ...]] = ()
     version_argv: ClassVar[tuple[str, ...]] = ()
     by_host_clock: frozenset[str] = frozenset({TIME_HOST.name})
-    past_caches: ClassVar[frozenset[str]] = frozenset()  # of a disk's metrics, those that no cache changes
-    probe_limit_s: ClassVar[float] = 120.0  # after which its short version is given up, on any platform
+    past_caches: ClassVar[frozenset[str]] = frozenset()  # metrics of a disk that no cache changes
+    probe_limit_s: ClassVar[float] = 120.0  # time limit for its short version, on any platform
 
     def __init__(self, **chosen: Level) -> None:
         self.chosen: dict[str, Level] = {option.name: option.default for option in self.options} | chosen
@@ -89,52 +90,52 @@ class Workload(ABC):
 
     @classmethod
     def needs(cls, host: Host) -> Needs:
-        """What it needs in the image: packages, and programs of the user's or made from our own source on this host.
+        """Return what it needs in the image: packages, the user's own programs, and programs built from our source.
 
-        A program that cannot be had is left out: the probe then finds that it is missing."""
+        A program that is not available is left out: the probe then finds that it is missing."""
         return Needs(cls.packages)
 
     @abstractmethod
     def expected_s(self, cpus: float, slowdown: float) -> float:
-        """How long it runs on so many ordinary CPUs, preparation included, for the plan.
+        """Estimate its time on this number of ordinary CPUs, preparation included, for the plan.
 
-        `slowdown`: by what factor the platform makes a computation longer; what is bound by time ignores it."""
+        `slowdown` is the factor by which the platform slows a computation; a workload of fixed duration ignores it."""
 
     @abstractmethod
     def brief(self) -> Self:
-        """Itself made short, a second or so: the probe runs it to see that it works."""
+        """Return a short version, of a second or so, which the probe runs to see that the workload works."""
 
     def argv(self) -> list[str]:
-        """The command; empty where it is more than one."""
+        """Return the command; empty if it is more than one."""
         return []
 
     def read(self, text: str) -> Reading:
-        """What the command's output says. A pure function. Raises: InstrumentError, and nothing else."""
+        """Parse the command's output. A pure function. Raises: InstrumentError, and nothing else."""
         raise NotImplementedError
 
     @classmethod  # noqa: B027 - most need nothing
     def require(cls, host: Host) -> None:
-        """Raises: Unavailable when this host lacks what the tool is made of or taken from: a compiler, say."""
+        """Raise Unavailable if this host lacks what the tool is built from or copied from, such as a compiler."""
 
     def least_memory_bytes(self, host: Host, cpuset: str | None) -> int:
-        """What it needs of the instance's memory for its data alone, on these CPUs of the host; 0: little."""
+        """Return how much of the instance's memory its data alone needs, on these CPUs of the host; 0 if little."""
         return 0
 
     def prepare(self, instance: Instance) -> None:  # noqa: B027 - most need nothing
-        """Before the time that is measured, such as a file to work on, below WORK_DIR. Raises: as `run`."""
+        """Prepare the instance before the measured time, such as with a file below WORK_DIR. Raises: as `run`."""
 
     @contextmanager
     def prepared(self, instance: Instance, limit_s: float = PREPARATION_LIMIT_S) -> Iterator[None]:
-        """The instance prepared, with what the workload needs beside it, such as a server, until the block ends.
+        """Prepare the instance, and keep what the workload needs beside it, such as a server, until the block ends.
 
-        `limit_s` is when to give up a preparation that may be long. Raises: as `run`."""
+        `limit_s` is the time limit of a preparation that may be long. Raises: as `run`."""
         self.prepare(instance)
         yield
 
     def run(self, instance: Instance, limit_s: float, watch: Watch = UNWATCHED) -> Reading:
-        """The workload, in an instance that is prepared; `limit_s` is when to give up.
+        """Run the workload in a prepared instance; `limit_s` is the time limit.
 
-        `watch` is entered for the command that is the workload, and for nothing before or after it: by `run_timed`.
+        `watch` is entered, by `run_timed`, for the command that is the workload, and for nothing before or after it.
 
         Raises: InstrumentError when the tool was killed, filled the disk, or printed what cannot be a measurement;
         CommandFailed; CommandTimeout."""
@@ -144,10 +145,11 @@ class Workload(ABC):
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """A command that ran in an instance. `host_s` is on the host's clock, less what entering the instance takes;
+    """A command that ran in an instance, with its time on the host's clock.
 
-    None for a command that took less time than that, and so cannot be told from it. `entering_s` is the median of a
-    few: the least of them would leave in `host_s` what entering usually takes beyond it, more where it varies more."""
+    `host_s` excludes the overhead of exec; it is None for a command that took less time than that overhead, and is thus
+    indistinguishable from it. `entering_s` is the median overhead of a few runs: the minimum would leave a part of the
+    usual overhead in `host_s`, and a larger part where it varies more."""
 
     done: Completed
     host_s: float | None
@@ -155,9 +157,9 @@ class Timed:
 
     @property
     def too_short(self) -> str:
-        """Why its time is not well known; empty where it is. A time that is known stays: to drop the short ones of a
+        """Why the time is imprecise; empty if it is precise.
 
-        treatment would leave a mean of its long ones."""
+        An imprecise time is kept: without the short times, the mean of a treatment would be that of its long ones."""
         if self.host_s is None:
             return "the workload took less time than entering the instance: it has no time on the host's clock"
         if self.host_s < _CLEARLY * self.entering_s:
@@ -177,9 +179,9 @@ def run_timed(
     watch: Watch = UNWATCHED,
     name: str = "",
 ) -> Timed:
-    """Run a command in an instance against the host's clock. Entering is timed before, by one that does nothing.
+    """Run a command in an instance, and time it on the host's clock. The overhead of exec is measured before.
 
-    `name` is what errors call a command that is a shell's script.
+    `name` is what errors call a command that is a shell script.
 
     Raises: as `Workload.run`."""
     entering_s = median(_entering_s(instance, watch) for _ in range(_ENTERINGS))
@@ -192,7 +194,7 @@ def run_timed(
 
 
 def watched(instance: Instance, argv: Sequence[str], limit_s: float, watch: Watch) -> Completed:
-    """A command under watch, whatever it ends with. What entering takes is found before, where somebody watches."""
+    """Run a command under `watch`, and return it even if it failed. With a real watch, exec is measured first."""
     if watch is not UNWATCHED:
         for _ in range(_ENTERINGS):
             _entering_s(instance, watch)
@@ -208,7 +210,7 @@ def _entering_s(instance: Instance, watch: Watch) -> float:
 def failure(
     instance: Instance, argv: Sequence[str], done: Completed, name: str = ""
 ) -> InstrumentError | CommandFailed:
-    """Why a tool ended with an error, as far as it can be known."""
+    """Return why a tool ended with an error, as far as its output shows."""
     words, tool = f"{done.error_text}\n{done.text}", _tool(argv, name)
     if "No space left on device" in words:
         return InstrumentError(f"{tool} filled the instance's disk", "give it more room, or less to write")
@@ -223,16 +225,16 @@ def failure(
 
 
 def _tool(argv: Sequence[str], name: str) -> str:
-    """The program that `env` is asked to run, or the first word; of a script, `name` where it is given."""
+    """Return the program that `env` runs, or the first word; for a script, `name` if it is given."""
     words = [word for word in argv if "=" not in word and not word.startswith(("-", "/"))]
     program = (words[1] if words[0] == "env" and len(words) > 1 else words[0]).rpartition("/")[2]
     return name if name and program in _INTERPRETERS else program
 
 
 def with_host_time(reading: Reading, timed: Timed, *others: str) -> Reading:
-    """The reading with the host's time beside the tool's, and a remark on it, and on `others` that are made of it,
+    """Return the reading with the host's time beside the tool's.
 
-    where it is not well known."""
+    If that time is imprecise, a remark says so, for it and for the metrics `others`, which are computed from it."""
     known = {} if timed.host_s is None else {TIME_HOST.name: timed.host_s}
     remarks = (Remark(TOO_SHORT, timed.too_short, (TIME_HOST.name, *others)),) if timed.too_short else ()
     measured = {**known, **reading.measurements}
@@ -240,10 +242,10 @@ def with_host_time(reading: Reading, timed: Timed, *others: str) -> Reading:
 
 
 def time_reasons(tool_s: float, host_s: float) -> tuple[str, ...]:
-    """Why the two times cannot both be right. Only for an instance whose clock is known to run well.
+    """Return a reason if the two times cannot both be right. Only for an instance whose clock is known to be right.
 
-    A tool cannot work for longer than its process lives. `host_s` is as wrong as entering the instance took longer or
-    shorter than it usually does, so a host that was busy in just that moment may be the reason, too."""
+    A tool cannot work for longer than its process lives. `host_s` is wrong by as much as this exec took longer or
+    shorter than usual, so the reason may also be that the host was busy at just that moment."""
     if tool_s <= 1.05 * host_s + 0.05:
         return ()
     return (
@@ -253,7 +255,7 @@ def time_reasons(tool_s: float, host_s: float) -> tuple[str, ...]:
 
 
 def positive(name: str, value: float) -> float:
-    """Raises: InstrumentError for a result that is zero, negative, or no number."""
+    """Return the value. Raises: InstrumentError if it is zero, negative, infinite or not a number."""
     if not 0 < value < float("inf"):
         raise InstrumentError(f"{name} cannot be {value:g}")
     return value

@@ -1,10 +1,10 @@
 """Bonnie++: a large file written, rewritten and read in blocks, seeks in it, and many small files.
 
-Trindade 2018 (section 7.3) takes writing, reading and seeks, these by four processes that Bonnie++ makes, for 25, 50
-and 100 files. What makes processes in Bonnie++ is its number of seekers: its option for concurrency (-c) only labels
-the report, and -p and -y join programs that somebody else starts. It counts files by 1024 (-n): 25 units of 41 files
-are its 1. It tells no rate of what took less than half a second: that metric is then missing. Source: bonnie++(8) and
-the code of version 2.00a, whose format (1.98) is that of Debian 12 and 13; others are refused."""
+Trindade (2018, section 7.3) uses writing, reading and seeks, the seeks by four processes of Bonnie++, for 25, 50 and
+100 files. Bonnie++ makes processes only for its seekers: its option for concurrency (-c) only labels the report, and -p
+and -y join programs that are started separately. It counts files in units of 1024 (-n): 25 units of 41 files are 1 of
+these. It reports no rate for less than half a second: that metric is then missing. Source: bonnie++(8) and the code of
+version 2.00a, whose format (1.98) is that of Debian 12 and 13; other formats are rejected."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from lastro.units import parse_size_bytes
 
 _MIB = 1 << 20
 _CSV = "1.98"
-_THOUSAND = 1024  # Bonnie++ takes whole ones alone
-_SHORT = "+++++"  # as Bonnie++ prints a rate that it cannot tell
+_THOUSAND = 1024  # Bonnie++ takes only multiples of it
+_SHORT = "+++++"  # printed by Bonnie++ instead of a rate that it does not know
 _NUMBER = re.compile(r"\d{1,12}(?:\.\d{1,3})?", re.ASCII)
 # Columns of the format 1.98. Rates of the file are in KiB/s.
 _VERSION, _SIZE, _SEEKS, _PROCESSES, _FILES, _N_COLUMNS = 0, 5, 7, 8, 21, 50
@@ -31,7 +31,7 @@ _SEEK = {"bonnie_seeks": 19}
 _OF_FILES = {"bonnie_create": 26, "bonnie_stat": 28, "bonnie_delete": 30}
 _PLACES = {**_IN_FILE, **_SEEK, **_OF_FILES}
 _OTHER_OF_FILES = (32, 34, 36)  # the same in random order
-_SPEED_BPS, _SEEK_RATE, _FILE_RATE, _PAUSE_S = 8e8, 2e4, 2e4, 3.0  # of an ordinary disk; it sleeps before it seeks
+_SPEED_BPS, _SEEK_RATE, _FILE_RATE, _PAUSE_S = 8e8, 2e4, 2e4, 3.0  # of an ordinary disk; it sleeps before seeks
 
 
 class Bonnie(DiskWorkload):
@@ -70,12 +70,12 @@ class Bonnie(DiskWorkload):
 
     @property
     def thousands(self) -> int:
-        """Small files in all, in the unit of Bonnie++; one at least where there are any."""
+        """The number of small files in the unit of Bonnie++; at least one if there are any."""
         files = self.number("files") * self.number("unit")
         return max(1, round(files / _THOUSAND)) if files else 0
 
     def argv(self) -> list[str]:
-        """-f: no single characters. -r 0: it shall not compare the file with the memory of the host."""
+        """Return the command. -f: no tests of single characters; -r 0: the file's size is not compared with memory."""
         block = parse_size_bytes(str(self.chosen["block"]))
         file = f"{self.size_mib}:{block}:{self.chosen['seeks']}:{self.chosen['processes']}"
         modes = [flag for option, flag in (("direct", "-D"), ("synced", "-b")) if self.chosen[option] == YES]
@@ -98,9 +98,9 @@ class Bonnie(DiskWorkload):
         return Reading(measured, invalid_because=reasons, remarks=remarks)
 
     def _told_s(self, cells: list[str], values: Mapping[str, float]) -> float | None:
-        """Time of all phases, at least: it cuts fractions off all rates but that of seeks.
+        """Return the least time of all phases: Bonnie++ cuts the fractions off all rates except that of seeks.
 
-        None when a phase was too short for a rate: a sum of the others would be that of another task."""
+        None when a phase was too short for a rate: the sum of the others would be the time of another task."""
         if _SHORT in (cells[at] for at in (*_PLACES.values(), *_OTHER_OF_FILES)):
             return None
         small = [found for at in (*_OF_FILES.values(), *_OTHER_OF_FILES) if (found := rate(cells, at)) is not None]
@@ -111,7 +111,7 @@ class Bonnie(DiskWorkload):
         )
 
     def _not_as_asked(self, cells: list[str]) -> tuple[str, ...]:
-        """Does the report tell the same task as was set?"""
+        """Return how the reported task differs from the one asked for."""
         asked = {_FILES: str(self.thousands or "")}
         if self.size_mib:
             asked |= {_SEEKS: str(self.chosen["seeks"]), _PROCESSES: str(self.chosen["processes"])}
@@ -127,7 +127,7 @@ class Bonnie(DiskWorkload):
         work_s = 6 * self.thousands * _THOUSAND / _FILE_RATE
         if self.size_mib:
             work_s += 3 * self.file_bytes / _SPEED_BPS + self.number("seeks") / _SEEK_RATE
-        slow: float = slowdown**0.75  # disks are not all that is waited for
+        slow: float = slowdown**0.75  # the disk is not the only thing that takes time
         return work_s * slow + (_PAUSE_S if self.size_mib else 0) + 0.1
 
     def brief(self) -> Self:
@@ -135,7 +135,7 @@ class Bonnie(DiskWorkload):
 
 
 def columns(text: str) -> list[str]:
-    """The cells of the one line of results. Raises: InstrumentError when there is none, or another format."""
+    """Return the cells of the only line of results. Raises: InstrumentError when there is none, or another format."""
     lines = [line for line in text.splitlines() if line.strip()]
     if len(lines) != 1:
         raise InstrumentError(f"Bonnie++ printed {len(lines)} lines of results: …{text[-80:]!r}")
@@ -149,12 +149,12 @@ def columns(text: str) -> list[str]:
 
 
 def rates(cells: list[str]) -> dict[str, float]:
-    """Those that are told, by metric, in Bonnie++'s own units."""
+    """Return the reported rates by metric, in Bonnie++'s own units."""
     return {name: found for name, at in _PLACES.items() if (found := rate(cells, at)) is not None}
 
 
 def rate(cells: list[str], at: int) -> float | None:
-    """None where the phase was left out, or too short. Raises: InstrumentError for anything else than a number."""
+    """Return a rate; None if the phase was left out or too short. Raises: InstrumentError if it is not a number."""
     cell = cells[at]
     if cell in ("", _SHORT):
         return None

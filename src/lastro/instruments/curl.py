@@ -1,6 +1,7 @@
-"""curl: a process for each client, which asks over one connection, again and again, as soon as it has its answer.
+"""A closed load by curl: one process per client, which repeats its request over one connection after each response.
 
-Source: curl(1). An address may end in a fragment, which is never sent: a range in it makes one process ask often."""
+Source: curl(1). A URL may end in a fragment, which is never sent: a range in it makes one process repeat the
+request."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ class Curl(HttpLoad):
         return host.run(["curl", "--version"]).text.splitlines()[0]
 
     def script(self, directory: str, load: ClosedLoad) -> str:
-        """For a shell: all clients at once; a line for each answer, by client, and last when all began and ended.
+        """Return a script that runs all clients at the same time, then prints a line per response, then begin and end.
 
         `directory` is empty: each client has a file in it."""
         lines = [f"cd {shlex.quote(directory)} || exit", "began=$(date +%s.%N)"]
@@ -49,7 +50,7 @@ class Curl(HttpLoad):
         return self.read(load, done.text)
 
     def read(self, load: ClosedLoad, text: str) -> Reading:
-        """What the script printed. A pure function. Raises: InstrumentError, and nothing else."""
+        """Parse the script's output. A pure function. Raises: InstrumentError, and nothing else."""
         *lines, last = text.splitlines() or [""]
         try:
             began_s, ended_s = map(float, last.split())
@@ -63,13 +64,13 @@ class Curl(HttpLoad):
         shares = [clients * load.requests for clients in clients_of_each(load)]
         reading = read("", [*samples, *missing], load.page)
         measured = reading.measurements
-        if "requests_per_s" in measured:  # on the clock: between two answers, curl itself takes some time
+        if "requests_per_s" in measured:  # by the script's clock: curl itself takes some time between two responses
             measured = {**measured, "requests_per_s": len(samples) / (ended_s - began_s)}
         return replace(reading, measurements=measured, notes={**reading.notes, "http": sent_by(shares)})
 
 
 def _samples(load: ClosedLoad, lines: list[str]) -> list[Sample]:
-    """Each client's requests follow each other. Raises: ValueError for a line that is none of ours."""
+    """Parse the lines; each client's requests follow each other. Raises: ValueError for a line that is not ours."""
     found, passed_ms = [], dict.fromkeys(range(load.clients), 0.0)
     for line in lines:
         client, status, n_bytes, time_s, code = line.split()

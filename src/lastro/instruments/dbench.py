@@ -1,8 +1,8 @@
-"""dbench: clients that each repeat the file operations of a file server's client, as the package's loadfile lists them.
+"""dbench: clients that repeat the file operations of a file server's client, as the package's loadfile lists them.
 
-Clients warm up for a fifth of the time before it counts. dbench waits for all of them, but does not see that one was
-killed: the count of those that cleaned up tells it. The files of a client come to about 22 MB. Mendes 2019 has 6, 12,
-128 and 256 clients. Source: the code of version 4.00."""
+Clients warm up for a fifth of the time before it counts. dbench waits for all of them, but does not notice that one was
+killed: the number of those that cleaned up shows it. The files of a client come to about 22 MB. Mendes (2019) used 6,
+12, 128 and 256 clients. Source: the code of version 4.00."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Dbench(DiskWorkload):
         try:
             return super().run(instance, limit_s, watch)
         except CommandFailed as error:
-            if "expected to write" in error.stderr:  # write(2) is cut short where the room ends
+            if "expected to write" in error.stderr:  # write(2) is cut short when the disk is full
                 raise InstrumentError(
                     "dbench filled the instance's disk", "give it more room, or fewer clients"
                 ) from error

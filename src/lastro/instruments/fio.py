@@ -1,9 +1,9 @@
-"""fio, the modern twin of Bonnie++: a file written and read in sequence, then read at random by several threads.
+"""fio, the modern counterpart of Bonnie++: a file written and read in sequence, then read at random by several threads.
 
-What is written counts when it has reached the disk (`end_fsync`). Before each phase fio tells the instance's kernel to
-forget what it has cached of the file (`invalidate`, on by default): without `direct`, what is read twice, or is in the
-cache of a machine's host, still comes from memory. Its jobs are threads: of processes, one that is killed leaves the
-others waiting for ever. Source: fio(1), version 3.33."""
+Writing ends when the data has reached the disk (`end_fsync`). Before each phase fio makes the instance's kernel forget
+what it has cached of the file (`invalidate`, on by default): without `direct`, data that is read twice, or that the
+host of a virtual machine has cached, still comes from memory. The jobs are threads: if one of several processes is
+killed, the others wait for ever. Source: fio(1), version 3.33."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class Fio(DiskWorkload):
 
 
 def phases(text: str) -> dict[str, Mapping[str, Any]]:
-    """fio's report of each phase; lines before the JSON are its remarks. Raises: InstrumentError."""
+    """Return fio's report of each phase; lines before the JSON are its remarks. Raises: InstrumentError."""
     try:
         report = json.loads(text[text.index("{\n") :])
         jobs = {job["jobname"]: job for job in report["jobs"]}
@@ -113,7 +113,7 @@ def phases(text: str) -> dict[str, Mapping[str, Any]]:
 
 
 def number(report: Mapping[str, Any], *path: str) -> float:
-    """The number at a place of a report. Raises: InstrumentError when there is none."""
+    """Return the number at a path in a report. Raises: InstrumentError when there is none."""
     found: Any = report
     for key in path:
         found = found.get(key) if isinstance(found, Mapping) else None
@@ -126,7 +126,7 @@ def number(report: Mapping[str, Any], *path: str) -> float:
 
 
 def rate_reasons(name: str, job: Mapping[str, Any]) -> tuple[str, ...]:
-    """Its own rate must be its own bytes over its own time, which it tells in whole ms."""
+    """Return a reason if fio's rate contradicts its own bytes over its own time, which it reports in whole ms."""
     phase = job["write" if name == _WRITE else "read"]
     told, moved, runtime_ms = (number(phase, key) for key in ("bw_bytes", "io_bytes", "runtime"))
     lowest, highest = moved * 1e3 / (runtime_ms + 2), moved * 1e3 / max(runtime_ms - 2, 0.5)

@@ -1,7 +1,7 @@
-"""Compression of a file by gzip, timed on the host's clock: the processor's work, and the file system's.
+"""Compression of a file by gzip, timed on the host's clock: the work of the processor and of the file system.
 
-The file is the same everywhere: words drawn from a fixed seed, over and over. gzip looks back 32 KiB and no further, so
-that its work is the same for each repetition of the longer pattern."""
+The file is the same everywhere: a pattern of words drawn from a fixed seed, repeated. gzip looks back only 32 KiB, less
+than the length of the pattern, so its work is the same for each repetition."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _FILL_BPS = 1.5e9
 
 @cache
 def pattern() -> bytes:
-    """Some text, the same for ever: words of made-up letters, the more frequent the earlier, by Zipf's law.
+    """Return a text that never changes: words of made-up letters, whose frequency falls by Zipf's law.
 
-    All draws are by `random()`, the one method whose sequence Python promises to keep."""
+    All draws are by `random()`, the only method whose sequence Python promises to keep."""
     draw = random.Random(2019).random
     letters = "etaoinshrdlucmfwypvbgkjqxz"
     words = ["".join(letters[int(26 * draw() ** 2)] for _ in range(2 + int(8 * draw()))) for _ in range(4096)]
@@ -41,7 +41,7 @@ def pattern() -> bytes:
 
 @cache
 def checksum(size: int) -> int:
-    """CRC-32 of a file of the pattern, over and over."""
+    """Return the CRC-32 of a file of this size that repeats the pattern."""
     block, crc = pattern(), 0
     for _ in range(size // _PATTERN_BYTES):
         crc = zlib.crc32(block, crc)
@@ -74,7 +74,7 @@ class Gzip(Workload):
         return ["sh", "-c", f"gzip -{self.chosen['level']} -n -c {_SOURCE} > {_TARGET}{synced}"]
 
     def prepare(self, instance: Instance) -> None:
-        """The file, made inside of one pattern, and on its disk before the measurement; its checksum, made here."""
+        """Make the file inside from one pattern, wait until it is on its disk, and compute its checksum here."""
         if not self.size:
             raise InstrumentError("a file of 0 bytes takes no time to compress", "choose another size")
         script = (
@@ -87,7 +87,7 @@ class Gzip(Workload):
         run_timed(instance, ["sh", "-c", script], 120 + self.size / 1e6, stdin=pattern(), name="making the file")
 
     def run(self, instance: Instance, limit_s: float, watch: Watch = UNWATCHED) -> Reading:
-        """The files are removed: what the cache still holds of them would be written during the next trial."""
+        """Compress, and remove the files: what the cache still holds of them would be written during the next trial."""
         timed = run_timed(instance, self.argv(), limit_s, watch=watch, name=self.name)
         looking = f"stat -c %s {_TARGET}; tail -c 8 {_TARGET} | od -An -v -tu1; rm -f {_SOURCE} {_TARGET}"
         reading = self.judged(timed.host_s, instance.run(["sh", "-c", looking]).text)
@@ -95,7 +95,7 @@ class Gzip(Workload):
         return with_caches(reading, self.size, False, instance, apart=self.past_caches)
 
     def judged(self, host_s: float | None, seen: str) -> Reading:
-        """What the compressed file is: its size, then its last bytes. Source: RFC 1952, section 2.3.1."""
+        """Judge the compressed file by its size and its last bytes. Source: RFC 1952, section 2.3.1."""
         try:
             compressed, *tail = (int(word) for word in seen.split())
             trailer = bytes(tail)

@@ -1,6 +1,6 @@
 """A UDP load by iperf version 2, the tool of Trindade (2018, chapter 6): 1470-byte datagrams at a nominal rate.
 
-Read is the client's report with the server's below it, in bytes and bits (`-f b`): its CSV (`-y C`) leaves out what
+It reads the client's report with the server's below it, in bytes and bits (`-f b`): the CSV (`-y C`) leaves out what
 the server counted, and other formats round to three digits. Written for 2.0 and 2.1; source: iperf(1)."""
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Iperf2Udp(UdpLoad):
         return self.read(done.text)
 
     def read(self, text: str) -> UdpFlow:
-        """The client's report, as printed. Raises: InstrumentError when it is none, or contradicts itself."""
+        """Parse the client's report. Raises: InstrumentError when this is not a report, or contradicts itself."""
         own, told, servers = text.partition("Server Report:")
         if not told:
             raise InstrumentError(f"iperf prints no report of its server's: …{text[-80:]!r}")
@@ -59,7 +59,7 @@ class Iperf2Udp(UdpLoad):
 
 
 def _total(side: str, text: str) -> tuple[float, int, str]:
-    """(seconds, bytes, the rest of the line) of the one line of totals."""
+    """Return (seconds, bytes, the rest of the line) from the only line of totals."""
     found = _TOTAL.findall(text)
     if len(found) != 1:
         raise InstrumentError(f"iperf printed {len(found)} totals of its {side}: …{text[-80:]!r}")

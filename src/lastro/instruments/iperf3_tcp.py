@@ -1,4 +1,4 @@
-"""Bulk TCP throughput by iperf3, as the receiver counts it, with every second's value."""
+"""Bulk TCP throughput by iperf3, as the receiver counts it, with a value for every second."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Iperf3Tcp(Instrument):
         settings: Mapping[str, Level],
         watch: Watch = UNWATCHED,
     ) -> Reading:
-        """As any instrument's; `watch` stands around the command that is the flow, and around nothing else."""
+        """Measure as any instrument does; `watch` is entered for the command that is the flow, and for nothing else."""
         duration_s = float(settings["tcp_s"])
         streams = ["--parallel", str(settings["tcp_streams"])]
         report = _iperf3.run(client, server, target, duration_s, streams, watch)

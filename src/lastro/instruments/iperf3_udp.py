@@ -1,7 +1,7 @@
-"""Jitter and loss of a UDP flow of fixed rate by iperf3.
+"""Jitter and loss of a UDP flow at a fixed rate, by iperf3.
 
-Jitter is what iperf3 reports: the receiver's smoothed difference of transit times, as RTP defines it (RFC 3550,
-section 6.4.1: J += (|D| - J) / 16)."""
+Jitter is what iperf3 reports: the receiver's smoothed difference of transit times, as RTP defines it (RFC 3550, section
+6.4.1: J += (|D| - J) / 16)."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ class Iperf3Udp(Instrument):
         if not sent_bytes or not seconds or received_bytes > sent_bytes:
             told = f"{sent_bytes:g} bytes sent in {seconds:g} seconds, {received_bytes:g} received"
             raise InstrumentError(f"iperf3 reports what cannot be: {told}")
-        # By bytes at both ends: iperf3 itself counts gaps in the sequence, and so misses the loss of the last ones.
+        # By bytes at both ends: iperf3 itself counts gaps in the sequence, which misses the loss of the last datagrams.
         loss_percent = 100 * (1 - received_bytes / sent_bytes)
         reasons = list(_iperf3.check_duration(seconds, duration_s))
         if not received_bytes:
             reasons.append("no UDP traffic reached the sink")
-        # One datagram is the grain of a short test at a low rate.
+        # A short test at a low rate offers whole datagrams only: allow for one.
         grain_bps = 8 * _iperf3.number(report, "start", "test_start", "blksize") / duration_s
         offered_bps = 8 * sent_bytes / seconds
         if offered_bps < _LEAST_OFFERED * rate_bps - grain_bps:

@@ -1,8 +1,8 @@
 """A closed load by Apache JMeter, whose clients send their next request when the last one was answered.
 
-Eiras (2018) used version 3.1. JMeter tells times in whole milliseconds; its own delay between two requests is not in
-`request_time`, but in `request_cycle`, the paper's time per request: a client's whole time by its number of requests.
-It runs without a window, with the heap of its own start script, outside the client's root filesystem."""
+Eiras (2018) used version 3.1. JMeter reports times in whole milliseconds; its own delay between two requests is not in
+`request_time`, but in `request_cycle`, the paper's time per request: a client's whole time per request that it sent. It
+runs without a GUI, with the heap of its own start script, outside the client's root filesystem."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ VERSION = "5.6.3"
 HOME = f"/usr/local/lib/lastro/jmeter-{VERSION}"
 _JAR = f"{HOME}/bin/ApacheJMeter.jar"
 _HEAP = ("-Xms1g", "-Xmx1g")
-_LEFT_OUT = ("url", "data_type", "thread_counts", "idle_time")  # columns of the results file that nobody reads
+_LEFT_OUT = ("url", "data_type", "thread_counts", "idle_time")  # unused columns of the results file
 _START_S = 60.0
 _MOST_DIGITS = 16
 _TIMES = ("timeStamp", "elapsed", "Latency", "Connect")
@@ -66,7 +66,7 @@ class Jmeter(HttpLoad):
             return _http.not_right(reasons, max(1, len(load.proxies)))
         reading = self.read(self._run(station, load), load)
         reasons = _http.check(station, load.page, load.proxies, load.timeout_s)
-        # Each way is checked before and after.
+        # Two more for each proxy (or the server): the checks before and after.
         shares = [clients * (load.warm_up + load.requests) + 2 for clients in _http.clients_of_each(load)]
         told: dict[str, object] = {
             "version": version,
@@ -80,7 +80,7 @@ class Jmeter(HttpLoad):
         )
 
     def argv(self, directory: str) -> list[str]:
-        """JMeter by itself, as one would type it in the client's namespace: `directory` has the plan `load.jmx`."""
+        """Return JMeter's command, to run in the client's namespace: `directory` has the plan `load.jmx`."""
         return [
             "java", *_HEAP, f"-Djava.util.prefs.userRoot={directory}", f"-Djmeter.home={HOME}", "-jar", _JAR,
             "--nongui", "--testfile", f"{directory}/load.jmx", "--logfile", f"{directory}/load.jtl",
@@ -89,7 +89,7 @@ class Jmeter(HttpLoad):
         ]  # fmt: skip
 
     def _run(self, station: Station, load: ClosedLoad) -> str:
-        """The results file of one run."""
+        """Run JMeter once, and return its results file."""
         jtl = station.file("load.jtl")
         station.host.run(["rm", "-rf", station.directory])
         station.host.write_text(station.file("load.jmx"), _jmeter_plan.test_plan(load))
@@ -103,7 +103,7 @@ class Jmeter(HttpLoad):
         return text
 
     def read(self, text: str, load: ClosedLoad) -> Reading:
-        """The results file (CSV, with the names of its columns). A pure function. Raises: InstrumentError."""
+        """Parse the results file (CSV, with the names of its columns). A pure function. Raises: InstrumentError."""
         rows = [_row(row) for row in _table(text)]
         shares = _jmeter_plan.shares(load)
         for warm_up, requests in ((True, load.warm_up), (False, load.requests)):
@@ -155,7 +155,7 @@ def _row(row: dict[str, str]) -> _Row:
     if thread is None or row["label"] not in _LABELS or row["success"] not in ("true", "false"):
         raise InstrumentError(f"a line of JMeter's results is not of our plan: {str(row)[:200]}")
     wrong = ""
-    if row["responseCode"] != "200":  # else its message tells of the assertion, over several lines
+    if row["responseCode"] != "200":  # its failure message describes the assertion, over several lines
         if row["success"] == "true":
             raise InstrumentError(f"JMeter calls status {row['responseCode'][:40]!r} a success")
         wrong = f"{row['responseCode']} {row['responseMessage']}".replace("Non HTTP response ", "")
@@ -175,7 +175,7 @@ def _whole_number(name: str, word: str) -> float:
 
 
 def _whole(rows: Sequence[_Row], shares: Sequence[tuple[Endpoint | None, int]], requests: int) -> None:
-    """Raises: InstrumentError unless every client of every proxy has as many requests as it was to send."""
+    """Check that every client of every proxy sent all of its requests. Raises: InstrumentError if one did not."""
     found = Counter((row.group, row.sample.client) for row in rows)
     clients = Counter(group for group, _ in found)
     warm_up = bool(rows) and rows[0].warm_up

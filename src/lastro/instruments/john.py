@@ -1,4 +1,4 @@
-"""How many passwords a second John the Ripper can try: bcrypt, which is Blowfish, works in the first-level cache."""
+"""How many passwords John the Ripper tries per second: bcrypt, which is Blowfish, works in the first-level cache."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class John(Workload):
     )
 
     def argv(self) -> list[str]:
-        """What it says of threads goes to standard error."""
+        """Return the command; standard error is merged into its output, as john reports its threads there."""
         test = f"john --test={self.chosen['time_s']} --format={self.chosen['format']} 2>&1"
         return ["env", f"OMP_NUM_THREADS={self.chosen['threads']}", "sh", "-c", test]
 

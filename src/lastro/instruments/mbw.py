@@ -1,7 +1,7 @@
-"""Bandwidth of copying memory by mbw: one array to another, as a program does it. In place of RAMspeed.
+"""Bandwidth of copying memory by mbw: one array to another, as programs do it. It takes the place of RAMspeed.
 
-A sweep over the size of the arrays, from what fits a cache to what does not, is a factor: `"instrument.array" = [...]`;
-below 1 MiB, sysbench-memory's `block` goes on. What a cache may hold bears a mark."""
+To sweep the size of the arrays from what fits a cache to what does not, make it a factor: `"instrument.array" = [...]`;
+below 1 MiB, use sysbench-memory's `block`. Results over arrays that a cache may hold are marked."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Mbw(MemoryWorkload):
         return ["mbw", "-q", "-a", "-n", str(self.chosen["runs"]), *method, str(self.array_mib)]
 
     def read(self, text: str) -> Reading:
-        """mbw rounds times to 10 us: rates are its own."""
+        """Parse the output. mbw rounds times to 10 us, so the rates are its own."""
         found = _RUN.findall(text)
         runs, array = self.number("runs"), self.array_mib
         if len(found) != runs or [int(number) for number, *_ in found] != list(range(runs)):
@@ -79,13 +79,13 @@ class Mbw(MemoryWorkload):
             if not array / (float(elapsed_s) + grain_s) <= 1.001 * float(rate):
                 reasons.add(f"mbw's run {number} tells {rate} MiB/s, and {elapsed_s} s for {array} MiB")
         rates = tuple(positive("mbw's rate", float(rate)) for *_, rate in found)
-        mean = 1 / fmean(1 / rate for rate in rates)  # of as many bytes in each: all bytes over all time
+        mean = 1 / fmean(1 / rate for rate in rates)  # all runs copy the same bytes, so this is all bytes over all time
         values = {"copy_bandwidth": mean, "copy_bandwidth_best": max(rates)}
         return Reading(values, (Series("copy_bandwidth", "MiB/s", rates),), invalid_because=tuple(sorted(reasons)))
 
     def expected_s(self, cpus: float, slowdown: float) -> float:
         array_mib = self.level_of(self.piece_here(cpus))
-        return array_mib * (self.number("runs") + 2) * slowdown / _SPEED_MIBPS  # and both arrays filled
+        return array_mib * (self.number("runs") + 2) * slowdown / _SPEED_MIBPS  # and filling both arrays
 
     def brief(self) -> Self:
         return type(self)(**{**self.chosen, "array": 1, "runs": 2})

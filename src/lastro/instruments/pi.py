@@ -1,9 +1,9 @@
-"""Digits of pi on several threads: the computation apart from the output, as y-cruncher tells them apart.
+"""Digits of pi on several threads, with computation and output timed separately, as y-cruncher does.
 
 The program is our own: the Chudnovsky brothers' series by binary splitting over GMP. The sum runs on all threads, the
 last division and the conversion to decimal on one, so that its time falls less with threads than y-cruncher's. The
-digits are checked: at powers of ten against values that another algorithm gave, and in the end, where a conversion
-may have erred, against the number before it."""
+digits are checked: at powers of ten against values that another algorithm gave, and at the end, where a conversion may
+have erred, against the binary number."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from lastro.results.samples import Metric, Reading
 from lastro.study.model import Setting
 
 PROGRAM = "lastro-pi"
-# The number that the first N digits of pi make, modulo 2^61 - 1; up to 10^6 found by Machin's formula too
+# The first N digits of pi as one number, modulo 2^61 - 1; up to 10^6 confirmed by Machin's formula
 # (tests/known/test_pi.py).
 KNOWN = {
     10: 3141592653,
@@ -31,7 +31,7 @@ KNOWN = {
     1_000_000: 270993293841962608,
     10_000_000: 1912102082256852393,
 }
-_SPEED = 9e8  # an ordinary core's: N digits take N times the square of their binary logarithm / _SPEED seconds
+_SPEED = 9e8  # of an ordinary core: N digits take N * log2(N)^2 / _SPEED seconds
 
 
 class Pi(Workload):
@@ -79,7 +79,7 @@ class Pi(Workload):
     def expected_s(self, cpus: float, slowdown: float) -> float:
         digits = self.number("digits")
         alone_s = digits * math.log2(digits) ** 2 / _SPEED
-        sum_s = 0.75 * alone_s / min(cpus, self.number("threads"))  # of the rest there is one thread
+        sum_s = 0.75 * alone_s / min(cpus, self.number("threads"))  # the rest runs on one thread
         return slowdown * (0.25 * alone_s + sum_s)
 
     def brief(self) -> Self:
@@ -87,7 +87,7 @@ class Pi(Workload):
 
 
 def _wrong_digits(lines: dict[str, list[list[str]]], digits: int) -> list[str]:
-    """Reasons to think that some digit is not pi's."""
+    """Return reasons to think that some digits are not those of pi."""
     found = dict[int, int]()
     for words in lines.get("residue", []):
         n, residue = _words.whole("residue", words, 2)

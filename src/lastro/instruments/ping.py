@@ -1,4 +1,4 @@
-"""Round-trip times by ping, every one kept. Percentiles only where the sample is large enough to know them."""
+"""Round-trip times by ping, all of them kept; percentiles only if the sample is large enough to know them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Ping(Instrument):
         if not sent_match:
             raise InstrumentError(f"ping printed no summary but {text[-80:]!r}")
         sent = int(sent_match[1])
-        # By line, not by sequence number, which starts over after 65,536 requests. A duplicate is no reply of its own.
+        # By line, not by sequence number, which starts over after 65,536 requests. Duplicates do not count as replies.
         rtts_ms = [float(rtt_ms) for rtt_ms in _REPLY.findall(text)]
         if len(rtts_ms) > sent:
             raise InstrumentError(f"ping counts {sent} requests and prints replies to {len(rtts_ms)}")

@@ -1,9 +1,9 @@
-"""A test of the Phoronix Test Suite, where the user has the suite and has installed the test with it.
+"""A test of the Phoronix Test Suite, if the user has the suite and has installed the test with it.
 
-Tests are fetched and built by the suite, which needs a network; an instance has none. So suite and installed tests go
-from the host into the image as they are. Source: the suite's own documentation, of version 10.
+The suite needs a network to fetch and build tests; an instance has none. So the suite and its installed tests are
+copied from the host into the image as they are. Source: the suite's own documentation, version 10.
 
-Not run for real yet: the suite is in no Debian package."""
+Not run yet: Debian does not package the suite."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from lastro.study.model import Setting
 
 PROGRAM = "phoronix-test-suite"
 _SUITES = ("/usr/share/phoronix-test-suite", "/usr/local/share/phoronix-test-suite")
-_DATA = ("/var/lib/phoronix-test-suite", "/root/.phoronix-test-suite")  # of root: since version 8, and before
+_DATA = ("/var/lib/phoronix-test-suite", "/root/.phoronix-test-suite")  # root's: since version 8, and before it
 _INSIDE = "/usr/local/bin/lastro-pts"
 _SCRIPT = f"{_INSIDE}/suite/pts-core/phoronix-test-suite.php"
 _ENVIRONMENT = {
@@ -37,7 +37,7 @@ _TRIALS = re.compile(r"^\s*Started Run \d+ @", re.M | re.A)
 
 
 def check_test(name: str) -> None:
-    """Raises: InputError for what cannot name a test, such as pts/compress-gzip or pts/dbench-1.0.2."""
+    """Check that this can be the name of a test, such as pts/compress-gzip or pts/dbench-1.0.2. Raises: InputError."""
     if not re.fullmatch(r"[a-z]+/[a-z0-9][a-z0-9.-]*", name):
         raise InputError(f"'{name}' is not the name of a test", "write it as the suite does, such as pts/compress-gzip")
 
@@ -53,7 +53,7 @@ class Pts(Workload):
         Setting("preset", "", "its options as the suite's PRESET_OPTIONS takes them, such as dbench.clients=6"),
         Setting("runs", 1, "how often the suite runs it in a trial", 1, 100, effort=True),
     )
-    probe_limit_s = 3600.0  # as a trial's by default: no test has a short version, so one run of it is the probe
+    probe_limit_s = 3600.0  # the default of a trial: tests have no short version, so one run is the probe
     metrics = (Metric("pts_result", "1", "neither", "mean of the runs as the suite prints it, in the test's own unit"),)
 
     @classmethod
@@ -91,13 +91,13 @@ class Pts(Workload):
 
 
 def _inside(environment: Mapping[str, str], *words: str) -> list[str]:
-    """The suite's command line, as its own starter makes it."""
+    """Return the suite's command line, as its own start script makes it."""
     variables = [f"{name}={value}" for name, value in {**_ENVIRONMENT, **environment}.items()]
     return ["env", "-C", f"{_INSIDE}/suite", *variables, "php", _SCRIPT, *words]
 
 
 def _sources(host: Host) -> tuple[Path, Path]:
-    """Directories of the suite and of what it installed. Raises: Unavailable when one of them is not there."""
+    """Return the directories of the suite and of what it installed. Raises: Unavailable when one of them is missing."""
     if host.which(PROGRAM) is None:
         raise Unavailable(f"this host has no program '{PROGRAM}'", _HINT)
     suite = next((Path(d) for d in _SUITES if (Path(d) / "pts-core" / "phoronix-test-suite.php").is_file()), None)

@@ -1,8 +1,8 @@
 """Bandwidth of memory by four loops over long arrays, as John McCalpin's STREAM defines and counts them.
 
-The program is our own after that definition (https://www.cs.virginia.edu/stream/ref.html): no package of Debian's has
-it. Bytes of an iteration: 16 for copy and scale, 24 for add and triad; 1 MB is 10^6 bytes; the best of the repeats
-counts, without the first; the arrays are checked in the end. A thread more than CPUs shares one with another."""
+The program is our own, written to that definition (https://www.cs.virginia.edu/stream/ref.html): Debian does not
+package STREAM. Bytes of an iteration: 16 for copy and scale, 24 for add and triad; 1 MB is 10^6 bytes; the best of the
+repeats counts, without the first; the arrays are checked at the end. Threads beyond the number of CPUs share them."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from lastro.study.model import Setting
 from lastro.units import parse_size_bytes
 
 PROGRAM = "lastro-stream"
-BYTES = {"copy": 16, "scale": 16, "add": 24, "triad": 24}  # of an iteration
+BYTES = {"copy": 16, "scale": 16, "add": 24, "triad": 24}  # per iteration
 _ITEM = 8
 _ARRAYS = 3
 _MOST_ERROR = 1e-13
 _SPEED_BPS = 8e9  # of one ordinary core
-_SOFT_FLOAT = 4.0  # numbers with a point are that much slower than others where a platform computes them itself
-# Of a thread beside the first. Where the kernel gives huge pages unasked, as Debian's does in a guest, the usual stack
-# of 8 MiB costs one of 2 MiB as soon as it is touched: thousands of threads would fill the memory with it.
+_SOFT_FLOAT = 4.0  # factor by which emulation slows floating point down more than integers
+# For every thread but the first. Where the kernel gives huge pages by default, as Debian's does in a guest, the usual
+# stack of 8 MiB costs a page of 2 MiB as soon as it is touched: thousands of threads would fill the memory.
 _STACK = "512K"
 
 
@@ -106,7 +106,7 @@ class Stream(MemoryWorkload):
         return Reading(values, tuple(series), invalid_because=tuple(reasons))
 
     def expected_s(self, cpus: float, slowdown: float) -> float:
-        loops = self.number("repeats") * sum(BYTES.values()) / _ITEM + 6  # and the arrays filled, and checked
+        loops = self.number("repeats") * sum(BYTES.values()) / _ITEM + 6  # and filling and checking the arrays
         hindered = 1.0 if slowdown == 1 else slowdown * _SOFT_FLOAT
         return loops * self.piece_here(cpus) * hindered / _SPEED_BPS / min(cpus, self.number("threads"), 4)
 

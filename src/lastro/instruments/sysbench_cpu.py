@@ -9,7 +9,7 @@ from lastro.instruments.base import TIME_TOOL, Workload
 from lastro.results.samples import Metric, Reading
 from lastro.study.model import Setting
 
-_SPEED = 6e9  # an ordinary core's: it finds the primes up to N in N to the power of 1.5 / _SPEED seconds
+_SPEED = 6e9  # of an ordinary core: it finds the primes up to N in N^1.5 / _SPEED seconds
 
 
 class SysbenchCpu(Workload):
@@ -60,6 +60,6 @@ class SysbenchCpu(Workload):
         return self.number("events") * event_s / min(cpus, self.number("threads"))
 
     def brief(self) -> Self:
-        """In the same mode: a number of events, or a time."""
+        """Return a short version in the same mode: a number of events, or a time."""
         short = {"primes": min(1000, self.number("primes")), "events": min(100, self.number("events")), "time_s": 1}
         return type(self)(**{**self.chosen, **short})

@@ -1,7 +1,7 @@
-"""Bandwidth of memory by sysbench: blocks written or read over and over, in sequence or in random order.
+"""Bandwidth of memory by sysbench: blocks written or read repeatedly, in sequence or in random order.
 
-A block that fits a cache measures that cache, and bears a mark. sysbench counts bytes as it asks for them: it is the
-bandwidth that a program sees, not that of the memory's bus."""
+A block that fits a cache measures that cache, and is marked. sysbench counts the bytes that it asks for: the bandwidth
+that a program sees, not that of the memory bus."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class SysbenchMemory(MemoryWorkload):
         return parse_size_bytes(str(self.chosen["block"]))
 
     def level_of(self, piece_bytes: int) -> str:
-        """sysbench takes nothing else than a power of two. What was asked for is handed on, and refused by it."""
+        """Return a power of two, as sysbench takes nothing else; a size that was asked for is left to it to reject."""
         return str(self.asked_bytes() or 1 << (piece_bytes - 1).bit_length())
 
     @property
@@ -100,12 +100,12 @@ class SysbenchMemory(MemoryWorkload):
 
     def expected_s(self, cpus: float, slowdown: float) -> float:
         total = parse_size_bytes(str(self.chosen["total"]))
-        if not total:  # the block is filled before the time, and one that has begun is finished
+        if not total:  # the block is filled before the timed part, and a pass that has begun is finished
             return self.number("time_s") + 2 * int(self.level_of(self.piece_here(cpus))) * slowdown / _SPEED_BPS
         return total * slowdown / _SPEED_BPS / min(cpus, self.number("threads"))
 
     def brief(self) -> Self:
-        """In the same mode: a number of bytes, or a time. A block that is as large as the cache needs is made small."""
+        """Return a short version in the same mode, bytes or time, with a small block if the cache decides its size."""
         total, block = (parse_size_bytes(str(self.chosen[name])) for name in ("total", "block"))
         small = str(self.chosen["block"]) if block else _BRIEF_BLOCK
         few = str(min(total, 64 * parse_size_bytes(small)))

@@ -1,8 +1,8 @@
 """Transactions on a table of MariaDB or MySQL by sysbench, client and server in one instance unless a client is given.
 
-The front "application" of Trindade (2018, chapter 6): one table of 1,000,000 rows. Each measurement has a server of its
-own with a fresh data directory and the same rows (from one seed), made before the time that is measured and counted
-before and after. Source: sysbench 1.0.20 (Debian), oltp_common.lua and sb_histogram.c."""
+The study "application" of Trindade (2018, chapter 6): one table of 1,000,000 rows. Each measurement has a server of its
+own with a fresh data directory and the same rows (from one seed), made before the measured time and counted before and
+after. Source: sysbench 1.0.20 (Debian), oltp_common.lua and sb_histogram.c."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _READ_ONLY, _READ_WRITE = "read-only", "read-write"
 _MARIADB, _MYSQL = "mariadb", "mysql"
 _DATABASE = "sbtest"
 _ROWS_PER_S, _SERVER_S, _TRANSACTION_S = 150_000, 3.5, 0.003  # of an ordinary host
-_HEAVIER = 1.3  # what is no plain computation is slowed down by a power more: system calls, faults, many processes
+_HEAVIER = 1.3  # power of the slowdown for what is not plain computation: system calls, faults, many processes
 _BUCKET = re.compile(r"^ +(\d{1,9}\.\d{3}) \|[* ]{40} +(\d{1,15})$", re.MULTILINE | re.ASCII)
 _QUANTILES = (("db_latency_p50", 0.5), ("db_latency_p95", 0.95), ("db_latency_p99", 0.99))
 
@@ -80,7 +80,7 @@ class SysbenchOltp(Workload):
         return Needs(cls.packages, _mysql.files(host))
 
     def from_client(self, client: Instance, address: str) -> None:
-        """Let the transactions come from an instance with the host's clock, to this address of the server's."""
+        """Send the transactions from an instance with the host's clock, to this address of the server."""
         self._client, self._address = client, address
         self.by_host_clock = frozenset(metric.name for metric in (*self.metrics, TIME_HOST))
 
@@ -103,9 +103,9 @@ class SysbenchOltp(Workload):
 
     @contextmanager
     def prepared(self, instance: Instance, limit_s: float = PREPARATION_LIMIT_S) -> Iterator[None]:
-        """`limit_s` is for all of it: server, rows, and what of them is still to be written."""
+        """Start a server and fill the table, all within `limit_s`, until every row is on the disk."""
         if self.chosen["server"] == _MYSQL:
-            _mysql.sources(here(instance.testbed.host))  # the reason why it is not there, where it is not
+            _mysql.sources(here(instance.testbed.host))  # raises with the reason if it is not there
         kind = _mysql.MYSQL if self.chosen["server"] == _MYSQL else _mariadb.MARIADB
         ready = _mariadb.Deadline.within(limit_s)
         with _mariadb.running(instance, ready, self._address, kind) as server:
@@ -133,7 +133,7 @@ class SysbenchOltp(Workload):
         return () if rows == str(self.chosen["rows"]) else (f"the table has {rows} rows of {self.chosen['rows']}",)
 
     def run(self, instance: Instance, limit_s: float, watch: Watch = UNWATCHED) -> Reading:
-        """Read-write transactions take as many rows away as they add: the table is counted again."""
+        """Run the transactions and count the rows again: read-write transactions delete as many rows as they add."""
         assert self._server is not None, "it is prepared"
         timed = run_timed(self._client or instance, self.argv(), limit_s, watch=watch)
         reading = with_host_time(self.read(timed.done.text), timed)
@@ -183,7 +183,7 @@ class SysbenchOltp(Workload):
         return ready_s + self.number("events") * _TRANSACTION_S * slow / at_once
 
     def brief(self) -> Self:
-        """In the same mode: a number of transactions, or a time."""
+        """Return a short version in the same mode: a number of transactions, or a time."""
         events = min(self.number("events"), 20 * self.number("threads"))
         return type(self)(**{**self.chosen, "rows": 1000, "events": events, "time_s": 1})
 
@@ -193,7 +193,7 @@ _COUNTED = ("transactions", "queries", *_TROUBLE)
 
 
 def _quantile(buckets: Sequence[tuple[float, int]], rank: float) -> float:
-    """The bucket in which the value of this rank lies. Buckets are in the order of their values."""
+    """Return the bucket that contains the value of this rank. Buckets are in the order of their values."""
     below = 0
     for value, count in buckets:
         below += count

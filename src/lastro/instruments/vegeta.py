@@ -1,9 +1,9 @@
-"""An open load by vegeta: requests at a stated rate, sent whether the answers come or not.
+"""An open load by vegeta: requests at a stated rate, sent whether the responses come or not.
 
-vegeta takes a time from when a request left, which hides how long it had to wait to be sent. Here each time counts from
-when the request *should* have left: the evenly spaced schedule that begins with the least late request of all. A server
-that stands still thus shows in as many requests as were due meanwhile (coordinated omission: Tene 2013). With several
-proxies there is one vegeta for each, with its share of the rate."""
+vegeta measures from when a request left, which hides how long it had to wait to be sent. Here each time counts from
+when the request *should* have left, by the evenly spaced schedule that begins with the least late request of all. A
+server that stalls thus shows in every request that was due meanwhile (coordinated omission: Tene 2013). With several
+proxies there is one vegeta for each, with its fraction of the rate."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ _NUMBER = re.compile(r"\d{1,19}", re.ASCII)
 _LENGTH = re.compile(rb"^Content-Length: (\d{1,15})\r$", re.MULTILINE | re.IGNORECASE)
 _LEAST_SENT = 0.99
 _MOST_LATE = 0.5
-_MOST_OWN = 0.1  # of a percentile
-_LEAST_ANSWERED, _ALL_BUT_THE_LAST = 0.95, 0.95  # shares of the rate, and of the requests
+_MOST_OWN = 0.1  # fraction of a percentile
+_LEAST_ANSWERED, _ALL_BUT_THE_LAST = 0.95, 0.95  # fractions of the rate, and of the requests
 _CHECK_EVERY_S = 1
 _MARGIN_S = 30.0
 _REMEDY = "run `lastro setup vegeta`, which needs a Go toolchain"
@@ -88,7 +88,7 @@ class Vegeta(HttpLoad):
         return replace(reading, invalid_because=(*reading.invalid_because, *reasons), notes={"http": told})
 
     def script(self, directory: str, load: OpenLoad) -> str:
-        """Shell: all loads at once, a body checked each second beside them, and then the results as tables."""
+        """Return a script that runs all loads at the same time, checks a body each second, and writes the tables."""
         ways = _ways(load)
         interval_ns = _interval_ns(load)
         each = (
@@ -110,9 +110,9 @@ class Vegeta(HttpLoad):
         return "\n".join([*lines, ""])
 
     def read(self, tables: Sequence[str], load: OpenLoad) -> Reading:
-        """The tables of all proxies. A pure function. Raises: InstrumentError."""
+        """Parse the tables of all proxies. A pure function. Raises: InstrumentError."""
         rows = [_rows(table) for table in tables]
-        first_ns = min(_number("time", row[0]) for own in rows for row in own)  # counted from it, times stay exact
+        first_ns = min(_number("time", row[0]) for own in rows for row in own)  # relative to it, times stay exact
         found = [_scheduled(_hits(own, first_ns, load), _interval_ns(load) / 1e6) for own in rows]
         sent = [hit for own in found for hit in own]
         reading = _http.read(PREFIX, [hit.sample for hit in sent], load.page)
@@ -158,7 +158,7 @@ def _ways(load: OpenLoad) -> Sequence[Endpoint | None]:
 
 
 def _interval_ns(load: OpenLoad) -> int:
-    """Between two requests by the same way."""
+    """Return the interval between two requests through the same proxy, or directly to the server."""
     return round(1e9 * len(_ways(load)) / load.rate_per_s)
 
 
@@ -167,19 +167,19 @@ def _n_checks(load: OpenLoad) -> int:
 
 
 def _checks_of_each(load: OpenLoad) -> list[int]:
-    """Those beside the load go by the ways in turn; one each before and after."""
+    """Return the number of checks through each proxy: those during the load in turn, one before and one after."""
     n = len(_ways(load))
     return [2 + len(range(position, _n_checks(load), n)) for position in range(n)]
 
 
 def _scheduled(hits: Sequence[_Hit], interval_ms: float) -> list[_Hit]:
-    """How late each left. The schedule begins so that the least late one was on time: nobody was early."""
+    """Compute how late each left. The schedule begins so that the least late one was on time, and none was early."""
     begins_ms = min(hit.left_ms - hit.number * interval_ms for hit in hits)
     return [replace(hit, lag_ms=hit.left_ms - hit.number * interval_ms - begins_ms) for hit in hits]
 
 
 def _own_delay(hits: Sequence[_Hit], measured: Mapping[str, float]) -> Iterator[Remark]:
-    """Percentiles that are the generator's rather than the server's: means may be far apart where tails are not."""
+    """Yield remarks on percentiles that are the generator's, not the server's: means may differ where tails do not."""
     lags_ms = [hit.lag_ms for hit in hits]
     for name, q in _http.QUANTILES:
         metric = f"{PREFIX}request_time_{name}"
@@ -189,7 +189,7 @@ def _own_delay(hits: Sequence[_Hit], measured: Mapping[str, float]) -> Iterator[
 
 
 def _overload(hits: Sequence[_Hit], metrics: tuple[str, ...]) -> Iterator[Remark]:
-    """Do answers come at a lower rate than requests? Told by all but the last of them: one may be late for itself."""
+    """Yield a remark if answers came at a lower rate than requests, without the last few: one may be late by itself."""
     due_ms = sorted(hit.sample.began_ms for hit in hits)
     done_ms = sorted(hit.sample.began_ms + hit.sample.time_ms for hit in hits)
     most = int(_ALL_BUT_THE_LAST * (len(hits) - 1))
@@ -212,7 +212,7 @@ def _rows(table: str) -> list[list[str]]:
 
 
 def _hits(rows: Sequence[Sequence[str]], first_ns: int, load: OpenLoad) -> list[_Hit]:
-    """In the order in which they left, none missing."""
+    """Return the requests in the order in which they left. Raises: InstrumentError if one is missing."""
     found = sorted((_hit(row, first_ns, load) for row in rows), key=lambda hit: hit.number)
     if [hit.number for hit in found] != list(range(len(found))):
         raise InstrumentError("vegeta's results do not have each request once")
@@ -230,7 +230,7 @@ def _hit(row: Sequence[str], first_ns: int, load: OpenLoad) -> _Hit:
 
 
 def _wrong(status: str, error: str, head: str, length_bytes: int) -> str:
-    """A body that ends before the length that its head tells is an error of vegeta's."""
+    """Return why a response is wrong, or ''. vegeta itself reports a body shorter than its header says, as an error."""
     if error or _number("status", status) != 200:
         return error or f"status {status}"
     try:

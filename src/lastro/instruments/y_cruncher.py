@@ -1,10 +1,10 @@
-"""Digits of pi by Alexander Yee's y-cruncher, where the user has it: it is free of charge and in no Debian package.
+"""Digits of pi by Alexander Yee's y-cruncher, if the user has it: it is free of charge, but not a Debian package.
 
-The program and its directory `Binaries` go into the image, and nothing else that lies beside them: it chooses one of
-several by the processor that it sees, so that a virtual machine with another model may run another one. The chosen one
-is told in the trial's transcript.
+Only the program and its directory `Binaries` go into the image: the program chooses one of several binaries by the
+processor that it sees, so that a virtual machine with another model may run another one. The trial's transcript shows
+which one ran.
 
-Not run for real yet: what it prints is known from what others published of versions 0.7 and 0.8."""
+Not run yet: its output is known from what others published of versions 0.7 and 0.8."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _BINARIES = "Binaries"
 _INSIDE = "/usr/local/bin/lastro-y-cruncher"
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _SECONDS = r":\s+(\d{1,9}(?:\.\d{1,9})?) seconds\b"
-_SPEED = 1.6e9  # an ordinary core's: N digits take N times the square of their binary logarithm / _SPEED seconds
+_SPEED = 1.6e9  # of an ordinary core: N digits take N * log2(N)^2 / _SPEED seconds
 
 
 class YCruncher(Workload):
@@ -57,7 +57,7 @@ class YCruncher(Workload):
         _sources(host)
 
     def argv(self) -> list[str]:
-        """From its own directory; without writing digits or a record."""
+        """Return the command, run in its own directory, without writing digits or a record."""
         task = ["bench", str(self.chosen["digits"]), f"-TD:{self.chosen['threads']}", "-od:0", "-o", WORK_DIR]
         return ["env", "-C", _INSIDE, f"./{PROGRAM}", "skip-warnings", *task]
 
@@ -73,7 +73,7 @@ class YCruncher(Workload):
         )
 
     def _not_as_asked(self, text: str) -> tuple[str, ...]:
-        """Digits as many as asked for, and found good; threads too, where it tells them, as not every version does."""
+        """Return how the result differs from the task: digits, their check, threads if this version reports them."""
         reasons = []
         digits = re.search(r"Decimal Digits:\s+(\d[\d,]{0,30})", text, re.ASCII)
         if not digits or digits[1].replace(",", "") != str(self.chosen["digits"]):
@@ -98,7 +98,7 @@ class YCruncher(Workload):
 
 
 def _sources(host: Host) -> dict[str, Path]:
-    """What of the user's it needs. Raises: Unavailable."""
+    """Return the user's files that it needs. Raises: Unavailable."""
     found = host.which(PROGRAM)
     if found is None:
         raise Unavailable(f"this host has no program '{PROGRAM}'", _HINT)

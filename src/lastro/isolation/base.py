@@ -1,4 +1,4 @@
-"""An isolation is a pure change of an instance's specification; the platform translates it, or says that it cannot."""
+"""Isolations: pure changes of an instance's specification, which the platform translates or refuses."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NEIGHBOUR = "neighbour"
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What one instance used in a calibration run without anomaly, per second where it is a rate."""
+    """The resources that one instance used in a calibration run without an anomaly; rates are per second."""
 
     cpus: float
     memory_bytes: int
@@ -35,10 +35,10 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What a calibration run has found.
+    """The results of a calibration run.
 
-    needs: of each role. chain_cpus: CPUs that the host was busy with while the chain carried TCP, the kernel's packet
-    work included, which no cgroup counts. block_device: where rates are limited; None where there is no such disk."""
+    needs: by role. chain_cpus: CPUs that the host was busy with while the chain carried TCP, including the kernel's
+    packet work, which no cgroup counts. block_device: where rates are limited; None where there is no such disk."""
 
     needs: dict[str, Need]
     chain_cpus: float
@@ -46,7 +46,7 @@ class Profile:
 
     @classmethod
     def unmeasured(cls, testbed: Testbed) -> Profile:
-        """Of nothing that ran: to see whether limits come into force, whatever they are."""
+        """Return a profile without measurements, only to see whether limits come into force."""
         return cls({}, 1.0, block_device_of(testbed.scratch_dir, testbed.host))
 
 
@@ -59,14 +59,14 @@ class Isolation(ABC):
 
     @abstractmethod
     def apply(self, spec: InstanceSpec, profile: Profile | None) -> InstanceSpec:
-        """The specification of an isolated instance. `profile` is given when `needs_profile`."""
+        """Return the specification of an isolated instance. `profile` is given when `needs_profile`."""
 
     def verify(self, instance: Instance) -> str | None:
-        """Seen from inside or from the kernel's own files: why the isolation is not in force, or None."""
+        """Return why the isolation is not in force, as seen from inside or in the kernel's own files; None if it is."""
         return None
 
     def probe(self, testbed: Testbed, platform: Platform) -> Availability:
-        """Start an isolated instance and look whether it is isolated."""
+        """Start an isolated instance and check that it is isolated."""
         profile = Profile.unmeasured(testbed) if self.needs_profile else None
         spec = InstanceSpec(name=f"probe-{platform.name}-{self.name}", role=NEIGHBOUR)
         try:
@@ -78,7 +78,7 @@ class Isolation(ABC):
 
 
 def parts_of(level: str) -> list[str]:
-    """'cgroups+apparmor' -> its parts, each the name of an isolation."""
+    """Split a level into the names of its isolations: 'cgroups+apparmor' -> ['cgroups', 'apparmor']."""
     return level.split("+")
 
 
@@ -89,7 +89,7 @@ def isolate(spec: InstanceSpec, isolations: Iterable[Isolation], profile: Profil
 
 
 def not_in_force(isolations: Iterable[Isolation], instances: Mapping[str, Instance]) -> list[str]:
-    """Isolation that was asked for and is not there would make a trial measure another treatment.
+    """Return why requested isolations are not in force: a trial would then measure another treatment.
 
     `instances` by role."""
     return [

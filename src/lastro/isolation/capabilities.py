@@ -1,7 +1,7 @@
-"""Root without its powers: of the kernel's forty-odd capabilities, an instance keeps what its role works with.
+"""Root with few of the kernel's forty-odd capabilities: an instance keeps only those that its role needs.
 
-That is CAP_NET_ADMIN for a network function in the kernel, and nothing for the rest. Containers usually keep fourteen,
-a process of the host has all. Ping then goes through the kernel's own ICMP sockets, which root's group may open."""
+That is CAP_NET_ADMIN for a network function in the kernel, and none for other roles. Containers usually keep fourteen,
+and a process of the host has all. Ping then uses the kernel's own ICMP sockets, which root's group may open."""
 
 from __future__ import annotations
 

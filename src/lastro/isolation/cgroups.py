@@ -1,11 +1,11 @@
-"""Resources reserved for the chain and limited for its neighbour, from the use seen in a run without anomaly.
+"""Resources reserved for the chain and limited for its neighbour, from the usage in a run without an anomaly.
 
 Kagami and Gaspary (2017) reserve CPU, memory, I/O operations and disk throughput for the chain's containers from the
-use of a previous run, and publish no numbers. Ours: an instance of the chain gets a CPU weight in proportion to the
-chain's need and a memory reservation with headroom, and no quota, which would be what a saturating flow then measures.
-The neighbour gets the CPUs that the chain leaves free at its busiest. It stands for a network function that
-misbehaves, so of memory and disk it may use what the well-behaved function needed, with headroom and a floor below
-which no process gets anything done. Each trial notes the limits that were in force.
+usage in a previous run, and publish no numbers. In Lastro, an instance of the chain gets a CPU weight in proportion to
+the chain's need and a memory reservation with headroom, but no quota: a saturating flow would measure the quota. The
+neighbour gets the CPUs that the chain leaves free at its busiest. It stands for a misbehaving network function, so its
+memory and disk limits are what the well-behaved function needed, with headroom and a floor below which a process gets
+nothing done. Each trial records the limits that were in force.
 
 On cgroup v1 the kernel does not throttle buffered writes, only direct and synchronous ones."""
 

@@ -1,10 +1,10 @@
-"""Every command gives up, before it starts, the right to write outside of the places that it works in.
+"""Landlock: before it starts, every command gives up the right to write outside of the places that it works in.
 
-Landlock is the kernel's sandbox without privileges (Linux 5.13 and later): a process restricts itself and all that it
-starts, root or not, and nobody takes that back. So it needs nothing of a platform, and means the same on the bare host,
-in a container and in a guest. The process sets no_new_privs too, without which it would need a capability. Denied are
-writing outside of WRITABLE, making device nodes anywhere, and, as always under Landlock, mounting and looking into
-processes that are not restricted alike. It costs a start of perl, some milliseconds, for each command.
+Landlock is the kernel's sandbox without privileges (Linux 5.13 and later): a process, root or not, restricts itself and
+all that it starts, and the restriction is permanent. So it requires nothing of a platform, and means the same on the
+bare host, in a container and in a guest. The process also sets no_new_privs, or it would need a capability. Landlock
+then denies writing outside of WRITABLE, making device nodes anywhere and, as always, mounting and inspecting processes
+that are not restricted alike. Each command costs one start of perl, some milliseconds.
 
 Source: landlock(7), linux/landlock.h. Its system calls have the same numbers on every architecture."""
 
@@ -36,7 +36,7 @@ print STDERR "$ARGV[0]: $!\\n"; exit($!{ENOENT} ? 127 : 126);
 """
 _SCRIPT = _SCRIPT.replace("WRITABLE", " ".join(WRITABLE)).replace("UNSUPPORTED", str(_UNSUPPORTED)).strip()
 
-# Prints the number of the error of each attempt: a directory in /etc, and a device node (null's) in /tmp.
+# Prints the errno of two attempts, 0 for a success: a directory in /etc, and a device node (null's) in /tmp.
 _TRY = """
 my @probe = ("/etc/lastro-probe", "/tmp/lastro-probe");
 print mkdir($probe[0]) ? rmdir($probe[0]) && 0 : $! + 0, " ";

@@ -1,6 +1,7 @@
-"""A root filesystem that nobody can write, as an appliance has it. /tmp and /run are small and in memory, and /var/tmp
+"""A read-only root filesystem, as an appliance has it.
 
-lies on the instance's own disk, so that tools find a place for their files and the disk anomaly still finds a disk."""
+/tmp and /run are small and in memory, and /var/tmp is on the instance's own disk, so that tools have a place for their
+files and the disk anomaly still has a disk."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A system call filter: calls that reach beyond a network function's needs fail with EPERM.
 
-The same filter on every platform, so that platforms can be compared under it; Docker's own filter allows a list of
-some 300 calls, which differs from release to release."""
+The filter is the same on every platform, so that platforms can be compared under it. Docker's own filter allows a list
+of some 300 calls, which differs from release to release."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FILTERED = 2  # "Seccomp:" in /proc/PID/status: 0 off, 1 strict, 2 filter
 
 
 def filter_profile() -> dict[str, Any]:
-    """The filter in the form that the OCI runtime specification and Docker share."""
+    """Return the filter in the form that the OCI runtime specification and Docker share."""
     return {
         "defaultAction": "SCMP_ACT_ALLOW",
         "architectures": ["SCMP_ARCH_X86_64", "SCMP_ARCH_X86", "SCMP_ARCH_AARCH64"],

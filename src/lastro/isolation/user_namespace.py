@@ -1,9 +1,8 @@
-"""A root that is nobody outside: the instance's user ids are others of the host, beyond those that anybody uses.
+"""A root without power outside: the instance's user ids map to ids of the host that nothing else uses.
 
-What it confines: a process that breaks out of its other namespaces owns none of the host's files, may signal no other
-user's process, and has no capability over anything but what belongs to its own user namespace, such as its network.
-What it does not: the kernel is still the host's, and root inside reaches parts of it (mounts, packet filters) that
-an ordinary user does not."""
+A process that breaks out of its other namespaces owns none of the host's files, may not signal other users' processes,
+and has capabilities only over what belongs to its own user namespace, such as its network. But the kernel is still the
+host's, and root inside reaches parts of it (mounts, packet filters) that an ordinary user does not."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ class UserNamespace(Isolation):
         return spec.with_security(user_namespace=True)
 
     def verify(self, instance: Instance) -> str | None:
-        """By the kernel's own map of its ids, whose lines are: first id inside, first id outside, how many."""
+        """Check the kernel's map of its ids, whose lines are: first id inside, first id outside, number of ids."""
         if not instance.shares_kernel:
             return "its users are those of a kernel of its own"
         for file in ("uid_map", "gid_map"):

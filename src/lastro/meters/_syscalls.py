@@ -1,9 +1,9 @@
-"""System calls by number, and with which arguments each can be tried without harm, also by root on a bare host.
+"""System calls by number, and arguments that make each harmless to try, even as root on a bare host.
 
-Only calls in these tables are tried: what a newer kernel has beyond them may do anything. The arguments are -1, which
-is no file, no process, no address and no flags that exist, so that the kernel says EBADF, ESRCH, EFAULT or EINVAL
-before it does anything; what is left alters at most the process that tries, which ends right after. Each call of the
-tables was thought through for that.
+Only calls in these tables are tried: a newer kernel may have others, which might do anything. The arguments are -1,
+which is not a valid file, process, address or set of flags, so that the kernel returns EBADF, ESRCH, EFAULT or EINVAL
+before it does anything; the remaining calls alter at most the calling process, which ends right after. Each call in the
+tables was checked for that.
 
 Source: the kernel's syscall_64.tbl and asm-generic/unistd.h (x86-64 and 64-bit ARM), man pages of section 2."""
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-# By the number of the first; the numbers from 424 on are those of every architecture.
+# Runs of calls by the number of the first; the numbers from 424 on are the same on every architecture.
 _COMMON = {
     424: """
         pidfd_send_signal io_uring_setup io_uring_enter io_uring_register open_tree move_mount fsopen fsconfig fsmount
@@ -97,7 +97,7 @@ TABLES: dict[str, dict[int, str]] = {
     },
 }
 
-# Not tried, and why.
+# Calls that are not tried, and why.
 NOT_TRIED = {
     **dict.fromkeys(("exit", "exit_group"), "ends the caller"),
     **dict.fromkeys(("fork", "vfork", "clone", "clone3"), "starts a process"),
@@ -106,13 +106,13 @@ NOT_TRIED = {
     **dict.fromkeys(("vhangup",), "hangs up the terminal"),
     **dict.fromkeys(("reboot", "kexec_load", "kexec_file_load"), "is about another kernel"),
 }
-# Arguments where -1 would not do: S is the caller's own process, K a key that nobody uses; the rest are numbers.
+# Arguments where -1 would not do: S is the caller's own process, K an unused key; the rest are numbers.
 ARGUMENTS = {
-    "alarm": "1",  # -1 would put our own watch off
-    "futex": "-1 1 0 0 0 0",  # wake at a bad address: an unknown operation is ENOSYS, as if there were no such call
+    "alarm": "1",  # -1 would postpone our own alarm
+    "futex": "-1 1 0 0 0 0",  # wake at a bad address: an unknown operation gives ENOSYS, as if the call did not exist
     "init_module": "-1 0 -1",  # an empty module
-    "kill": "S 0",  # signal 0 to itself; -1 would be everybody
-    "modify_ldt": "0 0 0",  # read nothing: an unknown function is ENOSYS
+    "kill": "S 0",  # signal 0 to itself; -1 would mean every process
+    "modify_ldt": "0 0 0",  # read nothing: an unknown function gives ENOSYS
     "msgget": "K 0",  # look for a queue; -1 would make one
     "rt_sigqueueinfo": "S 0 -1",
     "rt_tgsigqueueinfo": "S S 0 -1",
@@ -125,13 +125,13 @@ _ALL_WRONG = "-1 -1 -1 -1 -1 -1"
 
 
 def table(machine: str) -> dict[int, str]:
-    """Names by number, for a machine as `uname -m` calls it. Empty for one that has no table here."""
+    """Return names by number, for a machine as `uname -m` calls it; empty if it has no table here."""
     runs = TABLES.get(machine, {})
     return {first + place: name for first, names in runs.items() for place, name in enumerate(names.split())}
 
 
 def trials(machine: str) -> Iterator[str]:
-    """A line for each call that can be tried: number, name, arguments."""
+    """Yield a line for each call that can be tried: number, name, arguments."""
     for number, name in table(machine).items():
         if name not in NOT_TRIED:
             yield f"{number} {name} {ARGUMENTS.get(name, _ALL_WRONG)}"

@@ -1,6 +1,6 @@
-"""A meter watches while instruments load: it reads the kernel's own counters before and after, and nothing in between,
+"""A meter observes instances under load: it reads the kernel's own counters before and after.
 
-so that watching costs the measurement nothing."""
+It reads nothing in between, so that observing costs the measurement nothing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Meter(ABC):
     whole_host: ClassVar[bool] = False  # it watches more than its instances
 
     def __init__(self, testbed: Testbed, instances: Mapping[str, Instance]) -> None:
-        """`instances` by role."""
+        """Create a meter of `instances`, which are given by role."""
         self.testbed, self.instances = testbed, instances
 
     @abstractmethod
@@ -34,8 +34,8 @@ class Meter(ABC):
 
     @abstractmethod
     def read(self) -> dict[str, float]:
-        """Measurements by metric name, between start and stop."""
+        """Return the measurements between `start` and `stop`, by metric name."""
 
     def notes(self) -> dict[str, Any]:
-        """What else is worth keeping with the trial."""
+        """Return what else to keep with the trial."""
         return {}

@@ -1,23 +1,23 @@
-"""What can be reached from inside an instance: counted by a process in it, by trying, without altering anything.
+"""What can be reached from inside an instance, counted by a process in it that tries without altering anything.
 
-The numbers say how much of a kernel, its settings and devices a process in the instance gets to talk to: the surface
-that an attacker there could look for a flaw in, or misuse. They do not say that there is a flaw, nor how bad one would
-be: one system call may be worth more than a hundred. They compare levels of isolation on one host and kernel; between
-kernels, architectures or distributions, only the lists in the notes compare.
+The numbers say how much of a kernel, its settings and devices a process in the instance can talk to: the surface that
+an attacker there could search for a flaw, or misuse. They do not say that there is a flaw, or how bad it would be: one
+system call may matter more than a hundred. Compare them between levels of isolation on one host and kernel; between
+kernels, architectures or distributions, compare only the lists in the notes.
 
-`exposure_host_kernel` comes first: at 0 (a virtual machine, a kernel in user space) all else is about the guest's own
-kernel, and what reaches the host is the hypervisor's surface, which nothing inside can count. At 1 it is about the
-kernel that everybody on the host shares.
+Read `exposure_host_kernel` first. At 0 (a virtual machine, a kernel in user space) all others are about the guest's own
+kernel; what reaches the host is the hypervisor's surface, which cannot be counted from inside. At 1 they are about the
+kernel that everything on the host shares.
 
 - `exposure_syscalls`: of the calls that can be tried without harm (see `_syscalls`), those that were answered by
-  anything but EPERM, ENOSYS or a death by SIGSYS. Many a kernel function checks its arguments before it checks
+  anything but EPERM, ENOSYS or a death by SIGSYS. Many kernel functions check their arguments before they check
   capabilities: such a call counts, since it ran the kernel's code.
-- `exposure_capabilities`: in the bounding set, which is what root gets with its next program; 0 in a user namespace of
-  the instance's own, where they hold only for what belongs to that.
-- `exposure_writable_proc_sys`: files of /proc and /sys, but for those of processes, opened for writing and not written.
-- `exposure_devices`: different device nodes below /dev that the kernel would let it open (asked by access(2): with some
-  devices, to open them is to act). What it may make with CAP_MKNOD is not counted.
-- `exposure_shared_namespaces`: of the kernel's eight kinds, those in which it is together with the host."""
+- `exposure_capabilities`: those in the bounding set, which root gets with its next program; 0 in a user namespace of
+  the instance's own, where they hold only for what belongs to that namespace.
+- `exposure_writable_proc_sys`: files of /proc and /sys, except those of processes, that it could open for writing.
+- `exposure_devices`: distinct device nodes below /dev that the kernel would let it open (checked with access(2), since
+  opening some devices has an effect). Nodes that it may make with CAP_MKNOD are not counted.
+- `exposure_shared_namespaces`: kinds of namespaces, of the kernel's eight, that it shares with the host."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ from lastro.testbed import Testbed
 _SCRIPT = Path(__file__).with_name("exposure.pl")
 _TIMEOUT_S = 120.0
 _DENIED = {"1": "EPERM", "38": "ENOSYS", "signal 31": "SIGSYS"}  # how a call that is not allowed may end
-_WHOLE_MAP = "0 0 4294967295"  # of the first user namespace
+_WHOLE_MAP = "0 0 4294967295"  # of the initial user namespace
 _SECCOMP = {"0": "off", "1": "strict", "2": "filter"}
 _MOST_PATHS = 100  # in the notes
 _NAMESPACES = "cd /proc/self/ns; for kind in *; do echo $kind $(readlink $kind); done"
 
-Lines = Mapping[str, list[list[str]]]  # fields of each line, by the line's first
+Lines = Mapping[str, list[list[str]]]  # the other fields of each line, by the line's first field
 
 
 class ExposureMeter(Meter):
@@ -63,10 +63,10 @@ class ExposureMeter(Meter):
         ((_, self._instance),) = instances.items()
 
     def start(self) -> None:
-        """There is nothing to wait for: it looks once, at the stop."""
+        """Do nothing: the meter looks once, at `stop`."""
 
     def stop(self) -> None:
-        """Raises: PlatformError without perl inside; InstrumentError when it did not come to its end."""
+        """Run the script inside. Raises: PlatformError without perl there; InstrumentError when it did not finish."""
         asked = self._instance.run(["sh", "-c", "uname -m; command -v perl"], check=False)
         if asked.returncode != 0:
             words = f": {said}" if (said := asked.error_text.strip()[-200:]) else ""
@@ -87,7 +87,7 @@ class ExposureMeter(Meter):
 
     def _shared_namespaces(self) -> dict[str, bool]:
         host = dict(line.split() for line in self.testbed.host.run(["sh", "-c", _NAMESPACES]).text.splitlines())
-        one_kernel = self._instance.shares_kernel  # else the same number means another thing
+        one_kernel = self._instance.shares_kernel  # otherwise the same number means something else
         return {kind: one_kernel and host.get(kind) == link for kind, link in self._found["namespace"]}
 
     @property
@@ -98,7 +98,7 @@ class ExposureMeter(Meter):
         return self._found[kind][0][0] if self._found[kind] else ""
 
     def _calls(self) -> dict[str, list[str]]:
-        """Names by how the call ended: 'allowed', or a word of `_DENIED`."""
+        """Return names by how the call ended: 'allowed', or a word of `_DENIED`."""
         calls: dict[str, list[str]] = defaultdict(list)
         for name, outcome in self._found["call"]:
             calls[_DENIED.get(outcome, "allowed")].append(name)
@@ -148,7 +148,7 @@ class ExposureMeter(Meter):
 
 
 def _script(machine: str) -> str:
-    """The script with its data: numbers that it needs itself, then what to try. Raises: InstrumentError."""
+    """Return the script with its data: numbers that it needs itself, then the calls to try. Raises: InstrumentError."""
     numbers = {name: number for number, name in _syscalls.table(machine).items()}
     if not numbers:
         raise InstrumentError(

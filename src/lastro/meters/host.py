@@ -1,4 +1,4 @@
-"""What the whole host did: busy CPUs, steal, pressure, and load that is not ours. Source: proc(5), kernel psi.rst."""
+"""Activity of the whole host: busy CPUs, steal, pressure, and foreign load. Source: proc(5), kernel psi.rst."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class HostMeter(Meter):
     )
 
     def __init__(self, testbed: Testbed, instances: Mapping[str, Instance], own_cgroups: Sequence[str] = ()) -> None:
-        """`own_cgroups` are those of the platform's daemons."""
+        """Create a meter of the host; `own_cgroups` are those of the platform's daemons."""
         super().__init__(testbed, instances)
         self._own_cgroups = own_cgroups
 
@@ -40,7 +40,7 @@ class HostMeter(Meter):
         self.elapsed_s = time.monotonic() - self._started_s
         self.totals, own = read_totals(self.testbed.host).since(self._before), os.times()
         self.daemons_user_s = self._read_daemons_user_s() - self._daemons_user_s
-        here = not self.testbed.host.far  # on a far host we use nothing but sshd and shells
+        here = not self.testbed.host.far  # on a remote host we run only sshd and shells
         self.own_user_s = here * (own.user - self._own.user)
         self.own_cpu_s = self.own_user_s + here * (own.system - self._own.system)
 
@@ -48,14 +48,14 @@ class HostMeter(Meter):
         return sum(self.testbed.cgroups.usage(name).user_s for name in self._own_cgroups)
 
     def read(self, work_s: float | None = None, apart_s: float = 0.0) -> dict[str, float]:
-        """`work_s`: the time of the work, where the meter ran for longer. `apart_s`: CPU time that was none of it."""
+        """Return the metrics. `work_s`: time of the work, if the meter ran longer; `apart_s`: CPU time to leave out."""
         seconds = self.totals.cpu_s
         idle_s = seconds["idle"] + seconds["iowait"] + seconds["steal"]
         busy_s = max(0.0, sum(seconds.values()) - idle_s - apart_s)
         return {"host_cpus": busy_s / (work_s or self.elapsed_s), "host_steal": self.steal_percent, **self.pressure()}
 
     def pressure(self) -> dict[str, float]:
-        """Percentage of time in which some task waited, by resource; empty on a kernel without PSI."""
+        """Return the percentage of time in which some task waited, by resource; empty on a kernel without PSI."""
         return {f"psi_{name}": 100 * seconds / self.elapsed_s for name, seconds in self.totals.stalled_s.items()}
 
     @property
@@ -63,9 +63,9 @@ class HostMeter(Meter):
         return self.totals.steal_percent
 
     def foreign_cpus(self, instances_user_s: float) -> float:
-        """CPUs kept busy in user mode by processes that are neither ours nor in our instances.
+        """Return the CPUs kept busy in user mode by processes that are neither ours nor in our instances.
 
-        User mode only: the kernel's work for our traffic belongs to no cgroup and would look like somebody else's."""
+        User mode only: the kernel's work for our traffic belongs to no cgroup and would look like foreign load."""
         return max(0.0, self.totals.user_s - instances_user_s - self.own_user_s - self.daemons_user_s) / self.elapsed_s
 
     def notes(self) -> dict[str, Any]:

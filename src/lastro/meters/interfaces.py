@@ -1,4 +1,4 @@
-"""Interface counters of every instance: the witness of which way the packets went. Source: ip-link(8), -statistics."""
+"""Interface counters of every instance, which show the path of the packets. Source: ip-link(8), -statistics."""
 
 from __future__ import annotations
 

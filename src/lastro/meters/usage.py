@@ -1,4 +1,4 @@
-"""What each instance used of CPU, memory and disk, from its own cgroup."""
+"""Use of CPU, memory and disk by each instance, from its own cgroup."""
 
 from __future__ import annotations
 
@@ -51,5 +51,5 @@ class UsageMeter(Meter):
 
     @property
     def user_s(self) -> float:
-        """User time of all instances, the neighbour's too."""
+        """User time of all instances, including the neighbour's."""
         return sum(used.user_s for used in self.used.values())

@@ -1,4 +1,4 @@
-"""What every container sees alike, whichever tool makes it, so that platforms differ in the tool alone."""
+"""What all containers have in common, whichever tool makes them, so that platforms differ only in the tool."""
 
 from __future__ import annotations
 
@@ -26,21 +26,22 @@ INIT = ("sleep", "infinity")
 ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8"}
 MASKED = ("/proc/kcore", "/proc/keys", "/proc/timer_list", "/sys/firmware")
 READ_ONLY = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
-# Under a read-only root: file systems in memory by their options, and a directory on the instance's own disk.
+# What stays writable under a read-only root: file systems in memory, with their options, and a directory on disk.
 IN_MEMORY = {"/tmp": "nosuid,nodev,exec,mode=1777,size=65536k", "/run": "nosuid,nodev,exec,mode=755,size=16384k"}
 ON_DISK = "/var/tmp"
 
 
 def capabilities(security: Security) -> list[str]:
-    """All that an instance has, sorted."""
+    """Return all capabilities of an instance, sorted."""
     usual = () if security.drop_capabilities else _USUAL_CAPABILITIES
     return sorted({*usual, *security.capabilities})
 
 
 def set_own_sysctls(testbed: Testbed, netns: str, sysctls: Mapping[str, str]) -> None:
-    """Settings of a network namespace, for tools that do not make them themselves.
+    """Apply settings of a network namespace, for tools that do not do so themselves.
 
-    Raises: Unavailable for a setting of the host's, which would change for all; CommandFailed for an unknown one."""
+    Raises: Unavailable for a setting of the whole host, which would change for all; CommandFailed for an unknown
+    one."""
     for key in sysctls:
         if not key.startswith("net."):
             raise Unavailable(f"sysctl {key} is not an instance's own", "only those of the network (net.*) are")
@@ -50,9 +51,10 @@ def set_own_sysctls(testbed: Testbed, netns: str, sysctls: Mapping[str, str]) ->
 
 
 def let_children_inherit(testbed: Testbed, group: str) -> None:
-    """Make a group in which what liblxc makes gets CPUs: on cgroup version 1 a group has none until it is told.
+    """Make a group whose children inherit its CPUs: on cgroup version 1, a new group otherwise has none.
 
-    liblxc uses this switch too, but for the first group of a path alone. Source: kernel cgroup-v1/cpusets.rst."""
+    liblxc makes the children. It uses this switch too, but only for the first group of a path. Source: kernel
+    cgroup-v1/cpusets.rst."""
     testbed.cgroups.make(testbed.host, group)
     switch = testbed.cgroups.root / "cpuset" / group.strip("/") / "cgroup.clone_children"
     if switch.exists():
@@ -60,9 +62,9 @@ def let_children_inherit(testbed: Testbed, group: str) -> None:
 
 
 def kept_mounts(home: Path, *commands: str, propagation: str = "private") -> str:
-    """A script that runs commands in a mount namespace kept as `home`/mnt: it goes with that file, and its mounts too.
+    """Return a script that runs commands in a mount namespace, which lasts as long as the file `home`/mnt.
 
-    It has a /run of its own, so that a tool's locks and sockets are in nobody's way and go with it."""
+    The namespace has its own /run, so that a tool's locks and sockets disturb nothing else and disappear with it."""
     run = f"{home}/own/run"
     shown = [f"{NETNS_DIR}", *([f"{home}"] if home.is_relative_to("/run") else [])]
     return "\n".join(
@@ -74,7 +76,7 @@ def kept_mounts(home: Path, *commands: str, propagation: str = "private") -> str
             f"unshare --mount={home}/mnt --propagation {propagation} sh -e <<'INSIDE'",
             *commands,
             f"mount -t tmpfs tmpfs {home}/own",
-            f"mkdir -p {run}/mount {' '.join(f'{home}/own{place}' for place in shown)}",  # /run/mount is mount's own
+            f"mkdir -p {run}/mount {' '.join(f'{home}/own{place}' for place in shown)}",  # mount(8) uses /run/mount
             *(f"mount --rbind {place} {home}/own{place}" for place in shown),
             f"mount --rbind {run} /run",
             "INSIDE\n",
@@ -83,7 +85,7 @@ def kept_mounts(home: Path, *commands: str, propagation: str = "private") -> str
 
 
 def fresh_root(home: Path, scratch: Path, tree: Path) -> list[str]:
-    """Commands that mount a writable layer over the shared root filesystem at `home`/rootfs."""
+    """Return commands that mount a writable layer over the shared root filesystem at `home`/rootfs."""
     layers = f"lowerdir={tree},upperdir={scratch}/upper,workdir={scratch}/work"
     return [
         f"mkdir -p {home}/rootfs {scratch}/upper {scratch}/work",
@@ -92,7 +94,7 @@ def fresh_root(home: Path, scratch: Path, tree: Path) -> list[str]:
 
 
 def copied_root(home: Path, scratch: Path, tree: Path) -> list[str]:
-    """The same of a copy, without layers: on its disk before anything is measured."""
+    """Return commands that mount a copy at `home`/rootfs instead, flushed to its disk before anything is measured."""
     return [
         f"mkdir -p {home}/rootfs {scratch}",
         f"cp -a --reflink=auto {tree} {scratch}/rootfs",
@@ -102,7 +104,7 @@ def copied_root(home: Path, scratch: Path, tree: Path) -> list[str]:
 
 
 def limit_flags(resources: Resources) -> list[str]:
-    """Limits as `docker run` takes them, and others after its manner."""
+    """Return limits as options of `docker run`, which other tools imitate."""
     r = resources
     device = _device_node(r.block_device) if r.block_device else None
     flags = {
@@ -120,5 +122,5 @@ def limit_flags(resources: Resources) -> list[str]:
 
 
 def _device_node(number: str) -> str:
-    """'254:0' -> '/dev/vda', since they take devices by path."""
+    """Return the path of a device, since the tools take paths: '254:0' -> '/dev/vda'."""
     return f"/dev/{Path(f'/sys/dev/block/{number}').resolve().name}"

@@ -1,4 +1,4 @@
-"""A container of a Docker daemon's."""
+"""A container of a Docker daemon."""
 
 from __future__ import annotations
 

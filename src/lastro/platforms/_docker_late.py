@@ -1,6 +1,6 @@
-"""Docker containers whose runtime takes links over when it starts, and never sees those that come later.
+"""Docker containers whose runtime takes over the links that exist when it starts, and never sees later ones.
 
-Docker makes a container's network namespace only as it starts it. So a container of runc's that does nothing holds the
+Docker makes a container's network namespace only when it starts the container. So an idle runc container holds the
 namespace, links are plugged in there, and then the instance starts on them."""
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _START_S = 60.0
 
 
 class LateInstance(DockerInstance):
-    """Created; `launch` starts it."""
+    """A created container, which `launch` starts."""
 
     shares_kernel = False
     starts_on_links = True
@@ -29,7 +29,7 @@ class LateInstance(DockerInstance):
         self.launch()
 
     def launch(self) -> None:
-        """Raises: PlatformError when it does not start."""
+        """Start the container. Raises: PlatformError if it does not start."""
         try:
             self.testbed.host.run([*self.client, "start", self.spec.name], timeout_s=_START_S)
         except (CommandFailed, CommandTimeout) as error:
@@ -50,8 +50,8 @@ class RunscInstance(LateInstance):
 
 
 class KataInstance(LateInstance):
-    """A guest that holds one container: its settings are given to the guest's agent with the container."""
+    """A guest that holds one container; the guest's agent gets the settings along with the container."""
 
     def limits_outside(self) -> Resources:
-        """None that are known: in which groups its shim puts what is a matter of Kata's own configuration."""
+        """Return no limits: Kata's own configuration decides which of its processes are in which groups."""
         return Resources()

@@ -1,6 +1,6 @@
 """A private Docker daemon inside the DUT's network namespace: own data root, own socket, own containerd.
 
-Several may be alive at once: `name` tells the directories, sockets and cgroups of one from those of another."""
+Several can run at the same time: `name` keeps their directories, sockets and cgroups apart."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from lastro.testbed import Testbed
 _START_TRIES = 30  # of about a second each
 _IMPORT_TIMEOUT_S = 600.0
 
-# dockerd uses the host's containerd wherever it finds its socket, and the user's containers with it. In a mount
-# namespace of its own the place is empty, so dockerd starts a containerd of its own, whose files go with it.
+# dockerd uses the host's containerd, and with it the user's containers, if it finds the socket. In its own mount
+# namespace that directory is empty, so dockerd starts its own containerd, whose files disappear with the namespace.
 _HIDE_CONTAINERD = "mkdir -p /run/containerd; mount -t tmpfs tmpfs /run/containerd; "
-# A daemon shifts the ids of all its containers or of none, by the ranges that two files of the host's give to a user.
-# In a mount namespace of its own they give one of ours to a user that every distribution has.
+# A daemon shifts the ids of all its containers or of none, by ranges that two files of the host assign to a user. In
+# its own mount namespace, these files assign a range of Lastro to a user that every distribution has.
 _REMAPPED = "daemon"
 _SUBORDINATE = ("/etc/subuid", "/etc/subgid")
 
 
 class Daemon:
-    """Not running until `start`. `hide` is a mount that neither the daemon nor its runtimes shall see.
+    """A private Docker daemon, which `start` starts. `remapped`: its containers are in user namespaces.
 
-    `remapped`: its containers are in user namespaces."""
+    `hide` is a mount that neither the daemon nor its runtimes may see."""
 
     def __init__(
         self,
@@ -54,17 +54,17 @@ class Daemon:
         return self._process is not None and self._process.alive()
 
     def start(self) -> None:
-        """Raises: Unavailable without Docker; PlatformError with the daemon's last words."""
+        """Start the daemon. Raises: Unavailable without Docker; PlatformError with the daemon's last line of output."""
         host, groups = self._testbed.host, self._testbed.cgroups
         for program in ("dockerd", "docker"):
             if host.which(program) is None:
                 raise Unavailable(f"this host has no program '{program}'", "apt-get install docker.io")
         host.write_text(str(self._run_dir / "client" / "config.json"), "{}")
-        # Not the user's /etc/docker/daemon.json. Newer versions keep images in containerd unless told otherwise, and
-        # have no storage drivers then.
+        # This replaces the user's /etc/docker/daemon.json. Newer versions keep images in containerd by default, and
+        # then have no storage drivers.
         settings: dict[str, Any] = {"features": {"containerd-snapshotter": False}, "runtimes": dict(self._runtimes)}
         if _has_selinux(host):
-            settings["selinux-enabled"] = True  # so that an instance can have a label; others are told to have none
+            settings["selinux-enabled"] = True  # so that instances can have labels; they are disabled for the others
         script = _HIDE_CONTAINERD + (f"umount {self._hide}; " if self._hide else "")
         if self._remapped:
             settings["userns-remap"] = f"{_REMAPPED}:{_REMAPPED}"
@@ -88,7 +88,7 @@ class Daemon:
         self._wait()
 
     def _give_ids(self) -> str:
-        """Lines that put ranges of ours in the place of the host's. Raises: Unavailable where it has no such files."""
+        """Return shell lines that mount our ranges over the host's files. Raises: Unavailable without such files."""
         mine, lines = self._run_dir / "ids", ""
         self._testbed.host.write_text(str(mine), f"{_REMAPPED}:{FIRST_ID}:{N_IDS}\n")
         for file in _SUBORDINATE:
@@ -108,7 +108,7 @@ class Daemon:
         else:
             self._raise_last_words()
         close_sockets(self._testbed.host, self._run_dir)
-        # A killed daemon's containers are still in its data root, dead, and hold their names.
+        # The data root still has the dead containers of a killed daemon, which occupy their names.
         self._testbed.host.run([*self.client, "container", "prune", "--force"])
 
     def _raise_last_words(self) -> None:
@@ -123,7 +123,7 @@ class Daemon:
         )
 
     def import_image(self) -> None:
-        """Once: the data root is kept between campaigns, as a cache."""
+        """Import the image once: the data root is kept between campaigns, as a cache."""
         tag, tar = self._testbed.image.docker_tag, str(self._testbed.image.tar)
         if self._testbed.host.run([*self.client, "image", "inspect", tag], check=False).returncode != 0:
             with self._testbed.session.building():
@@ -135,9 +135,9 @@ class Daemon:
             self._process = None
 
     def restart(self) -> None:
-        """It was killed: the trial in flight is lost, the next one is not."""
+        """Start the daemon again after it was killed. Only the trial in flight is lost."""
         self.stop()
-        # A killed dockerd takes containerd with it; as long as nobody has reaped that, the next would wait for it.
+        # A killed dockerd takes containerd with it. Until that has been reaped, the next dockerd would wait for it.
         self._testbed.host.run(["rm", "-f", str(self._run_dir / "exec" / "containerd" / "containerd.pid")])
         self.start()
 

@@ -1,4 +1,4 @@
-"""What all virtual machines share: commands over serial ports, and the reading of the guest's clocks."""
+"""What all virtual machines share: commands over serial ports, and readings of the guest's clocks."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from lastro.validity import ClockSample, drift
 __all__ = ["CLIENT", "PORTS", "SOCKET_PATTERN", "ClockSample", "GuestInstance", "drift"]
 
 CLIENT = Path(__file__).with_name("_guest_client.py")
-# Unix sockets have short names (108 bytes): the directory must be one in the session's run_dir.
+# Paths of Unix sockets are short (108 bytes), so the directory must be in the session's run_dir.
 SOCKET_PATTERN = "{number}.sock"
-PORTS = 4  # commands at the same time: a server, a load, and two that look or prepare
+PORTS = 4  # commands at the same time: a server, a load, and two that observe or prepare
 _CLOCK_READINGS = 9
-_NO_ANSWER = 124  # the client's exit codes
-_GONE = "lastro: the guest is gone: "  # what it says before the reason when it exits with another
+_NO_ANSWER = 124  # an exit code of the client
+_GONE = "lastro: the guest is gone: "  # printed by the client before the reason when it exits with another code
 
 
 def sample_of(text: str) -> ClockSample:
-    """The reading with the narrowest bracket among the client's lines (host before, after, guest, guest real; ns).
+    """Return the reading with the narrowest bracket of the client's lines (host before, after, guest, guest real; ns).
 
     Raises: ValueError when there is none."""
     readings = [[int(word) for word in line.split()] for line in text.splitlines()]
@@ -31,7 +31,7 @@ def sample_of(text: str) -> ClockSample:
 
 
 class GuestInstance(Instance):
-    """A virtual machine whose agent serves the Unix sockets of a directory: `*.sock`, one command at a time on each."""
+    """A virtual machine whose agent serves the Unix sockets in a directory: `*.sock`, one command at a time on each."""
 
     def __init__(self, testbed: Testbed, spec: InstanceSpec, *, netns: str, cgroup: str, sockets: Path) -> None:
         super().__init__(testbed, spec, netns=netns, cgroup=cgroup)
@@ -43,7 +43,7 @@ class GuestInstance(Instance):
     def wait_ready(self, timeout_s: float) -> None:
         """Wait until the agent answers.
 
-        Raises: PlatformError when it does not within `timeout_s`, or the monitor ends."""
+        Raises: PlatformError when it does not answer within `timeout_s`, or the monitor ends."""
         try:
             self.testbed.host.run([*self._client, "--wait-ready", f"{timeout_s:g}"], timeout_s=timeout_s + 10)
         except CommandTimeout as error:
@@ -54,14 +54,14 @@ class GuestInstance(Instance):
             raise self.no_boot(_no_answer(timeout_s) if unanswered else told) from error
 
     def no_boot(self, reason: str) -> PlatformError:
-        """The error of a guest that has not booted. The same fault reads the same in every session: what only this one
+        """Return the error of a guest that has not booted, worded alike in every session for the same fault.
 
-        has, its token in the names of files, is left out. So is the name of an instance that is there to be tried."""
+        It omits the session's token, which is part of file names, and the name of an instance that is only a probe."""
         name = "" if self.spec.role == "probe" else f" {self.spec.name}"
         return PlatformError(f"the guest{name} did not boot: {reason.replace(self.testbed.session.token, '…')}")
 
     def clock(self) -> ClockSample:
-        """The guest's clocks now; the best of a few readings.
+        """Return a reading of the guest's clocks now, the best of several.
 
         Raises: PlatformError when the guest does not answer."""
         try:

@@ -4,13 +4,13 @@
     python3 -I -S _guest_client.py SOCKETS --wait-ready S      wait up to S seconds until the agent answers
     python3 -I -S _guest_client.py SOCKETS --clocks N          N lines in ns: host before, after, guest, its wall clock
 
-SOCKETS is a directory of sockets `*.sock`, one for each port; a command takes one that no other client holds.
-A link there, `N.sock`, leads to the socket of a whole guest's vsock as Firecracker made it: it is asked for port N.
-SIGTERM and SIGINT are passed on to the command. When the client goes, its command is killed.
+SOCKETS is a directory of sockets `*.sock`, one for each port; a command takes one that no other client holds. A
+symbolic link `N.sock` there leads to the single socket that Firecracker makes for a guest's vsock: the client asks it
+for port N. SIGTERM and SIGINT are passed on to the command. When the client ends, its command is killed.
 Exit codes: the command's; 124 when the agent does not answer in time; 125 when the guest is gone.
 
-This is a script, not a part of the package at run time: only cheap modules of the standard library, because it is
-started for each command. `socket` and `signal` would double its start-up."""
+At run time this is a script, not a part of the package. It is started for each command, so it imports only cheap
+modules of the standard library: `socket` and `signal` would double its start-up time."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ PREFIX = b"\xf5\x9a\x5c"
 SYNC = PREFIX + b"\x01"
 HEADER = 29
 CHUNK = 32768
-WINDOW = 262144  # bytes of input on their way that the command has not taken yet
-ASK_AGAIN_S = 2.0  # a request that a line lost
-LAST_WORDS_S = 2.0  # between a signal that was passed on and the end of patience
+WINDOW = 262144  # bytes of input in flight that the command has not taken yet
+ASK_AGAIN_S = 2.0  # when to repeat a request that the line may have lost
+LAST_WORDS_S = 2.0  # how long to wait for the command to end after a signal
 BUSY_S = 0.01
-NEWBORN_S = 0.5  # between bind(2) and listen(2) a monitor may lose its CPU, and refuses
+NEWBORN_S = 0.5  # between bind(2) and listen(2), a monitor that loses its CPU refuses connections
 NO_ANSWER, GONE = 124, 125
 SIGINT, SIGTERM = 2, 15
 
@@ -52,8 +52,10 @@ def frame(nonce: bytes, kind: bytes, body: bytes = b"") -> bytes:
 
 
 def connect(path: str, patience_s: float) -> Socket:
-    """A line to the agent. While a guest boots, nobody listens at its vsock: it is asked again. So is a monitor that
-    has just made its socket; one that has ended refuses for good."""
+    """Return a connection to the agent.
+
+    It retries while the guest boots, when nothing listens on its vsock yet, and while a monitor has only just made its
+    socket. A monitor that has ended refuses for good."""
     began_s = time.monotonic()
     deadline_s, listening_s = began_s + patience_s, began_s + NEWBORN_S
     port = path.rpartition("/")[2].partition(".")[0] if os.path.islink(path) else ""  # noqa: PTH114
@@ -65,7 +67,7 @@ def connect(path: str, patience_s: float) -> Socket:
                 return line
             line.sendall(b"CONNECT %d\n" % int(port))
             said = b""
-            while (byte := line.recv(1)) not in (b"", b"\n"):  # no byte of what follows the answer may be taken
+            while (byte := line.recv(1)) not in (b"", b"\n"):  # nothing after the answer may be read here
                 said += byte
             if said.startswith(b"OK "):
                 return line
@@ -81,7 +83,7 @@ def connect(path: str, patience_s: float) -> Socket:
 
 
 def free_port(directory: str, patience_s: float) -> tuple[Socket, int]:
-    """A connected port that is ours until we end, and the lock that says so."""
+    """Return a connected port and the lock that reserves it until this process ends."""
     while True:
         names = sorted(name for name in os.listdir(directory) if name.endswith(".sock"))  # noqa: PTH208
         if not names:
@@ -112,7 +114,7 @@ class Channel:
         self.unsent += frame(self.nonce, kind, body)
 
     def flush(self) -> None:
-        """Send what the line takes now."""
+        """Send as much as the line takes now."""
         try:
             while self.unsent:
                 del self.unsent[: self.line.send(self.unsent, MSG_DONTWAIT)]
@@ -122,7 +124,7 @@ class Channel:
             raise GuestGone(error) from error
 
     def receive(self) -> list[tuple[bytes, bytes]]:
-        """Whole frames that are meant for us, in order."""
+        """Return the complete frames that are meant for this client, in order."""
         got = self.line.recv(1 << 18)
         if not got:
             raise GuestGone("its monitor closed the line")
@@ -142,7 +144,7 @@ class Channel:
         del data[: at if at >= 0 else max(0, len(data) - len(ours) + 1)]
 
     def exchange(self, kind: bytes, timeout_s: float) -> bytes | None:
-        """One question and its answer; None when there was none in time."""
+        """Send a request and return the answer; None if there was none in time."""
         deadline_s = time.monotonic() + timeout_s
         while (left_s := deadline_s - time.monotonic()) > 0:
             self.send(kind)
@@ -154,7 +156,7 @@ class Channel:
 
 
 class Command:
-    """A command in the guest: our standard input to it, its output to ours."""
+    """A command in the guest that uses the standard streams of this process."""
 
     def __init__(self, channel: Channel, argv: list[bytes]) -> None:
         self.channel, self.argv = channel, argv
@@ -201,7 +203,7 @@ class Command:
         return fds, [self.channel.fd] if self.channel.unsent else [], [], patience
 
     def _pass_on(self) -> None:
-        """A signal of ours becomes the command's; then it has some time for its last words."""
+        """Pass a signal on to the command, which then has some time to end."""
         self.signalled = os.read(self.bell, 1)[0]
         self.channel.send(b"T", b"%d" % self.signalled)
         self.deadline_s = time.monotonic() + LAST_WORDS_S

@@ -1,4 +1,4 @@
-"""What platforms of virtual machines share: what a guest boots, its directories, its cgroup, and when it starts."""
+"""What virtual machine platforms share: what a guest boots, its directories, its cgroup, and when it starts."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from lastro.units import parse_size_bytes
 
 _LEAST_MEMORY_BYTES = 128 << 20
 _COPY_TIMEOUT_S = 600.0
-_UNGUARDED = "mitigations=off"  # word of a kernel's command line. Source: kernel-parameters.txt
+_UNGUARDED = "mitigations=off"  # on a kernel's command line. Source: kernel-parameters.txt
 
 VCPUS = Setting("vcpus", 0, "virtual CPUs; 0: what the CPU limit asks for, or one", 0, 32)
 MEMORY = Setting("memory", "512M", "memory of a guest without a limit of its own", check=parse_size_bytes)
 
 
 class HypervisorInstance(MachineInstance):
-    """A guest that boots when its links are there. `home` is its directory of small files, `scratch` has its disk."""
+    """A guest that boots once its links exist. `home` is its directory for small files; `scratch` has its disk."""
 
     starts_on_links = True
 
@@ -46,7 +46,7 @@ class HypervisorInstance(MachineInstance):
         self.boot([(taps[port.name].link, self.mac(port.name)) for port in ports])
 
     def require_taps(self, taps: Mapping[str, Tap]) -> None:
-        """Raises: Unavailable for links that the hypervisor's cards cannot be put on."""
+        """Refuse links that do not work with the hypervisor's cards. Raises: Unavailable."""
         if any(tap.kind != "tap" for tap in taps.values()):
             raise Unavailable(
                 f"{self._platform.name} is given taps by name here, and no macvtap devices",
@@ -60,7 +60,7 @@ class HypervisorInstance(MachineInstance):
 
     @abstractmethod
     def boot(self, cards: Sequence[tuple[str, str]]) -> None:
-        """Start the guest and return at once. `cards` are taps and the addresses of the guest's cards on them."""
+        """Start the guest and return immediately. `cards` pairs each tap with the address of the guest's card on it."""
 
     def ready(self) -> None:
         try:
@@ -75,17 +75,17 @@ class HypervisorInstance(MachineInstance):
         return self._platform.cgroup_limits(self.spec.resources)
 
     def last_words(self) -> str:
-        """Why it did not boot, if anything is known of it."""
+        """Return why the guest did not boot; empty if nothing is known."""
         return ""
 
     def stop(self) -> None:
-        """End it. It is called whether it has started or not."""
+        """End the guest. This is called whether it has started or not."""
 
 
 class Hypervisor(Platform):
-    """`program` must be there, `remedy` says where it comes from; `boot_timeout_s` is when a boot has failed.
+    """A platform of guests. `program` must be installed, `remedy` says how; a boot fails after `boot_timeout_s`.
 
-    `emulates`: the guest's processor is a program, which has none of the flaws that kernels guard against."""
+    `emulates`: the guest's processor is emulated and has none of the flaws that kernels mitigate."""
 
     options: ClassVar[tuple[Setting, ...]] = (VCPUS, MEMORY)
     program: ClassVar[str]
@@ -93,7 +93,7 @@ class Hypervisor(Platform):
     boot_timeout_s: ClassVar[float] = 30.0
     emulates: ClassVar[bool] = False
     start_s = 3.0
-    over_ssh = False  # kernel, disk and the client of the guest's agent lie here
+    over_ssh = False  # kernel, disk and the client of the guest's agent are on this machine
 
     def __init__(self, **chosen: Any) -> None:
         super().__init__(**chosen)
@@ -107,7 +107,7 @@ class Hypervisor(Platform):
 
     @contextmanager
     def prepare(self, testbed: Testbed) -> Iterator[None]:
-        """The hypervisor is there; kernel, initramfs and disk are made once for a root filesystem."""
+        """Check that the hypervisor is there, and make kernel, initramfs and disk once for each root filesystem."""
         if testbed.host.which(self.program) is None:
             raise Unavailable(f"this host has no program '{self.program}'", self.remedy)
         self.require_host(testbed)
@@ -118,14 +118,15 @@ class Hypervisor(Platform):
 
     @property
     def mitigation_words(self) -> tuple[str, ...]:
-        """Words for the guest's kernel: it guards against flaws of the processor where the host's does, since all other
+        """The parameters with which the guest's kernel mitigates processor flaws only where the host's kernel does.
 
-        platforms pay for that too. An emulated processor has none of them, and is slow enough to boot on."""
+        All other platforms pay for the host's mitigations too. An emulated processor has none of the flaws, and boots
+        slowly enough without mitigations."""
         return (_UNGUARDED,) if self.emulates or self._host_unguarded else ()
 
     @abstractmethod
     def require_host(self, testbed: Testbed) -> None:
-        """Raises: Unavailable when the program is there, but nothing that it could run a guest on."""
+        """Check that the installed program can run guests on this host. Raises: Unavailable if it cannot."""
 
     @abstractmethod
     def instance(self, testbed: Testbed, spec: InstanceSpec, cgroup: str) -> HypervisorInstance: ...
@@ -151,22 +152,23 @@ class Hypervisor(Platform):
             yield instance
 
     def owned(self, instance: HypervisorInstance) -> list[tuple[str, str]]:
-        """What an instance makes, by kind and name, in the order in which it is made."""
+        """Return what an instance makes, by kind and name, in the order in which it is made."""
         return [("directory", str(instance.home)), ("directory", str(instance.scratch)), ("cgroup", instance.cgroup)]
 
     def furnishing(self, instance: HypervisorInstance) -> str:
-        """A shell script that makes its directories and its disk: a copy, sparse, or shared where the host can."""
+        """Return a shell script that makes its directories and its disk: a sparse copy, or a reflink where possible."""
         copy = f"cp --sparse=always --reflink=auto {self.guest.disk} {disk_of(instance)}"
         return f"mkdir -p {instance.sockets} {instance.scratch}; {copy}"
 
     def cgroup_limits(self, resources: Resources) -> Resources:
-        """Those that hold for the monitor's processes. Memory is the machine's size: what the monitor needs for
+        """Return the limits for the monitor's processes, which are all but that of memory.
 
-        itself is the platform's cost, and not limited."""
+        Memory is the size of the machine; what the monitor needs for itself is the platform's cost, and is not
+        limited."""
         return replace(resources, memory_bytes=None)
 
     def vcpus(self, spec: InstanceSpec) -> int:
-        """As many as were chosen; else enough for the CPU limit."""
+        """Return the number of virtual CPUs: the chosen one, or else enough for the CPU limit."""
         return int(self.chosen["vcpus"]) or math.ceil(spec.resources.cpus or 1)
 
     def memory_mib(self, spec: InstanceSpec) -> int:
@@ -189,7 +191,7 @@ class Hypervisor(Platform):
 
 
 def _runs_unguarded(host: Host) -> bool:
-    """Whether the host's own kernel was told to leave out mitigations of processor flaws."""
+    """Whether the host's own kernel runs without mitigations of processor flaws."""
     try:
         return _UNGUARDED in host.read_text("/proc/cmdline").split()
     except OSError:

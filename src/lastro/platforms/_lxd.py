@@ -1,4 +1,4 @@
-"""Containers of LXD and Incus, which have one command line: by a private daemon, from an image of its own.
+"""Containers of LXD and Incus, which share a command line: by a private daemon, from a private image.
 
 The user's own daemon, its networks, storage, profiles and group are never touched."""
 
@@ -53,7 +53,7 @@ class LxdPlatform(Platform):
 
     @contextmanager
     def prepare(self, testbed: Testbed) -> Iterator[None]:
-        """The daemon, its storage and the image, which is imported anew each time: about a second."""
+        """Start the daemon, make its storage and import the image, anew each time: about a second."""
         assert self._daemon is None, "one daemon for one object: prepare it once"
         daemon = self._daemon = PrivateDaemon(testbed, self.flavour, self._storage)
         self.own_cgroups = (daemon.group,)
@@ -65,7 +65,7 @@ class LxdPlatform(Platform):
             daemon.stop()
 
     def _living_daemon(self) -> PrivateDaemon:
-        """A daemon that was killed costs the trial in flight; the next one gets a new daemon, which knows nothing."""
+        """Return the daemon, or a new one without instances if it was killed: only the trial in flight is lost."""
         assert self._daemon is not None, "prepare it first"
         with self._turn:
             if not self._daemon.alive():
@@ -105,26 +105,26 @@ class LxdPlatform(Platform):
             yield LxdInstance(testbed, spec, client, netns=netns, cgroup=cgroup)
 
     def _configuration(self, spec: InstanceSpec, raw: Sequence[str]) -> str:
-        """An instance's settings, as JSON, which is YAML too. Of lines for liblxc, later ones count."""
+        """Return an instance's settings as JSON, which is YAML too. Later lines for liblxc override earlier ones."""
         security, cpuset = spec.security, spec.resources.cpuset
         kept = " ".join(name.removeprefix("CAP_").lower() for name in capabilities(security))
         lines = [
             f"lxc.init.cmd = /bin/{' '.join(INIT)}",
             f"lxc.uts.name = {spec.role}",
             f"lxc.apparmor.profile = {security.apparmor or 'unconfined'}",
-            "lxc.cap.drop =",  # the daemon's own list: there can be one of what is dropped, or of what is kept
+            "lxc.cap.drop =",  # clears the daemon's list: liblxc takes a list of dropped or of kept ones
             f"lxc.cap.keep = {kept or 'none'}",
             *raw,
         ]
         config = {
             "security.privileged": _word(not security.user_namespace),
-            "security.syscalls.deny_default": _word(False),  # the filter is the specification's, or none
+            "security.syscalls.deny_default": _word(False),  # the only filter is the specification's, if any
             self.flavour.guest_interface: _word(False),
             "raw.lxc": "\n".join(lines) + "\n",
         }
         if security.seccomp is not None:
             config["raw.seccomp"] = seccomp_policy(security.seccomp)
-        if cpuset is not None:  # the daemon spreads instances over CPUs whenever one starts: it must know
+        if cpuset is not None:  # the daemon must know, since it reassigns CPUs whenever an instance starts
             config["limits.cpu"] = f"{cpuset}-{cpuset}" if cpuset.isdigit() else cpuset  # "2" means any two of them
         root = {"type": "disk", "path": "/", "pool": POOL, "readonly": _word(security.read_only_root)}
         return json.dumps({"config": config, "devices": {"root": root}}, indent=1)
@@ -138,7 +138,7 @@ class LxdPlatform(Platform):
 
 
 def known_name(name: str) -> str:
-    """How the daemon knows an instance: by letters, digits and hyphens, the first a letter, the last no hyphen."""
+    """Return the daemon's name for an instance: letters, digits, hyphens; the first a letter, the last not a hyphen."""
     if _NAME.fullmatch(name):
         return name
     return f"x-{re.sub('[^A-Za-z0-9]', '-', name)}-{zlib.crc32(name.encode()):08x}"
@@ -149,21 +149,21 @@ def _word(value: bool) -> str:
 
 
 def _limit_lines(testbed: Testbed, spec: InstanceSpec) -> list[str]:
-    """The very values that Lastro writes into groups of its own, so that a limit means the same everywhere."""
+    """Return exactly the values that Lastro writes into its own groups, so that a limit means the same everywhere."""
     prefix = "lxc.cgroup" if testbed.cgroups.version == 1 else "lxc.cgroup2"
     settings = testbed.cgroups.settings(spec.resources)
     return [f"{prefix}.{file.rpartition('/')[2]} = {value}" for file, value in settings]
 
 
 def _writable_lines(root: Path) -> list[str]:
-    """Places that a read-only root leaves: in memory, and on the instance's own disk."""
+    """Return what stays writable under a read-only root: mounts in memory and on the instance's own disk."""
     in_memory = [f"tmpfs {place.strip('/')} tmpfs {options} 0 0" for place, options in IN_MEMORY.items()]
     on_disk = f"{root}{ON_DISK} {ON_DISK.strip('/')} none bind,rw 0 0"
     return [f"lxc.mount.entry = {entry}" for entry in (*in_memory, on_disk)]
 
 
 def _removal_script(client: Sequence[str], name: str) -> str:
-    """After a failed start, the daemon is busy with that for some seconds."""
+    """Return a script that deletes an instance, with retries: a failed start keeps the daemon busy for some seconds."""
     delete = shlex.join([*client, "delete", "--force", name])
     return (
         f'n=0; until words=$({delete} 2>&1); do case "$words" in *busy*) ;; *) echo "$words" >&2; exit 1;; esac; '

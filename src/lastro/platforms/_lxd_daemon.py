@@ -1,7 +1,7 @@
 """A private daemon of LXD or Incus inside the DUT's network namespace, with its storage and its image.
 
-Its state lies below Lastro's directories, and its mount namespace has a /run that is empty but for them: liblxc's
-locks and whatever else has a fixed place lie there. Mounts of storage are seen there alone. All of it goes with the
+Its state is below Lastro's directories. It has its own mount namespace, whose /run has only these directories and files
+with a fixed path, such as liblxc's locks. Storage is mounted only in that namespace. All of this disappears with the
 daemon's last process."""
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _STORAGE_TOOLS = {
 
 @dataclass(frozen=True, slots=True)
 class Flavour:
-    """In what LXD and Incus differ.
+    """The differences between LXD and Incus.
 
-    variable: how names of environment variables begin. guest_interface: the setting for a socket to the daemon inside
-    instances, which ours do not get. daemon_places: where the daemon may lie outside of PATH."""
+    variable: the prefix of environment variables. guest_interface: the setting that gives instances a socket to the
+    daemon, which Lastro turns off. daemon_places: where the daemon may be outside of PATH."""
 
     name: str
     daemon: str
@@ -49,9 +49,10 @@ class Flavour:
 
 
 class PrivateDaemon:
-    """`home` is on a short path: sockets, database, logs. `disk` holds what is big. `group` holds the daemon and the
+    """A private daemon. `client` is the beginning of its command lines.
 
-    monitors that liblxc starts, each in a group below it. `client` is how command lines begin."""
+    `home`, on a short path, has sockets, database and logs; `disk` has what is big. `group` holds the daemon and the
+    monitors that liblxc starts, each in a group below it."""
 
     def __init__(self, testbed: Testbed, flavour: Flavour, storage: str) -> None:
         key = f"{flavour.name}-{storage}"
@@ -66,14 +67,14 @@ class PrivateDaemon:
         self._life = ExitStack()
 
     def root_of(self, instance: str) -> Path:
-        """Where the daemon, and nobody else, sees an instance's root filesystem."""
+        """Return where an instance's root filesystem is in the daemon's mount namespace."""
         return self.home / "storage-pools" / POOL / "containers" / instance / "rootfs"
 
     def alive(self) -> bool:
         return self._process is not None and self._process.alive()
 
     def start(self) -> None:
-        """Raises: Unavailable when this host cannot have such a daemon; PlatformError when it does not answer."""
+        """Start the daemon. Raises: Unavailable if this host cannot run one; PlatformError if it does not answer."""
         program = _program(self._testbed.host, self._flavour)
         if len(f"{self.home}/unix.socket") > _SOCKET_PATH_MAX:
             raise Unavailable(
@@ -106,7 +107,7 @@ class PrivateDaemon:
                 *testbed.cgroups.entering(f"{self.group}/daemon"),
                 "nsenter", f"--net={NETNS_DIR / testbed.dut}", "unshare", "--mount", "--propagation", "slave",
                 "sh", "-ec", private_places(self.home, self.disk),
-                # No profiles of ours in the host's AppArmor; liblxc still puts instances under one that is there.
+                # Load no profiles into the host's AppArmor; liblxc still applies a profile that is loaded.
                 "env", f"{variable}_DIR={self.home}", f"{variable}_SECURITY_APPARMOR=false",
                 program, "--group", "root",
             ]
@@ -119,7 +120,7 @@ class PrivateDaemon:
 
     def _wait_until_ready(self) -> None:
         procs = self._testbed.cgroups.directories(f"{self.group}/daemon")[0] / "cgroup.procs"
-        # A daemon that has ended by itself leaves its group empty: after a second, that is not because it is new.
+        # A daemon that has ended leaves its group empty. In the first second, the group may be empty because it is new.
         script = (
             f"n=0; until {shlex.join([*self.client, 'query', '/1.0'])} >/dev/null 2>&1; do "
             f"[ $((n += 1)) -lt 30 ] || grep -q . {procs}; sleep 0.03; done"
@@ -149,7 +150,7 @@ class PrivateDaemon:
             ) from error
 
     def _import_image(self) -> None:
-        """The root filesystem is a tar of its own beside one that describes it."""
+        """Import the image as two tars: the root filesystem, and one with a description of it."""
         host, described = self._testbed.host, f"{self.home}/metadata"
         script = (
             f'printf "architecture: %s\\ncreation_date: 1\\n" "$(uname -m)" > {described}.yaml; '
@@ -161,7 +162,7 @@ class PrivateDaemon:
 
 
 def _program(host: Host, flavour: Flavour) -> str:
-    """The daemon's program. Raises: Unavailable when there is none that can run privately."""
+    """Return the daemon's program. Raises: Unavailable when there is none that can run privately."""
     found = host.which(flavour.daemon) or next(
         (place for place in flavour.daemon_places if _succeeds(host, ["test", "-x", place])), None
     )
@@ -178,7 +179,7 @@ def _program(host: Host, flavour: Flavour) -> str:
 
 
 def _installs_snap(host: Host, program: str) -> bool:
-    """Ubuntu has a script of the daemon's name, which installs the snap."""
+    """Whether a program is Ubuntu's script of that name, which installs the snap."""
     return not _succeeds(host, ["sh", "-c", '! { head -c 2 "$0" | grep -q "^#!" && grep -q snap "$0"; }', program])
 
 
@@ -187,7 +188,7 @@ def _succeeds(host: Host, argv: Sequence[str]) -> bool:
 
 
 def private_places(home: Path, disk: Path) -> str:
-    """A script for a new mount namespace, which becomes its arguments."""
+    """Return a script that sets up a new mount namespace and then becomes its arguments."""
     run = disk / "run"
     kept = {place: run / place.relative_to("/run") for place in (home, disk) if place.is_relative_to("/run")}
     return "\n".join(
@@ -199,7 +200,7 @@ def private_places(home: Path, disk: Path) -> str:
             f"mkdir -p {disk}/pool {run}; mount -t tmpfs tmpfs {run}",
             *(f"mkdir -p {copy}; mount --rbind {place} {copy}" for place, copy in kept.items()),
             f"mount --rbind {run} /run",
-            # The user's lxcfs would show instances another /proc than the one that other platforms show.
+            # With the user's lxcfs, instances would see another /proc than on other platforms.
             "[ ! -d /var/lib/lxcfs ] || mount -t tmpfs tmpfs /var/lib/lxcfs",
             'exec "$0" "$@"',
         ]

@@ -12,7 +12,7 @@ from lastro.platforms.base import Port, Tap, configuration
 
 
 class MachineInstance(GuestInstance):
-    """What a hypervisor's own class adds is how to boot. Its monitor runs in the DUT's namespace, with the taps."""
+    """A virtual machine; subclasses add how it boots. Its monitor runs in the DUT's namespace, with the taps."""
 
     takes_taps = True
     shares_kernel = False
@@ -20,12 +20,12 @@ class MachineInstance(GuestInstance):
     taps: Mapping[str, Tap] = {}
 
     def mac(self, port: str) -> str:
-        """The address of the card for a port, by which the guest knows it: the same whenever it is asked."""
+        """Return the address of the card for a port, by which the guest recognizes it; it never changes."""
         digest = hashlib.sha256(f"{self.testbed.session.token} {self.spec.name} {port}".encode()).hexdigest()
         return "52:54:00:" + ":".join(digest[place : place + 2] for place in (0, 2, 4))
 
     def settle(self, ports: Sequence[Port]) -> None:
-        """Once it has booted: settings of its kernel, then for each card its port's name, address and routes."""
+        """Configure the booted guest: settings of its kernel, then each card's name, address and routes."""
         self.set_sysctls(self.spec.sysctls)
         if ports:
             naming = [
@@ -45,9 +45,10 @@ class MachineInstance(GuestInstance):
             self.run(["sh", "-e"], stdin="\n".join(lines) + "\n")
 
     def links(self) -> list[dict[str, Any]]:
-        """Names as the guest has them, counters as the host's end of each link counts: drivers of emulated cards err,
+        """Return the interfaces by the guest's names, with the counters of the host's end of each link.
 
-        and a witness should not depend on whom it watches. What goes out at a tap comes in at the guest."""
+        Drivers of emulated cards count wrongly, and a witness should not depend on what it watches. What a tap sends,
+        the guest receives."""
         found: list[dict[str, Any]] = json.loads(self.run(["ip", "-j", "-s", "link", "show"]).stdout)
         ends = {
             end["ifname"]: end["stats64"]
@@ -61,6 +62,6 @@ class MachineInstance(GuestInstance):
         return found
 
     def written_bytes(self) -> int:
-        """As the guest's own kernel counts them: the monitor's writes are those of a disk, and late."""
+        """Return the bytes as the guest's kernel counts them: the monitor's writes are those of a disk, and late."""
         text = self.run(["sh", "-c", "cat /proc/[0-9]*/io 2>/dev/null"], check=False).text
         return sum(int(line.split()[1]) for line in text.splitlines() if line.startswith("wchar:"))

@@ -1,4 +1,4 @@
-"""What the runtimes of the OCI have in common: a bundle, a configuration, create and delete; no daemon, no image store.
+"""What OCI runtimes have in common: a bundle, a configuration, create and delete; no daemon, no image store.
 
 Source: OCI runtime specification 1.0.2."""
 
@@ -39,7 +39,7 @@ _STOP_TRIES = 200
 
 
 class OciInstance(Instance):
-    """A container, or what will be one when `launch` has started it. `runtime` is how its command lines begin."""
+    """A container, which `launch` starts. `runtime` is the beginning of its command lines."""
 
     launch_timeout_s: ClassVar[float] = 60.0
 
@@ -54,7 +54,7 @@ class OciInstance(Instance):
         return [*self._runtime, "exec", self.spec.name, *argv]
 
     def launch(self) -> None:
-        """Raises: PlatformError when it does not start."""
+        """Start the container. Raises: PlatformError if it does not start."""
         host, name = self.testbed.host, self.spec.name
         config = oci_config(self.spec, self.netns, self.cgroup)
         host.write_text(str(self._bundle / "config.json"), json.dumps(config, indent=1))
@@ -79,10 +79,10 @@ class OciInstance(Instance):
 
 
 class OciPlatform(Platform):
-    """A runtime is a `binary` that knows `run`, `exec` and `delete` as runc does.
+    """A runtime with a `binary` that has the commands `run`, `exec` and `delete` of runc.
 
-    `runtime_argv` is how its command lines for an instance begin.
-    `takes_links_at_start`: what is plugged in later, it never sees."""
+    `runtime_argv` returns the beginning of its command lines for an instance.
+    `takes_links_at_start`: it never sees links that are plugged in later."""
 
     binary: ClassVar[str]
     instance_type: ClassVar[type[OciInstance]] = OciInstance
@@ -113,9 +113,9 @@ class OciPlatform(Platform):
 
 
 def _netns(testbed: Testbed, spec: InstanceSpec) -> AbstractContextManager[str]:
-    """Made here, or by the runtime as a part of the instance's user namespace, whose root must rule over it:
+    """Return the network namespace of an instance, made here unless it has a user namespace.
 
-    then it gets its name afterwards."""
+    In that case the runtime makes it, since the user namespace's root must own it, and it is named afterwards."""
     if not spec.security.user_namespace:
         return instance_netns(testbed.host, testbed, spec)
     return _named_later(testbed, testbed.session.netns_name(spec.name))
@@ -128,7 +128,7 @@ def _named_later(testbed: Testbed, name: str) -> Iterator[str]:
 
 
 def _start_script(runtime: Sequence[str], spec: InstanceSpec, testbed: Testbed, bundle: Path, scratch: Path) -> str:
-    """The writable layer is mounted in a mount namespace of the runtime's own, so it goes with the container."""
+    """Return a start script, which mounts the writable layer in a mount namespace that ends with the container."""
     root, tree, owner = bundle / "rootfs", testbed.image.tree, 0
     if spec.security.user_namespace:
         with testbed.session.building():
@@ -145,18 +145,18 @@ def _start_script(runtime: Sequence[str], spec: InstanceSpec, testbed: Testbed, 
 
 
 def _label(security: Security, of: str) -> str:
-    """Of a container's processes, or of its files, as the policy of container-selinux names them."""
+    """Return the label of a container's processes or of its files, by the policy of container-selinux."""
     if of == "process":
         return f"system_u:system_r:{security.selinux}:s0"
     return "system_u:object_r:container_file_t:s0"
 
 
 def _stop_script(runtime: Sequence[str], name: str, bundle: Path, cgroup: str) -> str:
-    """Faster than `delete --force`, which looks only every 100 ms whether the container has ended."""
+    """Return a script faster than `delete --force`, which checks only every 100 ms for the end of the container."""
     delete = shlex.join([*runtime, "delete", name])
     return (
         f"[ -s {bundle}/pid ] || exec {delete} --force; pid=$(cat {bundle}/pid); "  # without a pid, it never ran
-        # It may have ended, and its number be another process's.
+        # The container may have ended, and its id may now belong to another process.
         f"! grep -qsE ':{cgroup}(/|$)' /proc/$pid/cgroup || kill -KILL $pid; "
         f"n=0; until {delete} 2>/dev/null; do "
         f"[ $((n += 1)) -lt {_STOP_TRIES} ] || exec {delete} --force; sleep 0.005; done"
@@ -164,7 +164,7 @@ def _stop_script(runtime: Sequence[str], name: str, bundle: Path, cgroup: str) -
 
 
 def oci_config(spec: InstanceSpec, netns: str, cgroup: str) -> dict[str, Any]:
-    """The configuration of a bundle, by the OCI runtime specification 1.0.2."""
+    """Return the configuration of a bundle by the OCI runtime specification 1.0.2."""
     sets = ("bounding", "effective", "permitted")
     process: dict[str, Any] = {
         "terminal": False,
@@ -199,7 +199,7 @@ def oci_config(spec: InstanceSpec, netns: str, cgroup: str) -> dict[str, Any]:
 
 
 def _confine(security: Security, config: dict[str, Any]) -> None:
-    """What the isolations add to a configuration."""
+    """Add the isolations to a configuration."""
     process, linux = config["process"], config["linux"]
     if security.apparmor:
         process["apparmorProfile"] = security.apparmor
@@ -248,7 +248,7 @@ def _set(group: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def second_tree(testbed: Testbed) -> str | None:
-    """Where cgroups of version 2 lie beside those of version 1 and have a controller, which crun refuses."""
+    """Return the path of a cgroup v2 tree beside version 1 if it has a controller, which crun refuses; else None."""
     tree = testbed.cgroups.root / "unified"
     try:
         controllers = testbed.host.read_text(str(tree / "cgroup.controllers")).strip()

@@ -1,8 +1,8 @@
 """Virtual machines by QEMU: direct kernel boot, the root filesystem as a disk, links as taps.
 
-A guest writes into a file of its own: qcow2 over the shared disk, or a raw copy of it, sparse. (QEMU's own
-`snapshot=on` would not do: it ignores the cache mode that was asked for.) Source: QEMU's invocation manual,
-qemu-system-x86_64.1 and qemu-img.1."""
+A guest writes into its own file: qcow2 over the shared disk, or a sparse raw copy of it. (QEMU's own `snapshot=on`
+would not do: it ignores the requested cache mode.) Source: QEMU's invocation manual, qemu-system-x86_64.1 and
+qemu-img.1."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from lastro.study.model import Setting
 from lastro.testbed import Testbed
 
 _RAW, _QCOW2 = "raw", "qcow2"
-FIRST_FD = 3  # of open macvtap devices; a plain sh knows descriptors of one digit
+FIRST_FD = 3  # of the first card's macvtap device; a plain sh has descriptors of one digit
 
 OPTIONS = (
     Setting("nic", "virtio", "network card: para-virtual, or fully emulated", choices=("virtio", "e1000")),
@@ -42,14 +42,14 @@ class QemuInstance(HypervisorInstance):
     _qemu: Process | None = None
 
     def require_taps(self, taps: Mapping[str, Tap]) -> None:
-        """It takes every kind, and its cards can be told to finish their packets."""
+        """Accept every kind of tap: QEMU's cards can be configured to finish their packets."""
 
     def boot(self, cards: Sequence[tuple[str, str]]) -> None:
         host, log = self.testbed.host, self.home / "console.log"
         by_link = {tap.link: tap for tap in self.taps.values()}
         plugged = [(by_link[link], mac) for link, mac in cards]
         for tap, mac in plugged:
-            if tap.kind == "macvtap":  # it hands on what is sent to its own address
+            if tap.kind == "macvtap":  # it passes on only frames to its own address
                 host.run(["ip", "-n", self.netns, "link", "set", tap.link, "address", mac])
         argv = self._platform.argv(self.testbed, self.spec, self.home, plugged, log)
         enter = self.testbed.cgroups.entering(self.cgroup)  # first: `ip netns exec` mounts another /sys
@@ -64,7 +64,7 @@ class QemuInstance(HypervisorInstance):
         super().wait_ready(timeout_s)
 
     def last_words(self) -> str:
-        """What QEMU said, or else the guest's console at its end."""
+        """Return what QEMU printed to standard error, or else the end of the guest's console."""
         if self._qemu is not None and not self._qemu.alive():
             done = self._qemu.stop()
             if words := done.error_text.strip():
@@ -81,9 +81,9 @@ class QemuInstance(HypervisorInstance):
 
 
 def _opening(cards: Sequence[tuple[Tap, str]], home: Path) -> str:
-    """A shell script that becomes `$@` with every macvtap's device open; FIRST_FD is the first card's.
+    """Return a shell script that opens every macvtap device and becomes `$@`; FIRST_FD is the first card's descriptor.
 
-    The /sys of a namespace, which `ip netns exec` mounts, tells the device's numbers."""
+    The device's numbers come from the /sys of the namespace, which `ip netns exec` mounts."""
     opens = []
     for number, (tap, _) in enumerate(cards, start=FIRST_FD):
         if tap.kind == "macvtap":
@@ -96,7 +96,7 @@ def _opening(cards: Sequence[tuple[Tap, str]], home: Path) -> str:
 
 
 class QemuPlatform(Hypervisor):
-    """`accelerator` and `cpu` are what tells the platforms apart."""
+    """The base of QEMU's platforms, which differ in `accelerator` and `cpu`."""
 
     options = OPTIONS
     version_argv = ("qemu-system-x86_64", "--version")
@@ -121,7 +121,7 @@ class QemuPlatform(Hypervisor):
     def argv(
         self, testbed: Testbed, spec: InstanceSpec, home: Path, cards: Sequence[tuple[Tap, str]], log: Path
     ) -> list[str]:
-        """The command line of QEMU for a guest."""
+        """Return QEMU's command line for a guest."""
         bare = self.chosen["machine"] == "microvm"
         kind = "device" if bare else "pci"
         argv = [
@@ -138,7 +138,7 @@ class QemuPlatform(Hypervisor):
             rom = "" if bare else ",romfile="  # nothing boots from the network
             model = "e1000" if self.chosen["nic"] == "e1000" else f"virtio-net-{kind}"
             argv += ["-netdev", f"tap,id=n{number},{how}{self._vhost()}"]
-            # On checksums the offload of segments depends too; an emulated card finishes both by itself.
+            # Segmentation offload depends on checksum offload; an emulated card finishes both itself.
             finished = "" if tap.offloads or model == "e1000" else ",csum=off"
             argv += ["-device", f"{model},netdev=n{number},mac={mac}{rom}{finished}"]
         return argv
@@ -152,12 +152,12 @@ class QemuPlatform(Hypervisor):
 
     def _command_line(self, spec: InstanceSpec, bare: bool) -> str:
         words = ["console=ttyS0", "loglevel=4", "tsc=reliable", *self.mitigation_words]
-        if bare:  # it has no other clock to find the rate of its cycle counter by
+        if bare:  # it has no other clock by which to measure the rate of its cycle counter
             words += ["pci=off", f"tsc_early_khz={_tsc_khz()}"]
         return guest.command_line(spec.role, PORTS, *words)
 
     def overlay_argv(self, scratch: Path) -> list[str]:
-        """The command that makes a guest's own disk. A copy is on its disk before anything is measured."""
+        """Return the command that makes a guest's own disk. A copy is flushed before anything is measured."""
         if self.chosen["format"] == _RAW:
             copy = 'cp --sparse=always --reflink=auto "$0" "$1"; sync "$1"'
             return ["sh", "-ec", copy, str(self.guest.disk), self._file(scratch)]
@@ -188,14 +188,14 @@ class QemuPlatform(Hypervisor):
 
 
 def _tsc_khz() -> int:
-    """The rate of the host's cycle counter, at which an emulated one runs too."""
+    """Return the rate of the host's cycle counter, at which an emulated one runs too."""
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     rates = (line.partition(":")[2] for line in lines if line.startswith("cpu MHz"))
     return round(float(next(rates, "2000")) * 1000)
 
 
 def _control(home: Path, kind: str) -> list[str]:
-    """The serial ports by which commands get in: not one byte goes over them while nothing is asked."""
+    """Return the options for the serial ports of commands, which carry no bytes while no command runs."""
     argv = ["-device", f"virtio-serial-{kind},max_ports={PORTS + 1}"]
     for number in range(PORTS):
         argv += [

@@ -1,7 +1,7 @@
-"""Monitors that are one process for one guest, on KVM, with commands by vsock: Firecracker and Cloud Hypervisor.
+"""Monitors on KVM with a process per guest and commands over vsock: Firecracker and Cloud Hypervisor.
 
-Both offer a guest's whole vsock as one Unix socket, at which a client asks for a port. The guest's agent listens at
-some, and a link for each stands where other hypervisors have the socket of a serial port."""
+Both offer a guest's whole vsock as one Unix socket, on which a client asks for a port. The guest's agent listens on
+several ports, each of which has a symbolic link where other hypervisors have the socket of a serial port."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lastro.platforms.base import InstanceSpec
 from lastro.testbed import Testbed
 
 VSOCK_PORTS = tuple(range(5000, 5000 + PORTS))
-GUEST_CID = 3  # of the guest's vsock: there is no other on its bus, so all may have the same
+GUEST_CID = 3  # of the guest's vsock; each guest is alone on its bus, so all can have the same CID
 
 
 class VmmInstance(HypervisorInstance):
@@ -32,7 +32,7 @@ class VmmInstance(HypervisorInstance):
         self._monitor = self.testbed.host.spawn([*enter, "ip", "netns", "exec", self.netns, *argv])
 
     def last_words(self) -> str:
-        """What the monitor has said, or else the guest's console at its end."""
+        """Return what the monitor printed to standard error, or else the end of the guest's console."""
         assert self._monitor is not None, "a guest with ports is plugged before it is ready"
         done = self._monitor.stop()
         lines = [line.strip() for line in (done.error_text.strip() or done.text.strip()).splitlines()]
@@ -46,7 +46,7 @@ class VmmInstance(HypervisorInstance):
 class VmmPlatform(Hypervisor):
     @abstractmethod
     def argv(self, instance: VmmInstance, cards: Sequence[tuple[str, str]]) -> list[str]:
-        """The command line of the monitor for a guest."""
+        """Return the monitor's command line for a guest."""
 
     def require_host(self, testbed: Testbed) -> None:
         if testbed.host.run(["test", "-w", "/dev/kvm"], check=False).returncode != 0:

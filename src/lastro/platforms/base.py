@@ -1,4 +1,4 @@
-"""A platform hosts instances: a container, a guest, or the bare host behind a network namespace used as a cable."""
+"""Platforms and their instances: containers, guests, or the bare host with a network namespace used only as a cable."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{1,39}")
 
 @dataclass(frozen=True, slots=True)
 class Availability:
-    """The outcome of a probe by doing. An unavailable part has a reason, and a remedy where there is one."""
+    """The outcome of trying a part: available, or unavailable with a reason and, where there is one, a remedy."""
 
     reason: str | None = None
     remedy: str | None = None
@@ -37,18 +37,18 @@ AVAILABLE = Availability()
 
 
 def unavailable(error: LastroError) -> Availability:
-    """What a failed attempt says of a part."""
+    """Return the availability of a part whose attempt failed with `error`."""
     return Availability(error.message, error.hint)
 
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """What an instance may not do. None and False: not confined by that mechanism.
+    """The confinement of an instance. None and False mean that a mechanism is not used.
 
-    `capabilities` are added to a container's usual ones, such as CAP_NET_ADMIN; with `drop_capabilities` they are all
-    that it has. `user_namespace`: id 0 inside is not the host's root, and rules over the network namespace inside.
-    `read_only_root`: all of it but /tmp and /run, in memory, and /var/tmp, which stays on the instance's own disk.
-    `prefix` is put before every command: what confines itself and then becomes the command."""
+    `capabilities`, such as CAP_NET_ADMIN, are added to a container's usual ones; with `drop_capabilities` the instance
+    has only them. `user_namespace`: id 0 inside is not the host's root, but controls the network namespace inside.
+    `read_only_root`: all is read-only except /tmp and /run, in memory, and /var/tmp, on the instance's own disk.
+    `prefix` is put before every command: a program that confines itself and then becomes the command."""
 
     apparmor: str | None = None  # name of a profile that the kernel has loaded
     selinux: str | None = None  # type of the process's label
@@ -61,17 +61,18 @@ class Security:
 
     @property
     def mechanisms(self) -> frozenset[str]:
-        """Those in use that a platform must know how to apply."""
+        """The mechanisms in use that a platform must know how to apply."""
         apart = ("capabilities", "prefix")
         return frozenset(f.name for f in fields(self) if f.name not in apart and getattr(self, f.name))
 
 
 @dataclass(frozen=True, slots=True)
 class InstanceSpec:
-    """What to start. `name` is unique in the testbed; `role` says what the instance does in the scenario.
+    """What to start.
 
-    `ports` are the interfaces that it will be given. What cannot take them later waits for them with its start.
-    `netns` is a namespace that is there already, such as a role's: the instance lives in it, and leaves it behind."""
+    `name` is unique in the testbed; `role` says what the instance does in the scenario. `ports` are the interfaces that
+    it will be given; where they cannot be added later, the instance starts only once they exist. `netns` is an existing
+    namespace, such as that of a role: the instance runs in it, and does not remove it."""
 
     name: str
     role: str
@@ -109,8 +110,8 @@ class Port:
 class Tap:
     """The end of a link that a virtual machine opens: the device `link` in the DUT's namespace.
 
-    `offloads`: the machine may send packets with unfinished checksums and of many segments. Where what reads the tap
-    cannot finish them, its network card must not offer that to the guest, or TCP would never connect."""
+    `offloads`: the machine may send packets with unfinished checksums or of many segments. Where the reader of the tap
+    cannot finish them, the machine's network card must not offer this to the guest, or TCP would never connect."""
 
     link: str
     kind: str = "tap"  # or "macvtap"
@@ -118,14 +119,15 @@ class Tap:
 
 
 class Instance(ABC):
-    """A running instance. `netns` names the network namespace (in /run/netns) to plug links into;
+    """A running instance.
 
-    `cgroup` is the group that holds all of it, so that its use can be read from outside.
+    `netns` names the network namespace (in /run/netns) to plug links into; `cgroup` is the group that holds all of the
+    instance, so that its usage can be read from outside.
     `takes_taps`: its links end in a tap in the DUT's namespace rather than in an interface of its own namespace.
     `shares_kernel`: it runs on the host's kernel, so nftables, clocks and processes are the host's.
-    `starts_on_links`: it takes its links over as it starts, and so is started when they are plugged.
-    `has_nftables`: its kernel takes rules of nftables.
-    `host_cache`: the mode in which its host caches a machine's disk, by QEMU's names; empty where that is not known."""
+    `starts_on_links`: it takes its links over as it starts, so it starts when they are plugged in.
+    `has_nftables`: its kernel takes nftables rules.
+    `host_cache`: how its host caches a machine's disk, by QEMU's name of the mode; empty if unknown."""
 
     takes_taps: ClassVar[bool] = False
     shares_kernel: ClassVar[bool] = True
@@ -138,7 +140,7 @@ class Instance(ABC):
 
     @abstractmethod
     def wrap(self, argv: Sequence[str]) -> list[str]:
-        """The host's argv that runs `argv` inside, with standard input passed on."""
+        """Return the host's argv that runs `argv` inside, with standard input passed on."""
 
     def run(
         self,
@@ -149,7 +151,7 @@ class Instance(ABC):
         check: bool = True,
         through: Sequence[str] = (),
     ) -> Completed:
-        """As `Host.run`, inside the instance. `through` becomes what enters it, as what `Cgroups.entering` gives."""
+        """Run `argv` inside as `Host.run` does, behind the prefix `through`, such as that of `Cgroups.entering`."""
         whole = [*through, *self._inside(argv)]
         return self.testbed.host.run(whole, stdin=stdin, timeout_s=timeout_s, check=check)
 
@@ -160,7 +162,7 @@ class Instance(ABC):
         return self.wrap([*self.spec.security.prefix, *argv])
 
     def usage(self) -> Usage:
-        """CPU time, memory and disk traffic since the start, from the instance's own cgroup.
+        """Return CPU time, memory and disk traffic since the start, from the instance's own cgroup.
 
         Raises: PlatformError when the instance has ended."""
         try:
@@ -169,19 +171,19 @@ class Instance(ABC):
             raise PlatformError(f"instance {self.spec.name} is gone: {error}") from error
 
     def limits_outside(self) -> Resources:
-        """Those that the host's kernel holds over the instance's own cgroup."""
+        """Return the limits that the host's kernel enforces on the instance's own cgroup."""
         return self.spec.resources
 
     def clock(self) -> ClockSample | None:
-        """A reading of its clocks against the host's; None where they are the host's."""
+        """Return a reading of its clocks against the host's; None if it has the host's clocks."""
         return None
 
     def pids(self) -> set[int]:
-        """The instance's processes, as the host numbers them."""
+        """Return the ids of the instance's processes on the host."""
         return self.testbed.cgroups.pids(self.cgroup)
 
     def written_bytes(self) -> int:
-        """Bytes that its live processes passed to write(2) and the like: cgroup v1 does not see buffered writes."""
+        """Return the bytes that its live processes passed to write(2) etc.: cgroup v1 does not see buffered writes."""
         total = 0
         for pid in self.pids():
             with suppress(OSError, ValueError, StopIteration):
@@ -192,35 +194,36 @@ class Instance(ABC):
     # Its network
 
     def plug(self, ports: Sequence[Port], taps: Mapping[str, Tap]) -> None:
-        """Take links that have been made: addresses, state and routes. `taps` are by the names of ports.
+        """Configure links that exist: addresses, state and routes. `taps` has the names of ports as keys.
 
-        What starts only now returns at once; `ready` waits for it."""
+        This does not wait for an instance that only starts now; `ready` does."""
         lines = [line for port in ports for line in configuration(port)]
         self.testbed.host.run(["ip", "-n", self.netns, "-batch", "-"], stdin="\n".join(lines) + "\n")
 
     def ready(self) -> None:  # noqa: B027 - most run as soon as they have started
-        """Wait until it runs and its links are up. Raises: PlatformError when it does not."""
+        """Wait until it runs and its links are up. Raises: PlatformError if it does not start."""
 
     def links(self) -> list[dict[str, Any]]:
-        """Its interfaces with their counters, as `ip -json -statistics link` tells them."""
+        """Return its interfaces with their counters, in the format of `ip -json -statistics link`."""
         return self.testbed.host.run_json(["ip", "-n", self.netns, "-j", "-s", "link", "show"])  # type: ignore[no-any-return]
 
     def set_sysctls(self, values: Mapping[str, str]) -> None:
-        """Network settings of its kernel; those that the kernel does not have are left out."""
+        """Set network settings of its kernel, except those that the kernel does not have."""
         set_sysctls(self.testbed.host, self.netns, dict(values))
 
 
 def configuration(port: Port) -> list[str]:
-    """Lines for `ip -batch` in the port's own namespace."""
+    """Return lines for `ip -batch` that configure a port, in its own namespace."""
     routes = [f"route add {route} dev {port.name}" for route in port.routes]
     return [f"address add {port.address} dev {port.name}", f"link set {port.name} up", *routes]
 
 
 class Platform(ABC):
-    """`version_argv` prints the version of the tool that makes the platform, for provenance.
+    """A way to host instances.
 
-    `options` are what a study may choose of it, by a level such as `docker:storage=vfs` or a factor such as
-    `platform.storage`. `confines` are the mechanisms of `Security` that it can apply."""
+    `version_argv` prints the version of the platform's tool, for provenance. `options` are what a study may choose, by
+    a level such as `docker:storage=vfs` or a factor such as `platform.storage`. `confines` are the mechanisms of
+    `Security` that the platform can apply."""
 
     kind = "platform"
     name: ClassVar[str]
@@ -229,31 +232,31 @@ class Platform(ABC):
     version_argv: ClassVar[tuple[str, ...]] = ()
     options: ClassVar[tuple[Setting, ...]] = ()
     confines: frozenset[str] = frozenset()  # it may depend on options
-    start_s: ClassVar[float] = 0.15  # start and end of an instance, about: what a plan expects before it has seen any
-    slowdown: ClassVar[float] = 1.0  # of a computation against the bare host, about: for plans alone
-    over_ssh: ClassVar[bool] = True  # can it be driven on a far host? Else it needs files of this machine
-    own_cgroups: tuple[str, ...] = ()  # of daemons: what they use is the platform's cost, not foreign load
+    start_s: ClassVar[float] = 0.15  # seconds to start and end an instance, about; for plans without measurements
+    slowdown: ClassVar[float] = 1.0  # of a computation against the bare host, about; for plans only
+    over_ssh: ClassVar[bool] = True  # whether it works on a remote host; if not, it needs files of this machine
+    own_cgroups: tuple[str, ...] = ()  # of daemons: their usage is the platform's cost, not foreign load
 
     def __init__(self, **chosen: Level) -> None:
         self.chosen: dict[str, Level] = {option.name: option.default for option in self.options} | chosen
 
     @abstractmethod
     def start(self, testbed: Testbed, spec: InstanceSpec) -> AbstractContextManager[Instance]:
-        """An instance for as long as the block lasts; afterwards nothing is left of it.
+        """Start an instance that runs as long as the block lasts, and leave nothing of it behind.
 
-        Raises: PlatformError when it does not start; Unavailable when the platform cannot do what `spec` asks."""
+        Raises: PlatformError when it does not start; Unavailable when the platform cannot do what `spec` asks for."""
 
     @contextmanager
     def prepare(self, testbed: Testbed) -> Iterator[None]:
-        """What the platform needs once for many instances, such as a daemon."""
+        """Set up what the platform needs once for many instances, such as a daemon."""
         yield
 
     def residuals(self, testbed: Testbed) -> dict[str, str]:
-        """What differs on this platform although the study holds it equal."""
+        """Return what differs on this platform although the study holds it equal."""
         return {}
 
     def probe(self, testbed: Testbed) -> Availability:
-        """Start an instance, run something in it, and reach it over its own loopback. The platform is prepared."""
+        """Start an instance, run a command in it, and ping its own loopback address. Requires `prepare`."""
         spec = InstanceSpec(name=f"probe-{self.name}", role="probe")
         try:
             with self.start(testbed, spec) as instance:
@@ -263,7 +266,7 @@ class Platform(ABC):
         return AVAILABLE
 
     def require_confinement(self, spec: InstanceSpec) -> None:
-        """Raises: Unavailable when the specification asks for what this platform cannot apply."""
+        """Check that the platform can confine an instance as `spec` asks. Raises: Unavailable if it cannot."""
         for mechanism in sorted(spec.security.mechanisms - self.confines):
             raise Unavailable(
                 f"{self.name} cannot confine an instance by {mechanism.replace('_', ' ')}",
@@ -274,9 +277,9 @@ class Platform(ABC):
 def start_all(
     stack: ExitStack, platform: Platform, testbed: Testbed, specs: Sequence[InstanceSpec], *, at_once: int = 20
 ) -> list[Instance]:
-    """Instances started in parallel, in the order of `specs`; they end with the stack, the last one first.
+    """Start instances in parallel and return them in the order of `specs`; they end with the stack, the last one first.
 
-    Raises: the first error, after the others have come to an end; what has started then ends with the stack."""
+    Raises: the first error, once all other starts have finished; instances that did start then end with the stack."""
     managers = [platform.start(testbed, spec) for spec in specs]
     started: set[int] = set()
 
@@ -294,7 +297,7 @@ def start_all(
 
 
 def instance_netns(host: Host, testbed: Testbed, spec: InstanceSpec) -> AbstractContextManager[str]:
-    """The network namespace of an instance: one of its own, owned by the session, or the one that it is to live in."""
+    """Return the network namespace of an instance: a new one owned by the session, or the one that `spec` names."""
     if spec.netns is not None:
         return nullcontext(spec.netns)
     return _netns(host, testbed, testbed.session.netns_name(spec.name))

@@ -1,4 +1,4 @@
-"""Docker, by a private daemon of ours inside the DUT's network namespace; each set of options has one of its own.
+"""Docker by private daemons inside the DUT's network namespace, one for each set of options.
 
 The user's own Docker, its images, networks and firewall rules are never touched."""
 
@@ -26,7 +26,7 @@ from lastro.testbed import Testbed
 _LAYER, _VOLUME = "layer", "volume"
 _DEVICE_MAPPER = "devicemapper"
 _STORAGE = ("overlay2", "fuse-overlayfs", "btrfs", "zfs", "vfs", "aufs", _DEVICE_MAPPER)
-# Of runtimes that Docker does not bring: the program, and where it is from.
+# Runtimes that do not come with Docker: the program, and where to get it.
 _PROGRAMS = {
     "crun": ("crun", "apt-get install crun"),
     "runsc": ("runsc", gvisor.REMEDY),
@@ -56,19 +56,19 @@ class Docker(Platform):
             "place", _LAYER, f"what {ON_DISK} is in: the container's layer, or a volume", choices=(_LAYER, _VOLUME)
         ),
     )
-    only_runtime: ClassVar[str | None] = None  # of a platform that is Docker with this one
+    only_runtime: ClassVar[str | None] = None  # for a platform that is Docker with this runtime
 
     def __init__(self, **chosen: Level) -> None:
         super().__init__(**chosen)
         self.runtime = self.only_runtime or str(self.chosen["runtime"])
         if self.runtime in _LATE:  # kernels of their own
             self.confines = frozenset({"drop_capabilities", "read_only_root"})
-        self._daemons: dict[bool, Daemon] = {}  # by whether they put instances into user namespaces
+        self._daemons: dict[bool, Daemon] = {}  # the key: whether it puts instances into user namespaces
         self._starting = threading.Lock()
 
     @contextmanager
     def prepare(self, testbed: Testbed) -> Iterator[None]:
-        """The daemon and the image: started and imported once. The data root is kept between campaigns, as a cache."""
+        """Start the daemon and import the image, once. The data root is kept between campaigns, as a cache."""
         assert not self._daemons, "one daemon for one object: prepare it once"
         try:
             self._daemon(testbed, remapped=False)
@@ -79,7 +79,7 @@ class Docker(Platform):
             self._daemons.clear()
 
     def _daemon(self, testbed: Testbed, *, remapped: bool) -> Daemon:
-        """The one that runs, with the image; started when it is not, or not any more."""
+        """Return the daemon, which has the image; start it if it does not run."""
         with self._starting:
             if remapped not in self._daemons:
                 self._daemons[remapped] = self._new_daemon(testbed, remapped)
@@ -101,7 +101,7 @@ class Docker(Platform):
         options = [str(self.chosen[o.name]) for o in self.options if self.chosen[o.name] != o.default]
         return Daemon(
             testbed,
-            # Daemons that are alive at once cannot share a data root: each set of options has its own.
+            # Daemons that run at the same time cannot share a data root: each set of options has its own.
             "-".join([self.name, *options, *(["remapped"] if remapped else [])]),
             storage=storage,
             runtimes=self._runtimes(testbed),
@@ -110,7 +110,7 @@ class Docker(Platform):
         )
 
     def _runtimes(self, testbed: Testbed) -> dict[str, Any]:
-        """What the daemon must be told of a runtime that it does not bring. Raises: Unavailable without it."""
+        """Return the daemon's settings for a runtime that does not come with Docker. Raises: Unavailable without it."""
         if self.runtime not in _PROGRAMS:
             return {}
         program, remedy = _PROGRAMS[self.runtime]
@@ -141,7 +141,7 @@ class Docker(Platform):
             yield DockerInstance(testbed, spec, daemon.client, netns=netns, cgroup=cgroup)
 
     def _late(self, stack: ExitStack, testbed: Testbed, spec: InstanceSpec, daemon: Daemon, netns: str) -> LateInstance:
-        """An instance that waits for its links in the namespace of a container that does nothing."""
+        """Return an instance that waits for its links in the namespace of an idle container."""
         holder = f"{spec.name}-network"
         parent = ("--cgroup-parent", testbed.session.cgroup)
         idle = ["--runtime=runc", "--network=none", *parent, "--hostname", spec.role]
@@ -158,24 +158,24 @@ class Docker(Platform):
         return instance
 
     def _make(self, stack: ExitStack, testbed: Testbed, daemon: Daemon, name: str, argv: Sequence[str]) -> str:
-        """Make a container and return its number. It ends with the stack, also when it fails to start.
+        """Return the ID of a new container. It is removed with the stack, even if it failed to start.
 
-        The number names a cgroup that is removed with all its processes, so anything else than a number is refused."""
+        The ID names a cgroup that is removed with all its processes, so anything that is not an ID is refused."""
         stack.callback(testbed.host.run, [*daemon.client, "rm", "--force", "--volumes", name], check=False)
         whole = [*daemon.client, *argv, "--name", name, testbed.image.docker_tag, *INIT]
         try:
-            number = testbed.host.run(whole).text.strip()
+            found = testbed.host.run(whole).text.strip()
         except CommandFailed as error:
             raise PlatformError(f"docker did not start instance {name}: {error.message}") from error
-        if re.fullmatch("[0-9a-z]+", number) is None:
-            raise PlatformError(f"docker named no container for instance {name}, but printed {number[:80]!r}")
-        return number
+        if re.fullmatch("[0-9a-z]+", found) is None:
+            raise PlatformError(f"docker returned no container ID for instance {name}, but {found[:80]!r}")
+        return found
 
     def _run_argv(self, testbed: Testbed, spec: InstanceSpec, network: str) -> list[str]:
         argv = ["--network", network, "--runtime", self.runtime, "--cgroup-parent", testbed.session.cgroup]
-        if self.runtime != "runsc":  # it knows none of them when it starts
+        if self.runtime != "runsc":  # it has none of these settings when it starts
             argv += [f"--sysctl={key}={value}" for key, value in spec.sysctls.items()]
-        if self.chosen.get("place") == _VOLUME or spec.security.read_only_root:  # it goes with the container
+        if self.chosen.get("place") == _VOLUME or spec.security.read_only_root:  # removed with the container
             argv += [f"--volume={ON_DISK}"]
         argv += [*_confinement(spec.security), f"--security-opt=seccomp={self._seccomp(testbed, spec)}"]
         return argv + limit_flags(spec.resources)
@@ -200,7 +200,7 @@ def _name_netns(testbed: Testbed, daemon: Daemon, netns: str, container: str) ->
 
 
 def _end_orphan(testbed: Testbed, daemon: Daemon, cgroup: str) -> None:
-    """A container outlives a killed daemon, and would disturb the trials after it."""
+    """Remove a container that outlived a killed daemon and would disturb later trials."""
     if not daemon.alive():
         testbed.cgroups.remove(cgroup)
 

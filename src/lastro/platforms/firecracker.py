@@ -1,10 +1,10 @@
-"""Firecracker: guests of a monitor that has five kinds of device and no more, on KVM.
+"""Firecracker: guests on KVM, by a monitor with only five kinds of devices.
 
-The guest's kernel finds its devices by ACPI tables, which Firecracker writes from version 1.8 on: Debian's kernel takes
-no virtio-mmio devices from its command line.
+The guest's kernel finds its devices in ACPI tables, which Firecracker writes since version 1.8: Debian's kernel does
+not take virtio-mmio devices from its command line.
 
 Sources: Firecracker's docs/getting-started.md, docs/vsock.md, src/firecracker/swagger/firecracker.yaml.
-Not yet run for real: commands and configuration are asserted by tests, the control channel ran with stand-ins."""
+Not yet run for real: tests assert commands and configuration, and the control channel ran with stand-ins."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Firecracker(VmmPlatform):
         return ["firecracker", "--no-api", "--config-file", config]
 
     def config(self, instance: VmmInstance, cards: Sequence[tuple[str, str]]) -> dict[str, Any]:
-        """What Firecracker would be told over its API, in one file."""
+        """Return the contents of the configuration file, which replaces requests to Firecracker's API."""
         spec, kernel = instance.spec, self.guest.kernel.elf
         if kernel is None:
             raise Unavailable("the guest's kernel could not be unpacked, and Firecracker boots only an ELF file")

@@ -1,9 +1,9 @@
 """Containers on gVisor: a kernel in user space, with a network stack of its own, started by runsc as an OCI runtime.
 
-When it starts, the network stack takes the links, addresses and routes of its namespace over, and answers for them in
-the place of the host's kernel; links that come later it never sees. It forwards, but has neither nftables nor most
-settings of Linux's network. Run for real: runsc of September 2026, systrap and ptrace; kvm was tried without success
-on a host whose /dev/kvm runs no guests."""
+When it starts, the network stack takes over the links, addresses and routes of its namespace, and answers for them
+instead of the host's kernel; it never sees links that come later. It forwards, but has neither nftables nor most of
+Linux's network settings. Run for real: runsc of September 2026, with systrap and ptrace; kvm failed on a host whose
+/dev/kvm runs no guests."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from lastro.requirements import Requirements
 from lastro.study.model import Setting
 from lastro.testbed import Testbed, set_sysctls
 
-# Segments as long as the link's frames: its stack does not forward the long ones that a host's offloads make of many.
-# Raw sockets are for ping. Without an overlay of its own, what is written lies on the disk as it does on runc.
+# --gso=false: the stack does not forward the long segments into which a host's offloads merge many. --net-raw is for
+# ping. --overlay2=none: writes go to the disk, as with runc.
 RUNSC_FLAGS = ("--net-raw", "--gso=false", "--overlay2=none", "--oci-seccomp")
 REMEDY = "run `lastro setup gvisor`, which needs a Go toolchain, or install runsc from gvisor.dev"
 RESIDUALS = {
@@ -26,12 +26,12 @@ RESIDUALS = {
     "network settings": "of those asked for, gVisor's stack has ip_forward alone",
     "direct writes": "through the host's page cache",
 }
-# The host's kernel has no part in the links that it has handed over: no forwarding, no neighbour discovery.
+# The host's kernel must not use the links that it has handed over: no forwarding, no neighbour discovery.
 BEHIND = {"net.ipv4.ip_forward": "0", "net.ipv6.conf.all.disable_ipv6": "1", "net.ipv6.conf.default.disable_ipv6": "1"}
 
 
 def inside_lines(values: Mapping[str, str]) -> str:
-    """A script that sets those that gVisor has."""
+    """Return a script that applies the settings that gVisor has."""
     files = {"/proc/sys/" + key.replace(".", "/"): value for key, value in values.items()}
     return "".join(f"[ ! -e {file} ] || echo {value} > {file}\n" for file, value in files.items())
 
@@ -72,7 +72,7 @@ class Gvisor(OciPlatform):
     options = (Setting("platform", "systrap", "how it catches system calls", choices=("systrap", "ptrace", "kvm")),)
 
     def runtime_argv(self, testbed: Testbed, spec: InstanceSpec) -> tuple[str, ...]:
-        # A root for each: in a common one, runsc takes `many-1` for an abbreviation of `many-10` as well.
+        # A root per instance: in a common one, runsc takes `many-1` for an abbreviation of `many-10` too.
         root = testbed.run_dir / spec.name / "runsc"
         return (self.binary, "--root", str(root), f"--platform={self.chosen['platform']}", *RUNSC_FLAGS)
 

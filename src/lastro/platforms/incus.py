@@ -1,6 +1,6 @@
-"""Incus, the community's successor of LXD, by a private daemon of ours inside the DUT's network namespace.
+"""Incus, the community's successor of LXD, by a private daemon inside the DUT's network namespace.
 
-Not run for real yet: Debian 12 has no Incus. Its command lines are LXD's under other names, which tests assert."""
+Not run for real yet: Debian 12 has no Incus. Its command lines are LXD's under other names, as tests assert."""
 
 from __future__ import annotations
 

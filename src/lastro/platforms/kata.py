@@ -1,9 +1,9 @@
-"""Kata Containers: each container in a virtual machine of its own, made by Docker through containerd's shim of Kata's.
+"""Kata Containers: each container in its own virtual machine, made by Docker through Kata's containerd shim.
 
-Kata takes over the links that are in the namespace when the guest starts, so it starts when they are there. Of the
-guest, the cgroup of the container counts all when Kata's configuration says `sandbox_cgroup_only = true`, and the
-virtual CPUs alone when not. Not run for real: no registry that Lastro's tests use has Kata; written from the
-documentation of Kata Containers 3 and Docker 23."""
+Kata takes over the links that are in the namespace when the guest starts, so the guest starts once they are there. The
+container's cgroup counts the whole guest if Kata's configuration says `sandbox_cgroup_only = true`, and otherwise only
+its virtual CPUs. Not run for real: no registry that Lastro's tests use has Kata. Written from the documentation of Kata
+Containers 3 and Docker 23."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Kata(Docker):
     only_runtime = "kata"
 
     def probe(self, testbed: Testbed) -> Availability:
-        """Start a guest, and see that its kernel is not the host's."""
+        """Start a guest, and check that its kernel is not the host's."""
         try:
             with self.start(testbed, InstanceSpec(f"probe-{self.name}", "probe")) as instance:
                 instance.run(["ping", "-c", "1", "-W", "2", "127.0.0.1"], timeout_s=20)

@@ -1,8 +1,7 @@
 """Hardware virtualization: QEMU with KVM.
 
-A /dev/kvm says little: some hosts have one on which no guest gets through its boot. The probe boots one.
-
-On the host on which this was written, KVM is such a one: the refusal has been run for real, a guest has not."""
+The existence of /dev/kvm is not enough: on some hosts that have it, no guest boots. So the probe boots one. The host on
+which this was written is such a host: the refusal has been run for real, a guest has not."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ class Kvm(QemuPlatform):
     accelerator = "kvm"
     cpu = "host"
     start_s = 1.5
-    boot_timeout_s = 20.0  # ten times what it takes
+    boot_timeout_s = 20.0  # ten times the usual boot time
 
     def require_host(self, testbed: Testbed) -> None:
         super().require_host(testbed)
@@ -38,5 +37,5 @@ class Kvm(QemuPlatform):
         return found if found or found.remedy else replace(found, remedy=_REMEDY)
 
     def _vhost(self) -> str:
-        """The kernel's own back-end for para-virtual cards, where the host has it."""
+        """Return the option for the kernel's own back-end for para-virtual cards, where the host has it."""
         return ",vhost=on" if self.chosen["nic"] == "virtio" and Path("/dev/vhost-net").exists() else ""

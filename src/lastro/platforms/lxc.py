@@ -1,8 +1,8 @@
 """Containers by classic LXC: `lxc-start` and `lxc-attach`, without a daemon and without a store of images.
 
-The configuration is all our own: neither the host's defaults nor its lxcfs reach an instance. An instance sees its
-own control group as the root of all (LXC makes a cgroup namespace whatever it is told).
-Source: lxc.container.conf(5). Run for real: LXC 5.0.2 on cgroup version 1."""
+Lastro writes the whole configuration: neither the host's defaults nor its lxcfs reach an instance. An instance sees its
+own control group as the root of all (LXC always makes a cgroup namespace). Source: lxc.container.conf(5). Run for real:
+LXC 5.0.2 on cgroup version 1."""
 
 from __future__ import annotations
 
@@ -77,8 +77,8 @@ class Lxc(Platform):
                 ("directory", home),
                 ("directory", scratch),
                 ("cgroup", cgroup),
-                ("cgroup", f"{cgroup}.monitor"),  # of the process that LXC leaves to watch the instance
-                ("cgroup", f"{cgroup}.pivot"),  # and where it goes when the instance ends
+                ("cgroup", f"{cgroup}.monitor"),  # for the process with which LXC watches the instance
+                ("cgroup", f"{cgroup}.pivot"),  # where that process goes when the instance ends
             ):
                 stack.enter_context(testbed.session.owned(kind, str(name)))
             set_own_sysctls(testbed, netns, spec.sysctls)
@@ -123,12 +123,12 @@ class Lxc(Platform):
 
 
 def _tool(testbed: Testbed, program: str, name: str) -> list[str]:
-    """The beginning of a command on an instance, where LXC has its locks: in /run, wherever everything else is."""
+    """Return the beginning of an LXC command for an instance, in the mount namespace whose /run has LXC's locks."""
     return ["nsenter", f"--mount={testbed.run_dir / name / 'mnt'}", program, "-P", str(testbed.run_dir), "-n", name]
 
 
 def lxc_config(spec: InstanceSpec, home: Path, netns: str, cgroup: str) -> list[str]:
-    """Lines for an instance's configuration, but for its control groups' settings."""
+    """Return the lines of an instance's configuration, except its control groups' settings."""
     kept = [capability.removeprefix("CAP_").lower() for capability in capabilities(spec.security)]
     return [
         f"lxc.rootfs.path = dir:{home}/rootfs",
@@ -152,7 +152,7 @@ def lxc_config(spec: InstanceSpec, home: Path, netns: str, cgroup: str) -> list[
 
 
 def _confinement(security: Security, home: Path) -> list[str]:
-    """What the isolations add."""
+    """Return the lines that the isolations add."""
     lines = [f"lxc.seccomp.profile = {home}/seccomp"] if security.seccomp else []
     if security.selinux:
         lines.append(f"lxc.selinux.context = system_u:system_r:{security.selinux}:s0")
@@ -164,7 +164,7 @@ def _confinement(security: Security, home: Path) -> list[str]:
 
 
 def _covers() -> list[str]:
-    """Mounts over what an instance must not write, or not see."""
+    """Return mounts over what an instance must not write to, or must not see."""
     kept_safe = "bind,ro,nosuid,noexec,nodev,optional"
     shown = [f"{place} {place.strip('/')} none {kept_safe} 0 0" for place in READ_ONLY]
     files = [f"/dev/null {place.strip('/')} none bind,optional 0 0" for place in MASKED if place.startswith("/proc")]
@@ -173,9 +173,9 @@ def _covers() -> list[str]:
 
 
 def seccomp_policy(profile: Mapping[str, Any]) -> str:
-    """A filter of the OCI's form in LXC's (version 2), for all of the host's architectures.
+    """Convert an OCI filter to LXC's format (version 2), for all of the host's architectures.
 
-    Raises: Unavailable when LXC has no word for something in it."""
+    Raises: Unavailable when LXC cannot express something in it."""
     default = _action(profile["defaultAction"], profile.get("defaultErrnoRet"))
     lines = ["2", f"{'denylist' if default == 'allow' else 'allowlist'} {default}", "[all]"]
     for rule in profile.get("syscalls", ()):
@@ -200,6 +200,6 @@ def _condition(argument: Mapping[str, Any]) -> str:
 
 
 def first_error(log: str) -> str | None:
-    """What went wrong first, of a log of LXC's: what follows is its echo."""
+    """Return the first error in LXC's log: later ones only follow from it."""
     found = re.search(r" ERROR .*? - \S+:\w+:\d+ - (.*)", log)
     return found[1] if found else None

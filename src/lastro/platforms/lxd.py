@@ -1,4 +1,4 @@
-"""LXD, by a private daemon of ours inside the DUT's network namespace.
+"""LXD, by a private daemon inside the DUT's network namespace.
 
 Run for real: LXD 5.0.2 of Debian 12, with storage `dir` and `btrfs`; `zfs` by its exact commands only."""
 
@@ -13,7 +13,7 @@ class Lxd(LxdPlatform):
     name = "lxd"
     summary = "LXD system containers, by a private daemon that leaves the user's own alone"
     start_s = 3.3  # where nothing can be cloned, the image is unpacked for every instance
-    # A host with the snap alone may have a script of this name, which installs the snap: not to be run by a question.
+    # On a host with only the snap, this may be a script that installs it: asking for the version must not run that.
     version_argv = ("sh", "-c", 'lxd=$(command -v lxd) && head -c 4 "$lxd" | grep -q ELF && exec lxd --version')
     requirements = Requirements(packages=("lxd",), optional_packages=("btrfs-progs",))
     flavour = Flavour(

@@ -31,7 +31,7 @@ class NativeInstance(Instance):
 class Native(Platform):
     name = "native"
     summary = "the bare host: chroot into the root filesystem, no container"
-    confines = frozenset({"drop_capabilities"})  # root as it is on a host could undo a mount or leave a namespace
+    confines = frozenset({"drop_capabilities"})  # nothing else: root on a host could unmount or leave a namespace
 
     @contextmanager
     def start(self, testbed: Testbed, spec: InstanceSpec) -> Iterator[Instance]:
@@ -56,7 +56,7 @@ class Native(Platform):
 
 
 def _without_capabilities(security: Security) -> tuple[str, ...]:
-    """The beginning of an argv whose process can never again have other capabilities, although it is root."""
+    """Return the beginning of an argv whose process, although root, can never gain other capabilities."""
     if not security.drop_capabilities:
         return ()
     kept = (f"+{name.removeprefix('CAP_').lower()}" for name in security.capabilities)
@@ -64,9 +64,9 @@ def _without_capabilities(security: Security) -> tuple[str, ...]:
 
 
 def _setup_script(testbed: Testbed, netns: str, home: Path, scratch: Path) -> str:
-    """A mount namespace kept alive by a file, so that no process has to hold it: the chroot's own mounts live there.
+    """Return a script that makes the chroot's mounts in a namespace that a file, rather than a process, keeps alive.
 
-    What works on files does it in a directory of the host's own file system: an overlay is what others add to it."""
+    Work on files is done in a directory of the host's own file system: an overlay is what other platforms add to it."""
     root = home / "root"
     layers = f"lowerdir={testbed.image.tree},upperdir={scratch}/upper,workdir={scratch}/work"
     inside = [

@@ -1,10 +1,10 @@
-"""Containers by systemd-nspawn, without systemd inside or outside: neither machined nor a service manager is asked.
+"""Containers by systemd-nspawn, without systemd inside or outside: it uses neither machined nor a service manager.
 
-nspawn runs one command and offers no way in for another. Commands enter the namespaces and the control group of the
-instance by nsenter(1), and setpriv(1) leaves them the capabilities that the instance has. A filter of system calls
-would hold for nspawn's own command alone, so nspawn's is switched off and none is offered. On cgroup version 2 a
-process inside may open devices that it makes (CAP_MKNOD), which other container tools forbid by a program that the
-kernel runs; on version 1 it may not. Source: systemd-nspawn(1). Run for real: systemd 252 on cgroup version 1."""
+nspawn runs one command and has no means to exec another. Commands join the namespaces and the control group of the
+instance with nsenter(1), and setpriv(1) limits them to the instance's capabilities. A system call filter would hold
+only for nspawn's own command, so nspawn's is switched off and none is offered. On cgroup version 2, a process inside
+may open devices that it makes (CAP_MKNOD), which other container tools forbid with a program that the kernel runs; on
+version 1 it may not. Source: systemd-nspawn(1). Run for real: systemd 252 on cgroup version 1."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from lastro.requirements import Requirements
 from lastro.testbed import Testbed
 
 _START_S = 20.0
-# What nspawn keeps of its own accord: capabilities(7) that others would have to be asked for.
+# The capabilities(7) that nspawn keeps by default; other tools give some of them only on request.
 _NSPAWNS_OWN = (
     "CAP_AUDIT_CONTROL", "CAP_AUDIT_WRITE", "CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_DAC_READ_SEARCH", "CAP_FOWNER",
     "CAP_FSETID", "CAP_IPC_OWNER", "CAP_KILL", "CAP_LEASE", "CAP_LINUX_IMMUTABLE", "CAP_MKNOD", "CAP_NET_ADMIN",
@@ -40,12 +40,12 @@ _NSPAWNS_OWN = (
     "CAP_SETUID", "CAP_SYS_ADMIN", "CAP_SYS_BOOT", "CAP_SYS_CHROOT", "CAP_SYS_NICE", "CAP_SYS_PTRACE",
     "CAP_SYS_RESOURCE", "CAP_SYS_TTY_CONFIG",
 )  # fmt: skip
-# No filter, for which there is no option, and /tmp on the root filesystem, as on every other platform.
+# No system call filter (there is no option for it), and /tmp on the root filesystem, as on every other platform.
 _SETTINGS = ("SYSTEMD_SECCOMP=0", "SYSTEMD_NSPAWN_TMPFS_TMP=0")
 
 
 class NspawnInstance(Instance):
-    """`leader` is the first process inside; `group` is where it is: a part of `cgroup`, or that itself."""
+    """A container. `leader` is its first process; `group` is that process's group: `cgroup` or a part of it."""
 
     def __init__(
         self, testbed: Testbed, spec: InstanceSpec, *, netns: str, cgroup: str, leader: int, group: str
@@ -125,17 +125,17 @@ def _capability_options(security: Security) -> list[str]:
 
 
 def _disk(home: Path) -> list[str]:
-    """Commands that give a directory of the root a second place, which stays writable when the root is not."""
+    """Return commands that mount a directory of the root a second time, writable even under a read-only root."""
     return [f"mkdir {home}/disk", f"mount --bind {home}/rootfs{ON_DISK} {home}/disk"]
 
 
 def _read_only(home: Path) -> list[str]:
-    """The root, but for what lies in memory and on disk as everywhere; /run is nspawn's own anyway."""
+    """Return options for a read-only root with the usual writable places; nspawn has its own /run anyway."""
     return ["--read-only", f"--tmpfs=/tmp:{IN_MEMORY['/tmp']}", f"--bind={home}/disk:{ON_DISK}"]
 
 
 def _forbid_devices(testbed: Testbed, cgroup: str) -> None:
-    """Nothing but the usual devices may be opened, where a control group says so by files."""
+    """Allow only the usual devices to be opened, where cgroups set this by files (version 1)."""
     group = testbed.cgroups.root / "devices" / cgroup.strip("/")
     if testbed.cgroups.version == 1 and group in testbed.cgroups.directories(cgroup):
         testbed.host.write_text(str(group / "devices.deny"), "a")
@@ -144,7 +144,7 @@ def _forbid_devices(testbed: Testbed, cgroup: str) -> None:
 
 
 def _started(testbed: Testbed, spec: InstanceSpec, process: Process, cgroup: str) -> tuple[int, str]:
-    """The first process inside, as the host numbers it, and its control group."""
+    """Wait for the start; return the first process inside, as the host numbers it, and its control group."""
     try:
         process.wait_line("started", _START_S)
         leader = next(pid for pid in testbed.cgroups.pids(cgroup) if _is_first(testbed, pid))
@@ -153,12 +153,12 @@ def _started(testbed: Testbed, spec: InstanceSpec, process: Process, cgroup: str
     except (CommandTimeout, StopIteration, OSError) as error:
         reason = str(error) or "its first process is gone"
         raise PlatformError(f"systemd-nspawn did not start instance {spec.name}: {reason}") from error
-    parted = f"{cgroup}/payload"  # on version 2, nspawn parts its group in two
+    parted = f"{cgroup}/payload"  # on version 2, nspawn splits its group in two
     return leader, parted if leader in testbed.cgroups.pids(parted) and testbed.cgroups.version == 2 else cgroup
 
 
 def _is_first(testbed: Testbed, pid: int) -> bool:
-    """Is it process 1 of a namespace below the host's?"""
+    """Whether a process is process 1 of a namespace below the host's."""
     lines = testbed.host.read_text(str(Path("/proc", str(pid), "status"))).splitlines()
     numbers = next((line.split()[1:] for line in lines if line.startswith("NSpid:")), [])
     return len(numbers) > 1 and numbers[-1] == "1"

@@ -1,11 +1,11 @@
 """OpenVZ 7: containers on a ploop disk of their own, on OpenVZ's kernel, by vzctl.
 
-A container is registered from a private area that Lastro makes, so no template of the host's is touched. Its network
-namespace is what /run/netns/CTID leads to, so links go there as into any other. It has the capabilities that OpenVZ
-gives, CAP_NET_ADMIN among them.
+A container is registered from a private area that Lastro makes, so no template of the host is touched. Its network
+namespace is at /run/netns/CTID, so links are plugged in as on other platforms. It has the capabilities that OpenVZ
+gives, including CAP_NET_ADMIN.
 
 Sources: vzctl.8, ctid.conf.5, ploop.8; libvzctl, lib/env_nsops.c (namespace) and lib/cgroup.c (machine.slice).
-Not yet run for real: the commands are asserted by tests."""
+Not yet run for real: tests assert the commands."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class OpenVzInstance(Instance):
         super().__init__(testbed, spec, netns=ctid, cgroup=f"/machine.slice/{ctid}")
 
     def wrap(self, argv: Sequence[str]) -> list[str]:
-        return ["vzctl", "exec2", self.netns, shlex.join(argv)]  # it hands its words to a shell
+        return ["vzctl", "exec2", self.netns, shlex.join(argv)]  # vzctl passes its arguments to a shell
 
 
 class OpenVz(Platform):
@@ -81,13 +81,13 @@ class OpenVz(Platform):
 
 
 def container_id(testbed: Testbed, spec: InstanceSpec) -> str:
-    """A UUID that tells the session, by which `lastro clean` knows its own."""
+    """Return a UUID that contains the session's token, by which `lastro clean` recognizes it."""
     token, digest = testbed.session.token, hashlib.sha256(spec.name.encode()).hexdigest()
     return f"1a57{token[:4]}-{token[4:]}00-4000-8000-{digest[:12]}"
 
 
 def configuration(spec: InstanceSpec, scratch: Path) -> Mapping[str, str]:
-    """In the words of ctid.conf.5. Raises: Unavailable for limits that OpenVZ has not."""
+    """Return the settings of ctid.conf.5. Raises: Unavailable for limits that OpenVZ does not have."""
     r = spec.resources
     pages = r.memory_bytes // _PAGE_BYTES if r.memory_bytes is not None else None
     wanted = {
@@ -109,7 +109,7 @@ def configuration(spec: InstanceSpec, scratch: Path) -> Mapping[str, str]:
 
 
 def _one_rate(resources: Resources, suffix: str, what: str) -> int | None:
-    """OpenVZ limits reading and writing together."""
+    """Return the one limit that OpenVZ has for reading and writing together. Raises: Unavailable if they differ."""
     read, write = (getattr(resources, f"{way}_{suffix}") for way in ("read", "write"))
     if read != write:
         raise Unavailable(f"OpenVZ limits {what} read and written together, by one number", "give both the same limit")
@@ -117,7 +117,7 @@ def _one_rate(resources: Resources, suffix: str, what: str) -> int | None:
 
 
 def _making(scratch: Path, tar: Path) -> str:
-    """A private area of layout 5: a ploop disk, filled."""
+    """Return a script that makes a private area of layout 5: a ploop disk with the root filesystem."""
     private, mounted = scratch / "private", scratch / "mounted"
     return "\n".join(
         [

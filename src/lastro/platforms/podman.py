@@ -1,9 +1,10 @@
-"""Podman, without its service, in a mount namespace of ours where its configuration, state, locks and caches lie.
+"""Podman, without its service, in a private mount namespace with its configuration, state, locks and caches.
 
-Nothing of the host's Podman is read or written: /etc and /var are covered by layers that go with the session, /run and
-/dev/shm are empty. The image is imported once into a store that is kept as a cache, and from which the session's own
-store only reads. Commands enter by the container's runtime itself, which knows all of its confinement: `podman exec`
-does the same by two more processes in five times the time. Run for real: Podman 4.3 with runc and crun on cgroup v1."""
+Nothing of the host's Podman is read or written: /etc and /var are covered by layers that disappear with the session,
+/run and /dev/shm are empty. The image is imported once into a store that is kept as a cache; the session's own store
+only reads from it. Commands are executed by the container's runtime itself, which knows all of its confinement:
+`podman exec` does the same with two more processes in five times the time.
+Run for real: Podman 4.3 with runc and crun on cgroup v1."""
 
 from __future__ import annotations
 
@@ -30,8 +31,8 @@ from lastro.study.model import Level, Setting
 from lastro.testbed import Testbed
 
 _IMPORT_TIMEOUT_S = 600.0
-_PROGRAMS = {"podman": "podman", "runc": "runc", "crun": "crun"}  # with the packages that bring them
-_TRUST_ALL = '{"default": [{"type": "insecureAcceptAnything"}]}'  # an image of our own making
+_PROGRAMS = {"podman": "podman", "runc": "runc", "crun": "crun"}  # and the packages that contain them
+_TRUST_ALL = '{"default": [{"type": "insecureAcceptAnything"}]}'  # the only image is our own
 
 
 class PodmanInstance(Instance):
@@ -57,7 +58,7 @@ class Podman(Platform):
 
     @contextmanager
     def prepare(self, testbed: Testbed) -> Iterator[None]:
-        """The mount namespace, the configuration, and the image. All but the image goes with the session."""
+        """Make the mount namespace, the configuration and the image. Only the image outlasts the session."""
         runtime = self.chosen["runtime"]
         for program in ("podman", str(runtime)):
             if testbed.host.which(program) is None:
@@ -84,11 +85,11 @@ class Podman(Platform):
         hidden = second_tree(testbed) if runtime == "crun" else None
         mounts = _mounts(self._home, self._scratch, testbed.session.ledger.state)
         mounts += [f"umount {hidden}"] if hidden else []
-        # What is mounted later, such as namespaces of networks, must be seen there too.
+        # Later mounts, such as network namespaces, must be visible there too.
         testbed.host.run(["sh", "-e"], stdin=kept_mounts(self._home, *mounts, propagation="slave"))
 
     def _import_image(self, testbed: Testbed) -> None:
-        """Into a store of its own, with a state of its own: one state cannot serve two stores."""
+        """Import the image into a store of its own, with a state of its own: one state cannot serve two stores."""
         argv = [*self._podman("cache.conf"), "--tmpdir", "/run/cache"]
         tag = _reference(testbed)
         if testbed.host.run([*argv, "image", "exists", tag], check=False).returncode != 0:
@@ -100,7 +101,7 @@ class Podman(Platform):
                 raise PlatformError(f"podman did not import the root filesystem: {_reason(error)}") from error
 
     def _podman(self, storage: str = "storage.conf") -> list[str]:
-        """The beginning of a command of Podman's."""
+        """Return the beginning of a Podman command."""
         return [
             "nsenter", f"--mount={self._home / 'mnt'}", "env", f"CONTAINERS_CONF={self._home / 'containers.conf'}",
             f"CONTAINERS_STORAGE_CONF={self._home / storage}", f"TMPDIR={self._scratch / 'tmp'}", "podman",
@@ -154,18 +155,18 @@ def _confinement(security: Security) -> list[str]:
 
 
 def _reason(error: CommandFailed) -> str:
-    """Podman's last line, which says it all, rather than a command line that fills a screen."""
+    """Return Podman's last line, which is the reason, rather than a command line that fills a screen."""
     lines = [line.removeprefix("Error: ") for line in error.stderr.strip().splitlines()]
     return lines[-1] if lines else error.message
 
 
 def _reference(testbed: Testbed) -> str:
-    """With the registry in front, since short names are looked up in files."""
+    """Return the image's name with a registry in front, since short names are looked up in files."""
     return f"localhost/{testbed.image.docker_tag}"
 
 
 def _mounts(home: Path, scratch: Path, state: Path) -> list[str]:
-    """Commands that cover what Podman writes outside of its stores, and the user's configuration."""
+    """Return commands that cover what Podman writes outside of its stores, and the user's configuration."""
     covers = f"{home}/covers"
     lines = [
         f"mkdir -p {scratch}/tmp {covers}",
@@ -194,7 +195,7 @@ def _containers_conf(runtime: str, program: str, ulimits: Sequence[str]) -> str:
             "[containers]",
             f"default_ulimits = {json.dumps(list(ulimits))}",
             "default_sysctls = []",
-            "pids_limit = 0",  # none, as everywhere else
+            "pids_limit = 0",  # no limit, as on other platforms
             "[engine]",
             'cgroup_manager = "cgroupfs"',
             'events_logger = "none"',
@@ -206,7 +207,7 @@ def _containers_conf(runtime: str, program: str, ulimits: Sequence[str]) -> str:
 
 
 def _ulimits(testbed: Testbed) -> list[str]:
-    """This process's own, as other tools pass them on, where Podman would ask for more than a host may grant.
+    """Return the limits of this process, as other tools pass them on; Podman might ask for more than a host grants.
 
     Podman lowers its own limit of processes to the number of process identifiers before it starts a runtime."""
     most = int(testbed.host.read_text("/proc/sys/kernel/pid_max"))

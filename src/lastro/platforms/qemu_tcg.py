@@ -1,6 +1,6 @@
 """Full virtualization in software: QEMU translates the guest's instructions (TCG), on any host.
 
-It is the class of hypervisors that run guests without hardware support, and is neither KVM nor VirtualBox."""
+It represents hypervisors that run guests without hardware support, and is neither KVM nor VirtualBox."""
 
 from __future__ import annotations
 

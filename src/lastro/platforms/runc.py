@@ -1,4 +1,4 @@
-"""OCI containers by runc alone: no daemon, no image store. The embedded default."""
+"""OCI containers by runc alone: no daemon, no image store. The default platform for containers."""
 
 from __future__ import annotations
 

@@ -1,15 +1,15 @@
-"""VirtualBox: guests without a window, each by a VBoxHeadless of its own, all under a VirtualBox service of our own.
+"""VirtualBox: guests without a window, each with a VBoxHeadless of its own, all under a private VirtualBox service.
 
-The service goes by VBOX_USER_HOME and VBOX_IPC_SOCKETID, and has its sockets in a private /tmp, so the user's machines
-are not seen. VirtualBox starts no kernel by itself: the guest boots from a small disc that GRUB is on.
+The service is selected by VBOX_USER_HOME and VBOX_IPC_SOCKETID, and has its sockets in a private /tmp, so it does not
+see the user's machines. VirtualBox cannot start a kernel directly: the guest boots from a small disc with GRUB.
 
-A card bridged to a tap gives that tap its carrier: VirtualBox's kernel module hands frames between the two, in the
-network namespace of the process. What the tap hands on must be meant for other addresses too, so it is promiscuous.
+A card bridged to a tap gives that tap its carrier: VirtualBox's kernel module passes frames between the two, in the
+network namespace of the process. The tap must also pass on frames for other addresses, so it is promiscuous.
 
 Commands go over the four serial ports of a PC, which VirtualBox paces like real ones, at 11 kB/s: files are slow.
 
 Sources: VirtualBox's user manual, chapter VBoxManage (6.1 to 7.1); VBoxNetFlt-linux.c for the namespace and the tap.
-Not yet run for real: the commands are asserted by tests; disc and serial ports ran on QEMU's PC in its place."""
+Not yet run for real: tests assert the commands; disc and serial ports ran on QEMU's PC instead."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class VirtualBoxInstance(HypervisorInstance):
 
     def ready(self) -> None:
         super().ready()
-        self.run(["sh", "-c", f"echo {self.spec.role} > /proc/sys/kernel/hostname"])  # the disc is the same for all
+        self.run(["sh", "-c", f"echo {self.spec.role} > /proc/sys/kernel/hostname"])  # all guests boot the same disc
 
     def last_words(self) -> str:
         assert self._headless is not None, "a guest with ports is plugged before it is ready"
@@ -98,7 +98,7 @@ class VirtualBox(Hypervisor):
 
     @contextmanager
     def prepare(self, testbed: Testbed) -> Iterator[None]:
-        """A private /tmp for the service's sockets, and the disc to boot from."""
+        """Make a private /tmp for the service's sockets, and the disc to boot from."""
         with super().prepare(testbed):
             home = _home(testbed)
             ports = [f"ttyS{number}" for number in range(len(_UARTS))]
@@ -122,7 +122,7 @@ class VirtualBox(Hypervisor):
         )
 
     def inside(self, testbed: Testbed, *namespaces: str) -> list[str]:
-        """How a command of VirtualBox's begins: in the private /tmp, for the service of our own."""
+        """Return the beginning of a VirtualBox command: in the private /tmp, for the private service."""
         home = _home(testbed)
         user = [f"VBOX_USER_HOME={home / 'user'}", f"VBOX_IPC_SOCKETID=lastro-{testbed.session.token}"]
         return ["nsenter", *namespaces, f"--mount={home / 'mnt'}", "env", *user]
@@ -134,10 +134,10 @@ class VirtualBox(Hypervisor):
         return VirtualBoxInstance(testbed, spec, self, cgroup)
 
     def furnishing(self, instance: HypervisorInstance) -> str:
-        return f"mkdir -p {instance.sockets} {instance.scratch}"  # the disk is converted, by VirtualBox
+        return f"mkdir -p {instance.sockets} {instance.scratch}"  # VirtualBox makes the disk by conversion
 
     def making(self, instance: HypervisorInstance, cards: Sequence[tuple[str, str]]) -> list[list[str]]:
-        """What VBoxManage is told, in order, until the guest can start."""
+        """Return the VBoxManage commands, in order, after which the guest can start."""
         name, scratch, spec = instance.spec.name, instance.scratch, instance.spec
         disk, disc = f"{scratch}/disk.vdi", f"{_home(instance.testbed)}/boot.iso"
         create = ["createvm", "--name", name, "--ostype", "Debian_64", "--register"]

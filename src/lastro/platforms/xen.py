@@ -1,11 +1,11 @@
 """Xen: para-virtual guests beside the host's own domain, by the xl toolstack.
 
-A guest's card ends in a device `vifN.M` of the host's domain, which cannot open a tap that exists: it takes the tap's
-name and its place, on the bridge or in the redirection. Commands go over channels (xen-pv-channel.7), which QEMU as a
-back-end offers as sockets; that QEMU serves the disk too.
+A guest's card ends in a device `vifN.M` of the host's domain, which cannot open an existing tap. So the device replaces
+the tap: it takes its name, and its place on the bridge or in the redirection. Commands go over channels
+(xen-pv-channel.7), which a QEMU back-end offers as sockets; that QEMU serves the disk too.
 
 Sources: xl.1, xl.cfg.5, xl-disk-configuration.5, xen-pv-channel.7. Run for real on Xen 4.17 inside QEMU, with
-para-virtual guests (tests/system/xen_in_qemu.py). Not yet run for real: hosts of bare metal, type=pvh."""
+para-virtual guests (tests/system/xen_in_qemu.py). Not yet run for real: bare-metal hosts, type=pvh."""
 
 from __future__ import annotations
 
@@ -26,13 +26,14 @@ from lastro.requirements import Requirements
 from lastro.study.model import Setting
 from lastro.testbed import Testbed
 
-# xl waits for this script when a card appears, and the card waits for the word in the store. Lastro joins it itself.
+# xl waits for this script when a card appears, and the card waits for the word in the store. Lastro attaches the card
+# itself.
 _VIF_SCRIPT = '#!/bin/sh\n[ "$1" != online ] || exec xenstore-write "$XENBUS_PATH/hotplug-status" connected\n'
 _TYPE = Setting("type", "pv", "para-virtual, or by the processor's virtualization", choices=("pv", "pvh"))
 
 
 class XenInstance(HypervisorInstance):
-    """A domain. It is created paused, gets its links, and boots when they are in place."""
+    """A domain. It is created paused, gets its links, and then boots."""
 
     _platform: Xen
 
@@ -54,7 +55,7 @@ class XenInstance(HypervisorInstance):
         host.run(["xl", "unpause", self.domain])
 
     def usage(self) -> Usage:
-        """What the domain has used, and with it the toolstack and the disk's back-end, from their cgroup."""
+        """Return the usage of the domain, plus that of the toolstack and the disk's back-end, from their cgroup."""
         around = super().usage()
         try:
             words = self.testbed.host.run(["xl", "list", self.domain]).text.splitlines()[1].split()
@@ -70,9 +71,9 @@ class XenInstance(HypervisorInstance):
 
 
 def take_place(testbed: Testbed, device: str, tap: str) -> None:
-    """Put a device of the host's namespace where a tap is in the DUT's: same name, same bridge, same redirection.
+    """Replace a tap in the DUT's namespace by a device of the host's: same name, same bridge, same redirection.
 
-    Raises: Unavailable when the tap is joined in another way, which a device with its name would not get."""
+    Raises: Unavailable when the tap is attached in another way, which the device would not take over."""
     host, dut = testbed.host, testbed.dut
     master = host.run_json(["ip", "-n", dut, "-j", "link", "show", "dev", tap])[0].get("master")
     ingress = host.run(["tc", "-n", dut, "filter", "show", "dev", tap, "ingress"], check=False).text
@@ -91,7 +92,7 @@ def take_place(testbed: Testbed, device: str, tap: str) -> None:
         lines = [
             f"qdisc add dev {tap} clsact",
             f"filter add dev {tap} {redirect} {partner[1]}",
-            f"filter del dev {partner[1]} ingress",  # it led to the tap that has gone
+            f"filter del dev {partner[1]} ingress",  # it redirected to the tap that is gone
             f"filter add dev {partner[1]} {redirect} {tap}",
         ]
         host.run(["tc", "-n", dut, "-batch", "-"], stdin="\n".join(lines) + "\n")
@@ -128,15 +129,15 @@ class Xen(Hypervisor):
         return [*super().owned(instance), ("xen", instance.domain)]
 
     def cgroup_limits(self, resources: Resources) -> Resources:
-        """The disk's alone, whose back-end is a process: CPU and memory are the domain's own."""
+        """Return only the disk's limits, since its back-end is a process; CPU and memory are the domain's own."""
         rates = ("read_bps", "write_bps", "read_iops", "write_iops", "block_device")
         return Resources(**{name: getattr(resources, name) for name in rates})
 
     def config(self, instance: XenInstance, cards: Sequence[tuple[str, str]]) -> str:
-        """The domain, in the words of xl.cfg.5.
+        """Return the domain's configuration, in the format of xl.cfg.5.
 
-        xl 4.17 refuses the first channel, because it numbers them from zero, where the console is; others do not. So
-        the first is one that nobody needs, and the guest's agent serves what it finds."""
+        xl 4.17 refuses the first channel, because it counts from zero, the number of the console; other versions do
+        not. So the first channel is unused, and the guest's agent serves the ports it finds."""
         testbed, spec = instance.testbed, instance.spec
         devices = [f"hvc{number}" for number in range(1, PORTS + 2)]
         sockets = ["unused", *(SOCKET_PATTERN.format(number=number) for number in range(PORTS))]
@@ -154,7 +155,7 @@ class Xen(Hypervisor):
 
 
 def _scheduling(resources: Resources) -> dict[str, Any]:
-    """Limits in the words of the credit2 scheduler: a cap in percent of one CPU, a weight of which 256 is usual."""
+    """Return limits for the credit2 scheduler: a cap in percent of one CPU, and a weight, usually 256."""
     r = resources
     wanted = {
         "cap": round(100 * r.cpus) if r.cpus is not None else None,

@@ -1,8 +1,9 @@
-"""How many blocks the next campaign needs for a wished precision, and whether longer trials would help. Pure.
+"""How many blocks the next campaign needs for a desired precision, and whether longer trials would help. Pure.
 
-Precision is half the width of the interval of a ratio to the baseline, as a share of that ratio; of a mean, where the
-study names no baseline. The spread between blocks is that of this campaign, so the advice is as uncertain as it; that
-of each treatment is drawn towards that of all, or the worst of many would be worst by chance."""
+Precision is half the width of the interval of a ratio to the baseline, as a fraction of that ratio; of a mean, where
+the study names no baseline. The advice is as uncertain as the spread between blocks of this campaign, from which it is
+computed. The spread of each treatment is moderated towards that of all treatments: otherwise the worst of many
+treatments would be the worst by chance."""
 
 from __future__ import annotations
 
@@ -19,20 +20,20 @@ from lastro.stats.pairing import match_blocks
 from lastro.stats.replication import least_n, optimum_repetitions, ratio_variance, variance_components
 from lastro.stats.stopping import relative_half_width
 
-LIKELY, SURE = 0.5, 0.8  # chances that so many blocks are enough
-# The setting that says for how long the samples of a series are taken.
+LIKELY, SURE = 0.5, 0.8  # probabilities that the advised number of blocks is enough
+# The setting for how long a series is sampled.
 _LENGTHS = {"throughput": "tcp_s", "rtt": "ping_s"}
-_SAME = 0.01  # a metric is the mean of a series when the two differ by no more in any trial
+_SAME = 0.01  # a metric is the mean of a series if the two differ by at most this fraction in every trial
 
 SeriesByAttempt = Mapping[tuple[int, int], Sequence[Series]]  # (trial, attempt): its series
 
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What one treatment needs in one metric. `now` is its relative half width now, infinite without an interval.
+    """The number of blocks that one treatment needs in one metric.
 
-    `likely` and `sure` are blocks that are enough in one campaign of two, and in four of five; None: a million are too
-    few."""
+    `now` is the relative half width of its interval now, infinite without an interval. `likely` and `sure` are the
+    numbers of blocks that suffice in one of two campaigns, and in four of five; None if a million are too few."""
 
     treatment: str
     n: int
@@ -43,8 +44,9 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class MetricAdvice:
-    """Of the treatments of one metric, the one that needs most blocks and the one in the middle; None where nothing is
-    known of the spread, with the reason."""
+    """The treatment that needs the most blocks in one metric, and the median treatment.
+
+    Both are None, with the reason, where the spread is not known."""
 
     metric: Metric
     worst: Need | None
@@ -54,10 +56,11 @@ class MetricAdvice:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Where the variance of a metric comes from: the share from samples inside a trial, and between trials.
+    """Where the variance of a metric comes from: `inside` is the fraction due to samples inside a trial.
 
-    `best_s` is the length of measurement that gives the narrowest interval in a given time (Kalibera and Jones), None
-    where the study's settings do not tell what a sample costs; `length_s` is the one that was used."""
+    `length_s` is the length of measurement that was used; `best_s` is the length that gives the narrowest interval in a
+    given time (Kalibera and Jones). `best_s` is None where the study's settings do not determine the cost of a
+    sample."""
 
     metric: Metric
     setting: str | None
@@ -69,10 +72,11 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """`likely_blocks` and `sure_blocks` serve every metric whose spread is known; None where there is none, or one of
-    them needs more than a million. `unknown` names the others.
+    """Advice on the number of blocks and the length of trials.
 
-    `block_s` is how long a block of this campaign took, repetitions of invalid trials included; None before any ran."""
+    `likely_blocks` and `sure_blocks` suffice for every metric whose spread is known. They are None if there is no such
+    metric, or if one of them needs more than a million. `unknown` names the other metrics. `block_s` is how long a
+    block of this campaign took, including repetitions of invalid trials; None before any trial has run."""
 
     directory: str
     title: str
@@ -106,7 +110,7 @@ def _most(blocks: Sequence[int | None]) -> int | None:
 
 
 def advise(report: Report, precision: float, series: SeriesByAttempt) -> Advice:
-    """`precision` is the wished relative half width: 0.05 for plus or minus 5 %; above zero."""
+    """Return advice for a desired relative half width: `precision` is above zero, 0.05 for plus or minus 5 %."""
     of_ratio = any(cell.ratio is not None for row in report.rows for cell in row.cells)
     metrics = [
         _metric_advice(report, index, metric, precision, of_ratio) for index, metric in enumerate(report.metrics)
@@ -125,7 +129,7 @@ def advise(report: Report, precision: float, series: SeriesByAttempt) -> Advice:
 
 
 def _block_s(report: Report) -> float | None:
-    """Seconds of a block of the treatments that ran: all time spent, over the trials that came to an end by it."""
+    """Return the duration of a block of the runnable treatments: the total time divided by the finished trials."""
     counts = report.progress.counts
     ended = counts.get("valid", 0) + counts.get("invalid", 0)
     runnable = sum(row.status != "unavailable" for row in report.rows)
@@ -157,9 +161,9 @@ def _metric_advice(report: Report, index: int, metric: Metric, precision: float,
 
 
 def _variance(cell: Cell, reference: Cell | None) -> tuple[float, int] | None:
-    """What one block adds to the variance of the ratio (or mean), as a share of it squared; and degrees of freedom."""
+    """Return the variance per block of the ratio (or mean), relative to its square, and the degrees of freedom."""
     if cell.bounded or (reference is not None and reference.bounded):
-        return None  # how they spread is not known
+        return None  # the spread of lower bounds is not known
     if reference is not None:
         found = match_blocks(_by_block(cell.points), _by_block(reference.points))
         if found is None:
@@ -187,7 +191,7 @@ def _need(row: Row, cell: Cell, variance: float, precision: float, confidence: f
     return Need(row.treatment.label, len(cell.points), now, likely, sure)
 
 
-# Longer trials, or more of them
+# Longer trials or more trials
 
 
 def _splits(report: Report, series: SeriesByAttempt) -> Iterable[Split]:
@@ -203,7 +207,7 @@ def _splits(report: Report, series: SeriesByAttempt) -> Iterable[Split]:
 def _samples(
     points: Sequence[Point], metric: Metric, series: SeriesByAttempt
 ) -> tuple[str, list[tuple[float, ...]]] | None:
-    """The series of which this metric is the mean, trial by trial; None when there is none."""
+    """Return the series whose mean is this metric, trial by trial; None when there is none."""
     candidates = {each.name for point in points for each in series.get((point.trial, point.attempt), ())}
     for name in sorted(candidates):
         found = []
@@ -220,7 +224,7 @@ def _samples(
 
 
 def _split(report: Report, metric: Metric, name: str, by_treatment: Sequence[list[tuple[float, ...]]]) -> Split | None:
-    """Relative components of variance, pooled over treatments, and what they are worth at this campaign's cost."""
+    """Return the relative variance components, pooled over treatments, and the best length at this campaign's cost."""
     inside, between, samples = [], [], []
     for trials in by_treatment:
         found = variance_components(trials)

@@ -1,13 +1,14 @@
-"""Advice on replicates as plain lines, and as a JSON document.
+"""Advice on the number of replicates as plain text, and as a JSON document.
 
     format      "lastro-advice/1"
-    precision, confidence, of ("ratio to the baseline" or "mean"), replicates (of this campaign), block_s
-    blocks      {likely, sure}: for every metric whose spread is known, in one campaign of two and in four of five
-    duration_s  of each
+    directory, precision, confidence, of ("ratio to the baseline" or "mean"), replicates (of this campaign), block_s
+    blocks      {likely, sure}: enough for every metric whose spread is known, in one of two campaigns and in four of
+                five
+    duration_s  {likely, sure}: the duration of these blocks
     metrics     [{metric, worst, median, absent_because}]; worst and median {treatment, n, half_width, likely, sure}
     splits      [{metric, setting, samples, inside, length_s, best_s}]
 
-What does not exist is null."""
+A value that does not exist is null."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from lastro.plain import json_text, plain
 from lastro.report.advice import Advice, MetricAdvice, Need, Split
 from lastro.units import human_duration, significant
 
-_MUCH = 1.5  # a best length within this factor of the one used is no reason to change it
+_MUCH = 1.5  # keep the length in use if the best length is within this factor of it
 
 
 def advice_text(advice: Advice) -> str:
@@ -110,7 +111,7 @@ def document_text(advice: Advice) -> str:
 
 
 def document(advice: Advice) -> dict[str, Any]:
-    """Plain JSON-able data, with the keys of this module's docstring."""
+    """Return the advice as JSON-serializable data, with the keys of this module's docstring."""
     likely, sure = advice.likely_blocks, advice.sure_blocks
     return {
         "format": "lastro-advice/1",

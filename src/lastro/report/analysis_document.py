@@ -1,28 +1,30 @@
-"""The analysis as plain JSON-able data: what `lastro results --json` gives under `analysis`.
+"""The analysis as JSON-serializable data: the value of `analysis` in the output of `lastro results --json`.
 
 {metric: {n, anova, why_no_anova, notes [text], effects, interactions, comparisons, correction, pairs, checks,
-drift, scaling, noise_floor, headline, bounded}}
+drift, scaling, omnibus, noise_floor, headline, bounded}}
 
 anova        {type, log (whether of logarithms), effects [{name, factors, df, ss, ms, f, p, explained}], residual,
-             total_ss, n, notes [text]}; explained is the share of the total variation
+             total_ss, n, notes [text]}; explained is the fraction of the total variation
 effects      [{factor, level, reference, given {factor: level}, ratio, difference, p, p_adjusted (Holm), marks [kind],
              decision, cells [used, all], n [level, reference], noise_floor, under_noise_floor}]; decision is different,
-             same or unknown, after correction; marks are those of either level's numbers; difference.n counts blocks
-             where paired, and n trials; noise_floor is that of this ratio: of means over several treatments it is less
+             same or unknown, after correction; marks are those on the numbers of both levels; difference.n counts
+             blocks where paired, n counts trials; noise_floor is that of this ratio, lower for means over several
+             treatments
 interactions [{given, shown, explained, p, p_adjusted, effects}]
 comparisons  [{treatment, baseline (ids), ratio {value, interval}, difference {value, interval, pairing, df}, p,
              p_adjusted, ranks {p, shift, shift_interval, delta, delta_interval, can_reject}, agrees, no_ranks,
              under_noise_floor, decision}]; correction is holm or benjamini-hochberg
 pairs        [{factor, method (tukey-hsd, paired-holm), blocks, means {level: mean}, comparisons [{first, second,
              difference, interval, p}]}]; interval and p are adjusted for the family
-checks       {shapiro_w, shapiro_p, brown_forsythe_f, brown_forsythe_p, outliers}; outliers is how many
-drift        {tau, p, slope_per_hour, interval, relative, n, absent_because}; of block means
+checks       {shapiro_w, shapiro_p, brown_forsythe_f, brown_forsythe_p, outliers}; outliers is their number
+drift        {tau, p, slope_per_hour, interval, relative, n, absent_because}, from block means
 scaling      [{factor, levels, n, lambda, sigma, kappa, peak, no_peak_because}], the Universal Scalability Law;
              a parameter is {value, interval, at_bound}, the peak {n, throughput, interval}
-noise_floor  the share of difference (0.03: 3 %) under which nothing is distinguishable here, of one treatment
-             against one, for the campaign's number of blocks; or null
+omnibus      {welch {f, df1, df2, p}, kruskal_wallis {h, p}}, or null
+noise_floor  the relative difference (0.03: 3 %) below which one treatment is not distinguishable from another here,
+             for the campaign's number of blocks; or null
 headline     {factor, explained, widest, different, same, unknown}
-bounded      how many treatments are known by a lower bound only, and so stay out of all this"""
+bounded      the number of treatments left out of the analysis because only a lower bound is known for them"""
 
 from __future__ import annotations
 
@@ -49,12 +51,12 @@ if TYPE_CHECKING:
 
 
 def analysis_document(analysis: Analysis) -> dict[str, Any]:
-    """{metric: everything found}; see this module's docstring."""
+    """Return {metric: its analysis}, with the keys of this module's docstring."""
     return {metric.metric.name: _metric(metric) for metric in analysis.metrics}
 
 
 def interval_document(interval: Interval | None) -> dict[str, float | None] | None:
-    """None where there is none; an end that is not finite is null."""
+    """Return the interval as JSON-serializable data; an end that is not finite is null."""
     if interval is None:
         return None
     return {"low": _finite(interval.low), "high": _finite(interval.high), "confidence": interval.confidence}

@@ -1,4 +1,4 @@
-"""The cells of a campaign as contrasts see them: values of one metric by treatment, strata, and what is known of both.
+"""The cells of a campaign, as contrasts need them: the values of one metric by treatment and stratum.
 
 A stratum is one combination of the levels of all factors that a statement does not compare."""
 
@@ -19,15 +19,15 @@ from lastro.study.model import Level
 
 Weights = Mapping[int, float]  # {index of a treatment: its weight}
 Key = frozenset[tuple[str, object]]
-_MOST_NAMED = 3  # treatments, where they have no level in common
+_MOST_NAMED = 3  # treatments to name where they have no level in common
 
 
 class Untestable(Exception):
-    """A statement of which this campaign can say nothing, and why."""
+    """A statement that this campaign cannot test, with the reason."""
 
 
 class Cells:
-    """The valid values of one metric by treatment, and the strata in which they lie."""
+    """The valid values of one metric by treatment, and the strata to which they belong."""
 
     def __init__(self, report: Report, metric: str, say: Language, confidence: float | None = None) -> None:
         at = next((index for index, known in enumerate(report.metrics) if known.name == metric), None)
@@ -41,16 +41,16 @@ class Cells:
             factor.name: {_plain(level): level for level in factor.levels} for factor in report.study.factors
         }
         values = {row.treatment.index: {p.block: p.value for p in row.cells[at].points} for row in report.rows}
-        # A cell with one value has no spread to judge by, and would hide that of all others.
+        # A cell with a single value has no spread, and would prevent an interval for all the others.
         least = min(2, max(map(len, values.values()), default=0))
         self.values = {index: by_block for index, by_block in values.items() if by_block and len(by_block) >= least}
         self.bounded = {row.treatment.index: row for row in report.rows if row.cells[at].bounded}
         self.used: set[int] = set()
 
     def sides(self, sides: Sequence[Levels], at: Levels) -> tuple[list[Weights], int, int]:
-        """The weights of the mean of each side over the measured strata; how many these are, of how many.
+        """Return the weights for the mean of each side over the measured strata, their number, and the number of all.
 
-        Raises: Untestable when there is none."""
+        Raises: Untestable when no stratum was measured."""
         wanted = [self._settled(side) for side in sides]
         compared = set().union(*wanted)
         held = self._settled(at, condition=True)
@@ -74,19 +74,19 @@ class Cells:
         return [{index: weight / used for index, weight in side.items()} for side in weights], used, used + len(lost)
 
     def bounds_used(self) -> str:
-        """The treatments that were compared and have values that are only lower bounds, by what they have in common."""
+        """Return what the compared treatments whose values are only lower bounds have in common; empty without any."""
         rows = [row for index, row in self.bounded.items() if index in self.used]
         return _shared(self.report, "", rows) if rows else ""
 
     def slack(self, weights: Weights) -> tuple[bool, bool]:
-        """Whether the truth of a contrast may lie above what was measured, and whether below: where a mean that is only
+        """Return whether the true contrast may lie above the measured one, and whether it may lie below.
 
-        a lower bound has a weight above, or below, zero."""
+        It may where a mean that is only a lower bound has a weight above, or below, zero."""
         found = [weight for index, weight in weights.items() if index in self.bounded]
         return any(weight > 0 for weight in found), any(weight < 0 for weight in found)
 
     def _settled(self, side: Levels, *, condition: bool = False) -> dict[str, tuple[object, ...]]:
-        """The levels of a side as the study spells them; what it holds constant is left out where it is a condition."""
+        """Return the levels of a side in canonical form, without those of a condition that the study holds constant."""
         settled: dict[str, tuple[object, ...]] = {}
         for name, levels in side.items():
             known = self.factors.get(name)
@@ -110,7 +110,7 @@ class Cells:
             raise Untestable(text)
 
     def _why(self, rows: Iterable[Row]) -> str:
-        """Why none of these treatments has enough values, each reason once."""
+        """Return why none of these treatments has enough values, each reason once."""
         say, found = self.say, list(rows)
         lost: dict[str, list[Row]] = {}
         for row in found:
@@ -135,9 +135,9 @@ class Cells:
         return ratio_of_linears(of, to, self.values, self.confidence)
 
     def hides(self, weights: Weights, deviation: float | None) -> bool:
-        """Whether a deviation, a share, lies under the noise floor, where it is known, of the contrast with these
+        """Whether a relative deviation lies under the noise floor (if known) of the contrast with these weights.
 
-        weights: `of` less `to` for the deviation of their ratio from 1."""
+        For the deviation of the ratio `of` / `to` from 1, the weights are `of` minus `to`."""
         return bool(hides(self.floor.share if self.floor else None, deviation, weights.values()))
 
     def hides_ratio(self, of: Weights, to: Weights) -> bool:
@@ -145,20 +145,20 @@ class Cells:
         return ratio is not None and ratio > 0 and self.hides(less(of, to), ratio - 1)
 
     def hides_gap(self, weights: Weights, gap: float | None) -> bool:
-        """The same of a difference, as a share of the mean of all that it is made of."""
+        """Whether a difference lies under the noise floor, relative to the mean of all its cells."""
         total = math.fsum(map(abs, weights.values()))
         mean = linear({index: abs(weight) / total for index, weight in weights.items()}, self.values, self.confidence)
         return bool(gap is not None and mean.value and mean.value > 0 and self.hides(weights, gap / mean.value))
 
     def above(self, of: Weights, to: Weights, bound: float) -> float | None:
-        """The one-sided p of the hypothesis that `of` is not above `bound` times `to`."""
+        """Return the one-sided p of the hypothesis that `of` is not above `bound` times `to`."""
         found = linear(less(of, {index: bound * weight for index, weight in to.items()}), self.values, self.confidence)
         if found.p is None or found.value is None:
             return None
         return found.p / 2 if found.value > 0 else 1 - found.p / 2
 
     def above_level(self, of: Weights, level: float) -> float | None:
-        """The one-sided p of the hypothesis that `of`, a mean, is not above a level in the metric's unit."""
+        """Return the one-sided p of the hypothesis that the mean `of` is not above a level in the metric's unit."""
         if math.isinf(level):
             return float(level > 0)
         less = {index: {block: x - level for block, x in own.items()} for index, own in self.values.items()}
@@ -176,7 +176,7 @@ def _key(levels: Mapping[str, Level]) -> Key:
 
 
 def _plain(level: Level) -> object:
-    """A level by what it means: the order of levels that '+' joins is none."""
+    """Return a level in canonical form: the order of parts joined by '+' does not matter."""
     return "+".join(sorted(part.strip() for part in level.split("+"))) if isinstance(level, str) else level
 
 
@@ -198,9 +198,9 @@ def weighted_sum(terms: Iterable[tuple[Weights, float]]) -> dict[int, float]:
 
 
 def _shared(report: Report, reason: str, rows: Sequence[Row]) -> str:
-    """What the treatments that one reason forbids have in common: 'isolation = apparmor'; else what those of the claim
+    """Describe the treatments that are unavailable for one reason by their common levels: 'isolation = apparmor'.
 
-    have, else their names."""
+    Without a gap of this reason, use the common levels of `rows`; without common levels, their names."""
     where = next((gap.where for gap in report.gaps if gap.reason == reason and gap.where), "")
     where = where or common_levels(report.study, [row.treatment for row in rows])
     names = [row.treatment.label for row in rows]

@@ -1,8 +1,8 @@
-"""From a claim's statement to contrasts of the campaign's cells: which treatments it compares, and with what weights.
+"""Turn the statement of a claim into contrasts of the campaign's cells: which treatments, and with what weights.
 
-A stratum is one combination of the levels of all factors that the statement does not compare. Means are taken over the
-strata in which every treatment that the statement needs was measured, so that both sides of a comparison lie under the
-same conditions; how many of how many strata these are is kept. Pure: a report in, contrasts out."""
+A stratum is one combination of the levels of all factors that the statement does not compare. Means are over the strata
+in which every treatment that the statement needs was measured, so that both sides of a comparison have the same
+conditions. The number of these strata, and of all, is recorded. Pure: a report in, contrasts out."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from lastro.study.model import Level
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One of the contrasts that a statement stands on: all of them must be so for the statement to be.
+    """One of the contrasts that a statement depends on; the statement is true if all of its parts are true.
 
-    `effect` is what is judged, in `measure`; `beside` the same as a difference in the metric's unit, for comparisons.
-    `p_for` is of the hypothesis that the statement is not so, `p_against` of the one that its contrary is not so.
-    `hidden_for` and `hidden_against` tell that it lies so far under the noise floor of this host that it cannot speak
-    for the statement, or against it: see `Cells.hides`. A floor never hides a likeness, only what is against one.
-    Where a mean is only a lower bound, `open_for` and `open_against` tell that the truth beyond it could undo what
-    speaks for the statement, or against it; `bound` on which side of the effect the truth lies: see `_opened`."""
+    `effect` is judged, in `measure`; for comparisons, `beside` is the same effect as a difference in the metric's unit.
+    `p_for` is the p-value of the hypothesis that the statement is false; `p_against`, that its contrary is false.
+    `hidden_for` and `hidden_against`: the effect lies under the noise floor of this host, so that it is no evidence for
+    the statement, or against it; see `Cells.hides`. A floor never hides an equivalence, only evidence against one.
+    Where a mean is only a lower bound, `open_for` and `open_against` say that the true value could overturn the
+    evidence for the statement, or against it; `bound` says on which side the true effect lies: see `_opened`."""
 
     label: str
     measure: Measure
@@ -43,7 +43,7 @@ class Part:
     hidden_against: bool = False
     open_for: bool = False
     open_against: bool = False
-    bound: Bound | None = ""  # None: on either side
+    bound: Bound | None = ""  # None: the true effect may lie on either side
 
     @property
     def open(self) -> bool:
@@ -52,11 +52,11 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Effects:
-    """The parts of a statement, and the strata that were measured, of all that the design has.
+    """The parts of a statement, the number of measured strata, and the number of all strata in the design.
 
-    `nothing` says why there is nothing to speak of, where the data show it: such a statement has its p all the same, so
-    that how many tests a file has does not depend on what they found. `bounded` names the treatments among those
-    compared of which only a lower bound is known; empty without any."""
+    `nothing` says why there is nothing to judge, where the data show this. The statement still has a p-value, so that
+    the number of tests in a file does not depend on their results. `bounded` names the compared treatments for which
+    only a lower bound is known; empty without any."""
 
     parts: tuple[Part, ...]
     strata: int
@@ -68,9 +68,9 @@ class Effects:
 def effects_of(
     statement: Statement, margin: float | None, report: Report, say: Language, confidence: float | None = None
 ) -> Effects:
-    """`confidence` is that of the intervals: by default the study's.
+    """Return the effects that a statement depends on; `confidence` of the intervals is by default the study's.
 
-    Raises: Untestable when the campaign has nothing that the statement needs, with the reason."""
+    Raises: Untestable, with the reason, when the campaign lacks the data that the statement needs."""
     cells = Cells(report, statement.metric, say, confidence)
     return replace(_effects(statement, margin, cells), bounded=cells.bounds_used())
 
@@ -119,7 +119,7 @@ def _recovery(statement: Recovery, cells: Cells) -> Effects:
     label = f"{_words(statement.protected, statement.without)} / {_words(statement.without, statement.protected)}"
     part = _signed(label, "share", share, gain, gain, higher)
     if part.p_for is not None and part.p_against is not None:
-        # Something is recovered when something was lost and something of it came back: each must be told (Berger 1982).
+        # A recovery needs a loss and a gain, and each must be significant (Berger 1982).
         p_loss = loss.p if lost else 1.0
         hidden = cells.hides_ratio(ideal, without) or cells.hides_ratio(protected, without)
         p_for, p_against = max(p_loss, part.p_for), max(p_loss, part.p_against)
@@ -186,7 +186,7 @@ def _additive(statement: Additive, margin: float, cells: Cells) -> Effects:
 
 
 def _absolute(statement: Absolute, cells: Cells) -> Effects:
-    """Of a value with a tolerance two one-sided tests, as of a likeness; of a bound one."""
+    """Test a stated level: a value with a tolerance by two one-sided tests, as an equivalence; a bound by one."""
     (of,), used, total = cells.sides([{}], statement.at)
     mean = linear(of, cells.values, cells.confidence)
     above_low, above_high = cells.above_level(of, statement.low), cells.above_level(of, statement.high)
@@ -204,7 +204,7 @@ def _absolute(statement: Absolute, cells: Cells) -> Effects:
 
 
 def _direction(label: str, of: Weights, to: Weights, higher: bool, cells: Cells) -> Part:
-    """A difference of the stated sign; the effect is shown as a ratio where there is one."""
+    """Test for a difference of the stated sign; show the effect as a ratio where there is one."""
     gap, ratio = cells.difference(of, to), cells.ratio(of, to)
     slack = cells.slack(less(of, to))
     if ratio.value is None or ratio.value <= 0:
@@ -215,11 +215,11 @@ def _direction(label: str, of: Weights, to: Weights, higher: bool, cells: Cells)
 
 
 def _opened(part: Part, slack: tuple[bool, bool], higher: bool | None) -> Part:
-    """The part, where the truth of what it tests may lie above, or below, what was measured.
+    """Return the part for a true effect that may lie above, or below, the measured one; `slack` says which.
 
-    A sign stands when the truth can only lie further on its side: what is tested then is the mean of the values as they
-    are, and the true mean lies beyond it. A likeness, or a share (`higher` None), is open to both sides. How large the
-    effect is stays unknown, and so it has no interval."""
+    A sign holds if the true effect can only lie further on its side: the test uses the values as they are, and the true
+    mean lies beyond their mean. An equivalence or a share (`higher` is None) is open on both sides. The size of the
+    effect is not known, so it has no interval."""
     above, below = slack
     if not (above or below):
         return part
@@ -234,7 +234,9 @@ def _opened(part: Part, slack: tuple[bool, bool], higher: bool | None) -> Part:
 def _signed(
     label: str, measure: Measure, effect: Contrast, tested: Contrast, beside: Contrast | None, higher: bool
 ) -> Part:
-    """For the statement speaks a `tested` contrast told from zero, of the stated sign; against it, of the other."""
+    """Return a part judged by the sign of the `tested` contrast.
+
+    Its p counts for the statement if the contrast has the stated sign, and against the statement otherwise."""
     if tested.p is None or tested.value is None:
         return Part(label, measure, effect, beside, None, None)
     so = tested.value > 0 if higher else tested.value < 0
@@ -242,12 +244,12 @@ def _signed(
 
 
 def _likeness(label: str, of: Weights, to: Weights, margin: float, cells: Cells) -> Part:
-    """Two one-sided tests that the ratio lies within 1/(1 + margin) and 1 + margin (Schuirmann 1987)."""
+    """Test by two one-sided tests that the ratio lies within 1/(1 + margin) and 1 + margin (Schuirmann 1987)."""
     return _bounded(label, cells.ratio(of, to), cells.difference(of, to), of, to, (1 / (1 + margin), 1 + margin), cells)
 
 
 def _within(label: str, off: Weights, mean: Weights, margin: float, cells: Cells) -> Part:
-    """Two one-sided tests that a deviation lies within a margin, a share of the mean, to either side of zero."""
+    """Test by two one-sided tests that a deviation from zero lies within ± `margin`, a fraction of the mean."""
     return _bounded(label, cells.ratio(off, mean), cells.difference(off, {}), off, mean, (-margin, margin), cells)
 
 
@@ -291,5 +293,5 @@ def _within_bounds(
 
 
 def _words(side: Levels, other: Levels) -> str:
-    """The levels in which a side differs from the other."""
+    """Return the levels in which one side differs from the other."""
     return " · ".join(", ".join(map(str, levels)) for name, levels in side.items() if levels != other.get(name))

@@ -1,4 +1,4 @@
-"""How a judgement of a claim is said: published figure, measured effect, and why the verdict is what it is."""
+"""The wording of a judgement of a claim: the published figure, the measured effect, and the reason for the verdict."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ VERDICT_WORDS: dict[Verdict, str] = {
 
 
 def published_text(published: Published | None, say: Language = ENGLISH) -> str:
-    """'×0.8961 ± 0.052, −312.39 Mbit/s': the judged figure with its tolerance, then the other; as printed without one.
+    """Format a published figure, such as '×0.8961 ± 0.052, −312.39 Mbit/s'; empty when the source gives no figure.
 
-    Empty when the source gives no figure."""
+    The judged figure comes first, with its tolerance. Without a tolerance, return the figure as it was printed."""
     if published is None:
         return ""
     if published.tolerance is None:
@@ -53,9 +53,9 @@ def published_text(published: Published | None, say: Language = ENGLISH) -> str:
 def effect_text(
     measure: Measure, effect: Contrast, unit: str, say: Language = ENGLISH, bound: Bound | None = ""
 ) -> str:
-    """'×1.051 [1.047, 1.055]', '+312 [290, 334] Mbit/s', '62.6 % [58.1, 67.0]', or the value without its interval.
+    """Format an effect: '×1.051 [1.047, 1.055]', '+312 [290, 334] Mbit/s', '62.6 % [58.1, 67.0]', or the value alone.
 
-    With a `bound` '≥ ×1.7'; None: the truth may lie on either side of the value."""
+    With a `bound`, return '≥ ×1.7'; `bound` is None if the true effect may lie on either side of the value."""
     if effect.value is None or bound is None:
         return say("no ratio") if measure == "ratio" else say("no effect")
     if measure == "ratio":
@@ -76,7 +76,7 @@ def effect_text(
 
 
 def p_text(p: float | None, say: Language = ENGLISH) -> str:
-    """'0.012', '< 0.001', or nothing."""
+    """Format a p-value as '0.012' or '< 0.001'; empty for None."""
     return "" if p is None else say.number("< 0.001" if p < 0.001 else f"{p:.3f}" if p < 0.1 else f"{p:.2f}")
 
 
@@ -90,9 +90,9 @@ def reason_words(
     corrected: bool = False,
     hidden: bool = False,
 ) -> str:
-    """Why a claim that could be tested has its verdict, and over how much of the design.
+    """Explain the verdict on a claim that could be tested, and say how much of the design it covers.
 
-    `corrected` tells that the raw p would have been small enough, `hidden` that the part lies under the noise floor."""
+    `corrected`: the raw p would have been small enough. `hidden`: the part lies under the noise floor."""
     if verdict == "reproduced":
         text = _reproduced(claim, part, say)
     elif verdict == "same direction only":
@@ -167,7 +167,7 @@ def _not_distinguishable(claim: Claim, part: Part, say: Language, *, corrected: 
 
 
 def level_text(statement: Absolute, say: Language) -> str:
-    """'at most 3 %', 'at least 5 s', '40 ± 4 s'."""
+    """Format the stated level: 'at most 3 %', 'at least 5 s' or '40 ± 4 s'."""
     low, high = statement.low, statement.high
     if math.isinf(low):
         return say("at most {figure}", figure=say.number(f"{high:g} {statement.unit}"))
@@ -177,7 +177,7 @@ def level_text(statement: Absolute, say: Language) -> str:
 
 
 def tolerated(claim: Claim) -> tuple[float, float]:
-    """The least and the greatest effect within the tolerance of the published figure; endless without one."""
+    """Return the smallest and largest effect within the tolerance of the published figure; infinite without one."""
     if claim.published is None or claim.published.tolerance is None:
         return -math.inf, math.inf
     _, figure = claim.published.judged
@@ -185,7 +185,7 @@ def tolerated(claim: Claim) -> tuple[float, float]:
 
 
 def judged_interval(claim: Claim, part: Part) -> Interval | None:
-    """The interval of the effect by the measure of the published figure, else of the effect as it is."""
+    """Return the interval of the effect in the measure of the published figure, if there is one, or as it is."""
     measure = claim.published.judged[0] if claim.published and claim.published.tolerance is not None else part.measure
     if part.measure == measure:
         return part.effect.interval

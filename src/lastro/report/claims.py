@@ -1,24 +1,24 @@
 """The verdict of a campaign on each claim of a file.
 
-The rule, which docs/explanation-claims.md tells in full:
+The rule, which docs/explanation-claims.md explains in full:
 
-1. A claim becomes contrasts of the campaign's cells, over the strata in which all that it compares was measured. Where
-   there is nothing to compare, or fewer than two blocks were run, it is untestable here.
-2. Each claim has two p-values: of the hypothesis that it is not so, and of the one that its contrary is not so. A claim
-   with several parts is so when every part is (the largest p counts), and its contrary when that of any part is (the
-   smallest p counts, times their number). Parts that state a sign are tested against zero; parts that state likeness by
-   two one-sided tests against their margin.
-   A recovery needs a loss and a gain: the larger of their p-values counts.
+1. A claim becomes contrasts of the campaign's cells, over the strata in which everything that it compares was measured.
+   If there is nothing to compare, or if fewer than two blocks were run, it is untestable here.
+2. Each claim has two p-values: for the hypothesis that it is false, and for the hypothesis that its contrary is false.
+   A claim with several parts is true if every part is (the largest p counts); its contrary is true if the contrary of
+   any part is (the smallest p counts, times the number of parts). A part that states a sign is tested against zero; a
+   part that states equivalence, by two one-sided tests against its margin. A recovery needs a loss and a gain: the
+   larger of their p-values counts.
 3. The smaller of the two is the claim's p. The claims of a file are one family: p is adjusted by Holm's method over all
-   that could be tested. Where it is not below 1 - confidence, the claim is not distinguishable here; a recovery of what
-   was not lost is untestable here, but stays in the family. A claim is not distinguishable either where what it stands
-   on lies under the noise floor that `lastro noise-floor` found on this host; it hides no likeness, but its contrary.
-   Where a mean is only a lower bound, as the study ended the search for it, a claim is untestable here when what lies
-   beyond the bound could change its verdict; it stays in the family. A sign that it could only confirm stands, and the
-   magnitude is then no more than a bound.
-4. Else, when the contrary is what was found, the claim is contradicted.
-5. Else the claim is reproduced, if no figure was published with it, or if the whole interval of the effect lies within
-   the tolerance of the published figure; if not, it holds in the same direction only.
+   claims that could be tested. If it is not below 1 - confidence, the claim is not distinguishable here. Neither is a
+   claim whose evidence lies under the noise floor that `lastro noise-floor` found on this host; a floor never hides an
+   equivalence, only evidence against one. A recovery without a loss is untestable here, but stays in the family. Where
+   a mean is only a lower bound, because the study ended the search for it, a claim is untestable here if the true mean
+   could change its verdict; it stays in the family. A sign that the true mean could only confirm is judged; its
+   magnitude is then only a bound.
+4. Otherwise, if the data support the contrary, the claim is contradicted.
+5. Otherwise, the claim is reproduced if no figure was published with it, or if the whole interval of the effect lies
+   within the tolerance of the published figure. If not, it holds in the same direction only.
 
 Sources: Schuirmann, J. Pharmacokinet. Biopharm. 15 (1987) 657-680 (two one-sided tests); Berger, Technometrics 24
 (1982) 295-300 (every part at its full level); Holm, Scand. J. Statist. 6 (1979) 65-70.
@@ -42,12 +42,12 @@ from lastro.study.claims import Claim, Claims
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """A claim and what this campaign says of it: all that a table of claims needs.
+    """The judgement of this campaign on one claim, with everything that a table of claims needs.
 
-    `part` is the part of the claim that decided, None when it is untestable; of one part of one part, the only one.
-    `effects` has them all. `p` is raw, `p_adjusted` is Holm's over the claims of the file; a recovery of what was not
-    lost, and what a lower bound leaves open, have them though they are untestable. `n_blocks` counts the blocks that
-    the campaign has valid trials in. `reason` is a sentence, in the language that was asked for."""
+    `part` is the part of the claim that decided the verdict; `effects` has all parts. In an untestable claim, both may
+    be None. `p` is raw, `p_adjusted` is corrected by Holm's method over the claims of the file. A recovery without a
+    loss, and a claim that a lower bound leaves open, have p-values although they are untestable. `n_blocks` counts the
+    blocks with valid trials. `reason` is a sentence in the requested language."""
 
     claim: Claim
     verdict: Verdict
@@ -62,7 +62,7 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True)
 class _Tested:
-    """A claim after its tests and before the correction for their number."""
+    """A claim after its tests, before the correction for their number."""
 
     claim: Claim
     effects: Effects | None = None
@@ -75,7 +75,7 @@ class _Tested:
 
 
 def judge(claims: Claims, report: Report, say: Language = ENGLISH) -> tuple[Judgement, ...]:
-    """A judgement for each claim, in their order. See the module for the rule."""
+    """Judge each claim, in the order of the file, by the rule in this module's docstring."""
     blocks = {p.block for row in report.rows for cell in row.cells for p in cell.points}
     tested = [_test(claim, report, len(blocks), say) for claim in claims.claims]
     adjusted = holm([one.p for one in tested])
@@ -95,7 +95,7 @@ def _test(claim: Claim, report: Report, n_blocks: int, say: Language) -> _Tested
         if part.p_for is None or part.p_against is None:
             return _Tested(claim, effects, part, why_not=_why_absent(part, say))
     p_for = max(part.p_for or 0.0 for part in effects.parts)
-    # What the floor hides says nothing against a claim as long as another part may.
+    # A part that the noise floor hides counts against a claim only if all parts are hidden.
     unhidden = [part for part in effects.parts if not part.hidden_against] or effects.parts
     against = [part for part in unhidden if not part.open_against] or unhidden
     worst = min(against, key=lambda part: part.p_against or 0.0)
@@ -111,7 +111,7 @@ def _test(claim: Claim, report: Report, n_blocks: int, say: Language) -> _Tested
 
 
 def _first_look(claim: Claim, report: Report, say: Language) -> Effects | None:
-    """The effects of a single block, without intervals, if there are any."""
+    """Return the effects of a single block, without intervals, or None."""
     try:
         return effects_of(claim.statement, claim.margin, report, say)
     except Untestable:
@@ -155,7 +155,9 @@ _LOWER_BOUND = N_(
 
 
 def _undecided(one: _Tested, verdict: Verdict) -> bool:
-    """Whether the truth beyond a lower bound could change the verdict; what is not told apart might be, with it."""
+    """Whether the true value beyond a lower bound could change the verdict.
+
+    It could make an effect distinguishable that is not distinguishable here."""
     if one.effects is None or one.p is None:
         return False
     return one.open or (verdict == "not distinguishable here" and any(part.open for part in one.effects.parts))

@@ -1,23 +1,23 @@
-"""The judgements of claims as one JSON document, for programs. Its keys are stable, as those of `report.document` are.
+"""The judgements of claims as one JSON document, for programs. Its keys are as stable as those of `report.document`.
 
     format     "lastro-claims/1"
     directory  the campaign's directory
     study      its name
     file       the claims file
     source     title, authors, year
-    confidence of every interval; a claim is told from none where p_adjusted is below 1 - confidence
+    confidence of every interval; a claim is significant where p_adjusted is below 1 - confidence
     tally      {verdict: number of claims}
-               a recovery of what was not lost is untestable and has its p, as it stays in the family; so does what a
-               lower bound leaves open
+               a recovery without a loss is untestable but has a p, since it stays in the family; so does a claim that
+               a lower bound leaves open
     claims     [{id, says, where, metric, unit, verdict, reason, published, margin, p, p_adjusted, n_blocks, strata,
                  all_strata, decided_by, parts}]
                published {ratio, share, difference, unit, tolerance, printed}
                measure is "ratio", "difference", "share", or "level": the mean itself, in the metric's unit
-               parts [{label, measure, effect, difference, bound}]; bound is ">=" or "<=" where a mean is only a lower
-               bound, and the truth is known only to be so against the value; "unknown" where it may be either
+               parts [{label, measure, effect, difference, bound}]; where a mean is only a lower bound, bound says how
+               the true effect compares with the value: ">=", "<=", or "unknown" if it may be either
                effect and difference {value, interval {low, high, confidence}, p, df, n, pairing, absent_because}
 
-What does not exist is null."""
+A value that does not exist is null."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def claims_text(claims: Claims, judgements: Sequence[Judgement], report: Report)
 
 
 def claims_document(claims: Claims, judgements: Sequence[Judgement], report: Report) -> dict[str, Any]:
-    """Plain JSON-able data, with the keys of this module's docstring."""
+    """Return the judgements as JSON-serializable data, with the keys of this module's docstring."""
     return {
         "format": FORMAT,
         "directory": report.directory,

@@ -1,4 +1,4 @@
-"""The table of claims for a terminal: published and measured side by side, the verdict with its mark, and why."""
+"""The table of claims for a terminal: the published and measured effects, the verdict and the reason for it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ STYLES: dict[Verdict, str] = {
 def render_claims(
     claims: Claims, judgements: Sequence[Judgement], report: Report, say: Language = ENGLISH
 ) -> RenderableType:
-    """Title, tally, a row for each claim with the reason of its verdict, and how to read it."""
+    """Render the title, the tally, a row for each claim with the reason for its verdict, and how to read the table."""
     table = _table()
     for one in judgements:
         table.add_row(_verdict(one, say), _claim(one, say))
@@ -48,7 +48,9 @@ def render_suite_claims(
     waiting: Sequence[str],
     say: Language,
 ) -> RenderableType:
-    """The same of several campaigns, with a column of their fronts; those `waiting` have claims and no campaign."""
+    """Render the claims of several campaigns, with a column for their studies.
+
+    Studies in `waiting` have claims but no campaign yet."""
     table = _table("front")
     for front, (judgements, _) in fronts.items():
         for one in judgements:
@@ -66,7 +68,7 @@ def render_suite_claims(
 
 
 def _table(*first: str) -> Table:
-    """Verdicts and claims, after columns of names."""
+    """Return an empty table: a column for each name in `first`, then the verdict, then the claim."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 1, 0), show_header=False)
     for _ in (*first, "verdict"):
         table.add_column(no_wrap=True)
@@ -79,7 +81,7 @@ def _verdict(one: Judgement, say: Language) -> Text:
 
 
 def _claim(one: Judgement, say: Language) -> RenderableType:
-    """The claim and where it stands; published above measured; and why the verdict is what it is."""
+    """Render the claim and its place in the source, the published and measured figures, and the reason."""
     where = " · ".join(part for part in (one.claim.statement.metric, one.claim.where) if part)
     figures = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
     figures.add_column(no_wrap=True, style="dim")

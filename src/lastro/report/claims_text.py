@@ -1,4 +1,4 @@
-"""The sentences of a table of claims, the same in the terminal and on the page."""
+"""The sentences of a table of claims, shared by the terminal and the HTML page."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ _TALLY_WORDS: dict[Verdict, str] = {
 
 
 def measured_text(one: Judgement, say: Language = ENGLISH) -> str:
-    """'×1.048 [1.046, 1.049], +139 [136, 142] Mbit/s', after the levels where a claim has several parts."""
+    """Format the measured effect: '×1.048 [1.046, 1.049], +139 [136, 142] Mbit/s'.
+
+    If the claim has several parts, the levels of the deciding part come first."""
     part = one.part
     if part is None:
         return ""
@@ -31,7 +33,7 @@ def measured_text(one: Judgement, say: Language = ENGLISH) -> str:
 
 
 def evidence_text(one: Judgement, say: Language = ENGLISH) -> str:
-    """'p < 0.001, adjusted = 0.004; 12 blocks', empty where nothing was tested."""
+    """Format the evidence: 'p < 0.001, adjusted = 0.004; 12 blocks'; empty where nothing was tested."""
     if one.part is None or one.p is None:
         return ""
     effect = one.part.effect
@@ -46,19 +48,19 @@ def _equal(p: float | None, say: Language) -> str:
 
 
 def source_text(source: Source) -> str:
-    """'Authors, Title (2017)'."""
+    """Format the source of the claims: 'Authors, Title (2017)'."""
     text = ", ".join(part for part in (source.authors, source.title) if part)
     return f"{text} ({source.year})" if source.year else text
 
 
 def tally_text(judgements: Sequence[Judgement], say: Language = ENGLISH) -> str:
-    """'27 claims: 20 reproduced, 7 untestable here'."""
+    """Format the tally of verdicts: '27 claims: 20 reproduced, 7 untestable here'."""
     counts = [say(_TALLY_WORDS[verdict], n=n) for verdict, n in tally(judgements).items() if n]
     return f"{say.count(len(judgements), 'claim')}: {', '.join(counts)}"
 
 
 def explanation(report: Report, say: Language = ENGLISH) -> str:
-    """How to read the table, in a paragraph."""
+    """Return a paragraph on how to read the table."""
     return say(
         "Effects have their {confidence} intervals; p is raw, then adjusted by Holm's method for the number of claims. "
         "A claim is reproduced when the effect has its direction and, where a figure was published, its whole interval "
@@ -68,5 +70,5 @@ def explanation(report: Report, say: Language = ENGLISH) -> str:
 
 
 def tally(judgements: Sequence[Judgement]) -> dict[Verdict, int]:
-    """How many claims have each verdict, in the order of VERDICT_WORDS."""
+    """Count the claims with each verdict, in the order of VERDICT_WORDS."""
     return {verdict: sum(one.verdict == verdict for one in judgements) for verdict in VERDICT_WORDS}

@@ -1,9 +1,9 @@
-"""Two campaigns of one study, treatment by treatment: on two hosts, on two days, before and after a change.
+"""Compare two campaigns of one study, treatment by treatment: two hosts, two days, or before and after a change.
 
-Per treatment and metric, the ratio of the means B / A with Fieller's interval, and the p of no difference (Welch),
+For each treatment and metric: the ratio of the means B / A with Fieller's interval, and the p of no difference (Welch),
 corrected by Holm over every cell that could be compared. Blocks of two campaigns are not pairs, so nothing is paired.
-With a margin, also the gate of `stats.margins`: a one-sided test of worse by more than the margin, corrected for all
-cells that it judges. Pure: two reports in, frozen data out."""
+With a margin, also the gate of `stats.margins`: a one-sided test for a regression of more than the margin, corrected
+for all cells that it judges. Pure: two reports in, frozen data out."""
 
 from __future__ import annotations
 
@@ -34,10 +34,9 @@ Levels = tuple[tuple[str, Level], ...]
 class Compared:
     """One treatment and metric of both campaigns; values in the metric's unit, one for each valid trial.
 
-    There is no ratio to a mean of A below zero, and no value of one to a mean of zero; these are tested nevertheless,
-    as differences. `not_compared` says why there is no test. `judged` is the gate's; without a gate, or where no
-    direction of the metric is better, there is none. `lost`: A has values and B, which has the same treatment, has
-    none."""
+    If the mean of A is below zero, there is no ratio; if it is zero, the ratio has no value. Such cells are still
+    tested, as differences. `not_compared` says why there is no test. `judged` is the gate's judgement: None without a
+    gate, or if neither direction of the metric is better. `lost`: A has values for this treatment, and B has none."""
 
     metric: Metric
     levels: Levels
@@ -61,17 +60,19 @@ class Compared:
 
     @property
     def verdict(self) -> Verdict:
-        """By the corrected p; empty where nothing was tested."""
+        """The verdict by the corrected p; empty where nothing was tested."""
         if self.p_adjusted is None or self.test is None:
             return ""
         if self.p_adjusted > self.alpha:
             return "same"
-        # By the test and not by the ratio, which a mean of zero does not have.
+        # Take the direction from the test: a mean of zero has no ratio.
         return direction(self.metric, math.inf if self.test.t > 0 else 0.0)
 
     @property
     def loss(self) -> float:
-        """How much worse B is, as a logarithm; its size alone where no direction is better. Infinite beside zero."""
+        """How much worse B is, as a logarithm; infinite if a mean is zero.
+
+        If neither direction of the metric is better, it is the absolute change."""
         value = self.ratio.value if self.ratio is not None else None
         if value is not None and value > 0:
             change = math.log(value)
@@ -83,7 +84,7 @@ class Compared:
 
     @property
     def allowed_loss(self) -> float | None:
-        """The largest share by which B may be worse by the interval of the ratio, or infinite where it is unbounded.
+        """The largest relative loss that the interval of the ratio allows; infinite where it is unbounded.
 
         None where the gate does not judge, or where there is no ratio."""
         if self.judged is None or self.ratio is None or self.ratio.value is None:
@@ -95,7 +96,7 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class OneSided:
-    """Treatments that only one of the campaigns has, and the levels that make it so."""
+    """Treatments that only one of the campaigns has, and the reason why the other lacks them."""
 
     only_in: Literal["A", "B"]
     levels: tuple[Levels, ...]
@@ -104,7 +105,10 @@ class OneSided:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """`cells` come worst first, those that could not be compared last. `differences` are (what, in A, in B)."""
+    """The comparison of two campaigns, A and B.
+
+    `cells` are in order from worst to best; cells that could not be compared come last. `differences` are (what, value
+    in A, value in B)."""
 
     a: str
     b: str
@@ -131,20 +135,20 @@ class Comparison:
 
     @property
     def not_judged(self) -> tuple[Compared, ...]:
-        """Cells of a metric that has a better direction, and yet nothing to judge by."""
+        """The cells that the gate could not judge, of metrics with a better direction."""
         return tuple(cell for cell in self.cells if cell.judged is None and cell.metric.better != "neither")
 
     @property
     def most_allowed(self) -> tuple[float, Compared] | None:
-        """The largest regression that an interval does not exclude, as a share, and of which cell."""
+        """The largest regression that an interval does not exclude, as a fraction, and its cell."""
         found = [(loss, cell) for cell in self.cells if (loss := cell.allowed_loss) is not None and loss > 0]
         return max(found, key=lambda one: one[0], default=None)
 
     @property
     def inconclusive(self) -> tuple[Compared, ...]:
-        """Cells in which a regression of more than the margin was not found, and may be there all the same.
+        """The cells that may have an undetected regression of more than the margin.
 
-        Their interval allows one, or they could not be judged at all. None without a gate."""
+        Their interval allows one, or they could not be judged at all. Empty without a gate."""
         if self.margin is None:
             return ()
         open_ = [
@@ -173,9 +177,9 @@ def compare(
     margin: float | None = None,
     confidence: float | None = None,
 ) -> Comparison:
-    """B against A; `metrics` by name (default: the study's own), `confidence` as A's study says unless given.
+    """Compare B with A; `metrics` by name (default: the study's own), `confidence` by default that of A's study.
 
-    Raises: InputError when the two are not campaigns of one study, or a metric is not known."""
+    Raises: InputError when the two are not campaigns of one study, or when a metric is unknown."""
     _check_same_study(a.study, b.study)
     _check_two_campaigns(a, b)
     chosen = _metrics(a, b, metrics)
@@ -205,7 +209,7 @@ def compare(
     )
 
 
-# Is it one study?
+# Checks that both campaigns are of one study
 
 
 def _check_same_study(a: Study, b: Study) -> None:
@@ -220,7 +224,7 @@ def _check_same_study(a: Study, b: Study) -> None:
 
 
 def _check_two_campaigns(a: Report, b: Report) -> None:
-    """A copy has the same attempts at the same times, with the same values."""
+    """Reject a copy of a campaign: it has the same attempts at the same times, with the same values."""
     points = [[cell.points for row in report.rows for cell in row.cells] for report in (a, b)]
     if a.timeline and a.timeline == b.timeline and points[0] == points[1] and a.directory != b.directory:
         raise InputError(f"{b.directory} is a copy of {a.directory}", "give two campaigns of one study")
@@ -253,7 +257,7 @@ def _metrics(a: Report, b: Report, names: Sequence[str]) -> tuple[Metric, ...]:
 
 
 def _levels(row: Row, study: Study) -> Levels:
-    """The levels in the order of A's factors, whatever the order in B's file."""
+    """Return the levels in the order of A's factors, so that the order in B's file does not matter."""
     return tuple((factor.name, row.treatment.levels[factor.name]) for factor in study.factors)
 
 
@@ -310,7 +314,7 @@ def _badness(cell: Compared) -> tuple[bool, int, float]:
 def _one_sided(
     side: Literal["A", "B"], study: Study, here: Mapping[Levels, Row], there: Mapping[Levels, Row]
 ) -> Iterable[OneSided]:
-    """Treatments without a twin, grouped by the levels that the other campaign does not have."""
+    """Yield the treatments that the other campaign lacks, grouped by the levels that it does not have."""
     other = "B" if side == "A" else "A"
     known = [{levels[at][1] for levels in there} for at in range(len(study.factors))]
     groups: dict[str, list[Levels]] = {}
@@ -323,7 +327,7 @@ def _one_sided(
         yield OneSided(side, tuple(found), reason)
 
 
-# What stands above the table
+# The paragraphs above the table
 
 _PROVENANCE = (
     ("host", ("host", "hostname")),
@@ -336,7 +340,7 @@ _PROVENANCE = (
 
 
 def _differences(a: Report, b: Report) -> Iterable[tuple[str, str, str]]:
-    """What differs between the campaigns besides what was measured."""
+    """Yield the differences in provenance, settings and design between the campaigns."""
     for name, keys in _PROVENANCE:
         was, is_ = (_at(report.provenance, keys) for report in (a, b))
         if was != is_:

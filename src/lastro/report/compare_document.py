@@ -1,4 +1,4 @@
-"""A comparison of two campaigns for programs: one JSON document, and JUnit XML for CI systems.
+"""A comparison of two campaigns, for programs: one JSON document, and JUnit XML for CI systems.
 
     format       "lastro-compare/1"
     a, b         the campaigns' directories
@@ -7,19 +7,19 @@
     differences  [{what, a, b}]: provenance and settings that differ
     notes        [text]
     only_in      [{side, treatments [{factor: level}], reason}]
-    tests        how many tests the correction of p counts
+    tests        the number of tests for which p is corrected
     cells        [{metric, unit, better, levels {factor: level}, a, b, ratio, p, p_adjusted, verdict, not_compared,
                  gate}], worst first
                  a, b {n, mean, values}; ratio {value, interval {low, high}, absent_because}
                  gate {limit, p, p_adjusted, regressed}, null where the gate does not judge
     gate         {margin, tests, not_judged, regressions, lost, most_allowed}, null without --fail-over
-                 not_judged counts cells where a direction is better, and there was nothing to test
+                 not_judged counts cells of metrics with a better direction that had nothing to test
                  most_allowed {metric, levels, loss}: the largest regression that the interval of a cell allows, as a
-                 share; loss is null where the interval is unbounded
+                 fraction; loss is null where the interval is unbounded
 
-What does not exist is null, never absent and never NaN.
+A value that does not exist is null, never absent and never NaN.
 
-JUnit: a testsuite for each metric, a testcase for each treatment. Only the gate makes failures."""
+JUnit: a testsuite for each metric, a testcase for each treatment. Only the gate produces failures."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from lastro.report.numbers import ratio_text
 from lastro.stats.intervals import sample_mean
 
 FORMAT = "lastro-compare/1"
-# What XML 1.0 cannot hold, not even escaped (W3C, Extensible Markup Language 1.0, production 2).
+# Characters that XML 1.0 does not allow, not even escaped (W3C, Extensible Markup Language 1.0, production 2).
 _NO_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -44,7 +44,7 @@ def document_text(comparison: Comparison) -> str:
 
 
 def document(comparison: Comparison) -> dict[str, Any]:
-    """The comparison as plain JSON-able data, with the keys of this module's docstring."""
+    """Return the comparison as JSON-serializable data, with the keys of this module's docstring."""
     gate = {
         "margin": comparison.margin,
         "tests": comparison.n_judged,
@@ -122,7 +122,7 @@ def _ratio(cell: Compared) -> dict[str, Any] | None:
 
 
 def junit(comparison: Comparison, *, fail_lost: bool = False) -> bytes:
-    """UTF-8 XML that CI systems read. With `fail_lost`, what A measured and B did not is a failure too."""
+    """Return UTF-8 XML for CI systems; with `fail_lost`, a cell that only A measured is also a failure."""
     root = ElementTree.Element("testsuites", name=_xml(f"lastro compare {comparison.study.name}"))
     for metric in comparison.metrics:
         cells = [cell for cell in comparison.cells if cell.metric.name == metric.name]

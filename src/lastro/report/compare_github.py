@@ -1,6 +1,6 @@
-"""A comparison of two campaigns as annotations of GitHub Actions: workflow commands, one a line.
+"""A comparison of two campaigns as annotations for GitHub Actions: workflow commands, one per line.
 
-GitHub keeps ten errors of a step (docs.github.com, "Workflow commands for GitHub Actions"). The worst nine have a line
+GitHub keeps ten errors per step (docs.github.com, "Workflow commands for GitHub Actions"). The worst nine have a line
 each, and the tenth counts the others."""
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ _MOST = 9
 def workflow_commands(comparison: Comparison, *, fail_lost: bool = False) -> list[str]:
     """Return an error for each regression, worst first.
 
-    With `fail_lost`, also one for each cell that A measured and B did not. Without failures, return a notice with the
-    conclusion of the gate; without a gate, nothing."""
+    With `fail_lost`, also return one for each cell that A measured and B did not. Without failures, return a notice
+    with the conclusion of the gate; without a gate, return an empty list."""
     failed = [cell for cell in comparison.cells if cell.regressed or (fail_lost and cell.lost)]
     lines = [_command("error", _title(cell), _message(cell)) for cell in failed[:_MOST]]
     if len(failed) > _MOST:

@@ -1,4 +1,4 @@
-"""A comparison of two campaigns as plain lines for a terminal, and as Markdown."""
+"""A comparison of two campaigns as plain text for a terminal, and as Markdown."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _HEADS = ("metric", "treatment", "A", "B", "unit", "B / A", "p", "p (Holm)", "")
 
 
 def terminal_lines(comparison: Comparison, width: int, *, everything: bool = False) -> list[str]:
-    """The verdict, then what differs, worst first; what is not distinguishable only where everything is wanted.
+    """Return the verdict, then the cells that differ, worst first; with `everything`, also all other tested cells.
 
-    Where a row would not fit, metric and treatment stand on a line of their own."""
+    Where a row does not fit, metric and treatment are on a line of their own."""
     tested, alike = _tested(comparison)
     rows = [_row(cell) for cell in (tested + alike if everything else tested)]
     lines = [*_wrapped(headline(comparison), width), "", comparison.study.title or comparison.study.name]
@@ -33,7 +33,7 @@ def terminal_lines(comparison: Comparison, width: int, *, everything: bool = Fal
 
 
 def markdown(comparison: Comparison) -> str:
-    """The same for a pull request or a wiki, where rows that are not distinguishable are folded."""
+    """Return the comparison for a pull request or a wiki; rows that are not distinguishable are folded."""
     lines = [f"# {_escaped(comparison.study.title or comparison.study.name)}", ""]
     lines += [f"**{_escaped(headline(comparison))}**", ""]
     lines += [f"- {_escaped(paragraph)}" for paragraph in _above(comparison)]
@@ -47,7 +47,7 @@ def markdown(comparison: Comparison) -> str:
 
 
 def _tested(comparison: Comparison) -> tuple[list[Compared], list[Compared]]:
-    """What differs or has regressed, and what is not distinguishable; worst first."""
+    """Return the cells that differ or have regressed, and those that are not distinguishable; worst first."""
     tested = [cell for cell in comparison.cells if cell.test is not None]
     alike = [cell for cell in tested if cell.verdict == "same" and not cell.regressed]
     hidden = {id(cell) for cell in alike}
@@ -60,12 +60,12 @@ def _pipes_of(cells: Sequence[Compared]) -> list[str]:
 
 
 def headline(comparison: Comparison) -> str:
-    """The verdict in a line: of the gate, or of how many ratios differ."""
+    """Return the verdict in one line: that of the gate, or how many ratios differ."""
     if comparison.margin is None:
         return _tally(comparison)
     margin = f"{comparison.margin * 100:g} %"
     if found := len(comparison.regressions):
-        # No number: that of the worst, picked after looking, would be too large, and its interval too narrow.
+        # No figure: that of the worst regression, selected after the fact, would be too large, its interval too narrow.
         names = dict.fromkeys(cell.metric.name for cell in comparison.regressions)
         return f"FAIL: {count(found, 'regression')} of more than {margin} ({', '.join(names)})"
     if open_ := len(comparison.inconclusive):
@@ -91,14 +91,16 @@ def verdict_text(cell: Compared) -> str:
 
 
 def p_text(p: float | None) -> str:
-    """'0.034', '<0.0001', or a dash where there is none."""
+    """Format a p-value as '0.034' or '<0.0001'; a dash for None."""
     if p is None:
         return "—"
     return "<0.0001" if p < 0.0001 else f"{p:.4f}" if p < 0.01 else f"{p:.3f}"
 
 
 def conclusion(comparison: Comparison) -> str:
-    """What the gate says, and on a pass how large a regression it may have missed; empty without a gate."""
+    """Return the conclusion of the gate and, on a pass, how large a regression it may have missed.
+
+    Empty without a gate."""
     if comparison.margin is None:
         return ""
     found, margin = len(comparison.regressions), f"{comparison.margin * 100:g} %"
@@ -186,7 +188,7 @@ def _wrapped(paragraph: str, width: int) -> list[str]:
 
 
 def _escaped(text: str) -> str:
-    """Text from outside that Markdown, and the HTML inside it, take as text."""
+    """Escape text for Markdown and for the HTML inside it."""
     shown = plain(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return "".join(f"\\{char}" if char in "\\`*_{}[]|#" else char for char in shown)
 

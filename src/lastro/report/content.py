@@ -1,4 +1,4 @@
-"""What a document shows, whatever its format: the report, its analysis, the claims that were judged, the language."""
+"""The content of a document in any format: the report, its analysis, the judged claims and the language."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """`judgements` are empty without claims; `claims_tally` says them in a line, `claims_note` how to read them."""
+    """What a document shows; `claims_tally` sums up `judgements` in a line, `claims_note` says how to read them."""
 
     report: Report
     analysis: Analysis
@@ -27,7 +27,7 @@ class Content:
 
     @property
     def verdicts(self) -> dict[tuple[int, int], Verdict]:
-        """{(treatment, number of the metric): what the corrected test says of its ratio to the baseline}."""
+        """{(treatment, number of the metric): the verdict of the corrected test on its ratio to the baseline}."""
         return {
             (comparison.treatment.index, index): decided(
                 metric.metric, comparison.decision, comparison.ratio.value if comparison.ratio else None
@@ -38,7 +38,7 @@ class Content:
 
     @property
     def under_floor(self) -> frozenset[tuple[int, int]]:
-        """(treatment, number of the metric) of every ratio to a baseline that is under the noise floor of this host."""
+        """The (treatment, number of the metric) of every ratio to a baseline under the noise floor of this host."""
         return frozenset(
             (comparison.treatment.index, index)
             for index, metric in enumerate(self.analysis.metrics)

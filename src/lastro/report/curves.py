@@ -1,9 +1,8 @@
-"""What a campaign varies by number: digits, threads, files, clients. A line for each platform, a panel for each
+"""Curves over a numeric factor, such as digits, threads, files or clients. Pure.
 
-combination of the other factors. Pure.
-
-The numbers are the levels of a factor, `"instrument.threads" = [1, 1000]`, or an option that is written into them,
-`instrument = ["pi:digits=1000", "pi:digits=10000"]`. Text such as 300M or 16K is a number with a prefix."""
+A curve has a line for each platform and a panel for each combination of the other factors. The numbers are the levels
+of a factor, `"instrument.threads" = [1, 1000]`, or an option inside its levels, `instrument = ["pi:digits=1000",
+"pi:digits=10000"]`. Text such as 300M or 16K is a number with a prefix."""
 
 from __future__ import annotations
 
@@ -18,9 +17,9 @@ from lastro.study.levels import join_options, part_level, split_options
 from lastro.study.model import Factor, Level
 
 _NUMBER = re.compile(r"(\d+(?:\.\d+)?)([kMGT]?)(?:i?B|bit/s|bps)?", re.IGNORECASE)
-_PREFIX = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}  # of places on an axis: 1K and 1024 are near enough
-MOST_PANELS = 12  # of one figure
-_FIRST = "platform"  # what has a line of its own where it varies
+_PREFIX = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}  # for an axis, 1000 is close enough to 1024
+MOST_PANELS = 12  # in one figure
+_FIRST = "platform"  # the factor that provides the lines, where it varies
 _WHY_MISSING = {
     "unavailable": N_("unavailable"),
     "invalid": N_("invalid"),
@@ -31,9 +30,9 @@ _WHY_MISSING = {
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One level of what has lines, over the numbers of its curve: a treatment for each, None where the study has none.
+    """One line of a curve: a treatment for each number, None where the study has no such treatment.
 
-    `is_baseline`: what the others are compared with."""
+    `is_baseline`: the other lines are compared with this one."""
 
     name: str
     rows: tuple[Row | None, ...]
@@ -54,9 +53,11 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """`factor` is the axis, as 'instrument.threads'; `labels` are its levels as the study writes them, in the order of
+    """The curve of one numeric factor or option.
 
-    `numbers`. `lines` says of what there are lines (empty: there is one), `others` what differs between panels."""
+    `factor` is the axis, such as 'instrument.threads'; `labels` are its levels as the study writes them, in the order
+    of `numbers`. `lines` is the factor that provides the lines (empty: there is one line); `others` are the factors
+    that differ between panels."""
 
     factor: str
     labels: tuple[Level, ...]
@@ -67,14 +68,14 @@ class Curve:
 
     @property
     def line_names(self) -> tuple[str, ...]:
-        """Of all panels, in the order of the study; first the baseline, last those that cannot run here."""
+        """The names of the lines of all panels: the baseline first, lines that cannot run here last."""
         found = {line.name: line for panel in self.panels for line in panel.lines}
         running = {line.name for panel in self.panels for line in panel.lines if line.runs_here}
         order = sorted(found, key=lambda name: (name not in running, not found[name].is_baseline))
         return tuple(order)
 
     def measures(self, index: int) -> bool:
-        """Whether there is a value of the report's metric number `index` at two numbers or more."""
+        """Whether a line has values of the report's metric number `index` at two numbers or more."""
         lines = [line for panel in self.panels for line in panel.lines]
         return any(sum(_n(row, index) > 0 for row in line.rows) > 1 for line in lines)
 
@@ -91,7 +92,7 @@ def _n(row: Row | None, index: int) -> int:
 
 
 def curves(report: Report) -> tuple[Curve, ...]:
-    """One for each factor, or option within a factor, that has two numbers or more beside the same other levels."""
+    """Return a curve for each numeric factor, or option within a factor, with two or more numbers at fixed levels."""
     found = []
     for factor in report.varying:
         if all(number_of(level) is not None for level in factor.levels):
@@ -103,7 +104,7 @@ def curves(report: Report) -> tuple[Curve, ...]:
 
 
 def number_of(level: Level) -> float | None:
-    """2000, '2000', '300M' -> a number; None for any other text, and for yes or no."""
+    """Return the number of a level such as 2000, '2000' or '300M'; None for other text and for booleans."""
     if isinstance(level, bool):
         return None
     if isinstance(level, int | float):
@@ -113,34 +114,33 @@ def number_of(level: Level) -> float | None:
 
 
 def level_text(level: Level, say: Language) -> str:
-    """A number of an axis as people read it, '200,000'; text as the study has it."""
+    """Format a number of an axis as '200,000'; return text as the study writes it."""
     if isinstance(level, int):
         return say.integer(level)
     return say.number(f"{level:g}") if isinstance(level, float) else level
 
 
 def why_missing(row: Row | None, index: int, say: Language) -> str:
-    """Why a treatment has no value of a metric, with its marks; empty where it has one, and where there is no such
-    treatment."""
+    """Return why a treatment has no value of a metric, with its marks; empty if it has one, or if `row` is None."""
     if row is None or row.cells[index].summary is not None:
         return ""
     return say(_WHY_MISSING.get(row.status, _WHY_MISSING["valueless"])) + signs(row.cells[index].marks)
 
 
 def _numbered_options(factor: Factor) -> list[str]:
-    """Options in the levels of a factor that are numbers, of which some differ while all the rest is the same."""
+    """Return the numeric options in the levels of a factor that differ while the rest of the level is the same."""
     names = dict.fromkeys(name for level in factor.levels for name in split_options(str(level))[1])
     return [name for name in names if _split(factor, name)]
 
 
 def _split(factor: Factor, option: str) -> dict[Level, tuple[Level, str]]:
-    """{level: (number as it is written, the level without it)}, of those whose rest has two numbers or more."""
+    """Return {level: (number as written, level without it)} for levels whose remainder has two or more numbers."""
     found: dict[Level, tuple[Level, str]] = {}
     numbers: dict[str, set[float]] = {}
     for level in factor.levels:
         part, options = split_options(str(level))
         text = options.pop(option, "")
-        if not (number := number_of(text)):  # 0 leaves the choice of a size to the part: it lies nowhere on the axis
+        if not (number := number_of(text)):  # 0 means that the part chooses a size: it has no place on the axis
             continue
         rest = join_options(part, [f"{name}={value}" for name, value in options.items()])
         found[level] = (int(text) if text.isdigit() else text, rest)
@@ -149,7 +149,7 @@ def _split(factor: Factor, option: str) -> dict[Level, tuple[Level, str]]:
 
 
 def _curve(report: Report, name: str, factor: str, places: Mapping[Level, tuple[Level, str]]) -> Curve:
-    """`places` tells of each level of the factor its place on the axis, and what is left of it."""
+    """Return one curve; `places` maps each level of the factor to its place on the axis and the rest of the level."""
     labels = sorted({text for text, _ in places.values()}, key=lambda text: number_of(text) or 0.0)
     at: dict[tuple[tuple[str, ...], str], dict[Level, Row]] = {}
     rest = [
@@ -157,7 +157,7 @@ def _curve(report: Report, name: str, factor: str, places: Mapping[Level, tuple[
         for row in report.rows
         if row.treatment.levels[factor] in places
     ]
-    # What an option leaves of its level is told even where it is the same everywhere: it says of what the number is.
+    # Keep the rest of a level even if it is the same everywhere: it says what the number belongs to.
     names = [n for n in rest[0][2] if n == factor or len({others[n] for _, _, others in rest}) > 1] if rest else []
     lines = _FIRST if _FIRST in names else next((n for n in names if n != factor), "")
     panels = tuple(n for n in names if n != lines)
@@ -176,7 +176,7 @@ def _curve(report: Report, name: str, factor: str, places: Mapping[Level, tuple[
 def _others(
     report: Report, row: Row, factor: str, places: Mapping[Level, tuple[Level, str]]
 ) -> Iterator[tuple[str, str]]:
-    """The levels beside the number. Factors that are options of a part which varies too are told with the part."""
+    """Yield (factor, level) for the levels other than the number; the level of a varying part includes its options."""
     levels = dict(row.treatment.levels)
     left = places[levels.pop(factor)][1]
     if left:
@@ -194,7 +194,7 @@ def _panel(
 ) -> Panel:
     own = {line: rows for (panel, line), rows in at.items() if panel == levels}
     baseline = {line for line, rows in own.items() if any(row.is_baseline for row in rows.values())}
-    if len(baseline) == len(own) > 1:  # the baseline is a number of each line, and none of the lines
+    if len(baseline) == len(own) > 1:  # the baseline is a number of every line, not one of the lines
         baseline = set()
     lines = (Line(name, tuple(map(rows.get, labels)), name in baseline) for name, rows in own.items())
     return Panel(levels, tuple(lines))

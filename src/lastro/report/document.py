@@ -1,45 +1,45 @@
-"""The report as one JSON document, for programs. Its keys are stable: `format` changes when one changes its meaning.
+"""The report as one JSON document, for programs. Its keys are stable: if one changes its meaning, `format` changes.
 
     format       "lastro-results/1"
     directory    the campaign's directory
     study        name, title, scenario, profile, factors {name: [level]}, settings, confidence, replicates, stopping,
                  seed, baseline {factor: level}
     counts       trials by state (pending, running, valid, invalid, unavailable), trials, attempts, invalid_attempts
-    finished     whether no trial is left to run
-    interference [sentence] on the first metric, in English: what each noisy neighbour takes and isolation gives back
+    finished     whether all trials have run
+    key_findings [sentence], in English; first what each noisy neighbour costs and isolation recovers
     metrics      [{name, unit, better, summary}]
     treatments   [{id, label, levels, status, reason, remedy, baseline (id or null), trials {state: n}, metrics}]
                  metrics {name: {n, bounded, mean, sd, interval {low, high, confidence}, median, ratio,
                  generator_limited, marks, ended, values}}
-                 bounded: of the n values, how many are only lower bounds, since the study ended the search for them;
-                 if any, the mean is one too, and has neither sd nor interval
-                 ended [{limit, trials, least, greatest, text}]: of a metric that is searched for, what ended the
-                 search: a limit that was found, or else the study; text is of the first of these trials
-                 marks [{kind, trials, text}]: what valid trials remarked on the metric; text is of the first of them
-                 median {value, at_least, interval, absent_because}: its interval's confidence is the one that n
+                 bounded: how many of the n values are only lower bounds, because the study ended the search for them;
+                 with any, the mean is a lower bound too, and has neither sd nor interval
+                 ended [{limit, trials, least, greatest, text}]: for a metric that is searched for, what ended the
+                 search: a limit that was found (limit is true) or the study; text is from the first of these trials
+                 marks [{kind, trials, text}]: the remarks of valid trials on the metric; text is from the first trial
+                 median {value, at_least, interval, absent_because}: the confidence of its interval is the one that n
                  allows; at_least: the value is only a lower bound
                  ratio {value, bound, interval, pairing, n [treatment, baseline], unbounded, absent_because, verdict}
-                 bound is ">=" or "<=" where the true ratio is known only to be so against the value; else null
-                 verdict is that of the interval alone, uncorrected; analysis.comparisons have the corrected decision
+                 bound is ">=" or "<=" where only a bound of the true ratio is known: ratio >= value or ratio <= value
+                 verdict is by the interval alone, uncorrected; analysis.comparisons have the corrected decision
                  values [{block, trial, attempt, value, at_least}]
     unavailable  [{reason, remedy, where, treatments [id], trials}]
     invalid_attempts [{trial, attempt, block, treatment, reasons, trial_state}]
-    really       {platform with its options: {property: text}}: by what numbers came about, as trials told it
-    curves       [{factor, lines (the factor that has them, or null), panel {factor: level}, line, is_baseline,
-                 points [{level, number, treatment (id)}]}], for whatever is varied by number; the values are the
-                 treatments'
+    really       {platform with its options: {property: text}}: how each platform was measured, as trials recorded it
+    curves       [{factor, lines (the factor that provides the lines, or null), panel {factor: level}, line,
+                 is_baseline, points [{level, number, treatment (id)}]}], for each numeric factor or option; the values
+                 are those of the treatments
     scaling      [{factor, levels (of the other factors), metrics {name: line}}], for factors of three numbers or more
                  line {slope, slope_interval, intercept, intercept_interval, r2, n}
-    growth       [{levels (of the factors beside `topology`), metrics {name: growth}}], where topologies differ
+    growth       [{levels (of the factors other than `topology`), metrics {name: growth}}], where topologies differ
                  growth {sizes {topology: {routers, links}}, ratio, routers, links}
-                 ratio {value, interval, pairing, n}: of two sizes, the larger's mean to the smaller's
+                 ratio {value, interval, pairing, n}: for two sizes, the mean of the larger to that of the smaller
                  routers and links {ratio (of their numbers), line, bend, verdict}; bend is the interval of the
-                 coefficient of a square; verdict is "in proportion", "slower", "slower or not", "faster", "shrinks",
+                 quadratic coefficient; verdict is "in proportion", "slower", "slower or not", "faster", "shrinks",
                  "line", "grows", "bends up", "bends down" or "unknown"
-    analysis     {metric: {anova, effects, interactions, comparisons, pairs, checks, drift, scaling, headline ...}}, as
-                 the docstring of `report.analysis_document` tells key by key
+    analysis     {metric: {anova, effects, interactions, comparisons, pairs, checks, drift, scaling, headline ...}}; the
+                 docstring of `report.analysis_document` describes each key
 
-What does not exist is null, never absent and never NaN."""
+A value that does not exist is null, never absent and never NaN."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def document_text(report: Report) -> str:
 
 
 def document(report: Report) -> dict[str, Any]:
-    """The report as plain JSON-able data, with the keys of this module's docstring."""
+    """Return the report as JSON-serializable data, with the keys of this module's docstring."""
     progress = report.progress
     kept = {(attempt.trial, attempt.attempt): attempt for attempt in report.attempts}
     return {

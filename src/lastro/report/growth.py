@@ -1,9 +1,8 @@
-"""How each metric grows with the network: against the routers and the links of a study's topologies, for each
+"""How each metric grows with the number of routers and of links in the topologies of a study. Pure.
 
-combination of the other factors. Pure.
-
-With three sizes or more it is a line, with intervals of its parameters and of its bend. Through two any line goes: the
-ratio of their means is compared with the ratio of the routers, and of the links."""
+Growth is determined for each combination of the other factors. With three sizes or more it is a line, with intervals of
+its parameters and of its bend. A line fits any two points, so with two sizes the ratio of their means is compared with
+the ratio of the routers, and of the links."""
 
 from __future__ import annotations
 
@@ -53,7 +52,7 @@ EXPLANATION = N_(
 
 
 class Size(NamedTuple):
-    """Of a topology."""
+    """The size of a topology."""
 
     routers: int
     links: int
@@ -61,9 +60,10 @@ class Size(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Against:
-    """A metric against the number of routers, or of links. Two sizes have `ratio`, that of the numbers; more have a
+    """A metric against the number of routers, or of links.
 
-    `line`, and the interval of its `bend` where there are trials enough."""
+    With two sizes, `ratio` is the ratio of their numbers. With more there is a `line`, and the interval of its `bend`
+    if there are enough trials."""
 
     ratio: float | None
     line: Line | None
@@ -73,9 +73,10 @@ class Against:
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """Of one metric in one combination: `sizes` of the topologies with a value, the smallest first; `ratio` is that of
+    """The growth of one metric in one combination of the other factors.
 
-    the means, where they are two; `against` is in the order of MEASURES."""
+    `sizes` has the topologies with a value, smallest first; `ratio` is the ratio of the means if there are two sizes;
+    `against` is in the order of MEASURES."""
 
     sizes: Mapping[str, Size]
     ratio: Ratio | None
@@ -84,7 +85,7 @@ class Growth:
 
 @dataclass(frozen=True, slots=True)
 class GrowthRow:
-    """One combination of the other factors' levels; a growth for each metric of the report, None without a value."""
+    """One combination of the other factors' levels, with a growth for each metric, None if it has no value."""
 
     levels: tuple[str, ...]
     metrics: tuple[Growth | None, ...]
@@ -92,7 +93,9 @@ class GrowthRow:
 
 @dataclass(frozen=True, slots=True)
 class Growths:
-    """`others` are the factors that vary beside the topology; false where no metric was measured at two sizes."""
+    """The growth of all metrics; false where no metric was measured at two sizes.
+
+    `others` are the factors that vary besides the topology."""
 
     others: tuple[str, ...]
     rows: tuple[GrowthRow, ...]
@@ -119,7 +122,7 @@ def growths(report: Report) -> Growths:
 
 
 def _sizes(report: Report) -> dict[str, Size]:
-    """Of each topology, as its trials told it; of a grid without a trial, by its name."""
+    """Return the size of each topology as its trials recorded it; for a grid without a trial, from its name."""
     told: dict[str, set[Size]] = defaultdict(set)
     levels = {row.treatment.index: str(row.treatment.levels[FACTOR]) for row in report.rows}
     for attempt in report.attempts:
@@ -165,7 +168,7 @@ def _growth(rows: Sequence[Row], sizes: Mapping[str, Size], metric: int, confide
 
 
 def _ratio(small: Sequence[Point], large: Sequence[Point], confidence: float) -> Ratio | None:
-    """Of the means; None where that of the smaller network is not above zero, and growth is no multiple of it."""
+    """Return the ratio of the means; None if the mean of the smaller network is not above zero."""
     if sample_mean([point.value for point in small]) <= 0:
         return None
     by_block, base = ({point.block: point.value for point in points} for points in (large, small))
@@ -212,11 +215,11 @@ def _line_verdict(line: Line | None, bend: Interval | None) -> Verdict:
     return "grows" if bend is None else "line"
 
 
-# In words
+# Wording
 
 
 def against_text(against: Against, say: Language) -> str:
-    """'yes: in proportion, ×1.78'; with a line also its parameters, and the interval of a bend."""
+    """Describe growth: 'yes: in proportion, ×1.78'; for a line, also its parameters and the interval of its bend."""
     ratio = say.number(significant(against.ratio, 3)) if against.ratio is not None else ""
     verdict = say(_WORDS[against.verdict], ratio=ratio)
     if (line := against.line) is None:
@@ -231,5 +234,5 @@ def against_text(against: Against, say: Language) -> str:
 
 
 def sizes_text(growth: Growth) -> Iterator[str]:
-    """'3x3 (9, 12)' for each topology: its routers and links."""
+    """Format each topology with its number of routers and of links: '3x3 (9, 12)'."""
     return (f"{level} ({size.routers}, {size.links})" for level, size in growth.sizes.items())

@@ -1,7 +1,7 @@
-"""The report as one HTML page that needs nothing else: no network, no script, no font of its own.
+"""The report as one self-contained HTML page: it needs no network, script or font.
 
-Everything that comes from a study or a trial passes through jinja2's autoescape. Trusted are only the figures that we
-drew ourselves and markup made of numbers alone."""
+All text from a study or a trial passes through jinja2's autoescape. Only figures drawn by Lastro and markup made of
+numbers alone are trusted."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ _TONES = {"▲": "better", "▼": "worse", "✓": "better", "✕": "worse"}
 
 
 def render_html(content: Content) -> str:
-    """The page, as a string. The same report gives the same bytes."""
+    """Return the page as a string. The same report gives the same bytes."""
     return environment().get_template("report.html.j2").render(_context(content))
 
 
 def environment() -> Environment:
-    """Of the templates of pages, with autoescape."""
+    """Return the jinja2 environment of the page templates, with autoescape."""
     folder = resources.files("lastro.report") / "templates"
     environment = Environment(
         loader=FunctionLoader(lambda name: (folder / name).read_text(encoding="utf-8")),
@@ -103,7 +103,7 @@ def _context(content: Content) -> dict[str, Any]:
 
 
 def _contents(context: Mapping[str, Any], say: Language) -> Iterator[tuple[str, str]]:
-    """(anchor, name) of every section that the page has."""
+    """Yield (anchor, name) for every section of the page."""
     drawn = context["drawn"]
     sections = (
         ("curves", say("Curves"), drawn["curve"]),
@@ -127,7 +127,7 @@ def _contents(context: Mapping[str, Any], say: Language) -> Iterator[tuple[str, 
 
 
 def _tiles(content: Content) -> list[tuple[str, str, str]]:
-    """(number, words, CSS class) for the band under the title."""
+    """Return (number, words, CSS class) for each tile in the band under the title."""
     report, say = content.report, content.say
     counts = report.progress.counts
     waiting = words.waiting(report)
@@ -142,7 +142,7 @@ def _tiles(content: Content) -> list[tuple[str, str, str]]:
 
 
 def _metric(content: Content, index: int) -> dict[str, Any]:
-    """The tables of one metric."""
+    """Return the sentences and tables of one metric."""
     metric, say = content.analysis.metrics[index], content.say
     return {
         "name": metric.metric.name,
@@ -160,7 +160,7 @@ def _metric(content: Content, index: int) -> dict[str, Any]:
 
 
 def _drawn(content: Content) -> dict[str, list[dict[str, Any]]]:
-    """{kind: [title, note, SVG and, of a curve, table of each figure]}, in their order; an empty list without any."""
+    """Return {kind: [figure]} in their order, each with title, note, SVG and, for a curve, its table."""
     drawn: dict[str, list[dict[str, Any]]] = defaultdict(list)
     tables = curve_tables(content.report, content.say)
     for plan in plans(content.report, content.analysis, content.say, content.judgements):
@@ -175,13 +175,13 @@ def _drawn(content: Content) -> dict[str, list[dict[str, Any]]]:
 
 
 def plate(plan: Plan) -> Markup:
-    """The figure as it is on a desk and as it is on a telephone, of which the page shows one; empty without data."""
+    """Return the figure in a wide and a narrow version, of which the page shows one; empty without data."""
     drawn = ((kind, plan.picture(width_in)) for kind, width_in in (("desk", WIDE_IN), ("phone", NARROW_IN)))
     return Markup("").join(inline_svg(picture.svg(), plan.title, kind) for kind, picture in drawn if picture)
 
 
 def inline_svg(document: str, label: str, kind: str) -> Markup:
-    """A figure of ours as part of the page: no XML prologue, ids of its own, as wide as the page allows."""
+    """Embed a figure drawn by Lastro: without XML prologue, with unique ids, as wide as the page allows."""
     body = own_ids(document[document.index("<svg") :], f"f{zlib.crc32(document.encode()):x}-")
     width_pt = re.search(r'<svg[^>]* width="([\d.]+)pt"', body)
     width = float(width_pt[1]) if width_pt else 600.0

@@ -1,8 +1,8 @@
-"""What a noisy neighbour takes and what isolation gives back: the sentences that open a study of both.
+"""What a noisy neighbour costs and what isolation recovers: the opening sentences of a study of both.
 
-Every number is that of a claim: statements of comparison and recovery, with their contrasts and intervals as
-`claim_effects` makes them. The losses to the neighbours, the recoveries, and the costs of isolation are a family of
-tests each: all intervals of a family hold together, whichever of them are told. Pure: a report in, sentences out."""
+Every number is obtained like that of a claim: statements of comparison and recovery, with the contrasts and intervals
+of `claim_effects`. The losses to the neighbours, the recoveries and the costs of isolation are one family of tests
+each: all intervals of a family hold simultaneously, so any may be reported. Pure: a report in, sentences out."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from lastro.study.model import Level
 
 NEIGHBOUR, ISOLATION, NONE = "anomaly", "isolation", "none"
 _MOST = 4  # sentences on neighbours
-_DECIDED = (-1.0, 2.0)  # beyond it, the interval of a recovery says nothing of use
+_DECIDED = (-1.0, 2.0)  # an interval of a recovery that extends further is too wide to be useful
 
 
 @dataclass(frozen=True, slots=True)
 class _Found:
     """A level with the effects of its statement, or with the reason why there are none.
 
-    Intervals and `p` hold together for all tests of its `family`."""
+    Intervals and `p` are corrected for all tests of its `family` (its number of tests)."""
 
     level: Level
     effects: Effects | None
@@ -41,7 +41,7 @@ class _Found:
 
     @property
     def raw_p(self) -> float | None:
-        """Of no effect in either direction."""
+        """The uncorrected p of no effect in either direction."""
         if self.effects is None or self.part.p_for is None or self.part.p_against is None:
             return None
         return min(self.part.p_for, self.part.p_against)
@@ -52,9 +52,9 @@ class _Found:
 
 
 def interference(report: Report, say: Language, most: int = _MOST + 1) -> tuple[str, ...]:
-    """At most so many sentences on the study's first metric, worst neighbour first.
+    """Return at most `most` sentences on the study's first metric, worst neighbour first.
 
-    None where the study does not vary the neighbour, or nothing of that metric was measured."""
+    Empty if the study does not vary the neighbour, or if the first metric was not measured."""
     levels = _levels(report, NEIGHBOUR)
     if NONE not in levels or len(levels) < 2 or not report.metrics:
         return ()
@@ -64,7 +64,7 @@ def interference(report: Report, say: Language, most: int = _MOST + 1) -> tuple[
 
 
 class _Opening:
-    """The statements of one study and what is said of them."""
+    """The statements of one study and the sentences on them."""
 
     def __init__(self, report: Report, say: Language) -> None:
         self.report, self.say, self.metric = report, say, report.metrics[0]
@@ -111,7 +111,7 @@ class _Opening:
         )
 
     def _found(self, statements: Sequence[tuple[Level, Statement]]) -> list[_Found]:
-        """What the campaign says of each: one family, of those that can be tested, by Bonferroni's method."""
+        """Test the statements; those that can be tested are one family, by Bonferroni's method."""
         found = [self._one(level, statement, 1) for level, statement in statements]
         n = sum(one.raw_p is not None for one in found)
         return [self._one(level, statement, n) for level, statement in statements] if n > 1 else found
@@ -136,10 +136,10 @@ class _Opening:
         why = (part.beside or part.effect).absent_because or part.effect.absent_because
         return self.say.note(why) if isinstance(why, Note) else self.say("there is no interval")
 
-    # What a neighbour takes
+    # The cost of a neighbour
 
     def _amount(self, part: Part) -> Amount:
-        """How much worse `of` is than `to`; as a percentage, if the ratio has an interval and `to` is above zero."""
+        """Return how much worse `of` is than `to`; a percentage if the ratio has an interval and `to` is above zero."""
         gap, above = part.beside, (part.effect.value or 0.0) - 1
         below_zero = gap is not None and (gap.value or 0.0) * above < 0
         if part.measure == "ratio" and not below_zero and (part.effect.interval or not gap or gap.interval is None):
@@ -160,7 +160,7 @@ class _Opening:
         return self._distinguishable(found) and (self.metric.better == "neither" or self._amount(found.part).value > 0)
 
     def _rank(self, found: _Found) -> tuple[bool, float]:
-        """The worst first; then what is not distinguishable."""
+        """Return a sort key: the worst first, then those that are not distinguishable."""
         size = self._amount(found.part).value
         return not self._distinguishable(found), -abs(size) if self.metric.better == "neither" else -size
 
@@ -197,7 +197,7 @@ class _Opening:
         return text
 
     def _by_correction(self, found: Sequence[_Found]) -> str:
-        """'after correction for 4 comparisons', where that is why one of these is not distinguishable."""
+        """Return 'after correction for 4 comparisons' if correction makes one of these not distinguishable."""
         if not any(one.raw_p is not None and one.raw_p < self.alpha <= (one.p or 0.0) for one in found):
             return ""
         say = self.say
@@ -210,13 +210,13 @@ class _Opening:
         return f" ({text})" if n < total else ""
 
     def _held(self) -> str:
-        """The isolation that every number has, where none was measured without."""
+        """Return the isolation under which everything was measured; empty if anything was measured without."""
         held = _levels(self.report, ISOLATION) or [self.report.study.settings.get(ISOLATION, NONE)]
         if NONE in held:
             return ""
         return ", " + self.say("measured only with isolation by {levels}", levels=", ".join(map(str, held)))
 
-    # What isolation gives back, and costs
+    # The recovery by isolation, and its cost
 
     def _recoveries(self, neighbours: Iterable[Level]) -> dict[Level, list[_Found]]:
         pairs = [(neighbour, isolation) for neighbour in neighbours for isolation in self.isolations]
@@ -256,7 +256,7 @@ class _Opening:
         return say(text, levels=levels, shares="; ".join(filter(None, (shares, self._by_correction(found)))))
 
     def _listed(self, first: str, shares: Sequence[tuple[_Found, str]], **words: str) -> str:
-        """'isolation by cgroups gives back 71 % [50, 90] of it, by apparmor 3 % [1, 5]'."""
+        """Return a list such as 'isolation by cgroups gives back 71 % [50, 90] of it, by apparmor 3 % [1, 5]'."""
         say = self.say
         parts = [
             say("by {level} {share}", level=found.level, share=share)
@@ -267,7 +267,7 @@ class _Opening:
         return ", ".join(part + self._over(found) for part, (found, _) in zip(parts, shares, strict=True))
 
     def _cost(self) -> str:
-        """What isolation costs, or gains, when there is no neighbour; empty where that is not distinguishable."""
+        """Return what isolation costs, or gains, without a neighbour; empty where that is not distinguishable."""
         if not isolation_is_told(self.report):
             return ""
         alone: Levels = {NEIGHBOUR: (NONE,)}
@@ -295,19 +295,20 @@ class _Opening:
 
 
 def isolation_is_told(report: Report) -> bool:
-    """Whether the sentences on neighbours say what isolation does: where it is compared with none, and can be
-    better or worse."""
+    """Whether the sentences on neighbours also report on isolation.
+
+    They do if the study compares isolation with none, and the first metric has a better direction."""
     levels = _levels(report, ISOLATION)
     return NONE in levels and len(levels) > 1 and report.metrics[0].better != "neither"
 
 
 def _levels(report: Report, factor: str) -> list[Level]:
-    """Empty where the study has no such factor."""
+    """Return the levels of a factor; empty if the study has no such factor."""
     return next((list(found.levels) for found in report.study.factors if found.name == factor), [])
 
 
 def _by_reason(tested: Iterable[_Found]) -> dict[str, str]:
-    """{why nothing is known: the levels of which}."""
+    """Return {reason why nothing is known: the levels it applies to}."""
     reasons: dict[str, list[str]] = {}
     for found in tested:
         if found.effects is None:
@@ -316,7 +317,7 @@ def _by_reason(tested: Iterable[_Found]) -> dict[str, str]:
 
 
 def _is_decided(found: _Found) -> bool:
-    """Whether the share recovered is known well enough to be stated."""
+    """Whether the recovered fraction is known well enough to be reported."""
     interval = found.part.effect.interval
     if interval is None or found.effects is None or found.effects.nothing or found.part.hidden_for:
         return False

@@ -1,11 +1,11 @@
-"""The answer: at most six plain sentences on what a campaign found. Pure: a report in, sentences out.
+"""The key findings of a campaign, in at most six plain sentences. Pure: a report in, sentences out.
 
-What neighbours take and isolation gives back comes first (`interference`, with intervals of its own). Then what every
-other factor does to the first metric, a sentence for each, the largest difference first; then each further metric, in
-a sentence; last, what is missing. The numbers on factors come from intervals that hold together for all pairs of levels
-of all factors of a metric (`analysis.joint`), so that it does not matter which of them are told: a level differs where
-its interval excludes no difference, levels are alike where the intervals of all their pairs lie within
-`pair_phrases.ALIKE`, and anything else is undecided."""
+The cost of neighbours and the recovery by isolation come first (`interference`, with intervals of its own). Then comes
+the effect of every other factor on the first metric, a sentence for each, largest difference first; then a sentence for
+each further metric; last, what is missing. The numbers on factors come from simultaneous intervals for all pairs of
+levels of all factors of a metric (`analysis.joint`), so that any of them may be reported. A level differs if its
+interval excludes no difference; levels are alike if the intervals of all their pairs lie within `pair_phrases.ALIKE`;
+anything else is undecided."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from lastro.stats.intervals import describe
 from lastro.stats.simultaneous import Pair
 
 MOST = 6  # sentences
-_FEWEST_NEIGHBOURS = 2  # sentences on neighbours, however much else there is to say
-_OF_OTHERS = 2  # effects on a metric other than the first
+_FEWEST_NEIGHBOURS = 2  # sentences on neighbours for which there is always room
+_OF_OTHERS = 2  # effects to report on a metric other than the first
 _MOST_REASONS = 2
 
 
 def key_findings(report: Report, say: Language) -> tuple[str, ...]:
-    """At most `MOST` sentences; none before anything was measured."""
+    """Return at most `MOST` sentences; none before anything was measured."""
     if not any(cell.points for row in report.rows for cell in row.cells):
         return ()
     missing = _missing(report, say)
@@ -48,7 +48,7 @@ def key_findings(report: Report, say: Language) -> tuple[str, ...]:
 
 
 def _first(report: Report, covered: Collection[str], say: Language) -> Iterator[str]:
-    """A sentence on the first metric for each factor that is not covered; without factors, its mean."""
+    """Yield a sentence on the first metric for each factor that is not covered; without factors, on its mean."""
     findings = _Findings(report, 0, say)
     if not findings.factors:
         yield from findings.mean(named=len(report.rows) > 1)
@@ -63,21 +63,21 @@ def _first(report: Report, covered: Collection[str], say: Language) -> Iterator[
 
 
 def _largest_first(factor: FactorPairs) -> float:
-    """Factors with a level that differs, by the largest difference; then the others, as they come."""
+    """Return a sort key: factors with a level that differs, by the largest difference; then the others."""
     return min(
         (-factor.of(level).distance for level in factor.others if factor.pairs and factor.differs(level)), default=0
     )
 
 
 def _others(report: Report, say: Language) -> Iterator[str]:
-    """A sentence for each other metric, those first of which it is known what is better."""
+    """Yield a sentence for each other metric; metrics with a better direction come first."""
     for index in sorted(range(1, len(report.metrics)), key=lambda index: report.metrics[index].better == "neither"):
         if text := _Findings(report, index, say).in_one():
             yield text
 
 
 class _Findings:
-    """What there is to say of one metric."""
+    """The findings on one metric."""
 
     def __init__(self, report: Report, index: int, say: Language) -> None:
         self.say, self.metric, self.data = say, report.metrics[index], measured(report, index)
@@ -87,7 +87,7 @@ class _Findings:
         self.shared = frozenset(level for level in levels if levels.count(level) > 1)
 
     def mean(self, *, named: bool) -> Iterator[str]:
-        """Of the only treatment that was measured; with its levels, where the design has others."""
+        """Yield the mean of the only measured treatment; if `named`, with its levels."""
         say = self.say
         for index, cell in self.data.cells.items():
             text = f"{mean_text(describe(list(cell.values()), self.data.confidence), say)} {self.metric.unit}".rstrip()
@@ -96,7 +96,7 @@ class _Findings:
             yield say("With {blocks}, {metric} is {mean}.", blocks=blocks, metric=self.metric.name, mean=text + where)
 
     def clauses(self, factor: FactorPairs) -> Iterator[str]:
-        """What each level does against the reference, which levels are alike, what is undecided."""
+        """Yield clauses: which levels differ from the reference, which are alike, which are undecided."""
         phrases = self._phrases(factor)
         if not factor.pairs:
             yield phrases.unknown()
@@ -118,8 +118,9 @@ class _Findings:
         yield phrases.left_out()
 
     def in_one(self) -> str:
-        """What changes the metric most, or that nothing does, or that this is undecided; empty where it never varied,
-        or nothing is known."""
+        """Return a sentence on what changes the metric most, or that nothing does, or that this is undecided.
+
+        Empty where the metric never varied, or where nothing is known."""
         compared = [factor for factor in self.factors if factor.pairs]
         effects = [(factor, level, factor.reference) for factor in compared for level in factor.others]
         pairs = [factor.pairs[at] for factor in compared for at in combinations(factor.levels, 2)]
@@ -151,7 +152,7 @@ class _Findings:
 
     @staticmethod
     def _others_differing(compared: Sequence[FactorPairs]) -> list[tuple[FactorPairs, str, str]]:
-        """Levels that differ from each other, though none from its reference."""
+        """Return pairs of levels that differ from each other, for when no level differs from its reference."""
         return [
             (factor, level, to)
             for factor in compared
@@ -164,7 +165,7 @@ class _Findings:
 
 
 def _alike(levels: Sequence[str], factor: FactorPairs) -> tuple[list[str], Pair | None]:
-    """The reference and those of the levels of which all pairs are alike, and the pair that may differ most."""
+    """Return a group of levels with the reference in which all pairs are alike, and the pair that may differ most."""
     group, widest = [factor.reference], None
     for level in sorted(levels, key=lambda level: factor.of(level).distance):
         pairs = [factor.pairs[level, other] for other in group]
@@ -175,7 +176,7 @@ def _alike(levels: Sequence[str], factor: FactorPairs) -> tuple[list[str], Pair 
 
 
 def _missing(report: Report, say: Language) -> tuple[str, ...]:
-    """A sentence on what could not be measured here, and why; what is invalid throughout; metrics without a value."""
+    """Return a sentence on unavailable treatments and why, invalid treatments and metrics without a value, if any."""
     gaps = [
         say("{where} ({reason})", where=gap.where or say.count(len(gap.treatments), "treatment"), reason=gap.reason)
         for gap in report.gaps

@@ -1,8 +1,8 @@
-"""The words of a report in another language. English is in the code; other languages are catalogues of the same
+"""Translation of a report into another language.
 
-messages, in `languages/CODE.toml`: English message = translated message, both with the same {placeholders}.
-
-What comes from outside stays as it is: names of factors, levels and metrics, units, reasons that tools gave."""
+English is in the code. The catalogues of other languages are in `languages/CODE.toml`: English message = translated
+message, both with the same {placeholders}. Text from outside is not translated: names of factors, levels and metrics,
+units, and reasons given by tools."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ LANGUAGES = ("en", "pt-BR")
 
 @dataclass(frozen=True, slots=True)
 class Language:
-    """Call it with an English message: `say("{n} of {all} trials", n=3, all=5)` gives the sentence in this language.
+    """A language of reports: `say("{n} of {all} trials", n=3, all=5)` returns the sentence in this language.
 
-    `decimal` and `thousands` are the marks inside numbers; `catalogue` maps English messages to this language's."""
+    `decimal` and `thousands` are the separators in numbers; `catalogue` maps English messages to translations."""
 
     code: str
     decimal: str = "."
@@ -35,22 +35,24 @@ class Language:
         return text.format(**values) if values else text
 
     def note(self, note: Note) -> str:
-        """What pure code had to say, in this language; floats among its values take this language's marks."""
+        """Translate a note from pure code; floats among its values get the separators of this language."""
         values = {name: self.number(str(v)) if isinstance(v, float) else v for name, v in note.values.items()}
         return self(note.message, **values)
 
     def count(self, n: int, noun: str) -> str:
-        """'1 trial', '2,160 trials'; in Portuguese '1 ensaio', '2.160 ensaios'. `noun` is English and singular."""
+        """Return '1 trial' or '2,160 trials'; in Portuguese '1 ensaio', '2.160 ensaios'.
+
+        `noun` is English and singular."""
         return f"{self.integer(n)} {self(noun if n == 1 else noun + 's')}"
 
     def integer(self, n: int) -> str:
-        """With marks between the thousands."""
+        """Format an integer with thousands separators."""
         return f"{n:,}".replace(",", self.thousands)
 
     def number(self, text: str) -> str:
-        """A number, or text around numbers that we wrote ourselves, with this language's marks.
+        """Convert the separators of a number, or of numbers in text that Lastro wrote, to those of this language.
 
-        Between two decimals that a comma would run together, ', ' becomes '; ': '[0.9, 1.1]' is '[0,9; 1,1]'."""
+        With a decimal comma, ', ' becomes '; ' to keep numbers apart: '[0.9, 1.1]' becomes '[0,9; 1,1]'."""
         if self.decimal == ".":
             return text
         return text.replace(", ", "; ").translate({ord("."): self.decimal, ord(","): self.thousands})
@@ -60,15 +62,15 @@ ENGLISH = Language("en")
 
 
 def N_(message: str) -> str:  # noqa: N802 (gettext's own name for it)
-    """Marks a message that is said later, by a variable, so that the catalogues are asked for it."""
+    """Mark a message that is translated later, through a variable, so that the catalogues must contain it."""
     return message
 
 
 @cache
 def language(code: str) -> Language:
-    """The language of a code such as 'pt-BR'.
+    """Return the language of a code such as 'pt-BR'.
 
-    Raises: InputError when there is no catalogue of it."""
+    Raises: InputError when there is no catalogue for it."""
     if code not in LANGUAGES:
         raise InputError(f"no report is written in '{code}'", did_you_mean(code, LANGUAGES))
     if code == "en":

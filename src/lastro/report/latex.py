@@ -1,6 +1,6 @@
-"""The tables of a report as a LaTeX document that compiles by itself, or table by table in a paper: booktabs and
+"""The tables of a report as a LaTeX document, which compiles on its own or provides single tables for a paper.
 
-longtable, so that long tables break over pages. Every character from a study or a trial is escaped."""
+It uses booktabs and longtable, so that long tables break across pages. All text from a study or a trial is escaped."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _PREAMBLE = r"""\documentclass[10pt]{article}
 \setlength{\emergencystretch}{3em}
 \begin{document}"""
 
-_APART = "\ue000"  # for private use, so not printable: no text from outside has it here
+_APART = "\ue000"  # a private-use character: not printable, so escaped text from outside never contains it
 _SPECIAL = {
     _APART: "{}",
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "_": r"\_", "%": r"\%",
@@ -52,7 +52,7 @@ _SPECIAL = {
 
 
 def render_latex(content: Content) -> str:
-    """The document; its lines `% lastro: NAME` and `% end` bracket each table."""
+    """Return the document; the lines `% lastro: NAME` and `% end` enclose each table."""
     return "\n\n".join(_parts(content)) + "\n"
 
 
@@ -95,9 +95,9 @@ def _tables(content: Content) -> Iterator[Table]:
 
 
 def escape(text: str) -> str:
-    """Text as itself, on one line. A character that the usual fonts lack is written as its code point, <U+4E2D>."""
+    """Escape text, on one line. A character that the usual fonts lack becomes its code point, <U+4E2D>."""
     line = " ".join(plain(text).split())
-    apart = re.sub(r"([-,])(?=\1)", rf"\1{_APART}", line)  # "--" is no dash
+    apart = re.sub(r"([-,])(?=\1)", rf"\1{_APART}", line)  # keep "--" from becoming a dash
     return "".join(map(_character, apart))
 
 
@@ -108,7 +108,7 @@ def _character(char: str) -> str:
 
 
 def table_text(table: Table) -> str:
-    """A longtable between its marks, with a label `tab:NAME`."""
+    """Return a longtable between its marker lines, with the label `tab:NAME`."""
     title = escape(". ".join(part for part in (table.title, table.note) if part))
     head = f"{_row(table.columns)} \\\\"
     lines = [
@@ -128,7 +128,7 @@ def table_text(table: Table) -> str:
 
 
 def _columns(table: Table) -> str:
-    """Long columns share most of the width; the others are as wide as their text."""
+    """Return the column specification: long columns share most of the width, the others are as wide as their text."""
     share = min(0.3, 0.62 / max(1, len(table.long)))
     kinds = (
         rf">{{\raggedright\arraybackslash}}p{{{share:.2f}\linewidth}}" if at in table.long else "lr"[at in table.right]

@@ -1,6 +1,6 @@
-"""Side tables out of what trials noted: residual differences, resources used, doses reached, disturbances of the host.
+"""Side tables from the notes of trials: residual differences, resource usage, doses reached, host disturbances.
 
-Pure. Notes are read with suspicion, because a part from elsewhere may have written anything into them."""
+Pure. Notes are untrusted input: a part from a third party may have written anything into them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ABSENT = "—"
 
 @dataclass(frozen=True, slots=True)
 class LedgerRow:
-    """One property; `values` has a text for each column. `differs` is whether the columns disagree."""
+    """One property; `values` has a text for each column, and `differs` says whether the columns differ."""
 
     name: str
     values: tuple[str, ...]
@@ -36,7 +36,7 @@ class LedgerRow:
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """A table of properties by the levels of `factor`; empty when no trial noted anything."""
+    """A table of properties by the levels of `factor`; false when no trial noted any."""
 
     factor: str
     columns: tuple[str, ...]
@@ -48,9 +48,10 @@ class Ledger:
 
 @dataclass(frozen=True, slots=True)
 class Ledgers:
-    """`residuals`: what still differs between platforms that run the same files; `really`: by what numbers came about,
+    """The side tables of a report.
 
-    such as the file system under a disk's. The others: mean (least – most)."""
+    `residuals`: what still differs between platforms that run the same files; `really`: how each platform was
+    measured, such as on which file system. The others have cells of the form: mean (minimum – maximum)."""
 
     residuals: Ledger
     usage: Ledger
@@ -67,7 +68,7 @@ def build_ledgers(study: Study, treatments: Sequence[Treatment], attempts: Seque
         return column_of(study, levels[treatment], factor)
 
     def columns(factor: str) -> tuple[str, ...]:
-        """In the order of the study; those without a trial show as absent, never vanish."""
+        """Return the columns in the order of the study; one without a trial is shown as absent, not left out."""
         return tuple(dict.fromkeys(column(factor, treatment.index) for treatment in treatments))
 
     def gather(note: str, factor: str) -> Gathered:
@@ -84,7 +85,7 @@ def build_ledgers(study: Study, treatments: Sequence[Treatment], attempts: Seque
 
 
 def column_of(study: Study, levels: Mapping[str, Level], kind: str) -> str:
-    """What a trial's treatment has of a kind of part, with all that was chosen of it: 'docker:storage=vfs'."""
+    """Return the part of this kind in a treatment, with all its options: 'docker:storage=vfs'."""
     config = {**study.settings, **levels}
     return part_level(config, kind) if kind in config else ALL
 
@@ -95,14 +96,14 @@ Gathered = dict[str, dict[str, list[Any]]]  # property -> column -> what each at
 def _gather(attempts: Iterable[Attempt], note: str, column: Any) -> Gathered:
     gathered: Gathered = defaultdict(lambda: defaultdict(list))
     for attempt in attempts:
-        if attempt.valid or note == "residuals":  # residuals are found once, and not by the trial
+        if attempt.valid or note == "residuals":  # residuals are collected once per platform, outside trials
             for name, value in _flatten(attempt.notes.get(note)):
                 gathered[name][column(attempt)].append(value)
     return gathered
 
 
 def _flatten(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Leaves of nested mappings with their dotted names; ('function.cpu_s', 1.2)."""
+    """Yield the leaves of nested mappings with their dotted names: ('function.cpu_s', 1.2)."""
     if isinstance(value, Mapping):
         for key, item in value.items():
             yield from _flatten(item, f"{prefix}.{key}" if prefix else str(key))
@@ -147,7 +148,7 @@ def _mean_and_range(name: str, numbers: Sequence[float]) -> str:
 
 
 def _text(name: str, value: Any) -> str:
-    """A value as people read it; the suffix of its name tells the unit."""
+    """Format a value for people; the suffix of its name determines the unit."""
     if not _is_number(value):
         return str(value)
     if name.endswith("_bytes"):

@@ -1,6 +1,6 @@
-"""The report as Markdown, for a pull request or a wiki: what the page says, with tables instead of its richer cells.
+"""The report as Markdown, for a pull request or a wiki: the content of the HTML page, with plain tables.
 
-Everything from a study or a trial is escaped, so that nothing in it becomes markup, a link or a mention."""
+All text from a study or a trial is escaped, so that none of it becomes markup, a link or a mention."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from lastro.report.tables import (
     scaling_table,
 )
 
-FOLD_ABOVE = 25  # rows of a table, beyond which it is folded
+FOLD_ABOVE = 25  # rows: a longer table is folded
 
 _SPECIAL = str.maketrans(
     {char: f"\\{char}" for char in "\\`*_[]#!|~$"} | {"<": "&lt;", ">": "&gt;", "&": "&amp;", "@": "&#64;"}
@@ -51,7 +51,7 @@ _SPECIAL = str.maketrans(
 
 
 def render_markdown(content: Content, figures: Mapping[str, str] | None = None) -> str:
-    """The document. `figures` are links to figures that were written, {alternative text: address}."""
+    """Return the document. `figures` are links to figures that were written, {alternative text: address}."""
     return "\n\n".join(_parts(content, figures or {})) + "\n"
 
 
@@ -78,7 +78,7 @@ def _parts(content: Content, figures: Mapping[str, str]) -> Iterator[str]:
 
 
 def _statistics(content: Content) -> Iterator[str]:
-    """Curves, effects, interactions, claims, results, then what stands behind them."""
+    """Yield curves, effects, interactions, claims and results, then the statistics behind them."""
     report, metrics, say = content.report, content.analysis.metrics, content.say
 
     def texts(tables: Iterable[Table]) -> list[str]:
@@ -119,7 +119,7 @@ def _behind(metric: MetricAnalysis, alpha: float, say: Language) -> Iterator[str
 
 
 def _section(title: str, *parts: str) -> Iterator[str]:
-    """A heading and what stands under it; nothing where nothing does."""
+    """Yield a heading and the parts below it; nothing if all parts are empty."""
     if any(parts):
         yield f"## {escape(title)}"
         yield from filter(None, parts)
@@ -146,7 +146,7 @@ def _residuals(report: Report, say: Language) -> Iterator[str]:
 
 
 def _facts(value: Any, path: tuple[str, ...] = ()) -> Iterator[str]:
-    """Leaves of the provenance, each with the way to it: 'host.cpu.model: AMD EPYC 7B13'."""
+    """Yield the leaves of the provenance, each with its path: 'host.cpu.model: AMD EPYC 7B13'."""
     if isinstance(value, Mapping):
         for key, item in value.items():
             yield from _facts(item, (*path, str(key)))
@@ -165,10 +165,10 @@ def _commands(report: Report, say: Language) -> Iterator[str]:
 
 
 def escape(text: str) -> str:
-    """Text as itself, on one line, whatever it holds."""
+    """Escape any text for Markdown, on one line."""
     line = " ".join(plain(text).split())
     line = line.translate(_SPECIAL).replace("://", ":&#47;/").replace("www.", "www&#46;")
-    line = re.sub(r"(?<=[^\W_])\\_(?=[^\W_])", "_", line)  # within a word it is no emphasis
+    line = re.sub(r"(?<=[^\W_])\\_(?=[^\W_])", "_", line)  # "_" within a word is not emphasis
     return re.sub(r"^(\d+)?([-+=.)])", r"\1\\\2", line)
 
 
@@ -177,14 +177,14 @@ def bullets(items: Iterable[str]) -> str:
 
 
 def code(text: str, language: str = "") -> str:
-    """A block of code, fenced by more backticks than it holds in a row."""
+    """Return a code block whose fence is longer than any run of backticks inside it."""
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}{language}\n{text.rstrip()}\n{fence}"
 
 
 def table_text(table: Table, say: Language) -> str:
-    """A table with its title and note; folded when it is long."""
+    """Return a table with its title and note; a long table is folded."""
     rule = ["---:" if at in table.right else "---" for at in range(len(table.columns))]
     lines = [_row(map(escape, table.columns)), _row(rule), *(_row(map(escape, row)) for row in table.rows)]
     head = [f"**{escape(table.title)}**" if table.title else "", escape(table.note)]
@@ -203,5 +203,5 @@ def fold(summary: str, body: str) -> str:
 
 
 def _address(path: str) -> str:
-    """A relative address inside < >: no line break and no bracket that would end it."""
+    """Escape a relative address for use inside < >: line breaks and brackets would end it."""
     return re.sub(r"[<>\\\x00-\x1f]", lambda found: f"%{ord(found[0]):02X}", path)

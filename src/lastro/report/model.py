@@ -1,6 +1,6 @@
-"""What a report says, before it says it: per treatment and metric the valid trials, their interval, the ratio to the
+"""The data of a report: valid trials, intervals and ratios to the baseline, for each treatment and metric.
 
-baseline, and everything that is missing, with its reason. Pure: data in, frozen data out."""
+It also has everything that is missing, with the reason. Pure: data in, frozen data out."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ Status = Literal["measured", "partly", "invalid", "unavailable", "pending"]
 
 
 class Point(NamedTuple):
-    """The value of one metric in one valid trial, in the metric's unit; a tuple, since there may be 400,000.
+    """The value of one metric in one valid trial, in the metric's unit; a tuple, because there may be 400,000.
 
-    `at_least`: it is only a lower bound, since the study ended the search for it."""
+    `at_least`: it is only a lower bound, because the study ended the search for it."""
 
     trial: int
     attempt: int
@@ -44,8 +44,8 @@ class Point(NamedTuple):
 class Cell:
     """One treatment and one metric. `summary` is None without a valid value; `ratio` is None without a baseline.
 
-    `marks` are what valid trials remarked on this metric, also where that is why they yielded no value of it;
-    `missing` counts the valid trials without a value."""
+    `marks` are the remarks of valid trials on this metric, including those on why they have no value; `missing`
+    counts the valid trials without a value."""
 
     metric: Metric
     points: tuple[Point, ...]
@@ -56,18 +56,18 @@ class Cell:
 
     @property
     def limited(self) -> bool:
-        """Whether in some valid trial the generator, not what was under test, was the bottleneck."""
+        """Whether the generator, not the system under test, was the bottleneck in some valid trial."""
         return any(mark.kind == GENERATOR_LIMITED for mark in self.marks)
 
     @property
     def bounded(self) -> int:
-        """The values that are only lower bounds: with any, no statistic may take them for exact."""
+        """The number of values that are only lower bounds; no statistic may treat them as exact."""
         return sum(point.at_least for point in self.points)
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One treatment: what became of its trials, and a cell for each metric of the report, in their order."""
+    """One treatment: the status of its trials, and a cell for each metric, in the report's order."""
 
     treatment: Treatment
     status: Status
@@ -88,7 +88,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class InvalidAttempt:
-    """An attempt that was not used, and what became of its trial: its state now."""
+    """An attempt that was not used, with the current state of its trial."""
 
     trial: int
     attempt: int
@@ -100,7 +100,7 @@ class InvalidAttempt:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Treatments that cannot run here for one reason; `where` names the levels that they have in common."""
+    """Treatments that cannot run here for the same reason; `where` names the levels that they have in common."""
 
     reason: str
     remedy: str | None
@@ -139,7 +139,7 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Everything that the table, the figures, the page and the JSON document show."""
+    """Everything that the table, the figures, the HTML page and the JSON document show."""
 
     directory: str
     study: Study
@@ -149,14 +149,14 @@ class Report:
     progress: Progress
     invalid_attempts: tuple[InvalidAttempt, ...]
     gaps: tuple[Gap, ...]
-    later_ledgers: Callable[[], Ledgers]  # made when first asked for: a plain table has no use for them
-    later_series: LaterSeries  # read when asked for: only figures of them have a use for them
+    later_ledgers: Callable[[], Ledgers]  # built on first use: a plain table does not need them
+    later_series: LaterSeries  # read on use: only figures of series need them
     timeline: tuple[Moment, ...]
     events: tuple[tuple[str, str, str], ...]
     provenance: Mapping[str, Any]
     calibrations: Mapping[str, Any]
     noise_floor: Any = None  # as `report.noise_floor` reads it
-    attempts: Sequence[Attempt] = ()  # with what they noted, for figures of it
+    attempts: Sequence[Attempt] = ()  # with their notes, for figures
 
     @property
     def ledgers(self) -> Ledgers:
@@ -172,18 +172,19 @@ class Report:
 
     @property
     def n_limited(self) -> int:
-        """Treatments with a metric that the generator limited."""
+        """The number of treatments with a metric that the generator limited."""
         return sum(any(cell.limited for cell in row.cells) for row in self.rows)
 
     @property
     def kinds_of_marks(self) -> tuple[str, ...]:
-        """What is remarked on any number of the report."""
+        """The kinds of remarks on any number of the report."""
         return in_order(mark.kind for row in self.rows for cell in row.cells for mark in cell.marks)
 
 
 def build_report(data: CampaignData, *, all_metrics: bool = False) -> Report:
-    """The report of a campaign, finished or not; with `all_metrics`, of whatever its trials measured beside the study's
-    own metrics."""
+    """Build the report of a campaign, finished or not.
+
+    With `all_metrics`, include everything that its trials measured besides the study's own metrics."""
     study = data.study
     metrics = study.metrics + (_other_metrics(study, data.attempts) if all_metrics else ())
     treatments = [row.treatment for row in data.treatments]
@@ -208,7 +209,7 @@ def build_report(data: CampaignData, *, all_metrics: bool = False) -> Report:
 
 
 def _other_metrics(study: Study, attempts: Iterable[Attempt]) -> tuple[Metric, ...]:
-    """Metrics that were measured though the study is not about them, as the scenario declared them."""
+    """Return the metrics that were measured but are not the study's own, as the scenario declared them."""
     own = {metric.name for metric in study.metrics}
     declared = {metric.name: metric for metric in study.all_metrics}
     names = sorted({name for attempt in attempts for name in attempt.measurements} - own)
@@ -259,7 +260,7 @@ def _cells(
     references: Mapping[int, int],
     confidence: float,
 ) -> dict[int, Cell]:
-    """{treatment: cell} of one metric; `marks` has every treatment, with what was remarked, by metric."""
+    """Return {treatment: cell} of one metric; `marks` has the remarks of every treatment, by metric."""
     points = {
         index: _points(metric.name, valid.get(index, ()), found.get(metric.name, ())) for index, found in marks.items()
     }
@@ -319,7 +320,7 @@ def _invalid_attempts(data: CampaignData) -> tuple[InvalidAttempt, ...]:
 
 
 def _gaps(data: CampaignData) -> tuple[Gap, ...]:
-    """Unavailable treatments by reason and remedy, the widest gap first."""
+    """Return the unavailable treatments by reason and remedy, largest gap first."""
     groups: dict[tuple[str, str | None], list[Treatment]] = defaultdict(list)
     for row in data.treatments:
         if row.unavailable is not None:
@@ -337,7 +338,7 @@ def _trials_by_treatment(trials: Iterable[TrialRow], state: str) -> Counter[int]
 
 
 def common_levels(study: Study, treatments: Sequence[Treatment]) -> str:
-    """The factors of which these treatments hold some levels only: 'isolation = apparmor, cgroups+apparmor'."""
+    """Return the factors of which these treatments have only some levels: 'isolation = apparmor, cgroups+apparmor'."""
     parts = []
     for factor in study.factors:
         held = {treatment.levels[factor.name] for treatment in treatments}

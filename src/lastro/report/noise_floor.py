@@ -1,12 +1,12 @@
-"""Noise floors: made of an A/A campaign, kept with the campaign that they judge, read back for a report. Pure.
+"""Noise floors: computed from an A/A campaign, stored with the campaign that they judge, read for a report. Pure.
 
-As a campaign keeps them:
+The format in which a campaign stores them:
 
     format       1
-    directory    of the A/A campaign; at_utc, when it was judged
-    blocks       of the study that is judged; pairs, how many the A/A campaign planned; confidence
+    directory    of the A/A campaign; at_utc, when its floors were computed
+    blocks       of the study that is judged; pairs, the number that the A/A campaign planned; confidence
     metrics      {name: {floor, typical, treatment, absent_because, n_pairs, ratio, interval, observed, resampled}}
-                 of the baseline treatment with the highest floor; floor and typical are shares (0.03: 3 %)
+                 of the baseline treatment with the highest floor; floor and typical are fractions (0.03: 3 %)
                  observed, resampled: false positives {count, n, interval}
     observed     the same over all metrics and treatments; metrics of one trial depend on each other"""
 
@@ -28,10 +28,10 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """What a report needs of one metric: differences smaller than `share` (0.03: 3 %) are not distinguishable here.
+    """The noise floor of one metric: differences smaller than `share` (0.03: 3 %) are not distinguishable here.
 
-    It is of one treatment against one; `stats.noise_floor.hides` judges by it. `blocks` is the number of blocks for
-    which it holds, `treatment` the baseline that is noisiest; `note` says what was made of the floor that was found."""
+    It applies to one treatment against another; `stats.noise_floor.hides` judges by it. It holds for `blocks` blocks;
+    `treatment` is the noisiest baseline; `note` says whether the measured floor was scaled."""
 
     share: float
     blocks: int
@@ -48,7 +48,10 @@ class MetricFloor:
 
 @dataclass(frozen=True, slots=True)
 class NoiseFloors:
-    """`metrics` has the noisiest treatment of each. `observed` counts false positives over all of both."""
+    """The noise floors of an A/A campaign.
+
+    `metrics` has the noisiest treatment of each metric; `observed` counts false positives over all metrics and
+    treatments."""
 
     directory: str
     blocks: int
@@ -59,15 +62,15 @@ class NoiseFloors:
 
 
 def noise_floors(report: Report, blocks: int) -> NoiseFloors:
-    """The noise floors of an A/A campaign for a study of so many blocks (2 or more)."""
+    """Compute the noise floors of an A/A campaign for a study with this number of blocks (2 or more)."""
     design = report.study.design
     found: list[MetricFloor] = []
     for index, metric in enumerate(report.metrics):
         for row in report.rows:
-            # Where a search was ended by the study, that the values are alike says nothing of the noise.
+            # Where the study ended a search, equal values are no evidence of low noise.
             exact = () if row.cells[index].bounded else row.cells[index].points
             pairs = pairs_of({point.block: point.value for point in exact})
-            # By treatment and not by metric: metrics of one trial share the coin, as they share the trial.
+            # Seed by treatment, not by metric: metrics of one trial share the coin, as they share the trial.
             seed = f"{design.seed}:{row.treatment.label}"
             floor = noise_floor(pairs, blocks, design.confidence, seed)
             found.append(MetricFloor(metric, row.treatment.label, floor))
@@ -91,9 +94,9 @@ def _pooled(rates: Iterable[Rate], confidence: float) -> Rate:
 
 
 def kept_floors(kept: Any) -> dict[str, Floor]:
-    """By metric, what `lastro noise-floor` left in a campaign; empty when it left nothing.
+    """Return {metric: the floor that `lastro noise-floor` stored in a campaign}; empty when it stored none.
 
-    A metric whose floor is not known is not in it."""
+    Metrics without a known floor are left out."""
     return {
         name: Floor(metric["floor"], kept["blocks"], metric.get("treatment", ""))
         for name, metric in (kept["metrics"] if kept else {}).items()
@@ -102,10 +105,11 @@ def kept_floors(kept: Any) -> dict[str, Floor]:
 
 
 def floor_here(report: Report, index: int) -> Floor | None:
-    """The noise floor of the report's metric number `index`, for as many blocks as the campaign has valid values in.
+    """Return the noise floor of the report's metric number `index`, for the number of blocks with valid values.
 
-    A campaign that is unfinished, lost trials or went on has another number than the floor was made for; the floor is
-    then scaled and its note says so. None where no floor is known, or for a number of blocks that has no interval."""
+    If the campaign is unfinished, lost trials or was extended, this number differs from the one that the floor was
+    computed for; the floor is then scaled and its note says so. None where no floor is known, or where there are too
+    few blocks for an interval."""
     floor = kept_floors(report.noise_floor).get(report.metrics[index].name)
     blocks = len({point.block for row in report.rows for point in row.cells[index].points})
     if floor is None or min(floor.blocks, blocks) < 2:
@@ -120,7 +124,7 @@ _SCALED = N_("the noise floor was found for {found} blocks and scaled to the {he
 
 
 def to_dict(floors: NoiseFloors, at_utc: str) -> dict[str, Any]:
-    """Plain JSON-able data, as this module's docstring says."""
+    """Return the floors as JSON-serializable data, with the keys of this module's docstring."""
     return {
         "format": FORMAT,
         "directory": floors.directory,

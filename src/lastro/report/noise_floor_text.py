@@ -1,4 +1,4 @@
-"""Noise floors as plain lines for a terminal."""
+"""Noise floors as plain text for a terminal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lastro.units import significant
 
 
 def noise_floor_text(floors: NoiseFloors) -> str:
-    """The table, and below it what it means."""
+    """Return the table of noise floors, with an explanation below it."""
     level = f"{floors.confidence * 100:.4g}%"
     heads = ("metric", "noise floor", "typical", "A/A ratio", "excludes 1", "noisiest baseline")
     rows = [heads, *(_row(each) for each in floors.metrics)]

@@ -1,6 +1,6 @@
-"""How means, intervals and ratios are written, the same in the table of the terminal and on the page.
+"""The format of means, intervals and ratios, shared by the table in the terminal and the HTML page.
 
-The terminal speaks English; whoever writes a report gives the language."""
+The terminal is in English; other callers pass the language."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from lastro.report.analysis.model import Decision
 
 MINUS = "−"
-WIDEST = 10  # the ends of a ratio's interval, as a factor, beyond which a table does not show it
+WIDEST = 10  # a table does not show a ratio whose interval spans more than this factor
 Verdict = Literal["better", "worse", "higher", "lower", "same", ""]
 
 STATUS_WORDS = {
@@ -47,15 +47,15 @@ VERDICT_MARKS: dict[Verdict, str] = {"better": "▲", "worse": "▼", "higher": 
 
 
 def fixed(value: float, decimals: int) -> str:
-    """A number with so many decimals and a true minus sign."""
+    """Format a number with a fixed number of decimals and a true minus sign."""
     text = f"{value:.{decimals}f}"
     return MINUS + text[1:] if text.startswith("-") else text
 
 
 def mean_text(summary: Summary, say: Language = ENGLISH) -> str:
-    """'20735 ± 937', the half width with two significant digits; the mean alone where there is no interval.
+    """Format a mean as '20735 ± 937', with two significant digits of the half width; alone if it has no interval.
 
-    '≥ 52' where it is only a lower bound."""
+    A mean that is only a lower bound becomes '≥ 52'."""
     return say.number(f"≥ {summary.mean:.5g}".replace("-", MINUS) if summary.bounded else _mean(summary))
 
 
@@ -72,7 +72,7 @@ def _mean(summary: Summary) -> str:
 
 
 def interval_text(summary: Summary, say: Language = ENGLISH) -> str:
-    """'[19798, 21672]', or why there is none."""
+    """Format an interval as '[19798, 21672]', or say why there is none."""
     if summary.bounded:
         return say(
             "no interval: a lower bound in {n} of {trials}", n=summary.bounded, trials=say.count(summary.n, "trial")
@@ -84,7 +84,7 @@ def interval_text(summary: Summary, say: Language = ENGLISH) -> str:
 
 
 def ratio_text(ratio: Ratio, say: Language = ENGLISH) -> str:
-    """'×0.992 [0.941, 1.046]', or the ratio with the reason why it has no interval; '≥ ×1.7' where it is a bound."""
+    """Format a ratio as '×0.992 [0.941, 1.046]', or with the reason why it has no interval; a bound as '≥ ×1.7'."""
     if ratio.value is None:
         return say("no ratio")
     if ratio.bound:
@@ -101,7 +101,7 @@ UNDECIDED = N_("undecided: the interval of the ratio is unbounded or spans more 
 
 
 def is_undecided(ratio: Ratio) -> bool:
-    """Whether the data allow a loss, a gain and a factor of ten between them: an interval that says nothing of use."""
+    """Whether the interval of a ratio is too wide to be useful: it holds 1 and spans more than a factor of ten."""
     if ratio.interval is None:
         return ratio.unbounded and ratio.value is not None
     low, high = ratio.interval.low, ratio.interval.high
@@ -109,7 +109,7 @@ def is_undecided(ratio: Ratio) -> bool:
 
 
 def contrast_ratio(contrast: Contrast, say: Language = ENGLISH) -> str:
-    """A contrast that is a ratio, written as ratios to a baseline are."""
+    """Format a contrast that is a ratio in the same way as a ratio to a baseline."""
     why = contrast.absent_because
     unbounded = isinstance(why, Note) and why.message in (UNBOUNDED, ZERO_DENOMINATOR)
     n = (contrast.n, contrast.n)
@@ -123,30 +123,30 @@ def _ratio_decimals(half_width: float, value: float) -> int:
 
 
 def verdict(metric: Metric, ratio: Ratio | None) -> Verdict:
-    """What the interval of the ratio says of this one comparison, without correction for their number."""
+    """Return the verdict by the interval of the ratio, not corrected for the number of comparisons."""
     if ratio is None or ratio.interval is None or ratio.value is None:
         return ""
     return direction(metric, ratio.value) if ratio.differs else "same"
 
 
 def decided(metric: Metric, decision: Decision, ratio: float | None) -> Verdict:
-    """What a test that was corrected for the number of comparisons says of a ratio."""
+    """Return the verdict on a ratio by the test that is corrected for the number of comparisons."""
     if decision == "unknown" or ratio is None:
         return ""
     return "same" if decision == "same" else direction(metric, ratio)
 
 
 def direction(metric: Metric, ratio: float) -> Verdict:
-    """What a ratio that differs from 1 means for the metric."""
+    """Return what a ratio that differs from 1 means for the metric: better or worse, higher or lower."""
     if metric.better == "neither":
         return "higher" if ratio > 1 else "lower"
     return "better" if (ratio > 1) == (metric.better == "higher") else "worse"
 
 
 def comparison_text(row: Row, cell: Cell, said: Verdict, say: Language = ENGLISH) -> str:
-    """The second line of a cell: the ratio after the mark of what is said of it, 'baseline', or why there is no ratio;
+    """Return the second line of a cell: the mark of the verdict and the ratio, 'baseline', or why there is no ratio.
 
-    empty without a baseline at all."""
+    Empty if the study has no baseline."""
     if row.is_baseline:
         return say("baseline")
     if cell.ratio is not None and said in ("", "same") and is_undecided(cell.ratio):
@@ -157,7 +157,7 @@ def comparison_text(row: Row, cell: Cell, said: Verdict, say: Language = ENGLISH
 
 
 def metric_heading(metric: Metric) -> str:
-    """'throughput (Mbit/s)'."""
+    """Return the name of a metric with its unit: 'throughput (Mbit/s)'."""
     return f"{metric.name} ({metric.unit})" if metric.unit else metric.name
 
 
@@ -166,20 +166,20 @@ def direction_text(metric: Metric, say: Language = ENGLISH) -> str:
 
 
 def count(n: int, noun: str, plural: str | None = None) -> str:
-    """'1 trial', '2,160 trials'."""
+    """Return '1 trial' or '2,160 trials'."""
     return f"{n:,} {noun if n == 1 else plural or noun + 's'}"
 
 
-# Numbers on figures
+# Numbers in figures
 
 _PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"))
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def axis_numbers(values: Sequence[float], say: Language = ENGLISH) -> list[str]:
-    """The numbers of one axis as people write them: '20,000', '0.05', '1.5M'; powers of ten beyond what can be read.
+    """Format the numbers of one axis: '20,000', '0.05', '1.5M'; very large and very small ones as powers of ten.
 
-    Those evenly apart have the same prefix and as many decimals."""
+    Evenly spaced numbers have the same prefix and the same number of decimals."""
     steps = [abs(b - a) for a, b in pairwise(values)]
     if len(steps) < 2 or max(steps) > 1.01 * min(steps):
         return [say.number(_plain(value, value)) for value in values]
@@ -188,7 +188,7 @@ def axis_numbers(values: Sequence[float], say: Language = ENGLISH) -> list[str]:
 
 
 def no_exponent(text: str) -> str:
-    """A text of ours with '1.2e+09' as '1.2·10⁹'."""
+    """Replace '1.2e+09' by '1.2·10⁹' in a text that Lastro wrote."""
     return re.sub(
         r"(?<=\d)e([-+])0*(\d+)", lambda found: f"·10{(found[1] + found[2]).lstrip('+').translate(_RAISED)}", text
     )
@@ -207,7 +207,7 @@ def _plain(value: float, largest: float, step: float = 0.0) -> str:
 
 
 def _decimals(value: float, step: float) -> int:
-    """As many as a step has that is a round number, or else the value itself, up to four digits."""
+    """Return the number of decimals of a round step; without a step, of the value with up to four digits."""
     if step:
         return max(0, -math.floor(math.log10(step) + 1e-9))
     return len(f"{Decimal(f'{value:.4g}').normalize():f}".partition(".")[2])

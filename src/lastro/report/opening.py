@@ -1,4 +1,4 @@
-"""The sentences with which a document opens, and a terminal's output ends: what a reader must know, and the answer."""
+"""The opening sentences of a document, which end the output in a terminal: warnings and key findings."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from lastro.report.model import Report
 if TYPE_CHECKING:
     from lastro.results.store import State
 
-MANY_INVALID = 0.10  # of the trials that can run here: above, a campaign says so before it says anything else
+MANY_INVALID = 0.10  # a larger fraction of the runnable trials is reported before anything else
 
 
 def opening(report: Report, say: Language) -> tuple[str, ...]:
-    """The key findings, after a warning where many trials are invalid."""
+    """Return the key findings, after a warning if many trials are invalid."""
     warning = incomplete(report.progress.counts, say)
     return ((warning,) if warning else ()) + key_findings(report, say)
 
 
 def invalid_fraction(counts: Mapping[State, int] | Mapping[str, int]) -> float:
-    """Of the trials that can run on this host, those that were given up. `counts` are trials by state."""
+    """Return the fraction of invalid trials among those that can run on this host; `counts` are trials by state."""
     return counts.get("invalid", 0) / (_runnable(counts) or 1)
 
 
 def incomplete(counts: Mapping[State, int] | Mapping[str, int], say: Language) -> str:
-    """That many of the runnable trials are invalid; empty where they are not."""
+    """Return a warning that many of the runnable trials are invalid; empty if few are."""
     fraction = invalid_fraction(counts)
     if fraction <= MANY_INVALID:
         return ""

@@ -1,4 +1,4 @@
-"""What is said of the levels of one factor, set against each other: changes, likeness, what is undecided."""
+"""Phrases on the levels of one factor, compared with each other: changes, equivalence, undecided differences."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from lastro.report.phrases import PERCENT, Amount, behind_number, joined, rounde
 from lastro.results.samples import Metric
 from lastro.stats.simultaneous import Pair
 
-ALIKE = 0.10  # share of each other by which means may differ and still be called alike
-_MOST_LEVELS = 4  # that differ, in one sentence
-_MOST_MORE = 100  # blocks, to be named
+ALIKE = 0.10  # relative difference up to which means are called alike
+_MOST_LEVELS = 4  # differing levels in one sentence
+_MOST_MORE = 100  # further blocks: a larger number is not given exactly
 _ANSWERS = frozenset({"true", "false", "yes", "no", "on", "off"})
 
 
@@ -23,7 +23,7 @@ _ANSWERS = frozenset({"true", "false", "yes", "no", "on", "off"})
 class PairPhrases:
     """Phrases on one factor of one metric, without a capital or a full stop.
 
-    `shared` are names of levels that other factors have, too."""
+    `shared` are names of levels that other factors also have."""
 
     factor: FactorPairs
     metric: Metric
@@ -31,8 +31,10 @@ class PairPhrases:
     shared: frozenset[str] = frozenset()
 
     def changed(self, levels: Sequence[str], reference: str = "") -> str:
-        """'with macvlan, throughput is on average 8.6 % [6.0, 11.2] higher than with bridge'; of several levels,
-        'against bridge, throughput is 8.6 % [6.0, 11.2] higher with macvlan, 3 % [1, 5] lower with routed'."""
+        """Say how levels differ: 'with macvlan, throughput is 8.6 % [6.0, 11.2] higher than with bridge'.
+
+        For several levels: 'against bridge, throughput is on average 8.6 % [6.0, 11.2] higher with macvlan, 3 % [1, 5]
+        lower with routed'."""
         say, metric, reference = self.say, self.metric.name, reference or self.factor.reference
         changes = [(self.name(level), self.factor.pairs[level, reference]) for level in levels]
         if len(changes) == 1:
@@ -53,14 +55,14 @@ class PairPhrases:
         return say(text, reference=self.name(reference), metric=metric, changes=said) + self._part()
 
     def alike(self, levels: Sequence[str], widest: Pair) -> str:
-        """'between native, docker and lxc, throughput differs on average by less than 4 %'."""
+        """Say that levels are alike: 'between native, docker and lxc, throughput differs by less than 4 %'."""
         text = N_("between {levels}, {metric} differs {average}by less than {most}")
         names = joined([self.name(level) for level in levels], self.say)
         most, average = self.limit(widest), self._average()
         return self.say(text, levels=names, metric=self.metric.name, average=average, most=most) + self._part()
 
     def undecided(self, levels: Sequence[str]) -> str:
-        """'whether throughput with lxc differs from that with native is undecided with 3 blocks; …'."""
+        """Say what is undecided: 'whether throughput with lxc differs from that with native is undecided with …'."""
         what = self.say(
             "whether {metric} with {levels} differs {average}from that with {reference}",
             metric=self.metric.name,
@@ -71,7 +73,7 @@ class PairPhrases:
         return undecided(what + self._part(), [self.factor.of(level) for level in levels], self.say)
 
     def hidden(self, levels: Sequence[str]) -> str:
-        """That levels differ by less than the noise floor."""
+        """Say that levels differ by less than the noise floor."""
         return self.say(
             "the difference in {metric} between {levels} and {reference} is below the noise floor of this host",
             metric=self.metric.name,
@@ -80,27 +82,28 @@ class PairPhrases:
         )
 
     def unknown(self) -> str:
-        """Why nothing is known of the factor."""
+        """Say why nothing is known about the factor."""
         text = N_("what {factor} does to {metric} is not known: no two blocks have valid values of all its levels")
         if not self.factor.strata:
             text = N_("what {factor} does to {metric} is not known: its levels were measured under no common condition")
         return self.say(text, factor=self.factor.factor, metric=self.metric.name)
 
     def left_out(self) -> str:
-        """Which levels have too few valid trials; empty without any."""
+        """Say which levels have too few valid trials; empty without any."""
         names = [self.name(level) for level in self.factor.left_out]
         text = N_("too few valid trials of {levels} to compare")
         return self.say(text, levels=joined(names, self.say)) if names else ""
 
     def limit(self, pair: Pair) -> str:
-        """The most that two means may differ by, rounded up: '4 %', '0.3 ms'."""
+        """Return the largest difference between two means that the data allow, rounded up: '4 %', '0.3 ms'."""
         most = 100 * pair.most if pair.relative else pair.most
         decimals = min(9, max(0, -math.floor(math.log10(most)))) if 0 < most < 1 else 0
         return rounded_up(most, decimals, self.say) + self._unit(pair)
 
     def name(self, level: str) -> str:
-        """A level that is a word speaks for itself: 'macvlan'; a number, 'on' or what another factor has as a level too
-        needs its factor: 'count = 2'."""
+        """Return a level with its factor, 'count = 2', or alone if it is clear without: 'macvlan'.
+
+        Numbers, words such as 'on', and levels that other factors share need their factor."""
         factor, say = self.factor.factor, self.say
         if factor == NEIGHBOUR:
             return say("no neighbour") if level == NONE else say("the {level} neighbour", level=level)
@@ -110,7 +113,7 @@ class PairPhrases:
         return level if plain else f"{factor} = {level}"
 
     def _change(self, pair: Pair) -> str:
-        """'8.6 % [6.0, 11.2] higher'; from a double on, '3.0 times [2.8, 3.2]'."""
+        """Format a change: '8.6 % [6.0, 11.2] higher'; from a factor of two on, '3.0 times [2.8, 3.2]'."""
         say, interval = self.say, pair.interval
         if _is_multiple(pair):
             return Amount(pair.value, interval.low, interval.high, f"\xa0{say('times')}", nothing=1.0).text(say)
@@ -124,17 +127,17 @@ class PairPhrases:
         return PERCENT if pair.relative else behind_number(self.metric.unit, self.say)
 
     def _average(self) -> str:
-        """That the number is a mean over the levels of other factors."""
+        """Return 'on average ' if the number is a mean over levels of other factors; otherwise empty."""
         return self.say("on average") + " " if self.factor.strata > 1 else ""
 
     def _part(self) -> str:
-        """Over which part of the design, where that is not all of it."""
+        """Return which part of the design is covered; empty if it is all of it."""
         n, total = self.factor.strata, self.factor.all_strata
         return f" ({self.say('over {n} of {all} conditions of the design', n=n, all=total)})" if n < total else ""
 
 
 def undecided(what: str, pairs: Sequence[Pair], say: Language) -> str:
-    """'what is undecided with 3 blocks; about 9 more would decide'."""
+    """Say that `what` 'is undecided with 3 blocks; about 9 more would decide'."""
     blocks = min(pair.n_blocks for pair in pairs)
     text = say("{what} is undecided with {blocks}", what=what, blocks=say.count(blocks, "block"))
     known = [n for pair in pairs if (n := pair.blocks_to_decide(ALIKE)) is not None]
@@ -147,5 +150,5 @@ def undecided(what: str, pairs: Sequence[Pair], say: Language) -> str:
 
 
 def _is_multiple(pair: Pair) -> bool:
-    """Whether a person would say 'three times' rather than '200 % higher'."""
+    """Whether 'three times' is more natural than '200 % higher'."""
     return pair.relative and pair.value >= 2

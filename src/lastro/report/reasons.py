@@ -1,4 +1,4 @@
-"""Reasons that differ only in their numbers, told as one: 'other processes used 0.94 to 1.02 CPUs (limit 0.3)'."""
+"""Merge reasons that differ only in their numbers: 'other processes used 0.94 to 1.02 CPUs (limit 0.3)'."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import re
 from collections.abc import Hashable, Iterable
 from typing import TypeVar
 
-_NUMBER = re.compile(r"(?<![\w.\-])\d+(?:\.\d+)?(?![\w\-]|\.\d)")  # not that of a name, such as r0-1 or iperf3
+_NUMBER = re.compile(r"(?<![\w.\-])\d+(?:\.\d+)?(?![\w\-]|\.\d)")  # not a number in a name, such as r0-1 or iperf3
 
 Owner = TypeVar("Owner", bound=Hashable)
 
 
 def grouped(reasons: Iterable[tuple[str, Owner]]) -> list[tuple[str, list[Owner]]]:
-    """Texts and whose they are as one text for all that differ in numbers alone, in the order of first appearance.
+    """Merge texts that differ only in numbers, with a list of their owners, in the order of first appearance.
 
-    Each owner is listed as often as it has such a reason."""
+    Each owner is listed once for each of its reasons."""
     alike: dict[str, list[tuple[str, Owner]]] = {}
     for text, owner in reasons:
         alike.setdefault(_NUMBER.sub("#", text), []).append((text, owner))
@@ -22,7 +22,7 @@ def grouped(reasons: Iterable[tuple[str, Owner]]) -> list[tuple[str, list[Owner]
 
 
 def _ranged(texts: list[str]) -> str:
-    """One text, with the least and the greatest of each number in which these texts differ."""
+    """Return one text, with the smallest and the largest value of each number in which these texts differ."""
     columns = iter(list(zip(*(_NUMBER.findall(text) for text in texts), strict=True)))
 
     def span(_: re.Match[str]) -> str:

@@ -1,7 +1,7 @@
-"""Marks beside numbers: what trials remarked on metrics, counted for each treatment, and the words for it. Pure.
+"""Marks beside numbers: the remarks of trials on metrics, counted for each treatment, and their wording. Pure.
 
 A remark is a note of a trial, {"remarks": [{"kind", "text", "metrics"}]}, written by `Outcome.remark`; a scenario may
-have kinds of its own. Notes are read with suspicion, because a part from elsewhere may have written anything."""
+have kinds of its own. Notes are untrusted input: a part from a third party may have written anything into them."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ SHORT = {
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What `n` valid trials of a treatment remarked on a metric; `text` is what the first of them said."""
+    """A remark of `n` valid trials of a treatment on a metric; `text` is the remark of the first of them."""
 
     kind: str
     n: int
@@ -115,12 +115,12 @@ class Mark:
 
 
 def sign(kind: str) -> str:
-    """'†', where words are too long."""
+    """Return the sign of a kind, such as '†', for where words are too long."""
     return _SIGNS.get(kind, _UNKNOWN)
 
 
 def signs(marks: Iterable[Mark]) -> str:
-    """' †‡', to stand after a number; empty without marks."""
+    """Return the signs to follow a number, such as ' †‡'; empty without marks."""
     return signs_of(mark.kind for mark in marks)
 
 
@@ -130,23 +130,23 @@ def signs_of(kinds: Iterable[str]) -> str:
 
 
 def meaning(kind: str, say: Language) -> str:
-    """What a mark means, as a sentence; nothing is known of kinds from elsewhere but their name."""
+    """Return the meaning of a mark as a sentence; a generic one for a scenario's own kinds."""
     return say(MEANINGS[kind]) if kind in MEANINGS else say("what the scenario remarked on it.")
 
 
 def short(kind: str, say: Language) -> str:
-    """The same for the legend of a figure: '‡ a cache may hide what is measured'."""
+    """Return a sign with its short meaning, for the legend of a figure: '‡ a cache may hide what is measured'."""
     return f"{sign(kind)} {say(SHORT[kind]) if kind in SHORT else kind}"
 
 
 def in_order(kinds: Iterable[str]) -> tuple[str, ...]:
-    """Each once, those that are known first."""
+    """Return each kind once, known kinds first."""
     found = dict.fromkeys(kinds)
     return (*(kind for kind in _SIGNS if kind in found), *(kind for kind in found if kind not in _SIGNS))
 
 
 def marks_by_metric(attempts: Iterable[Attempt], names: Collection[str]) -> dict[str, tuple[Mark, ...]]:
-    """The marks of one treatment's valid attempts, for each of these metrics that has any."""
+    """Return the marks of one treatment's valid attempts, for each of the named metrics that has any."""
     found: dict[str, dict[str, Mark]] = {}
     for attempt in attempts:
         for remark in remarks_of(attempt.notes):
@@ -160,9 +160,9 @@ def marks_by_metric(attempts: Iterable[Attempt], names: Collection[str]) -> dict
 
 
 def lost_as_too_short(metric: str, attempts: Iterable[Attempt], marks: Iterable[Mark]) -> bool:
-    """Whether some of a treatment's valid attempts has no value of a metric because its work was too short for one.
+    """Whether a valid attempt of a treatment has no value of a metric because its work was too short to time.
 
-    A trial's luck decides which: what is left are those that took longer, and their mean is not the treatment's."""
+    Chance decides which attempts have none. The others took longer, so their mean is not the treatment's."""
     return any(mark.kind == TOO_SHORT for mark in marks) and any(
         metric not in attempt.measurements
         and any(each.kind == TOO_SHORT and metric in each.metrics for each in remarks_of(attempt.notes))
@@ -171,12 +171,12 @@ def lost_as_too_short(metric: str, attempts: Iterable[Attempt], marks: Iterable[
 
 
 def bounded_by(attempts: Iterable[Attempt], metric: str) -> frozenset[tuple[int, int]]:
-    """(trial, attempt) of those whose value of the metric is only a lower bound."""
+    """Return (trial, attempt) of the attempts whose value of the metric is only a lower bound."""
     return frozenset((attempt.trial, attempt.attempt) for attempt in attempts if only_at_least(attempt.notes, metric))
 
 
 def remarks_of(notes: Mapping[str, Any]) -> Iterator[Remark]:
-    """What a trial remarked; of two remarks of a kind on a metric, the first."""
+    """Yield the remarks of a trial; only the first of each kind on each metric."""
     if notes.get("generator_limited"):
         ceiling = notes.get("ceiling")
         named = tuple(ceiling) if isinstance(ceiling, Mapping) and ceiling else ("throughput",)

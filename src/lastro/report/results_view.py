@@ -1,6 +1,6 @@
-"""The rich table of results on the page: cells with mean, interval and ratio, a little axis for each ratio, and rows
+"""The table of results on the HTML page: cells with mean, interval and ratio, and a small axis for each ratio.
 
-under headings where there are many."""
+Where there are many rows, they are grouped under headings."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from lastro.report.numbers import (
 from lastro.stats.ratios import Ratio
 
 _NOTHING = Markup()
-MANY = 40  # above so many treatments the leading factors become headings of groups
-_SPARK_REACH = math.log(1.05), math.log(4)  # least and most that a ratio's little axis shows on either side of 1
+MANY = 40  # with more treatments, the leading factors become headings of groups
+_SPARK_REACH = math.log(1.05), math.log(4)  # least and most that a ratio's small axis shows on either side of 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,9 @@ class MarkView:
 
 @dataclass(frozen=True, slots=True)
 class CellView:
-    """A cell of the table as text; `words` instead of numbers where nothing was measured, `absent` for no interval."""
+    """A cell of the table as text.
+
+    `words` replaces the numbers where nothing was measured; `absent` replaces a missing interval."""
 
     words: str = ""
     mean: str = ""
@@ -67,7 +69,7 @@ class RowView:
 
 @dataclass(frozen=True, slots=True)
 class GroupView:
-    """Treatments under one heading (empty: no heading). `absent` says it when all of them are unavailable."""
+    """Treatments under one heading (empty: no heading); `absent` is the message if all of them are unavailable."""
 
     heading: str
     absent: str
@@ -75,7 +77,7 @@ class GroupView:
 
 
 def hoisted_factors(report: Report) -> int:
-    """How many leading factors become headings."""
+    """Return how many leading factors become headings."""
     return max(0, len(report.varying) - 2) if len(report.rows) > MANY else 0
 
 
@@ -148,7 +150,7 @@ def _cell_view(row: Row, cell: Cell, reach: float, say: Language, said: Verdict,
 
 
 def _reach(report: Report, index: int) -> float:
-    """How far the little axes of one metric reach on either side of ratio 1, as a logarithm; one for its column."""
+    """Return how far the small axes of one metric extend on either side of ratio 1, as a logarithm."""
     ends = [
         abs(math.log(end))
         for row in report.rows
@@ -161,7 +163,9 @@ def _reach(report: Report, index: int) -> float:
 
 
 def _spark(ratio: Ratio | None, reach: float) -> Markup:
-    """The ratio and its interval on a logarithmic axis 64 units wide with 1 in the middle. Numbers only, so trusted."""
+    """Draw the ratio and its interval on a logarithmic axis, 64 units wide with 1 in the middle.
+
+    The markup contains only numbers, so it is trusted."""
     if ratio is None or ratio.interval is None or ratio.value is None:
         return _NOTHING
     low, at, high = (

@@ -1,6 +1,4 @@
-"""How each metric goes with a factor whose levels are numbers: a line through the trials, for each combination of the
-
-other factors. Pure."""
+"""How each metric scales with a numeric factor: a line for each combination of the other factors. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +11,7 @@ from lastro.report.numbers import mean_text
 from lastro.stats.intervals import Summary
 from lastro.stats.scaling import Line, fit_line
 
-LEAST_LEVELS = 3  # through two, every line fits
+LEAST_LEVELS = 3  # a line fits any two points
 _EXPLANATION = N_(
     "What 1 more of {factor} adds: the slope of the least-squares line through the valid trials, ± half its interval. "
     "≈ marks an interval that holds 0. A line says nothing beyond the levels measured."
@@ -22,7 +20,7 @@ _EXPLANATION = N_(
 
 @dataclass(frozen=True, slots=True)
 class ScalingRow:
-    """One combination of the other factors' levels; a line for each metric of the report, None where there is none."""
+    """One combination of the other factors' levels, with a line for each metric of the report, or None."""
 
     levels: tuple[str, ...]
     lines: tuple[Line | None, ...]
@@ -30,7 +28,7 @@ class ScalingRow:
 
 @dataclass(frozen=True, slots=True)
 class Scaling:
-    """`factor` is the one with numbers, `others` are those that vary beside it."""
+    """The lines over one numeric factor; `others` are the other factors that vary."""
 
     factor: str
     others: tuple[str, ...]
@@ -41,7 +39,7 @@ class Scaling:
 
 
 def scalings(report: Report) -> tuple[Scaling, ...]:
-    """One for each factor with at least three numbers as levels; those without any line are left out."""
+    """Return the lines for each factor with three or more levels, all numbers; leave out factors without a line."""
     found = []
     for factor in report.varying:
         numbers = [level for level in factor.levels if isinstance(level, int | float) and not isinstance(level, bool)]
@@ -77,7 +75,7 @@ def _line(rows: list[Row], factor: str, metric: int, confidence: float) -> Line 
 
 
 def slope_text(line: Line | None, say: Language = ENGLISH) -> str:
-    """'1.23 ± 0.11', with '≈' before it where the interval holds 0."""
+    """Format a slope: '1.23 ± 0.11', with '≈' in front if its interval contains 0."""
     if line is None:
         return "—"
     text = mean_text(Summary(line.n, line.slope, None, line.slope_interval), say)

@@ -1,9 +1,8 @@
-"""What ended a search for the most that a host carries, treatment by treatment: a limit that was found, and what broke
+"""What ended the search for the largest load that a host can carry, for each treatment. Pure.
 
-there, or the study, so that the number is only a lower bound. Pure.
-
-A metric is where a search ended when its trials have a note of its name that tells what stopped it (`STOPPED_BY`), or
-remark on it that it is a lower bound."""
+Either the search found a limit, with what failed there, or the study ended the search, so that the number is only a
+lower bound. A metric is the result of a search if its trials have a note of its name that says what stopped it
+(`STOPPED_BY`), or a remark that it is a lower bound."""
 
 from __future__ import annotations
 
@@ -26,9 +25,10 @@ LIMIT, BOUND = N_("limit found"), N_("lower bound")
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """What ended the search in `values`, one for each trial in which it did, in the metric's unit.
+    """One way in which searches ended, with a value for each trial that ended this way, in the metric's unit.
 
-    `limit`: what was under test gave in, else it was the study that ended it. `text` is what the first of them said."""
+    `limit`: the system under test reached its limit; otherwise the study ended the search. `text` is from the first of
+    these trials."""
 
     limit: bool
     values: tuple[float, ...]
@@ -37,16 +37,16 @@ class Ending:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """A metric that was searched for, and the endings in every row that has a value; limits first, the commonest first.
+    """A metric that was searched for, and the endings in every row that has any.
 
-    `rows` are in the order of the report's."""
+    In each row, limits come first, then the most frequent endings. `rows` are in the report's order."""
 
     metric: Metric
     rows: tuple[tuple[Row, tuple[Ending, ...]], ...]
 
 
 def searches(report: Report) -> tuple[Search, ...]:
-    """One for each metric of the report of which any trial tells what ended its search."""
+    """Return a search for each metric for which any trial recorded what ended its search."""
     kept = {(attempt.trial, attempt.attempt): attempt for attempt in report.attempts}
     found = []
     for index, metric in enumerate(report.metrics):
@@ -57,7 +57,7 @@ def searches(report: Report) -> tuple[Search, ...]:
 
 
 def endings(row: Row, index: int, attempts: Mapping[tuple[int, int], Attempt]) -> tuple[Ending, ...]:
-    """Of the row's metric number `index`; `attempts` by trial and number."""
+    """Return the endings for the row's metric number `index`; `attempts` are by trial and number."""
     cell = row.cells[index]
     groups: dict[tuple[bool, str], list[tuple[float, str]]] = {}
     for point in cell.points:
@@ -78,12 +78,14 @@ def _stopped_by(notes: Mapping[str, Any], metric: str, point: Point) -> str:
 
 
 def _gist(text: str) -> str:
-    """What is the same in two trials that ended alike: names of instances, addresses and amounts have digits."""
+    """Return the words that trials with the same ending share: those without digits.
+
+    Names of instances, addresses and amounts have digits."""
     return " ".join(word for word in text.split() if not any(map(str.isdigit, word)))
 
 
 def searches_table(report: Report, search: Search, say: Language) -> Table:
-    """A line for each way in which the search of a treatment ended."""
+    """Return a table with a row for each way in which the search of a treatment ended."""
     factors = tuple(factor.name for factor in report.varying) or (say("treatment"),)
     columns = (*factors, search.metric.name, say("what it is"), say("trials"), say("what ended the search"))
     rows = tuple(
@@ -105,7 +107,7 @@ NOTE = N_(
 
 
 def lines_of(search: Search, say: Language) -> Iterator[str]:
-    """The same for a terminal: a heading, and a line for each way in which the search of a treatment ended."""
+    """Yield the table as lines for a terminal: a heading, and a line for each way in which a search ended."""
     yield say("What ended the search: {metric}", metric=search.metric.name)
     for row, ended in search.rows:
         for each in ended:
@@ -118,7 +120,7 @@ def _kind(each: Ending) -> str:
 
 
 def values_text(each: Ending, say: Language) -> str:
-    """'37', '36 to 38', '≥ 64': the least and the greatest."""
+    """Format the smallest and the largest value: '37', '36 to 38' or '≥ 64'."""
     low, high = (f"{end(each.values):.6g}".replace("-", MINUS) for end in (min, max))
     text = say.number(low) if low == high else say("{low} to {high}", low=say.number(low), high=say.number(high))
     return text if each.limit else f"≥ {text}"

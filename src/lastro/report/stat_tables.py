@@ -1,4 +1,4 @@
-"""The tables of what stands behind an answer: effects, interactions, variance, comparisons. As text; pure."""
+"""The tables of the statistics behind the findings: effects, interactions, variance, comparisons. As text; pure."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ DECISIONS = {
 
 
 def tables_behind(metric: MetricAnalysis, say: Language) -> list[Table]:
-    """What the statistics section holds of one metric: variance, comparisons, ranks, pairs of levels, scalability."""
+    """Return the tables of the statistics section of one metric: variance, comparisons, ranks, pairs, scalability."""
     pairs = [pairs_table(metric, one, say) for one in metric.pairs]
     against = [comparisons_table(metric, say), ranks_table(metric, say)]
     found = [anova_table(metric, say), *against, *pairs, usl_table(metric, say)]
@@ -48,7 +48,7 @@ def tables_behind(metric: MetricAnalysis, say: Language) -> list[Table]:
 
 
 def effects_table(metric: MetricAnalysis, say: Language) -> Table:
-    """Main effects: each level of each factor against the factor's reference, over the levels of all other factors."""
+    """Return a table of the main effects: each level of a factor against its reference, over all other factors."""
     return Table(
         f"effects-{metric.metric.name}",
         say("Effect of each level on {metric}", metric=metric.metric.name),
@@ -60,7 +60,7 @@ def effects_table(metric: MetricAnalysis, say: Language) -> Table:
 
 
 def interaction_table(metric: MetricAnalysis, interaction: Interaction, say: Language) -> Table:
-    """Simple effects: the same, at each level of the other factor."""
+    """Return a table of the simple effects of one factor, at each level of the other factor."""
     given, shown = interaction.given, interaction.shown
     explains = say(
         "The interaction explains {share} {of_variation} (p {p} after correction).",
@@ -79,7 +79,7 @@ def interaction_table(metric: MetricAnalysis, interaction: Interaction, say: Lan
 
 
 def of_variation(metric: MetricAnalysis, say: Language) -> str:
-    """Of what the shares of the analysis of variance are shares, to stand after one."""
+    """Return 'of the variation', to follow a percentage from the analysis of variance; it may be of logarithms."""
     return say("of the variation (of logarithms)") if metric.log else say("of the variation")
 
 
@@ -88,7 +88,7 @@ def _notes(first: str, metric: MetricAnalysis, effects: Sequence[LevelEffect], s
 
 
 def _floor_notes(metric: MetricAnalysis, say: Language) -> Iterator[str]:
-    """What the noise floor is by which ratios were judged, and what was made of it; nothing without one."""
+    """Yield the noise floor by which ratios were judged, and the note on it; nothing without a noise floor."""
     if metric.floor is None:
         return
     yield say(
@@ -134,7 +134,7 @@ def _effect_row(metric: MetricAnalysis, effect: LevelEffect, say: Language) -> t
 
 
 def _n_text(found: Contrast, say: Language) -> str:
-    """'12 blocks (11)': what a test rests on, with its degrees of freedom; trials where it is not paired."""
+    """Format n and the degrees of freedom of a test: '12 blocks (11)'; trials where it is not paired."""
     n = say.count(found.n, "block" if found.pairing == "paired" else "trial")
     if found.df is None:
         return n
@@ -143,7 +143,7 @@ def _n_text(found: Contrast, say: Language) -> str:
 
 
 def anova_table(metric: MetricAnalysis, say: Language) -> Table:
-    """The analysis of variance, with the share of the variation that each effect explains."""
+    """Return the analysis of variance, with the fraction of the variation that each effect explains."""
     anova = metric.anova
     columns = (say("source"), "df", "SS", "MS", "F", "p", say("explained"))
     title = say("Analysis of variance of {metric}", metric=metric.metric.name)
@@ -178,7 +178,7 @@ def _anova_notes(metric: MetricAnalysis, anova: Anova, say: Language) -> Sequenc
 
 
 def _omnibus_notes(metric: MetricAnalysis, say: Language) -> Iterator[str]:
-    """Whether the treatments differ at all, by tests that assume less than the analysis of variance does."""
+    """Yield notes on whether the treatments differ at all, by tests with fewer assumptions than the ANOVA."""
     if metric.omnibus is None:
         return
     welch, ranks = metric.omnibus.welch, metric.omnibus.ranks
@@ -201,7 +201,7 @@ def _omnibus_notes(metric: MetricAnalysis, say: Language) -> Iterator[str]:
 
 
 def comparisons_table(metric: MetricAnalysis, say: Language) -> Table:
-    """Every treatment against its baseline: raw p, corrected p, and the p of the test by ranks beside them."""
+    """Return a table of every treatment against its baseline: raw p, corrected p, and the p of the rank test."""
     method = METHODS[metric.correction]
     columns = (
         say("treatment"), say("ratio to the baseline"), "p", f"p ({method})", say("p by ranks"), say("ranks agree"),
@@ -235,7 +235,7 @@ def _comparison_row(comparison: BaselineComparison, say: Language) -> tuple[str,
 
 
 def ranks_table(metric: MetricAnalysis, say: Language) -> Table:
-    """What assumes no distribution: medians, and against the baseline Hodges and Lehmann's shift and Cliff's delta."""
+    """Return the nonparametric results: medians, and Hodges and Lehmann's shift and Cliff's delta to the baseline."""
     unit = metric.metric.unit
     against = {comparison.treatment.index: comparison.ranks for comparison in metric.comparisons}
     shift = say("shift ({unit})", unit=unit) if unit else say("shift")
@@ -290,7 +290,7 @@ _PAIRS = {
 
 
 def pairs_table(metric: MetricAnalysis, pairs: LevelPairs, say: Language) -> Table:
-    """Every pair of levels of one factor, over the levels of all others."""
+    """Return all pairs of levels of one factor, over the levels of all other factors."""
     rows = tuple(
         (pair.first, pair.second, difference_text(pair, say), p_text(pair.p, say)) for pair in pairs.comparisons
     )
@@ -311,7 +311,7 @@ def pairs_table(metric: MetricAnalysis, pairs: LevelPairs, say: Language) -> Tab
 
 
 def usl_table(metric: MetricAnalysis, say: Language) -> Table:
-    """The Universal Scalability Law's parameters for each combination of the other factors; empty where none fits."""
+    """Return the parameters of the Universal Scalability Law for each combination of the other factors, if any fits."""
     factor = metric.scaling[0].factor if metric.scaling else ""
     columns = (say("treatment"), "λ", "σ", "κ", say("peak at"), "n")
     rows = tuple(
@@ -348,7 +348,7 @@ def _parameter(found: Parameter, say: Language) -> str:
 
 
 def claims_table(judgements: Sequence[Judgement], note: str, say: Language) -> Table:
-    """What was claimed, what was published, what was measured here, and the verdict with its reason."""
+    """Return the table of claims: the claim, the published and the measured effect, and the verdict with its reason."""
     columns = (say("claim"), say("published"), say("measured"), "p", say("p corrected"), "n", say("verdict"))
     rows = tuple(_claim_row(judgement, say) for judgement in judgements)
     title = say("Every claim, with what was published and what was measured")
@@ -374,7 +374,7 @@ def _claim_row(judgement: Judgement, say: Language) -> tuple[str, ...]:
 
 
 def difference_text(found: Contrast | Difference | Comparison, say: Language) -> str:
-    """'−312 [−334, −290]', with as many decimals as the interval's width deserves."""
+    """Format a difference as '−312 [−334, −290]'; the width of the interval determines the number of decimals."""
     value = found.difference if isinstance(found, Comparison) else found.value
     return "" if value is None else _estimate_text(value, found.interval, say)
 
@@ -392,13 +392,13 @@ def _estimate_text(value: float, interval: Interval | None, say: Language) -> st
 
 
 def p_text(p: float | None, say: Language, *, sign: bool = False) -> str:
-    """'0.012' or '< 0.001'; with `sign` '= 0.012', to stand after the letter p. Empty without a p."""
+    """Format p as '0.012' or '< 0.001'; with `sign`, as '= 0.012', to follow the letter p. Empty for None."""
     text = claim_words.p_text(p, say)
     return f"= {text}" if sign and text and not text.startswith("<") else text
 
 
 def share_text(share: float, say: Language) -> str:
-    """'78.9 %', which does not break over two lines."""
+    """Format a percentage as '78.9 %', with a no-break space."""
     return say.number(f"{100 * share:.1f}\xa0%")
 
 

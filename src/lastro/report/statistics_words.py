@@ -1,5 +1,7 @@
-"""What the statistics say, in sentences that stand above their tables: for each metric which factor matters most, the
-widest effect, what cannot be told apart and where tests disagree; and how small a difference can be seen here."""
+"""The statistics of each metric in sentences, which precede their tables.
+
+They say which factor matters most, what the widest effect is, what is not distinguishable, where tests disagree, and
+how small a difference is still distinguishable on this host."""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ EFFECT_WORDS: dict[Verdict, str] = {
 
 
 def statistics_sentences(metric: MetricAnalysis, alpha: float, say: Language) -> tuple[str, ...]:
-    """What the tests say of a metric: what leads, the widest effect, interactions, and where tests disagree."""
+    """Return sentences on one metric: the leading factor, the widest effect, interactions, and where tests disagree."""
     return (*_of_metric(metric, alpha, say), *_compared(metric, say))
 
 
@@ -51,7 +53,7 @@ def _of_metric(metric: MetricAnalysis, alpha: float, say: Language) -> Iterator[
 
 
 def _main_effects(metric: MetricAnalysis) -> dict[str, float | None]:
-    """{factor: p of its F test, by Holm's method over the factors}."""
+    """Return {factor: p of its F test}, corrected by Holm's method over the factors."""
     if metric.anova is None:
         return {}
     factors = [effect for effect in metric.anova.effects if len(effect.factors) == 1 and effect.name != "block"]
@@ -59,7 +61,7 @@ def _main_effects(metric: MetricAnalysis) -> dict[str, float | None]:
 
 
 def _disagreeing(metric: MetricAnalysis, alpha: float, say: Language) -> Iterator[str]:
-    """Which factors one test finds and another does not, and why that may be."""
+    """Yield a sentence on factors that are significant in one test but not in another, and on possible reasons."""
     ps, joint = _main_effects(metric), {pairs.factor: pairs for pairs in metric.joint if pairs.pairs}
     unlike = []
     for factor in dict.fromkeys(effect.factor for effect in metric.effects):
@@ -84,7 +86,7 @@ def _disagreeing(metric: MetricAnalysis, alpha: float, say: Language) -> Iterato
 
 
 def _leading(metric: MetricAnalysis, alpha: float, say: Language) -> Iterator[str]:
-    """The factor that explains most, if its F test holds after correction for the number of factors."""
+    """Yield a sentence on the factor that explains most, or that it is not significant after correction."""
     if metric.anova is None or metric.headline.factor is None:
         return
     corrected = _main_effects(metric)
@@ -112,7 +114,7 @@ def _leading(metric: MetricAnalysis, alpha: float, say: Language) -> Iterator[st
 
 
 def residual_words(anova: Anova, say: Language) -> str:
-    """What the residual is: noise, only where every interaction has its own line and blocks repeat every treatment."""
+    """Name the residual: 'noise' only if every interaction has a line of its own and blocks repeat the treatments."""
     names = [effect.factors for effect in anova.effects]
     if ("block",) not in names:
         return say("what the model leaves (not repeated: interactions and noise cannot be told apart)")
@@ -153,7 +155,7 @@ def _level(effect: LevelEffect) -> str:
 
 
 def _compared(metric: MetricAnalysis, say: Language) -> Iterator[str]:
-    """How many treatments differ from their baseline once corrected, and where ranks disagree."""
+    """Yield sentences on how many treatments differ from their baseline, and how often the rank test disagrees."""
     different, same = metric.headline.different, metric.headline.same
     if metric.headline.unknown and not different + same:
         yield say("Too few trials to test any difference from the baseline.")
@@ -174,7 +176,7 @@ def _compared(metric: MetricAnalysis, say: Language) -> Iterator[str]:
 
 
 def noise_floor_sentence(analysis: Analysis, say: Language) -> str:
-    """How small a difference can be seen here, or that nobody knows; empty before anything was measured."""
+    """Return the noise floor of each metric, or that it is not known; empty before anything was measured."""
     known = [(metric.metric.name, metric.floor) for metric in analysis.metrics if metric.floor is not None]
     if known:
         floors = ", ".join(f"{name} {share_text(floor, say)}" for name, floor in known)
@@ -191,7 +193,7 @@ NO_FLOOR = N_(
 
 
 def check_sentences(metric: MetricAnalysis, say: Language) -> Iterator[str]:
-    """What the residuals of the analysis of variance say of its assumptions, and what follows for a reader."""
+    """Yield what the residuals say about the assumptions of the analysis of variance, and what the reader should do."""
     checks = metric.checks
     if checks is None:
         return
@@ -207,7 +209,7 @@ def check_sentences(metric: MetricAnalysis, say: Language) -> Iterator[str]:
 
 
 def drift_sentence(metric: MetricAnalysis, alpha: float, say: Language) -> str:
-    """Whether the metric wandered over the campaign; empty where nothing is known of it."""
+    """Return a sentence on the drift of the metric over the campaign; empty if nothing is known about it."""
     drift, name = metric.drift, metric.metric.name
     if drift is None:
         return ""
@@ -232,7 +234,7 @@ def drift_sentence(metric: MetricAnalysis, alpha: float, say: Language) -> str:
 
 
 def metric_summary(metric: MetricAnalysis, say: Language) -> str:
-    """A line on what the statistics of a metric hold, to decide whether to look into them."""
+    """Return one line that summarizes the statistics of a metric, for readers to decide whether to open them."""
     parts = [say.count(metric.n, "trial")]
     if metric.anova is not None and metric.headline.factor is not None:
         share = share_text(metric.headline.explained or 0.0, say)

@@ -1,6 +1,6 @@
-"""The page of a suite: what each front says in a few sentences with its key figure, the claims of all of them in one
+"""The HTML page of a suite: for each study a few sentences and a key figure; all claims in one table; what is missing.
 
-table, and what is missing where. It links to the report of each front, which has the rest."""
+It links to the report of each study, which has the details."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from lastro.report.language import Language
 from lastro.report.opening import opening
 from lastro.report.tables import Table
 
-_KEY_FIGURES = ("curve", "effects", "distribution")  # the first that a front has something for
+_KEY_FIGURES = ("curve", "effects", "distribution")  # in order of preference
 
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """Why a front could not run; `midway`: why it did not to its end."""
+    """Why a study could not run; `midway`: it started, but could not finish."""
 
     reason: str
     remedy: str | None
@@ -32,9 +32,10 @@ class Stopped:
 
 @dataclass(frozen=True, slots=True)
 class SuiteFront:
-    """A front with what its report shows; None before it has a campaign. `link` leads to its report from the page.
+    """A study of a suite.
 
-    `unjudged`: it has claims, and no campaign to judge them by."""
+    `content` is what its report shows, None before it has a campaign; `link` leads from the page to its report.
+    `unjudged`: it has claims but no campaign to judge them by."""
 
     name: str
     title: str
@@ -45,7 +46,7 @@ class SuiteFront:
 
 
 def render_suite(title: str, description: str, directory: str, fronts: Sequence[SuiteFront], say: Language) -> str:
-    """The page, as a string. The same reports give the same bytes."""
+    """Return the page as a string. The same reports give the same bytes."""
     context = {
         "say": say,
         "words": words,
@@ -70,7 +71,7 @@ def render_suite(title: str, description: str, directory: str, fronts: Sequence[
 
 
 def _tiles(fronts: Sequence[SuiteFront], say: Language) -> list[tuple[str, str, str]]:
-    """(number, words, CSS class) for the band under the title."""
+    """Return (number, words, CSS class) for each tile in the band under the title."""
     reports = [front.content.report for front in fronts if front.content]
     states = (
         ("valid", say("valid trials")),
@@ -103,7 +104,7 @@ def _measured(content: Content, metric: int) -> bool:
 
 
 def _key_figure(content: Content) -> dict[str, Any] | None:
-    """Title and SVG of the figure that answers best: of the first metric that was measured."""
+    """Return the title and SVG of the most informative figure: one of the first measured metric."""
     found = [
         plan
         for plan in plans(content.report, content.analysis, content.say, content.judgements)
@@ -122,7 +123,7 @@ def _drawn(plan: Plan) -> dict[str, Any] | None:
 
 
 def _claims(fronts: Sequence[SuiteFront], say: Language) -> Table | None:
-    """The table of a campaign's claims, of all fronts, with a column that names them."""
+    """Return one table with the claims of all studies, with a column for the study."""
     tables = [
         (front.name, stat_tables.claims_table(front.content.judgements, "", say))
         for front in fronts
@@ -147,7 +148,7 @@ def _claims(fronts: Sequence[SuiteFront], say: Language) -> Table | None:
 
 
 def _gaps(fronts: Sequence[SuiteFront]) -> Iterator[dict[str, Any]]:
-    """Each reason why something is unavailable, once, with the fronts and the levels that it concerns."""
+    """Yield each reason for unavailability once, with the studies and levels that it affects."""
     where: dict[tuple[str, str | None], list[tuple[str, str, int]]] = {}
     for front in fronts:
         for gap in front.content.report.gaps if front.content else ():

@@ -1,4 +1,4 @@
-"""The tables of a report as plain text in cells, before a page, a Markdown file or a LaTeX file sets them. Pure."""
+"""The tables of a report with plain text in their cells, to be rendered as HTML, Markdown or LaTeX. Pure."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ from lastro.report.scaling import Scaling, slope_text
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """`right` are the columns of numbers, `long` those whose text may need several lines. `name` is for references."""
+    """A table of text; `name` is for references.
+
+    `right` are the columns with numbers, aligned to the right; `long` are columns whose text may need several lines."""
 
     name: str
     title: str
@@ -47,7 +49,7 @@ class Table:
 
 
 def results_table(content: Content, index: int) -> Table:
-    """Every treatment's mean and ratio in one metric; a treatment without a value says why it has none."""
+    """Return a table with the mean and ratio of every treatment in one metric, or why it has no value."""
     report, say = content.report, content.say
     verdicts, under = content.verdicts, content.under_floor
     metric = report.metrics[index]
@@ -68,7 +70,7 @@ def results_table(content: Content, index: int) -> Table:
 
 
 def _legends(report: Report, index: int, say: Language) -> tuple[str, ...]:
-    """What the marks on a metric mean."""
+    """Return what the marks on a metric mean."""
     kinds = in_order(mark.kind for row in report.rows for mark in row.cells[index].marks)
     ratios = [ratio for row in report.rows if (ratio := row.cells[index].ratio)]
     undecided = (say(UNDECIDED, widest=WIDEST).rstrip("."),) if any(map(is_undecided, ratios)) else ()
@@ -76,7 +78,7 @@ def _legends(report: Report, index: int, say: Language) -> tuple[str, ...]:
 
 
 def levels_of(report: Report, row: Row, say: Language) -> tuple[str, ...]:
-    """The levels of the factors that vary; where none does, the treatment's own name."""
+    """Return the levels of the factors that vary, or the name of the treatment if none does."""
     levels = tuple(str(row.treatment.levels[factor.name]) for factor in report.varying)
     return levels or (row.treatment.label or say("the only treatment"),)
 
@@ -91,7 +93,7 @@ def _result(row: Row, cell: Cell, say: Language, said: Verdict, under_floor: boo
 
 
 def curve_tables(report: Report, say: Language) -> dict[tuple[int, str], Table]:
-    """Means by number and line, as papers print them: {(number of the metric, factor of the curve): table}."""
+    """Return the means by number and line, as in papers: {(number of the metric, factor of the curve): table}."""
     found = curves(report)
     return {
         (index, curve.factor): _curve_table(report, index, curve, say)
@@ -102,7 +104,7 @@ def curve_tables(report: Report, say: Language) -> dict[tuple[int, str], Table]:
 
 
 def _curve_table(report: Report, index: int, curve: Curve, say: Language) -> Table:
-    """The shorter side across: numbers, or lines."""
+    """Return the table of one curve; the columns are numbers or lines, whichever are fewer."""
     names, labels = curve.line_names, [level_text(level, say) for level in curve.labels]
     across, several = len(labels) <= len(names), len(curve.panels) > 1
     rows: list[tuple[str, ...]] = []
@@ -115,7 +117,7 @@ def _curve_table(report: Report, index: int, curve: Curve, say: Language) -> Tab
     head = curve.lines or say("treatment") if across else curve.factor
     columns = labels if across else [name or say("the only treatment") for name in names]
     heading = say("mean ± half of the {confidence} interval", confidence=words.percent(report.study.design.confidence))
-    # What is the same in all rows takes no column.
+    # Levels that are the same in all rows have no column; the note lists them.
     others, same = (curve.others, ()) if several else ((), curve.panels[0].levels)
     metric, fixed = report.metrics[index], len(others) + 1
     return Table(
@@ -129,7 +131,7 @@ def _curve_table(report: Report, index: int, curve: Curve, say: Language) -> Tab
 
 
 def _curve_cells(panel: Panel, index: int, curve: Curve, say: Language) -> dict[str, list[str]]:
-    """{line: a text for each number}; a dash where the study has no such treatment."""
+    """Return {line: a text for each number}; a dash where the study has no such treatment."""
     own = {line.name: line.rows for line in panel.lines}
     cells: dict[str, list[str]] = {}
     for name in curve.line_names:
@@ -146,7 +148,7 @@ def _curve_cell(row: Row | None, index: int, say: Language) -> str:
 
 
 def _mean(cell: Cell, say: Language) -> str:
-    """The mean with its interval and its marks; n where there is no interval."""
+    """Return the mean with its interval and its marks, or with the reason why there is no interval."""
     assert cell.summary is not None
     mean = mean_text(cell.summary, say) + signs(cell.marks)
     return mean if cell.summary.interval is not None else f"{mean} ({interval_text(cell.summary, say)})"
@@ -165,7 +167,7 @@ def scaling_table(report: Report, scaling: Scaling, say: Language) -> Table:
 
 
 def growth_tables(report: Report, say: Language) -> tuple[Table, ...]:
-    """How each metric grows with the routers and links of a topology; the first says how to read them all."""
+    """Return tables of how each metric grows with routers and links; the note of the first explains all of them."""
     found = growths(report)
     first = found.others or (say("treatment"),)
     columns = (*first, say("{factor} (routers, links)", factor=FACTOR), say("growth"), say("with the routers"))
@@ -190,7 +192,7 @@ def _growth(growth: Growth | None, say: Language) -> tuple[str, str, str, str]:
 
 
 def really_table(report: Report, say: Language) -> Table:
-    """By what the numbers of each platform came about, as its trials told it; those without a trial have dashes."""
+    """Return a table of how each platform was measured, as its trials recorded; dashes without a trial."""
     told = report.ledgers.really
     rows = tuple((column, *(row.values[at] for row in told.rows)) for at, column in enumerate(told.columns))
     names = tuple(row.name for row in told.rows)
@@ -198,7 +200,7 @@ def really_table(report: Report, say: Language) -> Table:
 
 
 def remarks_table(report: Report, say: Language) -> Table:
-    """What trials remarked: kind by kind and platform by platform, with the first one's words."""
+    """Return a table of the remarks of trials by kind and platform, with the text of the first remark."""
     found: dict[tuple[str, str], list[tuple[str, Mark]]] = {}
     trials: Counter[tuple[str, str]] = Counter()
     for row in report.rows:
@@ -222,7 +224,7 @@ def remarks_table(report: Report, say: Language) -> Table:
 
 
 def gaps_table(report: Report, say: Language) -> Table:
-    """What cannot run here, and why."""
+    """Return a table of what cannot run here, and why."""
     columns = (say("levels"), say("treatments"), say("trials"), say("why"), say("remedy"))
     rows = tuple(
         (gap.where, say.integer(len(gap.treatments)), say.integer(gap.n_trials), gap.reason, gap.remedy or "")
@@ -233,7 +235,7 @@ def gaps_table(report: Report, say: Language) -> Table:
 
 
 def invalid_table(report: Report, say: Language) -> Table:
-    """A row for each trial that had invalid attempts: how many, and why."""
+    """Return a table with a row for each trial with invalid attempts: how many, and why."""
     columns = (say("trial"), say("attempts"), say("block"), say("treatment"), say("why"), say("trial now"))
     trials: dict[int, list[InvalidAttempt]] = {}
     for attempt in report.invalid_attempts:
@@ -246,13 +248,13 @@ def invalid_table(report: Report, say: Language) -> Table:
 
 
 def _why(attempts: Sequence[InvalidAttempt]) -> str:
-    """All reasons, each with how many attempts had it, where not every one had."""
+    """Return all reasons; one that not every attempt had is followed by its number of attempts."""
     found = grouped((reason, attempt.attempt) for attempt in attempts for reason in attempt.reasons)
     return "; ".join(text if len(set(of)) == len(attempts) else f"{text} ({len(set(of))}×)" for text, of in found)
 
 
 def ledger_table(name: str, title: str, ledger: Ledger, say: Language, *, ours: bool) -> Table:
-    """`ours`: the numbers in it were written by Lastro, and take the marks of the language."""
+    """Return a ledger as a table; with `ours`, Lastro wrote its numbers, and they get the language's separators."""
     columns = (ledger.factor, *(say(ALL) if column == ALL else column for column in ledger.columns))
     rows = tuple((row.name, *(say.number(text) if ours else text for text in row.values)) for row in ledger.rows)
     return Table(name, title, columns, rows)

@@ -1,6 +1,6 @@
 """The result table for a terminal: lines of styled text that fit a given width. The caller prints them.
 
-Leading factors become headings, and metrics are dealt out over several tables, until nothing needs to wrap."""
+Leading factors become headings, and metrics are spread over several tables, until no line needs to wrap."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ from lastro.report.scaling import Scaling, scalings, slope_text
 from lastro.report.searches import lines_of, searches
 from lastro.report.words import legend, sequential_note
 
-MANY = 40  # above so many treatments the leading factors are always headings
+MANY = 40  # with more treatments, the leading factors are always headings
 _GAP = "  "
-_SENTENCE = 48  # cells in which what is said of a growth is wrapped
+_SENTENCE = 48  # cells: the width to which a sentence on growth is wrapped
 _STYLES = {"better": "green", "worse": "red", "higher": "cyan", "lower": "cyan", "same": "dim", "": "dim"}
 
 Line = tuple[str, str]  # text and style
-Block = tuple[Line, ...]  # what stands in one cell, from top to bottom
+Block = tuple[Line, ...]  # the lines of one cell, from top to bottom
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class _Column:
 
 
 def render(report: Report, width: int) -> list[Text]:
-    """Return the title, the tables, every missing level with its reason, and at the end the answer.
+    """Return the title, the tables, every missing level with its reason, and at the end the key findings.
 
     Lines are at most `width` cells wide."""
     lines = [
@@ -82,7 +82,7 @@ def render(report: Report, width: int) -> list[Text]:
 
 
 def _answer(report: Report, width: int) -> list[Text]:
-    """What documents open with. That much is missing comes last."""
+    """Return the sentences that open a document, but with a warning about many invalid trials at the end."""
     warning, sentences = incomplete(report.progress.counts, ENGLISH), key_findings(report, ENGLISH)
     lines = [line for sentence in sentences for line in _wrapped(sentence, width)]
     if warning:
@@ -100,7 +100,7 @@ def _tally(report: Report) -> str:
 
 
 def _layout(report: Report, width: int) -> tuple[int, list[list[_Column]]]:
-    """How many leading factors become headings, and the columns of each table."""
+    """Return how many leading factors become headings, and the columns of each table."""
     factors = [_factor_column(report, factor.name) for factor in report.varying] or [_label_column(report)]
     metrics = [_metric_column(report, index) for index in range(len(report.metrics))]
     counted = _Column((("n", "bold"),), tuple(((_n_text(row), ""),) for row in report.rows), right=True)
@@ -109,7 +109,7 @@ def _layout(report: Report, width: int) -> tuple[int, list[list[_Column]]]:
     while hoisted < len(factors) - 1 and _total([*factors[hoisted:], counted, *metrics]) > width:
         hoisted += 1
     room = width - _total([*factors[hoisted:], counted])
-    if _total(metrics) > room:  # headings alone do not suffice: keep only those that are needed for one metric
+    if _total(metrics) > room:  # headings alone do not suffice: use only those needed to fit one metric
         widest = max((metric.width for metric in metrics), default=0)
         hoisted = next(
             (h for h in range(least, len(factors)) if _total([*factors[h:], counted]) + widest + 2 <= width), hoisted
@@ -123,7 +123,7 @@ def _total(columns: Sequence[_Column]) -> int:
 
 
 def _deal(metrics: Sequence[_Column], room: int) -> list[list[_Column]]:
-    """Metrics over as few tables as fit, in their order, and as evenly as they fit."""
+    """Spread the metrics, in their order, evenly over the smallest number of tables that fit."""
     tables: list[list[_Column]] = [[]]
     for metric in metrics:
         if tables[-1] and _total([*tables[-1], metric]) > room:
@@ -173,7 +173,7 @@ def _cell_block(row: Row, cell: Cell) -> Block:
 
 
 def _table(report: Report, hoisted: int, columns: Sequence[_Column]) -> list[Text]:
-    """The rows of treatments that can run here."""
+    """Return one table, with the rows of the treatments that can run here."""
     height = max(len(column.heading) for column in columns)
     lines = [_join([_line(column.heading, at) for column in columns], columns) for at in range(height)]
     lines.append(Text("─" * (_total(columns) - len(_GAP)), style="dim"))
@@ -218,7 +218,7 @@ def _join(cells: Sequence[Line], columns: Sequence[_Column]) -> Text:
 
 
 def _scaling(report: Report, scaling: Scaling, width: int) -> list[Text]:
-    """A table of slopes."""
+    """Return the table of slopes for one factor."""
     metrics = [_slope_column(report, scaling, index) for index in range(len(report.metrics))]
     table = _combinations(scaling.others, [row.levels for row in scaling.rows], metrics, width)
     title = Text(f"Scaling with {plain(scaling.factor)}", style="bold")
@@ -228,7 +228,7 @@ def _scaling(report: Report, scaling: Scaling, width: int) -> list[Text]:
 def _combinations(
     others: Sequence[str], levels: Sequence[Sequence[str]], metrics: Sequence[_Column], width: int
 ) -> list[Text]:
-    """A row for each combination of the other factors' levels, which stand on lines of their own where it is narrow."""
+    """Return a row for each combination of the other factors' levels; on narrow screens, levels have their own line."""
     labels = [(plain(" · ".join(each)) or "all", "") for each in levels]
     label = _Column(((" · ".join(others), "bold"),), tuple((label,) for label in labels))
     apart = _total([label, max(metrics, key=lambda column: column.width)]) > width
@@ -253,7 +253,7 @@ def _slope_column(report: Report, scaling: Scaling, index: int) -> _Column:
 
 
 def _growths(report: Report, found: Growths, width: int) -> list[Text]:
-    """What each metric does with the routers and the links, in sentences: a table of them would not fit."""
+    """Return how each metric grows with routers and links, in sentences, because columns of numbers would not fit."""
     measured = [growth for row in found.rows for growth in row.metrics if growth is not None]
     widest = max(measured, key=lambda growth: len(growth.sizes))
     metrics = []
@@ -321,7 +321,7 @@ def _marks(report: Report) -> str:
 
 
 def _reasons_of_ratios(report: Report) -> Iterator[str]:
-    """Why some ratios have no interval, each reason once; that n = 1 gives none stands in the cells already."""
+    """Yield why some ratios have no interval, each reason once; n = 1 is left out, since the cells already say it."""
     reasons = {
         f"{cell.metric.name}: {cell.ratio.absent_because}"
         for row in report.rows

@@ -1,4 +1,4 @@
-"""The topology of a trial or treatment: which recorded one is shown, and the words that its drawings share. Pure."""
+"""The topology of a trial or treatment: which recorded one to show, and the text that its drawings share. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _VERSION = re.compile(r"\d+\.[\w.+~-]*\w")
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """The topology that an attempt noted."""
+    """The topology that an attempt recorded."""
 
     topology: Topology
     trial: int
@@ -29,7 +29,7 @@ class Recorded:
 
 
 def recorded(attempts: Iterable[Attempt]) -> Recorded | None:
-    """The topology of the last attempt that noted one, a valid one first; None without any."""
+    """Return the topology of the last attempt that recorded one; valid attempts have priority. None without any."""
     for attempt in sorted(attempts, key=lambda each: (each.valid, each.trial, each.attempt), reverse=True):
         if topology := Topology.of(attempt.notes):
             return Recorded(topology, attempt.trial, attempt.attempt)
@@ -38,7 +38,7 @@ def recorded(attempts: Iterable[Attempt]) -> Recorded | None:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What a report draws: the topology of one treatment, and the neighbours that only other treatments have."""
+    """The topology that a report draws: that of one treatment, and the neighbours that only other treatments have."""
 
     treatment: Treatment
     found: Recorded
@@ -46,7 +46,9 @@ class Shown:
 
 
 def shown(report: Report) -> Shown | None:
-    """That of the baseline, or else of the first treatment that has one; None where no valid trial noted any."""
+    """Return the topology of the baseline, or of the first treatment that has one.
+
+    None if no valid trial recorded any."""
     valid: dict[int, Attempt] = {}  # the first of each treatment
     for attempt in report.attempts:
         if attempt.valid:
@@ -66,23 +68,23 @@ def shown(report: Report) -> Shown | None:
 
 
 def _together(nodes: Sequence[Node]) -> Node:
-    """The first, with the anomalies of all."""
+    """Return the first node, with the anomalies of all."""
     return replace(nodes[0], anomaly=", ".join(dict.fromkeys(node.anomaly for node in nodes)), does="")
 
 
 def versions(provenance: Mapping[str, Any]) -> dict[str, str]:
-    """The version of each tool that the campaign recorded, such as {"runc": "1.1.5"}."""
+    """Return the version of each tool that the campaign recorded, such as {"runc": "1.1.5"}."""
     lines = {name: str(tool.get("version", "")) for name, tool in provenance.get("tools", {}).items()}
     return {name: match[0] for name, line in lines.items() if (match := _VERSION.search(line))}
 
 
 def heading(node: Node) -> str:
-    """'proxy × 8'."""
+    """Return the heading of a node, such as 'proxy × 8'."""
     return f"{node.role} × {node.count}" if node.count > 1 else node.role
 
 
 def facts(node: Node, known: Mapping[str, str], hosts: int, say: Language = ENGLISH) -> list[str]:
-    """Lines that describe a node below its heading. `known` are versions by tool; `hosts`: how many machines."""
+    """Return the lines below the heading of a node; `known` are versions by tool, `hosts` is the number of machines."""
     version = known.get(split_options(node.platform)[0], "")
     lines = [f"{node.platform} {version}".strip()]
     if node.anomaly:
@@ -102,12 +104,12 @@ def n_hosts(topology: Topology) -> int:
 
 
 def devices(link: Link) -> list[str]:
-    """'hub-br (bridge)', with its address where it has one, for each device between two ports."""
+    """Return each device between two ports, such as 'hub-br (bridge)', with its address if it has one."""
     return [f"{each.name} ({each.kind or '?'}){f' {each.address}' if each.address else ''}" for each in link.way]
 
 
 def loads(topology: Topology) -> dict[tuple[str, str], list[str]]:
-    """Instruments by (source, target)."""
+    """Return the instruments by (source, target)."""
     found: dict[tuple[str, str], list[str]] = {}
     for load in topology.loads:
         found.setdefault((load.source, load.target), []).append(load.instrument)
@@ -115,19 +117,19 @@ def loads(topology: Topology) -> dict[tuple[str, str], list[str]]:
 
 
 def description(topology: Topology) -> str:
-    """The drawing in a sentence or two, for who cannot see it."""
+    """Describe the drawing in one or two sentences, for readers who cannot see it."""
     nodes = ", ".join(heading(node) + (f" ({node.platform})" if node.platform else "") for node in topology.nodes)
     links = "; ".join(f"{link.a.role} – {link.b.role}: {link.attachment}" for link in topology.links)
     return f"{nodes}." + (f" {links}." if links else "")
 
 
 def beside(topology: Topology) -> list[Node]:
-    """Nodes that the main way does not pass."""
+    """Return the nodes that are not on the main path."""
     main = topology.main_way
     return [node for node in topology.nodes if node.role not in main]
 
 
 def is_mesh(topology: Topology) -> bool:
-    """Whether it is more than a line of nodes with others beside it."""
+    """Whether the topology is more than a chain of nodes with other nodes beside it."""
     branching = any(len(topology.at(node.role)) > 1 for node in beside(topology))
     return branching or len(topology.links) > len(topology.nodes)

@@ -1,4 +1,4 @@
-"""A topology for a terminal: boxes from the source to the sink, what joins them, what stands beside, what watches."""
+"""A topology for a terminal: boxes from source to sink, the links between them, other nodes, loads and witnesses."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from lastro.report.topology import beside, devices, facts, heading, is_mesh, loa
 from lastro.results.topology import End, Link, Node, Topology, Witness
 
 _WIDEST, _BOX, _NAME = 80, 50, 15
-_HOLD = "\xa0"  # stands for a space at which a line must not break
+_HOLD = "\xa0"  # stands for a space where a line must not break
 
 
 def topology_lines(topology: Topology, known: Mapping[str, str], width: int) -> list[str]:
-    """At most `width` columns wide, of which 80 are used; `known` are versions by tool."""
+    """Draw a topology at most `width` columns wide, and at most 80; `known` are versions by tool."""
     width = min(width, _WIDEST)
     lines = list(_list(topology, known, width) if is_mesh(topology) else _chain(topology, known, width))
     if topology.loads:
@@ -75,7 +75,7 @@ def _chain(topology: Topology, known: Mapping[str, str], width: int) -> Iterator
 
 
 def _box(node: Node, above: End | None, below: End | None, lines: Sequence[str], width: int) -> Iterator[str]:
-    """A node with the ports at which the links above and below it arrive."""
+    """Draw a node as a box, with the ports of the links above and below it."""
     inner = min(_BOX, width) - 4
     yield _edge("┌", "┐", above, inner)
     for line in (heading(node), " · ".join(lines)):
@@ -91,7 +91,7 @@ def _edge(left: str, right: str, end: End | None, inner: int) -> str:
 
 
 def _between(link: Link, *, reverse: bool, width: int, to: End | None = None) -> Iterator[str]:
-    """What joins two nodes: the attachment, and the devices on the way, from the upper node to the lower one."""
+    """Draw what joins two nodes: the attachment, and the devices between the upper node and the lower one."""
     way = devices(link)[::-1] if reverse else devices(link)
     yield f"    │ {link.attachment}{f' to {to.role}' if to else ''}"
     text = " ─ ".join(map(_held, way))
@@ -103,7 +103,7 @@ def _between(link: Link, *, reverse: bool, width: int, to: End | None = None) ->
 
 
 def _list(topology: Topology, known: Mapping[str, str], width: int) -> Iterator[str]:
-    """Nodes and links in lines: a mesh is no column of boxes."""
+    """List nodes and links in lines, because a mesh cannot be drawn as a column of boxes."""
     hosts = n_hosts(topology)
     yield f"{len(topology.nodes)} instances"
     for node in topology.nodes:

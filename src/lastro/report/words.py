@@ -1,4 +1,4 @@
-"""The sentences of a report, made from its data: what was compared, what came of it, and what it cannot show."""
+"""The sentences of a report, made from its data: what was compared, how many trials are valid, and the limitations."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _HOST_KEYS = (
 
 
 def summary(report: Report, say: Language) -> str:
-    """One paragraph: what was compared, how many trials count, where and when."""
+    """Return one paragraph: what was compared, how many trials are valid, where and when."""
     study, progress = report.study, report.progress
     factors = " × ".join(f"{factor.name} ({len(factor.levels)})" for factor in report.varying)
     compared = say.count(len(report.rows), "treatment") + (f": {factors}" if factors else "")
@@ -69,7 +69,7 @@ def _tally(report: Report, say: Language) -> str:
 
 
 def limitations(report: Report, say: Language) -> tuple[str, ...]:
-    """What a reader must keep in mind, from the design and from what befell this campaign."""
+    """Return what a reader must keep in mind, because of the design or because of events in this campaign."""
     design, progress = report.study.design, report.progress
     said = [
         say(
@@ -127,12 +127,12 @@ def limitations(report: Report, say: Language) -> tuple[str, ...]:
 
 
 def legend(kind: str, say: Language) -> str:
-    """A mark and what it means: '‡ through a cache: a cache may stand …'."""
+    """Return a mark with its meaning: '‡ through a cache: a cache may stand …'."""
     return f"{sign(kind)} {say(kind)}: {meaning(kind, say)}"
 
 
 def sequential_note(report: Report, say: Language) -> str:
-    """What must be known of a campaign whose number of blocks was not fixed beforehand."""
+    """Return the caveat for a campaign whose number of blocks was not fixed in advance."""
     design = report.study.design
     return say(
         "Sequential campaign: blocks were added until every chosen ratio was known to ±{precision}, or there were "
@@ -144,7 +144,7 @@ def sequential_note(report: Report, say: Language) -> str:
 
 
 def reason(ratio: Ratio, say: Language) -> str:
-    """Why the ratio has no interval; empty when it has one."""
+    """Return why the ratio has no interval; empty if it has one."""
     if ratio.absent_because is not None and ratio.absent_because.message in (RATIO_IS_BOUND, BOTH_ARE_BOUNDS):
         return say.note(ratio.absent_because)
     if ratio.unbounded:
@@ -156,19 +156,19 @@ _UNBOUNDED = N_("unbounded: the baseline cannot be told from zero")
 
 
 def pairing(ratio: Ratio, say: Language) -> str:
-    """'paired within blocks, n = 5'."""
+    """Return the pairing of a ratio and its n, such as 'paired within blocks, n = 5'."""
     if ratio.pairing == "paired":
         return say("paired within blocks, n = {n}", n=ratio.n[0])
     return say("unpaired, n = {n} and {m}", n=ratio.n[0], m=ratio.n[1])
 
 
 def percent(share: float) -> str:
-    """'95 %', which does not break over two lines."""
+    """Format a percentage as '95 %', with a no-break space."""
     return f"{100 * share:g}\xa0%"
 
 
 def host_line(provenance: Mapping[str, Any], say: Language) -> str:
-    """'edge-7, AMD EPYC 7B13, 2 CPUs, 23.5 GiB, Linux 6.1.0', as far as the provenance tells."""
+    """Describe the host as far as it is recorded: 'edge-7, AMD EPYC 7B13, 2 CPUs, 23.5 GiB, Linux 6.1.0'."""
     name, model, kernel = (_find(provenance, keys) for keys in _HOST_KEYS)
     cpus = _find(provenance, ("cpus", "n_cpus", "logical_cpus", "online_cpus"))
     memory = _find(provenance, ("memory_bytes", "total_bytes", "memory_total_bytes"))
@@ -182,7 +182,7 @@ def _is_count(value: Any) -> bool:
 
 
 def _find(data: Mapping[str, Any], keys: tuple[str, ...]) -> Any:
-    """The first plain value under one of these keys, nearest to the top."""
+    """Return the plain value under the first of these keys, as near to the top level as possible; empty without any."""
     level: list[Mapping[str, Any]] = [data]
     while level:
         for key in keys:
@@ -194,7 +194,7 @@ def _find(data: Mapping[str, Any], keys: tuple[str, ...]) -> Any:
 
 
 def when(utc: str) -> str:
-    """'2026-11-02 10:00' out of an ISO time; the text as it stands when it is none."""
+    """Convert an ISO time to '2026-11-02 10:00'; return any other text as it is."""
     try:
         return datetime.fromisoformat(utc).strftime("%Y-%m-%d %H:%M")
     except ValueError:
@@ -202,12 +202,12 @@ def when(utc: str) -> str:
 
 
 def metric_note(metric: Metric, say: Language) -> str:
-    """'TCP throughput; higher is better'."""
+    """Return the summary and direction of a metric: 'TCP throughput; higher is better'."""
     return "; ".join(part for part in (metric.summary, direction_text(metric, say)) if part)
 
 
 def commands(report: Report, say: Language) -> list[tuple[str, str]]:
-    """(what for, command line) to repeat the campaign or look into it."""
+    """Return (purpose, command line) for repeating the campaign or inspecting it."""
     here = shlex.quote(report.directory)
     study = shlex.quote(f"{report.directory}/study.toml")
     profile = f" --profile {shlex.quote(report.study.profile)}" if report.study.profile else ""
@@ -221,7 +221,7 @@ def commands(report: Report, say: Language) -> list[tuple[str, str]]:
 
 
 def resources(report: Report, say: Language) -> list[tuple[str, str, Ledger]]:
-    """(name, title, table) of what trials used, did to their neighbour, and suffered from the host."""
+    """Return (name, title, table) for resource usage, doses of the neighbour, and disturbances of the host."""
     ledgers = report.ledgers
     found = [
         ("usage", say("Used by each instance, from its own cgroup"), ledgers.usage),
@@ -232,7 +232,7 @@ def resources(report: Report, say: Language) -> list[tuple[str, str, Ledger]]:
 
 
 def waiting(report: Report) -> int:
-    """Trials that have not run yet."""
+    """Return the number of trials that have not run yet."""
     return report.progress.counts.get("pending", 0) + report.progress.counts.get("running", 0)
 
 
@@ -258,7 +258,7 @@ RESIDUALS = N_(
     "from these rows."
 )
 
-# Words that the store and the log write, said by variable
+# Words that the store and the log write; the report translates them through variables
 STATES = (N_("pending"), N_("running"), N_("valid"), N_("invalid"), N_("unavailable"))
 EVENTS = (N_("started"), N_("resumed"), N_("finished"), N_("interrupted"), N_("stopped"))
 MORE_EVENTS = (N_("not calibrated"), N_("noise floor"), N_("changed host"))

@@ -1,7 +1,7 @@
-"""What may stand in each column of a campaign's database. Whatever is read comes through here, once.
+"""Which values each column of a campaign's database may have. Every value that is read is checked here, once.
 
 A value of the wrong kind, range or shape is damage, and is reported with its table, row and column. The TypedDicts say
-what the rest of the house relies on: of the notes of a trial that is nothing, since parts from elsewhere write them."""
+what other code relies on. The notes of a trial have none, since third-party parts write them."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class _MetricFloor(TypedDict, total=False):
     interval: _Interval | None
 
 
-_NO_FLOOR = {"floor": None, "treatment": "", "n_pairs": 0, "ratio": None, "interval": None}  # what one may not tell
+_NO_FLOOR = {"floor": None, "treatment": "", "n_pairs": 0, "ratio": None, "interval": None}  # for what one may lack
 
 
 class _NoiseFloor(TypedDict, total=False):
@@ -150,7 +150,7 @@ def _process(value: object) -> list[Any]:
 
 
 def _noise_floor(value: object) -> Any:
-    """One of another format is not read by anybody."""
+    """Read a noise floor; None for one of another format."""
     found = _json(Any)(value)
     if not isinstance(found, dict) or found.get("format") != 1:
         return None
@@ -163,7 +163,7 @@ def _study(value: object) -> Study:
 
 
 def samples_of(data: bytes) -> tuple[float, ...]:
-    """The samples of a series, as `Store.finish` packs them. Raises: ValueError."""
+    """Return the samples of a series, as `Store.finish` packs them. Raises: ValueError."""
     import numpy as np
 
     samples = np.frombuffer(data)
@@ -173,7 +173,7 @@ def samples_of(data: bytes) -> tuple[float, ...]:
 
 
 def transcript_of(data: bytes) -> list[Record]:
-    """The steps of an attempt. Raises: ValueError."""
+    """Return the steps of an attempt. Raises: ValueError."""
     records: list[Record] = made(list[Record], parsed(data.decode()))
     for at, record in enumerate(records):
         lacking = _NEEDED[record["kind"]] - set(record) if "kind" in record else {"kind"}
@@ -210,7 +210,7 @@ _COLUMNS: dict[str, dict[str, Callable[[Any], Any]]] = {
 def typed(
     directory: Path, table: str, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]
 ) -> list[tuple[Any, ...]]:
-    """The rows of a table, each value read as what its column holds; a row is named by its first value.
+    """Convert the rows of a table, each value by its column; an error names a row by its first value.
 
     Raises: StoreError for a value that its column cannot have."""
     readers = [_COLUMNS[table].get(column) for column in columns]
@@ -231,6 +231,6 @@ def typed(
 
 
 def wrong(directory: Path, name: str, row: object, reason: object) -> StoreError:
-    """The error that names a table, row and column, such as "trial.state"."""
+    """Return an error that names a row and a column; `name` is table and column, such as "trial.state"."""
     table, column = name.split(".")
     return damaged(directory, f"table {table}, row {row!r:.40}, column {column}: {reason}")

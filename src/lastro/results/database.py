@@ -1,4 +1,4 @@
-"""What lies under the store: the tables of a campaign's database, and SQLite's errors in words that say what to do."""
+"""The tables of a campaign's database, and SQLite's errors translated into messages that say what to do."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ CREATE TABLE event(id INTEGER PRIMARY KEY, at_utc TEXT NOT NULL, kind TEXT NOT N
 
 
 def new_campaign(meta: dict[str, Any], treatments: Iterable[Treatment], trials: Iterable[Trial]) -> bytes:
-    """The file of a campaign of which nothing has run."""
+    """Return the database file of a campaign in which nothing has run."""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as db:
         db.execute("BEGIN")
         for statement in SCHEMA.split(";"):
@@ -65,11 +65,11 @@ def damaged(directory: Path, reason: object) -> StoreError:
 
 @contextmanager
 def translated(directory: Path) -> Iterator[None]:
-    """SQLite's errors as StoreErrors that say what to do."""
+    """Turn SQLite's errors into StoreErrors that say what to do."""
     try:
         yield
     except sqlite3.OperationalError as error:
-        # No such table or column: a database, and not a campaign's. What is no UTF-8, we did not write.
+        # No such table or column: a database, but not a campaign's. Text that is not UTF-8 is not from Lastro.
         if any(words in str(error) for words in ("no such", "Could not decode")):
             raise damaged(directory, error) from error
         hints = {
@@ -79,5 +79,5 @@ def translated(directory: Path) -> Iterator[None]:
         }
         hint = next((text for word, text in hints.items() if word in str(error)), "check the disk and its permissions")
         raise StoreError(f"{directory / DB_NAME}: {error}", hint) from error
-    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # the second: SQLite's message quotes what is no text
+    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # the second: SQLite quotes bytes that are not text
         raise damaged(directory, error) from error

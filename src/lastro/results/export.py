@@ -2,9 +2,9 @@
 
 Columns: `treatment`, one for each factor, `block`, `trial`, `state` (of the trial), `attempt`, `valid` (of the
 attempt), `reasons`, `metric`, `unit`, `value`, `at_least` (the value is only a lower bound: censored on the right).
-Every trial has a row: one that was never attempted has no attempt and no metric, and an unavailable one has its reason.
-Use the rows with `valid` true: invalid attempts are here to be looked at.
-Those of a suite have its `front` before all, and every factor of any front."""
+Every trial has a row: a trial that was never attempted has no attempt and no metric, and an unavailable one has its
+reason. Analyse the rows with `valid` true; invalid attempts are included for inspection.
+A suite's rows begin with the column `front`, the name of the study, and have the factors of all its studies."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ _AFTER = {
     "value": "DOUBLE",
     "at_least": "BOOLEAN",
 }
-_NULL = "\\N"  # in the file between us and DuckDB, where an empty text and no text must differ
-_BEGIN_A_FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")  # the latter for spreadsheets in East Asia
+_NULL = "\\N"  # in the file that DuckDB reads, where an empty text and no text must differ
+_BEGIN_A_FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")  # the full-width ones for spreadsheets in East Asia
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 Value = str | int | float | bool | None
 
 
 def columns(data: CampaignData) -> dict[str, str]:
-    """Names of the columns in order, with their SQL types."""
+    """Return the names of the columns in order, with their SQL types."""
     return _BEFORE | {_column(factor): _sql_type(factor) for factor in data.study.factors} | _AFTER
 
 
@@ -65,7 +65,7 @@ def _sql_type(factor: Factor) -> str:
 
 
 def rows(data: CampaignData) -> Iterator[tuple[Value, ...]]:
-    """The rows in running order, as `columns` names them."""
+    """Yield the rows in running order, with the columns that `columns` names."""
     units = {metric.name: metric.unit for metric in (*data.study.all_metrics, *data.study.metrics)}
     treatments = {row.treatment.index: row for row in data.treatments}
     attempts: dict[int, list[Attempt]] = defaultdict(list)
@@ -82,7 +82,7 @@ def rows(data: CampaignData) -> Iterator[tuple[Value, ...]]:
 def _tails(
     trial: TrialRow, row: TreatmentRow, attempts: Iterable[Attempt], units: dict[str, str]
 ) -> Iterator[tuple[Value, ...]]:
-    """(attempt, valid, reasons, metric, unit, value, at_least) of everything that one trial yielded."""
+    """Yield (attempt, valid, reasons, metric, unit, value, at_least) for everything that one trial yielded."""
     silent = True
     for attempt in attempts:
         silent = False
@@ -96,11 +96,11 @@ def _tails(
         yield (None, None, row.unavailable if trial.state == "unavailable" else None, None, None, None, None)
 
 
-Data = CampaignData | Mapping[str, CampaignData]  # one campaign, or those of a suite by their fronts
+Data = CampaignData | Mapping[str, CampaignData]  # one campaign, or those of a suite by the name of their study
 
 
 def _all_columns(data: Data) -> dict[str, str]:
-    """Of several campaigns, their front first, and every factor of any; one of several types becomes text."""
+    """Return the columns; for a suite, `front` first and all factors, as text if campaigns differ in a type."""
     if isinstance(data, CampaignData):
         return columns(data)
     found = {_FRONT: "VARCHAR", **_BEFORE}
@@ -124,23 +124,23 @@ def _all_rows(data: Data) -> Iterator[tuple[Value, ...]]:
 
 
 def to_csv(data: Data, *, raw: bool = False) -> str:
-    """RFC 4180 text with a header; booleans as true and false, what is absent as nothing.
+    """Return RFC 4180 text with a header; booleans are true and false, missing values are empty.
 
-    Text has no control characters but the newline; what a spreadsheet would execute has an apostrophe before
-    it. `raw`: text as it is in the campaign."""
+    Text has no control characters except the newline, and an apostrophe before what a spreadsheet would execute. `raw`:
+    text as it is in the campaign."""
     return _csv(data, null="", text=str if raw else inert)
 
 
 def _csv(data: Data, null: str, text: Callable[[str], str]) -> str:
     out = io.StringIO()
-    writer = csv.writer(_Lines(out), lineterminator="\r\n")  # what is in it is quoted: a carriage return in a text, too
+    writer = csv.writer(_Lines(out), lineterminator="\r\n")  # CRLF: fields with a carriage return are quoted
     writer.writerow(map(text, _all_columns(data)))
     writer.writerows([_cell(value, null, text) for value in row] for row in _all_rows(data))
     return out.getvalue()
 
 
 class _Lines:
-    """Ends each row as Unix does."""
+    """A file for `csv.writer` that ends each row with a newline, as Unix does."""
 
     def __init__(self, out: io.StringIO) -> None:
         self._out = out
@@ -158,13 +158,13 @@ def _cell(value: Value, null: str, text: Callable[[str], str]) -> str | int | fl
 
 
 def inert(text: str) -> str:
-    """A cell that is text to a spreadsheet: no formula, as OWASP describes them in "CSV Injection"."""
+    """Make a cell plain text to a spreadsheet, not a formula: see "CSV Injection" by OWASP."""
     shown = without_controls(text)
     return f"'{shown}" if shown.lstrip().startswith(_BEGIN_A_FORMULA) and not _NUMBER.fullmatch(shown) else shown
 
 
 def to_parquet(data: Data, file: Path) -> None:
-    """The rows as Parquet, written by DuckDB; the file appears whole or not at all.
+    """Write the rows as Parquet with DuckDB; the file appears whole or not at all.
 
     Raises: OutputError when it cannot be written."""
     import duckdb
@@ -186,5 +186,5 @@ def to_parquet(data: Data, file: Path) -> None:
 
 
 def _quoted(text: str) -> str:
-    """As a SQL literal."""
+    """Quote a text as an SQL literal."""
     return "'" + text.replace("'", "''") + "'"

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all."""
+"""Write files that appear whole or not at all."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from lastro.files import open_directory, require_regular
 
 
 def write_atomically(file: Path, content: str | bytes, *, durable: bool = False, base: Path | None = None) -> None:
-    """Write a file so that it appears whole or not at all; `durable`: once it is written, a power cut leaves it.
+    """Write a file that appears whole or not at all. `durable`: once written, it survives a power cut.
 
-    A link in its place is replaced, not followed; below the directory `base`, none that leads there is followed either.
-    Raises: StoreError when it is durable, a file of a campaign, and cannot be written; else OutputError; InputError
-    when this is root, and others can change the directory."""
+    A link in its place is replaced, not followed. Below the directory `base`, links on the way are not followed either.
+    Raises: StoreError when a durable file, which belongs to a campaign, cannot be written; OutputError for any other
+    file; InputError when the process is root, and others can change the directory."""
     data = content if isinstance(content, bytes) else content.encode("utf-8", "replace")
     try:
         directory = open_directory(file.parent, base=base, make=True)
@@ -30,7 +30,7 @@ def write_atomically(file: Path, content: str | bytes, *, durable: bool = False,
 
 
 def _write(directory: int, name: str, data: bytes, *, durable: bool) -> None:
-    """Under a name that nobody can foresee, in the opened directory, and then under its own."""
+    """Write a file in the opened directory under an unpredictable name, and then rename it."""
     with suppress(FileNotFoundError):
         require_regular(os.stat(name, dir_fd=directory))
     new = f".lastro-{os.urandom(8).hex()}.new"
@@ -40,7 +40,7 @@ def _write(directory: int, name: str, data: bytes, *, durable: bool) -> None:
             file.write(data)
             file.flush()
             if durable:
-                os.fsync(file.fileno())  # before it has the name: a power cut between the two would leave an empty file
+                os.fsync(file.fileno())  # before the renaming: a power cut must not leave an empty file with this name
         os.replace(new, name, src_dir_fd=directory, dst_dir_fd=directory)
     except BaseException:
         _forget(directory, new)
@@ -50,7 +50,7 @@ def _write(directory: int, name: str, data: bytes, *, durable: bool) -> None:
 
 
 def sync_directory(directory: Path) -> None:
-    """Have the names in a directory outlive a power cut. Raises: StoreError when they cannot be written."""
+    """Make the names in a directory survive a power cut. Raises: StoreError when they cannot be written."""
     try:
         descriptor = open_directory(directory)
         try:
@@ -75,4 +75,4 @@ def _forget(directory: int, name: str) -> None:
     try:
         os.unlink(name, dir_fd=directory)
     except OSError:
-        return  # what could not be written cannot be removed either; the first error is the one to tell
+        return  # what could not be written cannot be removed either; the first error is the one to report

@@ -1,7 +1,7 @@
-"""The one door to a campaign's database, which may come from anywhere.
+"""The only way to open a campaign's database, which may come from anywhere.
 
-Nothing is read before the schema is known to be ours: no view, trigger or generated column of somebody else's runs.
-Signals end a statement midway, and what is read or unpacked is bounded by the size of the file.
+Nothing is read before the schema is known to be ours: no foreign view, trigger or generated column runs. Signals end a
+statement midway, and the amount that is read or unpacked is bounded by the size of the file.
 Source: "Defense Against The Dark Arts", https://www.sqlite.org/security.html"""
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from lastro.results.columns import META, wrong
 from lastro.results.database import DB_NAME, SCHEMA, damaged, translated
 
 FORMAT = 2  # 2: a study may stop sequentially, and then grows by blocks
-LONGEST_S = 60.0  # of one query; that of the largest campaign takes a few seconds
-_STEPS = 10_000  # of SQLite's machine between two looks at signals and the clock: about a millisecond
+LONGEST_S = 60.0  # of one query; that for the largest campaign takes a few seconds
+_STEPS = 10_000  # of SQLite's virtual machine between two checks of signals and the clock: about a millisecond
 _SIZED = (str, bytes)
-_ROW_BYTES = 4  # no row takes less room in the file
-_SPARE_BYTES = 128 << 20  # that a small file may unpack to, besides _RATIO times its size
+_ROW_BYTES = 4  # no row takes less space in the file
+_SPARE_BYTES = 128 << 20  # that a file may unpack to, in addition to _RATIO times its size
 _RATIO = 32
 _LIMITS = {
     sqlite3.SQLITE_LIMIT_LENGTH: 256 << 20,
@@ -55,9 +55,10 @@ class Bounded(sqlite3.Connection):
         self.set_progress_handler(watch.__next__, _STEPS)
 
     def _watch(self) -> Generator[bool, None, None]:
-        """Yields whether the statement is to end. Python runs the handlers of signals where a generator goes on, and
+        """Yield whether the statement is to end: after a signal, or when its time is over.
 
-        that is inside the `try`; at the start of a function it would not be, and SQLite would swallow the exception."""
+        Python runs signal handlers where a generator goes on, which is inside the `try`. At the start of a function it
+        would be outside, and SQLite would swallow the exception."""
         stop = False
         while True:
             try:
@@ -73,7 +74,7 @@ class Bounded(sqlite3.Connection):
 
     @contextmanager
     def watched(self, longest_s: float = float("inf")) -> Iterator[None]:
-        """Raises: whatever ended a statement inside the block, such as KeyboardInterrupt."""
+        """Raise what ended a statement inside the block, such as KeyboardInterrupt or a time beyond `longest_s`."""
         self._until = time.monotonic() + longest_s
         try:
             yield
@@ -84,7 +85,7 @@ class Bounded(sqlite3.Connection):
             raise
 
     def read(self, sql: str, args: tuple[Any, ...]) -> list[tuple[Any, ...]]:
-        """Every row. Raises: sqlite3.Error, also for a database whose pages are used twice, and hold endless rows."""
+        """Return all rows. Raises: sqlite3.Error, also if pages are used twice, so that there are endless rows."""
         rows, left = [], self._file_bytes()
         with self.watched(LONGEST_S):
             for row in self.execute(sql, args):
@@ -98,7 +99,7 @@ class Bounded(sqlite3.Connection):
         return rows
 
     def unpack(self, packed: object) -> bytes:
-        """What `pack` of the database packed. Raises: ValueError when it is not that, or too large by now."""
+        """Unpack what `database.pack` packed. Raises: ValueError for other data, or when the total is too large."""
         if not isinstance(packed, bytes):
             raise ValueError("is not compressed data")
         most = _SPARE_BYTES + _RATIO * self._file_bytes() - self._unpacked
@@ -115,13 +116,13 @@ class Bounded(sqlite3.Connection):
         return data
 
     def _file_bytes(self) -> int:
-        """Of the database and its log."""
+        """Return the size of the database and its log."""
         sizes = (place.stat().st_size for place in (self._file, _log_of(self._file)) if place.exists())
         return sum(sizes)
 
 
 def connect(directory: Path, *, readonly: bool) -> Bounded:
-    """A connection to the campaign in a directory.
+    """Connect to the campaign in a directory.
 
     Raises: InputError when there is none; StoreError when the database is damaged, or is not a campaign's."""
     file = directory / DB_NAME
@@ -164,9 +165,10 @@ def _prepare(db: Bounded, directory: Path, *, readonly: bool) -> None:
 
 
 def _read_mode(file: Path) -> str:
-    """A reader of a WAL database needs its index file beside it. Where a reader may not make one, and no writer left
+    """Return the mode for a reader, which may not be allowed to create files beside the database.
 
-    a log, the file alone is the whole truth."""
+    A reader of a WAL database needs its index file. If it may not create one, and no writer left a log, then the file
+    alone is complete."""
     writable = os.access(file.parent, os.W_OK)
     return "mode=ro" if writable or _log_of(file).exists() else "mode=ro&immutable=1"
 
@@ -189,7 +191,7 @@ def _check_format(db: Bounded, directory: Path) -> None:
 
 
 def _foreign(found: Mapping[str, str]) -> str:
-    """What is in the schema and not ours, or missing from it; empty for a campaign's."""
+    """Describe what is in the schema but not ours, or is missing from it; empty for a campaign's schema."""
     ours = _ours()
     for name, made_by in found.items():
         if name not in ours:

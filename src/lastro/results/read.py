@@ -1,4 +1,4 @@
-"""A campaign read whole from its database, as plain data for whatever reports on it."""
+"""Read a whole campaign from its database, as plain data for reports."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ LaterSeries = Callable[[Iterable[tuple[int, int]]], list[list[Series]]]
 
 @dataclass(frozen=True, slots=True)
 class CampaignData:
-    """All that a report needs; no transcripts, which `lastro show` reads trial by trial.
+    """All that a report needs, without transcripts, which `lastro show` reads trial by trial.
 
-    Raw series may be larger than all else: `later_series` opens the campaign again and gives those of each (trial,
-    attempt) that it is asked for, in that order. `attempts` are in running order; `events` are (UTC time, kind,
+    Raw series may be larger than everything else, so `later_series` opens the campaign again and returns the series of
+    the given (trial, attempt) pairs, in that order. `attempts` are in running order; `events` are (UTC time, kind,
     text)."""
 
     directory: str
@@ -37,7 +37,7 @@ class CampaignData:
 
 
 def load_campaign(store: Store) -> CampaignData:
-    """Everything at once. Raises: StoreError when the database is damaged."""
+    """Load a campaign, all as of one moment. Raises: StoreError when the database is damaged."""
     with store.snapshot():
         data = CampaignData(
             directory=str(store.directory),
@@ -57,7 +57,7 @@ def load_campaign(store: Store) -> CampaignData:
 
 
 def _torn(data: CampaignData) -> str | None:
-    """What does not belong together, though each row is sound."""
+    """Describe rows that do not fit together, though each row is valid; None if all do."""
     factors = {factor.name: set(factor.levels) for factor in data.study.factors}
     for row in data.treatments:
         levels = row.treatment.levels

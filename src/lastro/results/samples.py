@@ -1,4 +1,4 @@
-"""What one trial yields: metrics, measurements, series, and a verdict on the trial itself. Pure data."""
+"""What one trial yields: metrics, measurements, series, and reasons for its invalidity. Pure data."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ MAX_ATTEMPTS = 3  # an invalid trial is repeated at most twice before it is give
 
 Better = Literal["higher", "lower", "neither"]
 
-# Keys of a trial's notes of which the report makes marks and a section, whatever the scenario.
+# Keys of a trial's notes that the report shows as marks and as a section, for every scenario.
 REMARKS, REALLY = "remarks", "really"
 
-# A metric that is where a search ended has a note of its own name, which tells under this key what ended it. Where that
-# was the study and not what was under test, the trial has the remark AT_LEAST on the metric, too.
+# A metric that is the result of a search has a note of its own name, which says under this key what ended the search.
+# If that was the study and not the system under test, the trial also has the remark AT_LEAST on the metric.
 STOPPED_BY = "stopped_by"
 
 
@@ -26,7 +26,7 @@ _AMOUNTS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A named quantity: its unit, and the direction in which it is better.
+    """A named quantity, its unit, and the direction in which it is better.
 
     `signed` is for a difference or a change, which may be below zero."""
 
@@ -38,13 +38,13 @@ class Metric:
 
     @property
     def non_negative(self) -> bool:
-        """Whether no value can be below zero: an amount, a time, a fraction or a rate of them by its unit, unsigned."""
+        """Whether values cannot be negative: unsigned amounts, times, fractions and rates, by their unit."""
         return not self.signed and all(part in _AMOUNTS for part in self.unit.split("/"))
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """The raw samples under a measurement, in the order in which they were taken."""
+    """The raw samples behind a measurement, in the order in which they were taken."""
 
     name: str
     unit: str
@@ -53,11 +53,11 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """What a reader must know of valid numbers: a mark beside them in the report, and no verdict on the trial.
+    """A caveat on valid numbers: the report marks them, and the trial stays valid.
 
-    `kind` is what all of its sort have in common, in a few words, such as THROUGH_CACHE; `text` is what was seen in
-    this trial. `metrics` are names of what it is about; none: all that the trial measured. A metric that it names and
-    the trial has not is one whose value was dropped for this."""
+    `kind` is what all remarks of its sort have in common, in a few words, such as THROUGH_CACHE; `text` is what was
+    seen in this trial. `metrics` are the metrics it is about; empty: all that the trial measured. A metric named here
+    that the trial does not have is one whose value was dropped for this reason."""
 
     kind: str
     text: str
@@ -77,7 +77,7 @@ GENERATOR_DELAY = "generator delay"
 
 
 def only_at_least(notes: Mapping[str, object], metric: str) -> bool:
-    """Whether a trial remarked that its value of the metric is only a lower bound. Notes may hold anything."""
+    """Whether a trial remarks that its value of the metric is only a lower bound. Notes may hold anything."""
     kept = notes.get(REMARKS)
     for remark in kept if isinstance(kept, list) else ():
         if isinstance(remark, Mapping) and remark.get("kind") == AT_LEAST:
@@ -89,12 +89,12 @@ def only_at_least(notes: Mapping[str, object], metric: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What one instrument or meter says of one trial: measurements by metric name, and the series under them.
+    """What one instrument or meter reports for one trial: measurements by metric name, and their series.
 
-    `payload_bytes` is what an instrument received at the far end: the witnesses of the path must account for it.
-    `lasted_s` is how long that went on by the receiver's clock; 0: nobody tells.
-    `notes` are kept with the trial. `remarks` become marks in the report; `really` says by what the numbers came
-    about, {"page cache": "in use"}, in words that are the same in each trial of a treatment."""
+    `payload_bytes` is what an instrument received at the other end: the witnesses of the path must account for it.
+    `lasted_s` is how long that took by the receiver's clock; 0 if unknown.
+    `notes` are kept with the trial. `remarks` become marks in the report; `really` says how the numbers were measured,
+    {"page cache": "in use"}, in the same words in each trial of a treatment."""
 
     measurements: dict[str, float]
     series: tuple[Series, ...] = ()
@@ -108,7 +108,7 @@ class Reading:
 
 @dataclass(slots=True)
 class Outcome:
-    """All that a trial yielded. It is valid when no reason against it was found; validity is not value."""
+    """All that a trial yielded. It is valid if no reason for invalidity was found; validity is not value."""
 
     measurements: dict[str, float] = field(default_factory=dict)
     series: list[Series] = field(default_factory=list)
@@ -129,17 +129,17 @@ class Outcome:
         self.tell(reading.really)
 
     def remark(self, remark: Remark) -> None:
-        """Note it under REMARKS, as plain data."""
+        """Note a remark under REMARKS, as plain data."""
         remarks = self.notes.setdefault(REMARKS, [])
         assert isinstance(remarks, list)
         remarks.append({**asdict(remark), "metrics": list(remark.metrics)})
 
     def tell(self, facts: dict[str, str]) -> None:
-        """Note under REALLY by what the numbers came about, such as the file system under a disk's."""
+        """Note under REALLY how the numbers were measured, such as the file system under a disk benchmark."""
         really = self.notes.setdefault(REALLY, {}) if facts else {}
         assert isinstance(really, dict)
         really.update(facts)
 
     def doubt(self, reasons: Iterable[str]) -> None:
-        """Add each reason why this trial cannot be used."""
+        """Add reasons for the trial's invalidity."""
         self.invalid_because.extend(reasons)

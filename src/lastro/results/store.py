@@ -1,4 +1,4 @@
-"""The campaign's database: one SQLite file in WAL mode is the truth, and each trial is one durable transaction."""
+"""A campaign's database: one SQLite file in WAL mode, in which each trial is one durable transaction."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class TreatmentRow:
 
 @dataclass(frozen=True, slots=True)
 class Runner:
-    """The process that runs a campaign now, and the UTC time since when."""
+    """The process that runs a campaign now, and since when (UTC)."""
 
     pid: int
     since_utc: str
@@ -73,7 +73,7 @@ class Attempt:
 
 
 class Store:
-    """A campaign's database. Use as a context manager. Raises StoreError for whatever SQLite cannot do."""
+    """A campaign's database. Use it as a context manager. Errors of SQLite are raised as StoreError."""
 
     def __init__(self, connection: Bounded, directory: Path) -> None:
         self._db = connection
@@ -88,19 +88,19 @@ class Store:
         trials: Iterable[Trial],
         provenance: dict[str, Any],
     ) -> Store:
-        """A new campaign in `directory`, which must not hold one already."""
+        """Create a campaign in `directory`, which must not hold one already."""
         if (directory / DB_NAME).exists():
             raise InputError(
                 f"{directory} already holds a campaign", "continue it with `lastro resume`, or choose another -o DIR"
             )
-        write_atomically(directory / "study.toml", study.source, durable=True)  # of a suite, it is in place of the copy
+        write_atomically(directory / "study.toml", study.source, durable=True)  # in a suite, it replaces the copy
         meta = {"format": FORMAT, "study": study.to_dict(), "provenance": provenance}
         write_atomically(directory / DB_NAME, new_campaign(meta, treatments, trials), durable=True)
         return cls.open(directory)
 
     @classmethod
     def open(cls, directory: Path, *, readonly: bool = False) -> Store:
-        """An existing campaign.
+        """Open an existing campaign.
 
         Raises: InputError when there is none in `directory`; StoreError when it is damaged or from a newer version."""
         if not readonly and os.access(directory / DB_NAME, os.F_OK):
@@ -118,7 +118,7 @@ class Store:
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Everything read inside the block is of one moment, even while a campaign writes."""
+        """Read everything inside the block as of one moment, even while a campaign writes."""
         with translated(self.directory):
             self._db.execute("BEGIN")
             try:
@@ -135,7 +135,7 @@ class Store:
         return found[0]
 
     def _values(self, sql: str, name: str, *args: str) -> list[Any]:
-        """The values of rows of (key, value), as that key of `meta` has them."""
+        """Return the values of (key, value) rows, each read like the value of the key `name` in `meta`."""
         found = []
         for key, value in self._query(sql, *args):
             try:
@@ -166,17 +166,17 @@ class Store:
         return rows[trial.treatment]
 
     def events(self) -> list[tuple[str, str, str]]:
-        """(UTC time, kind, text) of what befell the campaign: starts, interruptions, resumptions."""
+        """List the campaign's events as (UTC time, kind, text): starts, interruptions, resumptions."""
         return self._rows("event", ("at_utc", "kind", "text"), "ORDER BY id")
 
     def calibrations(self) -> dict[str, Any]:
-        """What the calibration runs have found that trials must know, by its key."""
+        """Return the results of the calibration runs, which trials need, by key."""
         return dict(self._rows("calibration", ("key", "value"), "WHERE key != 'noise floor' ORDER BY key"))
 
     def noise_floor(self) -> Any:
-        """What an A/A campaign has found, as `report.noise_floor` describes it; None when there was none.
+        """Return the noise floor from an A/A campaign, as `report.noise_floor` describes it; None if there is none.
 
-        Before version 0.1.0 it was a row among the calibrations."""
+        Before version 0.1.0, it was stored as a row among the calibrations."""
         found = self._values(
             "SELECT key, value FROM meta WHERE key = 'noise_floor'"
             " UNION ALL SELECT key, value FROM calibration WHERE key = 'noise floor'",
@@ -187,7 +187,7 @@ class Store:
     # The journal
 
     def mark_unavailable(self, treatment: int, reason: str, remedy: str | None) -> None:
-        """A treatment that cannot run here keeps its trials, with the reason."""
+        """Mark a treatment that cannot run here. It keeps its trials, with the reason."""
         with self._transaction():
             self._db.execute(
                 "UPDATE treatment SET unavailable = ?, remedy = ? WHERE idx = ?", (reason, remedy, treatment)
@@ -198,7 +198,7 @@ class Store:
             )
 
     def mark_available(self, treatment: int) -> None:
-        """A treatment that could not run when the campaign was interrupted, and now can, takes its trials up again."""
+        """Mark a treatment that can run after all when a campaign is resumed; its trials are pending again."""
         with self._transaction():
             self._db.execute("UPDATE treatment SET unavailable = NULL, remedy = NULL WHERE idx = ?", (treatment,))
             self._db.execute(
@@ -206,10 +206,10 @@ class Store:
             )
 
     def next_trial(self) -> TrialRow | None:
-        """The next trial without a final verdict, of the first block that has one; None when there is none.
+        """Return the next trial without a final verdict, of the first block that has one; None if there is none.
 
-        The one in flight at a crash comes first. One that is repeated comes at the end of its block: what disturbed it
-        may be over by then."""
+        A trial in flight at a crash comes first. A repeated trial comes at the end of its block: what disturbed it may
+        be over by then."""
         first = self._trial_rows("WHERE state IN ('pending', 'running') ORDER BY number LIMIT 1")
         if not first:
             return None
@@ -238,17 +238,17 @@ class Store:
         ]
 
     def counts(self) -> dict[State, int]:
-        """Trials by state."""
+        """Count the trials in each state."""
         found = dict(self._rows("trial", ("state", "count(*)"), "GROUP BY state"))
         return {state: found.get(state, 0) for state in STATES}
 
     def left(self) -> dict[int, int]:
-        """Trials without a final verdict, by treatment."""
+        """Count the trials without a final verdict, by treatment."""
         rest = "WHERE state IN ('pending', 'running') GROUP BY treatment"
         return dict(self._rows("trial", ("treatment", "count(*)"), rest))
 
     def durations(self) -> list[tuple[int, float]]:
-        """(treatment, seconds) of every attempt, in running order."""
+        """List (treatment, seconds) of every attempt, in running order."""
         rest = "JOIN trial ON number = attempt.trial ORDER BY attempt.id"
         return [
             (treatment, took_s)
@@ -256,7 +256,7 @@ class Store:
         ]
 
     def add_block(self) -> None:
-        """One block more, drawn as if it had been there from the start; the study has one more replicate then."""
+        """Add a block, drawn as if it had been there from the start; the study then has one more replicate."""
         study = self.study
         number = study.design.replicates + 1
         trials = block(study, len(self.treatments()), number)
@@ -275,22 +275,22 @@ class Store:
             self._db.execute("UPDATE trial SET state = 'running' WHERE number = ?", (number,))
 
     def reopen_invalid(self) -> int:
-        """Give each trial that was given up MAX_ATTEMPTS attempts more; how many trials these are."""
+        """Give each trial that was given up MAX_ATTEMPTS more attempts; return the number of these trials."""
         with self._transaction():
             return self._db.execute("UPDATE trial SET state = 'pending' WHERE state = 'invalid'").rowcount
 
     def withdraw_running(self) -> None:
-        """No trial is in flight any more: the one that was starts anew when the campaign goes on."""
+        """Reset the trial that is in flight: it starts anew when the campaign goes on."""
         with self._transaction():
             self._db.execute("UPDATE trial SET state = 'pending' WHERE state = 'running'")
 
     def finish(
         self, number: int, outcome: Outcome, *, started_utc: str, duration_s: float, transcript: list[dict[str, Any]]
     ) -> State:
-        """Write one attempt whole, in one durable transaction, and return the state of its trial after it."""
+        """Store one whole attempt in one durable transaction, and return the resulting state of its trial."""
         with self._transaction():
             attempt = 1 + self._db.execute("SELECT count(*) FROM attempt WHERE trial = ?", (number,)).fetchone()[0]
-            given_up = attempt % MAX_ATTEMPTS == 0  # one that was reopened has that many attempts more
+            given_up = attempt % MAX_ATTEMPTS == 0  # a reopened trial has that many more attempts
             state: State = "valid" if outcome.valid else "invalid" if given_up else "pending"
             row = (
                 number, attempt, started_utc, duration_s, outcome.valid,
@@ -324,7 +324,7 @@ class Store:
             self._db.execute("INSERT OR REPLACE INTO meta VALUES ('noise_floor', ?)", (json.dumps(value),))
 
     def take(self, at_utc: str) -> None:
-        """Write down that this process runs the campaign."""
+        """Record that this process runs the campaign."""
         pid = os.getpid()
         with self._transaction():
             self._db.execute(
@@ -332,12 +332,12 @@ class Store:
             )
 
     def let_go(self) -> None:
-        """This process does not run the campaign any more."""
+        """Record that this process no longer runs the campaign."""
         with self._transaction():
             self._db.execute("DELETE FROM meta WHERE key = 'process'")
 
     def runner(self) -> Runner | None:
-        """The process that runs the campaign; None when it has ended, however it did, or was of another machine."""
+        """Return the process that runs the campaign; None if it has ended in any way, or ran on another machine."""
         found = self._values("SELECT key, value FROM meta WHERE key = 'process'", "process")
         if not found:
             return None
@@ -351,7 +351,7 @@ class Store:
     # What the trials yielded
 
     def attempts(self, trial: int | None = None) -> list[Attempt]:
-        """Every attempt with its measurements, in running order; of one trial, when its number is given."""
+        """List attempts with their measurements, in running order; only those of one trial if its number is given."""
         where, args = ("WHERE attempt.trial = ?", (trial,)) if trial is not None else ("", ())
         trials = {row.number: row for row in (self.trials() if trial is None else [self.trial(trial)])}
         rows = self._rows("attempt", _ATTEMPT, f"{where} ORDER BY id", *args)
@@ -391,7 +391,7 @@ class Store:
         ]
 
     def transcript(self, trial: int, attempt: int) -> list[Record]:
-        """Every command of an attempt, as `host.Completed.to_dict` wrote it."""
+        """Return every step of an attempt, as `host.base.Transcript` recorded it."""
         rows = self._query("SELECT id, transcript FROM attempt WHERE trial = ? AND attempt = ?", trial, attempt)
         return self._unpacked(rows[0][1], "attempt.transcript", rows[0][0], transcript_of) if rows else []
 
@@ -404,7 +404,7 @@ class Store:
     # SQLite
 
     def _rows(self, table: str, columns: Sequence[str], rest: str, *args: int) -> list[Any]:
-        """Rows of a table, each value read as what its column holds. An expression has no reader of its own."""
+        """Query rows of a table, and read each value by its column. Expressions are returned as they are."""
         rows = self._query(f"SELECT {', '.join(columns)} FROM {table} {rest}", *args)
         return typed(self.directory, table, columns, rows)
 
@@ -426,7 +426,7 @@ class Store:
 
 
 def _readable(notes: dict[str, object]) -> str:
-    """As JSON; a part from elsewhere may note what no reader takes, and one trial must not close the campaign."""
+    """Format notes as JSON, or a replacement if no reader would accept them: the campaign must stay readable."""
     text = json.dumps(notes)
     try:
         parsed(text)
@@ -436,5 +436,5 @@ def _readable(notes: dict[str, object]) -> str:
 
 
 def _kept(value: float) -> float:
-    """What a broken tool told beyond all that can be measured is as good as infinite."""
+    """Replace a value beyond all that can be measured, which only a broken tool reports, by infinity."""
     return math.copysign(math.inf, value) if abs(value) >= MOST else value

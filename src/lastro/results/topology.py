@@ -1,4 +1,4 @@
-"""What a trial was built of: its instances, the links between them, and what loaded and watched them. Pure data.
+"""The topology of a trial: its instances, the links between them, load generators and witnesses. Pure data.
 
 A scenario keeps it with the notes of each trial, under TOPOLOGY."""
 
@@ -16,8 +16,9 @@ DUT = "dut"
 class Node:
     """An instance by its role, or a role's own namespace, which has no platform.
 
-    `platform` is a level, such as 'docker:storage=vfs'; `does` says what runs in it. `anomaly` names that of a noisy
-    neighbour. `count`: instances that are alike, of which the links of the first are told. `host` is the machine."""
+    `platform` is a level, such as 'docker:storage=vfs'; `does` says what runs in it. `anomaly` is that of a noisy
+    neighbour. `count` is the number of identical instances, of which only the first has its links listed. `host` is the
+    machine."""
 
     role: str
     platform: str = ""
@@ -30,7 +31,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """An interface as the kernel showed it: its kind is that of ip-link(8), such as veth, bridge or macvlan."""
+    """An interface as the kernel showed it; its kind is one of ip-link(8), such as veth, bridge or macvlan."""
 
     name: str
     kind: str = ""
@@ -39,7 +40,7 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """Where a link meets the interface `port` of the node `role`; the address is in CIDR form."""
+    """An end of a link: the interface `port` of the node `role`. The address is in CIDR form."""
 
     role: str
     port: str
@@ -49,7 +50,7 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """`way`: the devices between the ends, from `a` to `b`, that were seen outside the instances."""
+    """A link between two ends. `way`: the devices from `a` to `b` that were seen outside the instances."""
 
     attachment: str
     a: End
@@ -72,7 +73,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Witness:
-    """What watched, and the roles that it watched; none: the whole host."""
+    """A witness: what it watched, and at which roles; without roles, on the whole host."""
 
     name: str
     watches: str
@@ -87,12 +88,12 @@ class Topology:
     witnesses: tuple[Witness, ...] = ()
 
     def as_note(self) -> dict[str, Any]:
-        """Plain data for a trial's notes: the fields by their names."""
+        """Return plain data for a trial's notes: the fields by their names."""
         return asdict(self)
 
     @classmethod
     def of(cls, notes: Mapping[str, Any]) -> Self | None:
-        """The topology in a trial's notes; None where there is none. Notes may hold anything."""
+        """Return the topology in a trial's notes; None if there is none. Notes may hold anything."""
         noted = notes.get(TOPOLOGY)
         try:
             return cls(
@@ -108,12 +109,12 @@ class Topology:
         return next((node for node in self.nodes if node.role == role), None)
 
     def at(self, role: str) -> list[tuple[Link, End, End]]:
-        """The links of a role: each with the end that is here, and the other one."""
+        """List the links of a role, each with the role's end and the other end."""
         pairs = [(link, *ends) for link in self.links for ends in (link.ends, link.ends[::-1])]
         return [(link, here, there) for link, here, there in pairs if here.role == role]
 
     def way(self, source: str, target: str) -> list[str]:
-        """The roles on the shortest way over the links, both ends included; empty where there is none."""
+        """List the roles on the shortest path over the links, both ends included; empty if there is no path."""
         before: dict[str, str] = {source: source}
         reached = [source]
         for role in reached:
@@ -130,7 +131,7 @@ class Topology:
 
     @property
     def main_way(self) -> list[str]:
-        """The way of the first load that has one, or else the longest from the first node."""
+        """The path of the first load that has one, or else the longest path from the first node."""
         loaded = [self.way(load.source, load.target) for load in self.loads]
         found = next(filter(None, loaded), [])
         return found or max((self.way(self.nodes[0].role, node.role) for node in self.nodes), key=len, default=[])
@@ -142,6 +143,6 @@ def _link(value: Mapping[str, Any]) -> Link:
 
 
 def _made(kind: type[Any], value: Mapping[str, Any]) -> Any:
-    """An object of what a note has of its fields; a later version may have noted more."""
+    """Build an object from the fields that a note has; a later version may have noted more."""
     read: dict[str, Callable[[Any], object]] = {"count": int, "at": lambda roles: tuple(map(str, roles))}
     return kind(**{f.name: read.get(f.name, str)(value[f.name]) for f in fields(kind) if f.name in value})

@@ -1,4 +1,4 @@
-"""The measuring part of a trial with proxies: the requests, with meters around them, and every witness asked after."""
+"""The measuring part of a trial with proxies: the requests, the meters around them, and the checks of every witness."""
 
 from __future__ import annotations
 
@@ -45,21 +45,21 @@ METRICS = (
     ),
     Metric("proxies_up", "ms", "lower", "from the start of the first until all proxies have answered"),
 )
-# What tells who limits. Of an open loop its time alone: its rate is what was asked for.
+# Metrics that show what limits. For an open loop only its time does: its rate is the one that was asked for.
 _TIMES, _RATE = ("request_time", "request_cycle", "open_request_time"), "requests_per_s"
-# JMeter's own start and warm-up, and what is asked beside the load, are within: so no study of a paper has these.
+# These include JMeter's own start and warm-up, and the requests besides the load, so no study of a paper uses them.
 HOST_METRICS = tuple(
     replace(metric, summary=f"{metric.summary}; from the instrument's start to its end") for metric in HostMeter.metrics
 )
-_AT_CEILING = 0.1  # within this of what the clients do without a proxy, it is they who limit
+_AT_CEILING = 0.1  # within this fraction of the clients' result without a proxy, the clients are the limit
 _USUAL_WEIGHT, _MOST_WEIGHT = 100, 10_000  # of a control group
-_LOG_S = 3.0  # servers and proxies write to their logs when the answer has gone
-_BY_HAND = 2  # requests through each proxy: its first answer, and one after the load
+_LOG_S = 3.0  # servers and proxies write to their logs after they have answered
+_BY_HAND = 2  # requests through each proxy besides the load: its first answer, and one after the load
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """All that takes part in a trial, standing. Without proxies the clients ask the server itself."""
+    """Everything that takes part in a trial, up and running. Without proxies the clients ask the server directly."""
 
     wire: Line
     platform: Platform
@@ -70,11 +70,11 @@ class Standing:
     origin: Origin
     proxies: Sequence[Proxy]
     farm: Farm
-    started: Outcome = field(default_factory=Outcome)  # what is to be said of the time in which proxies started
+    started: Outcome = field(default_factory=Outcome)  # notes and reasons for invalidity from the proxies' starts
 
     @property
     def firsts(self) -> list[Proxy]:
-        """The first of each instance: bare proxies share one."""
+        """The first proxy of each instance: bare proxies share an instance."""
         found: dict[str, Proxy] = {}
         for proxy in self.proxies:
             found.setdefault(proxy.instance.spec.name, proxy)
@@ -82,14 +82,14 @@ class Standing:
 
     @property
     def everyone(self) -> dict[str, Instance]:
-        """By role; proxies by their numbers, and those that share an instance by the number of the first."""
+        """Instances by role; an instance of proxies is named by the number of its first proxy, as in `proxy0`."""
         numbered = {f"proxy{proxy.hosted.number}": proxy.instance for proxy in self.firsts}
         return {"client": self.client, "server": self.server, **numbered}
 
 
 @contextmanager
 def disturbed(standing: Standing, config: Config, timeout_s: float) -> Iterator[Disturbance | None]:
-    """Bare processes on the DUT at their misdeed."""
+    """Run the anomaly as bare processes on the DUT while the block lasts; yield None when it does nothing."""
     anomaly: Anomaly = registry.get("anomaly", str(config["anomaly"]))()
     memory_bytes = parse_size_bytes(str(config["anomaly_memory"]))
     dut = standing.wire.dut
@@ -103,7 +103,7 @@ def disturbed(standing: Standing, config: Config, timeout_s: float) -> Iterator[
     if not anomaly.argv(demand):
         yield None
         return
-    # A group of processes has the weight of one; on the published host they were in no group, and each had its own.
+    # A group weighs as much as one process. On the paper's host, each process had its own weight, without a group.
     weight = Resources(cpu_weight=min(_MOST_WEIGHT, _USUAL_WEIGHT * demand.n_workers))
     with ExitStack() as stack:
         instance = stack.enter_context(standing.native.start(dut.testbed, dut.spec("neighbour", weight)))
@@ -111,7 +111,7 @@ def disturbed(standing: Standing, config: Config, timeout_s: float) -> Iterator[
 
 
 def measure(standing: Standing, config: Config, disturbance: Disturbance | None, outcome: Outcome) -> None:
-    """The requests, with meters around them."""
+    """Run the requests with meters around them, and judge what the meters saw."""
     tool: HttpLoad = make_part("instrument", part_level(config, "instrument"))
     load = tool.load(standing.origin.page, [proxy.endpoint for proxy in standing.proxies], config)
     everyone = dict(standing.everyone)
@@ -163,7 +163,7 @@ def _cached(standing: Standing, config: Config) -> bool:
 
 
 def _path(tool: str, wire: Line, moved: Mapping[str, Any], payload_bytes: int, cached: bool) -> list[str]:
-    """What the clients have came over their link; without a cache it came over the server's link, too."""
+    """Return reasons unless the clients' bytes came over their link and, without a cache, over the server's link."""
     hops = [(f"client.{wire.client.links['dut']}", "rx_bytes")]
     if not cached:
         hops.insert(0, (f"server.{wire.server.links['dut']}", "tx_bytes"))
@@ -171,9 +171,10 @@ def _path(tool: str, wire: Line, moved: Mapping[str, Any], payload_bytes: int, c
 
 
 def carried_reasons(standing: Standing, before: Mapping[str, int], outcome: Outcome) -> list[str]:
-    """Reasons against the attachment's counters, as they were before the requests and are now; by how much they moved
+    """Return a reason for each counter of the attachment that did not move with the requests.
 
-    is noted. Those that last are judged on all that they have counted: what was asked by hand may have been enough."""
+    How far each moved since `before` is noted. Lasting counters are judged by all that they have counted: the requests
+    besides the load may have been enough."""
     links, now = standing.links, standing.links.carried(standing.wire.dut.testbed)
     outcome.notes["carried"] = {name: count - before[name] for name, count in now.items()}
     still = [name for name, count in now.items() if count <= (0 if name in links.lasting else before[name])]
@@ -182,12 +183,14 @@ def carried_reasons(standing: Standing, before: Mapping[str, int], outcome: Outc
 
 
 def _sent(outcome: Outcome) -> int:
-    """Requests that the instrument has sent in all, those that it does not measure included."""
+    """Return how many requests the instrument has sent, including those that it does not measure."""
     return sum(_shares(outcome))
 
 
 def _shares(outcome: Outcome) -> list[int]:
-    """The same through each proxy in turn, or straight to the server. Raises: InstrumentError when it does not tell."""
+    """Return how many requests the instrument sent through each proxy in turn, or directly to the server.
+
+    Raises: InstrumentError when the instrument does not report it."""
     http = outcome.notes.get("http")
     if not isinstance(http, dict) or "shares" not in http:
         raise InstrumentError("the instrument does not tell how many requests it sent through each proxy")
@@ -210,7 +213,7 @@ def _account(
         return
     cpu_s = sum(each.cpu_s for each in proxies)
     starts_ms = tuple(1000 * proxy.start_s for proxy in standing.firsts)
-    # Of proxies that share a server, the first alone: when the others are asked, it has long been there.
+    # Only the first of the proxies that share a server: when the others are asked, the server has long been up.
     answers_ms = tuple(1000 * proxy.answer_s for proxy in standing.firsts)
     outcome.measurements |= {
         "proxy_cpu_time": 1000 * cpu_s / max(1, sent),
@@ -224,20 +227,20 @@ def _account(
 
 
 def _rate_per_s(outcome: Outcome, otherwise: float) -> float:
-    """While requests went: an instrument takes a while to start, in which proxies have nothing to do."""
+    """Return the rate while requests were sent: while the instrument starts, proxies have nothing to do."""
     found = (outcome.measurements.get(name) for name in ("requests_per_s", "open_requests_per_s"))
     return next((rate for rate in found if rate is not None), otherwise)
 
 
-# What the logs of proxies and server say of the whole trial
+# The logs of proxies and server over the whole trial
 
 
 def judge_logs(standing: Standing, config: Config, outcome: Outcome) -> None:
-    """Every request must be in the log of the proxy through which it was sent, and reach the server unless a cache had
+    """Check that the logs of proxies and server account for every request.
 
-    the object."""
+    Each must be in the log of its proxy, and must have reached the server unless a cache had the object."""
     n, cached = len(standing.proxies), _cached(standing, config)
-    sent = _sent(outcome) + (_BY_HAND * n if n else 1)  # straight to the server, one before the load alone
+    sent = _sent(outcome) + (_BY_HAND * n if n else 1)  # directly to the server: only one before the load
     expected = len(standing.firsts) if cached else sent
     asked, served = _logged(standing, expected, sent if n else 0)
     outcome.notes["logs"] = {
@@ -256,7 +259,7 @@ def judge_logs(standing: Standing, config: Config, outcome: Outcome) -> None:
 
 
 def _logged(standing: Standing, of_server: int, of_proxies: int) -> tuple[Counter[Asked], dict[int, Served]]:
-    """What the logs hold, as soon as they have so many requests, or have been waited for."""
+    """Return what the logs hold, as soon as they have these numbers of requests or a deadline has passed."""
     deadline_s = time.monotonic() + _LOG_S
     while True:
         asked, served = standing.origin.asked(), _served(standing)
@@ -267,7 +270,7 @@ def _logged(standing: Standing, of_server: int, of_proxies: int) -> tuple[Counte
 
 
 def _served_reasons(standing: Standing, served: Mapping[int, Served], shares: Sequence[int], cached: bool) -> list[str]:
-    """`shares` are what the instrument sent through each proxy."""
+    """Return reasons against the proxies' logs. `shares` are the requests that went through each proxy."""
     firsts = {proxy.hosted.number for proxy in standing.firsts}
     return [
         f"proxy {number}: {why}"
@@ -277,7 +280,7 @@ def _served_reasons(standing: Standing, served: Mapping[int, Served], shares: Se
 
 
 def _served(standing: Standing) -> dict[int, Served]:
-    """What the log of each proxy holds, by its number: bare ones share a log, in which each has its port."""
+    """Return what each proxy's log holds, by number; bare proxies share a log, in which each has its port."""
     by_server = {first.instance.spec.name: first.running.served() for first in standing.firsts}
     return {
         proxy.hosted.number: by_server[proxy.instance.spec.name].get(proxy.hosted.listens_at, Served())
@@ -286,9 +289,9 @@ def _served(standing: Standing) -> dict[int, Served]:
 
 
 def _askers(standing: Standing, served: Mapping[int, Served]) -> list[str]:
-    """Each proxy must know the clients by their own address. Published ones must, too: to publish a port changes where
+    """Return a reason for each proxy that saw the clients under another address than their own.
 
-    a request goes, and not from where it comes."""
+    Published proxies must see it, too: publishing a port changes where a request goes, not where it comes from."""
     own = standing.wire.client.address
     return [
         f"requests came to proxy {number} from {sorted(found.clients)} instead of {own}"
@@ -298,7 +301,7 @@ def _askers(standing: Standing, served: Mapping[int, Served]) -> list[str]:
 
 
 def _ways(standing: Standing, seen: set[str]) -> list[str]:
-    """The server must know each proxy as the attachment says: by its own address, or by the DUT's, translated."""
+    """Return a reason unless the server saw the addresses that the attachment gives: the proxies' own or the DUT's."""
     known = {proxy.seen_as for proxy in standing.proxies} or {standing.wire.client.address}
     return [] if seen == known else [f"requests came to the server from {sorted(seen)} instead of {sorted(known)}"]
 
@@ -311,9 +314,9 @@ def rates(outcome: Outcome) -> dict[str, float]:
 
 
 def judge_generator(straight: Mapping[str, float] | None, outcome: Outcome) -> None:
-    """A mark, not a verdict: are the clients through proxies within a tenth of what they do without?
+    """Flag a generator-limited trial: the clients' result is within a tenth of that without proxies.
 
-    Those of a closed loop by their rate; an open loop, which sends at its rate whatever happens, by its time."""
+    This is not a verdict. A closed loop is judged by its rate; an open loop, which keeps its rate, by its time."""
     own, time_name = rates(outcome), "open_request_time"
     if not straight:
         return
@@ -324,11 +327,11 @@ def judge_generator(straight: Mapping[str, float] | None, outcome: Outcome) -> N
         outcome.notes["generator_limited"] = (1 - _AT_CEILING) * own[time_name] <= straight[time_name]
 
 
-# What else is told
+# Provenance
 
 
 def versions(testbed: Testbed, native: Platform, origins: Sequence[str]) -> dict[str, str]:
-    """First line of what each tool in the image says of itself."""
+    """Return the first line of each tool's version output in the image."""
     argv = {APACHE: ("apache2", "-v"), NGINX: ("nginx", "-v")}
     wanted = {"squid": HttpProxy.version_argv, **{name: argv[name] for name in origins}}
     with native.start(testbed, InstanceSpec(testbed.session.unique("facts"), "probe")) as instance:

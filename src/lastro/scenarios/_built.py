@@ -1,4 +1,4 @@
-"""What a trial was built of, noted as it stands: its topology, from the same objects that were started and joined.
+"""The topology of a trial, noted while it runs, from the same objects that were started and joined.
 
     built = Built(self.testbed)
     built.add("source", source, level)
@@ -7,8 +7,8 @@
     note_load(outcome, "ping", "source", "sink")
     note_meter(outcome, meter)
 
-What lies between two ports is not told by the part that made it, but read from the kernel: one command for each host,
-which is not a step of the trial and is in no transcript."""
+What lies between two ports is not reported by the part that made it, but read from the kernel. This takes one command
+for each host, which is not a step of the trial and is in no transcript."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from lastro.testbed import Testbed
 if TYPE_CHECKING:
     from lastro.scenarios._network import Network
 
-_MOST_LOOKED_AT = 20  # namespaces: to look at hundreds of routers would disturb them
+_MOST_LOOKED_AT = 20  # namespaces: looking at hundreds of routers would disturb them
 _ON_PARENT = frozenset({"macvlan", "macvtap", "ipvlan", "ipvtap"})
 _LOOK = "printf '{0} '; ip -n {0} -d -j address show 2>/dev/null; echo\n"
 
@@ -40,7 +40,7 @@ Seen = Mapping[str, Any]  # an interface as `ip -json -details address` shows it
 class Plug:
     """One end of a link: the interface `port` of a role in a namespace, and where the link ends in the DUT's.
 
-    Both names are empty where there is no such interface or nobody can look, as inside a virtual machine."""
+    Both names are empty where there is no such interface or it cannot be seen, as inside a virtual machine."""
 
     role: str
     testbed: Testbed
@@ -51,7 +51,7 @@ class Plug:
 
 
 class Built:
-    """The instances and links of a trial. Add what has been started, join what has been linked, then note it."""
+    """The instances and links of a trial: add what was started, join what was linked, then note the topology."""
 
     def __init__(self, testbed: Testbed) -> None:
         self._testbed = testbed
@@ -60,16 +60,16 @@ class Built:
         self._links: list[tuple[str, Plug, Plug]] = []
 
     def add(self, role: str, instance: Instance, platform: str, **told: Any) -> None:
-        """An instance of a platform's level; `told` are other fields of `Node`."""
+        """Add an instance of a platform's level; `told` are other fields of `Node`."""
         self._roles[id(instance)] = role
         self._nodes.append(Node(role, platform, host=instance.testbed.host.name, **told))
 
     def place(self, role: str, testbed: Testbed, does: str) -> None:
-        """A role's own namespace."""
+        """Add a role that has only its own namespace."""
         self._nodes.append(Node(role, does=does, host=testbed.host.name))
 
     def join(self, attachment: str, segments: Iterable[Segment], testbed: Testbed | None = None) -> None:
-        """Segments between instances that were added. `testbed`: where the attachment made them, if not in its own."""
+        """Join added instances by segments, made in `testbed` if that is not the testbed of this object."""
         bed = testbed or self._testbed
         for segment in segments:
             a, b = (
@@ -91,11 +91,11 @@ class Built:
 
     @staticmethod
     def inside(instance: Instance) -> str:
-        """The namespace that its ports are in; none to look at where they are a machine's."""
+        """Return the namespace of an instance's ports; empty for a machine's, which cannot be seen."""
         return "" if instance.takes_taps else instance.netns
 
     def _look(self) -> dict[str, dict[str, Seen]]:
-        """Interfaces by namespace and name; empty where there are too many to look at, or nothing can be seen."""
+        """Return interfaces by namespace and name; empty where there are too many to look at, or none can be seen."""
         spaces: dict[Host, dict[str, None]] = {}
         for _, *plugs in self._links:
             for plug in plugs:
@@ -112,7 +112,7 @@ def _interfaces(host: Host, namespaces: Sequence[str]) -> dict[str, dict[str, Se
     try:
         with host.recorded():
             text = host.run(["sh"], stdin="".join(map(_LOOK.format, namespaces)), check=False).text
-    except LastroError:  # what only describes a trial must not spoil it
+    except LastroError:  # a description must not invalidate a trial
         return {}
     found = {}
     for name, _, shown in (line.partition(" ") for line in text.splitlines()):
@@ -128,7 +128,7 @@ def _end(plug: Plug, seen: Mapping[str, Mapping[str, Seen]]) -> End:
 
 
 def _way(a: Plug, b: Plug, seen: Mapping[str, Mapping[str, Seen]]) -> tuple[Device, ...]:
-    """The devices between two ports: from each end inwards, and once where both come to the same one."""
+    """Return the devices between two ports, from each end inwards; a device where both ends meet is listed once."""
     from_a, from_b = _inwards(a, seen), _inwards(b, seen)
     if from_a[-1:] == from_b[-1:]:
         from_b = from_b[:-1]
@@ -136,9 +136,9 @@ def _way(a: Plug, b: Plug, seen: Mapping[str, Mapping[str, Seen]]) -> tuple[Devi
 
 
 def _inwards(plug: Plug, seen: Mapping[str, Mapping[str, Seen]]) -> list[Device]:
-    """From a port's link: its end in the DUT's namespace, what that is a port of, and a tunnel out of that.
+    """Return the devices from a port inwards: its link's end in the DUT's namespace, its bridge or parent, a tunnel.
 
-    Where the port itself lies on a parent device there: that one."""
+    Where the port itself is on a parent device there, return that device."""
     there = seen.get(plug.testbed.dut, {})
     port = seen.get(plug.netns, {}).get(plug.port, {})
     names: list[str | None] = []
@@ -159,7 +159,7 @@ def _device(seen: Seen) -> Device:
 
 
 def _kind(seen: Seen) -> str:
-    """As ip-link(8) calls it; a tap is of the kind tun there."""
+    """Return an interface's kind as ip-link(8) names it, but 'tap' for a tap, which has the kind tun there."""
     info = seen.get("linkinfo", {})
     kind = str(info.get("info_kind", ""))
     return str(info.get("info_data", {}).get("type", kind)) if kind == "tun" else kind
@@ -176,23 +176,23 @@ def note_network(testbed: Testbed, network: Network, platform: str, outcome: Out
 
 
 def note_load(outcome: Outcome, instrument: str, source: str, target: str) -> None:
-    """Note that an instrument loads the way between two roles."""
+    """Note that an instrument loads the path between two roles."""
     _noted(outcome, "loads", asdict(Load(instrument, source, target)))
 
 
 def note_meter(outcome: Outcome, meter: Meter) -> None:
-    """Note that a meter watches."""
+    """Note a meter as a witness."""
     if TOPOLOGY in outcome.notes:
         note_witness(outcome, meter.name, meter.summary, () if meter.whole_host else meter.instances)
 
 
 def note_witness(outcome: Outcome, name: str, watches: str, at: Iterable[str] = ()) -> None:
-    """Note what else watches, such as counters; `at` are roles, and none is the whole host."""
+    """Note another witness, such as counters; `at` are roles, and empty means the whole host."""
     _noted(outcome, "witnesses", asdict(Witness(name, watches, tuple(at))))
 
 
 def _noted(outcome: Outcome, key: str, value: dict[str, Any]) -> None:
-    """Once, and only beside a topology."""
+    """Add a value once, and only beside a topology."""
     topology = outcome.notes.get(TOPOLOGY)
     if isinstance(topology, dict) and value not in topology[key]:
         topology[key] = (*topology[key], value)

@@ -1,4 +1,4 @@
-"""How many proxies a host carries: ever more of them, each asked again whenever some were added, until it breaks."""
+"""The number of proxies that a host carries: proxies are added, and all are asked after each step, until one fails."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _MOST_AT_ONCE = 32
 
 
 def fill_up(standing: Standing, config: Config, outcome: Outcome) -> None:
-    """Add proxies, twice as many as before or a bounded number; where these break it, fewer, and in the end one.
+    """Add proxies in steps that double their number, up to a limit; after a failure, halve the step, down to one proxy.
 
-    What broke at last is told with the number that all answered before."""
+    The last failure is reported with the number of proxies that had all answered before."""
     deadline_s = time.monotonic() + float(config["capacity_s"])
     most, host = int(config["max_proxies"]), standing.wire.dut.testbed.host
     proxies, empty_bytes = list(standing.proxies), memory_taken(host)
@@ -35,7 +35,7 @@ def fill_up(standing: Standing, config: Config, outcome: Outcome) -> None:
                     added = standing.farm.add(batch, n_more)
                     ask_all(standing.client, standing.origin.page, [*proxies, *added])
                     taken = (memory_taken(host) - empty_bytes) / MIB
-                except (LastroError, OSError) as error:  # of the latter, that Lastro itself may open no more files
+                except (LastroError, OSError) as error:  # OSError: Lastro itself cannot open more files
                     broke = getattr(error, "message", str(error))
                     steps.append({"proxies": len(proxies) + n_more, "broke": broke})
                     if n_more == 1 or broke.startswith(ENOUGH):

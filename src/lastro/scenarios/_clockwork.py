@@ -1,4 +1,4 @@
-"""What each phase of a network's life takes of the host, and whether the host was ours in just that time."""
+"""What each phase of a network's lifecycle takes of the host, and whether the host was undisturbed in that phase."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from lastro.scenarios._footprint import MIB, memory_taken
 from lastro.scenarios.base import Config
 from lastro.testbed import Testbed
 
-_HELD_BACK_S = 7  # MinLSInterval of RFC 2328, appendix B, and on a grid of four 2 s more: seen 7.0 s apart
-_SENT_AGAIN_S = 2  # with an interval of 1 s in which nothing was answered: updates are seen that far apart
+_HELD_BACK_S = 7  # MinLSInterval of RFC 2328, appendix B, and 2 s more: updates were seen 7.0 s apart on a grid of four
+_SENT_AGAIN_S = 2  # with a retransmit interval of 1 s and no answer, updates were seen that far apart
 
 
 class Clockwork:
-    """What phases share: the study's choices, the outcome, readings of the host from before the first start."""
+    """State shared by the phases: the configuration, the outcome, readings of the host from before the first start."""
 
     def __init__(
         self, testbed: Testbed, config: Config, outcome: Outcome, own_cgroups: Sequence[str], course: Course
@@ -46,16 +46,16 @@ class Clockwork:
         self._end(self._boot, self._boot_user_s, "boot", begin_s)
 
     def tell_course(self, from_s: float, until_s: float) -> None:
-        """The course of both, for figures and for questions that nobody has asked yet."""
+        """Report the host's CPU and memory time series, for figures and later questions."""
         self.outcome.series.append(Series("host CPU", "%", self.course.cpu_percent(from_s, until_s)))
         taken = tuple((each - self._empty_bytes) / MIB for each in self.course.taken_bytes(from_s, until_s))
         self.outcome.series.append(Series("host memory", "MiB", taken))
 
     @contextmanager
     def phase(self, phase: str) -> Iterator[None]:
-        """One whose CPU time and memory are told, and in which the host must be ours.
+        """Measure the CPU time and memory of a phase, in which the host must be undisturbed.
 
-        What Lastro runs in it, to cut links and to read tables, is no part of its CPU time."""
+        The commands that Lastro runs in it, to cut links and to read tables, are not part of its CPU time."""
         host, user_s, commands_s = HostMeter(self.testbed, {}, self.own_cgroups), self._own_user_s(), _commands_s()
         began_s = self.course.take()
         host.start()
@@ -68,7 +68,7 @@ class Clockwork:
     def _end(
         self, host: HostMeter, own_before_s: float, phase: str, began_s: float, commands_before_s: float | None = None
     ) -> None:
-        """Was the host ours in just these seconds? What disturbs a short phase is little in a whole trial.
+        """Report a phase, and judge the host during it alone: what disturbs a short phase is little in a whole trial.
 
         Without `commands_before_s`, as at the boot, commands are the work itself."""
         host.stop()
@@ -83,21 +83,21 @@ class Clockwork:
 
 
 def _commands_s() -> float:
-    """CPU time of all commands that Lastro has run and that have ended."""
+    """Return the CPU time of all commands that Lastro has run and that have ended."""
     spent = os.times()
     return spent.children_user + spent.children_system
 
 
 def _percent(host: HostMeter, commands_s: float) -> float:
-    """Of all CPUs, without the CPU time of Lastro itself, which watches, and of its commands."""
+    """Return the busy percentage of all CPUs, without the CPU time of Lastro, which watches, and of its commands."""
     cpus = host.read()["host_cpus"] - (host.own_cpu_s + commands_s) / host.elapsed_s
     return 100 * max(0.0, cpus) / (os.cpu_count() or 1)
 
 
 def patient(config: Config) -> Availability:
-    """Does `quiet_s` outlast every pause that the protocol itself makes in an exchange?"""
+    """Return whether `quiet_s` is longer than every pause that the protocol itself makes in an exchange."""
     pauses = []
-    if config["timers"] != "fast" or config["implementation"] != "frr":  # which alone has all the fast ones
+    if config["timers"] != "fast" or config["implementation"] != "frr":  # only frr has all the fast timers
         pauses.append((_HELD_BACK_S, "a router may hold its next link-state update back"))
     else:
         pauses.append((_SENT_AGAIN_S, "a router may wait before it sends an update again"))

@@ -1,4 +1,4 @@
-"""How busy a host is and what of its memory is taken, once a second, from before the first start on.
+"""The host time series: CPU time used and memory taken, once a second, from before the first start on.
 
 Source: proc(5)."""
 
@@ -23,7 +23,7 @@ _BUSY = (0, 1, 2, 5, 6)  # user, nice, system, interrupts
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """At a moment of the monotonic clock: CPU seconds of the host so far, without Lastro's own; bytes taken."""
+    """One reading, timed by the monotonic clock: CPU seconds of the host so far, without Lastro's own; bytes taken."""
 
     at_s: float
     busy_s: float
@@ -31,31 +31,31 @@ class Sample:
 
 
 class Course:
-    """Samples in the order of their times; between two of them, a straight line."""
+    """A time series of samples, with linear interpolation between them."""
 
     def __init__(self, read: Callable[[], Sample]) -> None:
         self._read = read
         self._samples: list[Sample] = []
 
     def take(self) -> float:
-        """A sample now, beside those of every second; its time."""
+        """Take a sample now, besides those of every second; return its time."""
         sample = self._read()
         self._samples.append(sample)
         return sample.at_s
 
     def cpu_percent(self, from_s: float, until_s: float) -> tuple[float, ...]:
-        """Share of all CPUs that was busy in each whole second."""
+        """Return the percentage of all CPUs that was busy in each whole second."""
         samples = self._sorted()
         busy_s = [_between(samples, at_s, "busy_s") for at_s in _seconds(from_s, until_s)]
         return tuple(100 * max(0.0, b - a) / _EVERY_S / (os.cpu_count() or 1) for a, b in pairwise(busy_s))
 
     def taken_bytes(self, from_s: float, until_s: float) -> tuple[float, ...]:
-        """At the end of each whole second."""
+        """Return the bytes of memory taken at the end of each whole second."""
         samples = self._sorted()
         return tuple(_between(samples, at_s, "taken_bytes") for at_s in _seconds(from_s, until_s)[1:])
 
     def mean_taken_bytes(self, from_s: float, until_s: float) -> float:
-        """Over a time, whatever the distances of its samples are."""
+        """Return the mean over a period, weighted by time: its samples need not be evenly spaced."""
         samples = self._sorted()
         inside = [each.at_s for each in samples if from_s < each.at_s < until_s]
         points = [(at_s, _between(samples, at_s, "taken_bytes")) for at_s in (from_s, *inside, until_s)]
@@ -83,7 +83,7 @@ def _seconds(from_s: float, until_s: float) -> list[float]:
 
 @contextmanager
 def watched(host: Host) -> Iterator[Course]:
-    """A course that goes on for as long as the block lasts."""
+    """Record a host time series for as long as the block lasts."""
     course, ended = Course(lambda: _sample(host)), threading.Event()
     course.take()
 

@@ -1,4 +1,4 @@
-"""A chain of instances as it stands: source, function, sink, joined by an attachment, with the function at work."""
+"""A running chain of instances: source, function and sink, joined by an attachment, with the function at work."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ROUTER = {
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """A deployed chain. `path` tells addresses and interfaces; `segments` are its links."""
+    """A deployed chain. `path` has its addresses and interfaces; `segments` are its links."""
 
     instances: Mapping[str, Instance]
     attachment: Attachment
@@ -46,7 +46,7 @@ class Chain:
         return self.instances["sink"]
 
     def counted(self) -> dict[str, Counted]:
-        """What the function's own counters have seen."""
+        """Return what the function's own counters have seen."""
         return self.function.counters(self.instances["function"], self.path)
 
 
@@ -60,7 +60,7 @@ def deployed(
     implementation: str = "kernel",
     isolate: Callable[[InstanceSpec], InstanceSpec] = lambda spec: spec,
 ) -> Iterator[Chain]:
-    """The chain for as long as the block lasts, proven by a ping from end to end.
+    """Deploy a chain for as long as the block lasts, proven by a ping from end to end.
 
     Raises: PlatformError when the ends do not reach each other."""
     path = Path()
@@ -94,7 +94,7 @@ def instance_spec(
 
 
 def _segments(instances: Mapping[str, Instance], path: Path) -> list[Segment]:
-    """The only way from one end to the other is through the function."""
+    """Return the links. The only path from one end to the other is through the function."""
     source, function, sink = (instances[role] for role in ROLES)
     return [
         Segment(

@@ -1,4 +1,4 @@
-"""What instances take of a host: readings without them and with them, and the difference for each."""
+"""What instances take of a host: readings without them and with them, and the difference per instance."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from lastro.results.samples import AT_LEAST, Outcome, Remark
 from lastro.testbed import Testbed
 
 MIB = 1 << 20
-ENOUGH = "enough for this study"  # so begins why no more were started when it was not the host that refused
-_LEAST_AVAILABLE = 0.1  # of the host's memory: below it, no further instance is started
+ENOUGH = "enough for this study"  # how a reason begins when the study, not the host, refused more
+_LEAST_AVAILABLE = 0.1  # fraction of the host's memory below which no further instance is started
 
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """One reading. Bytes, but for `processes`.
+    """One reading, in bytes except for `processes`.
 
-    taken: of the host's memory, total less available. charged: to the session's cgroup, which holds instances, what
-    watches over them, and the platform's daemons. disk: what lies in the session's directories and in the platforms'
-    stores. disk_used: of the whole file system below them."""
+    taken: the host's memory, total less available. charged: to the session's cgroup, which holds instances, their
+    monitors, and the platform's daemons. disk: what is in the session's directories and in the platforms' stores.
+    disk_used: of the whole file system below them."""
 
     taken_bytes: int
     charged_bytes: int
@@ -43,7 +43,7 @@ class Footprint:
         )
 
     def per_instance(self, n: int) -> dict[str, float]:
-        """Measurements out of the difference that `n` instances made."""
+        """Return measurements from the difference that `n` instances made."""
         return {
             "memory": self.charged_bytes / n / MIB,
             "memory_host": self.taken_bytes / n / MIB,
@@ -55,7 +55,7 @@ class Footprint:
 
 
 def require_room(host: Host) -> None:
-    """Raises: PlatformError when the host runs short of memory, before others on it have to pay for that."""
+    """Check the host's free memory, before others on it suffer. Raises: PlatformError when memory runs short."""
     total_bytes, available_bytes = _memory(host)
     if available_bytes < _LEAST_AVAILABLE * total_bytes:
         raise PlatformError(
@@ -64,7 +64,7 @@ def require_room(host: Host) -> None:
 
 
 def tell_capacity(outcome: Outcome, n: int, stopped_by: str) -> None:
-    """The number that a host carried when it was given no more. Where the study ended it, the host might carry more."""
+    """Report how many the host carried at the end. Where the study set the end, the host might carry more."""
     outcome.measurements["capacity"] = n
     if stopped_by.startswith(ENOUGH):
         outcome.remark(Remark(AT_LEAST, stopped_by, ("capacity",)))
@@ -76,16 +76,16 @@ def memory_taken(host: Host) -> int:
 
 
 def _memory(host: Host) -> tuple[int, int]:
-    """Total and available bytes of the host. Source: proc(5), /proc/meminfo."""
+    """Return the host's total and available memory in bytes. Source: proc(5), /proc/meminfo."""
     lines = (line.split() for line in host.read_text("/proc/meminfo").splitlines())
     found = {words[0]: int(words[1]) * 1024 for words in lines if len(words) > 1}
     return found["MemTotal:"], found["MemAvailable:"]
 
 
 def _disk(testbed: Testbed) -> tuple[int, int]:
-    """Bytes in our own directories, but for the image; bytes used of the file system on which instances write."""
+    """Return bytes in Lastro's directories without the image, and bytes used on the file system of the instances."""
     state = testbed.session.ledger.state
     count = ["du", "-cskx", f"--exclude={state}/rootfs", str(state), str(testbed.run_dir)]
-    total_kib = testbed.host.run(count, check=False).text.splitlines()[-1].split()[0]  # files may vanish under it
+    total_kib = testbed.host.run(count, check=False).text.splitlines()[-1].split()[0]  # files may vanish meanwhile
     used_kib = testbed.host.run(["df", "-k", "--output=used", str(testbed.scratch_dir)]).text.split()[-1]
     return int(total_kib) * 1024, int(used_kib) * 1024

@@ -1,4 +1,4 @@
-"""What a virtual machine's kernel counts of itself, by its own clock. Source: proc(5)."""
+"""The CPU time and memory of a virtual machine, as its own kernel counts them. Source: proc(5)."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from lastro.platforms.base import Instance
 
 _TICKS = os.sysconf("SC_CLK_TCK")
-# One program reads it all: what starts between two files would be in the one and not in the other.
+# One program reads all files: a process that starts between two reads would count in one file and not in the other.
 _ACCOUNT = "grep -hE '^([0-9]|cpu |Mem(Total|Available):)' /proc/uptime /proc/stat /proc/meminfo 2>/dev/null || :"
 
 
 @dataclass(frozen=True, slots=True)
 class GuestAccount:
-    """What a virtual machine's kernel says of itself: busy CPU seconds since its boot, stolen ones, memory in use;
+    """What a virtual machine's kernel counts: busy and stolen CPU seconds since its boot, and memory in use.
 
-    and how long ago by its own clock that boot was."""
+    `up_s` is the time since that boot by its own clock."""
 
     busy_s: float
     stolen_s: float
@@ -25,7 +25,7 @@ class GuestAccount:
 
     @classmethod
     def of(cls, instance: Instance) -> GuestAccount | None:
-        """None where the kernel is the host's, or does not count."""
+        """Read an instance's account; None where the kernel is the host's, or does not count."""
         if instance.shares_kernel:
             return None
         done = instance.run(["sh", "-c", _ACCOUNT])
@@ -36,12 +36,12 @@ class GuestAccount:
             used_kib = int(total.split()[1]) - int(available.split()[1])
         except (ValueError, IndexError):  # a kernel that does not count
             return None
-        if not any((user, nice, system, idle, wait)):  # as gVisor has it: there is a file, and nothing is counted
+        if not any((user, nice, system, idle, wait)):  # as in gVisor: there is a file, but nothing is counted
             return None
         return cls((user + nice + system + irq + softirq) / _TICKS, steal / _TICKS, used_kib << 10, up_s)
 
     def since(self, earlier: GuestAccount) -> dict[str, float]:
-        """Seconds of CPUs and of its own clock between two readings, and memory in use at the second."""
+        """Return CPU seconds and elapsed time by its own clock since an earlier reading, and the memory in use now."""
         busy_s, stolen_s = self.busy_s - earlier.busy_s, self.stolen_s - earlier.stolen_s
         seconds = {"busy_s": busy_s, "stolen_s": stolen_s, "elapsed_s": self.up_s - earlier.up_s}
         return {**{name: round(value, 3) for name, value in seconds.items()}, "used_bytes": self.used_bytes}

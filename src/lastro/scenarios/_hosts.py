@@ -1,4 +1,4 @@
-"""Were the hosts of all roles ours, and did their clocks run on? Each is asked once, however many roles it has."""
+"""Checks that no role's host was disturbed and no clock was set. Each host is read once, however many roles it has."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from lastro.results.samples import Outcome
 from lastro.scenarios._line import Line
 from lastro.scenarios.base import Config
 
-_LEAST_S = 1.0  # CPU time is counted in ticks: in less, some of them would look like a busy CPU
+_LEAST_S = 1.0  # CPU time is counted in ticks: in a shorter time, a few would look like a busy CPU
 
 
 class HostsMeter:
-    """A meter on each distinct host. `dut` is the one whose numbers are told; all are judged."""
+    """A meter on each distinct host. Only the numbers of `dut` are reported; all hosts are judged."""
 
     def __init__(self, wire: Line, own_cgroups: Sequence[str]) -> None:
-        """`own_cgroups` are those of the platform's daemons, which run on the DUT's host."""
+        """Make the meters. `own_cgroups` are those of the platform's daemons, which run on the DUT's host."""
         self.dut = HostMeter(wire.dut.testbed, {}, own_cgroups)
         others = {place.testbed.host: place.testbed for place in (wire.client, wire.server)}
         others.pop(wire.dut.testbed.host, None)
@@ -42,13 +42,13 @@ class HostsMeter:
         self._children_s = os.times().children_user - self._children_s
 
     def judge(self, used: Mapping[str, Usage], everyone: Mapping[str, Instance], config: Config) -> Outcome:
-        """Of the time of a load, in which Lastro itself started next to nothing: notes and reasons."""
+        """Judge the time of a load, in which Lastro itself started next to nothing; return notes and reasons."""
         return self._judged(used, everyone, config)
 
     def judge_starts(self, used: Mapping[str, Usage], everyone: Mapping[str, Instance], config: Config) -> Outcome:
-        """Of a time in which Lastro started much: what its commands used is its own. On a far host nobody counts
+        """Judge a time in which Lastro started many commands, whose CPU time is its own; return notes and reasons.
 
-        that, so that there what the hypervisor took is judged alone."""
+        On a remote host that CPU time is not counted, so only the time that its hypervisor stole is judged there."""
         found = self._judged(used, everyone, config, starts=True)
         told = [f"while the proxies started, {reason}" for reason in found.invalid_because]
         return Outcome(notes={f"{name} at start": note for name, note in found.notes.items()}, invalid_because=told)
@@ -75,7 +75,7 @@ class HostsMeter:
 
 @dataclass(slots=True)
 class HostClocks:
-    """The clocks of each distinct host as the object was made; tools on a host time by that host's."""
+    """The clocks of each distinct host when the object was made. Tools on a host time by that host's clocks."""
 
     hosts: Sequence[Host]
     _before: dict[Host, validity.ClockReading] = field(init=False)
@@ -84,7 +84,7 @@ class HostClocks:
         self._before = self._read()
 
     def reasons(self) -> list[str]:
-        """Was one of them set since?"""
+        """Return a reason for each clock that was set since then."""
         now = self._read()
         return [
             f"{host.name}: {reason}" if host.far else reason

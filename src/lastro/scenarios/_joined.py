@@ -1,6 +1,6 @@
-"""One instance joined by an attachment to another host, its peer, which a network namespace stands for.
+"""One instance joined by an attachment to its peer, a network namespace that stands for another host.
 
-Where the attachment routes, the host between the two, which is the instance's own, can be an end too."""
+Where the attachment routes, the instance's own host, which is between the two, can be the end of a flow, too."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _ARRIVAL_S = 5
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """`peer` is bare processes in a namespace of their own, with the same files, without limits."""
+    """An instance and its peer: bare processes in a namespace of their own, with the same files, without limits."""
 
     instance: Instance
     peer: Instance
     segment: Segment
 
     def built(self, testbed: Testbed, attachment: str, platform: str, **told: Any) -> Built:
-        """Both with their link, to be noted. `platform` and what is `told` are the instance's."""
+        """Return both with their link, to be noted. `platform` and `told` describe the instance."""
         found = Built(testbed)
         found.add(INSTANCE, self.instance, platform, **told)
         found.add(PEER, self.peer, "native")
@@ -46,7 +46,7 @@ class Joined:
 
 @dataclass(frozen=True, slots=True)
 class FarEnd:
-    """Where a flow goes: the instance `role` at `address`, seen to arrive at its interface `device`."""
+    """The end of a flow: the instance in `role` at `address`. What arrives is counted at its interface `device`."""
 
     role: str
     instance: Instance
@@ -58,7 +58,7 @@ class FarEnd:
 def joined(
     testbed: Testbed, native: Platform, platform: Platform, attachment: Attachment, spec: InstanceSpec
 ) -> Iterator[Joined]:
-    """Both for as long as the block lasts, proven by a ping. Platforms and attachment are prepared.
+    """Start and join both for as long as the block lasts, proven by a ping. Platforms and attachment are prepared.
 
     Raises: PlatformError when the instance does not reach its peer."""
     own = instance_spec(testbed, PEER, ports=(PORT,))
@@ -75,7 +75,7 @@ def joined(
 
 
 def require_host_address(attachment: type[Attachment]) -> None:
-    """Raises: Unavailable when the host has no address on the attachment's links that an instance could send to."""
+    """Check that the host has an address on the attachment's links, to send to. Raises: Unavailable if it has none."""
     if attachment.router_prefix is None:
         raise Unavailable(
             f"over {attachment.name} the host has no address that an instance could send to",
@@ -85,7 +85,7 @@ def require_host_address(attachment: type[Attachment]) -> None:
 
 @contextmanager
 def far_end(testbed: Testbed, native: Platform, attachment: Attachment, pair: Joined, towards: str) -> Iterator[FarEnd]:
-    """The peer, or the instance's own host: bare processes in the DUT's namespace, at its address on the link.
+    """Yield the peer, or the instance's own host: bare processes in the DUT's namespace, at its address on the link.
 
     Raises: Unavailable when the host has none there."""
     if towards == PEER:
@@ -94,7 +94,7 @@ def far_end(testbed: Testbed, native: Platform, attachment: Attachment, pair: Jo
     require_host_address(type(attachment))
     sides = (side for side, _ in directions([pair.segment], str(attachment.router_prefix)))
     side = next(side for side in sides if side.address == INSTANCE_ADDRESS)
-    # The router's routes are for what it forwards; this one, for its own answers, goes with the device.
+    # The router's routes are for what it forwards. This one is for its own answers, and disappears with the device.
     batch(testbed, testbed.dut, [f"route add {side.address}/32 dev {side.device} src {side.router}"])
     spec = replace(instance_spec(testbed, HOST), netns=testbed.dut, sysctls={})
     with native.start(testbed, spec) as host:
@@ -102,7 +102,7 @@ def far_end(testbed: Testbed, native: Platform, attachment: Attachment, pair: Jo
 
 
 def note_topology(built: Built, pair: Joined, end: FarEnd, attachment: str, outcome: Outcome) -> None:
-    """The pair, and the instance's host where that is the far end, on the same link."""
+    """Note the pair, and the instance's host where the flow ends there, on the same link."""
     if end.role == HOST:
         testbed = end.instance.testbed
         (near,) = (

@@ -1,6 +1,6 @@
-"""Three roles in a line: client — dut — server, each in a network namespace of its own on its own host.
+"""A three-node testbed: the roles client — dut — server in a line, each in a network namespace of its own.
 
-A scenario writes, and it is the same on one machine and on three:
+A scenario writes the following, whether the roles are on one machine or on three:
 
     with line(self.testbed) as wire:
         client = stack.enter_context(native.start(wire.client.testbed, wire.client.spec("jmeter", resources)))
@@ -9,19 +9,19 @@ A scenario writes, and it is the same on one machine and on three:
 
 `wire.client`, `wire.dut` and `wire.server` are `Place`s:
     testbed     the role's own `Testbed`: `testbed.host` runs argv there, `testbed.session` owns what is made there, and
-                `testbed.dut` names the role's network namespace (of the DUT the one that it has for the whole session)
+                `testbed.dut` names the role's network namespace (the DUT has the same one for the whole session)
     links       names of its interfaces on the line, by the role at the other end
     addresses   its addresses on them, by the role at the other end; `address` is the first
     spec(…)     an instance of bare processes *inside the role's namespace*, on the role's CPUs, for `native` and any
-                platform that takes a namespace; an instance with a namespace of its own is made as ever, on `testbed`
+                platform that takes a namespace; an instance with its own namespace is made on `testbed`, as usual
 
-The DUT forwards (`net.ipv4.ip_forward`), and the others send all of 198.18.0.0/15 to it: so a subnet that an attachment
-makes behind the DUT is reached from both sides without another route, and the client reaches the server directly.
+The DUT forwards (`net.ipv4.ip_forward`), and the others send all of 198.18.0.0/15 to it. Both sides therefore reach a
+subnet that an attachment makes behind the DUT without another route, and the client reaches the server directly.
 
     198.19.1.10 client ── 198.19.1.1 dut 198.19.2.1 ── server 198.19.2.10
 
-On one machine the links are veth pairs. Where roles are on several hosts, they are the interfaces that the testbed's
-file names: each is moved into its role's namespace, gets its address, and is back without it when the block ends."""
+On one machine the links are veth pairs. Between hosts they are the interfaces that the testbed's file names: each is
+moved into its role's namespace, gets its address, and is moved back without the address when the block ends."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _FORWARDS = {"net.ipv4.ip_forward": "1", "net.ipv4.conf.all.send_redirects": "0"
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A role where it is. `links` and `addresses` are by the role at the other end; addresses without a prefix."""
+    """The place of a role. `links` and `addresses`, without prefix length, are keyed by the role at the other end."""
 
     role: str
     testbed: Testbed
@@ -67,7 +67,7 @@ class Place:
         return next(iter(self.addresses.values()))
 
     def spec(self, name: str, resources: Resources | None = None, capabilities: tuple[str, ...] = ()) -> InstanceSpec:
-        """Of an instance inside the role's own namespace, on the role's CPUs. `name` need not be unique."""
+        """Return the spec of an instance in the role's namespace, on the role's CPUs. `name` need not be unique."""
         return InstanceSpec(
             self.testbed.session.unique(name),
             self.role,
@@ -90,7 +90,7 @@ class Line:
 
 @contextmanager
 def line(testbed: Testbed) -> Iterator[Line]:
-    """The three roles and the links between them for as long as the block lasts, proven by a ping from end to end.
+    """Set up the three roles and their links for as long as the block lasts, proven by a ping from end to end.
 
     Raises: PlatformError when the ends do not reach each other."""
     with ExitStack() as stack:
@@ -125,8 +125,8 @@ def _veth(a: Testbed, link: str, b: Testbed, other: str) -> Iterator[None]:
 
 @contextmanager
 def _card(role: str, bed: Testbed, other: str) -> Iterator[str]:
-    """A network card of a far host's in the role's namespace; back where and as it was, whatever ends the block."""
-    link = bed.cards[other]  # the testbed's file was refused without it
+    """Move a remote host's network card into the role's namespace, and restore it however the block ends."""
+    link = bed.cards[other]  # the testbed's file is refused without it
     shown = bed.host.run(["ip", "-j", "address", "show", "dev", link], check=False)
     if shown.returncode != 0:
         raise Unavailable(

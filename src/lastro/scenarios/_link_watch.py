@@ -1,6 +1,6 @@
-"""What happens on the links and in the routing tables of a network, seen as it happens and without a poll.
+"""A watch over the links and routing tables of a network, which sees events as they happen, without polling.
 
-Sockets are opened inside the namespaces and read here, by one thread: OSPF packets on packet sockets (packet(7), with a
+Sockets are opened inside the namespaces and read here by one thread: OSPF packets on packet sockets (packet(7), with a
 filter for protocol 89 and one direction), changes of routes on route sockets (rtnetlink(7))."""
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _PROTOCOL, _PACKET_TYPE, _IN_HEADER = 0xFFFF_F000, 0xFFFF_F004, 9
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A namespace and the devices to watch in it: what comes in at the far ends of links, or goes out at ports."""
+    """A namespace and the devices to watch in it, for packets that arrive at ends of links or that leave ports."""
 
     netns: str
     devices: frozenset[str]
@@ -59,13 +59,13 @@ class Packet:
 
 
 class Watch:
-    """All that has been seen so far."""
+    """All packets and changes that have been seen so far."""
 
     def __init__(self) -> None:
         self.packets: list[Packet] = []
         self.last_update_s = 0.0  # the last link-state update
         self.last_route_s = 0.0  # the last change of a route
-        self._dead: dict[str, tuple[float, float]] = {}  # from when to when what devices hear is not counted
+        self._dead: dict[str, tuple[float, float]] = {}  # period in which a device's packets are not counted
         self._selector = selectors.DefaultSelector()
         self._captures: list[socket.socket] = []
         self._overflows = 0
@@ -74,15 +74,15 @@ class Watch:
         self._thread = threading.Thread(target=self._read, daemon=True)
 
     def cut(self, devices: Iterable[str], at_s: float) -> None:
-        """From then on, what is sent to these devices goes nowhere, and is no packet on a link."""
+        """Stop counting packets at these devices: from then on, what is sent to them goes nowhere."""
         self._dead |= dict.fromkeys(devices, (at_s, math.inf))
 
     def mend(self, devices: Iterable[str], at_s: float) -> None:
-        """They lead somewhere again."""
+        """Count packets at these devices again."""
         self._dead |= {device: (self._dead[device][0], at_s) for device in devices}
 
     def lost_packets(self) -> int:
-        """Packets and changes that came faster than they were read."""
+        """Return how many packets were lost because they came faster than they were read."""
         counted = 0
         for each in self._captures:
             _, dropped = struct.unpack("II", each.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, 8))
@@ -91,11 +91,11 @@ class Watch:
         return self._overflows
 
     def blind_because(self) -> str:
-        """Why nothing is seen any more, so that the last times are older than they look; empty while all is seen."""
+        """Return why nothing is seen any more, so that the last times may be outdated; empty while the watch runs."""
         return "" if self._thread.is_alive() else self._failure or "what reads them has ended"
 
     def per_second(self, from_s: float, until_s: float) -> dict[str, list[int]]:
-        """Packets of each type in each second of a time."""
+        """Return how many packets of each type came in each second of a period."""
         seconds = max(1, int(until_s - from_s) + 1)
         found = {name: [0] * seconds for name in TYPES.values()}
         for packet in self.packets:
@@ -136,7 +136,7 @@ class Watch:
             source.recv(65_536)
         except BlockingIOError:
             raise
-        except OSError:  # ENOBUFS: there were more than fitted
+        except OSError:  # ENOBUFS: there were more changes than fitted
             pass
         self.last_route_s = time.monotonic()
 
@@ -151,7 +151,7 @@ class Watch:
             return
         at_s = time.monotonic()
         for _, option, value in notes:
-            if option == _SO_TIMESTAMPNS:  # of the wall clock: how long ago is all that is taken from it
+            if option == _SO_TIMESTAMPNS:  # on the wall clock: only the age is taken from it
                 seconds, nanoseconds = struct.unpack("qq", value[:16])
                 at_s -= min(1.0, max(0.0, time.time() - seconds - nanoseconds / 1e9))
         dead_s, mended_s = self._dead.get(device, (math.inf, math.inf))
@@ -164,7 +164,7 @@ class Watch:
 
 @contextmanager
 def watching(places: Sequence[Place], tables: Sequence[str]) -> Iterator[Watch]:
-    """Sees packets at the places, and changes of the routing tables of namespaces, for as long as the block lasts.
+    """Watch packets at the places, and changes of namespaces' routing tables, for as long as the block lasts.
 
     Raises: PlatformError when a namespace cannot be entered."""
     found = Watch()
@@ -185,10 +185,10 @@ def watching(places: Sequence[Place], tables: Sequence[str]) -> Iterator[Watch]:
 
 
 def _filter(*, outgoing: bool) -> tuple[tuple[int, int, int, int], ...]:
-    """Classic BPF on a packet from its network header on: IPv4, in it protocol 89, and in the right direction.
+    """Return classic BPF that passes IPv4 packets of protocol 89 in the right direction, read from the network header.
 
     A bridge shows each packet three times, and what is dropped here takes no CPU time of the host that is measured."""
-    turn = (0, 1) if outgoing else (1, 0)  # lines to pass over, where it goes out and where it does not
+    turn = (0, 1) if outgoing else (1, 0)  # lines to skip when the packet goes out, and when not
     return (
         (_HALF_WORD, 0, 0, _PROTOCOL), (_EQUAL, 0, 5, 0x0800), (_BYTE, 0, 0, _IN_HEADER), (_EQUAL, 0, 3, 89),
         (_BYTE, 0, 0, _PACKET_TYPE), (_EQUAL, *turn, _OUTGOING),
@@ -197,7 +197,7 @@ def _filter(*, outgoing: bool) -> tuple[tuple[int, int, int, int], ...]:
 
 
 def _inside(netns: str, make: type | object) -> socket.socket:
-    """A socket made inside a namespace, by a thread that enters it and ends. Raises: OSError."""
+    """Make a socket inside a namespace, in a thread that enters the namespace and ends. Raises: OSError."""
     made: list[socket.socket] = []
     failed: list[OSError] = []
 
@@ -225,7 +225,7 @@ def _capture_socket(lines: Sequence[tuple[int, int, int, int]]) -> socket.socket
     found.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _BUFFER_BYTES)
     found.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
     found.setblocking(False)
-    with contextlib.suppress(BlockingIOError):  # what came before the filter was set
+    with contextlib.suppress(BlockingIOError):  # drop what came before the filter was set
         while True:
             found.recv(1)
     return found
@@ -245,5 +245,5 @@ def _route_socket() -> socket.socket:
 
 
 def totals(counted: Mapping[int, int]) -> dict[str, int]:
-    """Packets by the names of their types."""
+    """Return the numbers of packets by type name."""
     return {name: counted.get(kind, 0) for kind, name in TYPES.items()}

@@ -1,6 +1,6 @@
-"""The lives of instances on a stopwatch: what each took to start, to answer, to be reached, and to stop.
+"""The lifecycle of instances, timed: how long each takes to start, to answer, to be reached, and to stop.
 
-Each instance is joined to a port of one peer, so that a packet can tell that it is there."""
+Each instance is joined to a port of one peer, so that a packet can prove that it is there."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from lastro.scenarios._deploy import instance_spec
 from lastro.scenarios._footprint import require_room
 from lastro.testbed import Testbed, beside
 
-MOST = 4096  # instances: each link has eight addresses, and names of links have 15 letters
+MOST = 4096  # instances: each link takes eight addresses, and a link's name has at most 15 letters
 _NETWORK = ipaddress.ip_network("198.18.0.0/15")
 _PORT = "eth0"
 _ANSWER_S = 60.0
@@ -29,10 +29,10 @@ _REACH_S = 10
 
 @dataclass(slots=True)
 class Life:
-    """Seconds on the host's monotonic clock.
+    """The times of one instance, in seconds on the host's monotonic clock.
 
-    began: when its start was called for. create: until `start` has returned. port: what the instance itself did to
-    take its port; a virtual machine boots here. The making of links, the attachment's work, is in neither."""
+    began: when its start was requested. create: until `start` has returned. port: what the instance itself did to take
+    its port; a virtual machine boots here. Neither includes the making of links, which is the attachment's work."""
 
     began_s: float
     create_s: float = 0.0
@@ -55,7 +55,7 @@ class Life:
 
 
 class Clocked(Platform):
-    """A platform whose instances' lives are clocked; `lives` by the names of instances."""
+    """A platform whose instances are timed; `lives` has their times by the names of instances."""
 
     def __init__(self, platform: Platform) -> None:
         super().__init__()
@@ -78,7 +78,7 @@ class Clocked(Platform):
 
 
 def _clock_port(instance: Instance, life: Life) -> None:
-    """From the call of `plug` to the return of `ready`, whoever makes the links and calls them."""
+    """Time an instance from the call of `plug` to the return of `ready`, regardless of who calls them."""
     plug, ready = instance.plug, instance.ready
     began_s = time.monotonic()
 
@@ -95,25 +95,25 @@ def _clock_port(instance: Instance, life: Life) -> None:
 
 
 class MeetingPlace:
-    """One peer, and room for the links of `n` instances to it, made before any clock runs.
+    """One peer, and places for the links of `n` instances to it, made before anything is timed.
 
-    Instances that start one after the other are joined one after the other too: in a place of its own each, since an
-    attachment makes its bridge, say, once in a place. Those that start together share one."""
+    Instances that start one after the other are joined one after the other, too, each in a place of its own, since an
+    attachment makes its bridge, for example, once per place. Instances that start together share a place."""
 
     def __init__(self, peer: Instance, places: Sequence[tuple[Testbed, Attachment]], n: int) -> None:
-        """`places` with what makes the links there, prepared."""
+        """Keep the peer and the places, each with the prepared attachment that makes the links there."""
         self.peer, self._places, self._n = peer, places, n
         self.first: tuple[Testbed, Segment] | None = None  # where the first instance was joined
 
     @property
     def own_cgroups(self) -> list[str]:
-        """Of the links' daemons."""
+        """The cgroups of the links' daemons."""
         return [name for _, links in self._places for name in links.own_cgroups]
 
     def fill(self, stack: ExitStack, platform: Clocked) -> list[Instance]:
-        """Instances that have answered and been reached; they end with the stack.
+        """Start instances, and wait until each has answered and been reached; they end with the stack.
 
-        Raises: whatever a start raises; PlatformError when an instance does not answer or is not reached."""
+        Raises: any error of a start; PlatformError when an instance does not answer or is not reached."""
         session = self._places[0][0].session
         specs = [InstanceSpec(session.unique("life"), "instance", ports=(_PORT,)) for _ in range(self._n)]
         instances: list[Instance] = []
@@ -129,12 +129,12 @@ class MeetingPlace:
         return instances
 
     def _segment(self, at: int, instance: Instance) -> Segment:
-        """The peer's port comes first: it is there when the instance takes its own."""
+        """Return an instance's link. The peer's port comes first, so that it exists when the instance takes its own."""
         near, far = (f"{_NETWORK[8 * at + side]}/29" for side in (1, 2))
         return Segment(str(at), (Port(self.peer, f"to{at}", near), Port(instance, _PORT, far)))
 
     def _try_out(self, platform: Clocked, segment: Segment) -> None:
-        """The first packet, which the peer asks for so that no command inside delays it; then the first command."""
+        """Time the first packet, which the peer requests so that no command inside delays it, and the first command."""
         port = segment.ports[1]
         name, life = port.instance.spec.name, platform.lives[port.instance.spec.name]
         ping = ["ping", "-n", "-q", "-c", "1", "-i", "0.002", "-w", str(_REACH_S), port.address.partition("/")[0]]
@@ -151,7 +151,7 @@ class MeetingPlace:
 def meeting_place(
     testbed: Testbed, native: Platform, attachment: str, n: int, *, together: bool
 ) -> Iterator[MeetingPlace]:
-    """`native` hosts the peer."""
+    """Make a meeting place for as long as the block lasts. The peer runs on platform `native`."""
     with ExitStack() as stack:
         hubs = [testbed.session.unique("hub") for _ in range(1 if together else n)]
         places = []

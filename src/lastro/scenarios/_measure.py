@@ -37,7 +37,7 @@ def measure(
     *,
     own_cgroups: Sequence[str] = (),
 ) -> None:
-    """Everything that a trial measures, and every reason against it, into `outcome`."""
+    """Put everything that a trial measures, and every reason for its invalidity, into `outcome`."""
     host, usage = HostMeter(testbed, everyone, own_cgroups), UsageMeter(testbed, everyone)
     if disturbance:
         disturbance[0].require_alive()
@@ -79,7 +79,7 @@ def _judge_clocks(
     limit: float,
     outcome: Outcome,
 ) -> None:
-    """Guests time by clocks of their own: how these ran against the host's is told, and too much is a reason."""
+    """Note how the guests' own clocks drifted against the host's; too much drift invalidates the trial."""
     drifts = {role: validity.drift(before[role], after[role]) for role in before if role in after}
     if drifts:
         note_witness(outcome, "clocks", "the guests' clocks against the host's", drifts)
@@ -90,7 +90,7 @@ def _judge_clocks(
 
 
 def _instruments(testbed: Testbed, config: Config, chain: Chain, outcome: Outcome) -> None:
-    """TCP, UDP, ping; for each, the witnesses of the path must account for what was measured."""
+    """Measure TCP, UDP and ping; for each, the witnesses of the path must account for what was measured."""
     witness: dict[str, Any] = {}
     phases: dict[str, Any] = {}
     for position, instrument in enumerate((Iperf3Tcp(), Iperf3Udp(), Ping())):
@@ -120,7 +120,7 @@ def _instruments(testbed: Testbed, config: Config, chain: Chain, outcome: Outcom
 
 
 def judge_links(name: str, before: Mapping[str, int], after: Mapping[str, int], outcome: Outcome) -> None:
-    """Links that promise a way have counters on it."""
+    """Check that the counters on the path that the links promise, if any, have moved."""
     moved = {counter: after.get(counter, 0) - value for counter, value in before.items()}
     if moved:
         outcome.notes["links"] = moved

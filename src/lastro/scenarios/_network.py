@@ -1,4 +1,4 @@
-"""A network of routers as it stands: instances of one platform, a switch for each link, a routing daemon in each."""
+"""A running network of routers: instances of one platform with a routing daemon each, and a switch for each link."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from lastro.testbed import Testbed
 from lastro.validity import ClockReading, ClockSample
 
 Table = Mapping[ipaddress.IPv4Network, frozenset[str]]
-_AT_ONCE = 20  # as many as `start_all` starts
+_AT_ONCE = 20  # the same as in `start_all`
 _START_S = 120.0
 _SHOWN = 5  # differences and names in a message
 
 
 @dataclass(slots=True)
 class Network:
-    """Routers by their numbers in the topology. Times are on the host's monotonic clock."""
+    """A network of routers, numbered as in the topology. Times are on the host's monotonic clock."""
 
     testbed: Testbed
     topology: Topology
@@ -40,15 +40,15 @@ class Network:
     segments: list[Segment]
     watch: Watch
     marks: dict[str, float] = field(default_factory=dict)
-    clocks: list[list[ClockSample | None]] = field(default_factory=list)  # readings of all routers'
-    host_clocks: list[ClockReading] = field(default_factory=list)  # the host's own, beside them
+    clocks: list[list[ClockSample | None]] = field(default_factory=list)  # of all routers, by reading
+    host_clocks: list[ClockReading] = field(default_factory=list)  # the host's own, read beside them
 
     @property
     def names(self) -> tuple[str, ...]:
         return self.topology.names
 
     def on_all(self, script: str) -> list[str]:
-        """What a shell script prints inside each router; nothing where it could not be run."""
+        """Return what a shell script prints inside each router; empty where it could not be run."""
 
         def one(instance: Instance) -> str:
             try:
@@ -62,7 +62,7 @@ class Network:
     # Routes
 
     def tables(self) -> list[Table]:
-        """Each router's routes over others, as its kernel has them."""
+        """Return each router's routes through other routers, as its kernel has them."""
         if all(instance.shares_kernel for instance in self.instances):
             lines = [f"ip -n {instance.netns} -j -4 route show; echo" for instance in self.instances]
             text = self.testbed.host.run(["sh"], stdin="\n".join(lines) + "\n", check=False).text
@@ -72,7 +72,7 @@ class Network:
         return [table(text) for text in texts]
 
     def differences(self, expected: Sequence[Table]) -> list[str]:
-        """Where the routers' tables are not as expected, in words; none when all are."""
+        """Return where the routers' tables are not as expected, in words; empty when all are."""
         found = self.tables()
         if len(found) != len(expected):
             return [f"{len(found)} of {len(expected)} routers could tell their routes"]
@@ -85,7 +85,7 @@ class Network:
     # Failures of links
 
     def cut(self, links: Collection[int], at_s: float, *, carrier: bool) -> None:
-        """Cut links at once. What is then sent to their ends is not counted, whatever swallows it where."""
+        """Cut links simultaneously. Packets sent to their ends from then on are not counted, wherever they are lost."""
         segments = [self.segments[number] for number in links]
         self.watch.cut(_far_ends(segments), at_s)
         self.attachment.cut(self.testbed, segments, carrier=carrier)
@@ -95,10 +95,10 @@ class Network:
         self.watch.mend(_far_ends(segments), at_s)
         self.attachment.mend(self.testbed, segments, carrier=carrier)
 
-    # Life
+    # Daemons and clocks
 
     def dead(self) -> list[str]:
-        """Routers with a daemon that has ended, or that do not answer at all."""
+        """Return the routers with a daemon that has ended, and those that do not answer at all."""
         answers = self.on_all(self.router.dead_script() + "echo answered\n")
         return [
             f"{name}: {' and '.join(words[:-1]) or 'no answer'}"
@@ -107,7 +107,7 @@ class Network:
         ]
 
     def changes(self) -> list[tuple[int, Change]]:
-        """What the routers have logged of their neighbours, with the router's number, on the host's monotonic clock."""
+        """Return what each router, by number, logged about its neighbours; times are on the host's monotonic clock."""
         found, by_host = [], _by_host(self.host_clocks or [ClockReading.now()])
         for number, log in enumerate(self.on_all(f"cat {self.router.log}")):
             own = [sample for clocks in self.clocks if (sample := clocks[number])]
@@ -116,13 +116,13 @@ class Network:
         return found
 
     def read_clocks(self) -> None:
-        """Of the host, and of routers that have their own. To be called twice, around all that is timed by them."""
+        """Read the clocks of the host and of routers with their own. Call it before and after all that they time."""
         self.host_clocks.append(ClockReading.now())
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             self.clocks.append(list(pool.map(lambda instance: instance.clock(), self.instances)))
 
     def clock_reasons(self, limit: float) -> list[str]:
-        """Why the routers' own times, and the timers of their protocol, are not to be believed. `limit` is a share."""
+        """Return why the routers' times, and the timers of their protocol, are unreliable. `limit` is a fraction."""
         reasons, drifts = [], {}
         for name, before, after in zip(self.names, *self.clocks, strict=True):
             if before and after:
@@ -130,7 +130,7 @@ class Network:
                 reasons += validity.clock_reasons(_reading(before), _reading(after), f"router {name}")
         return reasons + validity.drift_reasons(drifts, limit)
 
-    # What it takes
+    # Resource usage
 
     def cpu_s(self) -> float:
         return sum(instance.usage().cpu_s for instance in self.instances)
@@ -139,26 +139,26 @@ class Network:
         return sum(instance.usage().user_s for instance in self.instances)
 
     def memory_bytes(self) -> int:
-        """Charged to the routers' own groups."""
+        """Return the memory that is charged to the routers' own groups."""
         return sum(instance.usage().memory_bytes for instance in self.instances)
 
     def proportional_bytes(self) -> int | None:
-        """Proportional set size of the routers' processes: what they share is divided among them (proc(5)).
+        """Return the proportional set size of the routers' processes: shared memory is divided among them (proc(5)).
 
-        None where that of a living process cannot be read: a sum without it would look like less memory."""
+        None when that of a running process cannot be read: a sum without it would look like less memory."""
         found = [_pss_bytes(self.testbed, pid) for instance in self.instances for pid in instance.pids()]
         known = [each for each in found if each is not None]
         return sum(known) if len(known) == len(found) else None
 
 
 def wall_offset_s(instance: Instance) -> float:
-    """The instance's wall clock less the host's monotonic clock."""
+    """Return the instance's wall clock minus the host's monotonic clock."""
     clock = instance.clock()
     return clock.guest_real_s - clock.host_s if clock else time.time() - time.monotonic()
 
 
 def _by_host(readings: Sequence[ClockReading]) -> Callable[[float], float]:
-    """From the host's wall clock, which is adjusted, to its monotonic one: by the reading that is nearest in time."""
+    """Map the host's wall clock, which is adjusted, to its monotonic one, by the reading that is nearest in time."""
 
     def on_host(real_s: float) -> float:
         near = min(readings, key=lambda each: abs(real_s - each.realtime_s))
@@ -168,7 +168,7 @@ def _by_host(readings: Sequence[ClockReading]) -> Callable[[float], float]:
 
 
 def _on_host(before: ClockSample, after: ClockSample) -> Callable[[float], float]:
-    """From an instance's wall clock to the host's monotonic one: by the rate between two readings, where it tells."""
+    """Map an instance's wall clock to the host's monotonic one, by the rate between two readings if significant."""
     found = validity.drift(before, after)
     rate = found.ratio if found.significant and found.ratio > 0 else 1.0
     return lambda real_s: before.host_s + (real_s - before.guest_real_s) / rate
@@ -179,7 +179,7 @@ def _reading(clock: ClockSample) -> ClockReading:
 
 
 def _pss_bytes(testbed: Testbed, pid: int) -> int | None:
-    """None where it cannot be read; nothing for a process that has ended meanwhile, or that nobody has waited for."""
+    """Return a process's proportional set size; None where it cannot be read, 0 for an ended process or a zombie."""
     with suppress(OSError, ValueError, StopIteration):
         text = testbed.host.read_text(f"/proc/{pid}/smaps_rollup")
         return 1024 * int(next(line.split()[1] for line in text.splitlines() if line.startswith("Pss:")))
@@ -191,7 +191,7 @@ def _pss_bytes(testbed: Testbed, pid: int) -> int | None:
 
 
 def table(text: str) -> Table:
-    """Next hops by destination, from `ip -json route`. Routes without a gateway are a router's own subnets."""
+    """Parse next hops by destination from `ip -json route`, without a router's own subnets, which have no gateway."""
     try:
         entries = json.loads(text or "[]")
     except ValueError:
@@ -231,9 +231,9 @@ def booted(
     router: Router,
     protocol: Protocol,
 ) -> Iterator[Network]:
-    """The network with its daemons answering, for as long as the block lasts. Platform and attachment are prepared.
+    """Boot a network, whose daemons answer while the block lasts. Platform and attachment are prepared.
 
-    Marks: begin (the first start is called for), created, linked, booted (all daemons answer).
+    Marks: begin (the first start is requested), created, linked, booted (all daemons answer).
     Raises: PlatformError with the routers that did not start."""
     numbers = range(len(topology.names))
     ports = [[topology.interface(number, link) for link in topology.at[number]] for number in numbers]
@@ -258,7 +258,7 @@ def booted(
 
 
 def segments_of(topology: Topology, instances: Sequence[Instance]) -> list[Segment]:
-    """The links of a topology as segments between the ports of its instances, which are in the order of its names."""
+    """Return a topology's links as segments between ports of its instances, which are in the order of its names."""
     found = []
     for number, link in enumerate(topology.links):
         subnet = topology.subnet(number)
@@ -275,7 +275,7 @@ def _far_ends(segments: Sequence[Segment]) -> frozenset[str]:
 
 
 def _places(testbed: Testbed, attachment: Attachment, segments: Sequence[Segment]) -> list[Place]:
-    """Where every packet on a link is seen once: coming out of a router at the link's far end, or leaving its port."""
+    """Return where each packet on a link is seen once: arriving at the link's end in the DUT, or leaving its port."""
     if attachment.name != "veth-direct" or any(port.instance.takes_taps for port in segments[0].ports):
         return [Place(testbed.dut, _far_ends(segments), outgoing=False)]
     ports: dict[str, set[str]] = {}
@@ -304,7 +304,7 @@ def _start_daemons(network: Network, protocol: Protocol) -> None:
 
 
 def last_full(changes: Sequence[tuple[int, Change]], from_s: float, until_s: float) -> tuple[float | None, int]:
-    """When the last adjacency became full in a time, and how many ends of links are full at its end."""
+    """Return when the last adjacency became full in a period, and how many ends of links are full at its end."""
     states: dict[tuple[int, str, str], Any] = {}
     for number, change in sorted(changes, key=lambda each: each[1].at_s):
         if change.at_s <= until_s:

@@ -1,4 +1,4 @@
-"""The rate that a flow is offered at: absolute, or a share of what the bare host carries over the same links."""
+"""The offered load of a flow: an absolute rate, or a percentage of what the bare host carries over the same links."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from lastro.results.samples import Outcome
 from lastro.scenarios.base import Config
 from lastro.units import parse_rate_bps
 
-MOST = "100G"  # more than one flow carries anywhere: what arrives of it is the capacity
+MOST = "100G"  # more than one flow carries anywhere, so what arrives is the capacity
 _SHARE = re.compile(r"(\d{1,4}(?:\.\d{1,3})?) ?%", re.ASCII)
 _LARGEST = 10.0
-_KEPT = 0.95  # of the nominal rate: less is not that rate
-_CEILING_SHARE = 0.9  # of the bare host's rate: from there on, it is not the platform that limits
+_KEPT = 0.95  # fraction of the nominal rate below which that rate was not offered
+_CEILING_SHARE = 0.9  # fraction of the bare host's rate from which on the platform is not what limits
 
 
 def check_offered(text: str) -> None:
-    """Raises: InputError for what is neither a rate nor a share."""
+    """Check an offered load. Raises: InputError when it is neither a rate nor a percentage."""
     if share_of(text) is None:
         parse_rate_bps(text)
 
 
 def share_of(text: str) -> float | None:
-    """'120%' -> 1.2; None of an absolute rate. Raises: InputError for a share that nobody could mean."""
+    """Parse a percentage: '120%' -> 1.2; None for an absolute rate. Raises: InputError when it is not usable."""
     if "%" not in text:
         return None
     found = _SHARE.fullmatch(text.strip())
@@ -36,7 +36,7 @@ def share_of(text: str) -> float | None:
 
 
 def with_rate(config: Config, capacity: Mapping[str, float] | None, outcome: Outcome) -> dict[str, Any]:
-    """The configuration with its share of the capacity as a rate in bit/s; how that was found is told."""
+    """Return the configuration with its percentage of the capacity as a rate in bit/s, and note how it came about."""
     share = share_of(str(config["offered"]))
     if share is None or capacity is None or ACHIEVED.name not in capacity:
         return dict(config)
@@ -47,22 +47,22 @@ def with_rate(config: Config, capacity: Mapping[str, float] | None, outcome: Out
 
 
 def rates(outcome: Outcome) -> dict[str, float]:
-    """What of a trial tells how fast its generator was, in Mbit/s."""
+    """Return the measurements that show how fast a trial's generator was, in Mbit/s."""
     names = (OFFERED.name, ACHIEVED.name, "throughput")
     return {name: outcome.measurements[name] for name in names if name in outcome.measurements}
 
 
 def judge_generator(config: Config, ceiling: Mapping[str, float] | None, outcome: Outcome) -> None:
-    """A mark, not a verdict: did the generator limit, since the bare host is no faster over the same links?
+    """Flag, without a verdict, a generator-limited trial: the bare host is not faster over the same links.
 
-    The bare host is its own ceiling: it tells of a UDP rate that cannot be offered here, and of all of its TCP."""
-    if ceiling is None:  # it could not be found
+    The bare host is its own ceiling: its trials are flagged at UDP rates that cannot be offered here, and with TCP."""
+    if ceiling is None:  # it could not be measured
         return
     own = rates(outcome)
     outcome.notes["ceiling"] = dict(ceiling)
     if OFFERED.name in own and OFFERED.name in ceiling:
         sent, bare_sent = own[OFFERED.name], ceiling[OFFERED.name]
-        wanted = _KEPT * parse_rate_bps(str(config["offered"])) / 1e6  # of TCP it may still be a share
+        wanted = _KEPT * parse_rate_bps(str(config["offered"])) / 1e6  # of TCP, it may be a %
         outcome.notes["generator_limited"] = max(sent, bare_sent) < wanted and sent >= _CEILING_SHARE * bare_sent
     elif "throughput" in own and "throughput" in ceiling:
         outcome.notes["generator_limited"] = own["throughput"] >= _CEILING_SHARE * ceiling["throughput"]

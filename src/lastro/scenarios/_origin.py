@@ -1,6 +1,6 @@
-"""The HTTP server behind the proxies, which serves one object and counts who asked: Apache httpd, or nginx.
+"""The HTTP server behind the proxies, which serves one object and logs who asked for it: Apache httpd, or nginx.
 
-Both run with the least of a configuration, and their own defaults for the rest."""
+Both run with a minimal configuration, and their own defaults for the rest."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ _ARGV = {
 _LINE = "One object, of which every byte is known, so that whoever receives it can tell that it is whole."
 _MODULES = "/usr/lib/apache2/modules"
 _ANSWER_S = 20.0
-Asked = tuple[str, int, int]  # by which address, with which status and bytes of the body it was answered
+Asked = tuple[str, int, int]  # the client's address, the status of the answer, and the bytes of its body
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """A server at work. `page` is what it serves."""
+    """A running server. `page` is what it serves."""
 
     instance: Instance
     page: Page
     process: Process
 
     def asked(self) -> Counter[Asked]:
-        """Requests in its log."""
+        """Count the requests in its log."""
         done = self.instance.run(["sh", "-c", f"sort {_LOG} | uniq -c"])
         found: Counter[Asked] = Counter()
         for line in done.text.splitlines():
@@ -48,10 +48,10 @@ class Origin:
 
 @contextmanager
 def serving(instance: Instance, server: str, address: str, n_bytes: int) -> Iterator[Origin]:
-    """A server that has answered, for as long as the block lasts.
+    """Run a server, which accepts connections for as long as the block lasts.
 
-    Raises: InstrumentError with its last words when it does not."""
-    # The object is old: a cache that knows no expiry may keep for long what has not changed for long (RFC 9111, 4.2.2).
+    Raises: InstrumentError with its last output when it does not accept them."""
+    # The object is old: without an expiry time, a cache keeps for long what has not changed for long (RFC 9111, 4.2.2).
     make = (
         f"rm -rf {_PLACE}; mkdir -p {_FILES}; cat > {_CONFIG}; yes '{_LINE}' | head -c {n_bytes} > {_FILES}/object;"
         f" touch -d 2020-01-01 {_FILES}/object; chmod -R a+rX {_PLACE}"
@@ -59,7 +59,7 @@ def serving(instance: Instance, server: str, address: str, n_bytes: int) -> Iter
     instance.run(["sh", "-ec", make], stdin=configuration(server, address))
     process = instance.spawn(_ARGV[server])
     try:
-        # It only has to accept a connection: nothing is asked, so nothing is in its log.
+        # It only has to accept a connection: no request is sent, so its log is still empty.
         wait_for_answer(instance, process, ["nc", "-z", address, "80"], "the HTTP server", _ANSWER_S)
         yield Origin(instance, page(address, n_bytes), process)
     finally:
@@ -67,13 +67,13 @@ def serving(instance: Instance, server: str, address: str, n_bytes: int) -> Iter
 
 
 def page(address: str, n_bytes: int) -> Page:
-    """The object as it must arrive."""
+    """Return the object as it must arrive."""
     line = f"{_LINE}\n".encode()
     return Page.of(f"http://{address}/object", (line * (n_bytes // len(line) + 1))[:n_bytes])
 
 
 def configuration(server: str, address: str) -> str:
-    """The whole file. Connections stay open for any number of requests; every request is logged, at once."""
+    """Return the whole file. Connections stay open for any number of requests; each request is logged immediately."""
     if server == NGINX:
         return f"""daemon off;
 user www-data;

@@ -1,4 +1,4 @@
-"""The phases of a network's life, one after the other on one monotonic clock, and what each of them measures."""
+"""The phases of a network's lifecycle, in order and on one monotonic clock, and what each of them measures."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from lastro.scenarios._network import Network, Table, last_full, shortened, wall
 
 DEAD_HELLOS = 4  # as published: 1/4, 5/20, 10/40
 _LOOK_S, _POLL_S = 0.05, 0.5
-_BEFORE_CUT_S = 1.0  # of the flow, so that it is known to arrive
-_AFTER_S, _AFTER_REQUESTS = 0.5, 3  # of the flow, so that it is known to arrive again: the longer of the two
-_SEQUENCE_NUMBERS = 65_536  # of echo requests; then they begin anew
-_REFRESH_S = 900  # from then on, LSAs are sent anew without a cause: FRRouting's first time is 15 minutes, at least
+_BEFORE_CUT_S = 1.0  # of the flow before the cut, to show that it arrives
+_AFTER_S, _AFTER_REQUESTS = 0.5, 3  # of the flow afterwards, to show that it arrives again: the longer of the two
+_SEQUENCE_NUMBERS = 65_536  # of echo requests; then they wrap around
+_REFRESH_S = 900  # from then on LSAs are refreshed without a cause: by FRRouting after 15 minutes at the earliest
 _PID = "/run/probe.pid"
 
 
@@ -39,11 +39,11 @@ def wait_for_routes(
     within_s: float,
     unasked_s: float = 0.0,
 ) -> list[str]:
-    """Until nothing has changed for a while and the routes are as expected; the differences that are left then.
+    """Wait until nothing has changed for `quiet_s` and routes are as expected; return the differences that are left.
 
-    Guests, which take CPU time to be asked, are left alone until an update is seen, or else for `unasked_s`."""
+    Guests are not asked before an update is seen or `unasked_s` has passed, because asking takes CPU time."""
     watch, deadline_s, looked_at = network.watch, time.monotonic() + within_s, -1.0
-    polls = not all(instance.shares_kernel for instance in network.instances)  # a guest's routes change unseen
+    polls = not all(instance.shares_kernel for instance in network.instances)  # a guest's route changes are not seen
     while time.monotonic() < deadline_s:
         last_s = max(watch.last_update_s, watch.last_route_s, since_s)
         unasked = polls and watch.last_update_s <= since_s and time.monotonic() - since_s < unasked_s
@@ -57,14 +57,14 @@ def wait_for_routes(
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """Echo requests from one router to another, steadily, until it is ended."""
+    """A steady flow of echo requests from one router to another, until it is ended."""
 
     source: Instance
     process: Process
     interval_ms: int
 
     def answered(self) -> list[tuple[float, int]]:
-        """End it: when each answer came, on the host's clock, and the number of its request."""
+        """End the flow; return when each answer came, on the host's clock, and the number of its request."""
         self.source.run(["sh", "-c", f"kill -INT $(cat {_PID})"], check=False)
         deadline_s = time.monotonic() + 2
         while self.process.alive() and time.monotonic() < deadline_s:
@@ -74,16 +74,17 @@ class Flow:
 
 
 def answers(text: str, interval_ms: int) -> list[tuple[float, int]]:
-    """When each answer that `ping -D` prints came, on its wall clock, and the number of its request.
+    """Return when each answer that `ping -D` prints came, on its wall clock, and the number of its request.
 
-    Numbers go on where those of the protocol begin anew: by the time since the answer before, whatever was lost."""
+    Numbers continue where those of the protocol wrap around. The time since the previous answer shows how often they
+    did, even after losses."""
     found: list[tuple[float, int]] = []
     for at, sequence in re.findall(r"^\[([\d.]+)\] .*icmp_seq=(\d+) ttl=", text, re.MULTILINE):
         at_s, number = float(at), int(sequence)
         if found:
             last_s, last = found[-1]
             first_s, first = found[0]
-            # It sends more slowly than it is told; answers that a queue has held back come faster than they went.
+            # `ping` sends more slowly than asked; answers that a queue held back come faster than they were sent.
             spacing_s = max(interval_ms / 1000, (last_s - first_s) / (last - first) if last > first else 0.0)
             expected = last + (at_s - last_s) / spacing_s
             number += _SEQUENCE_NUMBERS * round((expected - number) / _SEQUENCE_NUMBERS)
@@ -92,14 +93,14 @@ def answers(text: str, interval_ms: int) -> list[tuple[float, int]]:
 
 
 def lost(answered: Sequence[int]) -> int:
-    """Requests without an answer between the first and the last that has one."""
+    """Return the number of unanswered requests between the first and the last answered one."""
     return max(answered) - min(answered) + 1 - len(set(answered)) if answered else 0
 
 
 def outage_s(answered: Sequence[tuple[float, int]]) -> float:
-    """Time that was covered by requests without an answer.
+    """Return the time covered by unanswered requests.
 
-    A gap is as long as it was, whatever interval was asked for: `ping` of iputils keeps one of 20 ms as 25 ms."""
+    Gaps are measured, since the interval is not exact: `ping` of iputils sends every 25 ms when asked for 20 ms."""
     came_s: dict[int, float] = {}
     for at_s, number in sorted(answered):
         came_s.setdefault(number, at_s)
@@ -112,7 +113,7 @@ class Run:
     work: Clockwork
 
     def through_all_phases(self) -> None:
-        """Raises: PlatformError when the network does not converge, with what is wrong; whatever a phase raises."""
+        """Run all phases. Raises: PlatformError, with the reason, if the network does not converge; a phase's error."""
         network, work = self.network, self.work
         self._tell_boot()
         self._initial()
@@ -144,7 +145,7 @@ class Run:
             self._converge("initial convergence", network.topology.routes(), network.marks["booted"])
             work.measured("initial_forwarding", forwarding_s() - begin_s)
         self._mark("converged")
-        network.read_clocks()  # not before: to ask guests takes CPU time, which the exchange needs
+        network.read_clocks()  # not earlier: asking guests takes CPU time, which the exchange needs
         seen = [packet.at_s for packet in network.watch.packets]
         work.measured("first_ospf_packet", min(seen) - begin_s if seen else None)
         if network.watch.last_update_s:
@@ -197,7 +198,7 @@ class Run:
         self._tell_end("recovery", back_s)
         self._mark("recovered")
 
-    # What phases have in common
+    # Helpers of the phases
 
     def _mark(self, name: str) -> float:
         self.network.marks[name] = now_s = time.monotonic()
@@ -212,7 +213,7 @@ class Run:
             raise PlatformError(f"no {what} within {within_s:g} s: {because}{len(left)} differences: {shortened(left)}")
 
     def _judge_end(self, what: str, ended_s: float) -> None:
-        """Whatever the protocol still had to say once its exchange seemed to be over, the phase is without."""
+        """Invalidate the trial when link-state updates follow an exchange that seemed to have ended."""
         until_s = min(time.monotonic(), self.network.marks["begin"] + _REFRESH_S)
         if late := self.network.watch.count(ended_s, until_s)[UPDATE]:
             self.work.outcome.doubt(
@@ -228,7 +229,7 @@ class Run:
 
     @contextmanager
     def _first_ping(self) -> Iterator[_When]:
-        """Between the corners, from when the daemons answer until the first answer."""
+        """Ping between the corners while the block lasts; the yielded object returns when the first answer came."""
         topology = self.network.topology
         a, b = topology.corners()
         source, target = (str(topology.address(end, topology.at[end][0])) for end in (a, b))
@@ -240,7 +241,7 @@ class Run:
 
     @contextmanager
     def _flow(self, spare: Sequence[int]) -> Iterator[Flow | None]:
-        """A flow whose way the failure cuts; None where the topology has no two places for it."""
+        """Run a flow whose path the failure cuts; yield None where the topology has no such path."""
         found = self.network.topology.detour(spare)
         if found is None:
             yield None
@@ -268,7 +269,7 @@ class Run:
         converged_s = time.monotonic()
         rest(max(_AFTER_S, _AFTER_REQUESTS * flow.interval_ms / 1000))
         answered = flow.answered()
-        if not any(at_s > converged_s for at_s, _ in answered):  # then nobody knows how much more is lost
+        if not any(at_s > converged_s for at_s, _ in answered):  # then it is unknown how many more are lost
             self.work.outcome.doubt([f"the flow across the failure had no answer after the {phase}, with right routes"])
             return
         self.work.measured(f"{phase}_lost", lost([number for _, number in answered]))
@@ -276,7 +277,7 @@ class Run:
             self.work.measured("failure_outage", 1000 * outage_s(answered))
 
     def _adjacencies(self) -> None:
-        """From the routers' own logs."""
+        """Measure when the adjacencies became full, from the routers' own logs."""
         network, work, ends = self.network, self.work, 2 * len(self.network.topology.links)
         network.read_clocks()
         work.outcome.doubt(network.clock_reasons(work.number("max_drift_percent") / 100))
@@ -294,7 +295,7 @@ class Run:
                 work.measured("recovery_adjacency", at_s - marks["back"])
 
     def _tell_traffic(self) -> None:
-        """OSPF packets by type for each second from the first start on, and the marks of the phases."""
+        """Report OSPF packets by type for each second from the first start on, and the marks of the phases."""
         network, outcome = self.network, self.work.outcome
         begin_s, now_s = network.marks["begin"], time.monotonic()
         for name, counts in network.watch.per_second(begin_s, now_s).items():
@@ -306,7 +307,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class _When:
-    """When the first answer of a ping came, on the host's clock; to be asked after all else has converged."""
+    """The time of a ping's first answer, on the host's clock. Call it after everything else has converged."""
 
     source: Instance
     process: Process
@@ -317,15 +318,15 @@ class _When:
 
 
 def _pings(source: str, target: str, interval_s: float, most_s: float) -> list[str]:
-    """Echo requests that end by their number alone, after `most_s` or a little later.
+    """Return a `ping` command that ends only by its number of requests, after `most_s` or a little later.
 
-    With a deadline, or when it waits for one answer only, `ping` ends as soon as a router says that it has no way."""
+    With a deadline, or when it waits for one answer only, `ping` ends as soon as a router reports a missing route."""
     number = math.ceil(most_s / interval_s)
     return ["ping", "-n", "-D", "-I", source, "-i", f"{interval_s:g}", "-c", str(number), target]
 
 
 def _answer(process: Process, within_s: float, otherwise: str) -> str:
-    """The first line of a ping that is an answer: what routers say of requests that they cannot pass on is none."""
+    """Return the first answer that a ping prints; routers' errors on requests that they cannot forward do not count."""
     try:
         return process.wait_line("bytes from", within_s)
     except LastroError as error:

@@ -1,4 +1,4 @@
-"""What this host can run, found by doing; each thing is tried once in a session."""
+"""Probes of what this host can run, which try each thing once in a session."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from lastro.testbed import Testbed
 
 
 class Probes:
-    """Each kind of part, tried on a platform. The answer of a platform that is not available is that platform's."""
+    """Probes of each kind of part on a platform. On an unavailable platform, the result is that of the platform."""
 
     def __init__(self, testbed: Testbed, pool: PlatformPool, attachments: AttachmentPool) -> None:
         self._testbed, self._pool, self._attachments = testbed, pool, attachments
         self._probed: dict[tuple[str, ...], Availability] = {}
 
     def availability(self, config: Config) -> Availability:
-        """Of a treatment of the scenario chain."""
+        """Return the availability of a treatment of the scenario chain."""
         platform = platform_level(config)
         found = self.platform(platform)
         if not found:
@@ -51,17 +51,17 @@ class Probes:
         return self._once(("function", platform, name, implementation), self._probe_function)
 
     def anomaly(self, name: str, platform: str, tool: str = "stress-ng") -> Availability:
-        """Is the tool in the image? Whether it reaches its dose is a question to each trial."""
+        """Return whether the tool is in the image. Whether it reaches its dose is checked in each trial."""
         if name == NONE:
             return self.platform(platform)
         return self._once(("anomaly", platform, tool), self._probe_tool)
 
     def _transit(self, attachment: str) -> Availability:
-        """Can an instance between two others forward what comes over such links?"""
+        """Return whether an instance between two others can forward what comes over such links."""
         return Availability(registry.get("attachment", attachment).no_transit)
 
     def _once(self, key: tuple[str, ...], probe: Callable[..., Availability]) -> Availability:
-        """`key` is what kind of part, on which platform, and what `probe` takes after the platform."""
+        """Probe once per key. `key` is the kind of part, the platform, and what `probe` takes after the platform."""
         if key not in self._probed:
             try:
                 found = self.platform(key[1])
@@ -77,7 +77,7 @@ class Probes:
         return registry.get("isolation", name)().probe(self._testbed, platform)  # type: ignore[no-any-return]
 
     def _probe_function(self, platform: Platform, name: str, implementation: str) -> Availability:
-        """Send a ping through the function, on the shortest of links."""
+        """Send a ping through the function, over the shortest links."""
         direct, function = self._attachments.get("veth-direct"), registry.get("function", name)()
         with deployed(self._testbed, platform, direct, function, implementation=implementation) as chain:
             if not chain.counted().get("crossed", Counted(1, 0)).packets:

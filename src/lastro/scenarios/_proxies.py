@@ -1,4 +1,4 @@
-"""Proxies on the DUT: started together, reached from the client over its link, and proven by a whole answer of each."""
+"""Proxies on the DUT: started together, reached from the client over its link, each proven by a complete answer."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from lastro.scenarios._lives import Clocked, Life
 from lastro.testbed import Testbed
 
 ROLE = "proxy"
-MOST = 4096  # their addresses are of one network
+MOST = 4096  # their addresses are in one network
 _ANSWER_S = 180.0  # a guest without hardware support may take long
 _AT_ONCE = 16
-_CANNOT_CONNECT, _REFUSED = 7, "Connection refused"  # an exit code of curl; why, of those that it has
+_CANNOT_CONNECT, _REFUSED = 7, "Connection refused"  # an exit code of curl, and one of its causes
 _TRIES, _ONE_ANSWER_S = 50, 60  # in a row; seconds
 
 
 @dataclass(frozen=True, slots=True)
 class Proxy:
-    """One that has answered: bare ones share a `running` server, at a port for each. `seen_as`: the address as which
+    """A proxy that has answered. Bare proxies share a `running` server, with a port for each.
 
-    the server knows it. `start_s` is from the call for its instance until that ran with its network; `answer_s` that,
-    and from the proxy's own start until its first answer."""
+    `seen_as` is the address that the server sees. `start_s` is the time from the request for its instance until that
+    ran with its network; `answer_s` adds the time from the proxy's own start until its first answer."""
 
     hosted: Hosted
     running: Running
@@ -51,7 +51,7 @@ class Proxy:
 
 
 class _WithRoom(Clocked):
-    """As many start as the host has memory for: it is looked at before each, since those before have taken theirs."""
+    """A platform that checks the host's memory before each start, since earlier instances have taken theirs."""
 
     @contextmanager
     def start(self, testbed: Testbed, spec: InstanceSpec) -> Iterator[Instance]:
@@ -61,7 +61,7 @@ class _WithRoom(Clocked):
 
 
 class Farm:
-    """Makes proxies on the DUT of a line. `client` is an instance in the client's namespace; the ground is laid."""
+    """A maker of proxies on the DUT. `client` is an instance in the client's namespace; the base network is up."""
 
     def __init__(
         self, wire: Line, platform: Platform, links: Hosting, client: Instance, page: Page, wanted: Wanted,
@@ -73,11 +73,12 @@ class Farm:
         self.began_s = self.ended_s = 0.0  # of the last `add`, on the host's monotonic clock
 
     def add(self, stack: ExitStack, n: int) -> list[Proxy]:
-        """`n` more proxies; they end with the stack. Each has an instance of its own. Bare ones at the host's own
+        """Add `n` proxies, each in an instance of its own; they end with the stack.
 
-        address are ports of one server instead: without virtualization nothing needs a second one to listen twice.
+        Bare proxies at the host's own address are ports of one server instead: without virtualization, listening twice
+        does not take a second server.
 
-        Raises: whatever a start raises; PlatformError when one does not answer, or not rightly."""
+        Raises: any error of a start; PlatformError when a proxy does not answer, or not correctly."""
         testbed, clocked = self._wire.dut.testbed, _WithRoom(self._platform)
         self.began_s = time.monotonic()
         most = MOST_PORTS if self._links.inside_dut and self._platform.name == "native" else 1
@@ -114,15 +115,15 @@ class Farm:
 
     def _hosted(self, instance: Instance) -> Hosted:
         number, self._made = self._made, self._made + 1
-        # In the DUT's own namespace they share its addresses, and each has a port of its own.
+        # In the DUT's own namespace, proxies share its addresses, and each has a port of its own.
         return Hosted(number, instance, SERVICE_PORT + (number if self._links.inside_dut else 0))
 
     @contextmanager
     def _answering(self, hosted: Sequence[Hosted], life: Life) -> Iterator[list[Proxy]]:
-        """Those of one instance."""
-        began_s = time.monotonic()  # since the instance's start, others were waited for: all start before any is linked
+        """Run the proxies of one instance for as long as the block lasts."""
+        began_s = time.monotonic()  # not the instance's start: all instances start before any is linked
         with self._running(hosted) as running:
-            # One after the other: what the first has asked of the server, a cache has for the others.
+            # One after the other: with a cache, the first gets the object from the server for the others.
             proxies = [self._proxy(each, running, life, began_s) for each in hosted]
             running.require_alive()
             yield proxies
@@ -140,20 +141,20 @@ class Farm:
 
 
 def _end(proxies: Sequence[AbstractContextManager[Sequence[Proxy]]]) -> None:
-    """All at once: to enter an instance takes its time."""
+    """End proxies concurrently: each exec into an instance takes time."""
     for future in all_of([partial(proxy.__exit__, None, None, None) for proxy in proxies], _AT_ONCE):
         future.result()
 
 
 def ask(client: Instance, page: Page, endpoint: Endpoint | None) -> None:
-    """One request, and all of its answer looked at: status, length, and hash. Raises: PlatformError."""
+    """Send one request and check the whole answer: status, length and hash. Raises: PlatformError."""
     _look_at(_asked(client, page, endpoint, tries=1), page, endpoint)
 
 
 def _first_answer(client: Instance, page: Page, endpoint: Endpoint, running: Running) -> None:
-    """Ask for as long as nobody listens, since a server takes a while to start.
+    """Ask until the server listens, since it takes a while to start.
 
-    Raises: PlatformError when it has ended, does not listen in time, is not reached, or answers wrongly."""
+    Raises: PlatformError when it has ended, does not listen in time, is not reached, or answers incorrectly."""
     deadline_s = time.monotonic() + _ANSWER_S
     while True:
         done = _asked(client, page, endpoint, tries=_TRIES)
@@ -165,10 +166,10 @@ def _first_answer(client: Instance, page: Page, endpoint: Endpoint, running: Run
 
 
 def _asked(client: Instance, page: Page, endpoint: Endpoint | None, *, tries: int) -> Completed:
-    """Prints status, length and hash. A connection that is refused is tried again: nobody listens yet. One for which
+    """Request the page, and print status, length and hash; retry while the connection is refused.
 
-    there is no route has curl's same exit code, and is none of that: what curl says beside it tells them apart.
-    Source: curl(1), exit codes."""
+    A refused connection means that the server does not listen yet. A missing route has the same exit code of curl, but
+    is not retried: curl's message distinguishes them. Source: curl(1), exit codes."""
     through = f"http://{endpoint}" if endpoint else "''"
     script = (
         "file=$(mktemp); n=0; exec 3>&1\n"
@@ -193,6 +194,6 @@ def _look_at(done: Completed, page: Page, endpoint: Endpoint | None) -> None:
 
 
 def ask_all(client: Instance, page: Page, proxies: Sequence[Proxy]) -> None:
-    """One request through each, a few at once. Raises: as `ask`, the first error."""
+    """Send one request through each proxy, a few concurrently. Raises: the first error of `ask`."""
     for future in all_of([partial(ask, client, page, proxy.endpoint) for proxy in proxies], _AT_ONCE):
         future.result()

@@ -1,4 +1,4 @@
-"""What a trial with proxies was built of: three roles in a line, and the proxies behind the DUT."""
+"""The topology of a trial with proxies: three roles in a line, and the proxies behind the DUT."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def note_topology(
     how: tuple[str, str],
     disturbance: tuple[Neighbour, Anomaly, Demand] | None,
 ) -> None:
-    """`bare` are the instances at the ends of the line, by role; `how`: level of the platform, and attachment."""
+    """Note the topology. `bare`: the instances at the line's ends, by role; `how`: platform level and attachment."""
     platform, attachment = how
     built = Built(wire.dut.testbed)
     for place in wire.places:

@@ -1,6 +1,6 @@
-"""What lies under the files of a workload: the file system that an instance sees, and what it rests on at the host.
+"""The storage of a workload's files: the file system that an instance sees, and what that rests on at the host.
 
-Containers' numbers of a disk are often those of a file system in disguise: so each trial names it."""
+A container's disk benchmark often measures a file system in disguise, so each trial names the file system."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from lastro.platforms.base import Instance, Platform
 
 _DF = ("df", "--block-size=1", "--output=source,fstype,avail,target")
 _WORDS = ("device", "file system", "free", "mounted at")
-_LOOK = "LOOK"  # parts the two outputs
-_KNOWN = {"root filesystem": "root filesystem", "kept in": "instance's disk"}  # what platforms tell of themselves
+_LOOK = "LOOK"  # separates the two outputs
+_KNOWN = {"root filesystem": "root filesystem", "kept in": "instance's disk"}  # as platforms report it
 
 
 def storage(platform: Platform, instance: Instance) -> dict[str, str]:
-    """Of WORK_DIR, from inside and from the host; "path" and "in short" say it in a line. Free space is in bytes."""
+    """Describe WORK_DIR's storage, inside and at the host; "path" and "in short" sum it up. Free space is in bytes."""
     host = instance.testbed.host
     script = f"{' '.join(_DF)} {WORK_DIR}; echo {_LOOK}; cat /proc/self/mountinfo"
     done = instance.run(["sh", "-c", script], check=False)
@@ -35,20 +35,20 @@ def storage(platform: Platform, instance: Instance) -> dict[str, str]:
 
 
 def really(found: Mapping[str, str]) -> dict[str, str]:
-    """What a report says of it: words that are the same in each trial of a platform. The root may lie elsewhere."""
+    """Return what a report shows, the same in each trial of a platform. The root file system may be elsewhere."""
     names = {"file system": "in short", "kept in": "kept in", "root filesystem": "root filesystem"}
     return {name: found[key] for name, key in names.items() if key in found}
 
 
 def mount_facts(mountinfo: str, target: str) -> dict[str, str]:
-    """What proc_pid_mountinfo(5) tells of the mount at `target`: an overlay's layer, or which directory of a device."""
+    """Parse the mount at `target` from proc_pid_mountinfo(5): an overlay's layer, or the directory of a device."""
     facts: dict[str, str] = {}
     for line in mountinfo.splitlines():
         left, _, right = line.partition(" - ")
         fields, rest = left.split(), right.split()
         if len(fields) < 6 or len(rest) < 3 or fields[4] != target:
             continue
-        facts = {}  # of several at a place, the last one is on top
+        facts = {}  # of several mounts at one place, the last is on top
         if layer := re.search(r"(?:^|,)upperdir=([^,]+)", rest[2]):
             facts["layer on the host"] = layer[1]
         elif fields[3] != "/":
@@ -57,11 +57,13 @@ def mount_facts(mountinfo: str, target: str) -> dict[str, str]:
 
 
 def sentence(found: Mapping[str, str], *, machine: bool) -> str:
-    """'overlay, its layer in /x on ext4 (/dev/sda1)', 'ext4 (/dev/vda), its disk in /y on xfs (/dev/sdb)'."""
+    """Format the storage in one line.
+
+    Examples: 'overlay, its layer in /x on ext4 (/dev/sda1)', 'ext4 (/dev/vda), its disk in /y on xfs (/dev/sdb)'."""
     words, host = _named(found), _named(found, "host's ")
     if "directory of the device" in found and not machine:
         words += f", its directory {found['directory of the device']}"
-        what = "the device" if found.get("device") != found.get("host's device") else ""  # a file of the host's, say
+        what = "the device" if found.get("device") != found.get("host's device") else ""  # such as a file of the host
     else:
         what = "its layer" if "layer on the host" in found else "its disk" if machine else "its files"
     if "on the host" not in found or not what:
@@ -70,7 +72,7 @@ def sentence(found: Mapping[str, str], *, machine: bool) -> str:
 
 
 def in_short(found: Mapping[str, str], *, machine: bool) -> str:
-    """The same without what is another in each trial: 'overlay on ext4 (/dev/sda1)', 'btrfs (/dev/loop0) on xfs'."""
+    """Format it without what differs between trials: 'overlay on ext4 (/dev/sda1)', 'btrfs (/dev/loop0) on xfs'."""
     words, host = _named(found), _named(found, "host's ")
     return words if (words == host and not machine) or "on the host" not in found else f"{words} on {host}"
 
@@ -86,7 +88,7 @@ def _row(table: str) -> dict[str, str]:
 
 
 def _host_row(host: Host, path: str) -> dict[str, str]:
-    """The host's file system that has a directory, or the nearest one above it; nothing where it cannot be asked."""
+    """Return the host's file system of a directory, or of its nearest existing parent; empty if unreadable."""
     script = f'p=$1; until [ -e "$p" ]; do p=$(dirname "$p"); done; exec {" ".join(_DF)} "$p"'
     found = _row(host.run(["sh", "-c", script, "df", path], check=False).text)
     return {key: found[key] for key in ("device", "file system") if key in found}

@@ -14,7 +14,7 @@ _MOST_BYTES = 1 << 20
 
 
 def read_topology(text: str) -> Topology:
-    """A grid by its size, or what a file holds. Raises: InputError when it is neither."""
+    """Return a grid by its size, or the topology in a file. Raises: InputError when `text` names neither."""
     if size := grid_size(text):
         return grid(*size)
     data = _read(text)
@@ -27,12 +27,12 @@ def read_topology(text: str) -> Topology:
 
 
 def digest(text: str) -> str | None:
-    """SHA-256 of the file that is named; None of a grid. Raises: InputError when there is no such file."""
+    """Return the SHA-256 of the named file; None for a grid. Raises: InputError when there is no such file."""
     return None if grid_size(text) else hashlib.sha256(_read(text)).hexdigest()
 
 
 def require_same(text: str, known: str | None) -> None:
-    """Raises: PlatformError when a file is another than that of a digest, which the campaign began with."""
+    """Check a topology file against the campaign's first digest of it. Raises: PlatformError when they differ."""
     if known is not None and digest(text) != known:
         raise PlatformError(
             f"the topology file '{text}' has changed since the campaign's first trial with it",

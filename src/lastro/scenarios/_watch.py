@@ -1,4 +1,4 @@
-"""What a scenario reads around the one command of a workload, and around nothing else."""
+"""The readings that a scenario takes around the one command of a workload, and around nothing else."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ from lastro.testbed import Testbed
 class WorkloadWatch(Watch):
     """Readings of the host, of each instance's cgroup, and of a guest's own account and clock, before and after.
 
-    `main` is the instance that the workload is in. What enters it, such as a client of a container's daemon, runs in
-    the group `clients`: Lastro's own work, whoever's child it is, and neither the instance's nor somebody else's."""
+    `main` is the role of the instance with the workload. Processes that exec into it, such as a client of a container's
+    daemon, run in the group `clients`. They are Lastro's own work, and count neither as the instance's nor as foreign,
+    whichever process is their parent."""
 
     def __init__(
         self, testbed: Testbed, everyone: Mapping[str, Instance], main: str, daemons: Sequence[str], clients: str
@@ -50,12 +51,12 @@ class WorkloadWatch(Watch):
         self._entries.append((inside, inside + own))
 
     def _cpu_s(self) -> tuple[float, float]:
-        """CPU seconds so far of the instance, and of what enters it."""
+        """Return the CPU seconds so far of the instance, and of the daemons and exec clients."""
         return self._instance.usage().cpu_s, sum(self._testbed.cgroups.usage(name).cpu_s for name in self._own)
 
     @property
     def entered_cpu_s(self) -> tuple[float, float]:
-        """CPU seconds that entering the instance takes of its own, and of its host in all: the usual one of a few."""
+        """The overhead of exec in CPU seconds, in the instance and on its host in total: the median of a few execs."""
         if not self._entries:
             return 0.0, 0.0
         inside, everywhere = zip(*self._entries, strict=True)
@@ -71,7 +72,7 @@ class WorkloadWatch(Watch):
         self.host.start()
 
     def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
-        """After a failure nothing is read: it would hide why, and an instance may have gone with it."""
+        """Take the second readings, unless the block failed: an instance may be gone, and an error would hide why."""
         with self._stack:
             if kind is None:
                 self.host.stop()
@@ -81,7 +82,7 @@ class WorkloadWatch(Watch):
                 self.drift = validity.drift_between(self._clock, self._instance.clock())
 
     def require_used(self, name: str) -> None:
-        """Raises: InstrumentError when the workload `name` ran no command under watch, so that nothing is known."""
+        """Check that workload `name` ran a command under watch. Raises: InstrumentError when nothing was read."""
         if not self.used:
             raise InstrumentError(f"{name} did not run under watch", "its `run` must hand `watch` on to `run_timed`")
 
@@ -91,7 +92,7 @@ class WorkloadWatch(Watch):
 
     @property
     def work_s(self) -> float | None:
-        """How long the command worked: what was watched, less the usual time of entering; None where that is most."""
+        """How long the command worked: the watched time less the median overhead of exec; None where that is most."""
         entering_s = median(self._entered_s) if self._entered_s else 0.0
         worked_s = self.elapsed_s - entering_s
         return worked_s if worked_s > entering_s else None
@@ -101,7 +102,7 @@ class WorkloadWatch(Watch):
         return self.host.foreign_cpus(sum(used.user_s for used in self.used.values()))
 
     def note_witnesses(self, outcome: Outcome) -> None:
-        """Beside the trial's topology."""
+        """Note the witnesses beside the trial's topology."""
         note_meter(outcome, self.host)
         note_witness(outcome, UsageMeter.name, UsageMeter.summary, self._everyone)
         if self.drift:
@@ -132,7 +133,7 @@ class WorkloadWatch(Watch):
 def watching(
     testbed: Testbed, everyone: Mapping[str, Instance], main: str, daemons: Sequence[str]
 ) -> Iterator[WorkloadWatch]:
-    """A watch, and the group for what enters the instance, which is gone after the block. `daemons`: their cgroups."""
+    """Yield a watch, with a cgroup for exec clients that is removed after the block. `daemons` are cgroups, too."""
     clients = f"{testbed.session.cgroup}/{testbed.session.unique('clients')}"
     with testbed.session.owned("cgroup", clients):
         testbed.cgroups.make(testbed.host, clients)

@@ -1,4 +1,4 @@
-"""What scenarios of one workload in one instance share: equal resources, verified; the guest's own account."""
+"""Code shared by scenarios with one workload in one instance: resources and their verification, accounts, clocks."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ _MIB = 1 << 20
 _FIRMWARE_BYTES = 4 << 20  # the hole below 1 MiB, and tables at the end
 _KERNEL_BYTES = 96 << 20
 AUTO, FREE = "auto", "none"
-CLOCK = "clock of the tool"  # what is told of it
-SINCE_START = "since the instance's start: on this host nobody can make the kernel forget it"  # a peak of memory
+CLOCK = "clock of the tool"  # the key under which it is reported
+SINCE_START = "since the instance's start: on this host nobody can make the kernel forget it"  # of a memory peak
 
 
 def check_cpuset(text: str) -> None:
-    """Raises: InputError for what is neither a list of CPUs nor one of the two words."""
+    """Check a `cpuset`. Raises: InputError when it is not a list of CPUs, 'auto' or 'none'."""
     if text not in (AUTO, FREE) and not numbers(text):
         raise InputError(
             f"'{text}' is no list of CPUs", f"write it as the kernel does, such as 0-1,4, or {AUTO} or {FREE}"
@@ -77,19 +77,19 @@ METRICS = (
         "guest_memory", "MiB", "lower", "memory in use in a virtual machine at the end, as its own kernel counts it"
     ),
 )
-# The rest is counted in the ticks of a guest's clock.
+# The other metrics are counted in ticks of a guest's clock.
 BY_HOST = frozenset({"instance_cpus", "instance_memory", "guest_memory"})
-OVER_TIME = ("instance_cpus", "host_cpus")  # CPU time over the host's time of the work: as well known as that
+OVER_TIME = ("instance_cpus", "host_cpus")  # CPU time divided by the work's time on the host, and as exact
 
 
 def workloads() -> frozenset[str]:
-    """Names of the instruments that run inside one instance; of those that cannot be imported, too."""
+    """Return the names of instruments that run inside one instance, including those that cannot be imported."""
     infos = registry.parts("instrument").values()
     return frozenset(info.name for info in infos if info.cls is None or issubclass(info.cls, Workload))
 
 
 def workload_metrics(own: Sequence[Metric]) -> tuple[Metric, ...]:
-    """The first of the scenario's own, those that workloads bring, the others."""
+    """Return the first of the scenario's own metrics, then those that workloads bring, then its others."""
     found = {own[0].name: own[0]}
     for info in registry.parts("instrument").values():
         if info.cls is not None and issubclass(info.cls, Workload):
@@ -98,18 +98,18 @@ def workload_metrics(own: Sequence[Metric]) -> tuple[Metric, ...]:
 
 
 def workload(config: Config) -> Workload:
-    """The instrument of a treatment with its options. Raises: Unavailable, InputError."""
+    """Return the instrument of a treatment with its options. Raises: Unavailable, InputError."""
     return make_part("instrument", part_level(config, "instrument"))  # type: ignore[no-any-return]
 
 
 def slowdown(config: Config) -> float:
-    """By what factor the treatment's platform makes a computation longer, about."""
+    """Estimate the factor by which the treatment's platform slows down a computation."""
     info = registry.parts("platform").get(split_options(str(config["platform"]))[0])
     return float(info.cls.slowdown) if info and info.cls else Platform.slowdown
 
 
 def resources(config: Config, testbed: Testbed) -> Resources:
-    """The same on every platform. Raises: Unavailable when this host has not these CPUs."""
+    """Return the resources, equal on every platform. Raises: Unavailable when this host does not have these CPUs."""
     wanted, usable, cpuset = int(config["cpus"]), testbed.usable_cpus, str(config["cpuset"])
     if wanted > len(usable):
         raise Unavailable(f"this host has {len(usable)} CPUs, and the study asks for {wanted}", "ask for fewer `cpus`")
@@ -118,13 +118,13 @@ def resources(config: Config, testbed: Testbed) -> Resources:
         raise Unavailable(
             f"cpuset = {cpuset} is not {wanted} of the CPUs {_ranges(usable)}", "name as many CPUs as `cpus`, or `auto`"
         )
-    memory_mib = max(1, parse_size_bytes(str(config["memory"])) >> 20)  # machines are made of whole ones
+    memory_mib = max(1, parse_size_bytes(str(config["memory"])) >> 20)  # machines take whole MiB
     limits = Resources(cpus=wanted, cpuset=None if cpuset == FREE else _ranges(pinned), memory_bytes=memory_mib << 20)
     return testbed.on_own_cpus(limits)
 
 
 def _ranges(numbers: Sequence[int]) -> str:
-    """[0, 1, 3] -> '0-1,3', as the kernel writes it."""
+    """Format CPU numbers as the kernel does: [0, 1, 3] -> '0-1,3'."""
     found: list[list[int]] = []
     for number in numbers:
         if found and number == found[-1][-1] + 1:
@@ -135,7 +135,7 @@ def _ranges(numbers: Sequence[int]) -> str:
 
 
 def without_limits(isolations: Sequence[Isolation]) -> Sequence[Isolation]:
-    """All of them. Raises: Unavailable when one would set limits of its own."""
+    """Return all isolations. Raises: Unavailable when one of them would set limits of its own."""
     for isolation in isolations:
         if isolation.needs_profile:
             raise Unavailable(
@@ -146,20 +146,20 @@ def without_limits(isolations: Sequence[Isolation]) -> Sequence[Isolation]:
 
 
 def limited_spec(config: Config, testbed: Testbed, role: str) -> InstanceSpec:
-    """Raises: Unavailable when the host has not the resources, or the isolation would change them."""
+    """Return the spec of an instance. Raises: Unavailable if the host lacks resources or isolation changes them."""
     spec = InstanceSpec(testbed.session.unique(role), role, resources=resources(config, testbed))
     isolations = [registry.get("isolation", part)() for part in parts_of(str(config["isolation"]))]
     return isolate(spec, without_limits(isolations), None)
 
 
-# Seen from inside and from outside
+# Verification of resources, from inside and from outside
 
 
 def unequal(testbed: Testbed, instance: Instance) -> tuple[list[str], dict[str, Any]]:
-    """Reasons why the instance has not the resources that it should have; and notes of what was seen of them.
+    """Return reasons why the instance does not have the resources that it should have, and notes of what was seen.
 
-    CPUs are counted inside, and a machine's memory, which is its size. From outside, the kernel tells which limits it
-    holds over the instance's group, and on which CPUs each of its threads may run: a machine's are its monitor's."""
+    CPUs, and the size of a machine's memory, are read inside. From outside, the kernel shows the limits on the
+    instance's group, and the CPUs on which each of its threads may run; a machine's threads are its monitor's."""
     reasons, inside = _inside(instance)
     more, outside = _outside(testbed, instance)
     return reasons + more, {"seen inside": inside, "seen outside": outside}
@@ -186,9 +186,9 @@ def _inside(instance: Instance) -> tuple[list[str], dict[str, Any]]:
 
 
 def cpus_inside(wanted: Resources, shares_kernel: bool) -> int | None:
-    """How many CPUs `nproc` must count: a machine's own; on the host's kernel those that it may run on, whatever its
+    """Return how many CPUs `nproc` must count; None: all of the host's, since the instance is not pinned.
 
-    quota; None: all of the host's, which are nobody's choice."""
+    A machine counts its own CPUs; an instance on the host's kernel counts those it may run on, regardless of quota."""
     if not shares_kernel:
         return math.ceil(wanted.cpus or 1)
     return None if wanted.cpuset is None else len(numbers(wanted.cpuset))
@@ -201,19 +201,19 @@ _LOOK = (
 
 
 def _mapped_bytes(ranges: Sequence[str]) -> int:
-    """All memory of a machine as its firmware handed it over; 0 where its kernel does not tell (proc_iomem(5))."""
+    """Return a machine's memory as its firmware handed it over; 0 where its kernel hides it (proc_iomem(5))."""
     total = 0
     for line in ranges:
         first, _, last = line.partition("-")
         total += int(last, 16) - int(first, 16) + 1
-    return total if total > _MIB else 0  # to who may not see addresses, they are all zero
+    return total if total > _MIB else 0  # all addresses are zero for a reader without privilege
 
 
 def has_memory(wanted_bytes: int, usable_bytes: int, machine_bytes: int) -> bool:
-    """Whether a machine is as large as asked for: by what its firmware handed over, less what that keeps for itself.
+    """Return whether a machine has the memory that was asked for, less what its firmware keeps for itself.
 
-    Where that is not known, by what the kernel has left to use (MemTotal): it keeps a 64th for its records of pages
-    (64 bytes for each of 4 KiB), and its own image, initramfs and early tables."""
+    Where the firmware's memory map is hidden, judge by what the kernel has left to use (MemTotal): it keeps a 64th for
+    its records of pages (64 bytes for each 4 KiB), and its own image, initramfs and early tables."""
     if machine_bytes:
         return wanted_bytes - _FIRMWARE_BYTES <= machine_bytes <= wanted_bytes
     return wanted_bytes * 63 // 64 - _KERNEL_BYTES <= usable_bytes <= wanted_bytes
@@ -245,14 +245,14 @@ def _limit(testbed: Testbed, file: str) -> str:
 
 
 def _allowed(testbed: Testbed, pid: int) -> list[str]:
-    """The CPUs of each thread of a process there; nothing of what has ended. Source: proc_pid_status(5)."""
+    """Return the CPUs of each thread of a process, without threads that have ended. Source: proc_pid_status(5)."""
     view, tasks = testbed.host.view, f"/proc/{pid}/task"
     texts = view.read([f"{tasks}/{thread}/status" for thread in view.names(tasks)]).values()
     lines = [line for text in texts for line in text.splitlines()]
     return [line.split()[1] for line in lines if line.startswith("Cpus_allowed_list:")]
 
 
-# What was counted
+# Accounts
 
 
 def with_account(
@@ -264,10 +264,10 @@ def with_account(
     *,
     apart_s: float = 0.0,
 ) -> Reading:
-    """With METRICS: what the host has counted, and beside it what a machine has counted of itself, by its own clock.
+    """Return the reading with METRICS: what the host counted, and what a machine's kernel counted by its own clock.
 
-    `work_s` is how long the work took, not the time in which it was watched, which has the entering in it; None: not
-    known, and with it no rate of CPUs. `apart_s`: CPU seconds in `used` that were none of the work."""
+    `work_s` is how long the work took, not how long it was watched, which includes the overhead of exec; None means
+    not known, and then there is no rate of CPUs. `apart_s`: CPU seconds in `used` that do not belong to the work."""
     found = {"instance_memory": used.memory_peak_bytes / 2**20}
     if work_s:
         found["instance_cpus"] = max(0.0, used.cpu_s - apart_s) / work_s
@@ -279,20 +279,21 @@ def with_account(
 
 
 def tell_peak(fresh: bool, outcome: Outcome) -> None:
-    """A peak of memory that is not of the workload alone bears a mark."""
+    """Add a remark unless the memory peak is `fresh`, which means of the workload alone."""
     if not fresh:
         outcome.remark(Remark(WHOLE_LIFE, SINCE_START, ("instance_memory",)))
 
 
-# Its clock and its reading
+# The instance's clock
 
 
 def by_good_clocks(
     reading: Reading, by_host: Collection[str], found: validity.Drift | None, limit: float, outcome: Outcome
 ) -> Reading:
-    """What was timed by an instance's clock that ran wrong is dropped, and told; `by_host` is what its host timed.
+    """Return the reading without what an instance's clock timed, if that clock ran wrong; report what was dropped.
 
-    Series are the sender's or the tool's own, but for those named in `by_host`. `limit` is a share, such as 0.001."""
+    `by_host` names what the host timed; all series that it does not name were timed by the sender or the tool. `limit`
+    is a fraction, such as 0.001."""
     if found is None:
         return reading
     outcome.notes["clocks"] = {"instance": {"drift": found.ratio - 1, "uncertainty": found.uncertainty}}
@@ -303,7 +304,7 @@ def by_good_clocks(
         return reading
     kept = {name: value for name, value in reading.measurements.items() if name in by_host}
     dropped = sorted(set(reading.measurements) - set(kept))
-    if dropped:  # a remark that names no metric would be on all
+    if dropped:  # a remark that names no metric would apply to all
         outcome.remark(Remark(WRONG_CLOCK, "; ".join(wrong), tuple(dropped)))
     lost = "what it timed was dropped" if dropped else "it timed no number"
     outcome.tell({CLOCK: f"its own, which ran wrong: {lost}"})
@@ -313,9 +314,10 @@ def by_good_clocks(
 def tell_unverified(
     instance: Instance, by_host: Collection[str], found: validity.Drift | None, limit: float, outcome: Outcome
 ) -> None:
-    """A foreign kernel's clock of which nobody knows how it ran is no reason to throw away, and one to tell.
+    """Report a foreign kernel's clock that could not be verified, which does not invalidate the trial.
 
-    After `by_good_clocks` and before what meters of the host add: `by_host` is what else needs no clock of its."""
+    Call this after `by_good_clocks` and before the host's meters add their metrics. `by_host` names metrics that do not
+    depend on the instance's clock."""
     if instance.shares_kernel:
         outcome.tell({CLOCK: "the host's"})
         return
@@ -329,7 +331,7 @@ def tell_unverified(
 def judge_clock(
     reading: Reading, by_host: Collection[str], found: validity.Drift | None, limit: float, outcome: Outcome
 ) -> None:
-    """Add the reading, less what a wrong clock timed. On a good one, a tool cannot have worked longer than it lived."""
+    """Add the reading without what a wrong clock timed; invalidate it if the tool worked longer than its process."""
     reading = by_good_clocks(reading, by_host, found, limit, outcome)
     measured, reasons = reading.measurements, reading.invalid_because
     if TIME_TOOL.name in measured and TIME_HOST.name in measured:
@@ -340,23 +342,23 @@ def judge_clock(
     outcome.add(replace(reading, invalid_because=reasons))
 
 
-# What can run here
+# Availability
 
 
 Started = Callable[[Workload], AbstractContextManager[Instance]]
 
 
 class WorkloadProbes:
-    """Each workload, tried once on a platform: a short version of itself.
+    """Probes of workloads: a short version of each is tried once on each platform.
 
-    What differs in the short version too, such as thousands of threads, is tried by itself."""
+    Options that also change the short version, such as thousands of threads, are tried separately."""
 
     def __init__(self, testbed: Testbed) -> None:
         self._testbed = testbed
         self._probed: dict[Hashable, Availability] = {}
 
     def availability(self, where: Hashable, tool: Workload, limits: Resources, started: Started) -> Availability:
-        """`where` is what tells the place from others, and `started` is how a trial starts it for a workload."""
+        """Try a workload once in each place. `where` identifies the place; `started` starts it as a trial would."""
         if not (found := self._room(tool, limits)):
             return found
         key = (where, limits, tool.name, *sorted(tool.brief().chosen.items()))
@@ -365,9 +367,9 @@ class WorkloadProbes:
         return self._probed[key]
 
     def _room(self, tool: Workload, limits: Resources) -> Availability:
-        """The short version of a workload would not find that the whole one has no room.
+        """Return whether the full workload fits into memory, which its short version would not show.
 
-        The same on every platform, or it would be another task: a machine's kernel needs memory for itself."""
+        On every platform the limit leaves room for a machine's kernel, so that the task is the same on all."""
         needed, memory_bytes = tool.least_memory_bytes(self._testbed.host, limits.cpuset), limits.memory_bytes
         if memory_bytes is None or needed <= memory_bytes * 63 // 64 - _KERNEL_BYTES:
             return AVAILABLE

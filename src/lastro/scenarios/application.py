@@ -1,7 +1,7 @@
 """A database in an instance: what a platform costs an application that computes, writes to disk and waits for both.
 
-After Trindade (2018, chapter 6): MySQL, or MariaDB in its place, sysbench OLTP on one table of 1,000,000 rows, the
-client inside the instance. Here the client may also be on the host, and its transactions come over a link."""
+After Trindade (2018, chapter 6): MySQL, or MariaDB in its place, and sysbench OLTP on one table of 1,000,000 rows, with
+the client inside the instance. Here the client may also be on the host; its transactions then come over a link."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _INSIDE, _PEER = "inside", "peer"
 
 
 def known_attachment(name: str) -> object:
-    """Raises: InputError when no attachment has this name."""
+    """Return the attachment of this name. Raises: InputError when there is none."""
     return registry.get("attachment", name)
 
 

@@ -1,4 +1,4 @@
-"""The procedure of a trial. A scenario declares what a study may choose, and runs one trial of it."""
+"""The procedure of a trial: a scenario declares what a study may choose, and runs one trial at a time."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ HOST_LIMITS = (
     Setting("max_wait_s", 120.0, "longest wait for a quiet host before each trial; 0: do not wait", 0, 86400),
 )
 
-# Differences that remain between platforms although the study holds them equal: what to look at, and how.
+# What may differ between platforms although the study holds everything equal, and the command that shows it.
 _SEEN_INSIDE = {
     "kernel": "uname -sr",
     "CPUs": "nproc",
@@ -49,7 +49,7 @@ Config = Mapping[str, Level]  # the study's settings under the treatment's level
 
 
 class Scenario(ABC):
-    """One object for a whole session. `parts` are the factors that are kinds of part."""
+    """The base class of scenarios; one object serves a session. `parts` are the factors that are kinds of part."""
 
     kind = "scenario"
     name: ClassVar[str]
@@ -60,8 +60,8 @@ class Scenario(ABC):
     settings: ClassVar[tuple[Setting, ...]] = ()
     metrics: ClassVar[tuple[Metric, ...]] = ()
     needs_root: ClassVar[bool] = True
-    calibration_shapes: ClassVar[Mapping[str, Any]] = {}  # types of values, by what stands before a key's first slash
-    roles: ClassVar[tuple[str, ...]] = ("dut",)  # of the testbed that it uses; a line of three has others
+    calibration_shapes: ClassVar[Mapping[str, Any]] = {}  # types of values, by key up to its first slash
+    roles: ClassVar[tuple[str, ...]] = ("dut",)  # of the testbed that it uses; a three-node testbed has more
 
     def __init__(self, testbed: Testbed | None) -> None:
         self._testbed = testbed
@@ -74,60 +74,60 @@ class Scenario(ABC):
 
     @property
     def sessions(self) -> Sequence[Session]:
-        """One of each host that trials use."""
+        """One session for each host that trials use."""
         return () if self._testbed is None else self._testbed.sessions
 
     def close(self) -> None:
-        """Withdraw what was prepared for the session, such as daemons."""
+        """Tear down what was prepared for the session, such as daemons."""
         self._stack.close()
 
     @classmethod
     def part_names(cls, kind: str) -> frozenset[str]:
-        """Parts of a kind that a study may choose; of instruments, say, those that this scenario can use."""
+        """Return the parts of a kind that a study may choose, such as the instruments that this scenario can use."""
         return registry.names(kind)
 
     @classmethod
     def known_metrics(cls) -> tuple[Metric, ...]:
-        """Everything that a trial may measure; more than `metrics` where parts bring metrics of their own."""
+        """Return every metric that a trial may measure: `metrics`, and those that parts bring."""
         return cls.metrics
 
     @classmethod
     def image_needs(cls, host: Host, configs: Sequence[Config]) -> Needs:
-        """What the trials of a study need in the root filesystem beyond what every image has."""
+        """Return what a study's trials need in the root filesystem beyond what every image has."""
         return Needs()
 
     @classmethod
     @abstractmethod
     def duration_s(cls, config: Config) -> float:
-        """How long one trial is expected to take, set-up included."""
+        """Return how long one trial is expected to take, including set-up."""
 
     @classmethod
     def probing_s(cls, configs: Sequence[Config]) -> float:
-        """How long it may take to find out, at the start, which of these treatments can run; for plans alone."""
+        """Estimate how long it takes to probe, at the start, which of these treatments can run; for plans only."""
         if "platform" not in cls.parts:
             return 0.0
         return sum(0.3 + 2 * start_s({"platform": level}) for level in {platform_level(config) for config in configs})
 
     @abstractmethod
     def availability(self, config: Config) -> Availability:
-        """Can this host run the treatment? Found by doing; the scenario remembers what it has tried."""
+        """Return whether this host can run the treatment, by trying it; the scenario remembers what it has tried."""
 
     @classmethod
     def calibrations(cls, config: Config) -> dict[str, Config]:
-        """What must be known before this trial: keys, and for each the configuration of the run that finds it."""
+        """Return the calibrations that a trial needs: by key, the configuration of the run that measures each."""
         return {}
 
     def can_do_without(self, key: str) -> bool:
-        """Can a trial be valid although this calibration failed?"""
+        """Return whether a trial can be valid although this calibration failed."""
         return False
 
     def calibration_value(self, key: str, outcome: Outcome) -> Any:
-        """What a calibration run has found, as plain data to keep; `calibration_shapes` has its type."""
+        """Return the result of a calibration run, as plain data to keep; `calibration_shapes` has its type."""
         raise NotImplementedError
 
     @contextmanager
     def attempt(self) -> Iterator[Transcript]:
-        """The transcript of what is done inside the block; nothing of it is left on the host afterwards.
+        """Record a transcript of what is done inside the block, and leave nothing of it on the host afterwards.
 
         Raises: HostError when something is left that cannot be removed."""
         if self._testbed is None:
@@ -138,25 +138,25 @@ class Scenario(ABC):
 
     @abstractmethod
     def run(self, config: Config, calibrations: Mapping[str, Any]) -> Outcome:
-        """One trial. Raises: TrialError, which makes it invalid."""
+        """Run one trial. Raises: TrialError, which makes the trial invalid."""
 
     def facts(self, configs: Sequence[Config]) -> dict[str, Any]:
-        """Provenance that only the scenario can tell, such as versions of the tools in the image.
+        """Return provenance that only the scenario knows, such as versions of the tools in the image.
 
         `configs` are those of the study's treatments."""
         return {}
 
     def preparation(self, config: Config) -> list[dict[str, Any]]:
-        """The transcript of what was made before the trial and is shared with others, such as a daemon."""
+        """Return the transcript of what was prepared for this and other trials, such as a daemon."""
         return []
 
     def residuals(self, config: Config) -> dict[str, Any]:
-        """What differs on this treatment's platform and links although the study holds it equal."""
+        """Return what differs on this treatment's platform and links although the study holds it equal."""
         return {}
 
 
 class OnPlatforms(Scenario):
-    """One whose instances are of a pool's platforms."""
+    """A scenario whose instances run on the platforms of a pool."""
 
     pool: PlatformPool
 
@@ -168,7 +168,7 @@ class OnPlatforms(Scenario):
 
 
 class OnLinks(OnPlatforms):
-    """One whose instances are joined by a pool's links too."""
+    """A scenario whose instances are also joined by the links of a pool."""
 
     attachments: AttachmentPool
 
@@ -180,20 +180,20 @@ class OnLinks(OnPlatforms):
 
 
 def platform_level(config: Config) -> str:
-    """The platform of a treatment with all that was chosen of it."""
+    """Return the level of a treatment's platform: its name with its options."""
     return part_level(config, "platform")
 
 
 def start_s(config: Config) -> float:
-    """How long an instance takes to start and to end on the treatment's platform, about."""
+    """Estimate how long an instance takes to start and to stop on the treatment's platform."""
     info = registry.parts("platform").get(split_options(str(config["platform"]))[0])
     return float(info.cls.start_s) if info and info.cls else Platform.start_s
 
 
 def make_part(kind: str, level: str) -> Any:
-    """A part with the options of its level.
+    """Return a part with the options of its level.
 
-    Raises: Unavailable when the part has no option of a name; InputError when it may not have the value."""
+    Raises: Unavailable when the part has no such option; InputError when the option does not allow the value."""
     name, texts = split_options(level)
     part = registry.get(kind, name)
     known = {option.name: option for option in part.options}
@@ -209,17 +209,17 @@ def make_part(kind: str, level: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """A platform that cannot be had here, and the seconds that it took to find out."""
+    """A platform that is not available here, and the seconds that it took to find out."""
 
     found: Availability
     took_s: float
 
 
 class PlatformPool:
-    """Platforms of a session, each prepared on first use and withdrawn with the session.
+    """The platforms of a session, each prepared on first use and torn down with the session.
 
-    They go by their levels: `docker` and `docker:storage=vfs` are two. `missing` are those that cannot be had: what is
-    in it is not probed again. `spared_s` are the seconds that this has saved."""
+    Platforms are keyed by level: `docker` and `docker:storage=vfs` are two. Those in `missing` are not available and
+    are not probed again; `spared_s` is the number of seconds that this has saved."""
 
     def __init__(self, testbed: Testbed, stack: ExitStack) -> None:
         self._testbed, self._stack = testbed, stack
@@ -231,7 +231,7 @@ class PlatformPool:
         self.preparations: dict[str, list[dict[str, Any]]] = {}  # transcripts, by platform
 
     def get(self, name: str) -> Platform:
-        """A prepared platform. Raises: whatever its preparation raises."""
+        """Return a prepared platform. Raises: any error of its preparation."""
         if name not in self._ready:
             platform: Platform = make_part("platform", name)
             if self._testbed.host.far and not platform.over_ssh:
@@ -259,7 +259,7 @@ class PlatformPool:
         began_s, built_s = time.monotonic(), session.built_s
         try:
             found = self.get(name).probe(self._testbed)
-        except ImageError as error:  # of this study's image: another may do
+        except ImageError as error:  # the fault of this study's image: another may work
             return unavailable(error)
         except LastroError as error:
             found = unavailable(error)
@@ -268,7 +268,7 @@ class PlatformPool:
         return found
 
     def residuals(self, name: str) -> dict[str, str]:
-        """What an undisturbed instance of a platform sees, and where the platform keeps its files; found once."""
+        """Return what an undisturbed instance sees, and where its platform keeps its files; each is read once."""
         if name not in self._residuals:
             try:
                 platform = self.get(name)
@@ -276,13 +276,13 @@ class PlatformPool:
                 with self._testbed.host.recorded(), platform.start(self._testbed, spec) as instance:
                     under = {f"under {WORK_DIR}": storage(platform, instance)["in short"]}
                     self._residuals[name] = {**_seen_inside(instance), **under, **platform.residuals(self._testbed)}
-            except LastroError:  # what only describes a trial must not spoil it; the next one asks again
+            except LastroError:  # a description must not invalidate a trial; the next one tries again
                 return {}
         return self._residuals[name]
 
 
 class AttachmentPool:
-    """Attachments of a session, each prepared on first use and withdrawn with the session."""
+    """The attachments of a session, each prepared on first use and torn down with the session."""
 
     def __init__(self, testbed: Testbed, stack: ExitStack) -> None:
         self._testbed, self._stack = testbed, stack
@@ -290,7 +290,7 @@ class AttachmentPool:
         self.preparations: dict[str, list[dict[str, Any]]] = {}  # transcripts, by attachment
 
     def get(self, name: str) -> Attachment:
-        """A prepared attachment. Raises: whatever its preparation raises."""
+        """Return a prepared attachment. Raises: any error of its preparation."""
         if name not in self._ready:
             attachment: Attachment = registry.get("attachment", name)()
             with self._testbed.host.recorded() as transcript:
@@ -300,13 +300,13 @@ class AttachmentPool:
         return self._ready[name]
 
     def residuals(self, name: str) -> dict[str, str]:
-        """What differs with these links, under their name; nothing when they cannot be had."""
+        """Return what differs with these links, with their name in each key; empty unless they are prepared."""
         found = self._ready[name].residuals(self._testbed) if name in self._ready else {}
         return {f"{name}: {what}": text for what, text in found.items()}
 
 
 def _seen_inside(instance: Instance) -> dict[str, str]:
-    """What an instance sees of its surroundings. A line that cannot be read is empty, and left out."""
+    """Return what an instance sees of its surroundings; what cannot be read is left out."""
     script = "\n".join(f"echo $({command} 2>/dev/null)" for command in _SEEN_INSIDE.values())
     lines = instance.run(["sh"], stdin=script + "\n").text.splitlines()
     return {name: line for name, line in zip(_SEEN_INSIDE, lines, strict=False) if line}
@@ -330,7 +330,7 @@ def schema(scenario: type[Scenario]) -> ScenarioSchema:
 
 
 def _metrics_of(kind: str, scenario: type[Scenario]) -> dict[str, frozenset[str]]:
-    """Metrics that parts bring and the scenario itself does not have, by part."""
+    """Return, by part, the metrics that the part brings and the scenario itself does not have."""
     own = {metric.name for metric in scenario.metrics}
     infos = [info for info in registry.parts(kind).values() if info.name in scenario.part_names(kind)]
     brought = {info.name: frozenset(metric.name for metric in getattr(info.cls, "metrics", ())) for info in infos}
@@ -338,12 +338,12 @@ def _metrics_of(kind: str, scenario: type[Scenario]) -> dict[str, frozenset[str]
 
 
 def _options(kind: str, names: frozenset[str]) -> dict[str, dict[str, Setting]]:
-    """What can be chosen of each of these parts that can be imported."""
+    """Return the options of each of the named parts that can be imported."""
     infos = [info for info in registry.parts(kind).values() if info.name in names]
     offered = {info.name: getattr(info.cls, "options", ()) for info in infos}
     return {name: {option.name: option for option in options} for name, options in offered.items() if options}
 
 
 def schemas() -> dict[str, ScenarioSchema]:
-    """What every known scenario offers to a study."""
+    """Return what every known scenario offers to a study, by the scenario's name."""
     return {name: schema(registry.get("scenario", name)) for name in registry.parts("scenario")}

@@ -37,8 +37,8 @@ from lastro.testbed import Testbed
 from lastro.units import parse_rate_bps, parse_size_bytes
 
 _DAY_S = 86_400
-_AROUND_S = 0.9  # what two more instances take besides those of their kind, links and meters, about
-_CEILING_SHARE = 0.9  # at this share of plain forwarding, it is not the function that limits
+_AROUND_S = 0.9  # what a trial takes besides measurements, waits and two starts, roughly
+_CEILING_SHARE = 0.9  # at this fraction of plain forwarding and above, the function is not the limit
 
 
 class ChainScenario(OnLinks):
@@ -69,7 +69,7 @@ class ChainScenario(OnLinks):
 
     @classmethod
     def part_names(cls, kind: str) -> frozenset[str]:
-        """Of functions, those that forward packets."""
+        """Return the parts of a kind; of functions, only those that forward packets."""
         infos = registry.parts(kind).values()
         return frozenset(info.name for info in infos if info.cls is None or not issubclass(info.cls, Service))
 
@@ -88,11 +88,11 @@ class ChainScenario(OnLinks):
     def availability(self, config: Config) -> Availability:
         return self._probes.availability(config)
 
-    # What must be known before
+    # Calibrations
 
     @classmethod
     def calibrations(cls, config: Config) -> dict[str, Config]:
-        """The ceiling: throughput of plain forwarding here. The profile: what this chain needs when undisturbed."""
+        """Return runs for the ceiling (plain forwarding throughput) and the profile (the undisturbed chain's needs)."""
         undisturbed = {**config, "isolation": "none", "anomaly": "none"}
         wanted: dict[str, Config] = {}
         if config["function"] != "none":
@@ -103,7 +103,7 @@ class ChainScenario(OnLinks):
         return wanted
 
     def can_do_without(self, key: str) -> bool:
-        """A missing ceiling takes a mark from the report, a missing profile takes the meaning from the isolation."""
+        """Return True for a ceiling, which only flags limited trials. Without a profile, isolation has no meaning."""
         return key.startswith("ceiling/")
 
     def calibration_value(self, key: str, outcome: Outcome) -> Any:
@@ -168,7 +168,7 @@ class ChainScenario(OnLinks):
 
     @contextmanager
     def _disturbance(self, config: Config, platform: Platform, isolated: Any) -> Iterator[Disturbance | None]:
-        """A neighbour at its misdeed, on the same platform and under the same isolation."""
+        """Run the anomaly in a neighbour, on the same platform and under the same isolation; yield None without one."""
         anomaly: Anomaly = registry.get("anomaly", str(config["anomaly"]))()
         demand = Demand(
             tool=str(config["anomaly_tool"]),
@@ -185,7 +185,7 @@ class ChainScenario(OnLinks):
             yield neighbour, anomaly, demand
 
     def facts(self, configs: Sequence[Config]) -> dict[str, Any]:
-        """Tools of the image, and the offloads that the study's links have, as far as native can show them."""
+        """Return versions of the image's tools, and the offloads of the study's links, as far as native shows them."""
         found: dict[str, Any] = {"image_tools": {}, "offloads": {}}
         try:
             for name in sorted({str(config["attachment"]) for config in configs}):
@@ -210,7 +210,7 @@ def _profile(calibrations: Mapping[str, Any]) -> Profile | None:
 
 
 def _judge_ceiling(calibrations: Mapping[str, Any], outcome: Outcome) -> None:
-    """A mark, not a verdict: a function that forwards as fast as plain forwarding is not what limits the chain."""
+    """Flag, without a verdict, a function that forwards as fast as plain forwarding: it does not limit the chain."""
     ceiling = next((value for key, value in calibrations.items() if key.startswith("ceiling/")), None)
     if ceiling is not None and "throughput" in outcome.measurements:
         outcome.notes["ceiling"] = {"throughput": ceiling}
@@ -218,7 +218,7 @@ def _judge_ceiling(calibrations: Mapping[str, Any], outcome: Outcome) -> None:
 
 
 def _calibration_key(kind: str, config: Config) -> str:
-    """Readable, and different for whatever makes a difference to a calibration run."""
+    """Return a readable key that differs for everything that makes a difference to a calibration run."""
     apart = {key: value for key, value in config.items() if not key.startswith(("anomaly", "max_", "settle"))}
     digest = hashlib.sha256(json.dumps(apart, sort_keys=True).encode()).hexdigest()[:6]
     return f"{kind}/{config['platform']}/{config['attachment']}/{config['function']}/{digest}"

@@ -1,8 +1,8 @@
-"""One workload in one instance: CPU, memory, disk, front by front, with equal resources on every platform.
+"""One workload in one instance, for CPU, memory or disk, with equal resources on every platform.
 
 Every trial has a fresh instance. Time is taken on the host's clock around the workload as well as from the tool's own
-output; the guest's clock is compared with the host's, and where it drifted the tool's times are dropped (Trindade 2018,
-chapter 6: the clock inside a virtual machine distorts what tools tell)."""
+output. The guest's clock is compared with the host's, and where it drifted, the tool's times are dropped (Trindade
+2018, chapter 6: the clock inside a virtual machine distorts what tools report)."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from lastro.testbed import Testbed
 
 _DAY_S = 86_400
 _ROLE = "instance"
-_AROUND_S = 0.1  # verification, clocks and meters, about
+_AROUND_S = 0.1  # verification, clocks and meters, roughly
 
 
 class ComputeScenario(OnPlatforms):
@@ -76,12 +76,12 @@ class ComputeScenario(OnPlatforms):
 
     @classmethod
     def tool(cls, config: Config) -> Workload:
-        """What a treatment runs. Raises: Unavailable, InputError."""
+        """Return the workload of a treatment. Raises: Unavailable, InputError."""
         return workload(config)
 
     @classmethod
     def tools(cls, configs: Sequence[Config]) -> list[str]:
-        """Names of the instruments of a study."""
+        """Return the names of a study's instruments."""
         return sorted({split_options(str(config["instrument"]))[0] for config in configs})
 
     @classmethod
@@ -102,7 +102,7 @@ class ComputeScenario(OnPlatforms):
 
     @classmethod
     def probing_s(cls, configs: Sequence[Config]) -> float:
-        """As of any scenario, and a short version of each workload on each platform."""
+        """Estimate as for any scenario, plus a short version of each workload on each platform."""
         found: dict[tuple[object, ...], float] = {}
         for config in configs:
             try:
@@ -130,16 +130,16 @@ class ComputeScenario(OnPlatforms):
         found = self._workloads.availability(
             self._place(config), tool, spec.resources, lambda brief: self._probed(config, platform, spec, brief)
         )
-        self.pool.residuals(level)  # they are found once, and not by the first trial, which would then take longer
+        self.pool.residuals(level)  # read once, and not by the first trial, which would then take longer
         return found
 
     def _place(self, config: Config) -> tuple[Level, ...]:
-        """What tells one place for a workload from others, but for its resources: each is tried once."""
+        """Return what identifies a place for a workload, apart from its resources: each place is tried once."""
         return platform_level(config), config["isolation"]
 
     @contextmanager
     def _probed(self, config: Config, platform: Platform, spec: InstanceSpec, brief: Workload) -> Iterator[Instance]:
-        """The instance, started as for a trial."""
+        """Start the instance as for a trial."""
         with self._started(config, platform, spec, brief) as (everyone, _):
             yield everyone[_ROLE]
 
@@ -165,18 +165,18 @@ class ComputeScenario(OnPlatforms):
         return outcome
 
     def _client(self, config: Config) -> str:
-        """The role in which the workload runs."""
+        """Return the role in which the workload's client runs."""
         return _ROLE
 
     def _daemons(self, config: Config, platform: Platform) -> tuple[str, ...]:
-        """Their cgroups: what they use is the trial's own load."""
+        """Return the daemons' cgroups: what they use belongs to the trial's own load."""
         return platform.own_cgroups
 
     @contextmanager
     def _started(
         self, config: Config, platform: Platform, spec: InstanceSpec, tool: Workload
     ) -> Iterator[tuple[dict[str, Instance], Built]]:
-        """The instance, and others that have a part in the workload, by role; and what was built of them."""
+        """Start the instance and others that take part in the workload; yield them by role, and what was built."""
         with platform.start(self.testbed, spec) as instance:
             built = Built(self.testbed)
             built.add(_ROLE, instance, platform_level(config), isolation=str(config["isolation"]))
@@ -191,7 +191,7 @@ class ComputeScenario(OnPlatforms):
         under: Mapping[str, str],
         outcome: Outcome,
     ) -> None:
-        """The workload, with meters and clocks around its one command. `under`: what lies below its files."""
+        """Run the workload, with meters and clocks around its one command. `under`: the storage of its files."""
         with watching(self.testbed, everyone, _ROLE, self._daemons(config, platform)) as watch:
             reading = tool.run(everyone[_ROLE], float(config["limit_s"]), watch)
         reading = through_arc(reading, under, tool.past_caches)
@@ -212,7 +212,7 @@ class ComputeScenario(OnPlatforms):
         outcome.doubt(validity.host_reasons(watch.host.steal_percent, watch.foreign_cpus, config))
 
     def facts(self, configs: Sequence[Config]) -> dict[str, Any]:
-        """Versions of the workloads' tools, as they are in the image."""
+        """Return the versions of the workloads' tools in the image."""
         names = self.tools(configs)
         found: dict[str, Any] = {"image_tools": {}}
         try:

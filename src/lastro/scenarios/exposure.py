@@ -1,7 +1,7 @@
-"""What a network function could reach of the host: one idle instance, looked at once from inside.
+"""What a network function could reach of the host: one idle instance, examined once from inside.
 
-The instance is what a chain would make of its function: with the capabilities that this works with. A trial is a
-count, not a sample: two of the same treatment differ only where the host itself has changed between them."""
+The instance is the one that a chain would start for its function, with the capabilities that the function needs. A
+trial is a count, not a sample: two trials of a treatment differ only where the host itself has changed between them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The life of instances: how long they take to start, to answer and to stop, and what each takes while it idles.
+"""The lifecycle of instances: how long they take to start, to answer and to stop, and what each takes while it idles.
 
-Every instance is joined to a port of one peer by the attachment, so that a packet can prove that it is there."""
+The attachment joins every instance to a port of one peer, so that a packet can prove that it is there."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from lastro.study.model import Setting
 from lastro.testbed import Testbed
 
 _DAY_S = 86_400
-_HUBS_S = 0.5  # what is made before the first instance
+_HUBS_S = 0.5  # for what is made before the first instance
 
 
 class LifecycleScenario(OnPlatforms):
@@ -103,7 +103,7 @@ class LifecycleScenario(OnPlatforms):
         clock = validity.ClockReading.now()
         native, attachment, together = self.pool.get("native"), str(config["attachment"]), bool(config["parallel"])
         with meeting_place(self.testbed, native, attachment, n, together=together) as place:
-            rest(float(config["settle_s"]))  # what an earlier trial left to the kernel is freed meanwhile
+            rest(float(config["settle_s"]))  # meanwhile, the kernel frees what an earlier trial left to it
             host = HostMeter(self.testbed, {}, (*platform.own_cgroups, *place.own_cgroups))
             before = Footprint.of(self.testbed)
             host.start()
@@ -126,7 +126,7 @@ class LifecycleScenario(OnPlatforms):
         return outcome
 
     def _note_topology(self, config: Config, place: MeetingPlace, outcome: Outcome) -> None:
-        """One instance stands for all: they are alike, as their links are."""
+        """Note one instance in place of all: the instances are alike, and so are their links."""
         assert place.first is not None
         testbed, segment = place.first
         built = Built(self.testbed)
@@ -136,10 +136,10 @@ class LifecycleScenario(OnPlatforms):
         built.note(outcome)
 
     def _fill_up(self, config: Config, platform: Platform, n: int, empty: Footprint, outcome: Outcome) -> None:
-        """Double the number of instances until one does not start, memory runs short, or the study says enough."""
+        """Double the number of instances until one does not start, memory runs short, or a study's limit is reached."""
         deadline_s = time.monotonic() + float(config["capacity_s"])
         most, goal = int(config["max_instances"]), 2 * n
-        more: list[tuple[Instance, bool]] = []  # with whether it had processes
+        more: list[tuple[Instance, bool]] = []  # each with whether it had processes
         steps = []
         stopped_by = f"{ENOUGH}: max_instances = {most}"
         with ExitStack() as stack:
@@ -165,7 +165,7 @@ class LifecycleScenario(OnPlatforms):
 
 
 def _tell_lives(outcome: Outcome, lives: Sequence[Life], *, together: bool) -> None:
-    """Means over the instances, and the instances themselves as series."""
+    """Report means over the instances, and the values of the single instances as series."""
     for name in ("start", "first_command", "first_packet", "stop"):
         values = tuple(1000 * float(getattr(life, f"{name}_s")) for life in lives)
         outcome.measurements[name] = math.fsum(values) / len(values)

@@ -1,7 +1,7 @@
 """HTTP proxies on the DUT, between clients and a server: one or several, on any platform, reached with or without NAT.
 
-After Eiras, Couto and Rubinstein (2018): clients ask for one object, each through its proxy; the host of the proxies,
-the middle one of three in a line, may be kept busy meanwhile."""
+After Eiras, Couto and Rubinstein (2018): clients ask for one object, each through its proxy. The host of the proxies,
+the middle one of a three-node testbed, may be kept busy meanwhile."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ from lastro.study.model import Setting
 from lastro.units import parse_size_bytes
 
 _DAY_S = 86_400
-_AROUND_S = 2.5  # what a trial takes besides its requests, about: for plans alone
-_HEAVIER = 1.8  # a processor in software passes packets on still more slowly than it computes; seen: 18 times, and 5
-# A load on the DUT takes its CPUs from proxies. Where one machine stands for all roles, it must not take them from
-# those that would have a machine of their own. Without a load they have no such weight: it makes a proxy on the same
-# CPUs wait, and requests half as long again (benches/http_load.py).
+_AROUND_S = 2.5  # what a trial takes besides its requests, roughly; for plans only
+_HEAVIER = 1.8  # an emulated processor slows forwarding down even more than computing: 18 times against 5 were measured
+# A load on the DUT takes CPUs from the proxies. Where one machine plays all roles, the load must not take them from
+# clients and server, which would have machines of their own. Without a load these have no such weight, because it would
+# make a proxy on the same CPUs wait, and requests take half as long again (benches/http_load.py).
 _FIRST = Resources(cpu_weight=10_000)
 
 
@@ -57,7 +57,7 @@ class ProxyScenario(OnLinks):
         Setting("cache_mb", 260, "memory of a proxy's cache, in Squid's MB", 1, 100_000),
         Setting("cache_object_kb", 1024, "largest object in a cache, in Squid's KB, its header included", 1, 100_000),
         Setting("origin", _origin.APACHE, "the HTTP server", choices=(_origin.APACHE, _origin.NGINX)),
-        # 1024 kB of 1000 bytes: of 1024 bytes, Squid would not keep it, since to its limit the header counts too.
+        # 1024 kB of 1000 bytes. With kB of 1024 bytes, Squid would not cache it: the header counts towards its limit.
         Setting("object_bytes", 1_024_000, "size of the object", 1, 1_000_000_000),
         Setting("clients", 10, "clients at once, evenly spread over the proxies", 1, 4096),
         Setting("requests", 1000, "requests of each client, one after the other", 1, 100_000, effort=True),
@@ -86,14 +86,14 @@ class ProxyScenario(OnLinks):
 
     @classmethod
     def part_names(cls, kind: str) -> frozenset[str]:
-        """Of attachments those that can host; of instruments those that ask an HTTP server."""
+        """Return the parts of a kind that fit: attachments that can publish, instruments that ask an HTTP server."""
         fitting = {"attachment": Hosting, "instrument": HttpLoad}.get(kind)
         infos = registry.parts(kind).values()
         return frozenset(info.name for info in infos if fitting is None or _is(info.cls, fitting))
 
     @classmethod
     def known_metrics(cls) -> tuple[Metric, ...]:
-        """Those of requests first: they are what the scenario is about."""
+        """Return all metrics, those of requests first: they are what the scenario is about."""
         kinds = [registry.get("instrument", name) for name in sorted(cls.part_names("instrument"))]
         found = {metric.name: metric for kind in kinds for metric in kind.metrics}
         return tuple((found | {metric.name: metric for metric in cls.metrics}).values())
@@ -110,7 +110,7 @@ class ProxyScenario(OnLinks):
         more_s = float(config["capacity_s"]) if config["max_proxies"] else 0.0
         return _AROUND_S + starts_s + float(config["settle_s"]) + tool.expected_s(config, _slowdown(config)) + more_s
 
-    # Can it be had?
+    # Availability
 
     def availability(self, config: Config) -> Availability:
         level, links = platform_level(config), str(config["attachment"])
@@ -127,7 +127,7 @@ class ProxyScenario(OnLinks):
         return self._probed[level, links]
 
     def _probe(self, config: Config) -> Availability:
-        """One proxy that answers."""
+        """Try whether one proxy answers."""
         try:
             with ExitStack() as stack:
                 self._stand(stack, {**config, "proxies": 1, "anomaly": "none"})
@@ -136,18 +136,18 @@ class ProxyScenario(OnLinks):
         return AVAILABLE
 
     def _resources(self, config: Config) -> Resources:
-        """The same limits on every platform; the bare host, of course, has none.
+        """Return the same limits for every platform; the bare host has none.
 
-        Raises: Unavailable when this host has not so many CPUs."""
+        Raises: Unavailable when this host does not have enough CPUs."""
         wanted, usable = int(config["cpus"]), len(self.testbed.usable_cpus)
         if wanted > usable:
             raise Unavailable(f"this host has {usable} CPUs, and the study asks for {wanted}", "ask for fewer `cpus`")
-        memory_mib = max(1, parse_size_bytes(str(config["memory"])) >> 20)  # machines are made of whole ones
+        memory_mib = max(1, parse_size_bytes(str(config["memory"])) >> 20)  # machines take whole MiB
         if platform_level(config) == "native":
             return Resources()
         return Resources(cpus=wanted or usable, memory_bytes=memory_mib << 20)
 
-    # What must be known before: the same clients, straight to the server
+    # Calibration: the same clients, directly to the server
 
     @classmethod
     def calibrations(cls, config: Config) -> dict[str, Config]:
@@ -161,7 +161,7 @@ class ProxyScenario(OnLinks):
         return {f"straight/{straight['attachment']}/{straight['instrument']}/{digest}": straight}
 
     def can_do_without(self, key: str) -> bool:
-        """A missing one takes a mark from the report, and nothing from the trial."""
+        """Return True: without a calibration, trials are valid, but the report cannot flag generator-limited ones."""
         return True
 
     def calibration_value(self, key: str, outcome: Outcome) -> Any:
@@ -179,7 +179,7 @@ class ProxyScenario(OnLinks):
             disturbance = stack.enter_context(
                 _asking.disturbed(standing, config, float(config["limit_s"]) + 2 * self.duration_s(config) + 60)
             )
-            for proxy in standing.proxies[:1]:  # the others are of the same make
+            for proxy in standing.proxies[:1]:  # the others are built alike
                 reasons, seen = _workload.unequal(self.testbed, proxy.instance)
                 outcome.doubt(reasons)
                 limits = {name: value for name, value in asdict(proxy.instance.spec.resources).items() if value}
@@ -198,7 +198,7 @@ class ProxyScenario(OnLinks):
         return outcome
 
     def _stand(self, stack: ExitStack, config: Config) -> Standing:
-        """Clients, proxies and server as they stand, each proxy with a first answer behind it."""
+        """Start clients, proxies and server, and get a first answer through each proxy."""
         platform: Platform = self.pool.get(platform_level(config))
         links, native = self.attachments.get(str(config["attachment"])), self.pool.get("native")
         assert isinstance(links, Hosting)
@@ -221,7 +221,7 @@ class ProxyScenario(OnLinks):
         return Standing(wire, platform, links, native, client, server, origin, proxies, farm, started)
 
     def facts(self, configs: Sequence[Config]) -> dict[str, Any]:
-        """Versions of what is in the image and of what asks."""
+        """Return versions of the tools in the image and of the load generators."""
         tools = {tool.name: tool for tool in map(_tool, configs)}
         origins = sorted({str(config["origin"]) for config in configs})
         found: dict[str, Any] = {"image_tools": {}}
@@ -237,7 +237,7 @@ class ProxyScenario(OnLinks):
 def _started(
     stack: ExitStack, farm: Farm, server: Instance, hosts: HostsMeter, config: Config
 ) -> tuple[list[Proxy], Outcome]:
-    """The proxies of a trial, and whether others disturbed their starts, which are timed before any request is."""
+    """Start the proxies, and judge whether others disturbed their starts, which are timed before any request."""
     if not int(config["proxies"]):
         return [], Outcome()
     before = server.usage()
@@ -245,7 +245,7 @@ def _started(
     proxies = farm.add(stack, int(config["proxies"]))
     hosts.stop()
     own = {proxy.instance.spec.name: proxy.instance for proxy in proxies}
-    used = {name: instance.usage() for name, instance in own.items()}  # since they began
+    used = {name: instance.usage() for name, instance in own.items()}  # since they started
     used["server"] = server.usage().since(before)
     return proxies, hosts.judge_starts(used, {**own, "server": server}, config)
 
@@ -255,9 +255,9 @@ def _tool(config: Config) -> type[HttpLoad]:
 
 
 def _slowdown(config: Config) -> float:
-    """By what factor a request takes longer than through one proxy on a bare and idle host, about: by its platform,
+    """Estimate the factor by which a request takes longer than through one proxy on a bare and idle host.
 
-    and by the load, of which each process weighs as much as a proxy."""
+    It depends on the platform and on the load; each process of the load weighs as much as a proxy."""
     proxies = max(1, int(config["proxies"]))
     n_cpus = len(os.sched_getaffinity(0))
     load = (int(config["anomaly_workers"]) or n_cpus) if config["anomaly"] != NONE else 0

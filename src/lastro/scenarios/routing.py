@@ -1,7 +1,7 @@
 """A control plane of virtual routers: it boots, converges, runs, loses links down to a tree, and gets them back.
 
-The phases are those of Corrêa and others (2011). Convergence has a verified end here: the routes of every router are
-those of a shortest-path computation over the links that are left, or else the trial is invalid."""
+The phases are those of Corrêa and others (2011). The end of convergence is verified here: a trial is invalid unless the
+routes of every router are those of a shortest-path computation over the remaining links."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from lastro.testbed import Testbed
 _DAY_S = 86_400
 _PROBE = Protocol(hello_s=1, dead_s=4, network_type="point-to-point", timers="fast")
 _PROBE_S = 30.0
-_ROW_S = 2.0  # in which the three of a probe find their routes, about: for plans alone
+_ROW_S = 2.0  # for the three routers of a probe to find their routes, roughly; for plans only
 _FAR = Availability(
     "the links and routes of a network are watched on the machine where Lastro runs, and the DUT is reached by SSH",
     "run Lastro on the DUT itself",
@@ -126,11 +126,11 @@ class RoutingScenario(OnLinks):
         self.attachments = AttachmentPool(self.testbed, self._stack)
         self._probes = Probes(self.testbed, self.pool, self.attachments)
         self._probed: dict[tuple[str, ...], Availability] = {}
-        self._own_kernels: set[str] = set()  # platforms whose routers do not run on the host's
+        self._own_kernels: set[str] = set()  # platforms whose routers have kernels of their own
 
     @classmethod
     def part_names(cls, kind: str) -> frozenset[str]:
-        """Of attachments, those that can give each link a switch of its own."""
+        """Return the parts of a kind; of attachments, only those that can give each link a switch of its own."""
         infos = registry.parts(kind).values()
         if kind != "attachment":
             return registry.names(kind)
@@ -146,29 +146,29 @@ class RoutingScenario(OnLinks):
             return 0.0
         n, hello_s = len(read_topology(str(config["topology"])).names), float(config["hello_s"])
         exchange_s = DEAD_HELLOS * hello_s + (2 if config["timers"] == "fast" else 6) + float(config["quiet_s"])
-        failures = 0.0 if config["failure"] == "none" else 1.6  # links that return wait for no dead neighbour
+        failures = 0.0 if config["failure"] == "none" else 1.6  # when links return, no dead interval has to pass
         waits_s = float(config["settle_s"]) + float(config["regular_s"]) + 2
         longer_s = max(0.0, float(config["failure_s"]) - exchange_s) if failures else 0.0
         return _boot_s(config, n) + (1 + failures) * exchange_s + waits_s + longer_s
 
     @classmethod
     def probing_s(cls, configs: Sequence[Config]) -> float:
-        """As of any scenario, and three routers in a row for each platform and implementation."""
+        """Estimate as for any scenario, plus three routers in a row for each platform and implementation."""
         rows = {(platform_level(config), config["implementation"]): config for config in configs}
         return super().probing_s(configs) + sum(_boot_s(config, 3) + _ROW_S for config in rows.values())
 
-    # What every trial of a campaign must find alike
+    # What must stay the same in all trials of a campaign
 
     @classmethod
     def calibrations(cls, config: Config) -> dict[str, Config]:
-        """The text of a topology file, which may be changed between two trials, or before a resume."""
+        """Ask for the text of a topology file, which may be changed between two trials or before a resume."""
         level = str(config["topology"])
         return {f"topology/{level}": {"topology": level}} if digest(level) else {}
 
     def calibration_value(self, key: str, outcome: Outcome) -> Any:
         return outcome.notes["sha256"]
 
-    # What this host can run
+    # Availability
 
     def availability(self, config: Config) -> Availability:
         if self.testbed.host.far:
@@ -187,7 +187,7 @@ class RoutingScenario(OnLinks):
         return _NO_CARRIER if found and blind else found
 
     def _routes(self, platform: str, implementation: str) -> Availability:
-        """Do three routers in a row find each other's subnets?"""
+        """Return whether three routers in a row find each other's subnets; tried once."""
         key = (platform, implementation)
         if key not in self._probed:
             try:
@@ -212,7 +212,7 @@ class RoutingScenario(OnLinks):
         return AVAILABLE
 
     def _links(self, name: str) -> Any:
-        """The attachment, prepared, with a switch for each link."""
+        """Return the prepared attachment, set to make a switch for each link."""
         links = self.attachments.get(name)
         links.apart = True
         return links
@@ -252,7 +252,7 @@ class RoutingScenario(OnLinks):
         return outcome
 
     def facts(self, configs: Sequence[Config]) -> dict[str, Any]:
-        """Versions of what speaks OSPF."""
+        """Return versions of the OSPF implementations."""
         found: dict[str, str] = {}
         try:
             spec = InstanceSpec(self.testbed.session.unique("facts"), "facts")
@@ -270,12 +270,12 @@ def _boot_s(config: Config, n: int) -> float:
 
 
 def _asks_for_text(config: Config) -> bool:
-    """Is it no trial, but the question which text a topology file has?"""
+    """Return whether this is not a trial but the calibration that reads a topology file."""
     return set(config) == {"topology"}
 
 
 def _judge(network: Network, host: HostMeter, own_user_s: float, config: Config, outcome: Outcome) -> None:
-    """Are all daemons alive, was every packet seen, and was the host ours?"""
+    """Invalidate the trial unless all daemons are alive, every packet was seen, and the host was undisturbed."""
     if dead := network.dead():
         outcome.doubt([f"{len(dead)} of {len(network.names)} routers died in the trial: {shortened(dead)}"])
     if because := network.watch.blind_because():

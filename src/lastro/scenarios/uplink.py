@@ -1,7 +1,7 @@
 """One flow from an instance to its host or a peer: what a platform's network costs, below, at and above its capacity.
 
 After Trindade (2018, chapter 6): 1470-byte datagrams at a nominal rate for 10 s, from the instance to the host. The
-nominal rate is a factor here, since at one rate alone, a platform that carries it looks like any other that does."""
+nominal rate is a factor here, since at one rate alone, all platforms that carry it look the same."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ from lastro.testbed import Testbed
 
 _DAY_S = 86_400
 _CEILING = "ceiling"
-_AROUND_S = 0.5  # the two ends of a flow, clocks and meters, about
-_NOT_RUN = (126, 127)  # exit codes of what starts a program, when there is none
+_AROUND_S = 0.5  # the two ends of a flow, clocks and meters, roughly
+_NOT_RUN = (126, 127)  # exit codes of a launcher that cannot run its program
 
 
 class UplinkScenario(OnLinks):
@@ -126,17 +126,17 @@ class UplinkScenario(OnLinks):
         return AVAILABLE
 
     def _version(self, instrument: str) -> str:
-        """What its tool in the image says of itself; asked once. Raises: LastroError when it does not run."""
+        """Return the version line of its tool in the image; read once. Raises: LastroError when it does not run."""
         if instrument not in self._versions:
             argv = registry.get("instrument", instrument).version_argv
             with self.pool.get("native").start(self.testbed, InstanceSpec("version", "probe")) as instance:
-                done = instance.run(argv, check=False)  # iperf 2 tells its version and exits with 1
+                done = instance.run(argv, check=False)  # iperf 2 prints its version and exits with 1
             if done.returncode in _NOT_RUN:
                 raise CommandFailed(argv, done.returncode, done.error_text)
             self._versions[instrument] = next(iter((done.text + done.error_text).splitlines()), "")
         return self._versions[instrument]
 
-    # What must be known before: the same flow from the bare host, over the same links
+    # Calibration: the same flow from the bare host, over the same links
 
     @classmethod
     def calibrations(cls, config: Config) -> dict[str, Config]:
@@ -153,7 +153,7 @@ class UplinkScenario(OnLinks):
         return {f"{kind}/{bare['attachment']}/{bare['instrument']}/{digest}": bare}
 
     def can_do_without(self, key: str) -> bool:
-        """A missing ceiling takes a mark from the report, and nothing from the trial. A capacity gives the rate."""
+        """Return True for a ceiling, which only flags limited trials. A capacity is needed for the rate."""
         return key.startswith(_CEILING)
 
     def calibration_value(self, key: str, outcome: Outcome) -> Any:
@@ -184,7 +184,7 @@ class UplinkScenario(OnLinks):
             rest(float(config["settle_s"]))
             counted = links.counters(self.testbed)
             self._measure(config, pair, end, own_cgroups, outcome)
-            if towards == PEER:  # to the host itself nothing is routed
+            if towards == PEER:  # packets to the host itself are not routed
                 judge_links(links.name, counted, links.counters(self.testbed), outcome)
         outcome.doubt(validity.clock_reasons(clock, validity.ClockReading.now()))
         alone = platform_level(config) == "native" and config["isolation"] == "none"
@@ -192,9 +192,9 @@ class UplinkScenario(OnLinks):
         return outcome
 
     def _measure(self, config: Config, pair: Joined, end: FarEnd, own_cgroups: Sequence[str], outcome: Outcome) -> None:
-        """The flow, with a witness around it; and meters and clocks around the sender's command alone.
+        """Run the flow with a witness around it, and with meters and clocks around the sender's command alone.
 
-        CPU time and the time that it is divided by are of that command, each less what entering the instance takes."""
+        CPU time, and the time that it is divided by, are those of that command, each less the overhead of exec."""
         everyone = {**pair.everyone, end.role: end.instance}
         hops = ((f"{INSTANCE}.{PORT}", "tx_bytes"), (f"{end.role}.{end.device}", "rx_bytes"))
         tool: UdpLoad | Iperf3Tcp = registry.get("instrument", str(config["instrument"]))()
@@ -222,7 +222,7 @@ class UplinkScenario(OnLinks):
         outcome.doubt(validity.host_reasons(watch.host.steal_percent, watch.foreign_cpus, config))
 
     def facts(self, configs: Sequence[Config]) -> dict[str, Any]:
-        """Versions of the tools, as they are in the image."""
+        """Return the versions of the tools in the image."""
         found: dict[str, Any] = {"image_tools": {}}
         try:
             for name in sorted({str(config["instrument"]) for config in configs}):
@@ -235,7 +235,7 @@ class UplinkScenario(OnLinks):
 def _judge_clock(
     reading: Reading, by_host: Collection[str], drift: validity.Drift | None, limit: float, outcome: Outcome
 ) -> None:
-    """Add the reading, less what a wrong clock timed: of TCP the series alone, since its rate is the receiver's."""
+    """Add the reading without what a wrong clock timed: with TCP only the series, since the receiver timed the rate."""
     kept = _workload.by_good_clocks(reading, by_host, drift, limit, outcome)
     outcome.add(kept if kept is reading else replace(kept, series=()))
 

@@ -1,4 +1,4 @@
-"""What `lastro setup` asks of this machine before it changes anything."""
+"""What `lastro setup` finds out about this machine before it changes anything."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-# Also searched: PATH of a user without root lacks the first two, and Go's own archive is unpacked into the last.
+# Also searched: the PATH of a user without root lacks the sbin directories, and Go's own archive is unpacked into
+# the last.
 _MORE_PLACES = ("/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/local/bin", "/usr/local/go/bin")
 _LEAST_GO = (1, 22)
 _ASK_S = 60
@@ -18,7 +19,7 @@ _ASK_S = 60
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """`path` is where programs are searched for; `prefix` is where built programs go."""
+    """This machine. `path` is where programs are searched for; `prefix` is where built programs go."""
 
     path: str
     prefix: Path
@@ -38,7 +39,7 @@ class Machine:
         return Path(program).is_file() if program.startswith("/") else self._which(program) is not None
 
     def missing(self, packages: Iterable[str]) -> frozenset[str]:
-        """Debian packages that are not installed. All of them, where there is no dpkg."""
+        """Return the Debian packages that are not installed; all of them if there is no dpkg."""
         names = sorted(set(packages))
         query = self._which("dpkg-query")
         if query is None or not names:
@@ -49,7 +50,7 @@ class Machine:
         return frozenset(names) - installed
 
     def go_obstacle(self) -> str | None:
-        """Why Go programs cannot be built here; None where they can."""
+        """Return why Go programs cannot be built here; None if they can."""
         go = self._which("go")
         if go is None:
             return "this host has no Go toolchain"

@@ -1,4 +1,4 @@
-"""What is missing on a machine for the parts that are wanted, and the steps that install it."""
+"""Plan a setup: what this machine lacks for the wanted parts, and the steps that install it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Plan:
         return [finding for finding in self.findings if finding.reason]
 
     def require_feasible(self, command: str) -> None:
-        """Raises: HostError where there is no apt; NeedsRoot without root; neither when there is nothing to do."""
+        """Raise HostError without apt, or NeedsRoot without root; neither if there is nothing to do."""
         if self.packages and not self.machine.has_apt:
             raise HostError(
                 f"this host has no apt-get, so it is not Debian or Ubuntu; required: {' '.join(sorted(self.packages))}",
@@ -57,7 +57,7 @@ class Plan:
 
 
 def make_plan(wanted: Sequence[Wanted], machine: Machine) -> Plan:
-    """Look for what is missing, and put all packages into one step and each recipe into one."""
+    """Find what is missing, and plan one step for all packages and one for each recipe."""
     findings = examine(wanted, machine)
     recipes = [RECIPES[name] for name in dict.fromkeys(f.recipe for f in findings if f.recipe)]
     for_builds = machine.missing(name for recipe in recipes for name in recipe.packages)
@@ -69,7 +69,7 @@ def make_plan(wanted: Sequence[Wanted], machine: Machine) -> Plan:
 
 
 def examine(wanted: Sequence[Wanted], machine: Machine) -> tuple[Finding, ...]:
-    """What is missing for each part now."""
+    """Find what is missing for each part now."""
     missing = machine.missing(name for part in wanted for name in part.requirements.packages)
     go_obstacle = machine.go_obstacle() if any(_needs_go(part.requirements, machine) for part in wanted) else None
     return tuple(_finding(part, machine, missing, go_obstacle) for part in wanted)
@@ -96,7 +96,7 @@ def _needed(packages: Iterable[str], requirements: Requirements, machine: Machin
 
 
 def _optional(requirements: Requirements, machine: Machine) -> frozenset[str]:
-    """Optional packages, which are of no use for a part whose program Lastro cannot install."""
+    """Return the optional packages; none for a part whose program is missing and cannot be built by Lastro."""
     absent = requirements.program and not requirements.recipe and not machine.has(requirements.program)
     return frozenset() if absent else _needed(requirements.optional_packages, requirements, machine)
 
@@ -107,7 +107,7 @@ def _needs_go(requirements: Requirements, machine: Machine) -> bool:
 
 
 def after(plan: Plan, wanted: Sequence[Wanted], failures: Mapping[str, str]) -> tuple[Finding, ...]:
-    """What is still missing after the steps, each with a reason. `failures`: {step: last line of its log}."""
+    """Find what is still missing after the steps, with a reason. `failures`: {step: last line of its log}."""
     return tuple(
         finding if finding.ready or finding.reason else _unprovided(finding, failures)
         for finding in examine(wanted, plan.machine)

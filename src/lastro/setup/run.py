@@ -1,4 +1,4 @@
-"""Run the steps: apt and what waits for it in one lane, the Go builds in another."""
+"""Run the steps: apt and the steps that wait for it in one lane, the Go builds in another."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Ended:
 
 
 class _Lanes:
-    """Runs steps with their output in files below `logs`; `stop` ends what runs, with all its children."""
+    """Lanes of steps, whose output goes to files below `logs`; `stop` ends running steps with their children."""
 
     def __init__(self, machine: Machine, logs: Path, say: Callable[[str], None]) -> None:
         self._logs, self._say = logs, say
@@ -74,7 +74,7 @@ class _Lanes:
         return Ended(step, duration_s, last, str(log))
 
     def stop(self) -> None:
-        """A signal to the group of each step: apt and the compilers are children of its shell."""
+        """Signal the process group of each step: apt and the compilers are children of its shell."""
         with self._lock:
             self._stopping = True
             running = list(self._running)
@@ -88,7 +88,7 @@ class _Lanes:
 
 
 def execute(steps: Sequence[Step], machine: Machine, say: Callable[[str], None]) -> list[Ended]:
-    """Run all steps, also when one fails. The logs are kept only when one failed. `say` takes lines of progress."""
+    """Run all steps, even if one fails. The logs are kept only if one failed. `say` takes lines of progress."""
     logs = Path(tempfile.mkdtemp(prefix="lastro-setup-"))
     lanes = _Lanes(machine, logs, say)
     with_apt = [step for step in steps if step.name == DEBIAN or step.after_packages]
@@ -109,6 +109,6 @@ def execute(steps: Sequence[Step], machine: Machine, say: Callable[[str], None])
 
 
 def last_line(log: Path) -> str:
-    """The last line of a log that is not empty."""
+    """Return the last line of a log that is not blank."""
     lines = log.read_text(encoding="utf-8", errors="replace").split("\n")
     return next((line.strip() for line in reversed(lines) if line.strip()), "it printed nothing")[:300]

@@ -1,4 +1,4 @@
-"""The shell scripts of the steps."""
+"""The shell scripts of the steps of `lastro setup`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ HERE = Path(__file__).parent
 DEBIAN = "Debian packages"
 
 # Maintainer scripts find invoke-rc.d and deb-systemd-invoke through PATH (Debian Policy, 9.3.3.2), which apt sets to
-# DPkg::Path. So nothing is written for this, neither a policy-rc.d nor a temporary file, and a kill leaves nothing.
+# DPkg::Path. So neither a policy-rc.d nor a temporary file is written, and a kill leaves nothing behind.
 _APT = """\
 # Services that come with the packages, such as a Docker daemon of the host, need not start: Lastro runs its own.
 # For the scripts of the packages, the two programs that start services do nothing.
@@ -36,8 +36,8 @@ done
 class Recipe:
     """A directory of this package with a `recipe.sh`, which builds one program.
 
-    `packages` are Debian packages for the build alone; with them, the build waits for apt. `needs_go`: it is built by
-    the Go toolchain, which is not taken from Debian: the one of Debian 12 is too old."""
+    `packages` are Debian packages for the build alone; with them, the build waits for apt. `needs_go`: the Go toolchain
+    builds it, and is not taken from Debian, since that of Debian 12 is too old."""
 
     name: str
     packages: tuple[str, ...] = ()
@@ -77,7 +77,7 @@ def recipe_step(recipe: Recipe, prefix: Path) -> Step:
 
 
 def shell_script(command: str, path: str, steps: Sequence[Step], remarks: Sequence[str]) -> str:
-    """All steps as one script, which a root shell can run; `remarks` become comments at its head."""
+    """Return all steps as one script for a root shell; `remarks` become comments at its head."""
     head = dedent(
         f"""\
         #!/bin/sh

@@ -1,4 +1,4 @@
-"""Which parts `lastro setup` is asked for, and what each of them requires."""
+"""Select the parts that `lastro setup` is asked for, and what each of them requires."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from lastro.requirements import NOTHING, Requirements
 
 DEMO = ("platform/native", "platform/runc", "platform/docker")  # what the built-in demo study runs on
 
-# What the root filesystem is built with, and what lays links and rules.
+# Tools that build the root filesystem, and those that set up links and rules.
 _EVERY_STUDY = Requirements(
     packages=(
         "ca-certificates", "debian-archive-keyring", "ethtool", "gpg", "iproute2", "iputils-ping", "mmdebstrap",
         "nftables",
     )
 )  # fmt: skip
-# The benches compare with the raw tools, and the tests of SSH start an sshd.
+# The benchmarks compare with the raw tools, and the tests of SSH start an sshd.
 _TESTS = Requirements(
     packages=(
         "busybox-static",
@@ -40,7 +40,7 @@ _TESTS = Requirements(
 class Wanted:
     """A part with its requirements. `required`: the command fails when the part cannot be installed.
 
-    `kind` is empty for what belongs to no part. `broken` is why the module of the part cannot be imported."""
+    `kind` is empty for requirements that belong to no part. `broken` is why the part's module cannot be imported."""
 
     kind: str
     name: str
@@ -54,7 +54,7 @@ class Wanted:
 
 
 def select(words: Sequence[str], *, everything: bool) -> tuple[Wanted, ...]:
-    """The parts named by the words, each as NAME or KIND/NAME; without words, those of the demo study.
+    """Return the parts named by the words, each as NAME or KIND/NAME; without words, those of the demo study.
 
     Raises: InputError for a word that names no part."""
     base = Wanted("", "every study", _EVERY_STUDY, required=True)
@@ -73,7 +73,7 @@ def _wanted(info: registry.PartInfo, *, required: bool) -> Wanted:
 
 
 def _find(word: str) -> Iterator[registry.PartInfo]:
-    """Parts of several kinds may share a name: then all of them."""
+    """Find a part by name. If parts of several kinds share the name, find all of them."""
     kind, slash, name = word.rpartition("/")
     if slash and kind not in registry.KINDS:
         raise InputError(f"no kind of part is named '{kind}'", did_you_mean(kind, registry.KINDS))
@@ -86,6 +86,6 @@ def _find(word: str) -> Iterator[registry.PartInfo]:
 
 
 def _nearest(name: str, names: set[str]) -> str:
-    """The list of all parts would fill the screen."""
+    """Suggest the nearest name, or else a command: the list of all parts would fill the screen."""
     hint = did_you_mean(name, names)
     return hint if hint.startswith("did you mean") else "`lastro parts` lists them"

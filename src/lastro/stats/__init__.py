@@ -1,1 +1,1 @@
-"""Statistics that know nothing of files, campaigns or screens. The unit of inference is the trial."""
+"""Statistics, independent of files, campaigns and screens. The unit of inference is the trial."""

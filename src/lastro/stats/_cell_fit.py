@@ -1,7 +1,7 @@
 """A mean for each cell and additive blocks, by least squares: the arithmetic under `contrasts`. Loads numpy.
 
-With D the counts of the cells, B those of the blocks and N their table, the blocks are solved first, from the matrix
-S = B - N' D^-1 N: as many equations as blocks, however many cells. Source: Searle, Linear Models for Unbalanced Data
+With D the counts of the cells, B those of the blocks and N their table, the blocks are solved first, from the matrix S
+= B - N' D^-1 N: as many equations as blocks, however many cells. Source: Searle, Linear Models for Unbalanced Data
 (1987), section 9.3."""
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from lastro.stats.ratios import Moments
 class Estimate:
     """A weighted sum of cell means; its standard error and degrees of freedom, None where there is no error.
 
-    `apart` says that the cells share no blocks: the value then holds differences between blocks."""
+    `apart`: the cells share no blocks, so that the value includes differences between blocks."""
 
     value: float
     error: float | None = None
@@ -31,11 +31,11 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class CellFit:
-    """The fit, in units of the centred values. Of each value: its cell, its blocks, and what the fit leaves of it;
-    `effects` are the blocks', around their mean.
+    """The fit, in units of the centred values; `effects` are those of the blocks, around their mean.
 
-    `blocks` holds for each value its row of the block columns, made orthogonal to the cells and of length one over all
-    values, so that with the cells they are the projection that fits."""
+    `cell` holds for each value its cell, `left` its residual, and `blocks` its row of the block columns, made
+    orthogonal to the cells and of length one over all values, so that with the cells they are the projection that
+    fits."""
 
     index: dict[Hashable, int]
     means: Floats
@@ -74,19 +74,19 @@ class CellFit:
         return len(self.effects)
 
     def separate(self, weights: Mapping[Any, float]) -> Estimate:
-        """With a variance of its own for each value, from its residual; without blocks it is Welch's.
+        """Estimate a weighted sum with a variance of each value, from its residual; without blocks it is Welch's.
 
-        Blocks are taken for a sample: unless the weights sum to zero, how blocks differ adds to the error. Source: the
+        Blocks are treated as a sample: unless the weights sum to zero, their differences add to the error. Source: the
         HC2 estimator of MacKinnon and White, J. Econometrics 29 (1985) 305-325. Degrees of freedom are Satterthwaite's,
-        where each cell brings the sum of what its residuals are free: with two cells in n complete blocks that is the
-        paired t test with n - 1."""
+        where each cell contributes the sum of the degrees of freedom of its residuals: with two cells in n complete
+        blocks that is the paired t test with n - 1."""
         own = self._sum(weights)
         if own.apart or not self._known(own):
             return Estimate(own.value, apart=own.apart)
         return Estimate(own.value, math.sqrt(self._covariance(own, own)), self._freedom(own.weight, own.total))
 
     def ratio(self, numerator: Mapping[Any, float], denominator: Mapping[Any, float]) -> Moments | None:
-        """The two sums and their covariances, as in `separate`; None where either has no error or the second is 0."""
+        """Return both sums and their covariances, as in `separate`; None where one has no error or the second is 0."""
         a, b = self._sum(numerator), self._sum(denominator)
         if a.apart or b.apart or b.value == 0 or not (self._known(a) and self._known(b)):
             return None
@@ -104,7 +104,7 @@ class CellFit:
         value = 0.0 if abs(value) <= ROUNDING * size else value * self.data.scale
         by_block = self.table.T @ (w / self.counts)
         effects = self.whiten @ (self.whiten.T @ by_block)
-        # What differences between blocks do not reach is the same in every block, unless the blocks fall into parts.
+        # The part that block differences do not reach is the same in every block, unless the blocks fall into parts.
         reached = self.table.sum(axis=0) * effects - self.table.T @ ((self.table @ effects) / self.counts)
         apart = float(np.ptp(by_block - reached)) > ALIASED * size
         of_value = (w / self.counts)[self.cell] - self.blocks @ (self.whiten.T @ by_block)
@@ -113,11 +113,11 @@ class CellFit:
 
     @property
     def _free(self) -> Floats:
-        """How much of itself each residual keeps: 0 for a value that is fitted exactly."""
+        """The fraction that each residual keeps of its value's error: 0 for a value that is fitted exactly."""
         return np.asarray(1 - 1 / self.counts[self.cell] - np.sum(self.blocks**2, axis=1))
 
     def _known(self, own: _Sum) -> bool:
-        """Whether every value with a weight leaves a residual, which tells its variance."""
+        """Whether every value with a weight leaves a residual, from which its variance is estimated."""
         return not np.any(self._free[own.weight != 0] < ALIASED)
 
     def _variances(self) -> Floats:
@@ -127,7 +127,7 @@ class CellFit:
         return np.where(free < ALIASED, 0, self.left**2 / np.where(free < ALIASED, 1, free))
 
     def _of_blocks(self) -> float:
-        """The variance of the mean of the blocks."""
+        """Return the variance of the mean of the blocks."""
         return float(np.var(self.effects, ddof=1)) / len(self.effects) if len(self.effects) > 1 else 0.0
 
     def _covariance(self, a: _Sum, b: _Sum) -> float:
@@ -137,7 +137,7 @@ class CellFit:
     def _freedom(self, weight: Floats, total: float) -> float:
         variances = self._variances()
         if not np.any(variances):
-            variances = np.ones_like(variances)  # without any spread, the degrees of freedom of equal ones
+            variances = np.ones_like(variances)  # without any spread, the degrees of freedom of equal variances
         free = np.append(np.bincount(self.cell, weights=self._free), len(self.effects) - 1)
         parts = np.append(np.bincount(self.cell, weights=weight**2 * variances), total**2 * self._of_blocks())
         used = parts > 0
@@ -146,8 +146,9 @@ class CellFit:
 
 @dataclass(frozen=True, slots=True)
 class _Sum:
-    """A weighted sum of cell means: its value, the weight of each of the values in it, the sum of the cells' weights,
-    and whether blocks keep its cells apart."""
+    """A weighted sum of cell means: its value, the weight of each value, the total weight of the cells.
+
+    `apart`: blocks keep its cells apart."""
 
     value: float
     weight: Floats

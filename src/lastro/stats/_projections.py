@@ -1,6 +1,6 @@
 """Least squares on factors, by orthogonal projections: the arithmetic under `anova` and `effects`.
 
-Kept apart from them so that numpy is loaded only by what fits a model."""
+A module of its own, so that numpy is loaded only where a model is fitted."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Codes = NDArray[np.intp]
 
 # A column that keeps less than this of its length beside the others is aliased with them. R's `lm` uses 1e-7.
 ALIASED = 1e-8
-# What is below, of values of which the largest is about one, is the computer's and not the campaign's.
+# Below this, for values of which the largest is about one, a number is rounding error.
 ROUNDING = 20 * 2.0**-52
 
 
@@ -33,7 +33,7 @@ class Centred:
         data = np.asarray(values, dtype=float)
         mean = math.fsum(values) / len(values)
         y = data - mean
-        # The first subtraction is exact where the mean is large; the second takes away the rounding of that mean.
+        # The first subtraction is exact where the mean is large; the second removes the rounding of that mean.
         rest = math.fsum(y) / len(values)
         y = y - rest
         largest = float(np.max(np.abs(y)))
@@ -44,13 +44,13 @@ class Centred:
 
 
 def coded(levels: Sequence[object]) -> Codes:
-    """The number of each level, in order of first appearance."""
+    """Return the number of each level, in order of first appearance."""
     numbers: dict[object, int] = {}
     return np.fromiter((numbers.setdefault(level, len(numbers)) for level in levels), dtype=np.intp, count=len(levels))
 
 
 def contrasts_of(codes: Codes) -> Floats:
-    """Columns that sum to zero over the levels, orthonormal over them: Helmert's. One fewer than there are levels."""
+    """Return Helmert's contrasts: orthonormal columns that sum to zero over the levels, one fewer than the levels."""
     k = int(codes.max()) + 1
     table = np.zeros((k, k - 1))
     for j in range(1, k):
@@ -61,12 +61,12 @@ def contrasts_of(codes: Codes) -> Floats:
 
 
 def products(first: Floats, second: Floats) -> Floats:
-    """Every column of the one times every column of the other, row by row: the columns of an interaction."""
+    """Return every column of one times every column of the other, row by row: the columns of an interaction."""
     return (first[:, :, None] * second[:, None, :]).reshape(len(first), -1)
 
 
 def span(columns: Floats, lengths: Floats | None = None) -> Floats:
-    """An orthonormal basis of the columns; aliased ones are left out, judged by `lengths`, default their own."""
+    """Return an orthonormal basis of the columns without aliased ones, judged by `lengths`, by default their own."""
     if columns.shape[1] == 0:
         return columns
     floor = shortest(columns if lengths is None else lengths)
@@ -81,19 +81,19 @@ def span(columns: Floats, lengths: Floats | None = None) -> Floats:
 
 
 def shortest(columns: Floats) -> float:
-    """What a column beside the others must keep of its length not to count as aliased."""
+    """Return what a column beside the others must keep of its length not to count as aliased."""
     return ALIASED * math.sqrt(float(np.max(np.sum(columns**2, axis=0))))
 
 
 def without(basis: Floats, columns: Floats) -> Floats:
-    """What of the columns (or of one vector) is orthogonal to the basis. Twice is enough (Kahan; Parlett 1980)."""
+    """Return the part of columns (or of a vector) orthogonal to the basis. Twice is enough (Kahan; Parlett 1980)."""
     for _ in range(2):
         columns = columns - basis @ (basis.T @ columns)
     return columns
 
 
 def varying(left: Floats) -> float:
-    """The sum of squares of what a model of scaled values leaves; 0 when that is rounding alone."""
+    """Return the residual sum of squares of a model of scaled values; 0 when that is rounding alone."""
     rss = float(left @ left)
     return rss if rss > len(left) * ROUNDING**2 else 0.0
 
@@ -102,7 +102,7 @@ def varying(left: Floats) -> float:
 class Model:
     """Columns of each term, and the response, in coordinates of the space that all columns span.
 
-    `fitted` is per value; `rank` is of the whole model with its mean. `orthogonal` says that every column is at right
+    `fitted` is per value; `rank` is that of the whole model with its mean. `orthogonal`: every column is at right
     angles to all others, as in a design with every combination equally often."""
 
     terms: tuple[Floats, ...]
@@ -114,9 +114,9 @@ class Model:
 
     @classmethod
     def of(cls, y: Floats, factors: Sequence[Codes], terms: Sequence[Sequence[int]]) -> Model:
-        """`terms` are tuples of indices of factors; every factor has two levels or more."""
+        """Return the model. `terms` are tuples of indices of factors; every factor has two levels or more."""
         first, rows, counts = _distinct(factors, len(y))
-        # A row for each distinct combination, as heavy as the values that it stands for: nine rows for 18,000 values.
+        # One row for each distinct combination, weighted by its number of values: nine rows for 18,000 values.
         root = np.sqrt(counts)
         coding = [contrasts_of(codes)[first] for codes in factors]
         parts = [root[:, None]]
@@ -138,7 +138,7 @@ class Model:
         return cls(tuple(own), intercept, z, fitted, basis.shape[1], crossed)
 
     def effect(self, term: int, given: Sequence[int]) -> tuple[int, float]:
-        """Degrees of freedom and sum of squares that a term adds to the mean and the terms that are given."""
+        """Return the degrees of freedom and sum of squares that a term adds to the mean and the given terms."""
         own = self.terms[term]
         if self.orthogonal:
             return own.shape[1], float(np.sum((own.T @ self.z) ** 2))
@@ -155,7 +155,7 @@ class Model:
 
 
 def _distinct(factors: Sequence[Codes], n: int) -> tuple[Codes, Codes, Codes]:
-    """Of the distinct combinations of levels: where each is first, which one each value has, and how often each is."""
+    """Return, for the distinct combinations of levels: first places, the combination of each value, and counts."""
     table = np.column_stack([*factors, np.zeros(n, dtype=np.intp)])
     _, first, rows, counts = np.unique(table, axis=0, return_index=True, return_inverse=True, return_counts=True)
     return first, rows.reshape(-1), counts

@@ -9,7 +9,7 @@ from itertools import accumulate
 
 
 def holm(ps: Sequence[float | None]) -> list[float | None]:
-    """Adjusted p-values that bound the chance of any false rejection; for planned comparisons.
+    """Return adjusted p-values that bound the chance of any false rejection; for planned comparisons.
 
     Source: Holm, A simple sequentially rejective multiple test procedure, Scand. J. Statist. 6 (1979) 65-70."""
 
@@ -21,7 +21,7 @@ def holm(ps: Sequence[float | None]) -> list[float | None]:
 
 
 def benjamini_hochberg(ps: Sequence[float | None]) -> list[float | None]:
-    """Adjusted p-values that bound the expected share of false rejections among all; for screening.
+    """Return adjusted p-values that bound the expected fraction of false ones among all rejections; for screening.
 
     Source: Benjamini and Hochberg, Controlling the false discovery rate, J. R. Stat. Soc. B 57 (1995) 289-300."""
 
@@ -33,7 +33,7 @@ def benjamini_hochberg(ps: Sequence[float | None]) -> list[float | None]:
 
 
 def _adjusted(ps: Sequence[float | None], step: Callable[[list[float]], list[float]]) -> list[float | None]:
-    """Each p at its own place again, after `step` has seen those that exist in ascending order."""
+    """Return each p at its own place, after `step` has adjusted the existing ones in ascending order."""
     made = sorted((p, at) for at, p in enumerate(ps) if p is not None)
     adjusted: list[float | None] = [None] * len(ps)
     for (_, at), p in zip(made, step([p for p, _ in made]), strict=True):

@@ -1,6 +1,6 @@
 """Analysis of variance of any number of factors, with their interactions and a block, balanced or not.
 
-Sources: Jain, The Art of Computer Systems Performance Analysis (1991), chapters 17 to 23, for the share of variation
+Sources: Jain, The Art of Computer Systems Performance Analysis (1991), chapters 17 to 23, for the fraction of variation
 that an effect explains; Montgomery, Design and Analysis of Experiments (8th ed.), chapters 4 and 5, for blocks and
 interactions; Searle, Linear Models for Unbalanced Data (1987), chapters 4, 5 and 12, for Types I, II and III."""
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lastro.stats._projections import Codes, Model
 
 Kind = Literal["I", "II", "III"]
-# What the notes can say; the report's catalogues translate these.
+# The notes; the report's catalogues translate these.
 ONE_LEVEL = "{factor} has one level: there is nothing to compare"
 ONE_BLOCK = "there is one block: it explains nothing"
 TOO_MANY = "interactions of more than {order} factors are left in the residual: there are too many"
@@ -30,7 +30,7 @@ NO_RESIDUAL = "no degrees of freedom are left for the residual: repeat trials, o
 NO_SPREAD = "the residual does not vary at all: F and p have nothing to compare with"
 OVERLAP = "unbalanced: effects overlap, so their shares add up to {percent} % and not to 100 %"
 
-# Above it the arithmetic takes seconds, and no campaign has the trials to tell so many interactions apart.
+# Above it the arithmetic takes seconds, and no campaign has enough trials to distinguish that many interactions.
 MOST_COLUMNS = 1000
 
 
@@ -38,8 +38,8 @@ MOST_COLUMNS = 1000
 class Effect:
     """One line of the table: a factor, an interaction, the block or the residual.
 
-    `ss` and `ms` are in the squared unit of the values (of their logarithms for a log model); `explained` is the share
-    of the total variation, 0 to 1 (Jain, section 17.4). `f` and `p` are None where the notes say why."""
+    `ss` and `ms` are in the squared unit of the values (of their logarithms for a log model); `explained` is the
+    fraction of the total variation, 0 to 1 (Jain, section 17.4). `f` and `p` are None where the notes say why."""
 
     factors: tuple[str, ...]
     df: int
@@ -56,7 +56,7 @@ class Effect:
 
 @dataclass(frozen=True, slots=True)
 class Anova:
-    """The table, and per value, in the order given, what the model fits and what it leaves.
+    """The table, and the fitted value and residual of each value, in the order given.
 
     `effects` holds the block first, then factors, then interactions. For a log model `fitted` and `residuals` are in
     natural logarithms. `notes` says in English what the table cannot: aliased or untestable effects, and why."""
@@ -72,7 +72,7 @@ class Anova:
     notes: tuple[Note, ...]
 
     def effect(self, *factors: str) -> Effect:
-        """The effect of these factors, named in any order. Raises: KeyError when the model has none."""
+        """Return the effect of these factors, named in any order. Raises: KeyError when the model has none."""
         for effect in self.effects:
             if set(effect.factors) == set(factors):
                 return effect
@@ -98,12 +98,12 @@ def anova(
     kind: Kind = "II",
     log: bool = False,
 ) -> Anova:
-    """Which factors, and which of their interactions, the values go with.
+    """Analyse which factors, and which of their interactions, explain the variation of the values.
 
     `factors` gives for each factor the level of every value; `block` enters as an additive factor. Interactions reach
     up to `order` factors (default: all). Type II adjusts an effect for all that do not contain it, Type I for those
     before it, Type III for all others, on columns that sum to zero; in a balanced design the three agree. Degrees of
-    freedom that empty cells take away are dropped, and said in the notes. With `log` the logarithms of the values are
+    freedom that empty cells take away are dropped, and the notes say so. With `log` the logarithms of the values are
     fitted: for effects that multiply.
 
     Raises: ValueError for no or non-finite values, for unequal lengths, and with `log` for values that are not > 0."""
@@ -138,7 +138,7 @@ def anova(
 
 
 def welch_anova(groups: Sequence[Sequence[float]]) -> Welch:
-    """Whether the means of independent groups differ, when their variances may differ too.
+    """Test whether the means of independent groups differ, when their variances may differ too.
 
     Source: Welch, On the comparison of several mean values, Biometrika 38 (1951) 330-336.
 
@@ -166,7 +166,7 @@ def welch_anova(groups: Sequence[Sequence[float]]) -> Welch:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """The terms of the model. `fitted` gives for each name the term it is in the model; None for a single level."""
+    """The terms of the model. `fitted` holds for each name its term in the model; None for a single level."""
 
     names: tuple[tuple[str, ...], ...]
     terms: tuple[tuple[int, ...], ...]
@@ -211,7 +211,7 @@ class _Plan:
         return Model.of(y, self.codes, self.terms)  # type: ignore[arg-type]
 
     def given(self, term: int, kind: Kind) -> list[int]:
-        """The terms that an effect of this kind is adjusted for."""
+        """Return the terms that an effect of this kind is adjusted for."""
         if kind == "I":
             return list(range(term))
         own = set(self.terms[term])
@@ -219,7 +219,7 @@ class _Plan:
         return others if kind == "III" else [index for index in others if not own < set(self.terms[index])]
 
     def freedom(self, term: int) -> int:
-        """The degrees of freedom of a term when no cell is empty."""
+        """Return the degrees of freedom of a term when no cell is empty."""
         return math.prod(int(self.codes[index].max()) for index in self.terms[term])
 
 
@@ -238,7 +238,7 @@ def _check(
 
 
 def _reach(freedom: Mapping[str, int], order: int) -> int:
-    """The most factors to let interact, at most `order`, so that the model stays of a size that can be fitted."""
+    """Return the most factors to let interact, at most `order`, so that the model remains small enough to be fitted."""
     columns = 0
     for size in range(1, order + 1):
         columns += sum(math.prod(freedom[name] for name in group) for group in combinations(freedom, size))
@@ -250,7 +250,7 @@ def _reach(freedom: Mapping[str, int], order: int) -> int:
 def _effect(
     names: tuple[str, ...], df: int, ss: float, residual: tuple[int, float], total: float, unit: float
 ) -> Effect:
-    """A line of the table from sums of squares in the scaled unit; F only where the residual varies."""
+    """Return a line of the table from sums of squares in the scaled unit; F only where the residual varies."""
     ms = ss / df if df else None
     residual_df, rss = residual
     f = p = None

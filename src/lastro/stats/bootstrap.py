@@ -1,4 +1,4 @@
-"""The bootstrap interval, for statistics that have none of their own.
+"""The bootstrap interval, for statistics that have no interval of their own.
 
 Source: Efron, Better bootstrap confidence intervals, J. Am. Stat. Assoc. 82 (1987) 171-185; Efron and Tibshirani, An
 Introduction to the Bootstrap (1993), section 14.3."""
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 
 LEAST_N = 30
 TOO_FEW_TO_RESAMPLE = "n = {n}: a bootstrap interval needs {needed} trials or more"
-# So many values are held at a time, 32 MB of doubles.
+# The number of values held at a time, 32 MB of doubles.
 _CHUNK = 4_000_000
 
 
 def bca_interval(
     values: Sequence[float], statistic: Statistic, confidence: float, *, seed: int, resamples: int = 4000
 ) -> Estimate:
-    """Bias-corrected and accelerated interval of `statistic`, which takes an array of samples, one in each row, and
-    gives one number for each: `lambda rows: np.median(rows, axis=-1)`.
+    """Return the bias-corrected and accelerated interval of `statistic`.
 
-    Only for n >= 30: of fewer values, resamples are too like each other and the interval is too narrow. The same seed
-    gives the same interval. Source: Efron (1987).
+    `statistic` takes an array of samples, one in each row, and returns one number for each: `lambda rows:
+    np.median(rows, axis=-1)`. Only for n >= 30: resamples of fewer values are too similar, and the interval is too
+    narrow. The same seed gives the same interval. Source: Efron (1987).
 
     Raises: ValueError when there are no values."""
     import numpy as np
@@ -55,7 +55,7 @@ def bca_interval(
 
 
 def _levels(draws: NDArray[np.float64], value: float, acceleration: float, confidence: float) -> list[float]:
-    """The quantiles of the draws at which the interval ends. Draws equal to the value count as half below it."""
+    """Return the quantiles of the draws at which the interval ends. Draws equal to the value count as half below it."""
     import numpy as np
 
     normal = NormalDist()
@@ -66,7 +66,7 @@ def _levels(draws: NDArray[np.float64], value: float, acceleration: float, confi
 
 
 def _acceleration(sample: NDArray[np.float64], statistic: Statistic) -> float:
-    """A sixth of the skewness of the jackknife values, turned round."""
+    """Return a sixth of the skewness of the jackknife values, with the sign reversed."""
     import numpy as np
 
     n = len(sample)

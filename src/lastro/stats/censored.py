@@ -1,8 +1,8 @@
-"""Values of which some are only lower bounds (right-censored), as of a search that was ended before it found.
+"""Values of which some are only lower bounds (right-censored), as of a search that ended before it found anything.
 
-Their mean is a lower bound of the mean, and has no interval: how far above it the truth lies, the values do not say. A
-median, or an end of its interval, is a rank, and known where no value that is a bound could move it.
-Source: Helsel, Statistics for Censored Environmental Data (2nd ed., 2012)."""
+Their mean is a lower bound of the mean, and has no interval: the values do not say how far above it the truth lies. A
+median, or an end of its interval, is a rank, and known where no value that is a bound could move it. Source: Helsel,
+Statistics for Censored Environmental Data (2nd ed., 2012)."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ BOTH_ARE_BOUNDS = "both means are only lower bounds, so that their ratio may be 
 
 
 def describe_bounded(values: Sequence[float], bounded: Sequence[bool], confidence: float) -> Summary:
-    """Of the mean, a lower bound where any value is `bounded`: no spread and no interval then. As `describe` else.
+    """Describe the values; where any is `bounded`, the mean is a lower bound without spread and interval.
 
-    Raises: ValueError when there are no values, or not as many of both."""
+    Without bounded values, as `describe`. Raises: ValueError when there are no values, or not as many of both."""
     n_bounded = sum(known_to_be for _, known_to_be in zip(values, bounded, strict=True))
     found = describe(values, confidence)
     return replace(found, sd=None, interval=None, bounded=n_bounded) if n_bounded else found
 
 
 def median_of_bounded(values: Sequence[float], bounded: Sequence[bool], confidence: float) -> Estimate:
-    """The median, exact where it and what lies below it are; else a lower bound. So for its interval.
+    """Return the median, exact where no bounded value can move it, else a lower bound; likewise its interval.
 
-    A rank can only rise when values do. So what is the same with every bounded value above all others is the same
-    wherever between these they truly lie. The lower end may always stand: it would rise too.
+    A rank can only rise when values do. So a result that stays the same with every bounded value above all others is
+    the same wherever they truly lie in between. The lower end is always kept: it would only rise too.
 
     Raises: ValueError when there are no values, or not as many of both."""
     found = median_interval(values, confidence)
@@ -47,7 +47,7 @@ def median_of_bounded(values: Sequence[float], bounded: Sequence[bool], confiden
 
 
 def ratio_of_bounded(ratio: Ratio, *, of: bool, to: bool) -> Ratio:
-    """A ratio whose numerator (`of`) or denominator (`to`) is a mean that is only a lower bound, both above zero."""
+    """Return a ratio whose numerator (`of`) or denominator (`to`) is only a lower bound of a mean, both above zero."""
     if of and to:
         return replace(ratio, value=None, interval=None, unbounded=False, absent_because=Note(BOTH_ARE_BOUNDS))
     if ratio.value is None or not (of or to):

@@ -1,4 +1,4 @@
-"""All pairs of groups compared, with intervals and p-values that hold for the whole family at once.
+"""All pairs of groups compared, with intervals and p-values that hold for the whole family together.
 
 Sources: Tukey (1953) and Kramer, Biometrics 12 (1956) 307-310, for equal variances; Games and Howell, Journal of
 Educational Statistics 1 (1976) 113-125, where they may differ."""
@@ -21,9 +21,10 @@ ONE_VALUE_IN = "n = 1 in {groups}: an interval needs 2 trials or more"
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Mean of `first` minus mean of `second`, in the unit of the values; the later group comes first, so that it is
-    read against a baseline that leads. `interval` and `p` are adjusted for the family; None when there is no spread
-    to judge by, and `absent_because` says why."""
+    """Mean of `first` minus mean of `second`, in the unit of the values.
+
+    The later group comes first, so that it is compared with a baseline that leads. `interval` and `p` are adjusted for
+    the family; they are None where there is no spread to judge by, and `absent_because` says why."""
 
     first: str
     second: str
@@ -40,9 +41,10 @@ class Comparison:
 
 
 def tukey_hsd(groups: Mapping[str, Sequence[float]], confidence: float) -> tuple[Comparison, ...]:
-    """All pairs of independent groups of one variance. Source: Tukey (1953), and Kramer (1956) for unequal sizes.
+    """Compare all pairs of independent groups of one variance.
 
-    Groups without values are left out; without two groups there is nothing to compare, and the tuple is empty."""
+    Source: Tukey (1953), and Kramer (1956) for unequal sizes. Groups without values are left out; without two groups
+    there is nothing to compare, and the tuple is empty."""
     made = {name: values for name, values in groups.items() if len(values)}
     means = {name: sample_mean(values) for name, values in made.items()}
     sizes = {name: len(values) for name, values in made.items()}
@@ -54,8 +56,9 @@ def tukey_hsd(groups: Mapping[str, Sequence[float]], confidence: float) -> tuple
 def tukey_from_model(
     means: Mapping[str, float], sizes: Mapping[str, int], mean_square: float, df: float, confidence: float
 ) -> tuple[Comparison, ...]:
-    """As `tukey_hsd`, from means, how many values are behind each, and the residual mean square of a model with `df`
-    degrees of freedom: with blocks in the model, what they explain no longer widens the intervals."""
+    """Compare all pairs as `tukey_hsd`, from means, their numbers of values, and the residual mean square of a model.
+
+    The model has `df` degrees of freedom: with blocks in it, what they explain no longer widens the intervals."""
     found = []
     for second, first in combinations(means, 2):
         difference = means[first] - means[second]
@@ -69,10 +72,10 @@ def tukey_from_model(
 
 
 def games_howell(groups: Mapping[str, Sequence[float]], confidence: float) -> tuple[Comparison, ...]:
-    """All pairs of independent groups of which the variances may differ, each pair with its own error and degrees of
-    freedom. A group with one value has no variance: its pairs have no interval. Empty groups are left out.
+    """Compare all pairs of independent groups whose variances may differ. Empty groups are left out.
 
-    Source: Games and Howell (1976)."""
+    Each pair has its own error and degrees of freedom. A group with one value has no variance: its pairs have no
+    interval. Source: Games and Howell (1976)."""
     made = {name: values for name, values in groups.items() if len(values)}
     means = {name: sample_mean(values) for name, values in made.items()}
     parts = {name: sample_covariance(v, v) / len(v) for name, v in made.items() if len(v) > 1}
@@ -94,7 +97,7 @@ def games_howell(groups: Mapping[str, Sequence[float]], confidence: float) -> tu
 def _compare(
     first: str, second: str, difference: float, error: float, k: int, df: float, confidence: float, least: float
 ) -> Comparison:
-    """`error` is that of one mean, which the studentized range is measured in: that of the difference over sqrt 2.
+    """Return a comparison; `error` is that of one mean, the unit of the studentized range: a difference's over sqrt 2.
 
     Without any spread p is `least`, as in `student.t_p`."""
     half = range_quantile(confidence, k, df) * error

@@ -1,10 +1,10 @@
 """Weighted sums of cell means, and ratios of two of them, with their intervals: the base of every claim.
 
-A cell is what was measured at one treatment: {block: value}. Where the cells share their blocks, a contrast is worked
-out inside each block and only then averaged, so that what a block does to all of its trials cancels. Else the cells are
-independent samples whose variances may differ. Sources: Montgomery, Design and Analysis of Experiments (8th ed.),
-sections 3.5 and 4.1; Welch, Biometrika 34 (1947) 28-35; Satterthwaite, Biometrics Bulletin 2 (1946) 110-114; Fieller,
-J. R. Stat. Soc. B 16 (1954) 175-185."""
+A cell holds the measurements of one treatment: {block: value}. Where the cells share their blocks, a contrast is
+computed inside each block and only then averaged, so that effects of a block on all of its trials cancel. Else the
+cells are independent samples whose variances may differ. Sources: Montgomery, Design and Analysis of Experiments (8th
+ed.), sections 3.5 and 4.1; Welch, Biometrika 34 (1947) 28-35; Satterthwaite, Biometrics Bulletin 2 (1946) 110-114;
+Fieller, J. R. Stat. Soc. B 16 (1954) 175-185."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ UNBOUNDED = "unbounded: the difference to compare with cannot be told from zero"
 class Contrast:
     """A weighted sum of cell means, in the unit of the values, or a ratio of two such sums, dimensionless.
 
-    `p` is of the null hypothesis that the sum (of a ratio: its numerator) is zero. `n` counts blocks when paired, else
-    the values in all cells that have a weight. What is None is explained by `absent_because`."""
+    `p` is that of the null hypothesis that the sum (for a ratio: its numerator) is zero. `n` counts blocks when paired,
+    else the values in all cells that have a weight. `absent_because` explains what is None."""
 
     value: float | None
     interval: Interval | None
@@ -50,18 +50,18 @@ class Contrast:
 
     @property
     def differs(self) -> bool:
-        """Whether the interval excludes zero; one without width only where p, too, is low enough."""
+        """Whether the interval excludes zero; with an interval of no width, p must be low enough too."""
         if self.interval is None or self.interval.holds(0.0):
             return False
         return self.p is None or self.p < 1 - self.interval.confidence
 
 
 def linear(weights: Mapping[K, float], cells: Mapping[K, Mapping[int, float]], confidence: float) -> Contrast:
-    """The sum of weight times mean over the cells: {treated: 1, baseline: -1} is a difference of two means.
+    """Return the sum of weight times mean over the cells: {treated: 1, baseline: -1} is a difference of two means.
 
     Paired within blocks, with n - 1 degrees of freedom, when at least two blocks, and half of the blocks of each cell,
     hold every cell with a weight, as in `ratios.ratio_to_baseline`. Where three cells or more share blocks that are
-    not as complete, what each block does is estimated from all of them and taken out (`_cell_fit.CellFit.separate`).
+    less complete, the effect of each block is estimated from all of them and removed (`_cell_fit.CellFit.separate`).
     Else unpaired, with the degrees of freedom of Welch and Satterthwaite. A cell without values makes the contrast
     absent, and its reason says so."""
     keys = _weighted(weights)
@@ -80,10 +80,10 @@ def ratio_of_linears(
     cells: Mapping[K, Mapping[int, float]],
     confidence: float,
 ) -> Contrast:
-    """The ratio of two weighted sums of cell means, with Fieller's interval; paired by the rule of `linear`.
+    """Return the ratio of two weighted sums of cell means, with Fieller's interval; paired by the rule of `linear`.
 
     A cell may be in both sums: the covariance that it causes is accounted for. The interval is absent where the
-    denominator cannot be told from zero, since the ratio is then unbounded."""
+    denominator is not distinguishable from zero, since the ratio is then unbounded."""
     keys = _weighted(numerator, denominator)
     if missing := _missing(keys, cells):
         return _absent(missing)
@@ -104,10 +104,10 @@ def share(
     cells: Mapping[K, Sequence[float]],
     confidence: float,
 ) -> Contrast:
-    """The ratio of two weighted sums of the means of independent cells, {key: values}, with Fieller's interval.
+    """Return the ratio of two weighted sums of means of independent cells, {key: values}, with Fieller's interval.
 
-    Degrees of freedom by Satterthwaite's approximation for numerator - r denominator at the estimated ratio r
-    (Tamhane and Logan, Biometrical Journal 46 (2004) 389-402)."""
+    Degrees of freedom by Satterthwaite's approximation for numerator - r denominator at the estimated ratio r (Tamhane
+    and Logan, Biometrical Journal 46 (2004) 389-402)."""
     keys = _weighted(numerator, denominator)
     if missing := _missing(keys, cells):
         return _absent(missing)
@@ -131,7 +131,7 @@ def share(
 def from_standard_error(
     value: float, error: float, df: float, confidence: float, n: int, least: float, pairing: Pairing = "unpaired"
 ) -> Contrast:
-    """A contrast with Student's interval, value ± t times its standard error, and the p of zero.
+    """Return a contrast with Student's interval, value ± t times its standard error, and the p of zero.
 
     Without any spread p is `least`, or 1 when the value is zero too (`student.t_p`)."""
     half = t_quantile(confidence, df) * error
@@ -167,7 +167,7 @@ def _within_blocks(
 
 
 def _sum_of(terms: Iterable[tuple[float, float]]) -> float:
-    """The sum of the products; zero when what is left of them is rounding alone, as with thirds of equal values."""
+    """Return the sum of the products; zero when the rest is rounding alone, as with thirds of equal values."""
     products = [weight * value for weight, value in terms]
     total = math.fsum(products)
     return 0.0 if abs(total) <= 2 * sys.float_info.epsilon * math.fsum(map(abs, products)) else total
@@ -176,7 +176,7 @@ def _sum_of(terms: Iterable[tuple[float, float]]) -> float:
 def _block_adjusted(
     weights: Mapping[K, float], keys: Sequence[K], cells: Mapping[K, Mapping[int, float]], confidence: float
 ) -> Contrast | None:
-    """None where the cells do not share blocks enough to tell what these do."""
+    """Return the contrast adjusted for blocks; None where the cells do not share enough blocks to estimate them."""
     if not (fit := _fit_of_shared_blocks(keys, cells)):
         return None
     estimate = fit.separate(weights)
@@ -201,7 +201,7 @@ def _block_adjusted_ratio(
 
 
 def _fit_of_shared_blocks(keys: Sequence[K], cells: Mapping[K, Mapping[int, float]]) -> CellFit | None:
-    """Of three cells or more: two tell of a block only where both were measured in it."""
+    """Return the fit for three cells or more: two show the effect of a block only where both were measured in it."""
     rows = [(key, block, value) for key in keys for block, value in cells[key].items()]
     if len(keys) < 3 or len({block for _, block, _ in rows}) == len(rows):
         return None
@@ -212,7 +212,7 @@ def _fit_of_shared_blocks(keys: Sequence[K], cells: Mapping[K, Mapping[int, floa
 
 
 def _least_of_shared_blocks(keys: Sequence[K], cells: Mapping[K, Mapping[int, float]]) -> float:
-    """Where not every block holds every cell, the cell in the fewest blocks counts."""
+    """Return the least p: where not every block holds every cell, the cell in the fewest blocks counts."""
     return least_paired_p(min(len(cells[key]) for key in keys))
 
 
@@ -239,7 +239,7 @@ def _unpaired_linear(weights: Mapping[K, float], cells: Mapping[K, Sequence[floa
 
 
 def _ratio(numerator: Contrast, m: Moments, confidence: float) -> Contrast:
-    """Value, interval and df of the ratio; p, n and pairing of its numerator."""
+    """Return a contrast with the value, interval and df of the ratio, and p, n and pairing of its numerator."""
     if m.b == 0:
         return replace(numerator, value=None, interval=None, df=None, absent_because=Note(ZERO_DENOMINATOR))
     interval = fieller_interval(m, confidence)

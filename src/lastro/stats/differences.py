@@ -19,9 +19,9 @@ from lastro.stats.student import least_paired_p, least_unpaired_p, t_p, without_
 class Difference:
     """A difference of means, in the unit of the metric: treatment minus baseline.
 
-    `n` counts the values on either side (pairs, when paired); `p` is two-sided, of equal means, and without any spread
-    the least that so few values can give (`student`). `interval`, `df` and `p` are None when there are too few values;
-    `absent_because` then says so."""
+    `n` counts the values on either side (pairs, when paired). `p` is two-sided, for equal means; without any spread it
+    is the least that this number of values can give (`student`). `interval`, `df` and `p` are None when there are too
+    few values; `absent_because` then says so."""
 
     value: float
     interval: Interval | None
@@ -33,16 +33,16 @@ class Difference:
 
     @property
     def differs(self) -> bool:
-        """Whether the interval excludes 0, no difference; one without width only where p, too, is low enough."""
+        """Whether the interval excludes 0, no difference; with an interval of no width, p must be low enough too."""
         if self.interval is None or self.interval.holds(0.0):
             return False
         return self.p is None or self.p < 1 - self.interval.confidence
 
 
 def paired_difference(values: Sequence[float], baseline: Sequence[float], confidence: float) -> Difference:
-    """Mean of the differences within blocks: values[i] and baseline[i] come from one block. n - 1 degrees of freedom.
+    """Return the mean of the differences within blocks: values[i] and baseline[i] come from one block.
 
-    Source: Jain (1991), section 13.4.1.
+    It has n - 1 degrees of freedom. Source: Jain (1991), section 13.4.1.
 
     Raises: ValueError when the samples are empty or differ in length."""
     n = (len(values), len(baseline))
@@ -56,7 +56,7 @@ def paired_difference(values: Sequence[float], baseline: Sequence[float], confid
 
 
 def unpaired_difference(values: Sequence[float], baseline: Sequence[float], confidence: float) -> Difference:
-    """Difference of the means of two independent samples whose variances may differ.
+    """Return the difference of the means of two independent samples whose variances may differ.
 
     Source: Welch (1947); degrees of freedom by Satterthwaite (1946).
 
@@ -72,9 +72,9 @@ def unpaired_difference(values: Sequence[float], baseline: Sequence[float], conf
 def difference_to_baseline(
     by_block: Mapping[int, float], baseline_by_block: Mapping[int, float], confidence: float
 ) -> Difference | None:
-    """Difference of a treatment to its baseline, both as {block: value}; None when either has no value.
+    """Return the difference of a treatment to its baseline, both {block: value}; None when either has no value.
 
-    Paired within blocks as `pairing.match_blocks` says, so always as `ratios.ratio_to_baseline` pairs."""
+    Paired within blocks by `pairing.match_blocks`, so always as in `ratios.ratio_to_baseline`."""
     matched = match_blocks(by_block, baseline_by_block)
     if matched is None:
         return None

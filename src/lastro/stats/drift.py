@@ -1,4 +1,4 @@
-"""Whether a metric wandered over a campaign, whatever the treatments did to it: a trend in time and its slope.
+"""Whether a metric drifted over a campaign, apart from the treatments: a trend in time and its slope.
 
 Sources: Mann, Econometrica 13 (1945) 245-259, and Kendall, Rank Correlation Methods (1975), for the test; Sen, J. Am.
 Stat. Assoc. 63 (1968) 1379-1389, for the slope and its interval."""
@@ -23,7 +23,7 @@ from lastro.stats.rank_distributions import (
     normal_two_sided,
 )
 
-# All pairs of points are looked at: beyond so many, neighbours in time are averaged.
+# All pairs of points are compared: with more points than this, neighbours in time are averaged.
 MOST_POINTS = 2000
 TOO_FEW_POINTS = "n = {n} points in time: a trend needs 3 or more"
 ONE_TIME = "all points lie at one time"
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """The trend of `n` points in time. `tau` is Kendall's, from -1 to 1; `p` is two-sided, of no trend.
+    """The trend of `n` points in time. `tau` is Kendall's, from -1 to 1; `p` is two-sided, for no trend.
 
-    `slope_per_hour` is in the unit of the metric per hour, or the share of the treatment's mean per hour when
-    `relative`. `points` are (hour, residual), in order of time, for a plot. What is None, `absent_because` explains."""
+    `slope_per_hour` is in the unit of the metric per hour, or in fractions of the treatment's mean per hour when
+    `relative`. `points` are (hour, residual), in order of time, for a plot. `absent_because` explains what is None."""
 
     tau: float | None
     p: float | None
@@ -51,7 +51,7 @@ class Drift:
 
     @property
     def span_hours(self) -> float:
-        """From the first point to the last: over more than that, nothing is known of the trend."""
+        """The hours from the first point to the last: beyond them, nothing is known of the trend."""
         return self.points[-1][0] - self.points[0][0] if self.points else 0.0
 
 
@@ -64,12 +64,13 @@ def drift(
     blocks: Sequence[int] | None = None,
     relative: bool = False,
 ) -> Drift:
-    """The trend of values[i], taken at hours[i], once the mean of treatments[i] is taken away; with `relative`, as a
-    share of that mean, so that treatments of different size count alike (needs means other than zero).
+    """Return the trend of values[i], taken at hours[i], after subtracting the mean of treatments[i].
 
-    With `blocks`, the points are the means of the residuals of each block: trials of one block share the state of the
-    host, and to count each as evidence of its own would find drift wherever blocks differ at all. A treatment with
-    one value says nothing of time and is left out; so is, with `relative`, one whose mean is zero.
+    With `relative`, values are fractions of that mean, so that treatments of different size count alike (needs means
+    other than zero). With `blocks`, the points are the means of the residuals of each block: trials of one block share
+    the state of the host, and to count each as separate evidence would find drift wherever blocks differ at all. A
+    treatment with one value contains no information on time and is left out; so is, with `relative`, one whose mean is
+    zero.
 
     Sources: Mann (1945) and Kendall (1975) for tau and p, Sen (1968) for the slope and its interval.
 
@@ -95,7 +96,7 @@ def drift(
 
 
 def _residuals(values: Sequence[float], treatments: Sequence[Hashable], relative: bool) -> dict[int, float]:
-    """What is left of each value, by its position, once its treatment's mean is taken away."""
+    """Return the residual of each value, by its position, after subtracting its treatment's mean."""
     members: dict[Hashable, list[int]] = {}
     for at, treatment in enumerate(treatments):
         members.setdefault(treatment, []).append(at)
@@ -110,7 +111,7 @@ def _residuals(values: Sequence[float], treatments: Sequence[Hashable], relative
 def _points(
     residuals: dict[int, float], hours: Sequence[float], blocks: Sequence[int] | None
 ) -> tuple[tuple[float, float], ...]:
-    """(hour, residual) in order of time: of each trial, or the means of each block, or of neighbours when too many."""
+    """Return (hour, residual) in order of time, for each trial or block, or for neighbours when there are too many."""
     groups: dict[int, list[int]] = {}
     for at in residuals:
         groups.setdefault(at if blocks is None else blocks[at], []).append(at)
@@ -124,7 +125,7 @@ def _points(
 
 
 def _slopes_and_s(points: Sequence[tuple[float, float]]) -> tuple[NDArray[np.float64], int]:
-    """The slopes between all points at different times, and Kendall's S: pairs that rise less pairs that fall."""
+    """Return the slopes between all points at different times, and Kendall's S: rising pairs minus falling pairs."""
     import numpy as np
 
     hours, residuals = np.array(points).T
@@ -135,7 +136,7 @@ def _slopes_and_s(points: Sequence[tuple[float, float]]) -> tuple[NDArray[np.flo
 
 
 def _mann_kendall(points: Sequence[tuple[float, float]], s: int) -> tuple[float, float, float]:
-    """p, the variance of S, and tau. Source of the correction for ties in both columns: Kendall (1975), chapter 4."""
+    """Return p, the variance of S, and tau. Source of the correction for ties in both: Kendall (1975), chapter 4."""
     n = len(points)
     ties = [[size for size in Counter(column).values() if size > 1] for column in zip(*points, strict=True)]
     pairs, (in_time, in_value) = n * (n - 1) / 2, (sum(t * (t - 1) / 2 for t in column) for column in ties)

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
-# What is known of a value that is none itself: that the truth is at least it, or at most; empty: it is exact.
+# How a value bounds the truth: the truth is at least it, or at most; empty: the value is exact.
 Bound = Literal["", "≥", "≤"]
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A two-sided confidence interval, in the unit of what it brackets; `confidence` is between 0 and 1."""
+    """A two-sided confidence interval, in the unit of its estimate; `confidence` is between 0 and 1."""
 
     low: float
     high: float
@@ -32,7 +32,8 @@ class Interval:
 class Summary:
     """`n` values: their mean, sample standard deviation (None for n = 1) and interval of the mean (None for n = 1).
 
-    `bounded` of them are only lower bounds: if any, the mean is one too, and has neither (`stats.censored`)."""
+    `bounded` of them are only lower bounds: if any, so is the mean, without deviation and interval
+    (`stats.censored`)."""
 
     n: int
     mean: float
@@ -43,27 +44,28 @@ class Summary:
 
 @cache
 def t_quantile(confidence: float, df: float) -> float:
-    """The two-sided critical value of Student's t: 2.776 for 0.95 and 4 degrees of freedom.
+    """Return the two-sided critical value of Student's t: 2.776 for 0.95 and 4 degrees of freedom.
 
-    `scipy.special` is imported here and not `scipy.stats`, which takes several times as long."""
+    `scipy.special` is imported here rather than `scipy.stats`, which takes several times as long."""
     from scipy.special import stdtrit
 
     return float(stdtrit(df, (1 + confidence) / 2))
 
 
 def satterthwaite(parts: Sequence[float], n: Sequence[int]) -> float:
-    """Degrees of freedom of a sum of independent variances of means, parts[i] from n[i] >= 2 values.
+    """Return the degrees of freedom of a sum of independent variances of means, parts[i] from n[i] >= 2 values.
 
-    When every part is zero, those of the pooled variance. Source: Satterthwaite, Biometrics Bulletin 2 (1946) 110."""
+    When every part is zero, they are those of the pooled variance. Source: Satterthwaite, Biometrics Bulletin 2 (1946)
+    110."""
     if not any(parts):
         return float(sum(n) - len(n))
     whole = sum(parts)
-    # Shares, not squares of the parts: these would underflow for variances under 1e-154.
+    # Squares of fractions, not of the parts, which would underflow for variances under 1e-154.
     return 1 / sum((part / whole) ** 2 / (size - 1) for part, size in zip(parts, n, strict=True))
 
 
 def sample_mean(values: Sequence[float]) -> float:
-    """The mean, exactly summed; of equal values that value itself, so that they have no spread.
+    """Return the mean, summed exactly; for equal values it is that value, so that they have no spread.
 
     Raises: ValueError when there are no values."""
     if not values:
@@ -72,7 +74,7 @@ def sample_mean(values: Sequence[float]) -> float:
 
 
 def sample_covariance(first: Sequence[float], second: Sequence[float]) -> float:
-    """Sum of the products of deviations over n - 1, from centred values so that large means cost no digits.
+    """Return the sum of the products of deviations over n - 1; values are centred so that large means cost no digits.
 
     With the same sequence twice it is the sample variance. Raises: ValueError for n < 2 or unequal lengths."""
     if len(first) < 2:
@@ -85,14 +87,14 @@ def sample_covariance(first: Sequence[float], second: Sequence[float]) -> float:
 
 
 def t_interval(values: Sequence[float], confidence: float) -> Interval | None:
-    """Student's interval for the mean; None for n < 2, where nothing is known of the spread.
+    """Return Student's interval for the mean; None for n < 2, where the spread is unknown.
 
     Source: Jain, The Art of Computer Systems Performance Analysis (1991), section 13.2."""
     return describe(values, confidence).interval if values else None
 
 
 def describe(values: Sequence[float], confidence: float) -> Summary:
-    """n, mean, standard deviation and interval of `values`.
+    """Return n, mean, standard deviation and interval of `values`.
 
     Raises: ValueError when there are no values."""
     n, mean = len(values), sample_mean(values)

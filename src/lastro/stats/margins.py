@@ -1,9 +1,9 @@
-"""Is a ratio of means beyond a margin? One-sided tests, and the gate that is made of them.
+"""Whether a ratio of means is beyond a margin: one-sided tests, and the gate that is made of them.
 
 Source: Sasabuchi, Biometrika 67 (1980) 429-439, and Hauschke, Kieser, Diletti and Burke, Statistics in Medicine 18
 (1999) 93-105: b / a > r is tested as b - r a > 0, which is linear in the means, so that Student's t applies; variances
 may differ, and the degrees of freedom are Satterthwaite's at r (Tamhane and Logan, J. Biopharm. Stat. 14 (2004)
-843-856). Fieller's interval is this test turned round: it holds the r that the test does not reject."""
+843-856). Fieller's interval is this test inverted: it holds the r that the test does not reject."""
 
 from __future__ import annotations
 
@@ -47,11 +47,10 @@ class Judged:
 
 
 def ratio_test(values: Sequence[float], baseline: Sequence[float], limit: float, side: Side) -> RatioTest:
-    """Is the ratio of the means of two independent samples above (below, on either side of) `limit`?
+    """Test whether the ratio of the means of two independent samples is above (below, on either side of) `limit`.
 
-    What is tested is mean(values) - limit mean(baseline) against zero, so that the baseline's mean may be zero too.
-
-    With limit 1 and `either` it is Welch's test of no difference. Of constant samples p is 1, or the least that so few
+    It tests mean(values) - limit mean(baseline) against zero, so that the baseline's mean may be zero too. With limit 1
+    and `either` it is Welch's test of no difference. For constant samples p is 1, or the least that this number of
     values can give (`student`).
 
     Raises: ValueError when a sample has fewer than two values."""
@@ -67,11 +66,11 @@ def ratio_test(values: Sequence[float], baseline: Sequence[float], limit: float,
 
 
 def worse_than(candidate: Candidate, margin: float) -> RatioTest:
-    """Is `values` worse than `baseline` by more than the margin (0.05: five per cent)?
+    """Test whether `values` are worse than `baseline` by more than the margin (0.05: five per cent).
 
-    Where lower is better, above 1 + margin times the baseline; where higher is better, below 1 - margin times. The
-    margin is a share of the baseline's size: of a mean below zero it lies on the other side of 1, and of a mean of
-    zero there is none, so that any loss is more than the margin.
+    Where lower is better, that is above 1 + margin times the baseline; where higher is better, below 1 - margin times.
+    The margin is a fraction of the baseline's size: for a mean below zero it lies on the other side of 1, and for a
+    mean of zero there is none, so that any loss is more than the margin.
 
     Raises: ValueError unless 0 <= margin < 1, and what `ratio_test` raises."""
     if not 0 <= margin < 1:
@@ -83,7 +82,7 @@ def worse_than(candidate: Candidate, margin: float) -> RatioTest:
 
 
 def gate(candidates: Sequence[Candidate], margin: float, alpha: float) -> tuple[Judged, ...]:
-    """Which candidates are worse by more than the margin, corrected for their number (Holm).
+    """Judge which candidates are worse by more than the margin, corrected for their number (Holm).
 
     The stated rate: when no candidate is truly worse by more than the margin, the probability that any is called so is
     at most `alpha`, however the candidates depend on each other. It is reached only when the truth lies at the margin

@@ -1,7 +1,7 @@
-"""Variances of many treatments, each known from few values, made steadier by what all of them show together.
+"""Moderated variances: many treatments with few values each share information on their variance.
 
-Of many sample variances the greatest is great mostly by chance: of 171 with 4 degrees of freedom, all truly alike, it
-is about 3.6 times the truth.
+The largest of many sample variances is large mostly by chance: of 171 with 4 degrees of freedom, all truly equal, it is
+about 3.6 times the truth.
 
 Source: Smyth, Linear models and empirical Bayes methods for assessing differential expression in microarray
 experiments, Statistical Applications in Genetics and Molecular Biology 3 (2004), article 3, section 6.2."""
@@ -14,11 +14,11 @@ from statistics import fmean, variance
 
 
 def moderated(variances: Sequence[float], df: Sequence[float]) -> tuple[float, ...]:
-    """Each variance, drawn towards the common one by as much as chance alone would make them differ.
+    """Return each variance, drawn towards the common one by as much as chance alone would make them differ.
 
     Where they differ no more than their degrees of freedom explain, all become the pooled variance; where they differ
-    widely, each stays nearly what it is. A single one stays as it is. Zeros, which rounded values give, tell nothing
-    of how the others scatter, and count in the pooled variance alone.
+    widely, each stays nearly as it is. A single one stays as it is. Zeros, which rounded values give, contain no
+    information on how the others scatter, and count in the pooled variance alone.
 
     Raises: ValueError for a negative variance, degrees of freedom that are not above zero, or unequal lengths."""
     if len(df) != len(variances) or min(variances, default=0.0) < 0 or min(df, default=1.0) <= 0:
@@ -39,7 +39,7 @@ def moderated(variances: Sequence[float], df: Sequence[float]) -> tuple[float, .
 
 
 def _trigamma_inverse(value: float) -> float:
-    """The y at which the trigamma function has this value, above zero; by Newton's method (Smyth 2004, appendix)."""
+    """Return the y whose trigamma is this value, above zero, by Newton's method (Smyth 2004, appendix)."""
     from scipy.special import polygamma
 
     if value < 1e-6:

@@ -1,22 +1,22 @@
 """The noise floor of a host and a design, from values of one thing measured against itself (an A/A comparison).
 
-Consecutive blocks (2i - 1, 2i) are a pair, and a seeded coin says which of the two is A and which is B: whatever drifts
-over the campaign then favours neither. Everything is judged as a real comparison would be: the ratio B / A of n pairs
+Consecutive blocks (2i - 1, 2i) are a pair, and a seeded coin decides which of the two is A and which is B, so that
+drift over the campaign favours neither. Everything is judged as a real comparison would be: the ratio B / A of n pairs
 with Fieller's interval, n being the number of blocks of the study that is to be judged.
 
 *Floor*: over pseudo-experiments of n pairs (drawn with replacement, a coin for each), the 95th percentile of half the
-width of that interval, as a share of the ratio. It is Currie's critical level (Analytical Chemistry 40 (1968) 586-593)
-with A/A pairs for blanks: a difference below it is one that this design, on this host, would not tell from none. A true
-difference must be larger, up to twice as large, to be found most of the time.
+width of that interval, as a fraction of the ratio. It is Currie's critical level (Analytical Chemistry 40 (1968)
+586-593) with A/A pairs for blanks: with this design, on this host, a difference below it is not distinguishable from
+none. A true difference must be larger, up to twice as large, to be found most of the time.
 
 *False positives*: how often the interval excludes 1 although nothing differs. `observed` counts the experiments of n
 consecutive pairs that the A/A campaign really holds; they are few, and their interval says so. `resampled` counts
 pseudo-experiments: many, but made of the same pairs, so that their interval is that of the resampling alone. The coin
-does here what the random order inside a block does in a study: noise that lasts over many blocks raises the floor, and
-not the rate. What can raise the rate is a spread far from normal in few blocks.
+has the same role as the random order inside a block of a study: noise that lasts over many blocks raises the floor, but
+not the rate. A spread far from normal in few blocks can raise the rate.
 
-A floor is of one treatment against one, in n blocks. `scaled` gives it for means over several treatments, `rescaled`
-for another number of blocks, and `hides` is the one place that judges by it."""
+A floor holds for one treatment against one, in n blocks. `scaled` gives it for means over several treatments,
+`rescaled` for another number of blocks, and `hides` is the one place that judges by it."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class NoiseFloor:
-    """One metric of one treatment against itself. `floor` and `typical` (the median) are shares of the ratio: 0.03 is
-    3 %. None with the reason, when fewer than two pairs are whole or the mean cannot be told from zero.
+    """The noise floor of one metric of one treatment. `floor` and `typical` (the median) are fractions: 0.03 is 3 %.
 
-    `pairs` are what there was; `blocks` the n of every experiment."""
+    They are fractions of the ratio; None, with the reason, when fewer than two pairs are whole or the mean is not
+    distinguishable from zero. `pairs` counts the pairs that there were; `blocks` is the n of every experiment."""
 
     floor: float | None
     typical: float | None
@@ -65,7 +65,7 @@ class NoiseFloor:
 
 
 def rate(count: int, n: int, confidence: float) -> Rate:
-    """A share of n independent cases, with its interval. Source: Clopper and Pearson, Biometrika 26 (1934) 404-413."""
+    """Return a fraction of n cases with its interval. Source: Clopper and Pearson, Biometrika 26 (1934) 404-413."""
     if not n:
         return Rate(0, 0, None)
     from scipy.special import betaincinv
@@ -77,13 +77,13 @@ def rate(count: int, n: int, confidence: float) -> Rate:
 
 
 def pairs_of(by_block: Mapping[int, float]) -> list[Pair]:
-    """Values of the blocks (1, 2), (3, 4) …, in order; a pair of which a value is missing is left out."""
+    """Return the values of the blocks (1, 2), (3, 4) …, in order, without pairs in which a value is missing."""
     firsts = sorted(block for block in by_block if block % 2 and block + 1 in by_block)
     return [(by_block[block], by_block[block + 1]) for block in firsts]
 
 
 def toss(pairs: Sequence[Pair], rng: random.Random) -> tuple[list[float], list[float]]:
-    """A and B: for each pair a coin says which value is whose."""
+    """Return A and B: for each pair, a coin decides which value belongs to which."""
     tossed = [(first, second) if rng.random() < 0.5 else (second, first) for first, second in pairs]
     return [a for a, _ in tossed], [b for _, b in tossed]
 
@@ -91,9 +91,9 @@ def toss(pairs: Sequence[Pair], rng: random.Random) -> tuple[list[float], list[f
 def noise_floor(
     pairs: Sequence[Pair], blocks: int, confidence: float, seed: str, resamplings: int = RESAMPLINGS
 ) -> NoiseFloor:
-    """The noise floor of one metric from A/A pairs, for experiments of so many blocks. The same seed, the same answer.
+    """Return the noise floor of one metric from A/A pairs, for experiments of `blocks` blocks.
 
-    Raises: ValueError for blocks < 2, of which there is no interval."""
+    The same seed gives the same answer. Raises: ValueError for blocks < 2, which give no interval."""
     if blocks < 2:
         raise ValueError(f"{blocks} blocks give no interval, and so no floor")
     nothing = rate(0, 0, confidence)
@@ -117,29 +117,31 @@ def noise_floor(
 
 
 def scaled(share: float, weights: Iterable[float]) -> float:
-    """The floor of a weighted sum of treatments' means, as a share of the mean, from the `share` of one against one.
+    """Return the floor of a weighted sum of treatments' means from `share`, the floor of one against one.
 
-    Their noise is independent, so its variance goes with the sum of the squared weights: a mean of k treatments against
-    a mean of k others has 1 / sqrt(k) of it."""
+    Both are fractions of the mean. The noise of treatments is independent, so its variance is proportional to the sum
+    of the squared weights: a mean of k treatments against a mean of k others has 1 / sqrt(k) of it."""
     return share * math.sqrt(math.fsum(weight * weight for weight in weights) / 2)
 
 
 def hides(share: float | None, deviation: float | None, weights: Iterable[float]) -> bool | None:
-    """Whether a deviation (of a ratio from 1, of a share from 0) lies under the floor of its contrast, whose weights
+    """Whether a deviation (of a ratio from 1, of a fraction from 0) lies below the floor of its contrast.
 
-    sum to zero: {treated: 1, baseline: -1} has the whole `share`. None without a floor or a deviation."""
+    The contrast's weights sum to zero: {treated: 1, baseline: -1} has the whole `share`. None without a floor or a
+    deviation."""
     if share is None or deviation is None:
         return None
     return abs(deviation) < scaled(share, weights)
 
 
 def rescaled(share: float, made_for: int, blocks: int, confidence: float) -> float:
-    """A floor for another number of blocks than it was made for, both 2 or more.
+    """Return a floor for another number of blocks than it was made for, both 2 or more.
 
-    Half an interval goes with t(n - 1) / sqrt(n); its 95th percentile, as the spread is estimated, also with the root
-    of that of chi-squared over its degrees of freedom. Exact for normal noise that is small beside the mean.
+    Half the width of an interval is proportional to t(n - 1) / sqrt(n); as the spread is estimated, its 95th percentile
+    is also proportional to the root of that of chi-squared over its degrees of freedom. Exact for normal noise that is
+    small beside the mean.
 
-    Raises: ValueError for fewer than two blocks, of which there is no interval."""
+    Raises: ValueError for fewer than two blocks, which give no interval."""
     if min(made_for, blocks) < 2:
         raise ValueError(f"no floor of {made_for} blocks for {blocks}: an interval needs 2 or more")
     if made_for == blocks:
@@ -148,7 +150,7 @@ def rescaled(share: float, made_for: int, blocks: int, confidence: float) -> flo
 
 
 def _half_width(n: int, confidence: float) -> float:
-    """The 95th percentile of half a Student interval of n normal values, in units of their standard deviation."""
+    """Return the 95th percentile of half the width of a Student interval of n normal values, in standard deviations."""
     from scipy.special import chdtri
 
     spread = math.sqrt(float(chdtri(n - 1, 1 - PERCENTILE)) / (n - 1))
@@ -160,15 +162,16 @@ def _finite(value: float) -> float | None:
 
 
 def _percentile(widths: Sequence[float], q: float) -> float:
-    """The least width that at least a share q of all do not exceed; infinite widths are larger than any."""
+    """Return the least width that at least a fraction q of all do not exceed; infinite widths are larger than any."""
     return sorted(widths)[max(0, math.ceil(q * len(widths)) - 1)]
 
 
 def _pseudo_experiments(
     pairs: Sequence[Pair], blocks: int, confidence: float, seed: str, resamplings: int
 ) -> tuple[list[float], int]:
-    """Relative half widths of the intervals of pseudo-experiments, infinite where there is none, and how many of them
-    exclude 1. The formulas are those of `stats.ratios`, on whole arrays."""
+    """Return the relative half widths of the intervals of pseudo-experiments, and how many intervals exclude 1.
+
+    A width is infinite where there is no interval. The formulas are those of `stats.ratios`, on whole arrays."""
     import numpy as np
 
     rng = np.random.default_rng([*seed.encode(), blocks])
@@ -187,7 +190,7 @@ def _pseudo_experiments(
         known = (square > 0) & (a != 0)
         low, high = (linear - root) / square, (linear + root) / square
         widths = np.where(known, root / square / np.abs(a / b), np.inf)
-    # Rounding alone must not make a difference of what is the same to the last digits.
+    # Rounding alone must not make values differ that are equal but for the last digits.
     slack = 1e-12
     excluded = known & ((low > 1 + slack) | (high < 1 - slack))
     return [float(width) for width in widths], int(excluded.sum())

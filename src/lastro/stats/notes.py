@@ -1,10 +1,10 @@
-"""What a statistic has to say in words, kept so that a report can say it in another language."""
+"""Messages of statistics, kept in a form that a report can translate."""
 
 from __future__ import annotations
 
 from types import MappingProxyType
 
-# Said by several statistics.
+# Used by several statistics.
 FEWER_THAN_TWO = "n = {n}: an interval needs 2 trials or more"
 STEPS_TOO_COARSE = "n = {n}: the widest interval has {achieved} % confidence, less than {wished} %"
 
@@ -12,7 +12,7 @@ STEPS_TOO_COARSE = "n = {n}: the widest interval has {achieved} % confidence, le
 class Note(str):
     """An English sentence made of a `message` with {placeholders} and the `values` that fill them.
 
-    It is the sentence itself wherever a string is wanted. `values` are what is not translated: names and numbers."""
+    It is the sentence itself wherever a string is expected. `values` are not translated: names and numbers."""
 
     def __new__(cls, message: str, /, **values: object) -> Note:
         note = super().__new__(cls, message.format(**values) if values else message)
@@ -25,5 +25,5 @@ class Note(str):
 
 
 def steps_too_coarse(n: object, achieved: float, wished: float) -> Note:
-    """That order statistics of so few values make no interval; both confidences are between 0 and 1."""
+    """Return the note that order statistics of few values give no interval; both confidences are between 0 and 1."""
     return Note(STEPS_TOO_COARSE, n=n, achieved=f"{100 * achieved:.1f}", wished=f"{100 * wished:.4g}")

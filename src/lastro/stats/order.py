@@ -1,7 +1,7 @@
-"""Intervals of quantiles from order statistics: true for every continuous distribution.
+"""Intervals of quantiles from order statistics: valid for every continuous distribution.
 
 Source: David and Nagaraja, Order Statistics (2003), section 7.1. Which ranks bracket the quantile depends on n alone,
-never on the values, so the confidence is exact; it comes in steps, and the one achieved stands in the interval."""
+never on the values, so the confidence is exact; it comes in steps, and the interval holds the achieved one."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ NOT_ESTIMABLE = "not estimable: n = {n}, needs {needed}"
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A value of `n` trials with its interval, in the unit of the metric. What is None, `absent_because` explains.
+    """A value of `n` trials with its interval, in the unit of the metric. `absent_because` explains what is None.
 
-    The confidence in `interval` is the one achieved, at least the one wished. `at_least`: the value is only a lower
+    The confidence in `interval` is the one achieved, at least the one requested. `at_least`: the value is only a lower
     bound (`stats.censored`)."""
 
     value: float | None
@@ -30,11 +30,10 @@ class Estimate:
 
 
 def median_interval(values: Sequence[float], confidence: float) -> Estimate:
-    """The median between the k-th least and the k-th greatest value, k the largest with the wished confidence.
+    """Return the median with an interval from the k-th least to the k-th greatest value.
 
-    No such interval exists for n <= 5 at 95 %. Source: David and Nagaraja (2003), section 7.1.
-
-    Raises: ValueError when there are no values."""
+    k is the largest with the requested confidence; there is none for n <= 5 at 95 %. Source: David and Nagaraja (2003),
+    section 7.1. Raises: ValueError when there are no values."""
     from scipy.special import bdtr
 
     n = len(values)
@@ -48,10 +47,10 @@ def median_interval(values: Sequence[float], confidence: float) -> Estimate:
 
 
 def quantile_interval(values: Sequence[float], q: float, confidence: float) -> Estimate:
-    """The q-quantile between two order statistics: those fewest ranks apart that have the wished confidence.
+    """Return the q-quantile between two order statistics: those fewest ranks apart with the requested confidence.
 
-    Not estimable, and neither value nor interval given, below `quantiles.least_n_for`: 299 values for p99, 2,995 for
-    p99.9 at 95 %. Source: David and Nagaraja (2003), section 7.1.
+    Not estimable, with neither value nor interval, below `quantiles.least_n_for`: 299 values for p99, 2,995 for p99.9
+    at 95 %. Source: David and Nagaraja (2003), section 7.1.
 
     Raises: ValueError unless 0 < q < 1 and 0 < confidence < 1."""
     n, needed = len(values), least_n_for(max(q, 1 - q), confidence)
@@ -67,12 +66,12 @@ def quantile_interval(values: Sequence[float], q: float, confidence: float) -> E
 
 
 def _range_confidence(n: int, q: float) -> float:
-    """How surely the least and the greatest of n values bracket the q-quantile."""
+    """Return the confidence with which the least and the greatest of n values bracket the q-quantile."""
     return 1 - q**n - (1 - q) ** n
 
 
 def _narrowest_ranks(n: int, q: float, confidence: float) -> tuple[int, int, float] | None:
-    """(low, high, achieved): ranks from 1, fewest apart; among equally many, those with the greatest confidence.
+    """Return (low, high, achieved): ranks from 1, fewest apart; among equals, those with the greatest confidence.
 
     With B values below the quantile, the low-th value is below it and the high-th above when low <= B < high."""
     import numpy as np

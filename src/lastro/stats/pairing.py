@@ -1,4 +1,4 @@
-"""Which values of a treatment and its baseline are compared, and whether block by block: one rule for all contrasts."""
+"""Which values of a treatment and its baseline to compare, and whether block by block: one rule for all contrasts."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ class Matched:
 
 
 def blocks_to_pair(cells: Sequence[Mapping[int, float]]) -> list[int]:
-    """The blocks within which these cells, each {block: value}, are compared; none when they are not to be paired.
+    """Return the blocks within which to compare these cells, each {block: value}; none when they are not to be paired.
 
     Paired when at least two blocks, and half of the blocks of each cell, hold every cell: pairing on fewer would
-    throw away more than the blocks explain."""
+    discard more than the blocks explain."""
     common = sorted(set.intersection(*(set(cell) for cell in cells))) if cells else []
     return common if len(common) >= 2 and 2 * len(common) >= max(map(len, cells)) else []
 
 
 def match_blocks(by_block: Mapping[int, float], baseline_by_block: Mapping[int, float]) -> Matched | None:
-    """A treatment and its baseline, both as {block: value}; None when either has no value.
+    """Match a treatment and its baseline, both {block: value}; None when either has no value.
 
-    Paired within the blocks of `blocks_to_pair`; where it finds none, every value is used, unpaired."""
+    Paired within the blocks of `blocks_to_pair`; where there are none, every value is used, unpaired."""
     if not by_block or not baseline_by_block:
         return None
     if blocks := blocks_to_pair([by_block, baseline_by_block]):

@@ -1,4 +1,4 @@
-"""Quantiles, only where the sample is large enough to know them. Pure Python: the path of a trial imports this."""
+"""Quantiles, only where the sample is large enough to estimate them. Pure Python: the trial code imports this."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from collections.abc import Sequence
 
 
 def least_n_for(q: float, confidence: float = 0.95) -> int:
-    """The least sample size of which the maximum lies above the q-quantile with this confidence.
+    """Return the least sample size whose maximum lies above the q-quantile with this confidence.
 
-    The maximum of n independent samples stays below the q-quantile with probability q**n, so n is the least for which
-    1 - q**n >= confidence: 59 for p95, 299 for p99, 2,995 for p99.9. A smaller sample may hold nothing at all of the
-    tail that the quantile cuts off. Source: David and Nagaraja, Order Statistics (2003), section 7.1 (Wilks 1941).
+    The maximum of n independent samples stays below the q-quantile with probability q**n, so n is the least for which 1
+    - q**n >= confidence: 59 for p95, 299 for p99, 2,995 for p99.9. A smaller sample may hold nothing at all of the tail
+    that the quantile cuts off. Source: David and Nagaraja, Order Statistics (2003), section 7.1 (Wilks 1941).
 
     Raises: ValueError unless 0 < q < 1 and 0 < confidence < 1."""
     if not (0 < q < 1 and 0 < confidence < 1):
         raise ValueError(f"q = {q} and confidence = {confidence} must both lie between 0 and 1")
-    # The subtraction keeps log(1 - 0.95) / log(q) from being lifted to the next integer by rounding alone.
+    # The subtraction keeps rounding alone from lifting log(1 - 0.95) / log(q) to the next integer.
     return max(1, math.ceil(math.log1p(-confidence) / math.log(q) - 1e-9))
 
 
 def quantile(values: Sequence[float], q: float) -> float:
-    """The q-quantile of `values`, in their unit, by linear interpolation between order statistics.
+    """Return the q-quantile of `values`, in their unit, by linear interpolation between order statistics.
 
     Source: definition 7 of Hyndman and Fan (1996), the default of R and of numpy.
 
@@ -36,9 +36,9 @@ def quantile(values: Sequence[float], q: float) -> float:
 
 
 def quantile_if_estimable(values: Sequence[float], q: float, confidence: float = 0.95) -> float | None:
-    """The q-quantile, or None when the sample is smaller than `least_n_for` says on the quantile's own side.
+    """Return the q-quantile, or None when the sample is smaller than `least_n_for` requires.
 
-    A lower quantile needs what its mirror image needs: p1 as many samples as p99."""
+    A lower quantile requires the same as its mirror image: p1 as many samples as p99."""
     if len(values) < least_n_for(max(q, 1 - q), confidence):
         return None
     return quantile(values, q)

@@ -1,4 +1,4 @@
-"""Null distributions of rank statistics, counted out: what exact tests and distribution-free intervals stand on."""
+"""Exact null distributions of rank statistics, by counting: the base of exact tests and distribution-free intervals."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EXACT_PAIRS = 50
 
 
 def mid_ranks(values: Sequence[float]) -> list[float]:
-    """Ranks from 1; tied values share the mean of theirs. Source: Hollander and Wolfe (1999), section 4.1."""
+    """Return ranks from 1; tied values share their mean rank. Source: Hollander and Wolfe (1999), section 4.1."""
     order = sorted(range(len(values)), key=values.__getitem__)
     ranks = [0.0] * len(values)
     start = 0
@@ -33,7 +33,7 @@ def mid_ranks(values: Sequence[float]) -> list[float]:
 
 
 def at_ranks(values: NDArray[np.float64], *ranks: int) -> tuple[float, ...]:
-    """The values of these ranks, from 1, without sorting the rest."""
+    """Return the values of these ranks, from 1, without sorting the rest."""
     import numpy as np
 
     places = [rank - 1 for rank in ranks]
@@ -41,13 +41,13 @@ def at_ranks(values: NDArray[np.float64], *ranks: int) -> tuple[float, ...]:
 
 
 def median_of(values: NDArray[np.float64]) -> float:
-    """The middle value, or the mean of the two in the middle."""
+    """Return the middle value, or the mean of the two in the middle."""
     low, high = at_ranks(values, (values.size + 1) // 2, values.size // 2 + 1)
     return (low + high) / 2
 
 
 def tie_term(ranks: Sequence[float]) -> float:
-    """The sum of t^3 - t over groups of t tied ranks, by which ties lessen the variance of a rank sum."""
+    """Return the sum of t^3 - t over groups of t tied ranks, by which ties lessen the variance of a rank sum."""
     sizes: dict[float, int] = {}
     for rank in ranks:
         sizes[rank] = sizes.get(rank, 0) + 1
@@ -56,7 +56,7 @@ def tie_term(ranks: Sequence[float]) -> float:
 
 @lru_cache(maxsize=256)
 def rank_sum_cdf(doubled_ranks: tuple[int, ...], m: int) -> tuple[float, ...]:
-    """P(twice the sum of m of these ranks <= s) for s = 0, 1, …, every choice of m being equally likely.
+    """Return P(twice the sum of m of these ranks <= s) for s = 0, 1, …, every choice of m being equally likely.
 
     Ranks come doubled, so that those of ties are integers too: the distribution is exact given the ties."""
     import numpy as np
@@ -70,7 +70,7 @@ def rank_sum_cdf(doubled_ranks: tuple[int, ...], m: int) -> tuple[float, ...]:
 
 @lru_cache(maxsize=256)
 def signed_rank_cdf(doubled_ranks: tuple[int, ...]) -> tuple[float, ...]:
-    """P(twice the sum of the ranks with a plus <= s) for s = 0, 1, …, every pattern of signs being equally likely."""
+    """Return P(twice the sum of the positive ranks <= s) for s = 0, 1, …, all patterns of signs equally likely."""
     import numpy as np
 
     counts = np.zeros(sum(doubled_ranks) + 1)
@@ -81,13 +81,13 @@ def signed_rank_cdf(doubled_ranks: tuple[int, ...]) -> tuple[float, ...]:
 
 
 def exact_two_sided(cdf: Sequence[float], statistic: int) -> float:
-    """Twice the smaller tail, the statistic itself in both; at most 1."""
+    """Return twice the smaller tail, with the statistic itself in both; at most 1."""
     below = cdf[statistic - 1] if statistic else 0.0
     return min(1.0, 2 * min(cdf[statistic], 1 - below))
 
 
 def normal_two_sided(distance: float, variance: float) -> float:
-    """Two-sided p of an integer-valued statistic at this distance from its mean, with continuity correction."""
+    """Return the two-sided p of an integer statistic this far from its mean, with continuity correction."""
     if variance <= 0:
         return 1.0
     return min(1.0, 2 * NormalDist().cdf(-max(0.0, abs(distance) - 0.5) / math.sqrt(variance)))
@@ -95,23 +95,25 @@ def normal_two_sided(distance: float, variance: float) -> float:
 
 @lru_cache(maxsize=256)
 def _mann_whitney_below(m: int, n: int) -> tuple[float, ...]:
-    """P(U <= u) for u = 0, 1, …, without ties."""
+    """Return P(U <= u) for u = 0, 1, …, without ties."""
     least = m * (m + 1)
     cdf = rank_sum_cdf(tuple(range(2, 2 * (m + n) + 1, 2)), m)
     return cdf[least::2][: m * n + 1]
 
 
 def mann_whitney_order(m: int, n: int, confidence: float) -> tuple[int, float]:
-    """The largest k for which the k-th least and k-th greatest of the m n differences bracket the shift, and how
-    surely they do: (k, achieved confidence). k = 0 when not even the outermost do with the wished confidence, and the
-    confidence is then theirs. Source: Hollander and Wolfe (1999), section 4.3 (Moses)."""
+    """Return (k, achieved confidence) for the largest k whose order statistics bracket the shift.
+
+    They are the k-th least and the k-th greatest of the m n differences. k = 0 when not even the outermost bracket it
+    with the requested confidence; the confidence is then theirs. Source: Hollander and Wolfe (1999), section 4.3
+    (Moses)."""
     if m + n > EXACT_BOTH:
         return _normal_order(m * n / 2, m * n * (m + n + 1) / 12, confidence)
     return _exact_order(_mann_whitney_below(m, n), confidence)
 
 
 def signed_rank_order(n: int, confidence: float) -> tuple[int, float]:
-    """As `mann_whitney_order`, for the n (n + 1) / 2 Walsh averages of n differences.
+    """Return the same as `mann_whitney_order`, for the n (n + 1) / 2 Walsh averages of n differences.
 
     Source: Hollander and Wolfe (1999), section 3.3 (Tukey)."""
     if n > EXACT_PAIRS:
@@ -132,7 +134,7 @@ def _normal_order(mean: float, variance: float, confidence: float) -> tuple[int,
 
 @lru_cache(maxsize=64)
 def discordant_cdf(n: int) -> tuple[float, ...]:
-    """P(D <= d) for d = 0, 1, … pairs out of order among n values without ties, all orders being equally likely.
+    """Return P(D <= d) for d = 0, 1, … pairs out of order in n values without ties, all orders being equally likely.
 
     Source: Kendall, Rank Correlation Methods (1975), chapter 5."""
     import numpy as np
@@ -144,9 +146,10 @@ def discordant_cdf(n: int) -> tuple[float, ...]:
 
 
 def kendall_order(n: int, variance: float, confidence: float) -> tuple[int, float]:
-    """As `mann_whitney_order`, for the n (n - 1) / 2 slopes between n points; `variance` is that of Kendall's S.
+    """Return the same as `mann_whitney_order`, for the n (n - 1) / 2 slopes between n points.
 
-    Source: Sen, J. Am. Stat. Assoc. 63 (1968) 1379-1389; Hollander and Wolfe (1999), section 9.3."""
+    `variance` is that of Kendall's S. Source: Sen, J. Am. Stat. Assoc. 63 (1968) 1379-1389; Hollander and Wolfe (1999),
+    section 9.3."""
     if n > EXACT_PAIRS:
         return _normal_order(n * (n - 1) / 4, variance / 4, confidence)
     return _exact_order(discordant_cdf(n), confidence)

@@ -1,4 +1,4 @@
-"""Tests and effects from ranks: the twins, free of assumptions about the distribution, of t, Welch and ANOVA.
+"""Tests and effects from ranks: the distribution-free counterparts of the tests of Student and Welch and of ANOVA.
 
 Source: Hollander and Wolfe, Nonparametric Statistical Methods, 2nd edition (1999), chapters 3, 4 and 6. Small samples
 get exact p-values, given the ties; larger ones the normal approximation with corrections for ties and continuity."""
@@ -42,7 +42,7 @@ NO_PAIR_DIFFERS = "no pair differs"
 class RankTest:
     """A statistic and its two-sided p; both None when there is no test, and `absent_because` says why.
 
-    `n` counts the values of each sample that took part; `exact` tells a counted p from an approximated one."""
+    `n` counts the values of each sample that took part; `exact`: p was counted, not approximated."""
 
     statistic: float | None
     p: float | None
@@ -53,9 +53,9 @@ class RankTest:
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """How far one distribution lies beside another, in the unit of the metric, by Hodges and Lehmann.
+    """The shift of one distribution against another, in the unit of the metric, by Hodges and Lehmann.
 
-    The confidence in `interval` is the one achieved, at least the one wished: ranks come in steps. None, with the
+    The confidence in `interval` is the one achieved, at least the one requested: ranks come in steps. None, with the
     reason, where even the widest interval falls short of it."""
 
     value: float
@@ -79,7 +79,7 @@ class Delta:
 
 
 def kruskal_wallis(groups: Mapping[str, Sequence[float]]) -> RankTest:
-    """Whether independent groups share one distribution: H, corrected for ties, by chi-squared.
+    """Test whether independent groups share one distribution: H, corrected for ties, by chi-squared.
 
     Groups without values are left out. Source: Hollander and Wolfe (1999), section 6.1."""
     samples = [list(values) for values in groups.values() if len(values)]
@@ -102,9 +102,10 @@ def kruskal_wallis(groups: Mapping[str, Sequence[float]]) -> RankTest:
 
 
 def mann_whitney(a: Sequence[float], b: Sequence[float]) -> RankTest:
-    """Whether two independent samples share one distribution; the statistic counts pairs with a > b, ties as a half.
+    """Test whether two samples share one distribution; the statistic counts pairs with a > b, ties as a half.
 
-    Exact, given the ties, up to 50 values in all. Source: Hollander and Wolfe (1999), section 4.1."""
+    The samples are independent. Exact, given the ties, up to 50 values in all. Source: Hollander and Wolfe (1999),
+    section 4.1."""
     n = (len(a), len(b))
     if 0 in n:
         return RankTest(None, None, n, absent_because=Note(EMPTY_SAMPLE))
@@ -120,9 +121,9 @@ def mann_whitney(a: Sequence[float], b: Sequence[float]) -> RankTest:
 
 
 def wilcoxon_signed_rank(a: Sequence[float], b: Sequence[float]) -> RankTest:
-    """Whether the differences a[i] - b[i] within blocks lie evenly about zero; the statistic is V, the rank sum of
-    the positive ones. Differences of zero are left out, and `n` counts the rest.
+    """Test whether the differences a[i] - b[i] within blocks are symmetric about zero.
 
+    The statistic is V, the rank sum of the positive ones. Differences of zero are left out, and `n` counts the rest.
     Exact, given the ties, up to 50 differences. Source: Hollander and Wolfe (1999), section 3.1.
 
     Raises: ValueError when the samples differ in length."""
@@ -140,7 +141,7 @@ def wilcoxon_signed_rank(a: Sequence[float], b: Sequence[float]) -> RankTest:
 
 
 def hodges_lehmann(a: Sequence[float], b: Sequence[float], confidence: float) -> Shift:
-    """The shift a - b of two independent samples: the median of all differences, with Moses' interval.
+    """Return the shift a - b of two independent samples: the median of all differences, with Moses' interval.
 
     Source: Hollander and Wolfe (1999), sections 4.2 and 4.3. Raises: ValueError when a sample is empty."""
     n = (len(a), len(b))
@@ -153,7 +154,7 @@ def hodges_lehmann(a: Sequence[float], b: Sequence[float], confidence: float) ->
 
 
 def paired_hodges_lehmann(a: Sequence[float], b: Sequence[float], confidence: float) -> Shift:
-    """The shift a - b within blocks: the median of the Walsh averages of the differences, with Tukey's interval.
+    """Return the shift a - b within blocks: the median of the differences' Walsh averages, with Tukey's interval.
 
     Source: Hollander and Wolfe (1999), sections 3.2 and 3.3.
 
@@ -170,12 +171,12 @@ def paired_hodges_lehmann(a: Sequence[float], b: Sequence[float], confidence: fl
 
 
 def cliffs_delta(a: Sequence[float], b: Sequence[float], confidence: float) -> Delta:
-    """Cliff's delta of two independent samples, with Newcombe's interval, which does not vanish at -1 and 1.
+    """Return Cliff's delta of two independent samples, with Newcombe's interval, which does not vanish at -1 and 1.
 
-    Of samples from the same blocks the interval is wider than it need be: it knows nothing of what they share.
+    For samples from the same blocks the interval is wider than necessary: it ignores what they share.
 
     Sources: Cliff, Dominance statistics, Psychological Bulletin 114 (1993) 494-509; the interval is method 5 of
-    Newcombe, Statistics in Medicine 25 (2006) 559-573, for P(a > b), of which delta is a line.
+    Newcombe, Statistics in Medicine 25 (2006) 559-573, for P(a > b), of which delta is a linear function.
 
     Raises: ValueError when a sample is empty."""
     n = (len(a), len(b))
@@ -198,7 +199,7 @@ def _shift(all_shifts: NDArray[np.float64], order: tuple[int, float], n: tuple[i
 
 
 def _newcombe_end(theta: float, limit: float, n: tuple[int, int], z2: float) -> float:
-    """The t between `theta` and `limit` at which (theta - t)^2 is z2 times the variance at t, by bisection."""
+    """Return the t between `theta` and `limit` at which (theta - t)^2 is z2 times the variance at t, by bisection."""
     spare = sum(n) / 2 - 1
 
     def too_near(t: float) -> bool:

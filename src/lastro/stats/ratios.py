@@ -1,7 +1,7 @@
 """The ratio of a treatment's mean to its baseline's mean, with Fieller's interval.
 
 Source: Fieller, Some problems in interval estimation, J. R. Stat. Soc. B 16 (1954) 175-185. The interval is the set of
-ratios r for which a - r b cannot be told from zero. It is unbounded when the baseline's mean itself cannot."""
+ratios r for which a - r b is not distinguishable from zero. It is unbounded when the baseline's mean itself is not."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ UNBOUNDED = "unbounded: the baseline cannot be told from zero"
 class Ratio:
     """A ratio of means, dimensionless.
 
-    `n` counts the values behind numerator and denominator (pairs, when paired). `interval` is None when there is none;
+    `n` counts the values behind numerator and denominator (pairs, when paired). `interval` may be None;
     `absent_because` then says why, and `unbounded` whether the reason is a baseline that may be zero. With a `bound`,
     the truth is known only to be at least, or at most, the value (`stats.censored`)."""
 
@@ -56,7 +56,7 @@ class Moments:
 def unpaired_ratio(
     values: Sequence[float], baseline: Sequence[float], confidence: float, freedom: Freedom = "satterthwaite"
 ) -> Ratio:
-    """Ratio of the means of two independent samples whose variances may differ.
+    """Return the ratio of the means of two independent samples whose variances may differ.
 
     Degrees of freedom by Satterthwaite's approximation for a - r b at the estimated ratio (Tamhane and Logan 2004), or
     `summed`, n_a + n_b - 2, as textbooks do: 14/7 with SD 3 and 2, n = 6 each, gives 1.4566 to 2.8332."""
@@ -72,9 +72,9 @@ def unpaired_ratio(
 
 
 def paired_ratio(values: Sequence[float], baseline: Sequence[float], confidence: float) -> Ratio:
-    """Ratio of the means of paired samples: values[i] and baseline[i] come from one block. n - 1 degrees of freedom.
+    """Return the ratio of the means of paired samples: values[i] and baseline[i] come from one block.
 
-    Raises: ValueError when the samples are empty or differ in length."""
+    It has n - 1 degrees of freedom. Raises: ValueError when the samples are empty or differ in length."""
     n = (len(values), len(baseline))
     a, b = sample_mean(values), sample_mean(baseline)
     if b == 0:
@@ -90,9 +90,9 @@ def paired_ratio(values: Sequence[float], baseline: Sequence[float], confidence:
 def ratio_to_baseline(
     by_block: Mapping[int, float], baseline_by_block: Mapping[int, float], confidence: float
 ) -> Ratio | None:
-    """Ratio of a treatment to its baseline, both as {block: value}; None when either has no value.
+    """Return the ratio of a treatment to its baseline, both {block: value}; None when either has no value.
 
-    Paired within blocks as `pairing.match_blocks` says."""
+    Paired within blocks by `pairing.match_blocks`."""
     matched = match_blocks(by_block, baseline_by_block)
     if matched is None:
         return None
@@ -112,7 +112,7 @@ def _fieller(m: Moments, confidence: float, pairing: Pairing, n: tuple[int, int]
 
 
 def fieller_interval(m: Moments, confidence: float) -> Interval | None:
-    """The roots r of (a - r b)^2 = t^2 (var_a - 2 r cov + r^2 var_b), when they bracket a/b; else None: unbounded."""
+    """Return the roots r of (a - r b)^2 = t^2 (var_a - 2 r cov + r^2 var_b), or None (unbounded) if not around a/b."""
     t2 = t_quantile(confidence, m.df) ** 2
     square = m.b**2 - t2 * m.var_b
     if square <= 0:

@@ -14,17 +14,18 @@ from lastro.stats.intervals import sample_covariance, sample_mean, t_quantile
 
 Nested = Sequence[Union[float, "Nested"]]
 
-# Where not even so many blocks are enough, the plan is at fault and not the number.
+# Where not even this many blocks are enough, the plan is at fault and not the number.
 MOST = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Components:
-    """Where the variance of a nested measurement comes from.
+    """The parts of the variance of a nested measurement.
 
-    variances[0] is that of repetitions of the lowest level, variances[-1] that between units of the highest, each
-    freed of what lower levels add to it and never negative (unit of the metric, squared). `repetitions` are how many
-    units each level had (harmonic mean where units differ); `mean` is that of the means of the highest units."""
+    variances[0] is that of repetitions of the lowest level, variances[-1] that between units of the highest; what lower
+    levels contribute is subtracted from each, and none is negative (unit of the metric, squared). `repetitions` is the
+    number of units at each level (harmonic mean where units differ); `mean` is the mean of the means of the highest
+    units."""
 
     variances: tuple[float, ...]
     repetitions: tuple[float, ...]
@@ -32,7 +33,7 @@ class Components:
 
 
 def variance_components(nested: Nested) -> Components:
-    """Components of values nested in lists: [[a, b], [c, d, e]] are two deployments with two and three trials.
+    """Return the components of values nested in lists: [[a, b], [c, d, e]] is two deployments of two and three trials.
 
     A flat list has one level. Units of one level may differ in size; those of one value add nothing to the variance
     within. Source: Kalibera and Jones (2013), whose T² these are.
@@ -53,13 +54,13 @@ def variance_components(nested: Nested) -> Components:
 
 
 def optimum_repetitions(variances: Sequence[float], costs: Sequence[float], most: int = 100) -> tuple[int, ...]:
-    """How often to repeat every level but the highest, for the narrowest interval at a given cost; at most `most`.
+    """Return how often to repeat every level but the highest for the narrowest interval at a given cost, up to `most`.
 
-    costs[0] is that of one repetition of the lowest level, and costs[i] what each unit of level i + 1 costs beyond the
-    repetitions inside it (setting a deployment up), all in one unit. Level i is worth sqrt(c[i+1] v[i] / (c[i] v[i+1]))
-    repetitions. One that adds no variance is not repeated, and the level below it is held against the next that does,
-    at the cost of both; where no higher level varies, there is no end to what repeating is worth: `most`.
-    Source: Kalibera and Jones (2013).
+    costs[0] is the cost of one repetition of the lowest level, and costs[i] what each unit of level i + 1 costs beyond
+    the repetitions inside it (such as the setup of a deployment), all in one unit. Level i is worth sqrt(c[i+1] v[i] /
+    (c[i] v[i+1])) repetitions. A level that adds no variance is not repeated, and the level below it is compared with
+    the next level that does, at the cost of both. Where no higher level varies, more repetitions are always worth their
+    cost: `most`. Source: Kalibera and Jones (2013).
 
     Raises: ValueError unless there are as many costs, all above zero, as variances."""
     if len(costs) != len(variances) or min(costs) <= 0:
@@ -79,18 +80,18 @@ def _worth(variances: Sequence[float], costs: Sequence[float], level: int) -> in
 
 
 def half_width(variance: float, n: int, confidence: float) -> float:
-    """Of Student's interval that n units of the highest level, each of this variance, are expected to give."""
+    """Return half the expected width of Student's interval from n units of the highest level, each of this variance."""
     return t_quantile(confidence, n - 1) * math.sqrt(variance / n)
 
 
 def least_n(variance: float, wanted_half_width: float, confidence: float, assurance: float = 0.5) -> int | None:
-    """The least number of units of the highest level (blocks), 2 or more, of which the interval has at most the wanted
-    half width; None when a million are too few.
+    """Return the least number of blocks, 2 or more, with at most this half width of the interval; None above a million.
 
-    The variance that n units will show varies by chance: with `assurance` 0.8 the interval is narrow enough in 80 % of
-    campaigns; 0.5 is about what happens on average. The degrees of freedom are n - 1, as when paired; unpaired samples
-    have more, and need slightly fewer. Source of the assurance: Kupper and Hafner, The American
-    Statistician 43 (1989) 101-105. Raises: ValueError unless the half width is above zero and 0 < assurance < 1."""
+    Blocks are units of the highest level. The variance that n of them will show varies by chance: with `assurance` 0.8
+    the interval is narrow enough in 80 % of campaigns; 0.5 is about the average. The degrees of freedom are n - 1, as
+    when paired; unpaired samples have more, and need slightly fewer. Source of the assurance: Kupper and Hafner, The
+    American Statistician 43 (1989) 101-105. Raises: ValueError unless the half width is above zero and 0 < assurance <
+    1."""
     if not wanted_half_width > 0 or not 0 < assurance < 1:
         raise ValueError(f"half width {wanted_half_width} must be above 0, and assurance {assurance} between 0 and 1")
     from scipy.special import chdtri
@@ -111,11 +112,11 @@ def least_n(variance: float, wanted_half_width: float, confidence: float, assura
 
 
 def ratio_variance(values: Sequence[float], baseline: Sequence[float], *, paired: bool) -> float | None:
-    """The variance that one block adds to the ratio of the means, as a share of that ratio squared: with it, `least_n`
-    takes the half width as a share of the ratio (0.05 for plus or minus 5 %).
+    """Return the variance that one block adds to the ratio of the means, as a fraction of that ratio squared.
 
-    By the delta method; Fieller's interval tends to it once the baseline is far from zero. None when a mean is zero or
-    there are fewer than two values. Unpaired, one block adds one value to either side."""
+    With it, `least_n` takes the half width as a fraction of the ratio (0.05 for plus or minus 5 %). By the delta
+    method; Fieller's interval tends to it once the baseline is far from zero. None when a mean is zero or there are
+    fewer than two values. Unpaired, one block adds one value to either side."""
     if min(len(values), len(baseline)) < 2:
         return None
     a, b = sample_mean(values), sample_mean(baseline)
@@ -128,7 +129,7 @@ def ratio_variance(values: Sequence[float], baseline: Sequence[float], *, paired
 
 
 def _levels(nested: Nested) -> list[list[list[float]]]:
-    """For every level from the lowest, its units, each as the values or means inside it."""
+    """Return, for every level from the lowest, its units, each as the values or means inside it."""
     if not nested:
         raise ValueError("a unit without values")
     numbers = [item for item in nested if isinstance(item, (int, float))]

@@ -1,7 +1,7 @@
-"""Whether what a model leaves looks as its tests assume: normal, and of equal spread in every cell. Numbers, no words.
+"""Whether the residuals of a model look as its tests assume: normal, and of equal spread in every cell. Numbers only.
 
-Both tests see more the more trials there are: with few, passing says little, and with thousands, failing may not
-matter. Hence the points of the quantile plot, which show how far from normal and where."""
+Both tests detect more with more trials: with few, passing means little, and with thousands, failing may not matter.
+Hence the points of the quantile plot, which show how far from normal the residuals are, and where."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lastro.stats.anova import Anova, anova
 from lastro.stats.intervals import sample_covariance
 from lastro.stats.notes import Note
 
-# What Royston's approximation of the distribution of W was made for.
+# The range of n for which Royston's approximation of the distribution of W was made.
 SHAPIRO_N = (3, 5000)
 
 # Half the 95 % quantile of chi-squared with one degree of freedom: an advantage of logarithms that is not chance.
@@ -28,11 +28,11 @@ NO_CELLS = "the Brown-Forsythe test needs two cells or more, with three trials o
 
 @dataclass(frozen=True, slots=True)
 class Checks:
-    """The tests at the level `alpha`; what is None could not be tested, and `notes` says why.
+    """The tests at the level `alpha`; a test that could not be made is None, and `notes` says why.
 
-    `points` are those of a normal quantile plot, in order: the quantile that a normal distribution would have there,
-    and the residual in standard deviations. On a straight line they are normal. `outliers` are positions of residuals
-    so large that, were they all normal, one like them would come up with a probability below `alpha`."""
+    `points` are those of a normal quantile plot, in order: the quantile of a normal distribution at this place, and the
+    residual in standard deviations. On a straight line they are normal. `outliers` are positions of residuals so large
+    that, if all were normal, one as large would occur with a probability below `alpha`."""
 
     shapiro_w: float | None
     shapiro_p: float | None
@@ -53,27 +53,27 @@ class Checks:
 
     @property
     def pass_both(self) -> bool | None:
-        """None when neither could be tested."""
+        """Whether no test fails; None when neither could be made."""
         known = [check for check in (self.looks_normal, self.spreads_look_equal) if check is not None]
         return all(known) if known else None
 
 
 def check_residuals(table: Anova, cells: Sequence[Hashable], *, alpha: float = 0.05) -> Checks:
-    """Checks of the residuals of a model; `cells` names for each value the treatment that it is of.
+    """Check the residuals of a model; `cells` names the treatment of each value.
 
     Raises: ValueError when there are more or fewer names than residuals."""
     groups: dict[Hashable, list[float]] = {}
     for cell, residual in zip(cells, table.residuals, strict=True):
         groups.setdefault(cell, []).append(residual)
-    # The sums of squares know what is rounding alone; residuals by themselves do not.
+    # The sums of squares show what is rounding alone; the residuals themselves do not.
     return _check(list(table.residuals) if table.residual.ss else [0.0] * table.n, list(groups.values()), alpha)
 
 
 def brown_forsythe(groups: Sequence[Sequence[float]]) -> tuple[float | None, float | None]:
-    """F and p of equal spreads: the analysis of variance of distances from each group's median.
+    """Return F and p for equal spreads: the analysis of variance of distances from each group's median.
 
-    (None, None) when there are fewer than two groups or no group has three values, whose distances can differ.
-    Source: Brown and Forsythe, Robust tests for the equality of variances, J. Am. Stat. Assoc. 69 (1974) 364-367."""
+    (None, None) when there are fewer than two groups or no group has three values, whose distances can differ. Source:
+    Brown and Forsythe, Robust tests for the equality of variances, J. Am. Stat. Assoc. 69 (1974) 364-367."""
     filled = [group for group in groups if group]
     if len(filled) < 2 or max(map(len, filled)) < 3:
         return None, None
@@ -84,11 +84,11 @@ def brown_forsythe(groups: Sequence[Sequence[float]]) -> tuple[float | None, flo
 
 
 def log_advantage(plain: Anova, of_logs: Anova, values: Sequence[float]) -> float | None:
-    """How much better the logarithms fit than the values, by the same model: the difference of the log-likelihoods.
+    """Return how much better logarithms fit than values, by the same model: the difference of the log-likelihoods.
 
-    It compares the profile of Box and Cox at lambda 0 and 1. Above `LOGS_FIT_BETTER` lambda 1 lies outside of its 95 %
-    interval: effects and errors multiply rather than add. Below its negative the same holds of logarithms. In between
-    the data do not tell. None where either model fits exactly.
+    It compares the profile of Box and Cox at lambda 0 and 1. Above `LOGS_FIT_BETTER`, lambda 1 lies outside of its 95 %
+    interval: effects and errors multiply rather than add. Below its negative, the same holds for logarithms. In between
+    the data do not decide. None where either model fits exactly.
 
     Source: Box and Cox, An analysis of transformations, J. R. Stat. Soc. B 26 (1964) 211-252, section 3."""
     if plain.residual.ss <= 0 or of_logs.residual.ss <= 0:
@@ -116,7 +116,7 @@ def _check(residuals: Sequence[float], groups: Sequence[Sequence[float]], alpha:
 
 
 def _shapiro(values: Sequence[float]) -> tuple[float, float]:
-    """W and its p. Sources: Shapiro and Wilk, Biometrika 52 (1965) 591-611; Royston, Applied Statistics 44 (1995)."""
+    """Return W and p, by Shapiro and Wilk, Biometrika 52 (1965) 591-611; Royston, Applied Statistics 44 (1995)."""
     from scipy.stats import shapiro
 
     # In units of the spread: the algorithm mistakes a tiny range for none at all.
@@ -130,7 +130,7 @@ def _standardised(residuals: Sequence[float]) -> list[float]:
 
 
 def _points(standard: Sequence[float]) -> tuple[tuple[float, float], ...]:
-    """Plotting positions (i - 3/8) / (n + 1/4), by Blom, Statistical Estimates (1958)."""
+    """Return the points at plotting positions (i - 3/8) / (n + 1/4), by Blom, Statistical Estimates (1958)."""
     from scipy.special import ndtri
 
     n = len(standard)

@@ -1,4 +1,4 @@
-"""How a quantity goes with another: the least-squares line, how sure its slope is, and whether it bends."""
+"""How one quantity depends on another: the least-squares line, the interval of its slope, and whether it bends."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from lastro.stats.intervals import Interval, sample_mean, t_quantile
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """y = intercept + slope x over `n` points. Intervals are None where the points leave no freedom (n = 2).
+    """y = intercept + slope x over `n` points. Intervals are None where no degrees of freedom are left (n = 2).
 
-    `r2` is the share of y's variance that the line explains; None when y does not vary."""
+    `r2` is the fraction of y's variance that the line explains; None when y does not vary."""
 
     slope: float
     intercept: float
@@ -29,7 +29,7 @@ class Line:
 
 
 def fit_line(x: Sequence[float], y: Sequence[float], confidence: float) -> Line | None:
-    """Ordinary least squares with Student's intervals, n - 2 degrees of freedom; None unless x varies.
+    """Fit a line by ordinary least squares, with Student's intervals, n - 2 degrees of freedom; None unless x varies.
 
     Source: Jain, The Art of Computer Systems Performance Analysis (1991), sections 14.2 to 14.5.
 
@@ -60,14 +60,14 @@ def fit_line(x: Sequence[float], y: Sequence[float], confidence: float) -> Line 
     )
 
 
-_ROUNDING = 1e-9  # a bend that moves no value by more of the largest is one of arithmetic
+_ROUNDING = 1e-9  # a bend that moves no value by more of the largest is an artefact of arithmetic
 
 
 def fit_bend(x: Sequence[float], y: Sequence[float], confidence: float) -> Interval | None:
-    """Student's interval of c in y = a + b x + c x^2, n - 3 degrees of freedom: whether the points lie on a line.
+    """Return Student's interval of c in y = a + b x + c x^2, n - 3 degrees of freedom: do the points lie on a line?
 
-    By the theorem of Frisch, Waugh and Lovell (1933, 1963) c is the slope of what a line leaves of y against what it
-    leaves of x^2. None unless x has three values and there are four points.
+    By the theorem of Frisch, Waugh and Lovell (1933, 1963), c is the slope of the residuals of y against the residuals
+    of x^2, both from a line. None unless x has three values and there are four points.
 
     Raises: ValueError when the samples differ in length."""
     n = len(x)
@@ -88,7 +88,7 @@ def fit_bend(x: Sequence[float], y: Sequence[float], confidence: float) -> Inter
 
 
 def _residuals(x: Sequence[float], y: Sequence[float]) -> list[float]:
-    """What the least-squares line through y over a centred x leaves of it."""
+    """Return the residuals of y from its least-squares line over a centred x."""
     mean_y = sample_mean(y)
     slope = math.fsum([a * (b - mean_y) for a, b in zip(x, y, strict=True)]) / math.fsum([a * a for a in x])
     return [b - mean_y - slope * a for a, b in zip(x, y, strict=True)]

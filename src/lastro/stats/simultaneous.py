@@ -1,11 +1,11 @@
 """All pairs of groups that were measured in the same blocks, with intervals that hold together.
 
-Values may be logarithms: then a pair is compared by the ratio of its geometric means, as a group's factor and a block's
-factor add up. Else it is compared by the difference of its means.
+Values may be logarithms: then a pair is compared by the ratio of its geometric means, as the factors of group and block
+then add up. Else it is compared by the difference of its means.
 
-The critical value is Tukey's, of the model group + block. The error of a pair is the pooled one or that of its own
-differences within blocks, whichever is larger: so a pair with a noisy group is not judged by what quiet groups vary.
-How often any interval of a family misses the truth was simulated (tests/known/test_simultaneous.py).
+The critical value is Tukey's, for the model group + block. The error of a pair is the pooled one or that of its own
+differences within blocks, whichever is larger: so a pair with a noisy group is not judged by the spread of quiet
+groups. How often any interval of a family misses the truth was simulated (tests/known/test_simultaneous.py).
 
 Source: Tukey (1953); Montgomery, Design and Analysis of Experiments (8th ed.), section 4.1."""
 
@@ -20,7 +20,7 @@ from lastro.stats.intervals import Interval, sample_covariance, sample_mean, t_q
 from lastro.stats.student import least_paired_p, without_rounding
 from lastro.stats.studentized_range import range_quantile
 
-MOST_BLOCKS = 1000  # beyond so many, no number of blocks is named
+MOST_BLOCKS = 1000  # beyond it, no number of blocks is named
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Pair:
     """One group against another: the ratio of their means, or their difference in the unit of the values.
 
     `interval` holds together with those of all pairs of the `n_groups` groups. `error` is the standard error, of the
-    logarithm where `relative`. `scale` is how large the two means are, which a difference can be held against."""
+    logarithm where `relative`. `scale` is the size of the two means, with which a difference can be compared."""
 
     value: float
     interval: Interval
@@ -45,22 +45,24 @@ class Pair:
 
     @property
     def distance(self) -> float:
-        """How far apart the two are, the same in either order: of a ratio as a logarithm, else in the values' unit."""
+        """The distance between the two in either order: a ratio as a logarithm, a difference in the values' unit."""
         return abs(math.log(self.value)) if self.relative else abs(self.value)
 
     @property
     def most(self) -> float:
-        """The most by which either mean exceeds the other: as a share of it, of a difference in the values' unit."""
+        """The most by which either mean exceeds the other: a fraction of it for a ratio, else in the values' unit."""
         low, high = self.interval.low, self.interval.high
         return max(high, 1 / low) - 1 if self.relative else max(abs(low), abs(high))
 
     def alike(self, share: float) -> bool:
-        """Whether the whole interval lies within this share of the means, to either side of no difference."""
+        """Whether the whole interval lies within this fraction of the means, to either side of no difference."""
         return not self._unproven and self.most <= (share if self.relative else share * self.scale)
 
     def blocks_to_decide(self, share: float) -> int | None:
-        """How many blocks, in all, would show that this is a difference, or that the means are alike within the share,
-        if value and spread stay as they are. None where `MOST_BLOCKS` would not, or nothing varies."""
+        """Return how many blocks, in all, would show that the means differ, or that they are alike within `share`.
+
+        Value and spread are taken to stay as they are. None where `MOST_BLOCKS` would not be enough, or nothing
+        varies."""
         if self.differs or self.alike(share):
             return self.n_blocks
         margin = math.log1p(share) if self.relative else share * self.scale
@@ -85,7 +87,7 @@ class Pair:
 
 
 def critical_value(confidence: float, n_groups: int, n_blocks: int) -> float:
-    """Of all pairs at once, in standard errors of a difference; of two groups that is Student's."""
+    """Return the critical value for all pairs together, in standard errors of a difference; for two, Student's."""
     df = (n_groups - 1) * (n_blocks - 1)
     if n_groups == 2:
         return t_quantile(confidence, df)
@@ -95,7 +97,7 @@ def critical_value(confidence: float, n_groups: int, n_blocks: int) -> float:
 def all_pairs(
     groups: Mapping[str, Sequence[float]], confidence: float, *, logs: bool = False
 ) -> dict[tuple[str, str], Pair]:
-    """{(group, other): group against other}, both ways round; groups[name][i] was measured in block i.
+    """Return {(group, other): group against other}, in both orders; groups[name][i] was measured in block i.
 
     With `logs` the values are natural logarithms, and the pairs are ratios.
 
@@ -123,13 +125,14 @@ def all_pairs(
 
 
 def _exp(value: float) -> float:
-    """Within what a float holds, and above zero."""
+    """Return the exponential, kept within the range of a float and above zero."""
     return math.exp(min(700.0, max(-700.0, value)))
 
 
 def residuals(groups: Sequence[Sequence[float]]) -> list[list[float]]:
-    """What is left of the value of each group in each block once the means of its group and its block are taken away;
-    zero where that is rounding alone."""
+    """Return the residual of each group in each block, after subtracting the means of its group and its block.
+
+    It is zero where it is rounding alone."""
     means = [sample_mean(group) for group in groups]
     blocks = [sample_mean(column) for column in zip(*groups, strict=True)]
     grand, size = sample_mean(means), max(abs(value) for group in groups for value in group)
@@ -143,6 +146,6 @@ def residuals(groups: Sequence[Sequence[float]]) -> list[list[float]]:
 
 
 def mean_square(left: Sequence[Sequence[float]]) -> float:
-    """Of the residuals of groups in blocks, with (groups - 1) (blocks - 1) degrees of freedom."""
+    """Return the mean square of residuals of groups in blocks: (groups - 1) (blocks - 1) degrees of freedom."""
     df = (len(left) - 1) * (len(left[0]) - 1)
     return math.fsum(value**2 for values in left for value in values) / df

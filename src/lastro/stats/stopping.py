@@ -1,10 +1,10 @@
-"""When a sequential campaign has seen enough. Pure: it looks at intervals, and decides.
+"""When a sequential campaign has enough blocks. Pure: it looks at intervals, and decides.
 
-The number of trials is fixed by default. A study that asks for sequential stopping runs whole blocks, at least ten,
-and ends when every chosen contrast is known as precisely as wished, or at a cap. A rule that looks at the width, never
-at the value or its p, does not hunt for significance; still it ends rather when the spread looks small by chance, so
-the last intervals cover a little less than they say: 95 % intervals 92.7 to 95 % of the time, least where 15 to 25
-blocks are needed and the trials are skewed (simulated for 10 to 200 blocks). Reports must label such campaigns as
+The number of trials is fixed by default. A study that asks for sequential stopping runs whole blocks, at least ten, and
+ends when every chosen contrast is known with the requested precision, or at a cap. A rule that looks at the width,
+never at the value or its p, does not hunt for significance. Still it tends to stop when the spread looks small by
+chance, so the last intervals cover a little less than they say: 95 % intervals 92.7 to 95 % of the time, least where 15
+to 25 blocks are needed and the trials are skewed (simulated for 10 to 200 blocks). Reports must label such campaigns as
 sequential.
 
 Source: Chow and Robbins, Ann. Math. Statist. 36 (1965) 457-462; Kalibera and Jones, ISMM (2013) 63-74."""
@@ -25,10 +25,10 @@ Reason = Literal["too few blocks", "too wide", "narrow enough", "cap reached"]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Stop when every relative half width is at most `target` (0.05 is plus or minus 5 %), no sooner than after
-    `least_blocks` and no later than after `most_blocks`.
+    """Stop when every relative half width is at most `target` (0.05 is plus or minus 5 %).
 
-    Raises: ValueError unless target > 0 and 10 <= least_blocks <= most_blocks."""
+    It stops no sooner than after `least_blocks` and no later than after `most_blocks`. Raises: ValueError unless target
+    > 0 and 10 <= least_blocks <= most_blocks."""
 
     target: float
     most_blocks: int
@@ -45,8 +45,9 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """`widest` is the contrast with the greatest relative half width, and `half_width` that; infinite where a contrast
-    has no interval yet. Both None when there are no contrasts."""
+    """Whether to stop, and the `widest` contrast: the one with the greatest relative half width, `half_width`.
+
+    The width is infinite where a contrast has no interval yet. Both are None when there are no contrasts."""
 
     stop: bool
     reason: Reason
@@ -56,17 +57,17 @@ class Decision:
 
 
 def relative_half_width(value: float | None, interval: Interval | None) -> float:
-    """Half the width of an interval over the size of what it brackets; infinite where there is none, or value is 0."""
+    """Return half an interval's width over the size of its value; infinite without an interval, or for a value of 0."""
     if value is None or interval is None or not value:
         return math.inf
     return interval.half_width / abs(value)
 
 
 def decide(rule: Rule, blocks: int, half_widths: Mapping[str, float]) -> Decision:
-    """Whether to stop after so many whole blocks, given the relative half width of each chosen contrast.
+    """Decide whether to stop after `blocks` whole blocks, given the relative half width of each chosen contrast.
 
-    Without contrasts nothing can become narrow, and only the cap stops. Source: Chow and Robbins (1965), for every
-    contrast at once."""
+    Without contrasts nothing can become narrow, and only the cap stops. Source: Chow and Robbins (1965), for all
+    contrasts together."""
     widest = max(half_widths, key=half_widths.__getitem__, default=None)
     half_width = None if widest is None else half_widths[widest]
     if blocks >= rule.least_blocks and half_width is not None and half_width <= rule.target:

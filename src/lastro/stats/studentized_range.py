@@ -1,7 +1,7 @@
 """The distribution of the studentized range: the greatest of k means minus the least, over their standard error.
 
-Source: Lund and Lund, Algorithm AS 190, J. R. Stat. Soc. C 32 (1983) 204-210, for the double integral; here it is
-summed at Gauss-Legendre nodes, far faster than by adaptive quadrature, and right to 1e-9; to 2e-6 for degrees of
+Source: Lund and Lund, Algorithm AS 190, J. R. Stat. Soc. C 32 (1983) 204-210, for the double integral. Here it is
+summed at Gauss-Legendre nodes, far faster than by adaptive quadrature. It is correct to 1e-9; to 2e-6 for degrees of
 freedom between 1 and 2."""
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def _legendre() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 
 @lru_cache(maxsize=512)
 def _scale_nodes(df: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Nodes s of sqrt(chi-squared / df), and the probability that goes with each."""
+    """Return nodes s of sqrt(chi-squared / df), and the probability that goes with each."""
     import numpy as np
     from scipy.special import chdtri, gammaln
 
@@ -41,7 +41,7 @@ def _scale_nodes(df: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 
 
 def range_sf(q: float, k: int, df: float) -> float:
-    """P(Q > q) for k means and `df` degrees of freedom behind their standard error. Below 1e-13 it is noise.
+    """Return P(Q > q) for k means and `df` degrees of freedom of their standard error. Below 1e-13 it is noise.
 
     Raises: ValueError unless k >= 2 and df > 0."""
     import numpy as np
@@ -62,7 +62,7 @@ def range_sf(q: float, k: int, df: float) -> float:
 
 @lru_cache(maxsize=4096)
 def range_quantile(confidence: float, k: int, df: float) -> float:
-    """The q with P(Q <= q) = confidence: 3.506 for 0.95, 3 means and 27 degrees of freedom.
+    """Return the q with P(Q <= q) = confidence: 3.506 for 0.95, 3 means and 27 degrees of freedom.
 
     By false position (Illinois) on the logarithm of the tail, which is nearly a line."""
     aim = math.log(1 - confidence)

@@ -1,7 +1,7 @@
-"""How throughput goes with load: the Universal Scalability Law, X(N) = lambda N / (1 + sigma (N-1) + kappa N (N-1)).
+"""Throughput under load: the Universal Scalability Law, X(N) = lambda N / (1 + sigma (N-1) + kappa N (N-1)).
 
 lambda is the throughput at N = 1, sigma the contention, kappa the coherency. All three are fitted, by least squares of
-the throughput; lambda is not taken from a measurement at N = 1, of which the error would enter everything. None may be
+the throughput; lambda is not taken from a measurement at N = 1, whose error would affect everything. None may be
 negative, and sigma is at most 1. Source: Gunther, Guerrilla Capacity Planning (2007), chapters 4 to 6; with lambda
 free: Gunther, Puglia and Tomasette, Hadoop superlinear scalability, Comm. ACM 58 (2015) 46-55."""
 
@@ -19,15 +19,16 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-# The greatest that lambda, sigma and kappa may be; the least is 0.
+# The upper bounds of lambda, sigma and kappa; the lower bounds are 0.
 _TOP = (math.inf, 1.0, math.inf)
 NoPeak = Literal["coherency may be zero", "beyond the measured range"]
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A fitted parameter; `interval` and `standard_error` are None where the points leave no freedom, or where the
-    parameter lies on its bound (`at_bound`), since the theory of the interval does not hold there."""
+    """A fitted parameter. `at_bound`: it lies on its bound, where the theory of the interval does not hold.
+
+    `interval` and `standard_error` are then None, as they are where no degrees of freedom are left."""
 
     value: float
     standard_error: float | None
@@ -37,7 +38,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Peak:
-    """Where throughput is greatest: sqrt((1 - sigma) / kappa), in the unit of N, and the throughput there.
+    """The load with the greatest throughput: sqrt((1 - sigma) / kappa), in the unit of N, and the throughput there.
 
     `interval` is of n, by the delta method on its logarithm; it may reach beyond the measured range."""
 
@@ -51,7 +52,8 @@ class Usl:
     """A fit over `n` points. `lambda_` is in the unit of throughput per unit of N; sigma and kappa are dimensionless.
 
     `peak` is None, with the reason, unless it lies between the measured loads and kappa's interval excludes zero.
-    `residual_sd` is None where the points leave no freedom (n = 3), and so is `covariance`, of the three estimates."""
+    `residual_sd`, and `covariance`, that of the three estimates, are None where no degrees of freedom are left (n =
+    3)."""
 
     lambda_: Parameter
     sigma: Parameter
@@ -64,13 +66,14 @@ class Usl:
     covariance: tuple[tuple[float, ...], ...] | None = None
 
     def throughput(self, load: float) -> float:
-        """The fitted throughput at this load."""
+        """Return the fitted throughput at this load."""
         below = 1 + self.sigma.value * (load - 1) + self.kappa.value * load * (load - 1)
         return self.lambda_.value * load / below
 
     def interval(self, load: float, confidence: float) -> Interval | None:
-        """Where the mean throughput at this load lies, by the delta method (as for the parameters); None without
-        freedom."""
+        """Return the interval of the mean throughput at this load; None without degrees of freedom.
+
+        By the delta method, as for the parameters."""
         if self.covariance is None:
             return None
         below = 1 + self.sigma.value * (load - 1) + self.kappa.value * load * (load - 1)
@@ -84,9 +87,10 @@ class Usl:
 
 
 def fit_usl(load: Sequence[float], throughput: Sequence[float], confidence: float) -> Usl | None:
-    """The law fitted to throughput[i] at load[i]; None unless there are three different loads, all above zero, and
-    some throughput. Intervals by Student's t with n - 3 degrees of freedom from the curvature at the fit, cut where
-    parameters cannot lie. Source: Gunther (2007), chapter 5; Seber and Wild, Nonlinear Regression (1989).
+    """Fit the law to throughput[i] at load[i]; None without some throughput at three different loads, all above zero.
+
+    Intervals by Student's t with n - 3 degrees of freedom from the curvature at the fit, cut at the bounds of the
+    parameters. Source: Gunther (2007), chapter 5; Seber and Wild, Nonlinear Regression (1989).
 
     Raises: ValueError when the samples differ in length."""
     if len(load) != len(throughput):
@@ -97,7 +101,7 @@ def fit_usl(load: Sequence[float], throughput: Sequence[float], confidence: floa
     from scipy.optimize import least_squares
 
     x, y = np.asarray(load, dtype=float), np.asarray(throughput, dtype=float)
-    # Of the parameters, lambda is scaled by the throughput and kappa by the load, so that all are of order one.
+    # lambda is scaled by the throughput and kappa by the load, so that all parameters are of order one.
     unit = np.array([float(np.max(y / x)), 1.0, 1.0 / float(np.max(x))])
 
     def misfit(p: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -120,7 +124,7 @@ def _law(x: NDArray[np.float64], lambda_: float, sigma: float, kappa: float) -> 
 
 
 def _slopes(x: NDArray[np.float64], lambda_: float, sigma: float, kappa: float) -> NDArray[np.float64]:
-    """Derivatives of the law by its parameters, one column each."""
+    """Return the derivatives of the law by its parameters, one column each."""
     import numpy as np
 
     below = 1 + sigma * (x - 1) + kappa * x * (x - 1)
@@ -135,7 +139,7 @@ def _described(
     measured: tuple[float, float],
     confidence: float,
 ) -> Usl:
-    """Intervals and peak of a fit. A parameter on its bound is taken as known when the others are judged."""
+    """Return a fit with intervals and peak. A parameter on its bound is taken as known when the others are judged."""
     import numpy as np
 
     n, df = len(residuals), len(residuals) - 3
@@ -160,14 +164,15 @@ def _described(
 
 
 def _at_bound(values: NDArray[np.float64], slopes: NDArray[np.float64], at: int) -> bool:
-    """Whether sigma or kappa lies on its bound, which the search only comes near to: what moves no fitted value by a
-    millionth of lambda is as good as there."""
+    """Whether sigma or kappa lies on its bound, which the search only approaches.
+
+    A parameter that moves no fitted value by a millionth of lambda counts as zero."""
     effect = float(abs(slopes[:, at]).max()) / float(values[0])
     return bool(effect * values[at] < 1e-6 or values[at] > _TOP[at] - 1e-6)
 
 
 def _covariance(slopes: NDArray[np.float64], free: list[int], sd: float | None) -> NDArray[np.float64]:
-    """Of the estimates, with zeros for those that are not free, and where nothing is known of the spread."""
+    """Return the covariance of the estimates: zeros for those that are not free, and where the spread is unknown."""
     import numpy as np
 
     covariance = np.zeros((3, 3))

@@ -1,1 +1,1 @@
-"""A study: a TOML file made into a model, and the model made into ordered trials. Pure; no root needed."""
+"""Studies: a TOML file becomes a model, and the model becomes ordered trials. Pure; needs no root."""

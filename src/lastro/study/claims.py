@@ -1,4 +1,4 @@
-"""What a paper, or a user, states of a study, as frozen data: claims that a campaign can confirm or contradict."""
+"""Claims of a paper or of a user on a study, as frozen data: a campaign can confirm or contradict them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Compare:
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """The share that a protection wins back of what is lost without it: (protected - without) / (ideal - without)."""
+    """The fraction of a loss that a protection recovers: (protected - without) / (ideal - without)."""
 
     metric: str
     ideal: Levels
@@ -39,7 +39,7 @@ class Recovery:
 class Order:
     """Levels of one factor in falling order of their means; levels of one group are not ordered among themselves.
 
-    With `of` and `to`, what falls is the effect of the one against the other, a difference, at each level."""
+    With `of` and `to`, the order is that of the difference between these two at each level."""
 
     metric: str
     factor: str
@@ -51,7 +51,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Alike:
-    """Every two of these levels of one factor have means that differ by less than the claim's margin."""
+    """Any two of these levels of one factor have means that differ by less than the claim's margin."""
 
     metric: str
     factor: str
@@ -61,9 +61,9 @@ class Alike:
 
 @dataclass(frozen=True, slots=True)
 class Additive:
-    """Two factors do not interact: no mean of two of their levels is off the sum of their main effects by more than
+    """Two factors do not interact: the means of their combinations are the sums of their main effects.
 
-    the claim's margin, a share of the grand mean."""
+    No mean deviates from that sum by more than the claim's margin, a fraction of the grand mean."""
 
     metric: str
     factors: tuple[str, str]
@@ -72,9 +72,9 @@ class Additive:
 
 @dataclass(frozen=True, slots=True)
 class Absolute:
-    """The mean of `metric` lies between `low` and `high`, in `unit`; one of them is endless where a bound is stated.
+    """The mean of `metric` lies between `low` and `high`, in `unit`; one of them is infinite where a bound is stated.
 
-    Unlike all others it compares with nothing that was measured beside, and so is of the machine."""
+    Unlike all other statements it compares with no other measurement, and so depends on the machine."""
 
     metric: str
     low: float
@@ -90,8 +90,8 @@ Statement = Compare | Recovery | Order | Alike | Additive | Absolute
 class Published:
     """A published figure: a ratio, a share (both dimensionless) or a difference in `unit`; one of them is judged.
 
-    A ratio goes before a difference, which is of the machine that it was measured on. `tolerance` is how far to either
-    side of the judged figure a measured effect may lie, in its unit. `printed` is how the source prints it."""
+    A ratio takes precedence over a difference, which depends on the machine. `tolerance` is how far a measured effect
+    may lie from the judged figure to either side, in its unit. `printed` is the figure as the source prints it."""
 
     ratio: float | None = None
     share: float | None = None
@@ -112,9 +112,9 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """`says` is the claim in a sentence, `says_in` the same by language code; `where` it stands in the source.
+    """A claim: `says` is its sentence, `says_in` the same by language code, `where` its place in the source.
 
-    `margin` is what still counts as alike, as a share: 0.05 is from 1/1.05 to 1.05 times."""
+    `margin` is the relative difference that still counts as alike: 0.05 is from 1/1.05 to 1.05 times."""
 
     id: str
     says: str
@@ -125,7 +125,7 @@ class Claim:
     margin: float | None = None
 
     def text(self, language: str) -> str:
-        """The claim in a language, in English where the file has no other."""
+        """Return the claim in a language, or in English where the file has no other."""
         return self.says_in.get(language, self.says)
 
 

@@ -42,7 +42,7 @@ class RecoveryTable(Table):
 
 
 class OrderTable(Table):
-    """Levels, or groups of levels, of one factor; optionally of the effect of one side against another."""
+    """Levels, or groups of levels, of one factor in falling order: of means or, with `of` and `to`, of effects."""
 
     metric: Some
     factor: Some
@@ -66,7 +66,7 @@ class AdditiveTable(Table):
 
 
 class LevelTable(Table):
-    """A mean itself: a value with its tolerance, or a bound."""
+    """A claim on a mean itself: a value with its tolerance, or a bound."""
 
     metric: Some
     value: float | None = None
@@ -89,7 +89,7 @@ class PublishedTable(Table):
 
 
 class ClaimTable(Table):
-    """One claim: a sentence, where it stands, and exactly one of the six statements."""
+    """One claim: a sentence, its place in the source, and exactly one of the six statements."""
 
     id: str = Field(pattern=f"^{NAME_PATTERN}$", max_length=64)
     says: Annotated[OneLine, Field(min_length=1)]

@@ -37,7 +37,7 @@ class Trial:
 
 
 def factorial_size(study: Study) -> int:
-    """Treatments of the full factorial, before exclusions."""
+    """Return the number of treatments of the full factorial, before exclusions."""
     return math.prod(len(factor.levels) for factor in study.factors)
 
 
@@ -56,16 +56,17 @@ def treatments(study: Study) -> list[Treatment]:
 
 
 def trials(study: Study, n_treatments: int) -> Iterator[Trial]:
-    """Every trial in running order. Block b is shuffled by a generator seeded with the study's seed and b alone,
+    """Yield every trial in running order.
 
-    so the order of a block does not depend on how many blocks there are (Montgomery, Design and Analysis of
-    Experiments, chapter 4: randomise within blocks)."""
+    Block b is shuffled by a generator seeded with the study's seed and b alone, so the order of a block does not
+    depend on how many blocks there are (Montgomery, Design and Analysis of Experiments, chapter 4: randomise within
+    blocks)."""
     for number in range(1, study.design.replicates + 1):
         yield from block(study, n_treatments, number)
 
 
 def block(study: Study, n_treatments: int, number: int) -> Iterator[Trial]:
-    """The trials of one block, the first of which is number 1."""
+    """Yield the trials of one block; the first block has the number 1."""
     order = list(range(n_treatments))
     random.Random(f"{study.design.seed}:{number}").shuffle(order)
     for place, treatment in enumerate(order, 1):
@@ -73,9 +74,10 @@ def block(study: Study, n_treatments: int, number: int) -> Iterator[Trial]:
 
 
 def baseline_indices(study: Study, all_treatments: Sequence[Treatment]) -> dict[int, int]:
-    """For each treatment, the treatment against which its ratio is taken: the same levels but for the factors
+    """Return {index of a treatment: index of the treatment against which its ratio is taken}.
 
-    named in the baseline. A treatment whose baseline was excluded has none; without a baseline nobody has."""
+    The latter has the same levels, except for the factors named in the baseline. A treatment whose baseline was
+    excluded has none, and without a baseline no treatment has one."""
     if not study.design.baseline:
         return {}
     by_levels = {tuple(treatment.levels.items()): treatment.index for treatment in all_treatments}

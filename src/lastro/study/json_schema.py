@@ -14,9 +14,9 @@ _TYPES: dict[type, str] = {bool: "boolean", int: "integer", float: "number", str
 
 
 def json_schema(schemas: Mapping[str, ScenarioSchema]) -> dict[str, Any]:
-    """JSON Schema (draft 2020-12) of a study of any of these scenarios.
+    """Return the JSON Schema (draft 2020-12) of a study of any of these scenarios.
 
-    What relates one key to another (a baseline to its factor, say) is beyond it, and is left to `parse`."""
+    Relations between keys, such as that of a baseline to its factor, are checked by `parse` only."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Lastro study",
@@ -26,7 +26,7 @@ def json_schema(schemas: Mapping[str, ScenarioSchema]) -> dict[str, Any]:
 
 
 def _study_of(schema: ScenarioSchema) -> dict[str, Any]:
-    """The models' own schema, its open tables closed over the names that the scenario knows."""
+    """Return the schema of the models, with open tables restricted to the names that the scenario knows."""
     study = StudyFile.model_json_schema(ref_template=f"#/$defs/{schema.name}/$defs/{{model}}")
     tables = {name: table["properties"] for name, table in study["$defs"].items()}
     values = {kind: _part(schema, kind) for kind in schema.parts}
@@ -79,7 +79,7 @@ def _setting(setting: Setting) -> dict[str, Any]:
 
 
 def _option(options: Sequence[Setting]) -> dict[str, Any]:
-    """An option by its name alone. Several parts may have one of that name, with bounds and defaults of their own."""
+    """Return the schema of an option's name, which several parts may have with bounds and defaults of their own."""
     distinct: list[dict[str, Any]] = []
     for each in map(_setting, options):
         if each not in distinct:

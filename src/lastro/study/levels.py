@@ -1,8 +1,8 @@
-"""One level or setting, checked against what its scenario knows.
+"""Check one level or setting against its scenario.
 
 A part may have options. They are written into its level, `docker:storage=vfs`, or are factors and constants of their
-own, named after the kind: `"platform.storage" = ["overlay2", "vfs"]`. A constant may also be of one part alone, such as
-`"instrument.gzip.size" = "2G"`: it takes the place of that option's default wherever nothing else is written."""
+own, named after the kind: `"platform.storage" = ["overlay2", "vfs"]`. A constant may also apply to one part only, such
+as `"instrument.gzip.size" = "2G"`: it replaces the default of that option wherever nothing else is written."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ NONE = "none"
 
 
 def check_level(schema: ScenarioSchema, name: str, raw: Level) -> Level:
-    """The value that `name`, a part factor or a setting of the scenario, may take.
+    """Return the checked value of `name`, which is a part factor or a setting of the scenario.
 
-    Raises: Wrong when it may not take this one, or when the scenario knows no such name."""
+    Raises: Wrong when the value is not allowed, or when the scenario does not know the name."""
     if name in schema.parts:
         return _part(schema, name, raw)
     if name in schema.settings:
@@ -30,7 +30,7 @@ def check_level(schema: ScenarioSchema, name: str, raw: Level) -> Level:
 
 
 def options_named(schema: ScenarioSchema) -> dict[str, list[Setting]]:
-    """`platform.nic` and the like, each with that option of every part that has it."""
+    """Return {"platform.nic": [this option of every part that has it]} for all options of the parts."""
     found: dict[str, list[Setting]] = {}
     for kind, parts in schema.options.items():
         for options in parts.values():
@@ -40,7 +40,7 @@ def options_named(schema: ScenarioSchema) -> dict[str, list[Setting]]:
 
 
 def options_of_one(schema: ScenarioSchema) -> dict[str, list[Setting]]:
-    """`instrument.gzip.size` and the like, each with its option: constants, never factors."""
+    """Return {"instrument.gzip.size": [the option]} for all options of the parts: constants, never factors."""
     return {
         f"{kind}.{part}.{option.name}": [option]
         for kind, parts in schema.options.items()
@@ -50,10 +50,10 @@ def options_of_one(schema: ScenarioSchema) -> dict[str, list[Setting]]:
 
 
 def part_level(config: Mapping[str, Level], kind: str) -> str:
-    """The level of a kind of part in a treatment with all that was chosen of it, such as `docker:storage=vfs`.
+    """Return the level of a kind of part in a treatment, with all its options, such as `docker:storage=vfs`.
 
-    Options are part of the level, or constants and factors of their own, named `platform.OPTION`; what is said of one
-    part alone, `platform.docker.OPTION`, holds where neither says anything."""
+    Options are part of the level, or constants and factors of their own, named `platform.OPTION`. A constant for one
+    part only, `platform.docker.OPTION`, holds where neither of the two is given."""
     level = str(config[kind])
     name, written = split_options(level)
     chosen = []
@@ -65,19 +65,19 @@ def part_level(config: Mapping[str, Level], kind: str) -> str:
 
 
 def split_options(level: str) -> tuple[str, dict[str, str]]:
-    """'docker:storage=vfs,runtime=crun' -> ('docker', {'storage': 'vfs', 'runtime': 'crun'})."""
+    """Split 'docker:storage=vfs,runtime=crun' into ('docker', {'storage': 'vfs', 'runtime': 'crun'})."""
     name, _, rest = level.partition(":")
     pairs = (word.partition("=") for word in rest.split(",") if word)
     return name, {option: value for option, _, value in pairs}
 
 
 def join_options(level: str, chosen: Sequence[str]) -> str:
-    """A level with further options, each as 'NAME=VALUE'."""
+    """Return a level with further options, each as 'NAME=VALUE'."""
     return level + "".join(("," if ":" in level or place else ":") + word for place, word in enumerate(chosen))
 
 
 def option_value(option: Setting, text: str) -> Level:
-    """The text of an option as a value of its type. Raises: InputError."""
+    """Return the text of an option as a value of its type. Raises: InputError."""
     try:
         return _setting(option, _typed(option, text))
     except Wrong as wrong:
@@ -92,7 +92,7 @@ def _typed(option: Setting, text: str) -> Level:
 
 
 def _option_of_any(offered: Sequence[Setting], raw: Level) -> Level:
-    """What is a value for one part may be none for another: that treatment is then unavailable."""
+    """Return the value if it is valid for any of these parts; with the other parts a treatment is unavailable."""
     problem: Wrong | None = None
     for option in offered:
         try:
@@ -111,12 +111,12 @@ def unknown_name(schema: ScenarioSchema, name: str) -> Wrong:
 
 
 def identity(schema: ScenarioSchema, name: str, level: Level) -> Level:
-    """What two spellings of one level have in common: 'b+a' is the same combination of parts as 'a+b'."""
+    """Return the same for all spellings of a level: 'b+a' is the same combination of parts as 'a+b'."""
     return "+".join(sorted(level.split("+"))) if name in schema.combinable and isinstance(level, str) else level
 
 
 def listed_level(schema: ScenarioSchema, levels: Mapping[Level, Level], name: str, raw: Level) -> Level:
-    """A level of a factor, as the factor spells it. `levels` maps the identity of each to its spelling.
+    """Return a level of a factor, as the factor spells it. `levels` maps the identity of each to its spelling.
 
     Raises: Wrong when the factor has no such level."""
     try:
@@ -148,7 +148,7 @@ def _part(schema: ScenarioSchema, kind: str, raw: Level) -> str:
 
 
 def _part_with_options(schema: ScenarioSchema, kind: str, raw: str) -> str:
-    """The level with its options in the order of their names, so that two spellings are one level."""
+    """Return the level with its options sorted by name, so that two spellings are one level."""
     name, texts = split_options(raw)
     if name not in schema.parts[kind]:
         raise Wrong(f"no {kind} is named {shown(name)}", partial(did_you_mean, name, schema.parts[kind]))

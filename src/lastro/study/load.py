@@ -1,4 +1,4 @@
-"""Study files: TOML text to the Study model. Whatever is wrong with a file becomes one StudyError."""
+"""Study files: TOML text to the Study model. All problems of a file become one StudyError."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ from lastro.study.schema import MAX_INTEGER, StudyFile, read_shape
 __all__ = ["json_schema", "load", "parse"]
 
 MAX_BYTES = 2**20
-MAX_DEPTH = 8  # the deepest value of a sound file is profiles.quick.exclude[i].when.factor[j]
+MAX_DEPTH = 8  # the deepest value of a valid file is profiles.quick.exclude[i].when.factor[j]
 
 
 def load(path: Path, schemas: Mapping[str, ScenarioSchema]) -> Study:
-    """The study in a file. `schemas` says, by scenario, what a study may name.
+    """Return the study in a file. `schemas` holds, by scenario, what a study may name.
 
-    Raises: StudyError when the file cannot be read, or is no sound study."""
+    Raises: StudyError when the file cannot be read, or is not a valid study."""
     return parse(read_text(path, "study", "`lastro new` writes a study file to start from"), str(path), schemas)
 
 
 def parse(text: str, file: str, schemas: Mapping[str, ScenarioSchema]) -> Study:
-    """The study in a text; `file` is the name that errors give it.
+    """Return the study in a text; `file` is its name in errors.
 
-    Raises: StudyError when the text is no sound study."""
+    Raises: StudyError when the text is not a valid study."""
     problems = Problems(file)
     shape = read_shape(read_document(text, problems), problems, StudyFile)
     return replace(resolve(shape, schemas, problems), source=text, file=file)
 
 
 def read_text(path: Path, kind: str, hint: str, *, own: bool = False) -> str:
-    """The text of a file of some kind; the hint says where one comes from. `own`: only of a file of the caller.
+    """Return the text of a file of some kind; the hint says where to get one. `own`: only if the caller owns it.
 
-    Raises: StudyError when the file cannot be read, is no regular file, is too large, or is not UTF-8."""
+    Raises: StudyError when the file cannot be read, is not a regular file, is too large, or is not UTF-8."""
     file = str(path)
     try:
         data = read_regular(path, MAX_BYTES, own=own)
@@ -65,9 +65,9 @@ def read_text(path: Path, kind: str, hint: str, *, own: bool = False) -> str:
 
 
 def read_document(text: str, problems: Problems) -> dict[str, Any]:
-    """The TOML tables of a text, with values that a study can use.
+    """Return the TOML tables of a text, with values that a study can use.
 
-    Raises: StudyError when the text is not TOML, or holds what no study can use."""
+    Raises: StudyError when the text is not TOML, or holds values that a study cannot use."""
     document = _read_toml(text, problems.file)
     _check_values(document, problems)
     problems.tell()
@@ -94,7 +94,7 @@ def _read_toml(text: str, file: str) -> dict[str, Any]:
 
 
 def _check_values(document: dict[str, Any], problems: Problems) -> None:
-    """Refuse what TOML can write and no study can use: endless nesting, not-a-number, integers beyond 64 bits."""
+    """Refuse values that TOML allows but studies cannot use: endless nesting, not-a-number, integers beyond 64 bits."""
     todo: list[tuple[tuple[Key, ...], Any]] = [((), document)]
     while todo:
         keys, value = todo.pop()

@@ -1,7 +1,7 @@
-"""Claims files: TOML text to the Claims model. Whatever is wrong with a file becomes one StudyError.
+"""Claims files: TOML text to the Claims model. All problems of a file become one StudyError.
 
-A metric or a factor that the study does not know is an error. A level that it does not have is none: a claim on it is
-untestable with this campaign, and is judged so."""
+A metric or a factor that the study does not know is an error. A level that it does not have is not an error: a claim on
+it is untestable with this campaign, and is judged so."""
 
 from __future__ import annotations
 
@@ -47,18 +47,18 @@ _Table = CompareTable | RecoveryTable | OrderTable | AlikeTable | AdditiveTable 
 
 
 def load_claims(path: Path, study: Study) -> Claims:
-    """The claims in a file, on this study.
+    """Return the claims in a file, on this study.
 
-    Raises: StudyError when the file cannot be read, or is no sound claims file of this study."""
+    Raises: StudyError when the file cannot be read, or is not a valid claims file of this study."""
     return parse_claims(
         read_text(path, "claims", "docs/explanation-claims.md tells how to write one"), str(path), study
     )
 
 
 def parse_claims(text: str, file: str, study: Study) -> Claims:
-    """The claims in a text; `file` is the name that errors give it.
+    """Return the claims in a text; `file` is its name in errors.
 
-    Raises: StudyError when the text is no sound claims file of this study."""
+    Raises: StudyError when the text is not a valid claims file of this study."""
     problems = Problems(file)
     shape = read_shape(read_document(text, problems), problems, ClaimsFile)
     seen: set[str] = set()
@@ -75,7 +75,7 @@ def parse_claims(text: str, file: str, study: Study) -> Claims:
 
 
 def _claim(table: ClaimTable, index: int, study: Study, problems: Problems) -> Claim | None:
-    """The claim of a table, or None with its problems noted."""
+    """Return the claim of a table, or None after recording its problems."""
     here: tuple[Key, ...] = ("claim", index)
     given = [kind for kind in KINDS if getattr(table, kind) is not None]
     if len(given) != 1:
@@ -127,7 +127,7 @@ def _levels(side: Mapping[str, Sequence[Level]]) -> Levels:
     return {factor: tuple(levels) for factor, levels in side.items()}
 
 
-# What the models cannot know
+# Checks that the models cannot make
 
 
 def _check_names(table: _Table, study: Study, here: tuple[Key, ...], problems: Problems) -> None:
@@ -234,7 +234,7 @@ def _same_unit(unit: str, name: str, study: Study) -> None:
 
 
 def _check_sign(published: PublishedTable, direction: str | None) -> None:
-    """A claim of 'higher' with a ratio below 1 is a slip of the pen."""
+    """Reject a figure against the direction, such as 'higher' with a ratio below 1: it is a slip of the pen."""
     signs = [] if published.ratio is None else [published.ratio - 1]
     signs += [] if published.difference is None else [published.difference]
     if direction is not None and any((sign > 0) != (direction == "higher") for sign in signs):

@@ -1,4 +1,4 @@
-"""The study as frozen data: what a study file says, once it has been found to be sound."""
+"""The study as frozen data: the content of a valid study file."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Setting:
 
     @property
     def in_profiles(self) -> bool:
-        """Durations and amounts of work are what a profile may change, besides the number of replicates."""
+        """Whether a profile may change it, as it may durations, amounts of work and the number of replicates."""
         return self.effort or self.name.endswith("_s")
 
 
@@ -37,9 +37,8 @@ class Setting:
 class ScenarioSchema:
     """What a scenario offers to a study. `parts` maps each factor that is a kind of part to its known names.
 
-    `options` holds, by kind and part, what can be chosen of that part. `metrics_of` holds the names of metrics that
-
-    only such a part yields, in the same way."""
+    `options` holds, by kind and part, the options of that part. `metrics_of` holds, in the same way, the names of the
+    metrics that only this part yields."""
 
     name: str
     summary: str
@@ -59,7 +58,7 @@ class Factor:
 
 @dataclass(frozen=True, slots=True)
 class Exclusion:
-    """Treatments in which every factor of `when` has one of the levels listed for it are not part of the design."""
+    """A rule that leaves out the treatments in which every factor of `when` has one of the levels listed for it."""
 
     when: Mapping[str, tuple[Level, ...]]
     reason: str
@@ -96,7 +95,7 @@ class Design:
 
 
 MOST_BLOCKS = 1_000_000  # of a campaign that is read; a study file may ask for far fewer
-PATIENCE = frozenset({"max_wait_s"})  # settings that change nothing that is measured
+PATIENCE = frozenset({"max_wait_s"})  # settings that do not affect what is measured
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,22 +105,23 @@ class Study:
     description: str
     scenario: str
     factors: tuple[Factor, ...]
-    settings: Mapping[str, Level]  # constants, defaults filled in; part kinds that are no factor are here too
+    settings: Mapping[str, Level]  # constants, with defaults filled in; also part kinds that are not factors
     metrics: tuple[Metric, ...]  # those that the study is about, in the order in which they are reported
     design: Design
     all_metrics: tuple[Metric, ...] = ()  # everything that the scenario measures
     exclusions: tuple[Exclusion, ...] = ()
     profiles: Mapping[str, Mapping[str, Level]] = field(default_factory=dict)
-    profile_exclusions: Mapping[str, tuple[Exclusion, ...]] = field(default_factory=dict)  # beside `exclusions`
+    profile_exclusions: Mapping[str, tuple[Exclusion, ...]] = field(default_factory=dict)  # in addition to `exclusions`
     profile: str | None = None
     source: str = ""  # the text of the file
     file: str = ""
 
     def with_profile(self, name: str) -> Study:
-        """The study under one of its profiles: other durations and replicates, all else the same.
+        """Return the study under one of its profiles: other durations and replicates, all else the same.
 
-        A factor that a profile names is held at that one of its levels. Its exclusions add to those of the study.
-        A profile that names `replicates` and no `max_replicates` fixes their number, in a sequential study too."""
+        A factor that the profile names is held at the level given there. The profile's exclusions add to those of
+        the study. A profile that names `replicates` but not `max_replicates` fixes their number, in a sequential
+        study too."""
         changes = dict(self.profiles[name])
         factors = tuple(
             Factor(each.name, (changes.pop(each.name),)) if each.name in changes else each for each in self.factors
@@ -143,12 +143,12 @@ class Study:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain JSON-able data, for the campaign's database; `from_dict` is its inverse."""
+        """Return the study as plain JSON-able data, for the campaign's database; `from_dict` is the inverse."""
         return {item.name: _plain(getattr(self, item.name)) for item in fields(self)}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Study:
-        """Raises: Misshapen when the data is none of `to_dict`."""
+        """Return the study that `to_dict` made into data. Raises: Misshapen when the data is anything else."""
         study: Study = made(cls, data)
         design = study.design
         sound = {

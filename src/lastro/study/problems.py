@@ -1,4 +1,4 @@
-"""What is wrong with a study file, or a claims file: found one by one, told as one error."""
+"""Problems of a study file or a claims file: collected one by one, reported as one error."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from contextlib import contextmanager
 
 from lastro.errors import StudyError
 
-_MOST_LINES = 20  # problems that are listed; of a file with more, only their number
+_MOST_LINES = 20  # problems to list; further ones are only counted
 Key = str | int
-Hint = str | Callable[[], str]  # a search for the nearest name is put off until the hint is really shown
+Hint = str | Callable[[], str]  # the nearest name is searched for only when the hint is shown
 
 _KINDS: tuple[tuple[type | tuple[type, ...], str], ...] = (
     (bool, "true or false"),
@@ -25,7 +25,7 @@ _KINDS: tuple[tuple[type | tuple[type, ...], str], ...] = (
 
 
 class Wrong(Exception):
-    """One thing that cannot be so. Where it stands in the file is known to whoever catches it, by `Problems.at`."""
+    """One problem. Its place in the file is known where it is caught, in `Problems.at`."""
 
     def __init__(self, message: str, hint: Hint = "") -> None:
         super().__init__(message)
@@ -33,7 +33,7 @@ class Wrong(Exception):
 
 
 class Problems:
-    """Collects what is wrong with one file, so that its author learns how much there is to mend."""
+    """Collects the problems of one file, so that its author sees all of them."""
 
     def __init__(self, file: str) -> None:
         self.file = file
@@ -41,7 +41,7 @@ class Problems:
 
     @contextmanager
     def at(self, *keys: Key) -> Iterator[None]:
-        """Keep what turns out to be wrong in the body as a problem at this key path, and go on after it."""
+        """Record a `Wrong` raised in the body as a problem at this key path, and continue after it."""
         try:
             yield
         except Wrong as wrong:
@@ -51,7 +51,7 @@ class Problems:
         self._found.append((keys, wrong))
 
     def tell(self) -> None:
-        """Raises: StudyError with the first problem and its hint; the others follow in the hint, a line for each."""
+        """Raise StudyError if there are problems: with the first one and its hint, then one line for each other."""
         if not self._found:
             return
         (keys, wrong), *others = self._found
@@ -68,14 +68,14 @@ def _hint(wrong: Wrong) -> str:
 
 
 def _line(keys: Sequence[Key], wrong: Wrong) -> str:
-    """A problem in one line, with its hint."""
+    """Return a problem in one line, with its hint."""
     place, hint = key_path(keys), _hint(wrong)
     text = f"{place}: {wrong.message}" if place else wrong.message
     return f"{text} ({hint})" if hint else text
 
 
 def key_path(keys: Sequence[Key]) -> str:
-    """('factors', 'platform', 1) -> 'factors.platform[1]'; keys that TOML would quote are quoted."""
+    """Return ('factors', 'platform', 1) as 'factors.platform[1]'; keys that TOML would quote are quoted."""
     path = ""
     for key in keys:
         if isinstance(key, int):
@@ -86,7 +86,7 @@ def key_path(keys: Sequence[Key]) -> str:
 
 
 def kind_of(value: object) -> str:
-    """What a person calls the type of a TOML value."""
+    """Return the everyday name for the type of a TOML value."""
     return next((name for types, name in _KINDS if isinstance(value, types)), "something else")
 
 

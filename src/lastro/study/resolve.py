@@ -1,4 +1,4 @@
-"""A study file of sound shape, checked against its scenario and made into the model."""
+"""Check a study file of valid shape against its scenario, and make the model from it."""
 
 from __future__ import annotations
 
@@ -32,9 +32,10 @@ Factors = Mapping[str, Mapping[Level, Level]]  # for each factor, its levels: id
 
 
 def resolve(file: StudyFile, schemas: Mapping[str, ScenarioSchema], problems: Problems) -> Study:
-    """The study that the file describes.
+    """Return the study that the file describes.
 
-    Raises: StudyError when it names what its scenario does not know, or makes no study that could be run."""
+    Raises: StudyError when it uses names that its scenario does not know, or describes a study that could not be
+    run."""
     with problems.at("study", "scenario"):
         if file.study.scenario not in schemas:
             hint = partial(did_you_mean, file.study.scenario, schemas)
@@ -44,7 +45,7 @@ def resolve(file: StudyFile, schemas: Mapping[str, ScenarioSchema], problems: Pr
     factors = _factors(file, schema, problems)
     settings = _settings(file, schema, problems)
     metrics = _metrics(file, schema, {**settings, **factors}, problems)
-    problems.tell()  # what follows refers to factors, and would only repeat what is wrong with them
+    problems.tell()  # the rest refers to factors, and would only repeat their problems
     study = Study(
         name=file.study.name,
         title=file.study.title,
@@ -85,7 +86,7 @@ def _factors(file: StudyFile, schema: ScenarioSchema, problems: Problems) -> Fac
 
 
 def _settings(file: StudyFile, schema: ScenarioSchema, problems: Problems) -> dict[str, Level]:
-    """Every constant of the study: those written, and the defaults of those that are neither written nor factors."""
+    """Return every constant of the study: those written, and the defaults of those neither written nor factors."""
     written: dict[str, Level] = {}
     for name, raw in file.settings.items():
         with problems.at("settings", name):
@@ -106,7 +107,7 @@ def _settings(file: StudyFile, schema: ScenarioSchema, problems: Problems) -> di
 def _metrics(
     file: StudyFile, schema: ScenarioSchema, chosen: Mapping[str, object], problems: Problems
 ) -> tuple[Metric, ...]:
-    """Those that are listed; else all that the chosen parts can yield."""
+    """Return the metrics that are listed, else all that the chosen parts can yield."""
     metrics: dict[str, Metric] = {}
     for index, name in enumerate(file.study.metrics):
         with problems.at("study", "metrics", index):
@@ -120,7 +121,7 @@ def _metrics(
 
 
 def _metrics_of(schema: ScenarioSchema, chosen: Mapping[str, object]) -> tuple[Metric, ...]:
-    """Without those that only parts yield of which none is chosen: one name, or the levels of a factor."""
+    """Return all metrics but those that only unchosen parts yield; `chosen` has one name or a factor's levels."""
     unseen: set[str] = set()
     for kind, parts in schema.metrics_of.items():
         levels = chosen.get(kind, "")
@@ -174,7 +175,7 @@ def _check_sequential(file: StudyFile, metrics: Sequence[Metric], problems: Prob
 
 
 def _check_fixed(file: StudyFile, _metrics: Sequence[Metric], problems: Problems) -> None:
-    """What only sequential stopping uses was not meant for a fixed number of blocks."""
+    """Reject keys that only sequential stopping uses: with a fixed number of blocks they are a mistake."""
     for name in ("precision", "max_replicates", "precise_metrics"):
         if name in file.design.model_fields_set:
             hint = 'add stopping = "sequential", or leave it out'
@@ -227,7 +228,7 @@ def _profiles(
 def _profile_exclusions(
     file: StudyFile, schema: ScenarioSchema, factors: Factors, problems: Problems
 ) -> dict[str, tuple[Exclusion, ...]]:
-    """By profile, what it leaves out beside what the study itself does; of one that leaves out nothing, nothing."""
+    """Return {profile: the treatments that it leaves out beyond those of the study}, for profiles that do so."""
     tables = {name: getattr(file.profiles, name) for name in type(file.profiles).model_fields}
     return {
         name: _exclusions(table.exclude, ("profiles", name, "exclude"), schema, factors, problems)
@@ -237,7 +238,7 @@ def _profile_exclusions(
 
 
 def _held_level(schema: ScenarioSchema, levels: Mapping[Level, Level], file: StudyFile, name: str, raw: Level) -> Level:
-    """The one level at which a profile holds a factor. A baseline elsewhere would be in no treatment."""
+    """Return the one level at which a profile holds a factor. It must be the baseline's, if that names the factor."""
     level = listed_level(schema, levels, name, raw)
     if name in file.design.baseline and check_level(schema, name, file.design.baseline[name]) != level:
         raise Wrong(f"would leave out {shown(file.design.baseline[name])}, the level of the baseline")
@@ -245,7 +246,7 @@ def _held_level(schema: ScenarioSchema, levels: Mapping[Level, Level], file: Stu
 
 
 def _blocks(table: ProfileTable, design: DesignTable) -> dict[str, Level]:
-    """What a profile says of the number of blocks. Sequential stopping needs ten, of which a spread can be judged."""
+    """Return a profile's numbers of blocks. Sequential stopping needs ten or more to judge the spread."""
     named = {"replicates": table.replicates, "max_replicates": table.max_replicates}
     changes: dict[str, Level] = {name: number for name, number in named.items() if number is not None}
     if table.max_replicates is None:
@@ -259,7 +260,7 @@ def _blocks(table: ProfileTable, design: DesignTable) -> dict[str, Level]:
 
 
 def check_stored(study: Study, schema: ScenarioSchema, where: str) -> None:
-    """Whether a study file could say what a campaign holds: its database may have been made by anybody.
+    """Check that a study file could say what a campaign's database holds, since anyone may have made the database.
 
     `where` names the campaign. Raises: StudyError with everything that a study file could not say."""
     problems = Problems(where)
@@ -276,7 +277,7 @@ def check_stored(study: Study, schema: ScenarioSchema, where: str) -> None:
 
 
 def _check_size(study: Study, problems: Problems) -> None:
-    """The study must have a treatment, and not more trials than anyone could run, under every profile too."""
+    """Check that the study has a treatment, and not too many trials to be run, under every profile too."""
     n_treatments = factorial_size(study)
     if n_treatments > MAX_TRIALS:
         message = f"the levels make {n_treatments:,} treatments, and a study has at most {MAX_TRIALS:,} trials"

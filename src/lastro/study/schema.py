@@ -1,7 +1,7 @@
-"""The shape of a study file as pydantic models: which tables and keys there are, of what types, within what bounds.
+"""The shape of a study file as pydantic models: its tables and keys, their types and bounds.
 
-What depends on the scenario (names of factors, levels, settings, metrics) is not here but in `resolve`. Importing
-this module imports pydantic; only `load` and the command that prints the JSON Schema do."""
+Checks that depend on the scenario (names of factors, levels, settings, metrics) are in `resolve`. Importing this module
+imports pydantic; only `load` and the command that prints the JSON Schema do."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class StudyTable(Table):
 
 
 class DesignTable(Table):
-    """How often, in what order, and against what the treatments are compared."""
+    """The replicates, the order and the baseline of the treatments."""
 
     replicates: Replicates = 5
     seed: int = Field(
@@ -162,9 +162,9 @@ _MESSAGES: dict[str, Callable[[dict[str, Any]], str]] = {
 
 
 def read_shape(document: dict[str, Any], problems: Problems, model: type[T]) -> T:
-    """The document as the model of its kind of file.
+    """Return the document as the model of its kind of file.
 
-    Raises: StudyError when tables, keys, types or bounds are not as the models want them."""
+    Raises: StudyError when tables, keys, types or bounds do not match the model."""
     try:
         return model.model_validate(document)
     except ValidationError as error:
@@ -180,7 +180,7 @@ def _message(detail: ErrorDetails) -> str:
     if detail["type"] in _WANTED:
         return f"must be {_WANTED[detail['type']]}, and is {shown(detail['input'])}"
     kind = detail["type"]
-    if kind == "too_long" and isinstance(detail["input"], str):  # so pydantic calls it behind a validator of ours
+    if kind == "too_long" and isinstance(detail["input"], str):  # pydantic's name for it behind our own validator
         kind = "string_too_long"
     if kind not in _MESSAGES:
         return detail["msg"]
@@ -199,7 +199,7 @@ def _hint(detail: ErrorDetails, model: type[Table]) -> str | Callable[[], str]:
 
 
 def _table_in(annotation: Any) -> type[Table] | None:
-    """The table in a field's type: Table, Table | None, list[Table]."""
+    """Return the table in a field's type: Table, Table | None, list[Table]."""
     if isinstance(annotation, type) and issubclass(annotation, Table):
         return annotation
     return next((table for inner in get_args(annotation) if (table := _table_in(inner))), None)

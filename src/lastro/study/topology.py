@@ -1,7 +1,7 @@
-"""Graphs of routers: grids, topology files, edge lists; their addresses, a spanning tree, and the routes that must be.
+"""Graphs of routers from grids and files: their addresses, a spanning tree, and the routes to expect.
 
-A topology is named by a text: `3x3` is a grid, anything else is read by `parse` from the text of a file. Pure: whoever
-has a file reads it first. Links are numbered in the order of the file, and so are routers."""
+A text names a topology: `3x3` is a grid, anything else is the text of a file and read by `parse`. Pure: the caller
+reads the file. Links are numbered in the order of the file, and so are routers."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from functools import cached_property
 
 from lastro.errors import InputError
 
-NETWORK = ipaddress.ip_network("198.18.0.0/15")  # RFC 2544: for measurements, routed by nobody
+NETWORK = ipaddress.ip_network("198.18.0.0/15")  # RFC 2544: for measurements, never routed
 MOST_ROUTERS = 1024
-COST = 10  # of a link whose file names none
+COST = 10  # of a link without a cost in its file
 _PREFIX = 30  # two addresses for two routers
 _GRID = re.compile(r"(\d{1,4})x(\d{1,4})")
 _WANTED = "a grid such as 3x3, or a file of links: .toml, .graphml, or an edge list of two names a line"
@@ -39,14 +39,14 @@ class Link:
 
 @dataclass(frozen=True)
 class Topology:
-    """`names` of routers, and links between them. It is connected: whoever makes one has seen to that."""
+    """Routers by their `names`, and the links between them. It is connected: the functions that make one check that."""
 
     names: tuple[str, ...]
     links: tuple[Link, ...]
 
     @cached_property
     def at(self) -> tuple[tuple[int, ...], ...]:
-        """The numbers of each router's links: the position among them is the number of its interface."""
+        """The numbers of each router's links; the position of a link among them is the number of its interface."""
         found: list[list[int]] = [[] for _ in self.names]
         for number, link in enumerate(self.links):
             found[link.a].append(number)
@@ -57,16 +57,18 @@ class Topology:
         return f"eth{self.at[router].index(link)}"
 
     def subnet(self, link: int) -> ipaddress.IPv4Network:
-        """Each link has one of its own."""
+        """Return the subnet of a link; each link has its own."""
         return ipaddress.IPv4Network((int(NETWORK.network_address) + (link << (32 - _PREFIX)), _PREFIX))
 
     def address(self, router: int, link: int) -> ipaddress.IPv4Address:
         return self.subnet(link)[1 if router == self.links[link].a else 2]
 
-    # What a routing protocol must find
+    # The routes that a routing protocol must find
 
     def distances(self, start: int, without: Collection[int] = ()) -> tuple[float, ...]:
-        """Cost of the shortest path to each router (Dijkstra 1959), over all links but some; infinite to others."""
+        """Return the cost of the shortest path to each router (Dijkstra 1959), infinite where there is none.
+
+        Links in `without` are left out."""
         gone, costs = frozenset(without), [math.inf] * len(self.names)
         costs[start] = 0
         queue: list[tuple[float, int]] = [(0, start)]
@@ -85,10 +87,10 @@ class Topology:
     def routes(
         self, without: Collection[int] = (), *, subnets_gone: bool = False
     ) -> list[dict[ipaddress.IPv4Network, frozenset[str]]]:
-        """For each router, the addresses of the next hops to each subnet that is not its own, of all shortest paths.
+        """Return, for each router, {subnet that is not its own: addresses of the next hops of all shortest paths}.
 
-        A link in `without` carries nothing; its subnet is still announced by both of its ends, unless `subnets_gone`:
-        then they have seen its carrier go."""
+        A link in `without` carries nothing. Both of its ends still announce its subnet, unless `subnets_gone`: then
+        they have seen the loss of carrier."""
         gone = frozenset(without)
         costs = [self.distances(router, gone) for router in range(len(self.names))]
         return [self._routes_of(router, costs, gone, subnets_gone) for router in range(len(self.names))]
@@ -96,7 +98,7 @@ class Topology:
     def _routes_of(
         self, router: int, costs: Sequence[Sequence[float]], gone: frozenset[int], subnets_gone: bool
     ) -> dict[ipaddress.IPv4Network, frozenset[str]]:
-        # A neighbour is the first hop of all shortest paths that are as long as the way over it.
+        # A neighbour is a next hop when the path over it is as short as the shortest.
         first = {
             number: (self.links[number].other(router), self.links[number].cost)
             for number in self.at[router]
@@ -117,10 +119,10 @@ class Topology:
                 found[self.subnet(number)] = frozenset(hops)
         return found
 
-    # What a failure cuts
+    # The effects of failures
 
     def spare_links(self) -> tuple[int, ...]:
-        """Links that a minimum spanning tree (Kruskal 1956) does without; of equal costs, the first link stays."""
+        """Return the links outside a minimum spanning tree (Kruskal 1956); of equal costs, the first link stays."""
         tree = list(range(len(self.names)))
 
         def root(router: int) -> int:
@@ -138,9 +140,9 @@ class Topology:
         return tuple(sorted(spare))
 
     def detour(self, without: Collection[int]) -> tuple[int, int] | None:
-        """A router, and a link to whose subnet its every shortest path leads over a link of `without`.
+        """Return a router, and a link to whose subnet all its shortest paths lead over a link of `without`.
 
-        The one with the longest way round; None where no two are so."""
+        It is the pair with the longest detour; None where there is none."""
         best, found = 0.0, None
         rest = [number for number in range(len(self.links)) if number not in set(without)]
         for router in range(len(self.names)):
@@ -153,7 +155,7 @@ class Topology:
         return found
 
     def corners(self) -> tuple[int, int]:
-        """Two routers as far apart as any: the corners of a grid."""
+        """Return two routers as far apart as any: the corners of a grid."""
         from_first = self.distances(0)
         a = max(range(len(self.names)), key=lambda router: (from_first[router], router))
         from_a = self.distances(a)
@@ -161,7 +163,7 @@ class Topology:
 
 
 def grid(rows: int, columns: int, what: str = "") -> Topology:
-    """Routers in rows and columns, each linked to its neighbours. Raises: InputError for one that is too large."""
+    """Return routers in rows and columns, each linked to its neighbours. Raises: InputError for too many routers."""
     if rows * columns > MOST_ROUTERS:
         raise _too_many(what or f"{rows}x{columns}", rows * columns)
     names = [f"r{row}-{column}" for row in range(rows) for column in range(columns)]
@@ -172,15 +174,15 @@ def grid(rows: int, columns: int, what: str = "") -> Topology:
 
 
 def grid_size(text: str) -> tuple[int, int] | None:
-    """Rows and columns, where the text is that of a grid."""
+    """Return the rows and columns of a grid that a text names, or None."""
     found = _GRID.fullmatch(text.strip())
     return (int(found[1]), int(found[2])) if found else None
 
 
 def parse(text: str, name: str) -> Topology:
-    """The topology in the text of a file; its name says the format, and is what errors name.
+    """Return the topology in the text of a file; the file's name decides the format, and appears in errors.
 
-    Raises: InputError when the text is no topology that could be run."""
+    Raises: InputError when the text is not a topology that could be run."""
     if name.endswith(".toml"):
         return _parse_toml(text, name)
     if name.endswith((".graphml", ".xml")):
@@ -189,7 +191,7 @@ def parse(text: str, name: str) -> Topology:
 
 
 def _parse_toml(text: str, name: str) -> Topology:
-    """nodes = ["a", "b"] and [[link]] tables with ends = ["a", "b"], and a cost where it is not 10."""
+    """Parse nodes = ["a", "b"] and [[link]] tables with ends = ["a", "b"], and a cost where it is not 10."""
     try:
         document = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
@@ -219,7 +221,7 @@ def _toml_link(name: str, number: int, link: dict[str, object], nodes: Sequence[
 
 
 def _cost(value: object, where: str) -> int:
-    """OSPF's cost of an interface has 16 bits (RFC 2328, appendix C.3)."""
+    """Return the cost of a link: OSPF's cost of an interface has 16 bits (RFC 2328, appendix C.3)."""
     try:
         cost = float(str(value))
     except ValueError:
@@ -230,7 +232,7 @@ def _cost(value: object, where: str) -> int:
 
 
 def _parse_graphml(text: str, name: str) -> Topology:
-    """Nodes and edges of GraphML as topology collections publish it; labels and other data are let be."""
+    """Parse nodes and edges of GraphML as topology collections publish it; labels and other data are ignored."""
     if "<!DOCTYPE" in text or "<!ENTITY" in text:
         raise InputError(f"{name}: holds declarations of a document type", "remove them: GraphML needs none")
     try:
@@ -252,7 +254,7 @@ def _tag(element: ElementTree.Element) -> str:
 
 
 def _parse_edges(text: str, name: str) -> Topology:
-    """Two names a line, and a cost where a third word is one; '#' and '%' begin remarks."""
+    """Parse lines of two names and, optionally, a cost; '#' and '%' begin comments."""
     pairs = []
     for number, line in enumerate(text.splitlines(), 1):
         words = re.split(r"[\s,;]+", re.split(r"[#%]", line)[0].strip())
@@ -266,7 +268,7 @@ def _parse_edges(text: str, name: str) -> Topology:
 
 
 def _once(pairs: Iterable[tuple[str, str, int]]) -> list[tuple[str, str, int]]:
-    """Collections list a link in both directions, or in parallel: routers there are adjacent once."""
+    """Keep one link between two routers: collections list a link in both directions, or in parallel."""
     found: dict[frozenset[str], tuple[str, str, int]] = {}
     for a, b, cost in pairs:
         if a != b:

@@ -1,4 +1,4 @@
-"""A study's twin for an A/A comparison: its baseline treatments only, each twice for every block of the study."""
+"""The A/A study of a study: its baseline treatments only, each twice for every block of the study."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ LEFT_OUT = "left out to keep the A/A campaign short"
 
 
 def baseline_twin(study: Study) -> Study:
-    """The study with its factors reduced to the baseline's levels, and two blocks for each of its own.
+    """Return the A/A study: factors reduced to the baseline's levels, and two blocks for each of the study's.
 
-    Settings, metrics and seed stay. Raises: InputError when there is no baseline, the study excludes it, or one block
-    is all that the study has."""
+    Settings, metrics and seed stay. Raises: InputError when the study has no baseline, excludes it, or has only one
+    block."""
     if not study.design.baseline:
         raise InputError(
             f"the study {study.name} names no baseline to run against itself",
@@ -41,7 +41,7 @@ def baseline_twin(study: Study) -> Study:
 
 
 def first_treatments(study: Study, n: int) -> Study:
-    """The study with all but its first n treatments excluded, and the reason."""
+    """Return the study with all but its first n treatments excluded, with `LEFT_OUT` as the reason."""
     left_out = list(combinations(study))[n:]
     rules = tuple(Exclusion({name: (level,) for name, level in levels.items()}, LEFT_OUT) for levels in left_out)
     return replace(study, exclusions=(*study.exclusions, *rules))

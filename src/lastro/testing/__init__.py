@@ -1,20 +1,20 @@
-"""The contracts that parts pass, as tests that a plug-in's author runs too (root, pytest).
+"""The contracts of parts, as tests that the author of a plug-in can run too (root, pytest).
 
-In a test module of the plug-in (`AnomalyContract` and `FunctionContract` have `anomaly` and `function`):
+A test module of the plug-in (`AnomalyContract` and `FunctionContract` have `anomaly` and `function` instead):
 
     from lastro.testing import PlatformContract, pool, testbed
 
     class TestMine(PlatformContract):
         platform = "mine"
 
-Each check is a real run on real instances. What is a machine's nature rather than a fault (a guest has its own kernel,
-a bare process has no capabilities taken away) is said by the attributes of the class."""
+Each check is a real run on real instances. The attributes of the class declare what is a machine's nature rather than a
+fault: a guest has its own kernel, a bare process keeps all capabilities."""
 
 from __future__ import annotations
 
 import pytest
 
-# Before they are imported: a failed assertion then tells its values, as in any test module.
+# Before they are imported, so that a failed assertion shows its values, as in any test module.
 pytest.register_assert_rewrite(
     *(f"{__name__}.{part}" for part in ("commands", "ending", "limits", "network", "parts", "world"))
 )

@@ -1,4 +1,4 @@
-"""The end: whatever happens, nothing is left."""
+"""The end of an instance: nothing is left, even after an error or a kill."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lastro.host.cgroups import Resources, detect
 from lastro.host.ledger import NETNS_DIR, RUN_DIR, Ledger
 from lastro.testing.subject import Subject, live, owned_processes
 
-# A Lastro that has started an instance with work in it, and then hangs until it is killed.
+# A Lastro process that starts an instance with work in it, and then hangs until it is killed.
 _VICTIM = """
 import sys, time
 from pathlib import Path
@@ -56,10 +56,10 @@ class Ending:
         assert len(owned_processes(subject.testbed.session.token)) < len(marked)
 
     def test_even_processes_that_keep_forking_are_ended(self, subject: Subject) -> None:
-        """Each lives for a moment and leaves a child: whoever looks, then signals, comes too late for some."""
+        """Each lives for a moment and leaves a child, so listing processes and then signalling them misses some."""
         hop = 'n=$1; [ "$n" -gt 0 ] || exit 0; sh -c "$0" "$0" $((n - 1)) & exit 0'
         with subject.start() as instance:
-            for _ in range(4):  # in a container, nobody may reap them: not too many
+            for _ in range(4):  # in a container, they may stay unreaped: not too many
                 instance.run(["sh", "-c", hop, hop, "300" if self.contained else "3000"])
             pids = instance.pids()
             group = instance.cgroup
@@ -98,9 +98,9 @@ class Ending:
         assert subject.platform.residuals(subject.testbed)["root filesystem"]
 
     def test_killed_and_cleaned_up_after_it_leaves_nothing(self, subject: Subject, level: str, tmp_path: Path) -> None:
-        """kill -9 of Lastro with an instance at work; the next one that cleans knows from the ledger what to remove."""
+        """Kill Lastro (SIGKILL) with an instance at work: the next cleanup knows from the ledger what to remove."""
         state = subject.testbed.session.ledger.state
-        for kept in ("rootfs", "guest"):  # built once, and written to by no instance
+        for kept in ("rootfs", "guest"):  # built once; no instance writes to them
             if (state / kept).is_dir():
                 (tmp_path / kept).symlink_to(state / kept)
         victim = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""Fixtures of the contract: this host held by one session for a module, and platforms prepared once."""
+"""Fixtures of the contracts: one session holds this host for a module, and platforms are prepared once."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from lastro.testbed import Testbed, local_testbed
 
 @pytest.fixture(scope="module")
 def testbed(request: pytest.FixtureRequest) -> Iterator[Testbed]:
-    """The real image on this machine. Waits for whoever else holds the host.
+    """Yield a testbed on this machine with the real image. Waits while another session holds the host.
 
-    A module's `image_needs(host)` tells what its tests need in the image beyond what every image has."""
+    A module's `image_needs(host)` returns what its tests need in the image beyond what every image has."""
     needs = getattr(request.module, "image_needs", lambda host: rootfs.Needs())
     with session("tests", wait=silently) as held:
         recipe = rootfs.Recipe.of_this_host(held.host, needs(held.host))
@@ -29,6 +29,6 @@ def testbed(request: pytest.FixtureRequest) -> Iterator[Testbed]:
 
 @pytest.fixture(scope="module")
 def pool(testbed: Testbed) -> Iterator[PlatformPool]:
-    """Prepared platforms, each withdrawn with the module."""
+    """Yield a pool of prepared platforms, which are torn down with the module."""
     with ExitStack() as stack:
         yield PlatformPool(testbed, stack)

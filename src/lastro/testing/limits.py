@@ -1,4 +1,4 @@
-"""Resources: limits that hold in the instance and nowhere else, and use that is counted."""
+"""Resources: limits that hold in the instance and nowhere else, and usage that is counted."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Limits:
             assert hog.run(["echo", "alive"]).text == victim.run(["echo", "alive"]).text == "alive\n"
 
     def test_limits_are_in_force(self, subject: Subject) -> None:
-        """As the kernel's own files say, or as a machine sees its hardware."""
+        """Check the kernel's own files, or the hardware that a machine sees."""
         size = 2 * self.small_memory_bytes
         resources = Resources(cpus=0.5, cpuset="0", memory_bytes=size, cpu_weight=50)
         groups = subject.testbed.cgroups
@@ -57,7 +57,7 @@ class Limits:
         assert 0.1 < used.cpu_s / done.duration_s < 0.28
 
     def test_a_known_load_is_counted(self, instance: Instance) -> None:
-        """One busy loop is about one CPU, if others leave it that much, and never more than a machine adds to it."""
+        """One busy loop uses at most one CPU plus what a machine adds to it, and less if others leave it less."""
         before = instance.usage()
         done = instance.run(SPIN, check=False)
         used = instance.usage().since(before)

@@ -1,4 +1,4 @@
-"""Networks: none of its own, and the links that an attachment gives."""
+"""Networks: an instance has none of its own, only the links that an attachment gives it."""
 
 from __future__ import annotations
 

@@ -19,9 +19,10 @@ _END_S = 5.0
 
 
 class AnomalyContract:
-    """Subclass it as `TestNAME`. `tools` are what a study may choose to make the anomaly (setting `anomaly_tool`).
+    """The contract of an anomaly. Subclass it as `TestNAME`.
 
-    Each test is a real run in a container of runc, on a host that does nothing else."""
+    `tools` are what a study may choose to make the anomaly (setting `anomaly_tool`). Each test is a real run in a runc
+    container, on a host that does nothing else."""
 
     anomaly: ClassVar[str]
     tools: ClassVar[tuple[str, ...]] = ("stress-ng",)
@@ -52,7 +53,7 @@ class AnomalyContract:
                 assert instance.pids() == at_rest, f"{tool} left processes behind"
 
     def check(self, dose: Dose) -> None:
-        """What else must be true of a dose that was reached."""
+        """Assert what else must be true of a dose that was reached."""
 
     def test_a_neighbour_that_did_nothing_or_ended_early_has_missed_its_dose(self) -> None:
         part, demand = self._part(), self._demand(self.tools[0])
@@ -63,7 +64,7 @@ class AnomalyContract:
 
 
 class FunctionContract:
-    """Subclass it as `TestNAME`. Each test is a real run in containers of runc."""
+    """The contract of a function. Subclass it as `TestNAME`. Each test is a real run in runc containers."""
 
     function: ClassVar[str]
 

@@ -19,11 +19,11 @@ from lastro.testing.world import World
 
 
 class OnPlatform:
-    """What every class of tests of a platform has.
+    """The attributes and fixtures of every class of tests of a platform.
 
-    platform: the level, options included. contained: an instance has a system of its own (processes, host name).
-    shares_kernel: it runs on the host's kernel. own_nftables: its kernel's packet filter is the usual one.
-    small_memory_bytes: a limit under which it still works. many: how many start in parallel."""
+    platform: the level, with its options. contained: an instance has a system of its own (processes, host name).
+    shares_kernel: it runs on the host's kernel. own_nftables: its kernel has the usual packet filter.
+    small_memory_bytes: a limit under which it still works. many: the number of instances to start in parallel."""
 
     platform: ClassVar[str]
     contained: bool = True
@@ -47,10 +47,10 @@ class OnPlatform:
     @pytest.fixture(scope="class")
     @classmethod
     def instance(cls, subject: Subject) -> Iterator[Instance]:
-        """One that tests share which do not change it."""
+        """Yield an instance shared by tests that do not change it."""
         with subject.start("shared") as started:
             yield started
 
 
 class PlatformContract(OnPlatform, Commands, Limits, World, Network, Ending):
-    """All of it. Subclass it as `TestNAME`, with the attributes of `OnPlatform`."""
+    """The whole contract. Subclass it as `TestNAME`, with the attributes of `OnPlatform`."""

@@ -1,4 +1,4 @@
-"""A platform under test, and ways to look at what it left."""
+"""A platform under test, and ways to find what it left behind."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class Subject:
 
     @contextmanager
     def together(self, *specs: InstanceSpec) -> Iterator[list[Instance]]:
-        """Instances that start side by side, in their order: machines take seconds to boot."""
+        """Start instances in parallel and yield them in order: machines take seconds to boot."""
         with ExitStack() as stack:
             yield start_all(stack, self.platform, self.testbed, specs)
 
     def leftovers(self) -> list[str]:
-        """Everything of instances that the session still has; of daemons, too, which are the same before and after."""
+        """Return the session's objects of instances, and those of daemons, which are the same before and after."""
         session = self.testbed.session
         groups = [
             str(group)
@@ -55,18 +55,18 @@ def inside(instance: Instance, file: str) -> str:
 
 
 def status(instance: Instance) -> dict[str, str]:
-    """/proc/self/status of a process inside."""
+    """Return the fields of /proc/self/status of a process inside."""
     lines = inside(instance, "/proc/self/status").splitlines()
     return {key: value.strip() for key, _, value in (line.partition(":") for line in lines)}
 
 
 def live(pids: set[int]) -> set[int]:
-    """Those that still run: the dead whom nobody has buried yet do not count."""
+    """Return the processes that still run; zombies do not count."""
     return {pid for pid in pids if not _is_zombie(pid)}
 
 
 def owned_processes(token: str) -> set[int]:
-    """Live processes that carry a session's mark in their environment."""
+    """Return the live processes that carry a session's mark in their environment."""
     mark = f"{OWNER_VARIABLE}={token}".encode()
     found = set()
     for entry in Path("/proc").iterdir():
@@ -78,7 +78,7 @@ def owned_processes(token: str) -> set[int]:
 
 
 def left(testbed: Testbed, switch: Path | None = None) -> dict[str, Any]:
-    """All that a trial may leave, to be compared with what was there before it. Root.
+    """Return all that a trial may leave behind, to compare with the state before it. Needs root.
 
     `switch` is the directory of an Open vSwitch whose two daemons do not count: the next trial may start them anew."""
     daemons = {int(file.read_text()) for file in switch.glob("*.pid")} if switch else set()

@@ -1,4 +1,4 @@
-"""The world inside: its own system, the same root filesystem, and confinement that is real."""
+"""The world inside an instance: its own system, the same root filesystem, and confinement that is real."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lastro.platforms.base import Instance, Security
 from lastro.testing.subject import Subject, inside, status
 
 DOCKERS_CAPABILITIES = 0x00000000A80425FB
-# Hash over names and contents of what no platform has a reason to touch.
+# A hash over names and contents of files that no platform has a reason to touch.
 _DIGEST = "cd {root} && find usr/bin usr/sbin etc/apt -type f | LC_ALL=C sort | xargs sha256sum | sha256sum"
 
 
@@ -44,7 +44,7 @@ class World:
         assert (tree / "usr/bin/stress").exists()
 
     def test_a_setuid_program_of_the_image_has_its_rights(self, instance: Instance) -> None:
-        """On the host the tree has none; only root may read what this program reads."""
+        """On the host, the tree's setuid bits have no effect; only root may read what this program reads."""
         argv = ["setpriv", "--reuid=65534", "--clear-groups", "passwd", "--status"]
         assert instance.run(argv).text.split()[:2] == ["nobody", "L"]
 
@@ -52,12 +52,12 @@ class World:
         assert (instance.run(["hostname"]).text == "subject\n") is self.contained
 
     def test_it_sees_no_process_of_the_host(self, instance: Instance) -> None:
-        """Each names its own: the first process inside is not the host's first."""
+        """Compare the first process inside with the host's: a contained instance has its own."""
         host_first = Path("/proc/1/cmdline").read_bytes()
         assert (instance.run(["cat", "/proc/1/cmdline"]).stdout != host_first) is self.contained
 
     def test_a_filter_of_system_calls_is_in_force(self, subject: Subject, instance: Instance) -> None:
-        """A user namespace is what a container may make without any capability, and a filter can forbid."""
+        """Make a user namespace: a container may do so without any capability, and a filter can forbid it."""
         security = Security(seccomp=filter_profile())
         if "seccomp" not in subject.platform.confines:
             with pytest.raises(Unavailable, match=subject.platform.name), subject.start(security=security):

@@ -1,7 +1,7 @@
-"""The analysis of a campaign: for each metric of a report, what its factors do, how sure that is, and what it rests on.
+"""The statistical analysis of a campaign: for each metric, the effects of the factors and how certain they are.
 
-Pure: the report in, frozen data out. It never fails on a campaign: what cannot be worked out is None, with a reason.
-`analyse` takes seconds on large campaigns, so only those who show its results call it."""
+Pure: the report in, frozen data out. It never fails on a campaign: a result that cannot be computed is None, with a
+reason. `analyse` takes seconds on large campaigns, so only code that shows its results calls it."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ __all__ = ["analyse", "analyse_metric"]
 
 
 def analyse(report: Report, floors: Mapping[str, float] | None = None) -> Analysis:
-    """Everything, metric by metric.
+    """Analyse every metric of the report.
 
-    `floors` are noise floors as shares, {metric: 0.03}; by default those that `lastro noise-floor` left in the
-    campaign, for its number of blocks."""
+    `floors` are noise floors as fractions, {metric: 0.03}. The default is the noise floors that `lastro noise-floor`
+    stored in the campaign, for its number of blocks."""
     metrics = tuple(
         analyse_metric(report, index, floor_here(report, index) if floors is None else _given(floors.get(metric.name)))
         for index, metric in enumerate(report.metrics)
@@ -43,7 +43,7 @@ def _given(share: float | None) -> Floor | None:
 
 
 def analyse_metric(report: Report, index: int, known_floor: Floor | None = None) -> MetricAnalysis:
-    """The analysis of the report's metric number `index`."""
+    """Analyse the report's metric number `index`."""
     data = measured(report, index)
     floor = known_floor.share if known_floor else None
     anova, why_none, notes = variance_of(data)

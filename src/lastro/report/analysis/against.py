@@ -1,4 +1,4 @@
-"""Every treatment against its baseline: the t test and its correction, and the distribution-free view beside them."""
+"""Comparisons of every treatment with its baseline: the corrected t test, and the rank test beside it."""
 
 from __future__ import annotations
 
@@ -24,15 +24,16 @@ from lastro.stats.ranks import (
     wilcoxon_signed_rank,
 )
 
-MOST_PLANNED = 20  # beyond so many comparisons a family is a screening
+MOST_PLANNED = 20  # a larger family of comparisons is a screening, not planned comparisons
 
 
 def against_baseline(
     report: Report, index: int, data: Measured, floor: float | None = None
 ) -> tuple[tuple[BaselineComparison, ...], Correction]:
-    """The comparisons of one metric, in the order of the report's rows, and how their p-values were corrected:
+    """Return the comparisons of one metric, in the order of the report's rows, and the method of correction.
 
-    Holm's method for planned comparisons, Benjamini and Hochberg's for more than twenty."""
+    The p-values of up to twenty (planned) comparisons are corrected by Holm's method; those of more than twenty, by
+    Benjamini and Hochberg's."""
     pairs = [
         (row, row.baseline)
         for row in report.rows

@@ -1,4 +1,4 @@
-"""What each level of a factor does to a metric, set against the factor's reference level, over all else that varied."""
+"""The effect of each level of a factor on a metric, against the reference level and averaged over the other factors."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from lastro.stats.anova import Anova
 from lastro.stats.contrasts import linear, ratio_of_linears
 from lastro.stats.noise_floor import hides, scaled
 
-LEAST_SHARE = 0.01  # of all variation that an interaction explains, to be worth a picture
+LEAST_SHARE = 0.01  # an interaction that explains a smaller fraction of the total variation is not worth a figure
 _MOST_INTERACTIONS = 6
 
 
 def main_effects(data: Measured, floor: float | None = None) -> tuple[LevelEffect, ...]:
-    """Every level of every factor that varied against the factor's reference."""
+    """Compare every level of every factor that varied with the factor's reference level."""
     effects = [
         _effect(data, factor, level, {}, floor)
         for factor, levels in data.factors.items()
@@ -30,9 +30,9 @@ def main_effects(data: Measured, floor: float | None = None) -> tuple[LevelEffec
 
 
 def interactions(data: Measured, anova: Anova | None, floor: float | None = None) -> tuple[Interaction, ...]:
-    """The two-way interactions that explain at least one per cent of all variation and stay significant when corrected
+    """Return the two-way interactions worth showing, largest first.
 
-    for their number (Holm), the largest first."""
+    They explain at least 1 % of the total variation and are significant after Holm's correction for their number."""
     if anova is None:
         return ()
     pairs = [effect for effect in anova.effects if len(effect.factors) == 2]
@@ -47,7 +47,7 @@ def interactions(data: Measured, anova: Anova | None, floor: float | None = None
 
 
 def decide(p_adjusted: float | None, alpha: float, under_floor: bool | None) -> Decision:
-    """Different only when the corrected test says so and the noise floor, where it is known, does not object."""
+    """Return "different" if the corrected test is significant and the effect is not under a known noise floor."""
     if p_adjusted is None:
         return "unknown"
     return "different" if p_adjusted < alpha and not under_floor else "same"
@@ -101,15 +101,15 @@ def _decided(effects: Sequence[LevelEffect], confidence: float) -> tuple[LevelEf
 
 
 def _roles(data: Measured, pair: Sequence[str]) -> tuple[str, str]:
-    """(the factor whose levels are panels, the one whose effects are shown): as isolation and anomaly in Kagami's
+    """Return (the factor whose levels become panels, the factor whose effects are shown).
 
-    figures, whichever are fewer being the panels; what the study set a baseline for rather shows its effects."""
+    Isolation provides the panels, as in Kagami's figures; otherwise the factor with fewer levels does."""
     first, second = sorted(pair, key=lambda name: (name != "isolation", len(data.factors[name])))
     return first, second
 
 
 def marked(report: Report, index: int, effects: Sequence[LevelEffect]) -> tuple[LevelEffect, ...]:
-    """The effects with the kinds of marks on the numbers that they are made of."""
+    """Return the effects with the kinds of marks on the numbers behind them."""
     if not any(row.cells[index].marks for row in report.rows):
         return tuple(effects)
     return tuple(replace(effect, kinds=_kinds(report, index, effect)) for effect in effects)

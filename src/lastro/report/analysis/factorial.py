@@ -1,4 +1,4 @@
-"""The analysis of variance of one metric: which factors, which interactions, and on which scale."""
+"""The analysis of variance of one metric: the factors, interactions and scale of its model."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from lastro.stats.anova import Anova
     from lastro.stats.residual_checks import Checks
 
-_MOST_NUMBERS = 40_000_000  # of the model matrix: 320 MB
+_MOST_NUMBERS = 40_000_000  # entries of the model matrix: 320 MB
 
 
 def variance_of(data: Measured) -> tuple[Anova | None, Note | None, tuple[Note, ...]]:
-    """The analysis of variance, or why there is none; and what to know of it.
+    """Return the analysis of variance (or None), the reason why there is none (or None), and notes on it.
 
-    Type II, blocks as a factor where there are several, interactions up to the highest order that the data allow; on
-    the logarithms where all values are positive and they fit better."""
+    It is of Type II, with blocks as a factor where there are several, and with interactions up to the highest order
+    that the data allow. It uses logarithms where all values are positive and logarithms fit better."""
     if why := _why_none(data):
         return None, why, ()
     from lastro.stats.anova import anova
@@ -66,9 +66,9 @@ def _why_none(data: Measured) -> Note | None:
 
 
 def _order(data: Measured) -> int:
-    """The highest order of interactions that leaves something to estimate the noise from; two at most where cells are
+    """Return the highest order of interactions that leaves degrees of freedom to estimate the noise; 0 if none does.
 
-    missing, since higher ones would be told from what is left of them; 0 when nothing at all is left."""
+    Where cells are missing it is at most two: higher interactions would be estimated from what is left of them."""
     sizes = [len(levels) - 1 for levels in data.factors.values()]
     highest = len(sizes) if data.complete else min(2, len(sizes))
     for order in range(highest, 0, -1):
@@ -79,7 +79,7 @@ def _order(data: Measured) -> int:
 
 
 def omnibus(data: Measured) -> Omnibus | None:
-    """Do the treatments differ at all? None with fewer than two of them."""
+    """Test whether the treatments differ at all. None with fewer than two treatments."""
     if len(data.cells) < 2:
         return None
     from lastro.stats.anova import welch_anova
@@ -90,7 +90,7 @@ def omnibus(data: Measured) -> Omnibus | None:
 
 
 def spread_notes(checks: Checks | None) -> tuple[Note, ...]:
-    """What unequal spreads mean for what is shown."""
+    """Return a note on what unequal spreads mean for the results shown; empty where they look equal."""
     if checks is None or checks.spreads_look_equal is not False:
         return ()
     return (

@@ -1,4 +1,4 @@
-"""What a sentence on a metric needs, drawn from everything else."""
+"""The headline of a metric: the data for one sentence, chosen from its analysis."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def headline(
     anova: Anova | None, effects: Sequence[LevelEffect], comparisons: Sequence[BaselineComparison]
 ) -> Headline:
-    """The widest effect is the one farthest from 1 among those that differ, else among all that have a ratio."""
+    """Return the headline; its widest effect is the farthest from 1 of those that differ, or else of all ratios."""
     factors = [effect for effect in anova.effects if len(effect.factors) == 1] if anova else []
     factors = [effect for effect in factors if effect.name != "block"]
     leading = max(factors, key=lambda effect: effect.explained, default=None)

@@ -1,4 +1,4 @@
-"""The levels of every factor, pair by pair, with intervals that hold together for all factors of a metric."""
+"""Pairwise comparisons of the levels of every factor, with simultaneous intervals for all factors of a metric."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from lastro.report.analysis.model import FactorPairs
 from lastro.report.analysis.pairs import level_means
 from lastro.stats.simultaneous import all_pairs
 
-LEAST_BLOCKS = 2  # of which differences have intervals
+LEAST_BLOCKS = 2  # the least for which a difference has an interval
 
 
 def joint_pairs(data: Measured, floor: float | None = None) -> tuple[FactorPairs, ...]:
-    """One for each factor that varies: Bonferroni's method over the factors, Tukey's within each.
+    """Compare all pairs of levels of each factor that varies: Bonferroni over the factors, Tukey within each factor.
 
-    Where all values of the metric are above zero, means are geometric and pairs are ratios; else means are arithmetic
-    and pairs are differences. `floor` is the noise floor of one treatment against one, a share."""
+    Where all values of the metric are above zero, means are geometric and pairs are ratios; otherwise means are
+    arithmetic and pairs are differences. `floor` is the noise floor of one treatment against another, as a fraction."""
     each = 1 - (1 - data.confidence) / max(1, len(data.factors))
     logs = min((value for _, _, value in data.trials()), default=0.0) > 0
     if logs:
@@ -46,5 +46,5 @@ def _of_factor(data: Measured, factor: str, confidence: float, floor: float | No
 
 
 def _n_blocks(data: Measured, factor: str, level: str) -> int:
-    """In which anything was measured at this level."""
+    """Return the number of blocks in which this level was measured."""
     return len({block for at, cell in data.cells.items() if data.levels[at][factor] == level for block in cell})

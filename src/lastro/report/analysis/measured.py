@@ -1,4 +1,4 @@
-"""The valid values of one metric, arranged for the analysis: by treatment and block, with the factors that vary."""
+"""The valid values of one metric by treatment and block, with the factors that vary, as the analysis needs them."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ LevelsOf = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """`cells` are {treatment: {block: value}}, only those with values; `factors` those that vary among them, with their
-    measured levels in the study's order; `references` the level of each against which the others are set; `planned` the
-    levels of every treatment of the design."""
+    """The valid values of one metric.
+
+    `cells` are {treatment: {block: value}}, without empty cells. `factors` are the factors that vary among them, with
+    their measured levels in the study's order; `references` has the reference level of each. `planned` has the levels
+    of every treatment of the design."""
 
     cells: Mapping[int, Mapping[int, float]]
     levels: Mapping[int, LevelsOf]
@@ -41,20 +43,20 @@ class Measured:
         return len(self.cells) == math.prod(map(len, self.factors.values()))
 
     def trials(self) -> Iterator[tuple[int, int, float]]:
-        """(treatment, block, value) of every trial."""
+        """Yield (treatment, block, value) for every trial."""
         for index, cell in self.cells.items():
             for block, value in cell.items():
                 yield index, block, value
 
     def planned_combinations(self, factor: str) -> int:
-        """How many combinations of the other factors' levels the design has."""
+        """Return how many combinations of the other factors' levels the design has."""
         others = [{name: level for name, level in at.items() if name != factor} for at in self.planned]
         return len({tuple(sorted(at.items())) for at in others})
 
     def combinations(self, factor: str, given: LevelsOf) -> list[dict[str, int]]:
-        """{level of the factor: treatment} for every combination of the other factors' levels in which `given` holds
+        """Return {level of the factor: treatment} for every measured combination of the other factors' levels.
 
-        and anything was measured."""
+        Only combinations with the levels in `given` are included."""
         found: dict[tuple[str, ...], dict[str, int]] = {}
         others = [name for name in self.factors if name != factor]
         for index in self.cells:
@@ -65,9 +67,9 @@ class Measured:
 
 
 def measured(report: Report, index: int) -> Measured:
-    """The values of the report's metric number `index`.
+    """Return the valid values of the report's metric number `index`.
 
-    Treatments with a value that is only a lower bound stay out: no effect or test may take it for exact."""
+    Treatments with a value that is only a lower bound are left out: no effect or test may treat it as exact."""
     rows = [row for row in report.rows if row.cells[index].points and not row.cells[index].bounded]
     levels = {row.treatment.index: _texts(row) for row in rows}
     factors = {}
@@ -86,14 +88,14 @@ def measured(report: Report, index: int) -> Measured:
 
 
 def medians(report: Report, index: int, confidence: float) -> tuple[tuple[Treatment, Estimate], ...]:
-    """Of the metric's valid values, treatment by treatment; those without a value are left out."""
+    """Return the median of the metric for each treatment that has a valid value."""
     return tuple(
         (row.treatment, median_of(row.cells[index], confidence)) for row in report.rows if row.cells[index].points
     )
 
 
 def median_of(cell: Cell, confidence: float) -> Estimate:
-    """Of a cell that has values."""
+    """Return the median of a cell that has values."""
     return median_of_bounded([p.value for p in cell.points], [p.at_least for p in cell.points], confidence)
 
 
@@ -102,6 +104,6 @@ def _texts(row: Row) -> dict[str, str]:
 
 
 def _reference(report: Report, factor: str, levels: Sequence[str]) -> str:
-    """The baseline's level of the factor where it was measured, else the first level that was."""
+    """Return the baseline's level of the factor if it was measured, otherwise the first measured level."""
     wished = str(report.study.design.baseline.get(factor, levels[0]))
     return wished if wished in levels else levels[0]

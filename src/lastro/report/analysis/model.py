@@ -1,6 +1,6 @@
-"""What the analysis of a campaign found, as frozen data: one `MetricAnalysis` for each metric of the report.
+"""The results of the analysis of a campaign, as frozen data: one `MetricAnalysis` for each metric of the report.
 
-What could not be worked out is None or empty, and a `Note` beside it says why."""
+A result that could not be computed is None or empty, and a `Note` beside it says why."""
 
 from __future__ import annotations
 
@@ -33,14 +33,15 @@ Correction = Literal["holm", "benjamini-hochberg"]
 
 @dataclass(frozen=True, slots=True)
 class LevelEffect:
-    """A level of a factor against the factor's reference level, over the cells of the other factors in which both were
+    """The effect of a level of a factor, against the factor's reference level.
 
-    measured: `cells` of `all_cells`. `given` fixes a level of another factor, for a simple effect; empty for a main
-    effect. `ratio` is of the two means; `difference` is in the metric's unit and has the p-value, which
-    `p_adjusted` corrects (Holm) for all main effects of the metric, or all simple effects of one interaction. `n`
-    counts the trials of the level and of the reference. `floor` is the noise floor of this ratio, a share: that of one
-    treatment against one, scaled to means over so many; it and `under_floor` are None when no noise floor is known.
-    `kinds` are those of the marks on the numbers of either level."""
+    Both means are over the cells of the other factors in which both levels were measured: `cells` of `all_cells`.
+    `given` fixes a level of another factor for a simple effect, and is empty for a main effect. `ratio` is the ratio
+    of the two means; `difference` is in the metric's unit and has the p-value. `p_adjusted` is corrected (Holm) for
+    all main effects of the metric, or all simple effects of one interaction. `n` counts the trials of the level and of
+    the reference. `floor` is the noise floor of this ratio, as a fraction: the floor of one treatment against another,
+    scaled to means over this many; it and `under_floor` are None when no noise floor is known. `kinds` are the kinds of
+    the marks on the numbers of both levels."""
 
     factor: str
     level: str
@@ -59,7 +60,7 @@ class LevelEffect:
 
     @property
     def distance(self) -> float:
-        """How far the ratio is from 1, as a logarithm: a half is as far as a double; 0 where there is none."""
+        """The distance of the ratio from 1, as a logarithm: 0.5 is as far as 2. It is 0 without a ratio."""
         value = self.ratio.value
         if value is None or not math.isfinite(value):
             return 0.0
@@ -68,9 +69,10 @@ class LevelEffect:
 
 @dataclass(frozen=True, slots=True)
 class Interaction:
-    """Two factors whose effects depend on each other: what it explains of all variation, its p and p adjusted over the
+    """Two factors whose effects depend on each other.
 
-    two-way interactions of the metric, and the effects of `shown` at each level of `given` that make it visible."""
+    `explained` is the fraction of the total variation that the interaction explains; `p_adjusted` is corrected over
+    the two-way interactions of the metric; `effects` are those of `shown` at each level of `given`."""
 
     given: str
     shown: str
@@ -82,10 +84,10 @@ class Interaction:
 
 @dataclass(frozen=True, slots=True)
 class RankTwin:
-    """The distribution-free view of a comparison: Wilcoxon's signed ranks where paired, Mann and Whitney's else.
+    """The rank test of a comparison: Wilcoxon's signed-rank test where paired, otherwise Mann and Whitney's test.
 
-    `shift` is Hodges and Lehmann's, treatment minus baseline, in the metric's unit; `delta` is Cliff's, from -1 to 1.
-    `can_reject` is whether so few trials could ever reach the level of significance."""
+    `shift` is Hodges and Lehmann's estimate, treatment minus baseline, in the metric's unit; `delta` is Cliff's, from
+    -1 to 1. `can_reject` says whether this number of trials can reach the level of significance at all."""
 
     p: float
     shift: float
@@ -97,9 +99,10 @@ class RankTwin:
 
 @dataclass(frozen=True, slots=True)
 class BaselineComparison:
-    """A treatment against its baseline. `agrees` is whether t and rank test, both uncorrected, decide alike; None where
+    """A treatment against its baseline.
 
-    the rank test cannot decide, and `no_twin` says why. `under_floor` is None when no noise floor is known."""
+    `agrees` says whether the t test and the rank test, both uncorrected, reach the same decision. It is None where the
+    rank test cannot decide, and `no_twin` says why. `under_floor` is None when no noise floor is known."""
 
     treatment: Treatment
     baseline: Treatment
@@ -116,10 +119,10 @@ class BaselineComparison:
 
 @dataclass(frozen=True, slots=True)
 class LevelPairs:
-    """Every pair of levels of one factor, the other factors removed: values are a level's mean in each block.
+    """All pairs of levels of one factor, with the other factors removed: values are a level's mean in each block.
 
-    Tukey's honest significant difference with the blocks in the model; where variances differ, differences within
-    blocks with p by Holm and intervals at Bonferroni's confidence."""
+    The method is Tukey's honest significant difference with the blocks in the model. Where variances differ, it is
+    differences within blocks, with p by Holm's method and intervals at Bonferroni's confidence."""
 
     factor: str
     method: Literal["tukey-hsd", "paired-holm"]
@@ -130,11 +133,12 @@ class LevelPairs:
 
 @dataclass(frozen=True, slots=True)
 class FactorPairs:
-    """`pairs` are {(level, other): level against other}; empty where no two blocks have values of all levels.
+    """Simultaneous comparisons of all pairs of levels of one factor.
 
-    They are of the means over `strata` of `all_strata` combinations of the other factors in the design: those in which
-    every level was measured. `left_out` are levels with too few valid trials. `floor` is the noise floor of such a
-    ratio, a share; None where none is known."""
+    `pairs` are {(level, other): level against other}, and empty where no two blocks have values of all levels. The
+    means are over the combinations of the other factors in which every level was measured: `strata` of `all_strata` in
+    the design. `left_out` are levels with too few valid trials. `floor` is the noise floor of these ratios, as a
+    fraction; None where it is not known."""
 
     factor: str
     reference: str
@@ -147,28 +151,28 @@ class FactorPairs:
 
     @property
     def others(self) -> tuple[str, ...]:
-        """The levels that are set against the reference."""
+        """The levels other than the reference."""
         return tuple(level for level in self.levels if level != self.reference)
 
     def of(self, level: str) -> Pair:
-        """The level against the reference. Raises: KeyError where `pairs` is empty."""
+        """Return the level against the reference. Raises: KeyError when `pairs` is empty."""
         return self.pairs[level, self.reference]
 
     def differs(self, level: str) -> bool:
-        """Whether the level differs from the reference, by no less than the noise floor."""
+        """Whether the level differs from the reference, by at least the noise floor."""
         return self.of(level).differs and not self.hidden(level)
 
     def hidden(self, level: str) -> bool:
-        """Whether its difference from the reference lies below the noise floor."""
+        """Whether the difference between the level and the reference lies below the noise floor."""
         pair = self.of(level)
         return self.floor is not None and pair.relative and abs(pair.value - 1) < self.floor
 
 
 @dataclass(frozen=True, slots=True)
 class CountScaling:
-    """The Universal Scalability Law through the trials of one combination of the other factors' levels; `points` are
+    """The Universal Scalability Law fitted to the trials of one combination of the other factors' levels.
 
-    (count, value) of every trial."""
+    `points` are (count, value) of every trial."""
 
     factor: str
     levels: Mapping[str, str]
@@ -178,9 +182,9 @@ class CountScaling:
 
 @dataclass(frozen=True, slots=True)
 class Omnibus:
-    """Whether the treatments differ at all, without the assumption of one spread (Welch), or of any (Kruskal-Wallis).
+    """Tests of whether the treatments differ at all: without equal variances (Welch), by ranks (Kruskal-Wallis).
 
-    Blocks are not allowed for, so both see less than the analysis of variance."""
+    Neither accounts for blocks, so both have less power than the analysis of variance."""
 
     welch: Welch
     ranks: RankTest
@@ -188,9 +192,10 @@ class Omnibus:
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """What a sentence on the metric says: the factor that explains most, the widest effect, and comparisons by decision
+    """The data for one sentence on a metric.
 
-    after correction: different, indistinguishable (`same`), unknown."""
+    The factor that explains most, the widest effect, and the number of comparisons by decision after correction:
+    different, indistinguishable (`same`), unknown."""
 
     factor: str | None
     explained: float | None
@@ -202,12 +207,12 @@ class Headline:
 
 @dataclass(frozen=True, slots=True)
 class MetricAnalysis:
-    """Everything of one metric.
+    """The analysis of one metric.
 
-    `floor` is a share (0.03: 3 %): of one treatment against one, smaller differences are noise; None when it is not
-    known. `floor_note` says what was made of it, if anything. `medians` are of every treatment that was measured.
-    `bounded` treatments stay out of all else, as they are known by a lower bound only. `joint` are the pairs of levels
-    that key findings tell."""
+    `floor` is the noise floor of one treatment against another, as a fraction (0.03 is 3 %): smaller differences are
+    noise. It is None if it is not known; `floor_note` says whether it was scaled. `medians` has every measured
+    treatment. `bounded` counts the treatments for which only a lower bound is known; the rest of the analysis leaves
+    them out. `joint` has the pairs of levels that the key findings report."""
 
     metric: Metric
     n: int
@@ -232,13 +237,13 @@ class MetricAnalysis:
 
     @property
     def log(self) -> bool:
-        """Whether the analysis of variance is of logarithms, in which effects multiply."""
+        """Whether the analysis of variance uses logarithms, so that effects multiply."""
         return self.anova is not None and self.anova.log
 
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """One entry for each metric of the report, in its order; `alpha` is the level of significance of every test."""
+    """One entry for each metric, in the report's order; `alpha` is the level of significance of every test."""
 
     metrics: tuple[MetricAnalysis, ...]
     confidence: float

@@ -1,4 +1,4 @@
-"""Every pair of levels of a factor, with the other factors removed, for factors of three to eight levels."""
+"""All pairs of levels of a factor, with the other factors removed, for factors with three to eight levels."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from lastro.stats.simultaneous import mean_square, residuals
 
 LEAST_LEVELS, MOST_LEVELS = 3, 8
 _LEAST_BLOCKS = 3
-_ROUNDING = 1e-14  # of a mean: what is smaller is no spread
+_ROUNDING = 1e-14  # relative to a mean: a smaller spread is a rounding error
 
 
 def level_pairs(data: Measured) -> tuple[LevelPairs, ...]:
-    """One for each factor that has as many levels, and enough blocks in which all of them have values."""
+    """Compare the levels of each factor with three to eight levels and enough blocks that have values of all levels."""
     found = []
     for factor, levels in data.factors.items():
         if LEAST_LEVELS <= len(levels) <= MOST_LEVELS:
@@ -32,12 +32,11 @@ def level_pairs(data: Measured) -> tuple[LevelPairs, ...]:
 
 
 def _compared(factor: str, groups: Mapping[str, Sequence[float]], confidence: float) -> LevelPairs:
-    """By Tukey, with the blocks in the model; pair by pair within blocks where the levels' spreads differ, or where
+    """Compare all pairs of levels by Tukey's method, with the blocks in the model.
 
-    nothing is left to vary, so that Tukey's p would be 0 whatever the number of blocks.
-
-    The spreads are those of what level and block leave (Brown and Forsythe): with what a block does to all levels
-    still in them, a noisy level would hide."""
+    Where the levels' spreads differ, compare pair by pair within blocks; also where the residuals are zero, because
+    Tukey's p would then be 0 for any number of blocks. Spreads are tested on the residuals of level and block (Brown
+    and Forsythe): block effects, common to all levels, would hide a noisy level."""
     means = {level: sample_mean(values) for level, values in groups.items()}
     n_blocks = len(next(iter(groups.values())))
     left = residuals(list(groups.values()))
@@ -51,7 +50,7 @@ def _compared(factor: str, groups: Mapping[str, Sequence[float]], confidence: fl
 
 
 def _pair_by_pair(groups: Mapping[str, Sequence[float]], confidence: float) -> tuple[Comparison, ...]:
-    """Each pair by its own differences within blocks: p by Holm, intervals at Bonferroni's confidence."""
+    """Compare each pair by its own differences within blocks: p by Holm, intervals at Bonferroni's confidence."""
     pairs = list(combinations(groups, 2))
     each = 1 - (1 - confidence) / len(pairs)
     found = [paired_difference(groups[first], groups[second], each) for second, first in pairs]
@@ -63,9 +62,10 @@ def _pair_by_pair(groups: Mapping[str, Sequence[float]], confidence: float) -> t
 
 
 def level_means(data: Measured, factor: str, least_blocks: int = _LEAST_BLOCKS) -> dict[str, list[float]]:
-    """{level: its mean in each block}, over those combinations of the other factors in which every level was measured;
-    empty with fewer than `least_blocks` in which all have one. What a combination does to all of its levels is removed
-    first, so that a lost trial does not shift the mean of its level."""
+    """Return {level: [its mean in each block]}, over combinations of the other factors with every level measured.
+
+    It is empty if fewer than `least_blocks` blocks have a mean for every level. The effect of each combination is
+    removed first, so that a lost trial does not shift the mean of its level."""
     levels = data.factors[factor]
     combinations = [at for at in data.combinations(factor, {}) if len(at) == len(levels)]
     if not combinations:

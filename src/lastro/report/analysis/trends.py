@@ -1,4 +1,4 @@
-"""How a metric goes with time, whatever the treatments do, and how a throughput goes with a number of something."""
+"""Trends of a metric: its drift over time apart from the treatments, and its scaling with a count."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from lastro.results.samples import Metric
 if TYPE_CHECKING:
     from lastro.stats.drift import Drift
 
-LEAST_COUNTS = 4  # levels, for a curve of three parameters
+LEAST_COUNTS = 4  # levels for a curve with three parameters
 
 
 def drift_of(report: Report, index: int) -> Drift | None:
-    """The trend of the metric over the campaign's time, block by block, as a share of the treatments' means where all
+    """Estimate the trend of the metric over the duration of the campaign, from block means.
 
-    are above zero; None when no trial has both a value and a time."""
+    It is relative to the treatments' means where all means are above zero. None when no trial has both a value and a
+    time."""
     times = {(a.trial, a.attempt): a.started_utc for a in report.attempts}
     found = [
         (point.value, at, row.treatment.index, point.block)
@@ -42,7 +43,7 @@ def drift_of(report: Report, index: int) -> Drift | None:
 
 
 def parse_utc(utc: str) -> datetime | None:
-    """A time as the journal writes it, without its zone; None for what is none."""
+    """Parse a time as the journal writes it and drop its time zone; None for any other text."""
     try:
         at = datetime.fromisoformat(utc)
     except ValueError:
@@ -51,9 +52,10 @@ def parse_utc(utc: str) -> datetime | None:
 
 
 def count_scalings(report: Report, metric: Metric, data: Measured) -> tuple[CountScaling, ...]:
-    """The Universal Scalability Law for a metric of which more is better, against each factor of whole numbers of one
+    """Fit the Universal Scalability Law to a metric where higher is better.
 
-    or more, in each combination of the other factors with four such levels or more."""
+    There is one fit for each factor whose levels are integers of at least 1, and each combination of the other factors
+    with at least four of these levels."""
     if metric.better != "higher":
         return ()
     from lastro.stats.usl import fit_usl

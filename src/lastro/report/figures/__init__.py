@@ -1,6 +1,6 @@
-"""Every figure of a report, in the order in which the page shows them. Only what is asked for is drawn.
+"""Every figure of a report, in the order in which the page shows them. Only requested figures are drawn.
 
-`plans` says what can be drawn, `pictures` draws all of it; each `Picture` saves as SVG, PNG or PDF."""
+`plans` lists what can be drawn, `pictures` draws all of it; each `Picture` saves as SVG, PNG or PDF."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ Kind = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A figure that can be drawn. `metric` is its metric's number in the report, None where it shows several; `factor`
+    """A figure that can be drawn. `metric` is the number of its metric in the report, None where it shows several.
 
-    is that of its axis, where it is a curve."""
+    `factor` is the factor on its axis, where it is a curve."""
 
     kind: Kind
     metric: int | None
@@ -55,7 +55,7 @@ class Plan:
     factor: str = ""
 
     def picture(self, width_in: float = WIDE_IN) -> Picture | None:
-        """Draws it; None where the campaign has nothing to show."""
+        """Draw it; None where the campaign has nothing to show."""
         with style(width_in):
             figure = self.draw()
         return None if figure is None else Picture(self.name, self.title, figure)
@@ -64,7 +64,7 @@ class Plan:
 def pictures(
     report: Report, analysis: Analysis, say: Language = ENGLISH, judgements: Sequence[Judgement] = ()
 ) -> Iterator[Picture]:
-    """Every figure that the campaign has something for, drawn one after the other."""
+    """Yield every figure for which the campaign has data, drawn one after the other."""
     for plan in plans(report, analysis, say, judgements):
         if (picture := plan.picture()) is not None:
             yield picture
@@ -73,7 +73,7 @@ def pictures(
 def plans(
     report: Report, analysis: Analysis, say: Language = ENGLISH, judgements: Sequence[Judgement] = ()
 ) -> Iterator[Plan]:
-    """What can be drawn of a campaign; a plan may still turn out to have nothing to show."""
+    """Yield what can be drawn of a campaign; a plan may still turn out to have nothing to show."""
     yield _variation(analysis, say)
     for index, metric in enumerate(analysis.metrics):
         yield from _metric_plans(report, index, metric, say)
@@ -106,11 +106,11 @@ def _metric_plans(report: Report, index: int, analysis: MetricAnalysis, say: Lan
         title = say("{shown} under each {given}, on {metric}", shown=shown, given=given, metric=name)
         draw = partial(draw_interaction, analysis, interaction, say, confidence)
         yield Plan("interaction", index, file_stem("interaction", name, given, shown), title, draw)
-    if not any(curve.shows_all(report, index) for curve in found):  # the same trials twice tell nothing more
+    if not any(curve.shows_all(report, index) for curve in found):  # the same trials twice would add nothing
         yield _distribution(report, index, say, analysis)
     for scaling in scalings(report):
         if all(law.factor != scaling.factor for law in analysis.scaling):
-            continue  # the line alone is a slope, which stands in the table; its trials stand in the curve
+            continue  # the line alone is a slope, which is in the table; its trials are in the curve
         title = say("{metric} by {factor}", metric=name, factor=scaling.factor)
         draw = partial(draw_scaling, report, index, scaling, analysis, say)
         yield Plan("scaling", index, file_stem("scaling", name, scaling.factor), title, draw)
@@ -169,7 +169,7 @@ def _course(report: Report, analysis: Analysis | None, say: Language) -> Plan:
 
 
 def metric_svg(report: Report, index: int, say: Language = ENGLISH, analysis: MetricAnalysis | None = None) -> str:
-    """Every trial of one metric as an SVG document; the same data give the same bytes."""
+    """Return every trial of one metric as an SVG document; the same data give the same bytes."""
     picture = _distribution(report, index, say, analysis).picture()
     assert picture is not None
     return picture.svg()
@@ -182,11 +182,11 @@ def metric_png(report: Report, index: int, dpi: int = 160) -> bytes:
 
 
 def timeline_svg(report: Report, say: Language = ENGLISH, analysis: Analysis | None = None) -> str | None:
-    """The course of the campaign; None without attempts."""
+    """Return the time course of the campaign as SVG; None without attempts."""
     picture = _course(report, analysis, say).picture()
     return picture.svg() if picture else None
 
 
 def figure_name(metric: Metric) -> str:
-    """A file name without anything that a file system or a shell would mind."""
+    """Return a file name without characters that are special to a file system or a shell."""
     return file_stem(metric.name)

@@ -1,6 +1,4 @@
-"""Whether what the analysis of variance leaves looks as its tests assume: a normal quantile plot, and residuals against
-
-fitted values."""
+"""Whether residuals look as the tests assume: a normal quantile plot, and residuals against fitted values."""
 
 from __future__ import annotations
 
@@ -30,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def draw_checks(analysis: MetricAnalysis, say: Language) -> Figure | None:
-    """Two small panels, side by side where they fit; None without residuals to look at."""
+    """Draw two small panels, side by side where they fit; None without residuals to show."""
     checks, anova = analysis.checks, analysis.anova
     if checks is None or anova is None or len(checks.points) < 3:
         return None

@@ -1,4 +1,4 @@
-"""What a source published, and what was measured here: claim by claim, those of one kind of measure on one axis."""
+"""Published and measured values, claim by claim; those of one kind of measure are on one axis."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Group = tuple[str, str]  # measure and unit
 
 
 def draw_claims(judgements: Sequence[Judgement], say: Language, metrics: Sequence[Metric] = ()) -> Figure | None:
-    """Claims with a measured effect; None when there is none. The others stand in the table of claims."""
+    """Draw claims with a measured effect; None when there is none. The table of claims has the others too."""
     groups: dict[Group, list[Judgement]] = {}
     for one in judgements:
         if one.part is not None and judged_effect(one)[1] is not None:
@@ -56,7 +56,7 @@ def draw_claims(judgements: Sequence[Judgement], say: Language, metrics: Sequenc
 
 
 def judged_effect(one: Judgement) -> tuple[str, Contrast | None]:
-    """The measure in which a claim is drawn, that of the published figure where there is one, and the effect in it."""
+    """Return the measure in which a claim is drawn (that of the published figure, if any), and the effect in it."""
     part, published = one.part, one.claim.published
     if part is None:
         return "", None
@@ -91,7 +91,7 @@ def _panel(axes: Axes, group: Group, found: Sequence[Judgement], ends: Reach, sa
 
 
 def _words(one: Judgement, measure: str, unit: str, say: Language) -> str:
-    """The verdict's mark, the effect with its interval, and n."""
+    """Return the verdict's mark, the effect with its interval, and n."""
     _, effect = judged_effect(one)
     assert one.part is not None and effect is not None
     text = no_exponent(effect_text(measure, effect, unit, say, one.part.bound))  # type: ignore[arg-type]
@@ -99,7 +99,7 @@ def _words(one: Judgement, measure: str, unit: str, say: Language) -> str:
 
 
 def _reach(found: Sequence[Judgement], measure: str, unit: str, metrics: Sequence[Metric]) -> Reach:
-    """The ends of the axis: every effect, published figure and tolerance; intervals as far as half of that beyond."""
+    """Return the axis' ends: all effects, published figures and tolerances; intervals up to half of that beyond."""
     scale = 100.0 if measure == "share" else 1.0
     at, ends = [1.0 if measure == "ratio" else 0.0], []
     for one in found:
@@ -130,7 +130,7 @@ def _of_amount(one: Judgement, unit: str, metrics: Sequence[Metric]) -> bool:
 
 
 def _published(axes: Axes, one: Judgement, measure: str, y: float, scale: float, reach: tuple[float, float]) -> None:
-    """Its figure and the tolerance; of a level, where its mean may lie."""
+    """Draw the published figure and its tolerance; for a level, the range in which the mean may lie."""
     published, statement = one.claim.published, one.claim.statement
     if isinstance(statement, Absolute):
         ends = [

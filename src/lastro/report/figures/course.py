@@ -1,6 +1,6 @@
-"""The campaign over time: each metric less the means of its treatments, with the trend; what was not valid, what
+"""The campaign over time: each metric minus the means of its treatments, with trend, invalid attempts and events.
 
-else happened, and below how much the host was disturbed."""
+Below the metrics it shows how much the host was disturbed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 _PANEL_IN = 0.85
 _MOST_EVENTS = 40
-_NAME_SHARE = 0.05  # of the axis, that the name of an event takes
+_NAME_SHARE = 0.05  # of the axis: the room for the name of an event
 TREND = N_("dots: a trial less the mean of its treatment; squares: means of blocks; line and numbers: their drift")
 HOST_READINGS = {
     "steal_percent": N_("CPU stolen (%)"),
@@ -50,7 +50,7 @@ HOST_READINGS = {
 
 @dataclass(frozen=True, slots=True)
 class _Clock:
-    """Where UTC times fall on the axis: `unit_s` seconds each since the first attempt."""
+    """The position of UTC times on the axis, in units of `unit_s` seconds since the first attempt."""
 
     origin: datetime
     unit_s: int
@@ -69,11 +69,11 @@ class _Panel:
     valid: Sequence[tuple[float, float]]
     invalid: Sequence[tuple[float, float]]
     trend: tuple[tuple[float, float], ...] = ()  # the ends of a line
-    blocks: tuple[tuple[float, float], ...] = ()  # the means of the blocks, which the trend goes through
+    blocks: tuple[tuple[float, float], ...] = ()  # the means of the blocks, through which the trend goes
 
 
 def draw_course(report: Report, say: Language, analysis: Analysis | None = None) -> Figure | None:
-    """Every attempt by when it began; None without any."""
+    """Draw every attempt at its start time; None without any."""
     clock = _clock(report)
     if clock is None:
         return None
@@ -128,13 +128,13 @@ def _metric_panels(report: Report, clock: _Clock, say: Language, analysis: Analy
 
 
 def _through(blocks: Sequence[tuple[float, float]], slope: float) -> tuple[tuple[float, float], ...]:
-    """The ends of Sen's line, which goes through the medians."""
+    """Return the ends of Sen's line, which goes through the medians."""
     x, y = (statistics.median(values) for values in zip(*blocks, strict=True))
     return tuple((end, y + slope * (end - x)) for end in (blocks[0][0], blocks[-1][0]))
 
 
 def _drift_words(drift: Drift, unit: str, scale: float, say: Language) -> str:
-    """'+0.12 % in 3 min 05 s [−0.05, 0.31], p = 0.31, n = 12'."""
+    """Return the drift as text: '+0.12 % in 3 min 05 s [−0.05, 0.31], p = 0.31, n = 12'."""
     assert drift.slope_per_hour is not None
     scale *= drift.span_hours
     change = significant(drift.slope_per_hour * scale, 2)
@@ -148,9 +148,10 @@ def _drift_words(drift: Drift, unit: str, scale: float, say: Language) -> str:
 
 
 def deviations(report: Report, index: int) -> tuple[list[tuple[tuple[int, int], float]], bool]:
-    """((trial, attempt), deviation from the mean of its treatment) of every trial whose treatment has several; in per
+    """Return ((trial, attempt), deviation from the mean of its treatment) for treatments with several trials.
 
-    cent of that mean where all means are above zero, else in the metric's unit."""
+    The deviation is in per cent of that mean, and the flag true, where all means are above zero; else in the metric's
+    unit."""
     cells = [cell for row in report.rows if (cell := row.cells[index]).summary and len(cell.points) > 1]
     relative = all(cell.summary is not None and cell.summary.mean > 0 for cell in cells)
     found = []
@@ -182,7 +183,7 @@ def _host_panels(report: Report, clock: _Clock, say: Language) -> Iterator[_Pane
 
 
 def _host_reading(notes: Mapping[str, Any], name: str) -> float | None:
-    """A number that an attempt noted of its host; notes are read with suspicion."""
+    """Return a number that an attempt noted about its host; notes are not trusted."""
     host = notes.get("host")
     value = host.get(name) if isinstance(host, Mapping) else None
     if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
@@ -219,9 +220,9 @@ def _draw(axes: Axes, panel: _Panel) -> None:
 
 
 def _mark_events(axes: Axes, report: Report, clock: _Clock, *, named: bool) -> None:
-    """Interruptions and whatever else happened between start and end, as vertical lines."""
+    """Mark interruptions and all other events between start and end as vertical lines."""
     left, right = axes.get_xlim()
-    before = -math.inf  # where the last name stands
+    before = -math.inf  # the position of the last name
     for at_utc, kind, _ in report.events[:_MOST_EVENTS]:
         x = clock.at(at_utc)
         if x is None or not left <= x <= right:

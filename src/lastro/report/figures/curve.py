@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_PANEL_IN = {1: 2.2, 2: 1.8}  # others 1.6
+_PANEL_IN = {1: 2.2, 2: 1.8}  # 1.6 for more panels
 _DECADE = 10.0
-_ASIDE = 0.013  # how far apart lines stand at a number, as a share of the axis
+_ASIDE = 0.013  # how far apart lines are at a number, as a fraction of the axis
 _TICK_IN = 7.5 / 72  # the size of a tick's label
 _COLOURS = tuple(colour for colour in PALETTE if colour != "#000000")
 _STROKES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (6, 1.5, 1.2, 1.5)))
@@ -58,13 +58,13 @@ class _Look:
 
 @dataclass(frozen=True, slots=True)
 class _Axis:
-    """Places of the numbers on the axis; `places` in its own measure, logarithms or not."""
+    """The places of the numbers on the axis, in its own measure: logarithms or the numbers themselves."""
 
     log: bool
     places: tuple[float, ...]
 
     def at(self, place: int, aside: float) -> float:
-        """Where a number stands for a line that is moved by a share of the axis."""
+        """Return the place of a number for a line that is moved by a fraction of the axis."""
         moved = self.places[place] + aside * self.length
         return float(10**moved) if self.log else moved
 
@@ -74,7 +74,7 @@ class _Axis:
 
 
 def draw_curve(report: Report, index: int, curve: Curve, say: Language) -> Figure | None:
-    """The report's metric number `index` against the numbers of a curve; None where fewer than two have values."""
+    """Draw the report's metric number `index` against the numbers of a curve; None where fewer than two have values."""
     if not curve.measures(index):
         return None
     panels = [panel for panel in curve.panels if _has_values(panel, index)]
@@ -114,7 +114,7 @@ def _has_values(panel: Panel, index: int) -> bool:
 
 
 def _looks(names: Sequence[str], baselines: set[str]) -> dict[str, _Look]:
-    """The baseline thick and black; beyond seven others, colours come back with other markers."""
+    """Return the looks of lines: the baseline thick and black; after seven others, colours repeat with new markers."""
     found, at = {}, 0
     for name in names:
         if name in baselines:
@@ -145,14 +145,14 @@ def _usual_n(panels: Sequence[Panel], index: int) -> int | None:
 
 
 def _axis_of(curve: Curve) -> _Axis:
-    """Logarithmic where the numbers span more than a decade and are above zero."""
+    """Return a logarithmic axis where the numbers span more than a decade and are above zero."""
     low, high = min(curve.numbers), max(curve.numbers)
     log = low > 0 and high / low > _DECADE
     return _Axis(log, tuple(math.log10(number) if log else number for number in curve.numbers))
 
 
 def _number_axis(axes: Axes, curve: Curve, axis: _Axis, say: Language) -> None:
-    """A tick at every level, labelled as the study writes it; labels that would overlap take a second line."""
+    """Put a tick at every level, labelled as in the study; labels that would overlap go to a second line."""
     from matplotlib.ticker import NullFormatter, NullLocator
 
     texts = [level_text(level, say) for level in curve.labels]
@@ -196,11 +196,11 @@ def _value_axis(axes: Axes, metric: Metric, panels: Sequence[Panel], index: int)
     return ends
 
 
-# What is drawn
+# Drawing
 
 
 def _panel(axes: Axes, panel: Panel, index: int, axis: _Axis, looks: dict[str, _Look]) -> None:
-    # On a logarithmic scale of values lines are steep, and one moved aside would look as if it were lower.
+    # On a logarithmic scale of values lines are steep, and a line moved aside would look lower.
     step = 0.0 if axes.get_yscale() == "log" else min(_ASIDE, 0.4 * _least_gap(axis) / max(1, len(looks)))
     for at, (name, look) in enumerate(looks.items()):
         aside = (at - (len(looks) - 1) / 2) * step
@@ -213,13 +213,13 @@ def _panel(axes: Axes, panel: Panel, index: int, axis: _Axis, looks: dict[str, _
 
 
 def _least_gap(axis: _Axis) -> float:
-    """The least distance between two neighbours, as a share of the axis."""
+    """Return the least distance between two neighbours, as a fraction of the axis."""
     gaps = [b - a for a, b in zip(axis.places, axis.places[1:], strict=False)]
     return min(gaps, default=1.0) / axis.length
 
 
 def _line(axes: Axes, line: Line, index: int, axis: _Axis, aside: float, look: _Look) -> None:
-    """The means, joined where neighbours were measured; a hole stays a hole."""
+    """Draw the means, joined where neighbours were measured; gaps stay gaps."""
     summaries = _summaries(line, index)
     x = [axis.at(place, aside) for place in range(len(summaries))]
     means = [math.nan if summary is None else summary.mean for summary in summaries]
@@ -241,9 +241,9 @@ def _line(axes: Axes, line: Line, index: int, axis: _Axis, aside: float, look: _
 
 
 def _missing(curve: Curve, panels: Sequence[Panel], index: int, say: Language) -> Iterator[str]:
-    """'✕ lxd: unavailable', '✕ docker at 4,000 (cache = on): invalid', in the order of the lines."""
+    """Yield '✕ lxd: unavailable', '✕ docker at 4,000 (cache = on): invalid', in the order of the lines."""
     for name in curve.line_names:
-        found: dict[tuple[str, tuple[int, ...]], list[Panel]] = {}  # why, and at which numbers -> in which panels
+        found: dict[tuple[str, tuple[int, ...]], list[Panel]] = {}  # (reason, indices of the numbers) -> panels
         for panel in panels:
             for line in panel.lines:
                 said = [why_missing(row, index, say) for row in line.rows] if line.name == name else []
@@ -261,7 +261,7 @@ def _missing(curve: Curve, panels: Sequence[Panel], index: int, say: Language) -
 
 
 def _marks(panels: Sequence[Panel], index: int, name: str | None = None, *, measured: bool = False) -> Iterator[Mark]:
-    """What was remarked on the metric: of all lines or those of one name, of all points or those with a value."""
+    """Return the marks on the metric: of all lines or those of one name, of all points or those with a value."""
     rows = (row for line in _lines(panels) if name in (None, line.name) for row in line.rows if row is not None)
     cells = (row.cells[index] for row in rows)
     return (mark for cell in cells if cell.summary or not measured for mark in cell.marks)

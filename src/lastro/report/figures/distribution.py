@@ -1,6 +1,6 @@
-"""Every trial of a metric as a point, treatment by treatment, with the mean, its interval and the median; and what is
+"""Every trial of a metric as a point, treatment by treatment, with the mean, its interval and the median.
 
-missing marked where it would stand. With many treatments the factors that matter least share a place."""
+A missing treatment is marked at its place. With many treatments, the factors that matter least share a place."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ if TYPE_CHECKING:
 
 MOST_PLACES = 60
 _SLOT_IN = 0.155  # height of one place
-_LINE_IN = 0.135  # of the label of a level
+_LINE_IN = 0.135  # height of a line of a level's label
 _GAP_SLOTS = 0.8  # between two levels of the factor on the axis
 _MOST_COLOURS = 8
-_FEW = 15  # points of one place, which are then drawn larger
+_FEW = 15  # points of one place: so few are drawn larger
 
 WHY_MISSING = {
     "unavailable": N_("unavailable"),
@@ -62,7 +62,7 @@ WHY_MISSING = {
 
 @dataclass(frozen=True, slots=True)
 class _Roles:
-    """Which factors are drawn as what: `rows` on the axis, `colours`, `panels`; those `pooled` share places."""
+    """The factors by role: `rows` on the axis, `colours`, `panels`; those that are `pooled` share places."""
 
     rows: tuple[str, ...]
     colours: tuple[str, ...]
@@ -74,8 +74,8 @@ class _Roles:
 class _Grid:
     """The levels of every role, and the report's rows at each place: {(row, colour, panel): rows}.
 
-    `absent` are the colours of which nothing at all has a value: they share one slot, so that they stay in sight
-    without filling half of the picture."""
+    `absent` are the colours without any value: they share one slot, so that they stay in sight without filling half of
+    the picture."""
 
     roles: _Roles
     rows: tuple[str, ...]
@@ -91,22 +91,22 @@ class _Grid:
 
     @property
     def group(self) -> int:
-        """Slots for one level of the axis."""
+        """The number of slots for one level of the axis."""
         return len(self.present) + bool(self.absent)
 
     def top(self, row: int) -> float:
-        """The place of a level's first slot on the vertical axis, in slots from the top."""
+        """Return the place of a level's first slot on the vertical axis, in slots from the top."""
         each = max(self.group, self.least)
         return row * (each + _GAP_SLOTS) + (each - self.group) / 2
 
     @property
     def slots(self) -> float:
-        """Of a whole panel, with a gap above and below."""
+        """The number of slots of a whole panel, with a gap above and below."""
         return len(self.rows) * (max(self.group, self.least) + _GAP_SLOTS) + _GAP_SLOTS
 
 
 def draw_distribution(report: Report, index: int, say: Language, analysis: MetricAnalysis | None = None) -> Figure:
-    """The figure of the report's metric number `index`; with its analysis, the factors that matter most lead."""
+    """Draw the report's metric number `index`; with its analysis, the factors that matter most come first."""
     metric, grid = report.metrics[index], _grid(report, index, analysis)
     figure = new_figure()
     labels = [wrapped(level, 14 if is_narrow(figure) else 18) or say("all") for level in grid.rows]
@@ -138,7 +138,7 @@ def _how_to_read(report: Report, grid: _Grid, usual_n: int | None, say: Language
         yield say("n = {n} where none is written", n=say.integer(usual_n))
 
 
-# Which factor goes where
+# The role of each factor
 
 
 def _grid(report: Report, index: int, analysis: MetricAnalysis | None) -> _Grid:
@@ -161,9 +161,9 @@ def _grid(report: Report, index: int, analysis: MetricAnalysis | None) -> _Grid:
 
 
 def _roles(report: Report, analysis: MetricAnalysis | None) -> _Roles:
-    """The factor with most levels on the axis, the next by colour (as far as colours reach), the others as panels.
+    """Put the factor with most levels on the axis, the next into colours (if they suffice), the others into panels.
 
-    Where that makes more than sixty places, those factors share places that explain least, or have fewest levels."""
+    Where that makes more than sixty places, the factors that explain least, or have fewest levels, share places."""
     sizes = {factor.name: len(factor.levels) for factor in report.varying}
     kept = list(sizes)
     if math.prod(sizes.values()) > MOST_PLACES:
@@ -181,20 +181,20 @@ def _roles(report: Report, analysis: MetricAnalysis | None) -> _Roles:
 
 
 def _explained(analysis: MetricAnalysis | None, factor: str) -> float:
-    """The share of variation in which the factor has a part, alone or with others."""
+    """Return the fraction of variation of the effects of a factor, alone or with others."""
     if analysis is None or analysis.anova is None:
         return 0.0
     return math.fsum(effect.explained for effect in analysis.anova.effects if factor in effect.factors)
 
 
 def _usual_n(grid: _Grid, index: int) -> int | None:
-    """The n that most places have, written once; None when nothing was measured."""
+    """Return the n that most places have, written once; None when nothing was measured."""
     found = Counter(n for rows in grid.at.values() if (n := sum(len(row.cells[index].points) for row in rows)))
     return found.most_common(1)[0][0] if found else None
 
 
 def _baseline_means(report: Report, index: int) -> dict[int, float]:
-    """The mean of each treatment's baseline: {treatment: mean}, for those whose baseline has one."""
+    """Return {treatment: mean of its baseline}, for those whose baseline has one."""
     means = {row.treatment.index: cell.summary.mean for row in report.rows if (cell := row.cells[index]).summary}
     return {
         row.treatment.index: means[row.baseline.index]
@@ -242,7 +242,7 @@ def _why_missing(rows: Sequence[Row], say: Language) -> str:
 
 
 def _missing(axes: Axes, y: float, words: str) -> None:
-    """A hatched band over the whole width where the treatment would stand."""
+    """Draw a hatched band over the whole width at the place of a missing treatment."""
     axes.axhspan(y - 0.42, y + 0.42, facecolor="none", edgecolor=FAINT, hatch="//////", linewidth=0)
     box = {"facecolor": "white", "edgecolor": "none", "pad": 0.6}
     place: Any = ("axes fraction", "data")
@@ -253,7 +253,7 @@ def _missing(axes: Axes, y: float, words: str) -> None:
 def _place(
     axes: Axes, rows: Sequence[Row], index: int, y: float, colour_at: int, usual_n: int | None, say: Language
 ) -> None:
-    """Points of the rows that share a place, their mean with its interval, and their median."""
+    """Draw the points of the rows that share a place, their mean with its interval, and their median."""
     cells = [row.cells[index] for row in rows if row.cells[index].summary]
     colour, marker = colour_of(colour_at), marker_of(colour_at)
     values = [point.value for cell in cells for point in cell.points]
@@ -280,7 +280,7 @@ def _place(
 
 
 def _summary(cells: Sequence[Cell], values: Sequence[float]) -> Summary:
-    """Of one treatment its own; of several the mean over them, with the interval of their means in each block."""
+    """Return the summary of one treatment, or the mean over several with the interval of their means in each block."""
     alone = cells[0].summary
     if len(cells) == 1 and alone is not None:
         return alone
@@ -297,7 +297,7 @@ def _summary(cells: Sequence[Cell], values: Sequence[float]) -> Summary:
 
 
 def _spread(y: float, n: int) -> list[float]:
-    """Points of one place a little apart, in the order of their blocks."""
+    """Return places for the points of one place a little apart, in the order of their blocks."""
     return [y + (0.0 if n == 1 else 0.32 * (2 * at / (n - 1) - 1)) for at in range(n)]
 
 

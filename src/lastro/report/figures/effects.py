@@ -1,4 +1,4 @@
-"""What each level of a factor does to a metric: the ratio to the factor's reference level, as dots with intervals."""
+"""The effect of each level of a factor on a metric: the ratio to the reference level, as dots with intervals."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ COLOURS: dict[Verdict, str] = {"better": PALETTE[0], "worse": PALETTE[1], "highe
 
 
 def draw_effects(analysis: MetricAnalysis, say: Language, confidence: float) -> Figure | None:
-    """Main effects of every factor that varied; None where there is no ratio at all."""
+    """Draw the main effects of every factor that varied; None where there is no ratio at all."""
     if not any(effect.ratio.value is not None for effect in analysis.effects):
         return None
     groups = [(name, list(found)) for name, found in itertools.groupby(analysis.effects, key=lambda e: e.factor)]
@@ -53,7 +53,7 @@ def draw_effects(analysis: MetricAnalysis, say: Language, confidence: float) -> 
 
 
 def floor_words(analysis: MetricAnalysis, say: Language) -> str:
-    """What the grey bands are; empty when no noise floor is known."""
+    """Return what the grey bands are; empty when no noise floor is known."""
     if analysis.floor is None:
         return ""
     share = floor_share(analysis.floor, say)
@@ -61,17 +61,17 @@ def floor_words(analysis: MetricAnalysis, say: Language) -> str:
 
 
 def floor_share(floor: float, say: Language) -> str:
-    """A noise floor in per cent with two digits: '3', '6.1', '130'."""
+    """Return a noise floor in per cent with two digits: '3', '6.1', '130'."""
     return axis_numbers([float(f"{100 * floor:.2g}")], say)[0]
 
 
 def mark_words(effects: Sequence[LevelEffect], say: Language) -> list[str]:
-    """What the signs after ratios mean: '‡ a cache may hide what is measured'."""
+    """Return what the signs after ratios mean: '‡ a cache may hide what is measured'."""
     return [short(kind, say) for kind in in_order(kind for effect in effects for kind in effect.kinds)]
 
 
 def arrow_words(effects: Sequence[LevelEffect], axes: Axes, say: Language) -> str:
-    """What arrow heads mean; empty where no interval is longer than the axis."""
+    """Return what arrow heads mean; empty where no interval is longer than the axis."""
     low, high = axes.get_xlim()
     intervals = [effect.ratio.interval for effect in effects if effect.ratio.interval is not None]
     if any(interval.low < low or interval.high > high for interval in intervals):
@@ -82,7 +82,7 @@ def arrow_words(effects: Sequence[LevelEffect], axes: Axes, say: Language) -> st
 def draw_rows(
     axes: Axes, analysis: MetricAnalysis, groups: Sequence[tuple[str, Sequence[LevelEffect]]], say: Language
 ) -> Rows:
-    """Groups of effects below each other, each under its heading, with ratio, interval and n in words."""
+    """Draw groups of effects below each other, each under its heading, with ratio, interval and n in words."""
     _log_axis(axes, [effect for _, found in groups for effect in found], say)
     entries: list[tuple[Entry, LevelEffect | None]] = []
     for title, found in groups:
@@ -113,7 +113,7 @@ def _dot(axes: Axes, metric: Metric, effect: LevelEffect, y: float) -> None:
 
 
 def _words(metric: Metric, effect: LevelEffect, say: Language) -> str:
-    """The ratio with its interval, then n, then of how many combinations it is where that is not all."""
+    """Return the ratio with its interval, n, and the number of combinations where that is not all of them."""
     text = say("no ratio")
     if effect.ratio.value is not None and effect.ratio.value > 0:
         ratio = no_exponent(contrast_ratio(effect.ratio, say))
@@ -128,17 +128,17 @@ def _words(metric: Metric, effect: LevelEffect, say: Language) -> str:
 
 
 def _band(floor: float) -> tuple[float, float]:
-    """The ratios that a noise floor hides, as far as a logarithmic axis goes."""
+    """Return the range of ratios that a noise floor hides, as far as a logarithmic axis goes."""
     return max(0.01, 1 - floor), 1 + floor
 
 
 def judged(metric: Metric, effect: LevelEffect) -> Verdict:
-    """What the corrected test says of an effect."""
+    """Return the verdict of the corrected test on an effect."""
     return decided(metric, effect.decision, effect.ratio.value)
 
 
 def _log_axis(axes: Axes, effects: Sequence[LevelEffect], say: Language) -> None:
-    """A logarithmic axis with 1 inside, wide enough for every interval, at most from a hundredth to a hundredfold."""
+    """Set a logarithmic axis around 1 that holds every interval, at most from a hundredth to a hundredfold."""
     ends = [1.0, 1.02, 1 / 1.02]
     for effect in effects:
         ends += _band(effect.floor) if effect.floor is not None else ()
@@ -152,7 +152,7 @@ def _log_axis(axes: Axes, effects: Sequence[LevelEffect], say: Language) -> None
 
 
 def ratio_axis(axes: Axes, low: float, high: float, say: Language) -> None:
-    """A logarithmic axis with a few round ratios."""
+    """Set a logarithmic axis with a few round ratios."""
     from matplotlib.ticker import NullLocator
 
     from lastro.report.figures.ticks import Numbers, Ticks
@@ -168,7 +168,7 @@ def ratio_axis(axes: Axes, low: float, high: float, say: Language) -> None:
 
 
 def ratio_ladder(low: float, high: float, _: bool) -> Iterator[list[float]]:
-    """Round ratios between two bounds, as far apart on either side of 1 as people would choose them; most first."""
+    """Yield round ratios between two bounds, spaced naturally on either side of 1; most first."""
     if low < 0.008 or high > 120:
         from lastro.report.figures.ticks import powers
 

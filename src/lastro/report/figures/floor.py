@@ -1,4 +1,4 @@
-"""The noise floor: the baseline against itself, and around 1 the band in which nothing can be told apart."""
+"""The noise floor: the baseline against itself, and the band around 1 in which differences are not distinguishable."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _BAND_IN = 0.17
 
 
 def draw_floor(report: Report, say: Language) -> Figure | None:
-    """One row for each metric with a noise floor, that by which tables judge; None when none is known."""
+    """Draw a row for each metric with a noise floor, the one by which tables judge; None when none is known."""
     floors = {metric.name: floor_here(report, index) for index, metric in enumerate(report.metrics)}
     found = {name: (floor, report.noise_floor["metrics"][name]) for name, floor in floors.items() if floor is not None}
     if not found:
@@ -44,7 +44,7 @@ def draw_floor(report: Report, say: Language) -> Figure | None:
 
 
 def _reach(found: Sequence[tuple[float, Mapping[str, Any]]]) -> Reach:
-    """Around 1 as far as every band, dot and interval goes; a ratio of amounts is not below 0."""
+    """Return an axis around 1 for every band, dot and interval; a ratio of amounts is not below 0."""
     intervals = [interval for _, metric in found if (interval := _interval(metric)) is not None]
     at = [1.0, *(1 + floor for floor, _ in found), *(1 - floor for floor, _ in found)]
     at += [ratio for _, metric in found if (ratio := metric["ratio"]) is not None]

@@ -1,4 +1,4 @@
-"""Where the effect of one factor depends on another: the effects of the one under each level of the other."""
+"""Where the effect of one factor depends on another: the effects of one factor under each level of the other."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def draw_interaction(
     analysis: MetricAnalysis, interaction: Interaction, say: Language, confidence: float
 ) -> Figure | None:
-    """A group of dots with intervals for each level of `given`: as the published figures of isolation and anomaly."""
+    """Draw dots with intervals, grouped by level of `given`, as in published figures of isolation and anomaly."""
     if not interaction.effects:
         return None
     groups = [

@@ -1,4 +1,4 @@
-"""The life of a network until it forwards: when each phase ended, on one axis, a row for each treatment."""
+"""A network from its start until it forwards: the end of each phase, on one axis, a row for each treatment."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _ROW_IN = 0.3
 
 
 def draw_phases(report: Report, say: Language) -> Figure | None:
-    """Means with their intervals; None for a study without two such moments, or without a valid trial."""
+    """Draw means with their intervals; None for a study without two such moments, or without a valid trial."""
     from matplotlib.lines import Line2D
 
     columns = {metric.name: at for at, metric in enumerate(report.metrics) if metric.name in MOMENTS}
@@ -70,7 +70,7 @@ def draw_phases(report: Report, say: Language) -> Figure | None:
 
 
 def _reach(rows: Sequence[Row], columns: Sequence[int]) -> Reach:
-    """From the first start as far as every interval."""
+    """Return an axis from the first start to beyond every interval."""
     found = [summary for row in rows for at in columns if (summary := row.cells[at].summary) is not None]
     intervals = [(each.interval.low, each.interval.high) for each in found if each.interval is not None]
     high = max([each.mean for each in found] + [end for _, end in intervals])

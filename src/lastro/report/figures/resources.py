@@ -1,4 +1,4 @@
-"""What each role of the testbed used: CPU seconds and memory of a trial, by the levels of the leading factor."""
+"""The resources of each role of the testbed: CPU seconds and memory of a trial, by the levels of the leading factor."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 _LINE_IN, _NAME_CHARS = 0.15, 18
 _MOST_ROLES = 12
 _LEADING = ("platform", "isolation", "function", "attachment")
-# What notes call it, what it is called here, and how many of its units make one of those shown.
+# Name in the notes, label here, and how many units of the notes make one unit shown.
 QUANTITIES = (("cpu_s", N_("CPU time (s)"), 1.0), ("memory_bytes", N_("memory (MiB)"), 2.0**20))
 
 Used = dict[str, dict[str, dict[str, list[float]]]]  # role -> level -> quantity -> values of the trials
 
 
 def draw_resources(report: Report, say: Language) -> Figure | None:
-    """Means with intervals, and n; None where no valid trial noted what it used."""
+    """Draw means with intervals, and n; None where no valid trial noted its resources."""
     factor, levels, confidence = *_leading(report), report.study.design.confidence
     used = _gather(report, factor)
     quantities = [each for each in QUANTITIES if any(each[0] in of for role in used.values() for of in role.values())]
@@ -76,14 +76,14 @@ def draw_resources(report: Report, say: Language) -> Figure | None:
 
 
 def _reach(found: Sequence[Summary]) -> Reach:
-    """From nothing as far as every interval."""
+    """Return an axis from zero to beyond every interval."""
     intervals = [(each.interval.low, each.interval.high) for each in found if each.interval is not None]
     high = max([0.0, *(each.mean for each in found), *(end for _, end in intervals)])
     return over(intervals, Reach(0.0, 1.07 * high or 1.0), bounded=True)
 
 
 def _leading(report: Report) -> tuple[str, tuple[str, ...]]:
-    """The factor by which resources are told apart, and its levels; ('', ('',)) when none of those varies."""
+    """Return the factor by which resources are shown, and its levels; ('', ('',)) when no such factor varies."""
     for name in _LEADING:
         for factor in report.varying:
             if factor.name == name:
@@ -92,7 +92,7 @@ def _leading(report: Report) -> tuple[str, tuple[str, ...]]:
 
 
 def _gather(report: Report, factor: str) -> Used:
-    """Notes are read with suspicion, because a part from elsewhere may have written anything into them."""
+    """Gather the resources that valid trials noted. Notes are not trusted: foreign parts may write anything."""
     levels = {row.treatment.index: str(row.treatment.levels.get(factor, "")) for row in report.rows}
     used: Used = {}
     for attempt in report.attempts:
@@ -114,7 +114,7 @@ def _numbers(quantities: Any) -> Iterator[tuple[str, float]]:
 
 
 def _places(used: Used, levels: Sequence[str]) -> Iterator[tuple[float, str, str | None]]:
-    """(inches from the top, role, level); above each role a heading, whose level is None. Rows are as high as names."""
+    """Yield (inches from the top, role, level); the level of a role's heading is None. Rows fit their names."""
     y = 0.0
     for role in used:
         if levels != ("",):

@@ -1,6 +1,7 @@
-"""Rows of dots with intervals, each with a name and what its numbers say: beside the axis where there is room, above
+"""Rows of dots with intervals, each with a name and its numbers as text.
 
-the row on a narrow figure. A row is as high as its text, so that no label runs into another."""
+The text is beside the axis where there is room, above the row on a narrow figure. A row is as high as its text, so that
+no label runs into another."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 _NAME_PT = 8.0
 _LINE_IN = 1.22 * _NAME_PT / 72
-_MARK_IN = 0.17  # of the dot, under the text of a narrow figure
+_MARK_IN = 0.17  # for the dot, under the text of a narrow figure
 _GAP_IN = 0.08
 _NAMES_IN, _WORDS_IN = 1.3, 1.75  # room at the left and at the right of a wide axis
 BOX: dict[str, Any] = {"facecolor": "white", "edgecolor": "none", "pad": 0.8}
@@ -24,7 +25,7 @@ BOX: dict[str, Any] = {"facecolor": "white", "edgecolor": "none", "pad": 0.8}
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A row: its name, and what its numbers say, line by line; or a heading over the rows below it."""
+    """A row: its name, and its numbers as text, line by line; or a heading over the rows below it."""
 
     name: str
     words: str = ""
@@ -33,14 +34,14 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Where each entry's dot stands, in inches from the top; `height_in` of all."""
+    """The position of each entry's dot, in inches from the top; `height_in` is that of all rows."""
 
     places: tuple[float, ...]
     height_in: float
 
 
 def set_rows(axes: Axes, entries: Sequence[Entry]) -> Rows:
-    """Write the text of every entry; the dots are the caller's, at the places."""
+    """Write the text of every entry; the caller draws the dots at the places."""
     narrow, y, places = is_narrow(axes.figure), _GAP_IN / 2, []
     ticks = []
     for entry in entries:
@@ -74,7 +75,7 @@ def fit_rows(figure: Any, stacked: Sequence[tuple[Axes, Rows]]) -> None:
 
 
 def _texts(entry: Entry, narrow: bool, width_in: float) -> tuple[str, str, str]:
-    """(above the row, at the right of the axis, at the left of it)."""
+    """Return (text above the row, right of the axis, left of the axis)."""
     if entry.heading:
         room_in = width_in - (0.3 if narrow else _NAMES_IN + 0.3)
         return wrapped(entry.name, chars(room_in, _NAME_PT), 120, bold=True), "", ""
@@ -85,7 +86,7 @@ def _texts(entry: Entry, narrow: bool, width_in: float) -> tuple[str, str, str]:
 
 
 def _packed(parts: Sequence[str], room: float) -> str:
-    """As few lines as hold the parts, which stay whole where they fit."""
+    """Return the parts on as few lines as possible; a part stays whole where it fits."""
     lines: list[str] = []
     for part in parts:
         if lines and em(f"{lines[-1]} · {part}") <= room * CHAR_EM:
@@ -96,7 +97,7 @@ def _packed(parts: Sequence[str], room: float) -> str:
 
 
 def _above(axes: Axes, text: str, y: float, *, bold: bool) -> None:
-    """Over the whole axis; grid and reference line end where it stands."""
+    """Write text over the whole axis; grid and reference line end there."""
     place: Any = ("axes fraction", "data")
     size_pt = _NAME_PT if bold else SMALL_PT
     axes.annotate(

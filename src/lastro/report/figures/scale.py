@@ -28,17 +28,17 @@ class Reach:
     beyond: bool = False
 
     def words(self, name: str, say: Language) -> str:
-        """Where intervals are longer than they are drawn, which their arrow heads say too."""
+        """Return text on intervals that are longer than drawn, which their arrow heads show too."""
         cut = say("intervals are cut at 0, below which {metric} cannot be", metric=name) if self.cut else ""
         beyond = say("arrow: the interval goes on beyond the axis") if self.beyond else ""
         return "; ".join(part for part in (cut, beyond) if part)
 
 
 def reach(metric: Metric, values: Sequence[float], intervals: Sequence[Ends], means: Sequence[float] = ()) -> Reach:
-    """Where the axis of a metric ends, with room for every value and, at most half as much again, its intervals.
+    """Return the ends of a metric's axis, with room for every value and, at most half as much again, its intervals.
 
-    Logarithmic where there are means, and they span more than a decade. From zero where the values span more than a
-    half, and not below it where the metric cannot be: by its definition, unless a value contradicts that."""
+    Logarithmic where there are means that span more than a decade. From zero where the values span more than a half,
+    and not below it where the metric cannot be: by its definition, unless a value contradicts that."""
     least, most = min(values), max(values)
     ends = [end for interval in intervals for end in interval]
     if least > 0 and means and max(means) > _DECADE * min(means):
@@ -56,7 +56,7 @@ def reach(metric: Metric, values: Sequence[float], intervals: Sequence[Ends], me
 
 
 def over(intervals: Sequence[Ends], found: Reach, bounded: bool = False) -> Reach:
-    """The same ends, with what intervals do at them; `bounded`: the low end is the 0 below which nothing can be."""
+    """Return the same ends, with what intervals do at them; `bounded`: no value can be below the low end, 0."""
     cut = bounded and any(low < 0 for low, _ in intervals)
     beyond = any(high > found.high or (low < found.low and not (bounded and low < 0)) for low, high in intervals)
     return Reach(found.low, found.high, found.log, cut, beyond)
@@ -66,7 +66,7 @@ def interval_bar(
     axes: Axes, ends: Ends, at: float, colour: str, *, along: Literal["x", "y"] = "x", width_pt: float = 1.8,
     caps: bool = False,
 ) -> None:  # fmt: skip
-    """A bar from end to end; an arrow head where it goes on beyond the axis, whose ends must stand by now."""
+    """Draw a bar from end to end, with an arrow head where it goes beyond the axis, whose ends must be set by now."""
     limits: Ends = axes.get_xlim() if along == "x" else axes.get_ylim()
     inside = [min(max(end, limits[0]), limits[1]) for end in ends]
     bar = {"color": colour, "linewidth": width_pt, "solid_capstyle": "butt", "zorder": 3.2}

@@ -1,6 +1,6 @@
-"""How a metric goes with a number: every trial, the least-squares line with its band and, for what is a throughput, the
+"""A metric as a function of a number: every trial, and the least-squares line with its band.
 
-Universal Scalability Law, nowhere beyond the levels measured."""
+A throughput also gets the Universal Scalability Law. Nothing is drawn beyond the levels measured."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ MOST_PANELS = 12
 def draw_scaling(
     report: Report, index: int, scaling: Scaling, analysis: MetricAnalysis, say: Language
 ) -> Figure | None:
-    """A panel for each combination of the other factors; None where the metric has no values to draw."""
+    """Draw a panel for each combination of the other factors; None where the metric has no values to draw."""
     panels = _panels(report, index, scaling)
     if not panels:
         return None
@@ -77,7 +77,7 @@ def draw_scaling(
 
 
 def _panels(report: Report, index: int, scaling: Scaling) -> dict[tuple[str, ...], list[tuple[float, float]]]:
-    """{levels of the other factors: (number, value) of every trial}, those alone in which the number varied."""
+    """Return {levels of the other factors: (number, value) of every trial}, for those in which the number varied."""
     rows: dict[tuple[str, ...], list[Row]] = {}
     for row in report.rows:
         rows.setdefault(tuple(str(row.treatment.levels[name]) for name in scaling.others), []).append(row)
@@ -89,7 +89,7 @@ def _panels(report: Report, index: int, scaling: Scaling) -> dict[tuple[str, ...
 
 
 def _line(axes: Axes, x: Sequence[float], y: Sequence[float], confidence: float, say: Language) -> list[Ends]:
-    """The line, and the band in which its mean lies: y ± t s sqrt(1/n + (x - mean)² / Sxx) (Jain, section 14.5).
+    """Draw the line and the band of its mean: y ± t s sqrt(1/n + (x - mean)² / Sxx) (Jain, section 14.5).
 
     Returns the ends of the band."""
     line = fit_line(x, y, confidence)
@@ -118,7 +118,7 @@ def _law(analysis: MetricAnalysis, scaling: Scaling, levels: Sequence[str]) -> C
 
 
 def _curve(axes: Axes, law: CountScaling, confidence: float, say: Language) -> list[Ends]:
-    """The law between the levels measured, its peak, and its band, whose ends it returns."""
+    """Draw the law between the levels measured, its peak and its band; return the ends of the band."""
     counts = [x for x, _ in law.points]
     at = _steps(min(counts), max(counts))
     fitted = [law.fit.throughput(each) for each in at]

@@ -1,7 +1,7 @@
-"""What all figures share: colours, type, headings, legends, and one figure object that saves as SVG, PNG or PDF.
+"""Shared by all figures: colours, type, headings, legends, and a figure object that saves as SVG, PNG or PDF.
 
-Each can be drawn in two widths: one for a desk and for paper, one for a telephone, with text of the same size. Figures
-are as tall as they need."""
+Each figure can be drawn in two widths, one for a desk and for paper, one for a telephone, with text of the same size.
+Figures are as tall as necessary."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.text import Text
 
-# Okabe and Ito, Color Universal Design (2008): told apart with any colour vision; markers differ besides.
+# Okabe and Ito, Color Universal Design (2008): distinguishable with any colour vision; markers differ too.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7A7A7A")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "h")
 GREY, FAINT, GRID = "#555555", "#B8B8B8", "#E4E4E4"
@@ -58,9 +58,9 @@ _RC: dict[Any, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """One figure: a name that can be a file's stem, what it shows, and the drawing. Same data, same bytes.
+    """One figure: a name that can be a file's stem, its title, and the drawing. The same data give the same bytes.
 
-    A label of the drawing is what it says to who cannot see it; SVG has it with the title."""
+    The label of the drawing describes it for readers who cannot see it; SVG contains it with the title."""
 
     name: str
     title: str
@@ -89,16 +89,16 @@ class Picture:
 
 @contextmanager
 def style(width_in: float = WIDE_IN) -> Iterator[None]:
-    """The type, the lines and the width of all figures, while one is drawn or saved."""
+    """Apply the type, the lines and the width of all figures while one is drawn or saved."""
     import matplotlib as mpl
 
     with mpl.rc_context(_RC | {"figure.figsize": (width_in, width_in)}), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a glyph that DejaVu lacks is no concern of the user's
+        warnings.simplefilter("ignore")  # a glyph that DejaVu lacks does not concern the user
         yield
 
 
 def new_figure(height_in: float = 4.0, width_in: float | None = None) -> Figure:
-    """A figure as wide as the style says. `fit` makes it as tall as it must be."""
+    """Return a figure as wide as the style says. `fit` makes it as tall as it must be."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
@@ -114,7 +114,7 @@ def is_narrow(figure: Any) -> bool:
 
 
 def fit(figure: Figure, stacked: Sequence[Axes], height_in: float) -> Figure:
-    """Give axes below each other this height together, whatever headings, labels and legends take, and keep it so."""
+    """Give stacked axes this total height, beside all headings, labels and legends, and freeze the layout."""
     engine = figure.get_layout_engine()
     assert engine is not None
     for last in (False, True):
@@ -135,14 +135,14 @@ def fit(figure: Figure, stacked: Sequence[Axes], height_in: float) -> Figure:
 
 
 def _pull_in(axes: Axes, text: Text) -> None:
-    """Move a label of an axis that would be cut by the right edge of the figure to the left."""
+    """Move a label of an axis to the left where the right edge of the figure would cut it."""
     room_px = axes.figure.bbox.width - 0.04 * axes.figure.dpi - text.get_window_extent().x1
     if text.get_text() and room_px < 0:
         text.set_x(text.get_position()[0] + room_px / axes.bbox.width)
 
 
 def points(axes: Axes, x: Sequence[float], y: Sequence[float], colour: str, size_pt: float = 2.2, **more: Any) -> None:
-    """Round points, one for each trial; in SVG they become a single path, so that thousands stay light."""
+    """Draw round points, one for each trial; in SVG they become a single path, so that thousands stay small."""
     axes.plot(
         x, y, linestyle="none", marker="o", ms=size_pt, mew=0, color=colour, gid=f"points-{size_pt:g}", **more
     )  # fmt: skip
@@ -157,9 +157,9 @@ def marker_of(at: int) -> str:
 
 
 def headed(figure: Figure, what: str, *how: str) -> None:
-    """A title over the whole figure, wrapped to its width: in bold what is shown, below it how to read it.
+    """Put a title over the whole figure, wrapped to its width: in bold what is shown, below it how to read it.
 
-    The title holds empty lines for the second, so that the layout makes room for it."""
+    The title has empty lines for the second part, so that the layout makes room for it."""
     from matplotlib.transforms import ScaledTranslation
 
     size_pt, room_in = 9.0, width_of(figure) - 0.1
@@ -175,7 +175,7 @@ def headed(figure: Figure, what: str, *how: str) -> None:
 
 
 def legend(figure: Figure, handles: Sequence[Any], title: str | None = None, most: int = 2) -> None:
-    """Below the figure, in as many columns as fit, and lines that are too long on several."""
+    """Put a legend below the figure, in as many columns as fit; long labels are wrapped."""
     if not handles:
         return
     room = width_of(figure) - 0.75
@@ -190,18 +190,18 @@ def legend(figure: Figure, handles: Sequence[Any], title: str | None = None, mos
 
 
 def titled(axes: Axes, text: str, width_in: float | None = None, size_pt: float = 8.5) -> None:
-    """A title at the left of a panel, over several lines where it must be."""
+    """Put a title at the left of a panel, wrapped where necessary."""
     room_in = width_in or width_of(axes.figure) - 0.6
     axes.set_title(wrapped(text, chars(room_in, size_pt), 160), loc="left", fontsize=size_pt)
 
 
 def side_title(figure: Figure, text: str, height_in: float) -> None:
-    """What the vertical axes of all panels show, not longer than they are high together."""
+    """Put a title on the vertical axes of all panels, wrapped to their total height."""
     figure.supylabel(wrapped(text, chars(max(1.5, height_in), 8.5), 120), fontsize=8.5)
 
 
 def numbers_in(axes: Axes, say: Language, *, x: bool = True, y: bool = False) -> None:
-    """Round numbers on the axes without exponents, as many as fit, with the marks of the language."""
+    """Put round numbers on the axes without exponents, all that fit, with the number format of the language."""
     from matplotlib.ticker import NullLocator
 
     from lastro.report.figures.ticks import Numbers, Ticks, plain, round_numbers
@@ -222,13 +222,13 @@ def axis_title(metric: Metric) -> str:
 
 
 def file_stem(*parts: str) -> str:
-    """A file name without anything that a file system or a shell would mind."""
+    """Return a file name without characters that are special to a file system or a shell."""
     text = "-".join(part for part in parts if part)
     return re.sub(r"[^A-Za-z0-9_.-]+", "_", text).strip("._") or "figure"
 
 
 def _described(svg: str, title: str, label: str) -> str:
-    """A document with its title and description inside, where it has one. Source: SVG 1.1, section 5.4."""
+    """Return a document with its title and description inside, where it has one. Source: SVG 1.1, section 5.4."""
     if not label:
         return svg
     start = svg.index(">", svg.index("<svg")) + 1

@@ -1,11 +1,11 @@
-"""SVG that is small: points as one path each group, no coordinates finer than one sees, no markup without an effect."""
+"""Small SVG: points as one path for each group, coordinates no finer than visible, no markup without an effect."""
 
 from __future__ import annotations
 
 import re
 from itertools import pairwise
 
-FAMILY = "'DejaVu Sans', Verdana, sans-serif"  # the second is as wide, where the first is missing
+FAMILY = "'DejaVu Sans', Verdana, sans-serif"  # the second is as wide, in case the first is missing
 
 _POINTS = re.compile(r'<g id="points-([\d.]+)">(.*?)</g>\s*</g>', re.DOTALL)
 _USE = re.compile(r'<use [^>]*?x="([-\d.]+)" y="([-\d.]+)" style="([^"]*)"/>')
@@ -21,7 +21,7 @@ _ID = re.compile(r'(?<=\bid=")[^"]+(?=")|(?<=url\(#)[^)]+(?=\))|(?<=xlink:href="
 
 
 def compact(svg: str) -> str:
-    """The same picture in a sixth of the bytes; the text stays text, in a font that every machine has."""
+    """Return the same picture in a sixth of the bytes; text stays text, in a font that every machine has."""
     svg = re.sub(r"<metadata>.*?</metadata>", "", _POINTS.sub(_one_path, svg), flags=re.DOTALL)
     svg = _BETWEEN.sub("><", _TAG.sub(_short_tag, svg))
     while (less := _EMPTY.sub("", svg)) != svg:
@@ -30,7 +30,7 @@ def compact(svg: str) -> str:
 
 
 def own_ids(svg: str, prefix: str) -> str:
-    """With ids of its own, for a page of several figures: a clip of a hidden one clips nothing."""
+    """Return the figure with ids of its own, for a page of several: a clip path of a hidden figure clips nothing."""
     numbers: dict[str, str] = {}
 
     def renamed(found: re.Match[str]) -> str:
@@ -46,7 +46,7 @@ def _short_tag(tag: re.Match[str]) -> str:
 
 
 def _one_path(group: re.Match[str]) -> str:
-    """Strokes of no length with round ends, which are dots: M x y h0, then m dx dy h0, in tenths of a point."""
+    """Return dots as strokes of no length with round ends: M x y h0, then m dx dy h0, in tenths of a point."""
     found = _USE.findall(group[2])
     if not found:
         return group[0]

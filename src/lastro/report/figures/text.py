@@ -1,4 +1,4 @@
-"""How wide text is before it is drawn, and text over several lines by that: no label runs into its neighbour."""
+"""The width of text before it is drawn, and its wrapping by that width: no label runs into its neighbour."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ if TYPE_CHECKING:
     from matplotlib.ft2font import FT2Font
 
 _SIZE_PT = 100
-CHAR_EM = 0.6  # the width of a usual character of the font, rounded up
-_BREAKS = re.compile(r"(?<=[-,:+/·_×])(?=[^\s\d])|(?<= )(?<!= )(?![%=])")  # behind them a line may end
+CHAR_EM = 0.6  # the width of an average character of the font, rounded up
+_BREAKS = re.compile(r"(?<=[-,:+/·_×])(?=[^\s\d])|(?<= )(?<!= )(?![%=])")  # a line may end after these
 
 
 def safe(text: str, most: int = 90) -> str:
-    """A name as it can be drawn: no control characters, and not longer than a line."""
+    """Return a name that can be drawn: without control characters, and not longer than a line."""
     shown = plain(text)
     return shown if len(shown) <= most else shown[: most - 1] + "…"
 
 
 def wrapped(text: str, width: float, most: int = 60, *, bold: bool = False) -> str:
-    """A label over several lines where it is wider than `width` usual characters; it breaks inside words at need."""
+    """Wrap a label that is wider than `width` average characters; it breaks inside words where necessary."""
     lines, line = [], ""
     for piece in _BREAKS.split(safe(text, most).strip()):
         if line and em(line + piece.rstrip(), bold=bold) > width * CHAR_EM:
@@ -40,12 +40,12 @@ def wrapped(text: str, width: float, most: int = 60, *, bold: bool = False) -> s
 
 
 def chars(width_in: float, size_pt: float) -> float:
-    """How many usual characters of a size a width takes."""
+    """Return how many average characters of a size fit into a width."""
     return 72 * width_in / (CHAR_EM * size_pt)
 
 
 def em(text: str, *, bold: bool = False) -> float:
-    """The width of one line of text, in times of its size."""
+    """Return the width of one line of text, in multiples of its size."""
     return sum(_advance(char, bold) for char in text)
 
 
@@ -59,7 +59,7 @@ def _advance(char: str, bold: bool) -> float:
 
     font = _font(bold)
     if not font.get_char_index(ord(char)):
-        return 1.0  # what replaces it is seldom wider
+        return 1.0  # its replacement is seldom wider
     return float(font.load_char(ord(char), flags=LoadFlags.NO_HINTING).linearHoriAdvance) / 65536 / _SIZE_PT
 
 

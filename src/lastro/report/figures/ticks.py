@@ -1,4 +1,4 @@
-"""Round numbers on an axis, as many as fit beside each other, written as people write them."""
+"""Round numbers on an axis, all that fit beside each other, written as people write them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _GAP_EM = {"x": 1.0, "y": 0.9}  # between two labels
 
 
 class Ticks(Locator):
-    """The most ticks of a ladder whose labels stand apart on the axis, whatever its length turns out to be."""
+    """The most ticks of a ladder whose labels do not touch on the axis, whatever its final length."""
 
     def __init__(self, text: Callable[[Sequence[float]], list[str]], ladder: Ladder) -> None:
         self.text, self.ladder = text, ladder
@@ -56,7 +56,7 @@ class Ticks(Locator):
 
 
 class Numbers(Formatter):
-    """The same text as the ticks were chosen by."""
+    """The same text as was used to choose the ticks."""
 
     def __init__(self, text: Callable[[Sequence[float]], list[str]]) -> None:
         self.text = text
@@ -73,7 +73,7 @@ def plain(say: Language) -> Callable[[Sequence[float]], list[str]]:
 
 
 def round_numbers(low: float, high: float, log: bool) -> Iterator[list[float]]:
-    """1, 2 and 5 times powers of ten, from many to few; on a logarithmic axis also powers alone, or not all of them."""
+    """Yield 1, 2 and 5 times powers of ten, from many to few; on a logarithmic axis also (some) powers alone."""
     if log and high > 3 * low:
         yield from powers(low, high)
         return
@@ -90,7 +90,7 @@ def round_numbers(low: float, high: float, log: bool) -> Iterator[list[float]]:
 
 
 def powers(low: float, high: float) -> Iterator[list[float]]:
-    """Of ten, with 2 and 5 times each, with 3 times each, alone, and not all of them."""
+    """Yield powers of ten, with 2 and 5 times each, with 3 times each, alone, and only some of them."""
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     for steps, each in (((1, 2, 5), 1), ((1, 3), 1), *(((1,), each) for each in range(1, 13))):
         chosen = (step * 10.0**power for power in powers if power % each == 0 for step in steps)

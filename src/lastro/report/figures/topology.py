@@ -1,4 +1,4 @@
-"""What a trial was built of: its instances from source to sink, the devices between them, the neighbour, the witnesses.
+"""What a trial was built of: instances from source to sink, devices between them, the neighbour, the witnesses.
 
 It is a column, no wider than its names and addresses need."""
 
@@ -29,13 +29,13 @@ _GRID = re.compile(r"r(\d+)-(\d+)")
 
 
 def topology_picture(title: str, how: str, topology: Topology, known: Mapping[str, str]) -> Picture:
-    """A figure of its own, with the title and the line `how` above it; `known` are versions by tool."""
+    """Return a figure of its own, with the title and the line `how` above it; `known` are versions by tool."""
     with style():
         return Picture("topology", title, draw_topology(topology, title, (how,), known))
 
 
 def draw_shown(report: Report, say: Language) -> Figure | None:
-    """That of the baseline, with what the study varies; None where no valid trial noted a topology."""
+    """Draw the topology of the baseline, with what the study varies; None where no valid trial noted a topology."""
     found = shown(report)
     if found is None:
         return None
@@ -55,7 +55,7 @@ def draw_topology(
     say: Language = ENGLISH,
     others: Sequence[Node] = (),
 ) -> Figure:
-    """The drawing under its title and the lines `how`. `others` are nodes of other treatments, with a broken edge."""
+    """Draw a topology under its title and the lines `how`. `others`: nodes of other treatments, with a broken edge."""
     figure = new_figure()
     figure.set_size_inches(min(_WIDEST_IN, width_of(figure)), 1)
     sketch = _Sketch(topology, known, say, width_of(figure))
@@ -77,7 +77,7 @@ def draw_topology(
 
 
 class _Sketch:
-    """Strokes from the top down, in inches: how tall the figure must be is known when all of them are."""
+    """Strokes from the top down, in inches: the height of the figure is known when all of them are."""
 
     def __init__(self, topology: Topology, known: Mapping[str, str], say: Language, width_in: float) -> None:
         self.topology, self.known, self.say = topology, known, say
@@ -87,7 +87,7 @@ class _Sketch:
         self._middles: dict[str, float] = {}
 
     def head(self, title: str, how: Sequence[str]) -> None:
-        """In bold what is shown, below it how to read it."""
+        """Write in bold what is shown, and below it how to read it."""
         for part in self._wrapped(title, self.width_in - 0.1, 9, bold=True):
             self._text(0.05, self.y_in, part, 9, "black", fontweight="bold")
             self.y_in += 1.05 * _LINE_IN
@@ -97,7 +97,7 @@ class _Sketch:
         self.y_in += 0.05
 
     def chain(self, others: Sequence[Node]) -> None:
-        """The main way as a column; then what stands beside it."""
+        """Draw the main path as a column, then the nodes beside it."""
         main = self.topology.main_way
         for role, following in zip(main, [*main[1:], ""], strict=True):
             self._box(self.topology.node(role) or Node(role))
@@ -132,7 +132,7 @@ class _Sketch:
         self._middles[node.role] = top_in + height_in / 2
 
     def _marks(self, role: str, at_in: float) -> None:
-        """The numbers of the witnesses that watch a role."""
+        """Write the numbers of the witnesses that watch a role."""
         numbers = [at for at, each in enumerate(self.topology.witnesses, 1) if role in each.at]
         for place, number in enumerate(reversed(numbers)):
             self._number(number, self.right_in - 0.15 - 0.2 * place, at_in)
@@ -142,7 +142,7 @@ class _Sketch:
         self._text(x_in, at_in, str(number), 6.5, "white", ha="center", bbox=circle, fontweight="bold")
 
     def _wire(self, link: Link, here: End, there: End, to: str = "") -> None:
-        """A line with the ports at its ends and the devices between them on it."""
+        """Draw a line with the ports at its ends and the devices between them."""
         way = link.way if here is link.a else link.way[::-1]
         top_in = self.y_in
         rows: list[tuple[End | Device | str, bool]] = [(here, False), (f"{link.attachment} {to}".strip(), False)]
@@ -158,7 +158,7 @@ class _Sketch:
         self._line([_WIRE_IN, _WIRE_IN], [top_in, self.y_in], "#31383E", 1.3)
 
     def _arrows(self, main: Sequence[str]) -> None:
-        """One arrow for each way of a load, along the left side."""
+        """Draw one arrow for each path of a load, along the left side."""
         for source, target in loads(self.topology):
             if source != target and {source, target} <= set(main):
                 from_in, to_in = self._middles[source], self._middles[target]
@@ -166,7 +166,7 @@ class _Sketch:
                 self._line([_LEFT_IN - 0.04], [to_in], _LOADS, 0, marker=">", ms=5.5)
 
     def mesh(self) -> None:
-        """Routers as points and links as lines: a grid as one, anything else on a circle."""
+        """Draw routers as points and links as lines: a grid as a grid, anything else on a circle."""
         names = [node.role for node in self.topology.nodes]
         places = _places(names)
         side_in = self.right_in - _LEFT_IN
@@ -189,7 +189,7 @@ class _Sketch:
             self.y_in += _LINE_IN
 
     def legend(self) -> None:
-        """What loads, what watches, and that it is all on one host."""
+        """Name the load generators and the witnesses, and say so when all of it is on one host."""
         self.y_in += 0.2
         for (source, target), instruments in loads(self.topology).items():
             way = self.say("inside {role}", role=source) if source == target else f"{source} → {target}"
@@ -249,7 +249,7 @@ def _colour(what: End | Device | str) -> str:
 
 
 def _places(names: Sequence[str]) -> dict[str, tuple[float, float]]:
-    """Where nodes stand in a square of side 1."""
+    """Return the places of nodes in a square of side 1."""
     cells = [match for name in names if (match := _GRID.fullmatch(name))]
     if len(cells) == len(names):
         rows, columns = (max(1, *(int(cell[side]) for cell in cells)) for side in (1, 2))

@@ -1,8 +1,7 @@
-"""Packets of the routing protocol in each second, on all links: from the first start on, and around the cut of links;
+"""Packets of the routing protocol on all links in each second, and how busy the host was.
 
-and how busy the host was in each second from the first start on.
-
-A panel for each treatment, its valid trials aligned by the second of that moment."""
+Packets are shown from the first start on, and around the cut of links; the host from the first start on. There is a
+panel for each treatment, its valid trials aligned by the second of that moment."""
 
 from __future__ import annotations
 
@@ -55,7 +54,7 @@ Counts = dict[str, list[tuple[float, ...]]]  # line -> for each trial, a value f
 
 
 def draw_traffic(report: Report, moment: Moment, say: Language) -> Figure | None:
-    """Means over the valid trials, and the band between the least and the most; None without such a moment."""
+    """Draw means over the valid trials, and the band from the least to the most; None without such a moment."""
     attempts = _attempts(report, moment)
     rows = [row for row in report.rows if attempts.get(row.treatment.index)]
     counts = [(row, _counts(report, attempts[row.treatment.index], moment)) for row in rows[:MOST_PANELS]]
@@ -91,7 +90,7 @@ def draw_traffic(report: Report, moment: Moment, say: Language) -> Figure | None
 
 
 def _attempts(report: Report, moment: Moment) -> dict[int, list[Attempt]]:
-    """By treatment, the valid ones that noted when the moment was."""
+    """Return, by treatment, the valid attempts that noted the moment."""
     found: dict[int, list[Attempt]] = {}
     for attempt in report.attempts:
         if attempt.valid and _at_s(attempt, _BEGINS[moment]) is not None:
@@ -100,14 +99,14 @@ def _attempts(report: Report, moment: Moment) -> dict[int, list[Attempt]]:
 
 
 def _at_s(attempt: Attempt, mark: str) -> float | None:
-    """Seconds from the first start to a mark; notes may hold anything."""
+    """Return the seconds from the first start to a mark; notes may hold anything."""
     marks: Any = attempt.notes.get("timeline_s")
     at_s = marks.get(mark) if isinstance(marks, Mapping) else None
     return float(at_s) if isinstance(at_s, int | float) and math.isfinite(at_s) and at_s >= 0 else None
 
 
 def _counts(report: Report, attempts: Sequence[Attempt], moment: Moment) -> Counts:
-    """What all trials saw, as long as the shortest of them, so that each mean is one of all."""
+    """Return the series of all trials, cut to the shortest, so that each mean is one of all."""
     stored = report.later_series([(attempt.trial, attempt.attempt) for attempt in attempts])
     found: Counts = {line: [] for line in ((_CPU,) if moment == "cpu" else _LINES)}
     for attempt, series in zip(attempts, stored, strict=True):
@@ -128,7 +127,7 @@ def _of_cpu(series: Sequence[Series]) -> dict[str, tuple[float, ...]]:
 
 
 def _by_line(series: Sequence[Series]) -> dict[str, tuple[float, ...]]:
-    """Packets of each line in each second; empty without a count of packets."""
+    """Return packets of each line in each second; empty without a count of packets."""
     found: dict[str, tuple[float, ...]] = {}
     for each in series:
         if each.name.endswith(_SUFFIX) and each.unit == "1/s":
@@ -152,7 +151,7 @@ def _panel(axes: Axes, counts: Counts, moment: Moment, say: Language, *, named: 
 
 
 def _mark_events(axes: Axes, attempts: Sequence[Attempt]) -> None:
-    """The cut, and when links were back, which is not after the same time in each trial."""
+    """Mark the cut, and the mean time at which links were back, which differs between trials."""
     gone = [
         back_s - cut_s
         for attempt in attempts

@@ -1,4 +1,4 @@
-"""How much of the variation of each metric each effect explains, as Jain draws it: one bar for each metric."""
+"""The fraction of each metric's variation that each effect explains, as Jain draws it: one bar for each metric."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_LEAST_NAMED = 0.005  # of all variation in some metric; what is less is summed
+_LEAST_NAMED = 0.005  # of all variation in some metric; smaller effects are summed
 _LEAST_WRITTEN = 0.06  # the narrowest part of a wide figure that its number fits into
 _WHOLE = 0.9995  # shares whose sum rounds to less than 100.0 % do not add up
-# The last colour of the palette is near that of the residual.
+# The last colour of the palette is close to that of the residual.
 _FILLS = PALETTE[:6]
 _HATCHES = ("", "", "", "", "", "", "////", "||||", "xxxx")  # no dots: each is a circle of many curves
 _OTHERS: dict[str, Any] = {"facecolor": "#F2F2F2", "edgecolor": "#555555", "hatch": "++", "linewidth": 0.4}
 _BLOCK: dict[str, Any] = {"facecolor": "#C9C9C9", "edgecolor": "#555555", "hatch": "---", "linewidth": 0.4}
 _NOISE: dict[str, Any] = {"facecolor": "#E9E9E9", "edgecolor": "#999999", "hatch": "//", "linewidth": 0.4}
 
-Share = tuple[str, float, dict[str, Any]]  # what, share of all variation, how it is drawn
+Share = tuple[str, float, dict[str, Any]]  # effect, fraction of all variation, how it is drawn
 
 
 def draw_variation(analysis: Analysis, say: Language) -> Figure | None:
-    """Stacked shares of every metric that has an analysis of variance; None when none has."""
+    """Draw stacked fractions of every metric that has an analysis of variance; None when none has."""
     metrics = [metric for metric in analysis.metrics if metric.anova is not None and metric.anova.total_ss > 0]
     if not metrics:
         return None
@@ -71,7 +71,7 @@ def draw_variation(analysis: Analysis, say: Language) -> Figure | None:
 
 
 def _sums(metrics: Sequence[MetricAnalysis], say: Language) -> str:
-    """Why bars do not end at 100 %, and where they end; empty where all do."""
+    """Return why bars do not end at 100 %, and where they end; empty where all do."""
     sums = {
         metric.metric.name: metric.anova.residual.explained + math.fsum(e.explained for e in metric.anova.effects)
         for metric in metrics
@@ -85,7 +85,7 @@ def _sums(metrics: Sequence[MetricAnalysis], say: Language) -> str:
 
 
 def _named(metrics: Sequence[MetricAnalysis]) -> list[str]:
-    """The effects with a colour of their own, in the order of the table: the widest of those worth it in any metric."""
+    """Return the effects with a colour of their own, in the order of the table: the largest in any metric."""
     widest: dict[str, float] = {}
     for metric in metrics:
         for effect in metric.anova.effects if metric.anova else ():
@@ -103,7 +103,7 @@ def _look(at: int) -> dict[str, Any]:
 
 
 def _shares(metric: MetricAnalysis, named: Sequence[str], say: Language) -> list[Share]:
-    """Every part of one bar, from the left: named effects, the other interactions together, blocks, residual."""
+    """Return the parts of one bar, from the left: named effects, all other interactions together, blocks, residual."""
     assert metric.anova is not None
     explained = {effect.name: effect.explained for effect in metric.anova.effects}
     block = explained.pop("block", 0.0)

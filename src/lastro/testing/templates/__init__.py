@@ -1,1 +1,1 @@
-"""Parts to start from, as files that work: `lastro new --part KIND NAME` copies one under another name."""
+"""Working parts to start from: `lastro new --part KIND NAME` copies one under another name."""

@@ -10,7 +10,7 @@ class MyPart(Function):
     summary = "forwards everything but what goes to TCP port 7"
 
     def rules(self, path: Path) -> str:
-        """Chains, sets and counters of nftables. `path.inside` looks to the source, `path.outside` to the sink."""
+        """Return chains, sets and counters of nftables. `path.inside` faces the source, `path.outside` the sink."""
         return f"""    chain mine {{
         type filter hook forward priority filter; policy accept;
         iifname "{path.inside}" tcp dport 7 drop
