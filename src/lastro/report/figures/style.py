@@ -125,7 +125,7 @@ def fit(figure: Figure, stacked: Sequence[Axes], height_in: float) -> Figure:
             width, now_in = figure.get_size_inches()
             own_in = now_in * sum(axes.get_position().height for axes in stacked)
             figure.set_size_inches(width, max(1.0, now_in + height_in - own_in))
-    figure.set_layout_engine("none")
+    figure.set_layout_engine(None)  # not "none": that draws twice when the figure is saved
     if (side := figure._supylabel) is not None:  # type: ignore[attr-defined]
         side.set_y((stacked[0].get_position().y1 + stacked[-1].get_position().y0) / 2)
     for axes in figure.axes:
