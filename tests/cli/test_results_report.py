@@ -74,7 +74,12 @@ class _Tags(html.parser.HTMLParser):
         assert self.open.pop() == tag
 
 
-@pytest.mark.parametrize(("campaign", "code"), combinations(CAMPAIGNS, LANGUAGES), indirect=["campaign"])
+# One of each kind of page: with all figures and with none, of one treatment, of numbers, of hostile words.
+PAGES = ("normal", "not-begun", "wild", "one-treatment", "numbers", "one-level-left", "five-factors", "hostile")
+OTHER_PAGES = [pytest.param(name, "en", marks=pytest.mark.slow) for name in CAMPAIGNS if name not in PAGES]
+
+
+@pytest.mark.parametrize(("campaign", "code"), [*combinations(PAGES, LANGUAGES), *OTHER_PAGES], indirect=["campaign"])
 def test_the_report_is_self_contained(campaign: Path, code: str, capsys) -> None:
     assert main(["report", str(campaign), "--lang", code]) == 0
     page = Path(capsys.readouterr().out.strip())
