@@ -47,12 +47,12 @@ _ATTEMPTS = 3
 def attempted(scenario: Scenario, wanted: Config, calibrations: Mapping[str, Any] | None = None) -> Outcome:
     """The outcome of a trial, which is tried again, as in a campaign, where a neighbour on this machine disturbed it.
 
-    The one disturbance that TOLERANT cannot switch off: entering the instance took longer before the work than in it.
+    The one disturbance that TOLERANT cannot switch off: exec into the instance took longer before the work than in it.
     """
     for _ in range(_ATTEMPTS):
         with scenario.attempt():
             outcome = scenario.run(wanted, calibrations or {})
-        if not outcome.invalid_because or not all("after entering" in each for each in outcome.invalid_because):
+        if not outcome.invalid_because or not all("after exec into" in each for each in outcome.invalid_because):
             break
     return outcome
 

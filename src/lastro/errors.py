@@ -116,7 +116,7 @@ class ConnectionLost(TrialError):
     def __init__(self, name: str, told: str) -> None:
         super().__init__(
             f"the connection to {name} was lost: {told}",
-            "what was made there is in the ledger: the next run and `lastro clean` remove it",
+            "the ledger lists what was created there; the next run or `lastro clean` removes it",
         )
         self.name = name
 
@@ -142,4 +142,4 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return the nearest valid name as a question, or all valid names when none is near."""
     names = sorted(known)
     near = difflib.get_close_matches(word, names, n=1, cutoff=0.6)
-    return f"did you mean '{near[0]}'?" if near else f"known here: {', '.join(names) or 'nothing'}"
+    return f"did you mean '{near[0]}'?" if near else f"valid names: {', '.join(names) or 'none'}"

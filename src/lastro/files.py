@@ -95,7 +95,7 @@ def open_directory(directory: Path, *, base: Path | None = None, make: bool = Fa
                 continue
             links += 1
             if strict:
-                raise OSError(errno.ELOOP, f"'{part}' is a symbolic link, and none is followed there")
+                raise OSError(errno.ELOOP, f"'{part}' is a symbolic link, and Lastro follows none there")
             if links > _MOST_LINKS:
                 raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
             _require_ours(found, at, part)
@@ -138,8 +138,8 @@ def _require_ours(found: os.stat_result, at: int, part: str = "") -> None:
         return
     place = Path(f"/proc/self/fd/{at}").readlink() / part
     raise InputError(
-        f"{place} {danger}, who could have root write elsewhere",
-        "choose a directory of your own, or insist with --trust if you trust who can change this one as you trust root",
+        f"{place} {danger}: root could be made to write elsewhere",
+        "choose a directory of your own, or pass --trust if you trust all who can change this one like root",
     )
 
 
@@ -150,11 +150,11 @@ def _danger(found: os.stat_result, directory: str) -> str | None:
     if stat.S_ISLNK(found.st_mode) or found.st_mode & stat.S_ISVTX:
         return None
     if found.st_mode & stat.S_IWOTH:
-        return "is writable for everybody"
+        return "is writable by everyone"
     if found.st_mode & stat.S_IWGRP and not _is_private(found.st_gid):
-        return f"is writable for group {found.st_gid}"
+        return f"is writable by group {found.st_gid}"
     if found.st_mode & stat.S_IWGRP and _has_list(directory):
-        return "is writable for others by its access control list"
+        return "is writable by others through its access control list"
     return None
 
 

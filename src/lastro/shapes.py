@@ -18,7 +18,7 @@ MOST = 1e100  # no measurement exceeds it, and its square is still finite
 _MOST_DIGITS = 40  # of a whole number
 _MOST_DEPTH = 60
 _BOUNDS = {int: 2**63, float: MOST}
-_NAMES = {str: "a text", int: "a whole number", float: "a finite number", bool: "true or false", NoneType: "nothing"}
+_NAMES = {str: "a string", int: "a whole number", float: "a finite number", bool: "true or false", NoneType: "nothing"}
 
 
 class Misshapen(ValueError):
@@ -63,7 +63,7 @@ def parsed(text: str) -> Any:
     except RecursionError:
         raise Misshapen("is nested too deeply") from None
     if end != len(text):
-        raise Misshapen(f"goes on after its end with {reprlib.repr(text[end:])}")
+        raise Misshapen(f"has extra data after its end: {reprlib.repr(text[end:])}")
     if text.count("[") + text.count("{") > _MOST_DEPTH and _is_deeper(value, _MOST_DEPTH):
         raise Misshapen("is nested too deeply")
     return value
@@ -97,7 +97,7 @@ def _dataclass(kind: Any, value: Mapping[str, Any], where: str) -> Any:
     hints = _hints(kind)
     for name in value:
         if name not in hints:
-            raise Misshapen(f"{where} has {reprlib.repr(name)}, which is not known here".strip())
+            raise Misshapen(f"{where} has an unknown key {reprlib.repr(name)}".strip())
     for each in fields(kind):
         if each.name not in value and each.default is MISSING and each.default_factory is MISSING:
             raise Misshapen(f"{where} has no '{each.name}'".strip())
@@ -116,19 +116,19 @@ def _mapping(value: Any, where: str) -> dict[str, Any]:
 
 
 def _wrong(value: Any, where: str, wanted: str) -> Misshapen:
-    return Misshapen(f"{where.lstrip('.')} is {reprlib.repr(value)}, and must be {wanted}".strip())
+    return Misshapen(f"{where.lstrip('.')} is {reprlib.repr(value)}, but must be {wanted}".strip())
 
 
 def _whole(text: str) -> int:
     if len(text) > _MOST_DIGITS:
-        raise Misshapen(f"has a number of {len(text)} digits")
+        raise Misshapen(f"has a number with {len(text)} digits")
     return int(text)
 
 
 def _real(text: str) -> float:
     value = float(text)
     if not abs(value) < MOST:
-        raise Misshapen(f"has the number {text[:30]}, and nothing that is measured is beyond {MOST:g}")
+        raise Misshapen(f"has the number {text[:30]}, which exceeds the limit of {MOST:g}")
     return value
 
 

@@ -178,8 +178,8 @@ def _require_cpus(role: str, bed: Testbed) -> None:
     lacking = parse_cpus(bed.cpus) - set(bed.usable_cpus) if bed.cpus else set()
     if lacking:
         raise HostError(
-            f"the {role} is to have the CPUs {bed.cpus}, and its host {bed.host.name} has not {sorted(lacking)}",
-            "name CPUs that `nproc` counts there in the testbed's file",
+            f"the {role} needs the CPUs {bed.cpus}, but {bed.host.name} has no CPUs {sorted(lacking)}",
+            "in the testbed file, set `cpus` to CPUs that `taskset -pc $$` shows on that host",
         )
 
 

@@ -33,10 +33,10 @@ def path_reasons(
     Loss at a hop is not a reason: loss is a result, not a fault of the trial."""
     missing = [port for port, _ in hops if port not in moved]
     if missing:
-        return [f"{phase}: no counters of {', '.join(missing)}"]
+        return [f"{phase}: no counters for {', '.join(missing)}"]
     carried = [(port, moved[port][key]) for port, key in hops]
     reasons = [
-        f"{phase}: {port} carried {n_bytes} bytes of a flow of {payload_bytes}: the flow took another way"
+        f"{phase}: {port} carried {n_bytes} bytes of a flow of {payload_bytes}: the flow took another path"
         for port, n_bytes in carried
         if n_bytes < payload_bytes * (1 - _TOLERANCE)
     ]
@@ -139,13 +139,13 @@ def unverified(found: Drift | None, limit: float) -> str | None:
 
     It is verified only if all values that the drift may have are within the limit."""
     if found is None:
-        return "its clock cannot be read against the host's"
+        return "its clock cannot be compared with the host's"
     if found.uncertainty > limit:
         return f"its clock was read too coarsely: ± {100 * found.uncertainty:.3f} % (limit {100 * limit:g} %)"
     if abs(found.ratio - 1) + found.uncertainty > limit:
         return (
-            f"its clock ran {_told(found)} against the host's, which may be within the limit of {100 * limit:g} %"
-            " and may be beyond"
+            f"its clock drifted by {_told(found)} relative to the host's, which may or may not be within the limit of"
+            f" {100 * limit:g} %"
         )
     return None
 
@@ -158,7 +158,7 @@ def _told(found: Drift) -> str:
 def drift_reasons(drifts: Mapping[str, Drift], limit: float) -> list[str]:
     """Report guests' clocks that drift, since their tools' timings drift too. `limit` is a fraction, such as 0.001."""
     return [
-        f"the clock of the {role} ran {_told(found)} against the host's (limit {100 * limit:g} %)"
+        f"the clock of the {role} drifted by {_told(found)} relative to the host's (limit {100 * limit:g} %)"
         for role, found in drifts.items()
         if abs(found.ratio - 1) - found.uncertainty > limit
     ]

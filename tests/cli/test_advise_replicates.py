@@ -172,7 +172,7 @@ def test_a_campaign_that_knows_no_spread_is_told_so(tmp_path: Path, fate: str) -
     if fate == "constant":
         assert "replicates = 2" in done.out
     else:
-        assert "no treatment has two valid trials" in done.out and "No number of blocks can be advised" in done.out
+        assert "no treatment has two valid trials" in done.out and "No number of blocks can be recommended" in done.out
         assert lastro("advise-replicates", tmp_path, "--json").json["blocks"] == {"likely": None, "sure": None}
 
 
@@ -180,7 +180,7 @@ def test_a_metric_without_a_spread_does_not_spoil_the_advice_for_others(tmp_path
     study = make_study({"platform": ("native", "runc")}, replicates=6, baseline={"platform": "native"})
     make_campaign(tmp_path, study, value=lambda levels, block, metric: 0.0 if metric == "jitter" else 9.0 + block)
     done = lastro("advise-replicates", tmp_path)
-    assert "For every treatment and metric but jitter: replicates = 2" in done.out
+    assert "For every treatment and metric except jitter: replicates = 2" in done.out
     assert "median: " not in done.out, "of one treatment"
 
 

@@ -191,7 +191,7 @@ def test_a_defect_of_a_part_is_one_line_and_loses_nothing(bench: Bench) -> None:
     done = bench.run({"fault": ["defect"], "level": ["a"]}, replicates=1)
     assert done.code == 1
     error, hint = done.err.splitlines()[-2:]
-    assert error == "lastro: a defect of Lastro itself: ZeroDivisionError: a defect on purpose"
+    assert error == "lastro: this is a bug in Lastro: ZeroDivisionError: a defect on purpose"
     file = Path(hint.split()[-1])
     assert "Traceback" in file.read_text()
     file.unlink()

@@ -194,7 +194,7 @@ def test_bad_input_is_2_and_an_annotation(gate: Gate, campaigns: tuple[Path, Pat
         ("GATE_BASELINE is empty", {"GATE_CANDIDATE": b}),
         ("GATE_CANDIDATE and GATE_STUDY are empty", {"GATE_BASELINE": a}),
         ("nowhere holds no campaign", {"GATE_BASELINE": a, "GATE_CANDIDATE": "nowhere"}),
-        ("no share below 1", {"GATE_BASELINE": a, "GATE_CANDIDATE": b, "GATE_FAIL_OVER": "150%"}),
+        ("not a fraction below 1", {"GATE_BASELINE": a, "GATE_CANDIDATE": b, "GATE_FAIL_OVER": "150%"}),
         ("did you mean 'throughput'?", {"GATE_BASELINE": a, "GATE_CANDIDATE": b, "GATE_METRICS": "throughputs *"}),
     ):
         done = gate.on_github(**variables)

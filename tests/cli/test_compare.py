@@ -62,7 +62,7 @@ def test_two_runs_of_the_same_thing_are_not_told_apart(tmp_path: Path) -> None:
     done = wide(a, b, "--fail-over", "0.05")
     assert done.code == 0 and "no regression of more than 5 % was found (24 tests; smaller" in done.out
     allowed = found["gate"]["most_allowed"]
-    assert 0.01 < allowed["loss"] < 0.1 and "The intervals allow one up to" in done.out
+    assert 0.01 < allowed["loss"] < 0.1 and "The intervals allow one of up to" in done.out
     assert f"{allowed['metric']} of {' · '.join(allowed['levels'].values())}." in done.out
 
 
@@ -96,7 +96,7 @@ def test_a_gate_that_cannot_decide_has_an_exit_code_of_its_own(tmp_path: Path) -
         done = wide(a, b, "--fail-over", margin, "--fail-inconclusive")
         assert done.code == code
         assert done.out.splitlines()[0].startswith("PASS, inconclusive: no reg" if code else "PASS: no regression")
-    is_error(lastro("compare", a, b, "--fail-inconclusive"), 2, "--fail-inconclusive has no margin")
+    is_error(lastro("compare", a, b, "--fail-inconclusive"), 2, "--fail-inconclusive needs a margin")
 
 
 def test_a_copy_is_no_other_campaign(tmp_path: Path) -> None:
@@ -305,16 +305,16 @@ def test_other_studies_are_one_error(tmp_path: Path, other: dict[str, Any], word
 
 def test_other_factors_are_one_error(tmp_path: Path) -> None:
     a, b = pair(tmp_path, study_b=make_study({"platform": ("native",), "anomaly": ("none",)}, replicates=2))
-    is_error(lastro("compare", a, b), 2, "A alone has isolation; B alone has anomaly")
+    is_error(lastro("compare", a, b), 2, "only A has isolation; only B has anomaly")
 
 
 def test_bad_arguments_are_one_error(tmp_path: Path) -> None:
     a, b = pair(tmp_path)
     for margin in ("5", "x", "-1%", "100%", "5 percent"):
-        is_error(lastro("compare", a, b, f"--fail-over={margin}"), 2, "no share below 1", "5%")
+        is_error(lastro("compare", a, b, f"--fail-over={margin}"), 2, "not a fraction below 1", "5%")
     is_error(lastro("compare", a, b, "--metric", "throughputs"), 2, "did you mean 'throughput'?")
     is_error(lastro("compare", a, a), 2, "the same campaign")
-    is_error(lastro("compare", a, b, "--confidence", "95"), 2, "0.5 up to 1")
+    is_error(lastro("compare", a, b, "--confidence", "95"), 2, "at least 0.5 and below 1")
     is_error(lastro("compare", a, tmp_path), 2, "holds no campaign")
 
 

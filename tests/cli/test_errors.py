@@ -71,7 +71,7 @@ BAD_STUDIES: dict[str, tuple[str | bytes, tuple[str, ...]]] = {
         ("exclude", "no treatment"),
     ),
     "endless nesting": ("x = " + "[" * 5_000 + "]" * 5_000, ("nested too deeply",)),
-    "more than a MiB": (f"# {'x' * 2**20}\n", ("larger than 1 MiB",)),
+    "more than a MiB": (f"# {'x' * 2**20}\n", ("exceeds the limit of 1 MiB",)),
 }
 
 
@@ -89,7 +89,7 @@ def test_a_study_that_cannot_be_read(tmp_path: Path, command: str) -> None:
     is_error(lastro(command, tmp_path / "study.toml"), 2, "no such file", "did you mean 'stduy.toml'?")
     is_error(lastro(command, tmp_path), 2, "stduy.toml")
     (tmp_path / "empty").mkdir()
-    is_error(lastro(command, tmp_path / "empty"), 2, "is a directory, and holds no study files")
+    is_error(lastro(command, tmp_path / "empty"), 2, "is a directory without study files")
     is_error(lastro(command, "/dev/null/x"), 2, "/dev/null/x")
     is_error(lastro(command, "x" * 5_000), 2, "name too long")
     (tmp_path / "loop").symlink_to("loop")

@@ -129,7 +129,7 @@ RUN = {"kind": "run", "argv": ["true"], "stdin": None, "returncode": 0}
 DAMAGES: dict[str, tuple[Callable[[Path], object], str | None]] = {
     "notes that are a number": (_cell("attempt", "notes", "5"), "table attempt, row 1, column notes"),
     "notes that are a list": (_cell("attempt", "notes", "[]"), "table attempt, row 1, column notes"),
-    "notes of two documents": (_cell("attempt", "notes", '{}, {"a": 1}'), "column notes: goes on after its end"),
+    "notes of two documents": (_cell("attempt", "notes", '{}, {"a": 1}'), "column notes: has extra data after its end"),
     "deep notes": (_cell("attempt", "notes", f'{{"a": {DEEP}}}'), "column notes: is nested too deeply"),
     "rather deep notes": (_cell("attempt", "notes", '{"residuals": ' * 400 + "1" + "}" * 400), "nested too deeply"),
     "notes with a huge integer": (_cell("attempt", "notes", f'{{"a": 1{"0" * 400}}}'), "column notes"),
@@ -233,7 +233,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str | None]] = {
     "a level that no study file could name": (
         lambda directory: change(directory, "UPDATE meta SET value = replace(value, '\"b\"', '\"$(id)\"')")
         or change(directory, "UPDATE treatment SET levels = replace(levels, '\"b\"', '\"$(id)\"')"),
-        "factors.level: '$(id)' is no choice",
+        "factors.level: '$(id)' is not a valid level",
     ),
     "a scenario of no name": (_meta("study", scenario=5), "scenario is 5"),
     "a title with lone surrogates": (_meta("study", title="\ud800 title", description="\udfff"), None),
@@ -265,16 +265,18 @@ SCHEMAS = {
     "a view in place of a table": (
         ["DROP TABLE event", "CREATE VIEW event AS WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c)"
          " SELECT x AS id, 'now' AS at_utc, 'x' AS kind, 'x' AS text FROM c"],
-        "it has view event, which Lastro did not make",
+        "it has an unexpected view event",
     ),
     "a trigger": (
-        ["CREATE TRIGGER more AFTER UPDATE ON trial BEGIN DELETE FROM attempt; END"], "it has trigger more"
+        ["CREATE TRIGGER more AFTER UPDATE ON trial BEGIN DELETE FROM attempt; END"],
+        "it has an unexpected trigger more",
     ),
     "a generated column": (
-        ["ALTER TABLE event ADD COLUMN more TEXT AS (hex(zeroblob(100000000)))"], "its table event is not as"
+        ["ALTER TABLE event ADD COLUMN more TEXT AS (hex(zeroblob(100000000)))"],
+        "its table event has an unexpected definition",
     ),
-    "an index on an expression": (["CREATE INDEX more ON trial(abs(number))"], "it has index more"),
-    "a virtual table": (["CREATE VIRTUAL TABLE more USING fts5(text)"], "it has table more"),
+    "an index on an expression": (["CREATE INDEX more ON trial(abs(number))"], "it has an unexpected index more"),
+    "a virtual table": (["CREATE VIRTUAL TABLE more USING fts5(text)"], "it has an unexpected table more"),
     "a table less": (["DROP TABLE calibration"], "it has no table calibration"),
 }  # fmt: skip
 
@@ -296,7 +298,7 @@ def test_a_small_file_that_unpacks_to_gigabytes(copy: Path) -> None:
     _cell("series", "samples", bomb, OF_FIRST)(copy)
     _cell("attempt", "transcript", bomb)(copy)
     for argv in (["show", copy, 1], ["show", copy, 1, "--json"], ["show", copy, 1, "--commands"]):
-        is_error(lastro(*argv), 5, "unpacks to more than a campaign of this size holds")
+        is_error(lastro(*argv), 5, "unpacks to more data than a campaign of this size can hold")
 
 
 # A script of commands, which is run as root
@@ -309,7 +311,7 @@ def _show_commands(directory: Path, *more: object) -> Finished:
 def test_a_campaign_of_this_machine_needs_no_trust(campaign: Path) -> None:
     done = _show_commands(campaign)
     assert done.code == 0 and done.out.startswith("#!/bin/sh\n") and "NOT RECORDED" not in done.out
-    is_error(lastro("show", campaign, 1, "--trust"), 2, "--trust is for a script of commands")
+    is_error(lastro("show", campaign, 1, "--trust"), 2, "--trust applies only to --commands")
 
 
 HERE = facts.controller()
@@ -329,9 +331,9 @@ def test_a_campaign_of_another_machine_needs_trust(copy: Path, which: str) -> No
     _meta("provenance", **recorded)(copy)
     assert _show_commands(copy).code == (0 if trusted else 2)
     if not trusted:
-        is_error(_show_commands(copy), 2, "may be anybody's: it was recorded on", "--trust prints the script")
+        is_error(_show_commands(copy), 2, "cannot be trusted: it was recorded on", "--trust prints the script")
         script = _show_commands(copy, "--trust").out
-        assert "# NOT RECORDED BY YOU HERE: it was recorded on" in script
+        assert "# NOT RECORDED BY YOU ON THIS HOST: it was recorded on" in script
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to give a file away")
@@ -339,7 +341,7 @@ def test_a_campaign_of_another_machine_needs_trust(copy: Path, which: str) -> No
 def test_a_campaign_of_another_user_needs_trust(copy: Path, name: str) -> None:
     os.chown(copy / name, 65534, 65534)
     is_error(_show_commands(copy), 2, "belongs to user 65534")
-    assert "# NOT RECORDED BY YOU HERE" in _show_commands(copy, "--trust").out
+    assert "# NOT RECORDED BY YOU ON THIS HOST" in _show_commands(copy, "--trust").out
 
 
 def test_nothing_but_the_recorded_commands_is_run(copy: Path) -> None:

@@ -73,7 +73,7 @@ def test_version() -> None:
 
 @pytest.mark.parametrize(
     ("word", "hint"),
-    [("rum", "did you mean 'run'?"), ("resutls", "did you mean 'results'?"), ("xyzzy", "known here: ")],
+    [("rum", "did you mean 'run'?"), ("resutls", "did you mean 'results'?"), ("xyzzy", "valid names: ")],
 )
 def test_an_unknown_command(word: str, hint: str) -> None:
     is_error(lastro(word), 2, f"no command '{word}'", hint)

@@ -55,7 +55,7 @@ def test_new_writes_to_standard_output_under_a_name(capsys: pytest.CaptureFixtur
 @pytest.mark.parametrize("name", ["Edge", "a b", '"', "../x"])
 def test_new_refuses_what_cannot_name_a_study(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["new", "-", "--name", name]) == 2
-    assert "cannot name a study" in capsys.readouterr().err
+    assert "is not a valid study name" in capsys.readouterr().err
 
 
 def test_new_says_where_it_cannot_write(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -109,10 +109,12 @@ def test_an_unknown_profile_is_refused() -> None:
 
 
 def test_a_new_part_has_a_name_of_its_own(tmp_path: Path) -> None:
-    is_error(lastro("new", "--part", "anomaly", "cpu", cwd=tmp_path), 2, "anomaly 'cpu' exists already")
-    is_error(lastro("new", "--part", "anomaly", "My Part", cwd=tmp_path), 2, "'My Part' cannot name a part", "a-z")
+    is_error(lastro("new", "--part", "anomaly", "cpu", cwd=tmp_path), 2, "anomaly 'cpu' already exists")
+    is_error(
+        lastro("new", "--part", "anomaly", "My Part", cwd=tmp_path), 2, "'My Part' is not a valid part name", "a-z"
+    )
     assert lastro("new", "--part", "anomaly", "cold-cache", cwd=tmp_path).code == 0
-    is_error(lastro("new", "--part", "anomaly", "cold-cache", cwd=tmp_path), 2, "exists already", "--force")
+    is_error(lastro("new", "--part", "anomaly", "cold-cache", cwd=tmp_path), 2, "already exists", "--force")
     assert lastro("new", "--part", "anomaly", "cold-cache", "--force", cwd=tmp_path).code == 0
     text = (tmp_path / "parts/anomalies/cold_cache.py").read_text()
     assert "class ColdCache(Anomaly):" in text and 'name = "cold-cache"' in text and "my-part" not in text

@@ -142,7 +142,7 @@ def test_an_hour_is_enough_unless_everything_is_wanted(bench: Bench) -> None:
     interrupt(process)
     ended = finish(process)
     assert ended.code == 130 and "2 of 6 baseline treatments, 20 blocks, 40 trials, about 40 min" in ended.err
-    assert "(--all runs every one)" in ended.err and len(rows(bench.directory)) == 40
+    assert "(--all runs all of them)" in ended.err and len(rows(bench.directory)) == 40
 
 
 def test_another_host_is_refused_unless_it_is_wanted(bench: Bench) -> None:
@@ -162,13 +162,13 @@ def test_another_host_is_refused_unless_it_is_wanted(bench: Bench) -> None:
 def test_trials_that_stay_invalid_leave_a_floor_that_says_so(bench: Bench) -> None:
     study = bench.write({"fault": ["always-invalid", "none"]}, baseline={"fault": "always-invalid"}, replicates=3)
     done = lastro("noise-floor", study, "-o", bench.directory)
-    assert done.code == 0 and "no floor: 0 whole pairs" in done.out
+    assert done.code == 0 and "no floor: 0 complete pairs" in done.out
     assert kept_floors(kept_with(bench.directory)) == {}
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
-    [({"replicates": 3}, "names no baseline"), ({"replicates": 1, "baseline": BASELINE}, "has one block")],
+    [({"replicates": 3}, "names no baseline"), ({"replicates": 1, "baseline": BASELINE}, "has only one block")],
 )
 def test_a_study_without_a_noise_floor_is_one_error(bench: Bench, options: dict[str, Any], words: str) -> None:
     is_error(lastro("noise-floor", bench.write(**options), "-o", bench.directory), 2, words)
@@ -180,7 +180,7 @@ def test_bad_arguments_are_one_error(bench: Bench) -> None:
     lastro("run", study, "-o", bench.directory, "--no-report")
     other = bench.home / "other"
     lastro("run", bench.write({"level": ["a", "c"]}, baseline=BASELINE), "-o", other, "--no-report")
-    is_error(lastro("noise-floor", bench.directory, "-o", other), 2, "no A/A campaign of this study")
+    is_error(lastro("noise-floor", bench.directory, "-o", other), 2, "is not an A/A campaign of this study")
     is_error(lastro("noise-floor", bench.directory, "--profile", "quick"), 2, "--profile is for study files")
     is_error(lastro("noise-floor", bench.home / "nothing"), 2, "no such file")
     is_error(lastro("noise-floor", bench.home), 2, "holds no campaign")

@@ -185,7 +185,7 @@ def test_figures_as_files(partial: Path, capsys) -> None:
     stems = {path.stem for path in written[1:]}
     assert len(written) == 1 + 3 * len(stems) and {"throughput", "effects-throughput", "course"} <= stems
     assert all((partial / "figures" / f"{stem}.pdf").read_bytes().startswith(b"%PDF") for stem in stems)
-    assert "n = 5 where none is written" in (partial / "figures" / "throughput.svg").read_text()
+    assert "n = 5 unless noted" in (partial / "figures" / "throughput.svg").read_text()
 
 
 @pytest.mark.parametrize(

@@ -80,9 +80,9 @@ def test_what_cannot_be_shown_is_said_in_a_sentence(campaign: Path, tmp_path: Pa
     study = make_study({"anomaly": ("none", "cpu")}, replicates=1, metrics=METRICS[:1])
     old = make_campaign(tmp_path / "old", study, notes=lambda levels, block: {}, stop_after=1)
     is_error(lastro("show", old, 1, "--topology"), 2, "trial 1 has no recorded topology")
-    is_error(lastro("show", old, 2, "--topology"), 2, "trial 2 has not run (pending)", "as it is built")
+    is_error(lastro("show", old, 2, "--topology"), 2, "trial 2 has not run (pending)", "during set-up")
 
 
 def test_the_plain_view_names_the_option_and_not_the_record(campaign: Path) -> None:
     out = lastro("show", campaign, 1).out
-    assert "  topology: --topology draws it\n" in out and "hub-br" not in out
+    assert "  topology: see --topology\n" in out and "hub-br" not in out

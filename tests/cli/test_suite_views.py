@@ -46,7 +46,7 @@ def test_status(suite: Path, begun: Path) -> None:
     text = lastro("status", suite).out
     assert "A suite of tests" in text and "22 of 22 trials" in text
     assert re.search(r"^memory +· +· +2 +· +· +could not run$", text, re.MULTILINE)
-    assert "memory could not run: no treatment" in text and "\n  remedy: `lastro doctor` tells what can" in text
+    assert "memory could not run: no treatment" in text and "\n  remedy: `lastro doctor` shows what can" in text
     waiting = lastro("status", begun, "--json").json
     assert waiting["counts"]["pending"] == 30 and waiting["remaining_s"] is not None
     assert "not begun" in lastro("status", begun).out
@@ -63,7 +63,7 @@ def test_results_of_all_fronts(suite: Path, begun: Path) -> None:
     missing = lastro("results", begun, "--json").json
     assert [front["front"] for front in missing["not_begun"]] == ["cpu", "disk", "memory", "uplink"]
     assert "not begun: no treatment" in lastro("results", begun).out
-    assert "\n  remedy: `lastro doctor` tells what can" in lastro("results", begun).out
+    assert "\n  remedy: `lastro doctor` shows what can" in lastro("results", begun).out
 
 
 def test_every_value_of_all_fronts(suite: Path, tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_claims_of_all_fronts_are_one_table(suite: Path, begun: Path) -> None:
     text = lastro("claims", suite)
     assert text.code == 0 and "2 claims: 1 reproduced, 1 contradicted" in text.out
     assert re.search(r"^cpu +\S reproduced", text.out, re.MULTILINE)
-    assert "Each front is a family of claims of its own." in text.out
+    assert "The claims of each front are a separate family." in text.out
     document = lastro("claims", suite, "--json").json
     assert document["format"] == "lastro-suite-claims/1" and document["not_begun"] == []
     assert [(claim["front"], claim["id"]) for claim in document["claims"]] == [
@@ -96,13 +96,13 @@ def test_claims_of_all_fronts_are_one_table(suite: Path, begun: Path) -> None:
     assert lastro("claims", begun, "--fail-on", "contradicted").code == 0
     waiting = lastro("claims", begun, "--fail-on", "not-reproduced")
     assert waiting.code == 4, "what was never judged was not reproduced"
-    assert "Front cpu has not begun: its claims are not judged." in waiting.out
+    assert "Front cpu has not started: its claims are not judged." in waiting.out
     assert "A frente cpu não começou" in lastro("claims", begun, "--lang", "pt-BR").out
 
 
 def test_claims_that_are_for_one_front_or_are_nowhere(suite: Path, tmp_path: Path) -> None:
     mine = suite / "cpu" / "claims.toml"
-    is_error(lastro("claims", suite, "--claims", mine), 2, "--claims FILE is for one of them", f"{suite / 'cpu'}")
+    is_error(lastro("claims", suite, "--claims", mine), 2, "--claims FILE takes one of them", f"{suite / 'cpu'}")
     assert lastro("claims", suite / "cpu", "--claims", mine).code == 0
     folder = write_folder(tmp_path / "mine", {"uplink": GOOD["uplink"]}, claims="")
     assert lastro("run", folder, "-o", tmp_path / "out", "--no-report").code == 0
@@ -122,7 +122,7 @@ def test_the_page_answers_for_all_fronts_and_links_to_theirs(suite: Path) -> Non
     assert page.count("<figure>") == 3, "the key figure of each front that has measured something"
     assert "b is faster than a" in page and "2 claims: 1 reproduced, 1 contradicted" in page
     assert "this fault cannot be had here" in page and "could not run" in page
-    assert "Remedy: `lastro doctor` tells what can" in page and "its claims are not judged" not in page
+    assert "Remedy: `lastro doctor` shows what can" in page and "its claims are not judged" not in page
     assert "<script" not in page and not re.search(r'(src|href)="https?:', page)
 
 
@@ -135,9 +135,9 @@ def test_the_page_elsewhere_in_portuguese_and_before_anything_has_run(suite: Pat
     early = lastro("report", begun)
     assert early.code == 0 and early.out.split() == [str(begun / "report.html")]
     text = (begun / "report.html").read_text()
-    assert "It has not begun." in text and 'href="#claims"' in text and 'id="claims"' in text
-    assert text.count("has not begun: its claims are not judged.") == 1, "of the one front that has claims"
-    assert "Front cpu has not begun: its claims are not judged." in text and "0 claims" not in text
+    assert "It has not started." in text and 'href="#claims"' in text and 'id="claims"' in text
+    assert text.count("has not started: its claims are not judged.") == 1, "of the one front that has claims"
+    assert "Front cpu has not started: its claims are not judged." in text and "0 claims" not in text
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ def test_every_front_runs_one_after_the_other_and_one_that_cannot_hides_none(tmp
     assert done.code == 3
     assert re.findall(r"^front \d of 4: (\w+)", done.err, re.MULTILINE) == list(ORDER)
     assert "front memory cannot run here: no treatment of this study can run here" in done.err
-    assert "  remedy: `lastro doctor` tells what can" in done.err.splitlines()
+    assert "  remedy: `lastro doctor` shows what can" in done.err.splitlines()
     assert done.err.splitlines()[-1] == "did not run here: memory"
     states = {front: Counter(row[3] for row in rows(place / front)) for front in ORDER}
     assert states == {
@@ -242,16 +242,16 @@ def test_an_unsound_study_ends_it_before_anything_runs(tmp_path: Path) -> None:
 
 def test_a_profile_that_one_front_lacks(tmp_path: Path) -> None:
     folder = write_folder(tmp_path / "mine")
-    is_error(lastro("plan", folder, "--profile", "paper"), 2, "cpu.toml has no profile 'paper'", "known here: quick")
+    is_error(lastro("plan", folder, "--profile", "paper"), 2, "cpu.toml has no profile 'paper'", "valid names: quick")
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("fronts = ['cpu', 'dsk']", ("fronts[1]", "there is no 'dsk' here", "did you mean 'disk'?")),
-        ("fronts = ['cpu', 'cpu']", ("fronts[1]", "'cpu' is listed already")),
+        ("fronts = ['cpu', 'dsk']", ("fronts[1]", "this folder has no study 'dsk'", "did you mean 'disk'?")),
+        ("fronts = ['cpu', 'cpu']", ("fronts[1]", "'cpu' is already listed")),
         ("fronts = 3", ("fronts", "must be a list")),
-        ("order = []", ("order", "is not known here")),
+        ("order = []", ("order", "is not a valid key")),
         ("title = [1]", ("title", "must be a string")),
         ("fronts = ['cpu'", ("is not TOML",)),
     ],
@@ -264,12 +264,14 @@ def test_an_order_that_cannot_be(tmp_path: Path, text: str, words: tuple[str, ..
 
 def test_folders_that_are_no_suite(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    is_error(lastro("run", tmp_path / "empty"), 2, "is a directory, and holds no study files", "lastro new")
+    is_error(lastro("run", tmp_path / "empty"), 2, "is a directory without study files", "lastro new")
     folder, place = write_folder(tmp_path / "mine"), tmp_path / "out"
     assert lastro("run", folder, "--profile", "quick", "-o", place, "--no-report").code == 0
     is_error(lastro("run", folder, "-o", place), 2, "already holds a suite", f"lastro resume {place}")
-    is_error(lastro("run", place), 2, "holds what was run", f"lastro resume {place}")
-    is_error(lastro("plan", place / "cpu"), 2, "holds what was run", f"lastro resume {place / 'cpu'}")
+    is_error(lastro("run", place), 2, "holds a campaign or a suite, not a study", f"lastro resume {place}")
+    is_error(
+        lastro("plan", place / "cpu"), 2, "holds a campaign or a suite, not a study", f"lastro resume {place / 'cpu'}"
+    )
     is_error(lastro("noise-floor", folder), 2, "holds no campaign")
 
 
@@ -294,7 +296,7 @@ def gap(tmp_path: Path) -> Path:
 
 def test_a_study_is_not_run_in_the_place_of_a_front(gap: Path) -> None:
     told = is_error(lastro("run", gap.parent / "mine" / "uplink.toml", "-o", gap / "disk"), 2, f"lastro resume {gap}")
-    assert f"{gap / 'disk'} is the place of a front of the suite in {gap}" in told
+    assert f"{gap / 'disk'} is reserved for a front of the suite in {gap}" in told
     assert lastro("run", gap.parent / "mine" / "uplink.toml", "-o", gap / "more", "--no-report").code == 0
 
 
@@ -304,7 +306,7 @@ def test_a_campaign_of_another_study_is_never_taken_for_a_front(gap: Path, tmp_p
     assert lastro("run", tmp_path / "mine" / "disk.toml", "-o", foreign, "--no-report").code == 0  # of no profile
     shutil.copytree(foreign, gap / "disk", dirs_exist_ok=True)
     for name in ("status", "results", "report", "resume"):
-        is_error(lastro(name, gap), 2, f"{gap / 'disk'} holds a campaign that is not front 'disk'", "move it away")
+        is_error(lastro(name, gap), 2, f"the campaign in {gap / 'disk'} is not that of front 'disk'", "move it away")
     for file in (gap / "disk").glob("campaign.db*"):
         file.unlink()
     (gap / "disk" / "study.toml").write_bytes(study)
@@ -315,7 +317,7 @@ def test_a_front_runs_by_the_study_with_which_the_suite_began(gap: Path) -> None
     copy, index = gap / "disk" / "study.toml", gap / "suite.json"
     copy.write_text(copy.read_text().replace("seed = 7", "seed = 7 # lucky"))
     for name in ("status", "resume"):
-        is_error(lastro(name, gap), 2, f"{copy} is not the study with which the suite began")
+        is_error(lastro(name, gap), 2, f"{copy} has changed since the suite began")
     document = json.loads(index.read_text())
     for front in document["fronts"]:
         del front["digest"]  # as indexes were before there were any
@@ -331,9 +333,9 @@ def test_a_front_runs_by_the_study_with_which_the_suite_began(gap: Path) -> None
         ('{"format": "lastro-suite/1"}', "is not a readable index"),
         ('{"format": "lastro-suite/2"}', "update Lastro"),
         ("[" * 100_000, "is nested too deeply"),
-        ("../cpu", "no name of a directory"),
-        ("..", "no name of a directory"),
-        ("a\0b", "no name of a directory"),
+        ("../cpu", "not a valid directory name"),
+        ("..", "not a valid directory name"),
+        ("a\0b", "not a valid directory name"),
     ],
 )
 def test_an_index_that_is_damaged_or_newer(tmp_path: Path, text: str, words: str) -> None:

@@ -102,7 +102,7 @@ def test_constant_values_and_times() -> None:
     constant = drift([5.0] * 8, [float(h) for h in range(8)], ["a"] * 8, 0.95)
     assert (constant.tau, constant.p, constant.slope_per_hour) == (0, 1, 0)
     at_once = drift([1.0, 2.0, 3.0], [1.0] * 3, ["a"] * 3, 0.95)
-    assert at_once.p is None and at_once.absent_because == "all points lie at one time"
+    assert at_once.p is None and at_once.absent_because == "all points are at the same time"
     with pytest.raises(ValueError, match="one length"):
         drift([1.0], [1.0, 2.0], ["a"], 0.95)
 

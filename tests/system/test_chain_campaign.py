@@ -158,9 +158,9 @@ def _json_documents(text: str) -> list[str]:
 BAD_TOOLS = {
     "runc-without-server": ("iperf3",),
     "runc-without-client": ("iperf3",),
-    "runc-garbage": ("printed no JSON but 'segmentation vault",),
+    "runc-garbage": ("printed no JSON: 'segmentation vault",),
     "runc-half-json": ("iperf3's report has no end.",),
-    "runc-liar": ("the flow took another way",),
+    "runc-liar": ("the flow took another path",),
     "runc-silent-ping": ("ping printed no summary",),
     "runc-dying": ("exited with", "did not", "closed unexpectedly", "iperf3 failed"),
 }

@@ -78,7 +78,7 @@ def test_a_disk_is_measured_and_named(
     mark = testbed.session.mark()
     outcome = run(scenario, platform, instrument)
     assert testbed.session.mark() == mark
-    too_short = "Bonnie++ tells no rate"  # a fast disk, and a task that is brief for the test's sake
+    too_short = "Bonnie++ reports no rate"  # a fast disk, and a task that is brief for the test's sake
     assert outcome.valid or too_short in outcome.invalid_because[0], outcome.invalid_because
     assert outcome.measurements["time_host"] > 1
     known = {metric.name for metric in registry.get("instrument", instrument).metrics}
@@ -167,7 +167,7 @@ def kill_soon(instance: Instance, program: str, which: Callable[[list[int]], int
     [
         ("bonnie", ("bonnie++", min), "bonnie++ was killed"),
         ("fio", ("fio", min), "fio was killed"),
-        ("dbench", ("dbench", max), "1 of dbench's clients came to no good end"),  # the youngest: a client
+        ("dbench", ("dbench", max), "1 of dbench's clients did not finish"),  # the youngest: a client
     ],
     ids=["bonnie", "fio", "dbench"],
 )

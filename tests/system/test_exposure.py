@@ -115,7 +115,7 @@ def test_native_leaves_the_host_as_it_was(testbed: Testbed, pool: PlatformPool) 
 def test_an_instance_without_perl_is_told(testbed: Testbed, pool: PlatformPool, name: str) -> None:
     with pool.get(name).start(testbed, InstanceSpec("bare", "function")) as instance:
         instance.run(["rm", "/usr/bin/perl"])
-        with pytest.raises(PlatformError, match="finds no perl inside instance bare") as caught:
+        with pytest.raises(PlatformError, match="found no perl in instance bare") as caught:
             looked_at(testbed, instance)
     assert "perl-base" in str(caught.value.hint)
 

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.root
 LEVELS = {  # what the platform must know, and what `verify` says without the level
     "capabilities": ("drop_capabilities", "still has CAP_"),
     "read-only-root": ("read_only_root", "can be written"),
-    "user-namespace": ("user_namespace", "id 0 of the host is one of its own"),
+    "user-namespace": ("user_namespace", "it can use ID 0 of the host"),
     "landlock": (None, "making a directory in /etc succeeded"),
 }
 COMBINATIONS = (

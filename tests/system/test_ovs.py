@@ -66,7 +66,7 @@ def test_a_killed_switch_costs_one_trial_and_no_more(
     before = contents(testbed)
     with ExitStack() as stack:
         a, b = two_natives(stack, testbed, pool)
-        both = "Open vSwitch: ovsdb-server ended with 137, ovs-vswitchd ended with 137"
+        both = "Open vSwitch: ovsdb-server exited with code 137, ovs-vswitchd exited with code 137"
         with pytest.raises(PlatformError, match=both), part.connect(testbed, [segment(a, b)]):
             for short in ("vs", "db"):
                 os.kill(int((directory_of(part) / f"{short}.pid").read_text()), signal.SIGKILL)

@@ -175,14 +175,14 @@ def test_a_cache_that_should_be_off_is_found(scenario: ProxyScenario, monkeypatc
     )
     outcome = run(scenario, config("native", "host"))
     reasons = "; ".join(outcome.invalid_because)
-    assert "41 of 42 answers came out of the cache, which was off" in reasons
+    assert "41 of 42 answers came from the cache, which was off" in reasons
     assert "1 requests reached the server instead of 42" in reasons
 
 
 def test_an_object_that_does_not_fit_the_cache_is_found(scenario: ProxyScenario) -> None:
     """Of 1024 kB in bytes of 1024: with its header it is larger than Squid's limit of 1024 KB."""
     outcome = run(scenario, config("native", "host", cache="on", object_bytes=1 << 20))
-    assert any("0 of 42 answers came out of the cache, which was on" in reason for reason in outcome.invalid_because)
+    assert any("0 of 42 answers came from the cache, which was on" in reason for reason in outcome.invalid_because)
 
 
 def test_another_way_than_the_promised_one_is_found(scenario: ProxyScenario, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -247,7 +247,7 @@ def test_a_proxy_that_refuses_is_an_error_with_its_status(
     real = HttpProxy.configuration
     refusing = lambda self, wanted: real(self, wanted).replace("http_access allow", "http_access deny")  # noqa: E731
     monkeypatch.setattr(HttpProxy, "configuration", refusing)
-    with pytest.raises(PlatformError, match=r"no whole answer through proxy 198\.19\.1\.1:3128: .*'403'"):
+    with pytest.raises(PlatformError, match=r"no full answer through proxy 198\.19\.1\.1:3128: .*'403'"):
         run(scenario, config("native", "host"))
 
 

@@ -136,7 +136,7 @@ def test_a_switch_that_is_killed_costs_its_trial_and_leaves_nothing(
 
         monkeypatch.setattr(Run, "_regular", killing)
         began_s = time.monotonic()
-        with pytest.raises(PlatformError, match=rf"Open vSwitch: {daemon} ended with 137"), scenario.attempt():
+        with pytest.raises(PlatformError, match=rf"Open vSwitch: {daemon} exited with code 137"), scenario.attempt():
             scenario.run({**chosen, "failure": failure}, {})
         assert time.monotonic() - began_s < 90, "nothing waits for a daemon that is not there"
         assert left(testbed, part._directory) == before

@@ -121,7 +121,7 @@ def test_a_directory_that_is_not_ours_alone_is_refused_and_left_as_it_is(
         (place / "lock").mkdir()  # as in /run
         (place / "rootfs").mkdir()  # as in a container's directory
     before = place.stat()
-    with pytest.raises(HostError, match=f"{place}( belongs to user 65534|, and may have| holds what is not)"):
+    with pytest.raises(HostError, match=f"{place}( belongs to user 65534|, so its contents| contains files that)"):
         close_to_others(LocalHost(), places["state"], places["run"])
     after = place.stat()
     assert (before.st_mode, before.st_uid, before.st_gid) == (after.st_mode, after.st_uid, after.st_gid)

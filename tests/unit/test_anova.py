@@ -103,7 +103,7 @@ def test_type_ii_is_the_difference_of_two_nested_models(seed: int, empty_cells: 
     values = noisy(rows, rng)
     table = fit(rows, values)
     like_nested_models(rows, values, table)
-    assert any("shares add up" in note for note in table.notes)
+    assert any("percentages add up" in note for note in table.notes)
     assert any("A × B × C (0/2)" in note for note in table.notes) == empty_cells
 
 
@@ -183,7 +183,7 @@ def test_interactions_beyond_what_can_be_fitted_are_left_out_and_said() -> None:
         ([5.1] * 6, "xxxyyy", "every value is the same"),
         ([1.0, 2.0, 3.0], "xyz", "no degrees of freedom"),
         ([1.0, 2.0, 4.0], "xxx", "A has one level"),
-        ([0.1, 0.1, 0.7, 0.7], "xxyy", "does not vary at all"),
+        ([0.1, 0.1, 0.7, 0.7], "xxyy", "residual does not vary: F and p cannot"),
         ([7.0], "x", "every value is the same"),
     ],
 )

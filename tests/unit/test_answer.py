@@ -37,7 +37,7 @@ def test_it_is_asked_until_it_answers() -> None:
 
 
 def test_one_that_ends_before_is_told_with_its_last_words() -> None:
-    with pytest.raises(InstrumentError, match=r"^the server ended with 1 before it answered: no space left$"):
+    with pytest.raises(InstrumentError, match=r"^the server exited with code 1 before it answered: no space left$"):
         waited(9, answer("starting", code=1, error="no space left\n"))
 
 

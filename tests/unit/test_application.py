@@ -78,7 +78,7 @@ def test_errors_and_reconnects_are_doubted(what: str) -> None:
     text = text_of("sysbench-oltp-read-only.txt")
     (line,) = (line for line in text.splitlines() if what in line)
     assert read_only(text.replace(line, line.replace(" 0 ", " 3 ", 1))).invalid_because == (
-        f"sysbench tells of 3 {what}",
+        f"sysbench reports 3 {what}",
     )
 
 

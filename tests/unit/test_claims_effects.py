@@ -119,7 +119,7 @@ def test_what_is_unavailable_is_named_where_it_has_no_level_in_common(tmp_path: 
 
 def test_invalid_and_pending_treatments_are_told_from_unavailable_ones(tmp_path: Path) -> None:
     doubts = one(tmp_path / "1", DIRECT % "", doubts=lambda x, b, a: ["no traffic"] if x["link"] == "direct" else [])
-    assert doubts.reason == "of treatments that it needs, every attempt was invalid"
+    assert doubts.reason == "every attempt at a treatment that it needs was invalid"
     unfinished = one(tmp_path / "2", DIRECT % ", at = { streams = 1 }", stop_after=12)
     assert unfinished.verdict in {"untestable here", "not distinguishable here", "reproduced"}
 

@@ -72,20 +72,22 @@ WRONG = {
         "did you mean 'anomaly'?",
     ),
     COMPARE: ("claim[0].direction: is missing", '"higher", "lower" or "alike"'),
-    COMPARE + 'direction = "up"': ("claim[0].direction: must be 'higher', 'lower' or 'alike', and is 'up'", ""),
+    COMPARE + 'direction = "up"': ("claim[0].direction: must be 'higher', 'lower' or 'alike', but is 'up'", ""),
     COMPARE + 'direction = "alike"': ("claim[0].margin: is missing", "0.05"),
-    COMPARE + 'direction = "lower"\nmargin = 0.1': ("claim[0].margin: belongs to claims of likeness", "tolerance"),
+    COMPARE + 'direction = "lower"\nmargin = 0.1': ("claim[0].margin: applies only to `alike`", "tolerance"),
     "": ("claim[0]: states nothing", "exactly one of compare, recovery, order, alike, additive, level"),
     'level = { metric = "jitter", unit = "ms" }': ("claim[0].level: has no figure", "value, at_most, at_least"),
     'level = { metric = "jitter", at_most = 1, at_least = 0, unit = "ms" }': ("has at_most and at_least", "one of"),
     'level = { metric = "jitter", value = 1, unit = "ms" }': ("claim[0].level: tolerance is missing", "`value`"),
-    'level = { metric = "jitter", at_most = 1, tolerance = 1, unit = "ms" }': ("tolerance says nothing of at_most", ""),
-    'level = { metric = "throughput", at_most = 1, unit = "s" }': ("is in 's', and throughput is in", "convert"),
+    'level = { metric = "jitter", at_most = 1, tolerance = 1, unit = "ms" }': (
+        "tolerance does not apply to at_most", "",
+    ),
+    'level = { metric = "throughput", at_most = 1, unit = "s" }': ("is in 's', but throughput is in", "convert"),
     COMPARE + 'additive = { metric = "jitter", factors = ["function", "anomaly"] }': (
         "claim[0]: has compare and additive", "exactly one",
     ),
-    COMPARE.replace("compare", "comapre") + 'direction = "lower"': ("claim[0].comapre: no such key", "'compare'"),
-    COMPARE.replace("metric", "metrik") + 'direction = "lower"': ("claim[0].compare.metrik: no such key", "'metric'"),
+    COMPARE.replace("compare", "comapre") + 'direction = "lower"': ("claim[0].comapre: unknown key", "'compare'"),
+    COMPARE.replace("metric", "metrik") + 'direction = "lower"': ("claim[0].compare.metrik: unknown key", "'metric'"),
     COMPARE.replace('to = { anomaly = "none" }', 'to = { function = "nat" }') + 'direction = "lower"': (
         "claim[0].compare: of, to must name the same factors", "`at`",
     ),
@@ -94,31 +96,31 @@ WRONG = {
         "claim[0].compare: `at` names 'anomaly' again", "",
     ),
     COMPARE + 'direction = "lower"\npublished = { ratio = 1.1, tolerance = 0.1 }': (
-        "claim[0].published: the figure does not go with the direction 'lower'", "",
+        "claim[0].published: the figure contradicts the direction 'lower'", "",
     ),
     COMPARE + 'direction = "lower"\npublished = { ratio = 0.9 }': ("claim[0].published: tolerance is missing", "ratio"),
     COMPARE + 'direction = "lower"\npublished = { tolerance = 0.9 }': (
-        "claim[0].published: has a tolerance and no figure", "",
+        "claim[0].published: has a tolerance but no figure", "",
     ),
     COMPARE + 'direction = "lower"\npublished = { share = 0.9, tolerance = 0.1 }': (
-        "claim[0].published: share says nothing of compare", "difference, ratio",
+        "claim[0].published: share does not apply to compare", "difference, ratio",
     ),
     COMPARE + 'direction = "lower"\npublished = { difference = -3, tolerance = 1 }': (
-        "claim[0].published: a difference needs its unit", "",
+        "claim[0].published: a difference needs a unit", "",
     ),
     COMPARE + 'direction = "lower"\npublished = { difference = -3, unit = "ms", tolerance = 1 }': (
-        "claim[0].published: is in 'ms', and throughput is in 'Mbit/s'", "convert",
+        "claim[0].published: is in 'ms', but throughput is in 'Mbit/s'", "convert",
     ),
     COMPARE + 'direction = "lower"\npublished = { ratio = 0.9, tolerance = 0 }': (
-        "claim[0].published.tolerance: must be above 0, and is 0", "",
+        "claim[0].published.tolerance: must be above 0, but is 0", "",
     ),
     'order = { metric = "jitter", factor = "function", falling = ["nat"] }': (
-        "claim[0].order.falling: must have 2 entries or more", "",
+        "claim[0].order.falling: must have at least 2 entries", "",
     ),
     'order = { metric = "jitter", factor = "function", falling = ["nat", "dpi"], of = { function = "nat" }, '
     'to = { function = "dpi" } }': ("claim[0].order: names 'function' twice", ""),
     'alike = { metric = "jitter", factor = "function", levels = ["nat", "dpi"] }\nmargin = 0.1\ndirection = "lower"': (
-        "claim[0].direction: says nothing of alike", "",
+        "claim[0].direction: does not apply to `alike`", "",
     ),
     'additive = { metric = "jitter", factors = ["function", "function"] }\nmargin = 0.1': (
         "claim[0].additive: names 'function' twice", "",
@@ -137,7 +139,7 @@ def test_what_is_wrong_is_named_with_its_place_and_a_hint(text: str) -> None:
 def test_two_claims_of_one_name_and_another_problem() -> None:
     one = f'{HEAD}{COMPARE}direction = "lower"\n'
     error = refusal(one + one + HEAD.replace("x", "y"))
-    assert "claim[1].id: 'x' is the name of a claim above" in error.message
+    assert "claim[1].id: 'x' is already the id of a claim above" in error.message
     assert str(error.hint).startswith("c.toml: claim[2]: states nothing (a claim has exactly one of ")
 
 

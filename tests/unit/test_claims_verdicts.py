@@ -205,7 +205,7 @@ def test_more_claims_ask_for_more_evidence(template: Report) -> None:
         assert (among.p_adjusted or 0) >= (alone.p_adjusted or 0)
         tally[f"{alone.verdict} -> {among.verdict}"] += 1
         if alone.verdict in TOLD and among.verdict not in TOLD:
-            assert "once the number of claims is allowed for" in among.reason
+            assert "after correction for the number of claims" in among.reason
     assert tally["same direction only -> not distinguishable here"] > 0
     assert not any(key.startswith("not distinguishable here -> ") and key.endswith("only") for key in tally)
 
@@ -213,7 +213,9 @@ def test_more_claims_ask_for_more_evidence(template: Report) -> None:
 def test_an_effect_that_would_have_been_seen_is_said_to_be(template: Report) -> None:
     found = [judge(CLAIMS, measured(template, world(), seed))[0] for seed in range(20)]
     said = [one for one in found if one.verdict == "not distinguishable here"]
-    assert said and all("one as large as the published would have been seen" in one.reason for one in said)
+    assert said and all(
+        "an effect as large as the published one would have been detected" in one.reason for one in said
+    )
 
 
 def with_floor(report: Report, share: float, blocks: int = BLOCKS) -> Report:
@@ -231,7 +233,7 @@ def test_under_the_noise_floor_nothing_is_told_by_claims_and_report_alike(templa
         known = with_floor(report, share)
         judged = {one.claim.id: one for one in judge(CLAIMS, known)}
         assert judged["faster"].verdict == verdict
-        assert ("under the noise floor" in judged["faster"].reason) == (verdict != "reproduced")
+        assert ("below the noise floor" in judged["faster"].reason) == (verdict != "reproduced")
         assert judged["alike"].verdict == "reproduced"  # a floor hides no likeness
         metric = analyse(known).metrics[0]
         (link,) = (effect for effect in metric.effects if effect.factor == "link")
@@ -244,7 +246,7 @@ def test_a_floor_made_for_another_number_of_blocks_is_scaled_and_says_so(templat
     floor = floor_here(with_floor(report, 0.02, blocks=12), 0)
     assert floor is not None and floor.blocks == BLOCKS
     assert floor.share == rescaled(0.02, 12, BLOCKS, 0.95) > 0.028
-    assert floor.note == "the noise floor was found for 12 blocks and scaled to the 6 that this campaign has"
+    assert floor.note == "the noise floor was measured for 12 blocks and scaled to the 6 of this campaign"
     same = floor_here(with_floor(report, 0.02), 0)
     assert same is not None and (same.share, same.note) == (0.02, None)
     assert floor_here(with_floor(report, 0.02, blocks=0), 0) is None
@@ -256,7 +258,7 @@ def test_a_likeness_is_not_contradicted_by_what_lies_under_the_floor(template: R
     for share, verdict in ((0.0, "contradicted"), (0.18, "contradicted"), (0.25, "not distinguishable here")):
         judged = {one.claim.id: one for one in judge(CLAIMS, with_floor(report, share))}
         assert judged["alike"].verdict == verdict
-        assert ("under the noise floor" in judged["alike"].reason) == (verdict != "contradicted")
+        assert ("below the noise floor" in judged["alike"].reason) == (verdict != "contradicted")
     assert judge(CLAIMS, report)[5].verdict == "contradicted"
     assert judge(CLAIMS, with_floor(report, 0.5))[5].verdict == "not distinguishable here"
 
@@ -270,7 +272,7 @@ def test_a_recovery_and_an_order_of_effects_stand_on_nothing_that_the_floor_hide
     for campaign, at in ((report, 0), (twisted, 1)):
         assert judge(own, campaign)[at].part is not None
         hidden = judge(own, with_floor(campaign, 5.0))[at]
-        assert hidden.verdict == "not distinguishable here" and "under the noise floor" in hidden.reason
+        assert hidden.verdict == "not distinguishable here" and "below the noise floor" in hidden.reason
 
 
 def test_a_null_file_of_many_recoveries_keeps_its_rate(template: Report) -> None:

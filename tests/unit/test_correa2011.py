@@ -132,7 +132,7 @@ def test_every_claim_is_reproduced_where_the_published_is_so(
     others = {name: (one.verdict, one.reason) for name, one in found.items() if one.verdict != "reproduced"}
     assert others == {}
     level = found["level-failure-cpu-lxc"]
-    assert level.reason == "the mean is told to be at most 3 %" and measured_text(level).startswith("2.5")
+    assert level.reason == "the data show that the mean is at most 3 %" and measured_text(level).startswith("2.5")
     figure = draw_claims(list(found.values()), ENGLISH)
     assert figure is not None and {"mean (%)", "mean (s)"} <= {axes.get_xlabel() for axes in figure.axes}
 

@@ -146,7 +146,7 @@ def test_without_options_a_host_fits_a_screen() -> None:
     assert next(summary([Finding("platform", "runc", "runc", AVAILABLE)], 80)).split() == ["platform"]
     short = [Finding("platform", "runc", "runc", AVAILABLE), Finding("anomaly", "cpu", "runc", AVAILABLE)]
     assert list(summary(short, 80)) == ["platform  anomaly", "runc      1/1"]
-    assert text[-2:] == ["on no platform:", "  attachment ipvlan: this kernel has no ipvlan"]
+    assert text[-2:] == ["unavailable on every platform:", "  attachment ipvlan: this kernel has no ipvlan"]
 
 
 def test_every_part_is_tried_on_every_platform_and_told_before() -> None:

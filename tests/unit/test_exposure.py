@@ -131,9 +131,9 @@ def test_capabilities_in_a_user_namespace_of_its_own_reach_nothing_of_the_host(t
 
 
 def test_a_script_that_cannot_run_or_end_is_told(tmp_path: Path) -> None:
-    with pytest.raises(PlatformError, match="finds no perl inside instance one: exec: perl: not found"):
+    with pytest.raises(PlatformError, match="found no perl in instance one: exec: perl: not found"):
         metered(tmp_path / "a", answer(code=127, error="exec: perl: not found\n"))
-    with pytest.raises(InstrumentError, match="did not come to its end: fork: no"):
+    with pytest.raises(InstrumentError, match="did not finish: fork: no"):
         metered(tmp_path / "b", answer(SAID, code=2, error="fork: no\n"))
     with pytest.raises(InstrumentError, match="no table of the system calls of riscv64"):
         metered(tmp_path / "c", answer(SAID), machine="riscv64")

@@ -149,7 +149,7 @@ def test_a_busy_host_keeps_no_other_from_being_cleaned(tmp_path: Path, monkeypat
         return []
 
     monkeypatch.setattr(far, "_cleaned", cleaned)
-    with pytest.raises(HostError, match=r"a is in use by another \(1 objects.*b was lost.*c is away"):
+    with pytest.raises(HostError, match=r"a is in use by another \(objects left there: 1\).*b was lost.*c is away"):
         far.clean(tmp_path)
     assert tried == ["a", "b", "c", "d"]
     del errors["b"], errors["c"]
@@ -199,12 +199,12 @@ def test_a_file_that_takes_too_long_is_a_loss_and_nothing_of_it_stays(tmp_path: 
     file.write_bytes(bytes(100_000))
     cut = ("sh", "-c", 'head -c 5000 | eval "$0"')  # the rest never comes, and that looks like an end
     with host_of(tmp_path, "5ca1a7", cut) as host:
-        with pytest.raises(WriteFailed, match="did not arrive whole"):
+        with pytest.raises(WriteFailed, match="the copy is incomplete"):
             host.send(file, str(there))
         assert list(there.parent.iterdir()) == []
     with host_of(tmp_path, "5ca1a8", ("sh", "-c", "exec sleep 5")) as host:
         began_s = time.monotonic()
-        with pytest.raises(ConnectionLost, match=r"file was not there within 0\.2 s"):
+        with pytest.raises(ConnectionLost, match=r"file was not copied within 0\.2 s"):
             host.send(file, str(there), timeout_s=0.2)
         assert time.monotonic() - began_s < 4
     with host_of(tmp_path, "5ca1a9") as host:

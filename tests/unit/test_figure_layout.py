@@ -222,7 +222,7 @@ def test_an_axis_ends_at_zero_where_the_quantity_does_and_says_so(tmp_path: Path
     report = spread(tmp_path, Metric("loss", "%", "lower", ""), 1.0)
     (figure,) = (figure for plan, figure in figures(report, width_in) if plan.kind == "distribution")
     assert figure.axes[0].get_xlim()[0] == 0
-    assert "cut at 0, below which loss cannot be" in " ".join(text.get_text() for text in figure.texts).replace(
+    assert "cut at 0, because loss cannot be negative" in " ".join(text.get_text() for text in figure.texts).replace(
         "\n", " "
     )
 

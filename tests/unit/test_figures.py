@@ -152,7 +152,7 @@ def test_claims_are_drawn_with_what_was_published() -> None:
     assert figure is not None
     words = texts(Picture("claims", "", figure).svg())
     assert all(name in words for name in ("cost", "recovered", "unpublished")) and words.count("n = 12") == 3
-    assert "share recovered (%)" in words and "difference (ms)" in words
+    assert "loss recovered (%)" in words and "difference (ms)" in words
     assert draw_claims([], ENGLISH) is None
 
 

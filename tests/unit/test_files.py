@@ -156,7 +156,7 @@ def mode(directory: Path, bits: int) -> Path:
 def test_root_refuses_a_directory_that_everybody_can_change(tmp_path: Path, below: str) -> None:
     shared = mode(tmp_path / "shared", 0o777)
     for refused in (write_atomically, lambda file, _: require_own_directory(file.parent)):
-        with pytest.raises(InputError, match=rf"{shared} is writable for everybody") as caught:
+        with pytest.raises(InputError, match=rf"{shared} is writable by everyone") as caught:
             refused(shared / below / "report.html", "page")
         assert "--trust" in str(caught.value.hint)
     assert list(shared.iterdir()) == []
@@ -172,7 +172,7 @@ def test_root_writes_below_a_sticky_directory(tmp_path: Path) -> None:
     write_atomically(sticky / "campaign" / "report.html", "page")
     assert (sticky / "campaign").stat().st_mode & 0o777 == 0o755
     mode(sticky / "campaign", 0o1777 & ~0o1000)
-    with pytest.raises(InputError, match="writable for everybody"):
+    with pytest.raises(InputError, match="writable by everyone"):
         write_atomically(sticky / "campaign" / "report.html", "page")
 
 
@@ -184,7 +184,7 @@ def test_a_group_of_others_may_change_what_root_refuses(tmp_path: Path, monkeypa
         if private:
             require_own_directory(shared)
         else:
-            with pytest.raises(InputError, match="is writable for group"):
+            with pytest.raises(InputError, match="is writable by group"):
                 require_own_directory(shared)
 
 
@@ -201,7 +201,7 @@ def test_an_access_control_list_lets_others_in(tmp_path: Path, monkeypatch: pyte
         os.setxattr(shared, "system.posix_acl_access", value)
     except OSError as error:
         pytest.skip(f"no access control lists here: {error}")
-    with pytest.raises(InputError, match="by its access control list"):
+    with pytest.raises(InputError, match="through its access control list"):
         require_own_directory(shared)
 
 
@@ -217,7 +217,7 @@ def test_a_campaign_that_others_can_change_is_read_and_not_written(tmp_path: Pat
     directory = make_campaign(tmp_path / "campaign", stop_after=1)
     directory.chmod(0o777)
     Store.open(directory, readonly=True).close()
-    with pytest.raises(InputError, match="writable for everybody"):
+    with pytest.raises(InputError, match="writable by everyone"):
         Store.open(directory)
 
 

@@ -69,7 +69,7 @@ def test_a_query_has_an_end(db: gate.Bounded, monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize("column", ["x", "zeroblob(100000)"])
 def test_tables_hold_no_more_than_the_file(db: gate.Bounded, column: str) -> None:
     """As if rows shared their pages."""
-    with pytest.raises(sqlite3.DatabaseError, match="hold more than the file does"):
+    with pytest.raises(sqlite3.DatabaseError, match="yield more data than the file holds"):
         db.read(f"{ENDLESS} {column} FROM c", ())
 
 

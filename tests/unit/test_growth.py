@@ -134,7 +134,7 @@ def test_what_is_missing_stands_in_the_table(tmp_path: Path) -> None:
     by_platform = {row[0]: row[1:] for row in nodes.rows}
     assert by_platform["native"][0] == "3x3 (9, 12); 4x4 (16, 24)" and by_platform["native"][1].startswith("×1.7")
     assert by_platform["native"][2:] == ("yes: in proportion, ×1.78", "no: more slowly than ×2.00")
-    assert by_platform["lxc"] == ("3x3 (9, 12)", "—", "cannot be told", "cannot be told")
+    assert by_platform["lxc"] == ("3x3 (9, 12)", "—", "undecided", "undecided")
     assert by_platform["xen"] == ("not measured", "—", "—", "—")
     assert nodes.note == EXPLANATION and not any(table.note for table in others)
 
@@ -155,13 +155,13 @@ def test_the_terminal_says_it_too(tmp_path: Path, width: int) -> None:
     )
     assert text.count("of 3x3 (9, 12)") == len(METRICS), "LXC has one size alone"
     assert text.count("not measured") == len(METRICS)
-    assert "a line goes through any two points" in " ".join(text.split())
+    assert "a line fits any two points" in " ".join(text.split())
 
 
 def test_the_interval_of_a_bend_is_told_with_the_line(tmp_path: Path) -> None:
     report = report_of(campaign(tmp_path, ("3x3", "4x4", "5x5")))
     text = " ".join(shown(report, 60).split())
-    assert "yes: on a line, as far as can be told" in text and "it bends upwards" in text and "; bend [" in text
+    assert "yes: consistent with a line" in text and "it bends upwards" in text and "; bend [" in text
     bend = native(report)["nodes"].against[0].bend
     assert bend is not None
     (row,) = (row for row in growth_tables(report, ENGLISH)[0].rows if row[0] == "native")

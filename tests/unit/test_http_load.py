@@ -91,7 +91,7 @@ def test_one_wrong_response_takes_all_times_and_rates_away() -> None:
     )
     found = Jmeter().read(text, CLOSED["jmeter-straight.jtl"])
     assert found.measurements == {"request_errors": pytest.approx(100 / 60)} and not found.series
-    assert found.invalid_because == ("1 of 60 requests had no right response; 1 of them: 500 Oh no",)
+    assert found.invalid_because == ("1 of 60 requests got no correct response; 1 of them: 500 Oh no",)
 
 
 def test_a_wrong_response_in_the_warm_up_counts_too() -> None:
@@ -99,7 +99,10 @@ def test_a_wrong_response_in_the_warm_up_counts_too() -> None:
     line = next(line for line in text.splitlines() if "warm-up" in line)
     text = text.replace(line, line.replace("true,", "false,the hash is wrong"))
     found = Jmeter().read(text, CLOSED["jmeter-proxies.jtl"])
-    assert found.measurements == {} and "warm-up had no right response: the hash is wrong" in found.invalid_because[0]
+    assert (
+        found.measurements == {}
+        and "warm-up requests got no correct response: the hash is wrong" in found.invalid_because[0]
+    )
 
 
 def test_results_that_lack_requests_are_refused() -> None:
@@ -242,14 +245,14 @@ def test_a_generator_that_sends_too_little_is_told() -> None:
         (",200,", ",503,", "status 503"),
         (",0,0,,,", ",0,0,context deadline exceeded,,", "context deadline exceeded"),
         ("Q29udGVudC1MZW5ndGg6IDE2Mzg0DQoNCg==", "Q29udGVudC1MZW5ndGg6IDE2DQoNCg==", "16 bytes instead of 16384"),
-        ("Q29udGVudC1MZW5ndGg6IDE2Mzg0DQoNCg==", "", "the response does not tell its length"),
+        ("Q29udGVudC1MZW5ndGg6IDE2Mzg0DQoNCg==", "", "the response has no Content-Length"),
     ],
 )
 def test_one_wrong_answer_takes_times_and_rates_of_the_open_loop_away(old: str, new: str, wrong: str) -> None:
     table = "".join(hit(n, 100 * n, 10) for n in range(10)).replace(old, new, 1)
     found = Vegeta().read([table], OpenLoad(STRAIGHT, rate_per_s=10, duration_s=1))
     assert found.measurements == {"open_request_errors": 10.0}
-    assert found.invalid_because == (f"1 of 10 requests had no right response; 1 of them: {wrong}",)
+    assert found.invalid_because == (f"1 of 10 requests got no correct response; 1 of them: {wrong}",)
 
 
 @pytest.mark.parametrize("names", OPEN, ids=str)

@@ -193,7 +193,7 @@ def test_intervals_that_are_none_are_refused(intervals: Any) -> None:
 def test_impossible_numbers_of_udp_are_refused(side: str, key: str, value: float) -> None:
     damaged = report("iperf3-udp.json")
     damaged["end"][side][key] = value
-    with pytest.raises(InstrumentError, match="cannot be"):
+    with pytest.raises(InstrumentError, match="impossible numbers"):
         Iperf3Udp().read(damaged, 1.0, 1e6)
 
 
@@ -308,5 +308,5 @@ def test_what_ping_never_prints_is_refused(text: str) -> None:
 
 
 def test_more_replies_than_requests_are_refused() -> None:
-    with pytest.raises(InstrumentError, match="counts 3 requests and prints replies to 15"):
+    with pytest.raises(InstrumentError, match="counts 3 requests, but prints 15 replies"):
         Ping().read(text_of("ping-loss.txt").replace("20 packets transmitted", "3 packets transmitted"))

@@ -190,10 +190,10 @@ def test_levels_that_cannot_run_are_named_with_the_reason(tmp_path: Path) -> Non
         "what isolation by cgroups does is not known (isolation = cgroups is unavailable: no such thing)."
     ]
     assert said(report_of(tmp_path / "a", **gone("anomaly", "cpu"))) == [
-        "What the neighbour costs is not known here (cpu): anomaly = cpu is unavailable: no such thing."
+        "The cost of the neighbour is not known here (cpu): anomaly = cpu is unavailable: no such thing."
     ]
     assert said(report_of(tmp_path / "n", **gone("anomaly", "none"))) == [
-        "What the neighbour costs is not known here (cpu): anomaly = none is unavailable: no such thing."
+        "The cost of the neighbour is not known here (cpu): anomaly = none is unavailable: no such thing."
     ]
 
 
@@ -215,12 +215,11 @@ def test_invalid_and_pending_trials_leave_no_number(tmp_path: Path) -> None:
         tmp_path / "i", doubts=lambda levels, block, attempt: ["lost"] if levels["anomaly"] == "cpu" else []
     )
     assert said(invalid) == [
-        "What the neighbour costs is not known here (cpu): of treatments that it needs, every attempt was invalid."
+        "The cost of the neighbour is not known here (cpu): every attempt at a treatment that it needs was invalid."
     ]
     assert said(report_of(tmp_path / "p", stop_after=0)) == []
     assert said(report_of(tmp_path / "one", stop_after=4)) == [
-        "What the neighbour costs is not known here (cpu): n = 1: "
-        "nothing is known of the spread with fewer than two blocks."
+        "The cost of the neighbour is not known here (cpu): n = 1: the spread is not known with fewer than two blocks."
     ]
 
 
@@ -233,8 +232,8 @@ def test_of_a_lower_bound_nothing_is_made(tmp_path: Path) -> None:
         return outcome.notes
 
     assert said(report_of(tmp_path, notes=notes)) == [
-        "What the neighbour costs is not known here (cpu): "
-        "only a lower bound is known of isolation = none; anomaly = none."
+        "The cost of the neighbour is not known here (cpu): "
+        "only a lower bound is known for isolation = none; anomaly = none."
     ]
 
 
@@ -242,7 +241,7 @@ def test_under_the_noise_floor_nothing_is_distinguishable(tmp_path: Path) -> Non
     kept = {"format": FORMAT, "blocks": 8, "metrics": {"throughput": {"floor": 0.5, "treatment": "none"}}}
     assert said(replace(report_of(tmp_path), noise_floor=kept)) == [
         "No effect of the cpu neighbour on throughput is distinguishable with 8 blocks; "
-        "it lies under the noise floor of this host."
+        "the effect is below the noise floor of this host."
     ]
 
 

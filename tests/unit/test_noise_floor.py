@@ -136,11 +136,11 @@ def test_the_same_seed_gives_the_same_floor() -> None:
 
 
 def test_what_has_no_floor_says_why() -> None:
-    assert "0 whole pairs" in str(noise_floor([], 5, 0.95, "x").absent_because)
-    assert "1 whole pair:" in str(noise_floor([(1.0, 2.0)], 5, 0.95, "x").absent_because)
+    assert "0 complete pairs" in str(noise_floor([], 5, 0.95, "x").absent_because)
+    assert "1 complete pair:" in str(noise_floor([(1.0, 2.0)], 5, 0.95, "x").absent_because)
     for pairs in ([(0.0, 0.0)] * 5, [(-1.0, 1.0), (1.0, -1.0), (0.5, -2.0)]):
         found = noise_floor(pairs, 5, 0.95, "x")
-        assert found.floor is None and "told from zero" in str(found.absent_because)
+        assert found.floor is None and "distinguishable from zero" in str(found.absent_because)
         assert found.resampled.n < 4000, "an experiment without an interval finds nothing, true or false"
     with pytest.raises(ValueError, match="1 blocks"):
         noise_floor([(1.0, 1.0)] * 3, 1, 0.95, "x")

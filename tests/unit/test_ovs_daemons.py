@@ -63,7 +63,7 @@ def test_dead_it_is_named_whatever_else_went_wrong(
 ) -> None:
     host = RecordingHost()
     with (
-        pytest.raises(PlatformError, match=f"Open vSwitch: {name} ended with 137") as caught,
+        pytest.raises(PlatformError, match=f"Open vSwitch: {name} exited with code 137") as caught,
         switch.laid(recording_testbed(host, tmp_path), segments()),
     ):
         switch._daemons[name].returncode = 137

@@ -54,14 +54,14 @@ def test_options_are_levels_factors_and_constants() -> None:
 
 
 def test_an_option_of_one_part_is_no_factor() -> None:
-    with pytest.raises(StudyError, match="an option of one part alone is a constant"):
+    with pytest.raises(StudyError, match="an option of a single part cannot be a factor"):
         study(factors='instrument = ["sysbench-cpu"]\n"instrument.sysbench-cpu.primes" = [1000, 2000]')
 
 
 def test_a_value_out_of_bounds_is_refused_wherever_it_stands() -> None:
     with pytest.raises(StudyError, match="at least 3"):
         study('[settings]\n"instrument.sysbench-cpu.primes" = 2')
-    with pytest.raises(StudyError, match="no setting of this name"):
+    with pytest.raises(StudyError, match="no factor or setting of this name"):
         study('[settings]\n"instrument.sysbench-cpu.prime" = 2000')
 
 
@@ -69,7 +69,7 @@ def test_profiles_change_durations_and_amounts_of_work() -> None:
     profile = '[profiles.quick]\n"instrument.sysbench-cpu.events" = 500\n"instrument.time_s" = 1\nlimit_s = 60'
     quick = study(profile).with_profile("quick")
     assert levels(quick) == ["sysbench-cpu:events=500,time_s=1"]
-    with pytest.raises(StudyError, match="replicates, durations and amounts of work, and nothing else"):
+    with pytest.raises(StudyError, match="a profile can change only replicates, durations and amounts of work"):
         study('[profiles.quick]\n"instrument.sysbench-cpu.primes" = 500')
 
 

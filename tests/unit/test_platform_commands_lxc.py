@@ -193,7 +193,7 @@ def test_settings_of_an_instance_are_made_in_its_own_network_and_never_the_hosts
         made = host.commands.index(["nsenter", "--net=/run/netns/lastro-0a1b2c-one", "sh", "-e"])
         assert host.stdins[made] == "echo 1 > /proc/sys/net/ipv4/ip_forward\n"
     with (
-        pytest.raises(Unavailable, match=r"kernel\.panic is not an instance's own"),
+        pytest.raises(Unavailable, match=r"kernel\.panic cannot be set for one instance"),
         Lxc().start(testbed, InstanceSpec("one", "probe", sysctls={"kernel.panic": "1"})),
     ):
         pass

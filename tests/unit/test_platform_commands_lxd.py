@@ -201,7 +201,7 @@ def test_a_snap_alone_will_not_do(tmp_path: Path, installed: bool) -> None:
         lambda argv: answer(code=codes[argv[0]]) if argv[0] in codes else None, programs=() if installed else ("lxd",)
     )
     testbed = recording_testbed(host, tmp_path)
-    with pytest.raises(Unavailable, match="as a snap alone") as caught, Lxd().prepare(testbed):
+    with pytest.raises(Unavailable, match="only as a snap") as caught, Lxd().prepare(testbed):
         pass
     assert caught.value.hint == Lxd.flavour.remedy
     assert all(argv[0] in ("test", "sh") for argv in host.commands)

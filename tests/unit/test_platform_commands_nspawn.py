@@ -155,7 +155,7 @@ def test_on_version_2_commands_join_the_part_that_nspawn_made_for_them(tmp_path:
     with Nspawn().start(testbed, SPEC) as instance:
         assert instance.cgroup == "/lastro/0a1b2c/one"
         assert instance.wrap(["true"])[:4] == testbed.cgroups.entering("/lastro/0a1b2c/one/payload")
-    assert Nspawn().residuals(testbed)["devices"] == "may be opened once made"
+    assert Nspawn().residuals(testbed)["devices"] == "can be opened once created"
 
 
 def test_what_nspawn_says_is_the_reason(tmp_path: Path) -> None:

@@ -196,7 +196,7 @@ def test_why_a_guest_does_not_boot_reads_the_same_in_every_session(tmp_path: Pat
 @pytest.mark.parametrize(
     ("code", "said", "reason"),
     [
-        (125, "lastro: the guest is gone: its monitor closed the line\n", "its monitor closed the line"),
+        (125, "lastro: the guest is gone: its monitor closed the connection\n", "its monitor closed the connection"),
         (125, "lastro: the guest is gone: /run/lastro/0a1b2c/one has no sockets", "/run/lastro/…/one has no sockets"),
         (1, "Traceback:\n  a line\nMemoryError: \n", "MemoryError:"),
         (137, "", "its agent did not answer within 20 s"),
@@ -232,7 +232,7 @@ def test_an_image_that_cannot_be_made_says_nothing_of_other_studies(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def no_room(*_: object) -> None:
-        raise ImageError("what a virtual machine boots could not be stored", "free some space")
+        raise ImageError("kernel and disk of virtual machines could not be stored", "free some space")
 
     monkeypatch.setattr(guest, "ensure", no_room)
     _, pool = pool_of(tmp_path)

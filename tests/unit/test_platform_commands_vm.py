@@ -182,7 +182,7 @@ def test_a_domain_of_xen_takes_both_ends_of_a_redirection(tmp_path: Path) -> Non
 
 def test_a_tap_that_is_joined_otherwise_is_refused(tmp_path: Path) -> None:
     _, testbed = bed(tmp_path, lambda argv: answer('[{"ifname": "hub-aa"}]') if "-j" in argv else None)
-    with pytest.raises(Unavailable, match="on no bridge"):
+    with pytest.raises(Unavailable, match="neither on a bridge"):
         take_place(testbed, "vif3.0", "hub-aa")
 
 

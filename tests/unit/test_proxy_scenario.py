@@ -215,7 +215,7 @@ def test_the_logs_of_proxies_are_waited_for_as_the_servers_is(monkeypatch: pytes
 
 
 def test_an_instrument_that_does_not_tell_its_shares_is_an_error() -> None:
-    with pytest.raises(InstrumentError, match="does not tell how many requests"):
+    with pytest.raises(InstrumentError, match="did not report how many requests"):
         _asking._sent(Outcome())
 
 
@@ -327,7 +327,7 @@ def test_answers_become_times_and_a_rate_on_the_clock() -> None:
     [
         ("2 503 1000 0.004 0", "status 503"),
         ("2 200 999 0.004 0", "999 bytes"),
-        ("2 200 500 60.0 28", "curl's error 28"),
+        ("2 200 500 60.0 28", "curl error 28"),
         ("", "no answer at all"),
     ],
 )

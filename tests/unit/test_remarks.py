@@ -157,7 +157,7 @@ def test_every_known_kind_has_a_sign_and_a_meaning() -> None:
     known = in_order(["odd", "wrong clock", "through a cache", "odd"])
     assert known == ("through a cache", "wrong clock", "odd")
     assert [sign(kind) for kind in known] == ["‡", "§", "*"] and signs_of(known) == " ‡§*" and not signs_of([])
-    assert meaning("odd", ENGLISH) == "what the scenario remarked on it."
+    assert meaning("odd", ENGLISH) == "a remark of the scenario."
 
 
 @pytest.mark.parametrize("kind", ["too short to time", "wrong clock"])

@@ -75,7 +75,7 @@ def test_the_answer_names_the_factor_the_effect_and_the_correction(known: Path) 
     assert "platform matters most: it explains 99." in said
     assert "platform = runc instead of native: ×0." in said and ", worse (p < 0.001" in said
     assert "after correction for 2 comparisons" in said
-    assert "2 can be told from it here and 1 cannot" in said
+    assert "2 can be distinguished from it here and 1 cannot" in said
     assert "lastro noise-floor" in noise_floor_sentence(content.analysis, ENGLISH)
 
 
@@ -88,24 +88,24 @@ def test_without_a_difference_none_is_claimed(tmp_path: Path) -> None:
     directory = make_campaign(tmp_path, study, value=alike)
     content = content_of(directory)
     text = said_of(content)
-    assert "matters most" not in text and "widest effect is" not in text
-    assert "can be told from noise" in text and "0 can be told from it" in text
+    assert "matters most" not in text and "largest effect is" not in text
+    assert "No factor has a significant effect" in text and "0 can be distinguished from it" in text
 
 
 def test_a_difference_under_the_noise_floor_is_not_distinguishable(known: Path) -> None:
     floors = {"throughput": 0.5}
     content = content_of(known, floors)
     text = f"{said_of(content)} {noise_floor_sentence(content.analysis, ENGLISH)}"
-    assert "0 can be told from it here and 3 cannot" in text
+    assert "0 can be distinguished from it here and 3 cannot" in text
     assert "below the noise floor of this host are not distinguishable here: throughput 50.0\xa0%" in text
     assert len(content.under_floor) == 3
     rows = comparisons_table(content.analysis.metrics[0], ENGLISH).rows
-    assert {row[-1] for row in rows} == {"not distinguishable here: under the noise floor"}
+    assert {row[-1] for row in rows} == {"not distinguishable here: below the noise floor"}
     effects = effects_table(content.analysis.metrics[0], ENGLISH)
-    assert all(row[3].startswith("≈ ") and row[3].endswith("(under the noise floor)") for row in effects.rows)
-    assert "Noise floor: 50.0\xa0% of one treatment against one" in effects.note
+    assert all(row[3].startswith("≈ ") and row[3].endswith("(below the noise floor)") for row in effects.rows)
+    assert "Noise floor: 50.0\xa0% for one treatment against another" in effects.note
     for page in (render_html(content), render_markdown(content)):
-        assert page.count("under the noise floor") == 6 + len(effects.rows) and "▼ ×0.8" not in page
+        assert page.count("below the noise floor") == 6 + len(effects.rows) and "▼ ×0.8" not in page
 
 
 def test_a_kept_noise_floor_reaches_the_report(known: Path, tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def test_a_floor_made_for_other_blocks_is_scaled_and_the_tables_and_figures_say_
     metric = analyse(replace(content.report, noise_floor=kept)).metrics[0]
     assert metric.floor is not None and metric.floor < 0.05 * 0.6
     assert [effect.floor for effect in metric.effects] == [pytest.approx(metric.floor / 2**0.5)] * 2
-    said = "The noise floor was found for 4 blocks and scaled to the 8 that this campaign has."
+    said = "The noise floor was measured for 4 blocks and scaled to the 8 of this campaign."
     assert said in effects_table(metric, ENGLISH).note
     assert "4 blocos e ajustado aos 8" in effects_table(metric, language("pt-BR")).note
 
@@ -189,12 +189,12 @@ def test_what_assumes_no_distribution_reaches_the_page_folded(known: Path) -> No
     assert re.match(r"80\d\.\d+ \[79\d\.\d+, 80\d\.\d+\]|80\d \[79\d, 80\d\]", runc[1]), runc[1]
     assert runc[3].startswith("−198.4 [−2") and runc[4].startswith("−1.00 [−1.00, −0.")
     note = anova_table(metric, ENGLISH).note
-    assert "Welch’s F = " in note and "Kruskal and Wallis’ H = " in note and "with 3 degrees of freedom (p " in note
+    assert "Welch’s F = " in note and "Kruskal–Wallis H = " in note and "with 3 degrees of freedom (p " in note
     page, statistics = render_html(content), '<h2 id="statistics">'
     folded = page[page.index(statistics) :]
     assert "<details><summary>Medians and ranks in throughput" in folded and "Welch’s F" in folded
     for text in (render_markdown(content), render_latex(content)):
-        assert "Medians and ranks in throughput" in text and "Kruskal and Wallis" in text
+        assert "Medians and ranks in throughput" in text and "Kruskal–Wallis" in text
 
 
 def test_few_values_have_a_median_and_the_reason_why_no_interval(tmp_path: Path) -> None:
@@ -224,8 +224,8 @@ def test_every_campaign_has_an_answer_or_a_reason(make: Callable[[Path], Path], 
     ("replicates", "hole", "said"),
     [
         (3, False, "; noise between trials makes up"),
-        (3, True, "; what the model leaves (noise and higher interactions) makes up"),
-        (1, False, "; what the model leaves (not repeated: interactions and noise cannot be told apart) makes up"),
+        (3, True, "; the residual (noise and higher interactions) makes up"),
+        (1, False, "; the residual (no replication: interactions and noise are not separable) makes up"),
     ],
 )
 def test_the_residual_is_called_noise_only_where_it_is_nothing_else(
@@ -258,7 +258,7 @@ def test_shares_of_an_analysis_of_logarithms_say_so(tmp_path: Path) -> None:
 def test_one_replicate_tests_nothing_and_calls_nothing_unbounded(tmp_path: Path) -> None:
     content = content_of(CAMPAIGNS["one-replicate"](tmp_path))
     said = said_of(content)
-    assert "Too few trials to test any difference" in said and "widest" not in said
+    assert "Too few trials to test any difference" in said and "largest effect" not in said
     page = render_html(content)
     assert "no interval" in page and "unbounded" not in page
 
@@ -292,6 +292,6 @@ def test_numbers_as_text() -> None:
 def test_trials_that_became_valid_later_are_a_limitation(known: Path) -> None:
     report = content_of(known).report
     later = tuple(replace(attempt, attempt=attempt.attempt + 3 * (attempt.trial <= 2)) for attempt in report.attempts)
-    sentence = "Trials that were given up and valid when they were tried again later: 2."
+    sentence = "Trials that were given up, and valid when repeated later: 2."
     assert any(said.startswith(sentence) for said in limitations(replace(report, attempts=later), ENGLISH))
     assert not any("given up" in said for said in limitations(report, ENGLISH))

@@ -171,10 +171,10 @@ def test_tables_are_read_with_all_next_hops_and_without_own_subnets() -> None:
     assert table(text) == {near: {"198.18.0.2"}, far: {"198.18.0.2", "198.18.0.6"}}
     assert table("") == table("no JSON") == {}
     assert _differences(table(text), {near: frozenset({"198.18.0.2"})}) == [
-        "198.18.0.8/30 goes over 198.18.0.2 and 198.18.0.6, and should go nowhere"
+        "198.18.0.8/30 goes over 198.18.0.2 and 198.18.0.6, but should go nowhere"
     ]
     assert _differences({}, {near: frozenset({"198.18.0.2"})}) == [
-        "198.18.0.4/30 goes nowhere, and should go over 198.18.0.2"
+        "198.18.0.4/30 goes nowhere, but should go over 198.18.0.2"
     ]
 
 
@@ -257,7 +257,7 @@ def test_a_topology_that_cannot_be_is_found_before_anything_runs(tmp_path: Path)
     file.write_text("a b\nc d\n")
     for level, message in (
         (str(file), "is not connected"),
-        ("3x", "is no grid, and no file"),
+        ("3x", "is neither a grid nor a readable file"),
         ("90x90", "8100 routers"),
     ):
         with pytest.raises(StudyError, match=message):
@@ -273,6 +273,6 @@ def test_a_topology_is_read_from_its_file(tmp_path: Path) -> None:
     file.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(InputError, match="not UTF-8"):
         read_topology(str(file))
-    with pytest.raises(InputError, match="no grid, and no file") as caught:
+    with pytest.raises(InputError, match="neither a grid nor a readable file") as caught:
         read_topology(str(tmp_path / "rings.txt"))
     assert "ring.txt" in str(caught.value.hint)

@@ -144,7 +144,7 @@ def test_a_flow_that_is_not_answered_any_more_makes_no_best_value(run: Any, numb
     run._tell_flow("failure", flow_of(printed(numbers)))
     assert run.work.outcome.measurements == {}
     assert run.work.outcome.invalid_because == [
-        "the flow across the failure had no answer after the failure, with right routes"
+        "the flow across the failure got no answer after the failure, with right routes"
     ]
 
 
@@ -152,7 +152,7 @@ def test_a_flow_that_was_never_answered_ends_the_trial_before_the_cut(run: Any) 
     text = "From 198.18.0.9 icmp_seq=1 Destination Host Unreachable\n"
     spare = run.network.topology.spare_links()
     run.network.instances = [flow_of(text).source] * 4
-    with pytest.raises(PlatformError, match="had no answer before it"), run._flow(spare):
+    with pytest.raises(PlatformError, match="got no answer before the failure"), run._flow(spare):
         pytest.fail("the links must not be cut")
 
 
@@ -199,7 +199,7 @@ def test_a_watch_that_ends_before_the_trial_makes_it_invalid(monkeypatch: pytest
     outcome = Outcome()
     _judge(network, host, 0.0, {"max_steal_percent": 5.0, "max_foreign_cpus": 0.3}, outcome)
     assert outcome.invalid_because == [
-        "links and routes were not seen to the end of the trial: [Errno 100] Network is down"
+        "links and routes were not watched until the end of the trial: [Errno 100] Network is down"
     ]
 
 

@@ -162,7 +162,7 @@ def test_a_topology_file_that_was_changed_ends_a_trial_before_it_boots(tmp_path:
         PlatformError, match=r"ring\.txt' has changed since the campaign's first trial with it"
     ) as caught:
         scenario.run(config, known)
-    assert caught.value.hint == "put its text back, or run another campaign"
+    assert caught.value.hint == "restore its text, or start another campaign"
     assert RoutingScenario.calibrations({**config, "topology": "3x3"}) == {}
 
 

@@ -42,7 +42,7 @@ from lastro.study.load_claims import parse_claims
 from ..campaigns import Levels, make_campaign, make_study
 from .test_figures import report_of
 
-CAPACITY = Metric("capacity", "1", "higher", "proxies that answered at once")
+CAPACITY = Metric("capacity", "1", "higher", "most proxies that all answered")
 TIME = Metric("request_time", "ms", "lower", "mean time of a request")
 PLATFORMS = {"platform": ("native", "docker", "runc", "kvm")}
 ROUTE = "no route to host: proxy-{n} at 198.18.0.{n} did not answer"
@@ -66,7 +66,7 @@ def ended(levels: Levels, block: int) -> dict[str, Any]:
     outcome = Outcome()
     text = ENOUGH if is_bound(levels, block) else ROUTE.format(n=block + 40)
     if levels["platform"] == "kvm" and block == 2:
-        text = "the host has 900 MiB of memory left, under 10% of what it has"
+        text = "the host has 900 MiB of memory left, under 10% of its total"
     if is_bound(levels, block):
         outcome.remark(Remark(AT_LEAST, text, ("capacity",)))
     outcome.notes["capacity"] = {"proxies": 1, STOPPED_BY: text, "steps": []}
@@ -161,7 +161,7 @@ def test_what_is_only_a_bound_stays_out_of_every_test(report: Report) -> None:
     assert {one.treatment.levels["platform"] for one in capacity.comparisons} == {"kvm"}
     assert {effect.level for effect in capacity.effects} == {"kvm"} and len(times.comparisons) == 3
     said = " ".join(statistics_sentences(capacity, 0.05, ENGLISH))
-    assert "left out of effects and comparisons: 2 treatments" in said
+    assert "Left out of effects and comparisons, because only a lower bound is known: 2 treatments" in said
     ratio = cells(report)["runc"].ratio
     assert ratio is not None and not ratio.differs
     for plan in plans(report, analyse(report), ENGLISH):
@@ -279,7 +279,7 @@ def test_a_claim_is_judged_only_where_no_bound_could_change_the_verdict(
     one = judged(report, statement)
     assert one.verdict == verdict, one.reason
     if verdict == "untestable here":
-        assert "a lower bound is all that is known" in one.reason and "could change the verdict" in one.reason
+        assert "only a lower bound is known" in one.reason and "could change the verdict" in one.reason
         assert one.p is not None and one.part is None and measured_text(one) == ""
 
 
@@ -303,7 +303,7 @@ def test_what_is_shown_of_a_claim_on_a_bound_is_a_bound(report: Report) -> None:
     assert re.fullmatch(r"≥ ×1\.7\d, ≥ \+26\.\d+ 1", measured_text(one))
     assert measured_text(judged(report, compared("native", "runc", "lower"))).startswith("≤ ×0.5")
     told = judged(report, compared("runc", "native", "higher", "published = { ratio = 1.7, tolerance = 0.5 }"))
-    assert "only a bound is known" in told.reason
+    assert "only a bound on the magnitude is known" in told.reason
     claims = parse_claims(CLAIM + compared("runc", "native", "higher"), "claims.toml", report.study)
     (part,) = claims_document(claims, (one,), report)["claims"][0]["parts"]
     assert part["bound"] == ">=" and part["effect"]["interval"] is None and part["difference"]["p"] < 0.05

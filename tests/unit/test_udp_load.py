@@ -46,7 +46,7 @@ def test_loss_is_what_the_two_ends_of_iperf2_counted() -> None:
 
 
 def test_a_server_that_never_reported_is_no_measurement() -> None:
-    with pytest.raises(InstrumentError, match="no report of its server's"):
+    with pytest.raises(InstrumentError, match="iperf printed no server report"):
         Iperf2Udp().read(text_of("iperf2-udp-no-report.txt"))
 
 
@@ -61,9 +61,9 @@ def test_the_format_of_older_versions_is_read() -> None:
 
 def test_a_rate_that_is_not_bytes_over_time_and_a_loss_above_all_are_refused() -> None:
     text = text_of("iperf2-udp-loss.txt")
-    with pytest.raises(InstrumentError, match=r"counts 2503410 bytes in .* and tells a rate of 99014191"):
+    with pytest.raises(InstrumentError, match=r"counts 2503410 bytes in .* but reports 99014191 bits/s"):
         Iperf2Udp().read(text.replace("20014191", "99014191"))
-    with pytest.raises(InstrumentError, match="9357 datagrams lost of 1703"):
+    with pytest.raises(InstrumentError, match="9357 lost datagrams of 1703"):
         Iperf2Udp().read(text.replace(" 357/", " 9357/"))
 
 

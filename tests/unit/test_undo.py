@@ -128,7 +128,7 @@ def test_a_session_of_no_name_of_ours_ends_no_process(
     monkeypatch.setattr(LocalFiles, "end_owned", refuse)
     ledger._db.execute("INSERT INTO session VALUES (?, ?, ?, ?)", (token, pid, 1, "hostile"))
     ledger._db.execute("INSERT INTO object(session, kind, name) VALUES (?, ?, ?)", (str(token), "directory", "/etc"))
-    with pytest.raises(HostError, match="no session of Lastro has such a name"):
+    with pytest.raises(HostError, match="not a valid session name"):
         ledger.clean()
 
 

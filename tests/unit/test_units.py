@@ -103,8 +103,8 @@ def test_the_nearest_name_is_asked_for() -> None:
 
 
 def test_all_names_are_told_when_none_is_near() -> None:
-    assert did_you_mean("zzz", ["runc", "docker"]) == "known here: docker, runc"
-    assert did_you_mean("zzz", []) == "known here: nothing"
+    assert did_you_mean("zzz", ["runc", "docker"]) == "valid names: docker, runc"
+    assert did_you_mean("zzz", []) == "valid names: none"
 
 
 def test_a_study_error_says_where() -> None:

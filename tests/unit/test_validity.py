@@ -56,7 +56,7 @@ def test_loss_on_the_way_is_a_result_and_no_reason() -> None:
 def test_a_missing_counter_is_no_proof() -> None:
     counters = moved(MB, MB, MB, MB)
     del counters["function.out0"], counters["sink.in0"]
-    assert path_reasons("udp", counters, MB) == ["udp: no counters of function.out0, sink.in0"]
+    assert path_reasons("udp", counters, MB) == ["udp: no counters for function.out0, sink.in0"]
 
 
 def test_no_traffic_needs_no_path() -> None:

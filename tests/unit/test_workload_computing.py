@@ -36,7 +36,7 @@ def test_a_wrong_digit_is_found_wherever_it_is() -> None:
     early = Pi(digits=123_456, threads=2).read(text.replace("residue 1000 ", "residue 1000 1")).invalid_because
     assert early == ("the first 1000 digits are not those of pi",)
     late = Pi(digits=123_456, threads=2).read(text.replace("residue 123456 ", "residue 123456 1")).invalid_because
-    assert late == ("the digits are not the number that was computed: its conversion to decimal erred",)
+    assert late == ("the digits differ from the computed number: its conversion to decimal went wrong",)
 
 
 def test_fewer_digits_or_threads_are_doubted() -> None:
@@ -59,9 +59,9 @@ def test_the_computation_of_y_cruncher_is_apart_from_the_rest() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "reason"),
     [
-        ("Good through", "Incorrect from", "checked its digits: Incorrect from 500,000,000"),
-        ("Spot Check:", "", "does not say that it checked its digits"),
-        ("Decimal Digits:", "", "computed who knows how many digits instead of 500000000"),
+        ("Good through", "Incorrect from", "check of its digits failed: Incorrect from 500,000,000"),
+        ("Spot Check:", "", "did not report a check of its digits"),
+        ("Decimal Digits:", "", "computed an unknown number of digits instead of 500000000"),
         ("Decimal Digits:         500", "Decimal Digits:  25", "computed 25,000,000 digits instead of 500000000"),
         ("->  16 /", "->  8 /", "worked with 8 threads instead of 16"),
     ],
@@ -89,7 +89,7 @@ def test_y_cruncher_is_the_users_own(tmp_path: Path, monkeypatch: pytest.MonkeyP
     host = LocalHost()
     monkeypatch.setattr(host, "which", lambda program: str(tmp_path / program))
     assert YCruncher.needs(host).files == ()
-    with pytest.raises(Unavailable, match="without its directory 'Binaries'"):
+    with pytest.raises(Unavailable, match="has no directory 'Binaries'"):
         YCruncher.require(host)
     (home / "Binaries").mkdir()
     (home / "Binaries" / "14-BNL").write_text("a program")
@@ -142,11 +142,11 @@ def test_suite_and_installed_tests_go_into_the_image(tmp_path: Path, monkeypatch
     monkeypatch.setattr(_own, "STATE_DIR", tmp_path / "state")
     assert Pts.needs(host) == Needs()
     monkeypatch.setattr(host, "which", lambda program: f"/usr/bin/{program}")
-    with pytest.raises(Unavailable, match="not its files"):
+    with pytest.raises(Unavailable, match="its files are not"):
         Pts.require(host)
     (suite / "pts-core").mkdir(parents=True)
     (suite / "pts-core" / "phoronix-test-suite.php").write_text("<?php\n")
-    with pytest.raises(Unavailable, match="no test that it installed"):
+    with pytest.raises(Unavailable, match="no test is installed"):
         Pts.require(host)
     (data / "installed-tests").mkdir(parents=True)
     needs = Pts.needs(host)
@@ -260,7 +260,7 @@ def test_a_file_may_have_to_reach_its_disk_within_the_time() -> None:
 
 
 def test_another_file_is_doubted() -> None:
-    reason = ("what gzip compressed is not the file that was made",)
+    reason = ("gzip did not compress the file that was made",)
     assert Gzip(size="1M").judged(1, left(gzip.pattern()[:-1] + b"\0")).invalid_because == reason
     assert Gzip(size="1M").judged(1, left(gzip.pattern()[:-1])).invalid_because == reason
 

@@ -57,10 +57,10 @@ def test_bonnie_without_any_rate_is_doubted() -> None:
 @pytest.mark.parametrize(
     ("changed", "reason"),
     [
-        ({"files": 1}, "Bonnie++ tells of 0 thousand files instead of 1"),
-        ({"seeks": 1}, "Bonnie++ tells of 60000 seeks instead of 1"),
-        ({"processes": 4}, "Bonnie++ tells of 2 processes instead of 4"),
-        ({"size": "1G"}, "Bonnie++ tells of a file of 256M instead of 1G"),
+        ({"files": 1}, "Bonnie++ reports 0 thousand files instead of 1"),
+        ({"seeks": 1}, "Bonnie++ reports 60000 seeks instead of 1"),
+        ({"processes": 4}, "Bonnie++ reports 2 processes instead of 4"),
+        ({"size": "1G"}, "Bonnie++ reports a file of 256M instead of 1G"),
     ],
 )
 def test_bonnie_with_another_task_than_was_set_is_doubted(changed: dict[str, Any], reason: str) -> None:
@@ -101,7 +101,7 @@ def test_fio_that_contradicts_itself_is_doubted() -> None:
     report = json.loads(text_of("fio-direct.json"))
     report["jobs"][0]["write"]["bw_bytes"] *= 2
     (reason,) = Fio(size="32M", time_s=1, threads=1).read(json.dumps(report, indent=1)).invalid_because
-    assert reason.startswith("fio tells ") and "bytes/s of 3.35544e+07 bytes in" in reason
+    assert reason.startswith("fio reports ") and "bytes/s for 3.35544e+07 bytes in" in reason
 
 
 def test_a_phase_of_fio_that_failed_or_is_missing_is_no_measurement() -> None:
@@ -139,7 +139,7 @@ def test_dbench_tells_its_throughput_and_its_longest_operation() -> None:
 def test_a_client_of_dbench_that_was_killed_is_found() -> None:
     """dbench ends well, and its result names all the clients."""
     text = text_of("dbench.txt").replace("   0  cleanup", "   1  cleanup")
-    assert Dbench(clients=2, time_s=3).read(text).invalid_because == ("1 of dbench's clients came to no good end",)
+    assert Dbench(clients=2, time_s=3).read(text).invalid_because == ("1 of dbench's clients did not finish",)
 
 
 def test_dbench_with_other_clients_a_shorter_time_or_failures_is_doubted() -> None:
@@ -206,8 +206,8 @@ def test_a_cache_that_may_hide_the_disk_is_told() -> None:
         return cache_facts(file_gib * GIB, memory_gib and memory_gib * GIB, direct, shares)
 
     assert warning(1, 1) == "the page cache may hide the disk: 1.0 GiB of files, and 1.0 GiB of memory"
-    assert "as much memory as the host" in warning(1, None) and notes(1, None)["page cache"] == "in use"
-    assert not warning(2, 1) and notes(2, 1)["page cache"] == "in use, of less than 1.0 GiB"
+    assert "all of the host's memory" in warning(1, None) and notes(1, None)["page cache"] == "in use"
+    assert not warning(2, 1) and notes(2, 1)["page cache"] == "in use, less than 1.0 GiB"
     assert not warning(1, 1, direct=True) and "O_DIRECT" in notes(1, 1, direct=True)["page cache"]
     assert notes(1, 1, direct=True, shares=False)["page cache"] == "bypassed inside (O_DIRECT)"
     assert "host's cache" in notes(1, 1, shares=False) and "host's cache" not in notes(1, 1)
@@ -220,7 +220,7 @@ def test_a_cache_that_may_hide_the_disk_is_told() -> None:
         ("writeback", "in use (cache=writeback)", True),
         ("writethrough", "in use for reading (cache=writethrough)", True),
         ("unsafe", "in use, and flushes are ignored (cache=unsafe)", True),
-        ("", "in use, as far as is known", True),
+        ("", "assumed to be in use", True),
     ],
 )
 def test_a_machines_cache_mode_is_told_and_warned_of(mode: str, words: str, hides: bool) -> None:

@@ -35,7 +35,7 @@ def test_a_run_cut_short_is_doubted() -> None:
 def test_a_rate_that_is_not_its_events_over_its_time_is_doubted() -> None:
     text = text_of("sysbench-cpu-events.txt").replace("11543.54", "21543.54")
     (reason,) = SysbenchCpu(events=2000).read(text).invalid_because
-    assert reason.startswith("sysbench counts 2000 events in 0.1727 s and tells a rate of 21543.5/s")
+    assert reason.startswith("sysbench counts 2000 events in 0.1727 s but reports a rate of 21543.5/s")
 
 
 def test_nothing_done_is_no_measurement() -> None:
@@ -56,7 +56,7 @@ def test_memory_is_blocks_over_time() -> None:
 
 def test_bytes_that_are_not_the_blocks_are_doubted() -> None:
     found = SysbenchMemory(block="2K", total="1G").read(text_of("sysbench-memory-write.txt"))
-    assert "moved 1048576 blocks of 2048 bytes and tells of 1024 MiB" in found.invalid_because[0]
+    assert "moved 1048576 blocks of 2048 bytes but reports 1024 MiB" in found.invalid_because[0]
 
 
 def test_fewer_blocks_than_were_asked_for_are_doubted() -> None:

@@ -163,7 +163,7 @@ def test_arrays_that_do_not_fit_the_instance_are_unavailable_before_any_trial(mo
     monkeypatch.setattr(_memory, "last_level_cache_bytes", lambda host, cpuset: 256 << 20)
     probes = WorkloadProbes(SimpleNamespace(host=None))  # type: ignore[arg-type]
     found = probes._room(Stream(), Resources(cpuset="0", memory_bytes=1 << 30))
-    assert found.reason == "stream works on 3.0 GiB, and the instance has 1.0 GiB of memory"
+    assert found.reason == "stream needs 3.0 GiB, but the instance has 1.0 GiB of memory"
     assert found.remedy and 'memory = "3219M"' in found.remedy
     assert probes._room(Stream(), Resources(memory_bytes=3219 << 20))
     assert not probes._room(Stream(), Resources(memory_bytes=3218 << 20))
@@ -230,7 +230,7 @@ def test_no_trial_loses_its_time_because_it_was_a_short_one_of_its_treatment() -
     assert {(each.kind, each.metrics) for reading in readings for each in reading.remarks} == {
         ("too short to time", ("time_host", "rate"))
     }
-    assert "less than 5 times of entering the instance (0.100 s)" in readings[0].remarks[0].text
+    assert "less than 5 times the overhead of exec (0.100 s)" in readings[0].remarks[0].text
 
 
 def test_a_time_that_entering_cannot_have_changed_much_has_no_mark() -> None:

@@ -53,8 +53,8 @@ class Side:
         network = IPv4Interface(self.port.address).network
         if network.prefixlen > _LONGEST_PREFIX:
             raise Unavailable(
-                f"a router finds no address of its own in {network}, beside those of two ports",
-                f"give ports networks of /{_LONGEST_PREFIX} or larger",
+                f"no address is left for a router in {network}, beside those of two ports",
+                f"give the ports networks of /{_LONGEST_PREFIX} or larger",
             )
         return str(network[position])
 

@@ -13,13 +13,13 @@ from lastro.testbed import Testbed
 
 class HostNetwork(Hosting, Attachment):
     name = "host"
-    summary = "no link: an instance has the DUT's own interfaces and addresses"
+    summary = "no link: an instance uses the DUT's own interfaces and addresses"
     inside_dut = True
 
     def compile(self, segments: Sequence[Segment]) -> list[str]:
         raise Unavailable(
             "the DUT's own interfaces do not join two instances",
-            'use it where instances are reached from outside, as in scenario "proxy"; else take another attachment',
+            'use it where instances are reached from outside, as in scenario "proxy"; otherwise choose another',
         )
 
     @contextmanager

@@ -15,7 +15,7 @@ class Ipvlan(Attachment):
     summary = "ipvlan interfaces (ipvtap, for a virtual machine) in L2 mode on one parent; for end points only"
     tap_kind = "macvtap"  # an ipvtap is opened in the same way
     remedy = "it needs a kernel with ipvlan"
-    no_transit = "ipvlan hands a packet to whoever has its destination address, so that no instance can forward it"
+    no_transit = "ipvlan delivers a packet to the instance with its destination address, so no instance can forward it"
 
     def compile(self, segments: Sequence[Segment]) -> list[str]:
         return on_parent(segments, "ipvlan mode l2", "ipvtap mode l2")

@@ -27,7 +27,7 @@ _HOSTING_TABLE = "ip published"
 
 class Nat(Hosting, Attachment):
     name = "nat"
-    summary = "a bridge for each port, between which the DUT routes and translates addresses, as containers have it"
+    summary = "a bridge for each port; the DUT routes between them and translates addresses, as for containers"
     remedy = "it needs nftables and a kernel with policy routing and NAT"
     router_prefix = _PREFIX
     lasting = frozenset({"translated"})  # counts connections: an instance keeps its own, and with a cache needs none

@@ -26,7 +26,7 @@ _QUIET = ("-vconsole:warn", "-vsyslog:off", "-vfile:off")
 
 class Ovs(Attachment):
     name = "ovs"
-    summary = "an Open vSwitch bridge: the kernel's datapath, or the one in user space where the kernel has none"
+    summary = "an Open vSwitch bridge with the kernel's datapath, or the one in user space where the kernel has none"
     separable = True
     requirements = Requirements(packages=("openvswitch-switch",))
     datapaths: tuple[str, ...] = ("system", "netdev")  # in order of preference
@@ -101,7 +101,7 @@ class Ovs(Attachment):
     def _dead(self) -> list[str]:
         """Return the daemons that have ended, with their exit codes."""
         ended = {name: daemon.stop() for name, daemon in self._daemons.items() if not daemon.alive()}
-        return [f"{name} ended with {done.returncode}" for name, done in ended.items()]
+        return [f"{name} exited with code {done.returncode}" for name, done in ended.items()]
 
     @contextmanager
     def _alive_throughout(self) -> Iterator[None]:
@@ -116,7 +116,7 @@ class Ovs(Attachment):
                 raise PlatformError(f"Open vSwitch: {', '.join(dead)}; {error.message}", error.hint) from error
             raise
         if dead := self._dead():
-            raise PlatformError(f"Open vSwitch: {', '.join(dead)} before the links were taken away")
+            raise PlatformError(f"Open vSwitch: {', '.join(dead)} before the links were torn down")
 
     def _vsctl(self, testbed: Testbed, *words: str, check: bool = True) -> Completed:
         """Run ovs-vsctl. Raises: CommandFailed, also when ovs-vsctl only prints that the switch failed."""

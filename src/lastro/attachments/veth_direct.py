@@ -14,7 +14,7 @@ _SWALLOW = "tbf rate 8bit burst 10 limit 10"
 
 class VethDirect(Attachment):
     name = "veth-direct"
-    summary = "a veth pair straight between two instances (two taps that hand on to each other, for virtual machines)"
+    summary = "a veth pair directly between two instances (for virtual machines, two taps that redirect to each other)"
 
     separable = True
 

@@ -77,7 +77,7 @@ class Plain:
 
     def extended(self, runnable_trials: int) -> None:
         """Report that a sequential campaign goes on for another block."""
-        self._say(f"not precise enough yet: {runnable_trials - self.total} trials more")
+        self._say(f"not precise enough yet: {runnable_trials - self.total} more trials")
         self.total = runnable_trials
 
     def calibrating(self, key: str) -> None:

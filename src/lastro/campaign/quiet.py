@@ -112,7 +112,7 @@ class _Glance:
         else:
             found = self._foreign(before, now, foreign_s, totals.steal_percent, config)
         found += [
-            f"processes waited for {name} in {100 * seconds / elapsed_s:.0f} % of the time"
+            f"processes waited for {name} {100 * seconds / elapsed_s:.0f} % of the time"
             f" (limit {MAX_PRESSURE_PERCENT:g} %)"
             for name, seconds in totals.stalled_s.items()
             if name != "cpu" and 100 * seconds / elapsed_s > MAX_PRESSURE_PERCENT

@@ -75,7 +75,7 @@ class _Campaign:
         self.observer.probed(sum(counts.values()) - counts["unavailable"])
         if not any(found.values()):
             reasons = "; ".join(sorted({str(availability.reason) for availability in found.values()}))
-            raise HostError(f"no treatment of this study can run here: {reasons}", "`lastro doctor` tells what can")
+            raise HostError(f"no treatment of this study can run here: {reasons}", "`lastro doctor` shows what can")
 
     def run_trial(self, trial: TrialRow) -> None:
         """Run one attempt at one trial, from its mark in the journal to its transaction."""

@@ -15,7 +15,7 @@ _CONTROLLER_DEPTH = 4  # of CONTROLLER among the parts of the path /sys/fs/cgrou
 _PAUSE_S = 0.1  # shorter pauses between two commands are Lastro's own work, not part of the procedure
 _PREAMBLE = """#!/bin/sh
 # {title}
-# Every command that Lastro ran for this trial, in order. Run it as root on the host that measured, or on one like it.
+# Every command that Lastro ran for this trial, in order. Run it as root on the host of the trial, or on a similar one.
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8
 """
 
@@ -27,10 +27,14 @@ def shell_script(records: Sequence[Record], title: str, *, undo: Iterable[Record
     writer = _Writer()
     for record in [*records, *undo]:
         writer.add(record)
-    warning = [f"# NOT RECORDED BY YOU HERE: {_comment(origin)}. Read every line before you run it."] if origin else []
+    warning = (
+        [f"# NOT RECORDED BY YOU ON THIS HOST: {_comment(origin)}. Read every line before you run it."]
+        if origin
+        else []
+    )
     script = _PREAMBLE.format(title=_comment(title)) + "\n".join([*warning, *writer.lines]) + "\n"
     if "\0" in script:
-        raise InputError("a command, or its input, has a NUL byte: it cannot be in a script", "`--json` shows it")
+        raise InputError("a command or its input has a NUL byte, which a script cannot contain", "`--json` shows it")
     return script
 
 

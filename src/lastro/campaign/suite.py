@@ -98,14 +98,12 @@ def read_folder(path: Path) -> Folder:
     head = _head(path / HEAD, sorted(files)) if has_head else {}
     chosen = [files[name] for name in head.get("fronts", files)]
     if not chosen:
-        raise InputError(
-            f"{path} is a directory, and holds no study files", "`lastro new` writes a study file to start from"
-        )
+        raise InputError(f"{path} is a directory without study files", "`lastro new` writes a study file to start from")
     return Folder(path, head.get("title", ""), head.get("description", ""), tuple(chosen))
 
 
 def _head(file: Path, known: Sequence[str]) -> dict[str, Any]:
-    text = read_text(file, "suite", f"without {HEAD} every study file of a folder runs")
+    text = read_text(file, "suite", f"without {HEAD}, all study files of the folder run")
     document = read_document(text, Problems(str(file)))
 
     def wrong(where: str, message: str, hint: str | None = None) -> StudyError:
@@ -113,14 +111,14 @@ def _head(file: Path, known: Sequence[str]) -> dict[str, Any]:
 
     for key, value in document.items():
         if key not in _KEYS:
-            raise wrong(key, "is not known here", did_you_mean(key, _KEYS))
+            raise wrong(key, "is not a valid key", did_you_mean(key, _KEYS))
         if not isinstance(value, _KEYS[key]):
             raise wrong(key, f"must be {'a list' if _KEYS[key] is list else 'a string'}, and is {shown(value)}")
     for index, name in enumerate(fronts := document.get("fronts", ())):
         if name not in known:
-            raise wrong(f"fronts[{index}]", f"there is no {shown(name)} here", did_you_mean(str(name), known))
+            raise wrong(f"fronts[{index}]", f"this folder has no study {shown(name)}", did_you_mean(str(name), known))
         if name in fronts[:index]:
-            raise wrong(f"fronts[{index}]", f"{shown(name)} is listed already")
+            raise wrong(f"fronts[{index}]", f"{shown(name)} is already listed")
     return document
 
 
@@ -148,10 +146,10 @@ def can_run(directory: Path, front: Front) -> bool:
 def study_file(directory: Path, front: Front) -> Path:
     """Return the suite's copy of a study. Raises: InputError when it has changed since the suite began."""
     file = _copy(directory, front)
-    if not front.is_of(read_text(file, "study", "put the study's file back")):
+    if not front.is_of(read_text(file, "study", "restore the study file")):
         raise InputError(
-            f"{file} is not the study with which the suite began",
-            f"put that back, or run a suite of the changed study anew: {directory} would mix the two",
+            f"{file} has changed since the suite began",
+            f"restore it, or run the changed study in a new suite: {directory} would mix both",
         )
     return file
 
@@ -167,9 +165,9 @@ def _require_own(directory: Path, suite: Suite, front: Front) -> None:
     wanted = (front.study, front.seed, suite.profile)
     if (study.name, study.design.seed, study.profile) != wanted or not front.is_of(study.source):
         raise InputError(
-            f"{directory / front.name} holds a campaign that is not front '{front.name}' of the suite in {directory}",
-            f"move it away and put the front's study back as {_copy(directory, front)}; `lastro resume {directory}`"
-            " then runs it",
+            f"the campaign in {directory / front.name} is not that of front '{front.name}' of the suite in {directory}",
+            f"move it away and restore the front's study as {_copy(directory, front)}; then run"
+            f" `lastro resume {directory}`",
         )
 
 
@@ -191,7 +189,7 @@ def create(
         write_atomically(_copy(directory, fronts[-1]), study.source, durable=True)
         claims = folder.claims(file.stem)
         if claims is not None and claims != published(study.name):
-            text = read_text(claims, "claims", "put the file right, or take it away")
+            text = read_text(claims, "claims", "correct the file, or remove it")
             write_atomically(directory / file.stem / "claims.toml", text, durable=True)
     sync_directory(directory)  # the names of the studies, too, before the index that relies on them
     suite = Suite(folder.name, folder.title, folder.description, source, studies[0].profile, tuple(fronts))
@@ -216,10 +214,12 @@ def read(directory: Path) -> Suite:
         document = parsed(read_regular(file, _MOST_BYTES).decode().strip())
         version = document.pop("format")
         if version != FORMAT:
-            raise StoreError(f"{file} is of format {shown(version)}, and this Lastro knows {FORMAT}", "update Lastro")
+            raise StoreError(
+                f"{file} has format {shown(version)}, but this Lastro reads only format {FORMAT}", "update Lastro"
+            )
         suite: Suite = made(Suite, document)
         if not suite.fronts or not all(_is_name(front.name) for front in suite.fronts):
-            raise ValueError("a front's name is no name of a directory")
+            raise ValueError("a front's name is not a valid directory name")
     except OSError as error:
         raise StoreError(f"{file} cannot be read: {error.strerror}", "check its permissions") from error
     except (ValueError, TypeError, KeyError, AttributeError) as error:

@@ -24,24 +24,24 @@ COMMANDS = {
         "plan": "show treatments, trials, what is unavailable and why, and the expected duration",
         "run": "run a study on this host (root)",
         "resume": "continue a campaign that was interrupted (root)",
-        "noise-floor": "run the baseline against itself: the noise floor of each metric here (root)",
+        "noise-floor": "run the baseline against itself to find the noise floor of each metric (root)",
         "schema": "print the JSON Schema of study files, for editors",
     },
     "campaign": {
-        "status": "how far a campaign is",
-        "show": "everything known of one trial; --commands: a script that repeats it by hand",
-        "results": "table of results; --json, --csv, --parquet",
+        "status": "show the progress of a campaign, and the next command",
+        "show": "show everything about one trial; --commands prints a script that repeats it",
+        "results": "print the table of results; --json, --csv, --parquet",
         "report": "write the self-contained HTML report",
-        "claims": "what the campaign says of published claims, one by one",
-        "advise-replicates": "how many blocks the next campaign needs, and whether longer trials pay",
-        "compare": "the same study on two hosts or two days; --fail-over 5%: a gate for CI",
+        "claims": "judge published claims against a campaign, one by one",
+        "advise-replicates": "estimate how many blocks the next campaign needs, and whether longer trials help",
+        "compare": "compare one study on two hosts or two days; --fail-over 5% makes it a CI gate",
     },
     "host": {
         "setup": "install what parts require: Debian packages, gVisor, vegeta, JMeter (root)",
-        "doctor": "what this host can do, proven by doing (root)",
-        "parts": "every platform, attachment, isolation, function … with a line on each",
-        "image": "show the root filesystem that every platform runs, built if need be (root)",
-        "clean": "remove what a crash left, exactly as the ledger lists it (root)",
+        "doctor": "find out what this host can run, by trying it (root)",
+        "parts": "list every platform, attachment, isolation, function …",
+        "image": "show the root filesystem that every platform runs; build it if missing (root)",
+        "clean": "remove what a crash left behind, exactly as the ledger lists it (root)",
     },
     "shell": {
         "completion": "print the completion script for bash, zsh or fish",
@@ -120,10 +120,10 @@ def _help() -> str:
         lines += [f"  {name:<{width}} {summary}" for name, summary in commands.items()]
     lines += [
         "",
-        "`lastro COMMAND --help` tells the options of a command. Only those marked (root) need root.",
-        "Exit codes: 0 done; 1 unexpected; 2 bad input; 3 this host cannot; 4 a regression was found;",
-        "5 campaign database; 6 host busy; 7 too many trials invalid; 8 a gate could not decide;",
-        "130 interrupted by Ctrl-C, 143 by SIGTERM, both after a clean end.",
+        "`lastro COMMAND --help` shows the options of a command. Only commands marked (root) need root.",
+        "Exit codes: 0 success; 1 unexpected error; 2 bad input; 3 not possible on this host;",
+        "4 regression found; 5 campaign database unusable; 6 host busy; 7 too many invalid trials;",
+        "8 gate inconclusive; 130 interrupted by Ctrl-C, 143 by SIGTERM, both after cleaning up.",
     ]
     return "\n".join(lines)
 
@@ -191,7 +191,7 @@ def command_parser(name: str) -> tuple[argparse.ArgumentParser, ModuleType]:
     module.configure(parser)
     if name in WRITERS:
         parser.add_argument(
-            "--trust", action="store_true", help="as root, also write to directories that others own or can change"
+            "--trust", action="store_true", help="as root, also write to directories that other users own or can change"
         )
     return parser, module
 
@@ -221,6 +221,6 @@ def _unexpected(error: Exception) -> int:
 
     with tempfile.NamedTemporaryFile("w", prefix="lastro-defect-", suffix=".txt", delete=False) as file:
         traceback.print_exception(error, file=file)
-    print(f"lastro: a defect of Lastro itself: {type(error).__name__}: {error}", file=sys.stderr)
-    print(f"        please report it with {file.name}", file=sys.stderr)
+    print(f"lastro: this is a bug in Lastro: {type(error).__name__}: {error}", file=sys.stderr)
+    print(f"        please report it and attach {file.name}", file=sys.stderr)
     return 1

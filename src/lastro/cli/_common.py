@@ -20,7 +20,7 @@ _NO = ("", "0", "false", "no")
 
 
 def campaign_argument(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("dir", type=Path, metavar="DIR", help="the campaign's directory, as `lastro run` named it")
+    parser.add_argument("dir", type=Path, metavar="DIR", help="a campaign's directory, as created by `lastro run`")
 
 
 def open_campaign(directory: Path, *, readonly: bool = True) -> Store:
@@ -36,8 +36,8 @@ def refuse_suite(directory: Path, what: str = "this command") -> None:
     if suite.is_suite(directory):
         fronts = suite.read(directory).fronts
         raise InputError(
-            f"{directory} is a suite of {len(fronts)} fronts, and {what} is for one of them",
-            f"give one: {', '.join(str(directory / front.name) for front in fronts)}",
+            f"{directory} is a suite of {len(fronts)} fronts, but {what} takes one of them",
+            f"name one: {', '.join(str(directory / front.name) for front in fronts)}",
         )
 
 
@@ -61,16 +61,18 @@ def share(text: str, option: str, *, above_zero: bool = False) -> float:
     match = re.fullmatch(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(%?)\s*", text)
     value = float(match[1]) / (100 if match[2] else 1) if match else math.nan
     if not 0 <= value < 1 or (above_zero and not value):
-        raise InputError(f"{option} {text} is no share {'above 0 and ' if above_zero else ''}below 1", "as 5% or 0.05")
+        raise InputError(
+            f"{option} {text} is not a fraction {'above 0 and ' if above_zero else ''}below 1", "such as 5% or 0.05"
+        )
     return value
 
 
 def fail_invalid_argument(parser: argparse.ArgumentParser) -> None:
     """Add --fail-invalid to a command that runs a campaign; `MANY_INVALID_TRIALS` is the exit code."""
     parser.add_argument(
-        "--fail-invalid", metavar="SHARE",
-        help=f"exit with {MANY_INVALID_TRIALS} if more than SHARE of the runnable trials are invalid, such as 10%%;"
-        f" default: {_SHARE_IN_CI}% where the variable CI is set",
+        "--fail-invalid", metavar="P",
+        help=f"exit with {MANY_INVALID_TRIALS} if more than P of the runnable trials are invalid, such as 10%%;"
+        f" default: {_SHARE_IN_CI}% if the environment variable CI is set, else no limit",
     )  # fmt: skip
 
 
@@ -83,6 +85,6 @@ def most_invalid(args: argparse.Namespace) -> float | None:
 def require_root(command: str) -> None:
     if os.geteuid() != 0:
         raise NeedsRoot(
-            f"`lastro {command}` makes namespaces, links and containers, and needs root",
+            f"`lastro {command}` creates namespaces, links and containers, and needs root",
             f"run `sudo lastro {command} …`; plan, status, show, results, report, parts, new and schema need no root",
         )

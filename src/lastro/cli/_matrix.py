@@ -110,7 +110,7 @@ def summary(findings: Sequence[Finding], width: int) -> Iterator[str]:
     shown = dict.fromkeys((f.kind, f.name) for f, n in nowhere if n == len(of["platform"]))
     if shown:
         yield ""
-        yield "on no platform:"
+        yield "unavailable on every platform:"
     for kind, name in shown:
         reason = next(f.availability.reason for f, _ in nowhere if (f.kind, f.name) == (kind, name))
         yield _short(f"  {kind} {name}: {reason}", width)

@@ -20,7 +20,7 @@ def study_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "study",
         metavar="STUDY",
-        help="a study file, or paper:NAME or paper:NAME/FRONT, published; or a suite: a folder of study files, a paper",
+        help="a study file; a published study: paper:NAME or paper:NAME/FRONT; a suite: a folder of studies or a paper",
     )
     testbed_argument(parser)
     parser.add_argument("--profile", metavar="P", help="one of the study's profiles: quick, standard or paper")
@@ -28,7 +28,10 @@ def study_arguments(parser: argparse.ArgumentParser) -> None:
 
 def testbed_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--testbed", type=Path, metavar="FILE", help="where client, DUT and server are; without it, on this machine"
+        "--testbed",
+        type=Path,
+        metavar="FILE",
+        help="a file that places client, DUT and server; default: all on this machine",
     )
 
 
@@ -100,7 +103,8 @@ def suite_of(args: argparse.Namespace) -> GivenSuite | None:
         return None
     if (path / DB_NAME).exists() or suite.is_suite(path):
         raise InputError(
-            f"{path} is no study but holds what was run", f"go on with `lastro resume {path}`, or give the study's file"
+            f"{path} holds a campaign or a suite, not a study",
+            f"continue it with `lastro resume {path}`, or name a study file",
         )
     folder = suite.read_folder(path)
     return GivenSuite(args.study, folder, tuple(_load(file, args.profile) for file in folder.files))

@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
         raise InputError(
             f"no front of {args.dir} has claims",
             f"put them into {args.dir}/FRONT/claims.toml, or before the run into"
-            " claims/FRONT.toml beside the study files; docs/explanation-claims.md tells how to write one",
+            " claims/FRONT.toml next to the study files; docs/explanation-claims.md explains how to write one",
         )
     if args.json:
         print(json_text(_document(args.dir, suite, found, waiting)))

@@ -86,7 +86,7 @@ class _Run:
             except (HostError, TrialError) as error:  # a TrialError outside a trial; the other studies may run
                 self._stopped(front, error)
             except LastroError as error:
-                error.hint = f"{error.hint or 'when that is mended'}; then `lastro resume {self.directory}` goes on"
+                error.hint = f"{error.hint or 'fix that'}; then continue with `lastro resume {self.directory}`"
                 raise
             else:
                 suites.note_stop(self.directory, front.name, None)
@@ -151,7 +151,7 @@ def _conclude(directory: Path, *, report: bool, most_invalid: float | None) -> i
     no tables: those of all studies would be too much to read."""
     print(_suite_status.summary(directory))
     shown = shlex.quote(str(directory))
-    print(f"tables: lastro results {shown}\nverdicts on what is claimed: lastro claims {shown}", flush=True)
+    print(f"tables: lastro results {shown}\nverdicts on the claims: lastro claims {shown}", flush=True)
     if report:
         run_command.write_report(directory)
     stopped = [front for front in suites.read(directory).fronts if front.stopped]

@@ -45,11 +45,11 @@ def _found(store: Store, trial: TrialRow, chosen: Attempt | None, *, only_that: 
     if chosen is None:
         raise InputError(
             f"trial {trial.number} has not run ({trial.state}), and no trial of its treatment has",
-            "a topology is recorded as it is built: ask again after the first of these trials",
+            "the topology is recorded during set-up: try again after one of these trials has run",
         )
     raise InputError(
         f"trial {trial.number} has no recorded topology",
-        "its links did not come to stand, or the Lastro that ran it did not record them; --commands lists what was run",
+        "its links could not be set up, or an older Lastro ran it; --commands lists the commands that it ran",
     )
 
 
@@ -71,7 +71,9 @@ def _write(output: str, store: Store, trial: TrialRow, found: Recorded) -> None:
 
     suffix = Path(output).suffix.lower()
     if output != "-" and suffix not in _SUFFIXES:
-        raise InputError(f"{output}: no figure is written as '{suffix}'", f"name a file {', '.join(_SUFFIXES)}, or -")
+        raise InputError(
+            f"{output}: no figure format is named '{suffix}'", f"use {', '.join(_SUFFIXES)}, or - for stdout"
+        )
     picture = topology_picture(
         _as_built(trial, found), _levels(store, trial), found.topology, versions(store.provenance)
     )

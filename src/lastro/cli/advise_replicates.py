@@ -1,5 +1,5 @@
-"""From the spread of a campaign, the number of blocks for intervals of a wished width: for each metric, for the
-treatment that needs most blocks and for the median one, with the time that these blocks take on this host.
+"""Estimates, from the spread of a campaign, how many blocks give intervals of the desired width: for each metric, for
+the treatment that needs the most blocks and for the median one, with the time that these blocks take on this host.
 
   lastro advise-replicates DIR                    for ratios known to plus or minus 5 %
   lastro advise-replicates DIR --precision 2%
@@ -25,7 +25,10 @@ _MOST_SERIES = 3000  # trials whose samples are read: more would add nothing
 def configure(parser: argparse.ArgumentParser) -> None:
     campaign_argument(parser)
     parser.add_argument(
-        "--precision", default="5%", metavar="P", help="half the interval's width over the ratio: 5%% (default) or 0.05"
+        "--precision",
+        default="5%",
+        metavar="P",
+        help="wanted half-width of the interval, relative to the ratio: 5%% (default) or 0.05",
     )
     parser.add_argument("--json", action="store_true", help="print it as JSON")
 

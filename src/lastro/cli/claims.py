@@ -1,8 +1,8 @@
-"""Each claim of a claims file with what was published, what this campaign measured, and a verdict: reproduced, same
-direction only, contradicted, not distinguishable here, or untestable here, and why. The rule for the verdicts is in
-docs/explanation-claims.md.
+"""Shows each claim of a claims file with what was published, what this campaign measured, and a verdict: reproduced,
+same direction only, contradicted, not distinguishable here, or untestable here, and why. The rule for the verdicts is
+in docs/explanation-claims.md.
 
-  lastro claims DIR                         DIR/claims.toml, else the claims of the paper whose study this is
+  lastro claims DIR                         DIR/claims.toml, or else those of the paper that published the study
   lastro claims DIR --claims mine.toml      your own
   lastro claims DIR --json                  one JSON document
   lastro claims DIR --fail-on contradicted  exit code 4 when a claim has this verdict
@@ -104,7 +104,7 @@ def find_claims(directory: Path, study: str) -> Path:
     if found is None:
         raise InputError(
             f"there is no {directory / 'claims.toml'}, and no paper with claims has a study named {study}",
-            "name a file with --claims; docs/explanation-claims.md tells how to write one",
+            "name a file with --claims; docs/explanation-claims.md explains how to write one",
         )
     return found
 

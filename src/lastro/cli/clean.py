@@ -1,6 +1,7 @@
 """Removes exactly what the ledger lists for Lastro processes that are gone: namespaces, containers, cgroups, mounts,
-directories, and the processes that carry their token. Never anything by a name pattern. `lastro run` does it too.
-Also removes what such a process was building when it died: an unfinished image, in a directory with its process ID."""
+directories, and the processes that carry their token. It never removes anything by a name pattern. `lastro run` does
+the same. Also removes what such a process was building when it died: an unfinished image, in a directory with its
+process ID."""
 
 from __future__ import annotations
 

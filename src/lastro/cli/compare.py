@@ -1,5 +1,6 @@
-"""Treatments are matched by their levels. Each metric of each gives the ratio B / A with its interval, and the p of no
-difference, raw and with Holm's correction for all comparisons. Blocks of two campaigns are not pairs.
+"""Treatments are matched by their levels. For each metric of a treatment, the table has the ratio B / A with its
+interval, and the p-value of no difference, raw and with Holm's correction for all comparisons. Blocks of different
+campaigns are not paired.
 
   lastro compare BEFORE AFTER                        the table, worst first
   lastro compare BEFORE AFTER --fail-over 5%         exit code 4 when something is worse by more than 5 %
@@ -35,22 +36,28 @@ INCONCLUSIVE = 8
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("a", type=Path, metavar="DIR_A", help="the campaign to compare with: before, the other host")
-    parser.add_argument("b", type=Path, metavar="DIR_B", help="the campaign to judge: after, this host")
-    parser.add_argument("--metric", action="append", metavar="NAME", help="only this metric; may be given again")
     parser.add_argument(
-        "--fail-over", metavar="MARGIN", help="exit with 4 when a metric is worse by more: 5%% or 0.05, below 1"
+        "a", type=Path, metavar="DIR_A", help="the reference campaign: before a change, or on the other host"
+    )
+    parser.add_argument("b", type=Path, metavar="DIR_B", help="the campaign to judge: after a change, or on this host")
+    parser.add_argument("--metric", action="append", metavar="NAME", help="only this metric; repeatable")
+    parser.add_argument(
+        "--fail-over",
+        metavar="MARGIN",
+        help="exit with 4 when a metric is worse by more than MARGIN, such as 5%% or 0.05",
     )
     parser.add_argument(
-        "--fail-lost", action="store_true", help="exit with 4 too when A measured something and B could not"
+        "--fail-lost", action="store_true", help="also exit with 4 when A measured something that B could not"
     )
     parser.add_argument(
         "--fail-inconclusive", action="store_true",
-        help="exit with 8 when the gate found nothing, and an interval still allows a regression of more than MARGIN",
+        help="exit with 8 when the gate found no regression, but an interval still allows one of more than MARGIN",
     )  # fmt: skip
-    parser.add_argument("--confidence", type=float, metavar="C", help="of intervals and gate (default: A's study's)")
+    parser.add_argument(
+        "--confidence", type=float, metavar="C", help="confidence of intervals and gate (default: that of A's study)"
+    )
     parser.add_argument("--junit", type=Path, metavar="FILE", help="write the outcome as JUnit XML, for CI systems")
-    parser.add_argument("--all", action="store_true", help="show every row that is not distinguishable, too")
+    parser.add_argument("--all", action="store_true", help="also show the rows that are not distinguishable")
     parser.add_argument(
         "--format",
         choices=("text", "md", "github"),
@@ -65,9 +72,9 @@ def run(args: argparse.Namespace) -> int:
 
     margin = None if args.fail_over is None else share(args.fail_over, "--fail-over")
     if args.confidence is not None and not 0.5 <= args.confidence < 1:
-        raise InputError(f"--confidence {args.confidence:g} is not from 0.5 up to 1", "0.95 is usual")
+        raise InputError(f"--confidence {args.confidence:g} is not at least 0.5 and below 1", "0.95 is usual")
     if args.fail_inconclusive and margin is None:
-        raise InputError("--fail-inconclusive has no margin", "give it with --fail-over, such as 5%")
+        raise InputError("--fail-inconclusive needs a margin", "give it with --fail-over, such as 5%")
     if _is_same(args.a, args.b):
         raise InputError(f"{args.a} and {args.b} are the same campaign", "give two campaigns of one study")
     reports = [_report(directory, everything=bool(args.metric)) for directory in (args.a, args.b)]

@@ -1,11 +1,11 @@
-"""Each part does its thing here, small and for real: a container is started and pinged, a link carries a ping, a limit
-is read back from the kernel. A part that fails is reported with the reason and a remedy. Exit code 0 even then.
+"""Tries each part for real, on a small scale: a container is started and pinged, a link carries a ping, a limit is read
+back from the kernel. A part that fails is reported with the reason and a remedy. The exit code is 0 even then.
 
 Without options, it prints a line for each platform. --all shows every part on every platform, with each reason and its
-remedy; --json also has platform by attachment by isolation: a combination is available when its attachment and its
-isolation both work on its platform.
+remedy; --json also has every combination of platform, attachment and isolation: it is available when its attachment
+and its isolation both work on its platform.
 
-  lastro doctor --quick                     platforms alone; where another campaign holds the host, nothing is tried
+  lastro doctor --quick                     only platforms; nothing is tried while a campaign holds the host
   lastro doctor --study edge.toml           only what a study needs
   lastro doctor --platform runc --all       only this platform; virtual machines take seconds for each attempt"""
 
@@ -40,13 +40,15 @@ Say = Callable[[str, str], None]
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--platform", action="append", metavar="NAME", help="only this platform, with options if need be; repeatable"
+        "--platform", action="append", metavar="NAME", help="only this platform, with options if needed; repeatable"
     )
     parser.add_argument("--study", metavar="STUDY", help="only the parts that a study names")
-    parser.add_argument("--quick", action="store_true", help="only whether an instance of each platform starts")
+    parser.add_argument("--quick", action="store_true", help="only test whether an instance of each platform starts")
     testbed_argument(parser)
-    parser.add_argument("--all", action="store_true", help="every part on every platform, with reasons and remedies")
-    parser.add_argument("--json", action="store_true", help="print it as JSON, with the facts of this host")
+    parser.add_argument(
+        "--all", action="store_true", help="show every part on every platform, with reasons and remedies"
+    )
+    parser.add_argument("--json", action="store_true", help="print it as JSON, with facts about this host")
     parser.add_argument("--wait", action="store_true", help="wait for a campaign on this host to end")
 
 
@@ -65,14 +67,14 @@ def run(args: argparse.Namespace) -> int:
     except HostBusy as error:
         if not args.quick:
             raise
-        said = f"nothing was tried: {error.message}; use --wait to try when it is free"
+        said = f"nothing was tried: {error.message}; use --wait to try once it is free"
         print(json.dumps({"busy": error.message}) if args.json else said)
         return 0
     if args.json:
         print(json.dumps({"host": host, "parts": parts(findings), "matrix": cells(findings)}, indent=2))
         return 0
     for role, other in bed.others.items():
-        print(f"{role}: {other.host.name} is reached, and has what Lastro needs")
+        print(f"{role}: {other.host.name} is reachable, and has what Lastro needs")
     machine = host["host"]
     print(f"{machine['hostname']}: {machine['distribution']}, kernel {machine['kernel']}")
     print(f"{machine['cpus']} CPUs ({machine['cpu_model']})\n")
@@ -80,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
     everything = args.all and not args.quick
     print("\n".join(lines(findings, width) if everything else summary(findings, width)))
     if not everything:
-        print("\n`lastro doctor --all` shows each part, and what helps")
+        print("\n`lastro doctor --all` shows every part, with reasons and remedies")
     return 0
 
 

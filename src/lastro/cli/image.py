@@ -17,9 +17,11 @@ from lastro.cli._common import require_root
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--verify", action="store_true", help="compare the contents of all files too, and the tar's hash"
+        "--verify", action="store_true", help="also compare the contents of all files, and the hash of the tar"
     )
-    parser.add_argument("--snapshot", metavar="MOMENT", help="of Debian's archive, in UTC, such as 20261101T000000Z")
+    parser.add_argument(
+        "--snapshot", metavar="MOMENT", help="use Debian's archive as of this moment, in UTC, such as 20261101T000000Z"
+    )
     parser.add_argument("--json", action="store_true", help="print it as JSON")
 
 

@@ -17,7 +17,7 @@ from lastro.cli._terminal import print_document
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--roff", action="store_true", help="print the source of the page, on a terminal too")
+    parser.add_argument("--roff", action="store_true", help="print the source of the page, even on a terminal")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -3,8 +3,8 @@
   lastro plan study.toml
   sudo lastro run study.toml --profile quick
 
-`lastro plan` needs no root. With --part, FILE is the name of a part: it writes a working example of one below parts/,
-and its contract as a test.
+`lastro plan` needs no root. With --part, FILE is the name of a part: the command writes a working example to parts/,
+and a test of its contract.
 
   lastro new --part anomaly cache     writes parts/anomalies/cache.py and parts/tests/test_cache.py"""
 
@@ -29,8 +29,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "file", nargs="?", default="study.toml", metavar="FILE", help="where to write it; - is standard output"
     )
     parser.add_argument("--part", choices=_PARTS, help="write a part of this kind; FILE is its name")
-    parser.add_argument("--name", help="the study's name; default: the file's name without its ending")
-    parser.add_argument("--force", action="store_true", help="overwrite the file when it exists")
+    parser.add_argument("--name", help="the study's name; default: the file's name without its extension")
+    parser.add_argument("--force", action="store_true", help="overwrite the file if it exists")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -51,7 +51,7 @@ def study_text(name: str) -> str:
     Raises: InputError when no study can have this name."""
     if not re.fullmatch(NAME_PATTERN, name):
         raise InputError(
-            f"'{name}' cannot name a study", "use a-z, 0-9, '.', '_' and '-', and begin with a letter or digit"
+            f"'{name}' is not a valid study name", "use a-z, 0-9, '.', '_' and '-', and begin with a letter or digit"
         )
     template = Path(__file__).parents[1] / "study" / "template.toml"
     return template.read_text(encoding="utf-8").replace(f'"{_TEMPLATE_NAME}"', f'"{name}"')
@@ -63,12 +63,12 @@ def _write_part(kind: str, name: str, *, overwrite: bool) -> int:
 
     templates = Path(__file__).parents[1] / "testing" / "templates"
     if not re.fullmatch(r"[a-z][a-z0-9-]*", name):
-        raise InputError(f"'{name}' cannot name a part", "use a-z, 0-9 and '-', and begin with a letter")
+        raise InputError(f"'{name}' is not a valid part name", "use a-z, 0-9 and '-', and begin with a letter")
     words, module = name.split("-"), name.replace("-", "_")
     part, test = Path("parts", registry.KINDS[kind], f"{module}.py"), Path("parts", "tests", f"test_{module}.py")
     known = registry.parts(kind).get(name)
     if known and Path(known.origin).absolute() != part.absolute():
-        raise InputError(f"{kind} '{name}' exists already", "choose another name")
+        raise InputError(f"{kind} '{name}' already exists", "choose another name")
     class_name = "".join(word.capitalize() for word in words)
     text = (templates / f"{kind}.py").read_text(encoding="utf-8")
     contents = {
@@ -77,11 +77,11 @@ def _write_part(kind: str, name: str, *, overwrite: bool) -> int:
     }
     for file in contents:
         if file.exists() and not overwrite:
-            raise InputError(f"{file} exists already", "write elsewhere, or overwrite it with --force")
+            raise InputError(f"{file} already exists", "choose another name, or overwrite it with --force")
     for file, content in contents.items():
         _write(file, content, overwrite=overwrite, folders=True)
     print(f"wrote {part} and {test}")
-    print(f"export LASTRO_PARTS=parts, and studies can name {kind} '{name}'; as root, `pytest {test}` tests it")
+    print(f"after `export LASTRO_PARTS=parts`, studies can use {kind} '{name}'; test it as root: `pytest {test}`")
     return 0
 
 
@@ -105,7 +105,7 @@ def _name_from(file: str) -> str:
 def _write(path: Path, text: str, *, overwrite: bool, folders: bool = False) -> None:
     """Write a file; `folders`: create those that are missing. Raises: InputError."""
     if os.path.lexists(path) and not overwrite:
-        raise InputError(f"{path} exists already", "write elsewhere, or overwrite it with --force")
+        raise InputError(f"{path} already exists", "choose another name, or overwrite it with --force")
     try:
         if not folders:
             path.parent.stat()

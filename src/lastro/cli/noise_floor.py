@@ -4,8 +4,8 @@ study's number of blocks, on this host, a smaller difference is not distinguisha
 an interval excludes "no difference" by chance.
 
   lastro noise-floor DIR           runs in DIR/noise-floor, and keeps the floors with the campaign, for its report
-  lastro noise-floor study.toml    stands alone, in campaigns/NAME-noise-floor-DATE-TIME
-  lastro noise-floor DIR -o AA     when AA holds a finished A/A campaign: judges it, runs nothing
+  lastro noise-floor study.toml    runs on its own, in campaigns/NAME-noise-floor-DATE-TIME
+  lastro noise-floor DIR -o AA     if AA holds a finished A/A campaign, judges it and runs nothing
 
 It runs on the testbed with which the campaign in DIR began, unless --testbed names another.
 
@@ -51,14 +51,14 @@ MARK = "noise_floor_of"  # in the provenance of an A/A campaign: the study that 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("study", metavar="DIR|STUDY", help="a campaign's directory, or a study file, or paper:NAME")
-    parser.add_argument("--profile", metavar="P", help="of a study file: quick, standard or paper")
+    parser.add_argument("--profile", metavar="P", help="profile of a study file: quick, standard or paper")
     testbed_argument(parser)
     parser.add_argument(
         "-o", "--output", type=Path, metavar="AA", help="directory of the A/A campaign, new or finished"
     )
-    parser.add_argument("--all", action="store_true", help="every baseline treatment, however long it takes")
+    parser.add_argument("--all", action="store_true", help="run every baseline treatment, however long it takes")
     parser.add_argument("--wait", action="store_true", help="wait for another campaign on this host to end")
-    parser.add_argument("--changed-host", action="store_true", help="keep the floors though the host or image differ")
+    parser.add_argument("--changed-host", action="store_true", help="keep the floors even if the host or image differs")
     parser.add_argument("--json", action="store_true", help="print it as JSON")
 
 
@@ -143,7 +143,7 @@ def _bounded(aa: Study, scenario: type[Scenario], *, everything: bool) -> tuple[
     blocks = aa.design.replicates
     seconds = forecast(chosen, scenario, found[:fitting]).total_s
     words = f"A/A campaign: {fitting} of {len(found)} baseline treatments, {blocks} blocks, {fitting * blocks} trials"
-    more = "" if fitting == len(found) else " (--all runs every one)"
+    more = "" if fitting == len(found) else " (--all runs all of them)"
     return chosen, f"{words}, about {human_duration(seconds)}{more}"
 
 
@@ -163,7 +163,7 @@ def _judge(directory: Path, study: Study) -> NoiseFloors:
     if not report.progress.finished:
         raise InputError(
             f"the A/A campaign in {directory} is unfinished",
-            f"go on with `lastro resume {directory}`, then give this command again",
+            f"continue with `lastro resume {directory}`, then repeat this command",
         )
     floors = noise_floors(report, study.design.replicates)
     _keep(directory, to_dict(floors, utc_now()))
@@ -186,8 +186,8 @@ def _check_twin(directory: Path, aa: Study, study: Study) -> None:
     ):
         if one != other:
             raise InputError(
-                f"the campaign in {directory} is no A/A campaign of this study: it has other {what}",
-                "name another directory with -o, or run without it",
+                f"the campaign in {directory} is not an A/A campaign of this study: it has different {what}",
+                "name another directory with -o, or run without -o",
             )
 
 
@@ -206,8 +206,8 @@ def _keep_with(judged: Path, directory: Path, floors: NoiseFloors, *, changed_ho
             facts.append(store.provenance)
     if (changes := [*changes_between(*facts), *_moved(*facts)]) and not changed_host:
         raise InputError(
-            f"the A/A campaign in {directory} ran under other conditions than {judged}: {'; '.join(changes)}",
-            "run it on the same host and image, or keep it knowingly with --changed-host",
+            f"the A/A campaign in {directory} ran under different conditions than {judged}: {'; '.join(changes)}",
+            "run it on the same host and image, or keep the floors anyway with --changed-host",
         )
     _keep(judged, {**to_dict(floors, utc_now()), "changed_host": changes})
     with Store.open(judged) as store:

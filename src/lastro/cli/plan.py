@@ -1,5 +1,5 @@
-"""As root, every level is probed by doing, so the plan says what this host cannot run and why. Without root the plan
-is shown as if everything could run. For a suite (a folder of study files, or a paper with several studies), it shows a
+"""As root, every level is tried for real, so the plan shows what this host cannot run and why. Without root, the plan
+assumes that everything can run. For a suite (a folder of study files, or a paper with several studies), it shows a
 line for each study, and the total."""
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def expected_text(plan: Plan) -> str:
 
 def not_probed(busy: str = "") -> str:
     if busy:
-        return f"availability was not probed: {busy}; use --wait to probe when it is free"
+        return f"availability was not probed: {busy}; use --wait to probe once it is free"
     how = "without --no-probe" if os.geteuid() == 0 else "as root"
     return f"availability was not probed: run {how} to see what this host cannot do"
 

@@ -41,7 +41,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--figures", action="store_true", help="also write every figure as SVG, PNG and PDF to DIR/figures"
     )
     parser.add_argument(
-        "--all-metrics", action="store_true", help="all that was measured, not the study's metrics only"
+        "--all-metrics", action="store_true", help="everything that was measured, not only the study's metrics"
     )
 
 

@@ -1,9 +1,9 @@
 """The table: mean ± half the width of its interval over the valid trials, and the ratio to the baseline.
-Levels that are unavailable or invalid stay in it, with their reasons below.
+Unavailable and invalid levels stay in it, with their reasons below.
 
   lastro results DIR                        the table
   lastro results DIR --json                 the same as one JSON document, with every valid value
-  lastro results DIR --csv all.csv          every attempt and metric, one value a row, for R or pandas ("-": stdout)
+  lastro results DIR --csv all.csv          every attempt and metric, one value per row, for R or pandas ("-": stdout)
   lastro results DIR --parquet all.parquet  the same rows as Parquet
 
 Needs no root, and works while the campaign runs. For a suite: the tables one after the other; JSON with all studies in
@@ -31,11 +31,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON document instead of the table")
     parser.add_argument("--csv", metavar="FILE", help="write every attempt and metric as CSV; - for standard output")
     parser.add_argument(
-        "--raw", action="store_true", help="with --csv: leave text as it is, even what a spreadsheet would execute"
+        "--raw", action="store_true", help="with --csv: leave text as it is, even if a spreadsheet would execute it"
     )
     parser.add_argument("--parquet", metavar="FILE", type=Path, help="write the same rows as Parquet")
     parser.add_argument(
-        "--all-metrics", action="store_true", help="all that was measured, not the study's metrics only"
+        "--all-metrics", action="store_true", help="everything that was measured, not only the study's metrics"
     )
 
 

@@ -1,11 +1,11 @@
-"""The schedule is the one that was drawn at the start; the trial in flight when it stopped runs again, whole.
+"""Continues with the schedule drawn at the start. The trial that was running when the campaign stopped runs again.
 
 Trials of one campaign are compared with each other, so it continues only on the host and with the root filesystem with
-which it began; --changed-host continues all the same, and the report says so. --invalid also repeats the trials that
-were given up as invalid; their earlier attempts are kept and reported.
+which it began; --changed-host continues anyway, and the report says so. --invalid also repeats the trials that were
+given up as invalid; their earlier attempts are kept and reported.
 
 A suite continues with the study that was interrupted and those that had not begun. When nothing is left, what was
-unavailable in any study is tried once more."""
+unavailable in any study is tried again."""
 
 from __future__ import annotations
 
@@ -42,7 +42,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     campaign_argument(parser)
     testbed_argument(parser)
     parser.add_argument("--wait", action="store_true", help="wait for another campaign on this host to end")
-    parser.add_argument("--changed-host", action="store_true", help="go on although the host or the image has changed")
+    parser.add_argument(
+        "--changed-host", action="store_true", help="continue even if the host or the image has changed"
+    )
     parser.add_argument(
         "--invalid",
         action="store_true",
@@ -108,8 +110,8 @@ def _carry_on(store: Store, how: How, place: Place) -> None:
         if changes := changes_between(store.provenance, identity(scenario)):
             if not how.changed_host:
                 raise InputError(
-                    f"{store.directory} was begun under other conditions: {'; '.join(changes)}",
-                    "run the study anew here, or mix the two knowingly with --changed-host",
+                    f"{store.directory} was started under different conditions: {'; '.join(changes)}",
+                    "run the study again here, or continue anyway with --changed-host",
                 )
             store.log(utc_now(), "changed host", "; ".join(changes))
         if how.invalid and (reopened := store.reopen_invalid()):

@@ -35,7 +35,9 @@ if TYPE_CHECKING:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     study_arguments(parser)
-    parser.add_argument("-o", "--output", type=Path, metavar="DIR", help="the campaign's directory; must not hold one")
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="DIR", help="directory of the campaign; must not hold one already"
+    )
     parser.add_argument("--wait", action="store_true", help="wait for another campaign on this host to end")
     parser.add_argument("--no-report", action="store_true", help="do not write the HTML report at the end")
     fail_invalid_argument(parser)
@@ -83,7 +85,7 @@ def check_place(directory: Path) -> None:
     around = directory.absolute().parent
     if suite.is_suite(around) and directory.absolute().name in (front.name for front in suite.read(around).fronts):
         raise InputError(
-            f"{directory} is the place of a front of the suite in {around}",
+            f"{directory} is reserved for a front of the suite in {around}",
             f"`lastro resume {around}` runs it there; choose another -o DIR",
         )
     if not nearest.is_dir():

@@ -1,4 +1,4 @@
-"""Save it beside your studies and begin each with a line that names it; editors with a TOML language server (Taplo,
+"""Save it next to your studies, and begin each with a line that names it; editors with a TOML language server (Taplo,
 Even Better TOML) then complete and check what you type:
 
   lastro schema > study.schema.json

@@ -1,6 +1,6 @@
 """Installs what parts require on Debian or Ubuntu: packages by apt, gVisor and vegeta by Go, JMeter by Maven.
 
-Without PART: what a first study on native, runc and docker requires. What is installed already is left as it is.
+Without PART: what a first study on native, runc and docker requires. What is already installed is left as it is.
 Parts that cannot be installed here are listed with a reason and a remedy; those named on the command line, or needed by
 every study, make the exit code 3. `lastro parts` lists the names; `lastro doctor` then tries each part for real."""
 
@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("part", nargs="*", metavar="PART", help="such as docker, vegeta or platform/gvisor")
-    parser.add_argument("--all", action="store_true", help="what all parts and the tests require")
+    parser.add_argument(
+        "part", nargs="*", metavar="PART", help="a part to install, such as docker, vegeta or platform/gvisor"
+    )
+    parser.add_argument("--all", action="store_true", help="install what all parts and the tests require")
     parser.add_argument("--dry-run", action="store_true", help="only print the commands, as a shell script; no root")
     parser.add_argument("--json", action="store_true", help="print the outcome as JSON, progress on standard error")
 
@@ -34,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
     from lastro.setup.selection import select
 
     if args.all and args.part:
-        raise InputError("--all is given with names of parts", "give either --all or the names")
+        raise InputError("--all cannot be combined with names of parts", "give either --all or the names")
     command = shlex.join(["lastro", "setup", *(["--all"] if args.all else args.part)])
     wanted = select(args.part, everything=args.all)
     plan = make_plan(wanted, Machine.this())

@@ -1,9 +1,9 @@
-"""What a trial measured, what it was built of, and the commands that it ran.
+"""Shows what a trial measured, its topology, and the commands that it ran.
 
   lastro show DIR 17                           measurements, notes, each command with its duration
   lastro show DIR 17 --commands > trial-17.sh  a shell script: every command in order, with its input
-  lastro show DIR 17 --commands --trust        the same of a campaign from another machine or user
-  lastro show DIR 17 --topology                instances, links, addresses, the neighbour, what watched
+  lastro show DIR 17 --commands --trust        the same for a campaign from another machine or user
+  lastro show DIR 17 --topology                instances, links, addresses, neighbour, witnesses
   lastro show DIR 17 --topology -o chain.svg   the same as a figure: .svg, .png or .pdf
 
 The topology is recorded while a trial is set up. For a trial that has not run, it shows the topology of another trial
@@ -35,13 +35,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("trial", type=int, metavar="TRIAL", help="number of the trial, from 1 in running order")
     parser.add_argument("--attempt", type=int, metavar="N", help="an attempt of the trial; default: the last")
     what = parser.add_mutually_exclusive_group()
-    what.add_argument("--commands", action="store_true", help="print a shell script that repeats the trial by hand")
-    what.add_argument("--topology", action="store_true", help="draw what the trial was built of, in text")
+    what.add_argument(
+        "--commands", action="store_true", help="print a shell script that repeats the trial with the raw tools"
+    )
+    what.add_argument("--topology", action="store_true", help="draw the topology of the trial, as text")
     parser.add_argument(
         "--trust",
         action="store_true",
-        help="with --commands: also of a campaign from another machine or user, whose commands you have read; "
-        "with -o: also into a directory that others own or can change",
+        help="with --commands: also if the campaign is from another machine or user (read its commands first); "
+        "with -o: also into a directory that other users own or can change",
     )
     parser.add_argument(
         "-o",
@@ -58,9 +60,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     if args.output and not args.topology:
-        raise InputError("--output writes the figure of a topology", "add --topology")
+        raise InputError("--output writes a figure of the topology", "add --topology")
     if args.trust and not (args.commands or args.output):
-        raise InputError("--trust is for a script of commands and for a file", "add --commands, or -o FILE")
+        raise InputError("--trust applies only to --commands and -o", "add --commands, or -o FILE")
     with open_campaign(args.dir) as store:
         trial = store.trial(args.trial)
         attempts = store.attempts(args.trial)
@@ -95,8 +97,8 @@ def _script(store: Store, trial: TrialRow, attempt: Attempt | None, *, trusted: 
     records = store.transcript(trial.number, attempt.attempt)
     if (origin := foreign(store)) and not trusted:
         raise InputError(
-            f"the commands of {store.directory} may be anybody's: {origin}",
-            "read them with `lastro show --json`; --trust prints the script, which is run as root",
+            f"the commands of {store.directory} cannot be trusted: {origin}",
+            "review them with `lastro show --json`; --trust prints the script, which is to be run as root",
         )
     levels = ", ".join(f"{name} {level}" for name, level in _levels(store, trial).items())
     title = f"{store.study.name}: trial {trial.number}, attempt {attempt.attempt}: {levels}"
@@ -169,7 +171,7 @@ def _measurements(store: Store, trial: TrialRow, attempt: Attempt) -> list[str]:
 def _notes(attempt: Attempt) -> list[str]:
     lines = ["", "notes"] if attempt.notes else []
     for name, value in attempt.notes.items():
-        text = "--topology draws it" if name == TOPOLOGY else value
+        text = "see --topology" if name == TOPOLOGY else value
         one_line = isinstance(text, str) and text.isprintable()
         lines.append(f"  {name}: {text if one_line else json.dumps(text, ensure_ascii=False)}")
     return lines

@@ -1,4 +1,4 @@
-"""How many trials are done, how long the rest may take, what happened last, and what to type next.
+"""Shows how many trials are done, how long the rest may take, what happened last, and the next command.
 
 Works while the campaign runs; needs no root. For a suite: each study, and the total."""
 

@@ -79,7 +79,7 @@ class Quagga(Frr):
     programs = ("zebra", "ospfd")
     remedy = (
         "build Quagga 1.x with --enable-user=root --enable-group=root --disable-shared --disable-vtysh"
-        f" --enable-multipath={MOST_PATHS}, put its zebra and ospfd into this host's path, and Lastro copies them in"
+        f" --enable-multipath={MOST_PATHS}, put its zebra and ospfd into this host's PATH; Lastro copies them in"
     )
     version_argv = ("/usr/local/bin/ospfd", "--version")
     home = "/run/quagga"

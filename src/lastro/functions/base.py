@@ -74,7 +74,7 @@ class Function(ABC):
         elif self.rules(path) or self.more_steps(path):
             raise Unavailable(
                 f"function '{self.name}' needs nftables, which the kernel of this platform does not have",
-                'compare plain forwarding on it: function = "none"',
+                'measure plain forwarding on it: function = "none"',
             )
         for step in self.more_steps(path):
             instance.run(step.argv, stdin=step.stdin)
@@ -95,7 +95,7 @@ class Function(ABC):
         if instance.run(["sh", "-c", "command -v click"], check=False).returncode != 0:
             raise Unavailable(
                 "the root filesystem has no `click`, and no distribution packages it",
-                "build Click Modular Router, put a static `click` in this host's PATH, and Lastro copies it in",
+                "build Click Modular Router, put a static `click` in this host's PATH; Lastro copies it into the image",
             )
         instance.run(["sh", "-c", "cat > /run/function.click"], stdin=_click.configuration(self.click(path), path))
         # Click forwards, so the kernel must not. Set from outside: /proc/sys is read-only in a container.

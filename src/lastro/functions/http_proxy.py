@@ -68,7 +68,7 @@ class Running:
         if not self.process.alive():
             done = self.process.stop()
             words = (done.error_text or done.text).strip()[-600:]
-            raise PlatformError(f"the proxy in {self.instance.spec.name} ended with {done.returncode}: {words}")
+            raise PlatformError(f"the proxy in {self.instance.spec.name} exited with code {done.returncode}: {words}")
 
     def served(self) -> dict[int, Served]:
         """Return the requests in its log, by the port at which they arrived.
@@ -86,7 +86,7 @@ class Running:
 
 class HttpProxy(Service):
     name = "http-proxy"
-    summary = "Squid: answers HTTP requests for a server, out of a cache in memory or without one"
+    summary = "Squid: an HTTP proxy for a server, with or without a cache in memory"
     packages: ClassVar[tuple[str, ...]] = ("squid",)
     version_argv: ClassVar[tuple[str, ...]] = ("squid", "--version")
 
@@ -150,8 +150,8 @@ def judge_served(served: Mapping[str, int], requests: int, *, cache: bool, first
     if sum(served.values()) != requests:
         reasons.append(f"its log has {sum(served.values())} requests instead of {requests}")
     if failed := {result: n for result, n in served.items() if result not in (MISS, HIT)}:
-        reasons.append(f"it did not answer all: {failed}")
+        reasons.append(f"it did not answer all requests: {failed}")
     hits = served.get(HIT, 0)
     if hits != (requests - first if cache else 0):
-        reasons.append(f"{hits} of {requests} answers came out of the cache, which was {'on' if cache else 'off'}")
+        reasons.append(f"{hits} of {requests} answers came from the cache, which was {'on' if cache else 'off'}")
     return reasons

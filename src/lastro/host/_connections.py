@@ -143,7 +143,7 @@ class Connections:
                     timeout=_PATIENCE_S, check=False, start_new_session=True,
                 ).returncode  # fmt: skip
             except FileNotFoundError as error:
-                raise HostError("there is no program 'ssh' here", "apt-get install openssh-client") from error
+                raise HostError("this host has no program 'ssh'", "apt-get install openssh-client") from error
             except subprocess.TimeoutExpired:
                 code, told = LOST, f"no answer within {_PATIENCE_S:g} s"
             else:
@@ -163,23 +163,23 @@ def failure(reach: Reach, told: str) -> HostError:
     by_hand = f"ssh {'-p ' + str(reach.port) + ' ' if reach.port else ''}{place}"
     if "HOST IDENTIFICATION HAS CHANGED" in told:
         return HostError(
-            f"{reach.name} shows another host key than the known one: it is another machine, or somebody in between",
-            "find out which; if the machine was set up anew, `ssh-keygen -R` forgets the old key",
+            f"the host key of {reach.name} has changed: it is another machine, or the connection is intercepted",
+            "find out which; if the machine was reinstalled, remove its old key with `ssh-keygen -R`",
         )
     if "Host key verification failed" in told or "host key is known" in told:
         return HostError(
-            f"the host key of {reach.name} is not known, and an unknown one is never trusted",
-            f"compare its fingerprint with the host's own and accept it once by hand: {by_hand}",
+            f"the host key of {reach.name} is not known, and Lastro connects only to hosts with a known key",
+            f"log in once manually, compare its fingerprint with the host's own, and accept it: {by_hand}",
         )
     if "Permission denied" in told or "Too many authentication failures" in told:
         return HostError(
             f"{reach.name} refuses the key: {last}",
-            "name the right `identity` in the testbed's file, or add its public key to authorized_keys there"
+            "set the right `identity` in the testbed file, or add its public key to authorized_keys on that host"
             " (a key with a passphrase must be in an ssh-agent)",
         )
     if any(word in told for word in ("bad permissions", "UNPROTECTED PRIVATE KEY")):
         return HostError(f"ssh refuses the identity file for {reach.name}: {last}", "chmod 600 the identity file")
     return HostError(
         f"{reach.name} cannot be reached: {last}",
-        f"is it up, and does sshd listen at this address and port? Try by hand: {by_hand}",
+        f"is it up, and does sshd listen on this address and port? Try it manually: {by_hand}",
     )

@@ -129,7 +129,7 @@ class Shell:
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(1)
         lines = [line for line in self._err.content().decode(errors="replace").splitlines() if line.strip()]
-        return Lost(lines[-1].strip() if lines else "the far side closed it")
+        return Lost(lines[-1].strip() if lines else "closed by the remote host")
 
 
 class Shells:

@@ -187,7 +187,7 @@ class Cgroups(ABC):
         found = self.files.read([*map(str, files.values())])
         for key in required:
             if str(files[key]) not in found:
-                raise FileNotFoundError(f"{files[key]} is not there")
+                raise FileNotFoundError(f"{files[key]} does not exist")
         return {key: found.get(str(path), "") for key, path in files.items()}
 
 

@@ -119,14 +119,14 @@ def _cpu(host: Host) -> dict[str, Any]:
         "cpus": sum(line.startswith("processor") for line in _read(host, "/proc/cpuinfo").splitlines()),
         "microcode": first.get("microcode", ""),
         "virtual_machine": "hypervisor" in first.get("flags", "").split(),
-        "governor": governor or "not told (no cpufreq)",
+        "governor": governor or "unknown (no cpufreq)",
     }
 
 
 def _isolation(host: Host) -> dict[str, Any]:
     return {
         "cgroup_version": cgroups.detect(files=host.view).version,
-        "security_modules": _read(host, "/sys/kernel/security/lsm") or "not told",
+        "security_modules": _read(host, "/sys/kernel/security/lsm") or "unknown",
         "apparmor": _read(host, "/sys/module/apparmor/parameters/enabled") or "absent",
         "seccomp_actions": _read(host, "/proc/sys/kernel/seccomp/actions_avail"),
     }

@@ -137,13 +137,13 @@ def clean(state: Path, *, dry_run: bool = False) -> list[tuple[str, Owned]]:
                 reach = Reach(**json.loads(file.read_text()))
                 found += [(reach.name, owned) for owned in _cleaned(reach, ledger)]
             except (ValueError, TypeError) as error:
-                raise StoreError(f"{file}: {error}", "the file is damaged: remove its directory by hand") from error
+                raise StoreError(f"{file}: {error}", "the file is damaged: remove its directory") from error
             except (HostError, HostBusy, TrialError) as error:
-                problems.append(f"{error.message} ({len(dead)} objects of Lastro's are on it)")
+                problems.append(f"{error.message} (objects left there: {len(dead)})")
                 busy.append(isinstance(error, HostBusy))
     if problems:
         kind = HostBusy if all(busy) else HostError
-        raise kind("; ".join(problems), "run `lastro clean` again when it can be reached, and nobody measures on it")
+        raise kind("; ".join(problems), "run `lastro clean` again when the host is reachable and idle")
     return found
 
 

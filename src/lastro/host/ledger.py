@@ -76,7 +76,7 @@ class Ledger:
             with self._turn:
                 return self._db.execute(sql, values).fetchall()
         except sqlite3.Error as error:
-            hint = "free some space on that disk, or see why it cannot be written; then `lastro clean`"
+            hint = "free some space on that disk, or find out why it cannot be written; then run `lastro clean`"
             raise StoreError(f"{self.state}/ledger.db: {error}", hint) from error
 
     def add(self, session: str, kind: str, name: str) -> int:
@@ -118,7 +118,7 @@ class Ledger:
         removed, stuck = [], []
         for token in self.dead_sessions():
             if not is_token(token):
-                stuck.append(f"session {token!r}: no session of Lastro has such a name")
+                stuck.append(f"session {token!r}: not a valid session name")
                 continue
             owner = Owner(host or LocalHost(token), token, state or self.state)
             _end_processes(owner.host, token)
@@ -172,7 +172,7 @@ class Session:
 
         An object that cannot be removed stays in the ledger for `lastro clean`, and the error is raised."""
         if any((owned.kind, owned.name) == (kind, name) for owned in self.owned_objects()):
-            raise PlatformError(f"{kind} {name} is in use already", "give every instance a name of its own")
+            raise PlatformError(f"{kind} {name} is already in use", "give each instance a unique name")
         object_id = self.ledger.add(self.token, kind, name)
         try:
             yield
@@ -201,7 +201,7 @@ class Session:
                 except (TrialError, OSError) as error:
                     raise HostError(
                         f"{owned.kind} {owned.name} cannot be removed: {error}",
-                        "see what holds it, then `lastro resume`",
+                        "see what holds it, then run `lastro resume`",
                     ) from error
                 self.ledger.drop(owned.id)
 

@@ -79,7 +79,7 @@ class LocalHost(Host):
             )
         except FileNotFoundError as error:
             raise Unavailable(
-                f"this host has no program '{argv[0]}'", "install it; `lastro doctor` tells what is missing"
+                f"this host has no program '{argv[0]}'", "install it; `lastro doctor` shows what is missing"
             ) from error
         except OSError as error:
             raise CommandFailed(argv, _CANNOT_RUN, str(error)) from error

@@ -20,8 +20,8 @@ close() { # DIRECTORY MODE GROUP
     mkdir -p -m 700 -- "$1"
     owner=$(stat -L -c %u -- "$1") mode=$(stat -L -c %a -- "$1")
     [ "$owner" = 0 ] || refuse "$1 belongs to user $owner"
-    [ $((0$mode & 2)) = 0 ] || refuse "every user may write to $1, and may have done so"
-    "$4" "$1" || refuse "$1 holds what is not Lastro's"
+    [ $((0$mode & 2)) = 0 ] || refuse "all users can write to $1, so its contents cannot be trusted"
+    "$4" "$1" || refuse "$1 contains files that Lastro did not create"
     [ "$(stat -L -c %g:%a -- "$1")" = "$3:$2" ] || { chgrp -- "$3" "$1"; chmod -- "$2" "$1"; }
 }
 is_state() {
@@ -53,5 +53,5 @@ def close_to_others(host: Host, state: Path, run: Path) -> None:
     if done.returncode != 0:
         raise HostError(
             f"{host.name}: {(done.text.strip() or done.error_text.strip())}",
-            "name directories that are Lastro's alone, with LASTRO_STATE and LASTRO_RUN or in the testbed's file",
+            "choose directories for Lastro alone: LASTRO_STATE, LASTRO_RUN, or `state`, `run` in the testbed file",
         )

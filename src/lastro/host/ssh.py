@@ -91,7 +91,7 @@ class SshHost(Host):
         uid, *missing = self.ask(script, TOOLS).split() or [""]
         if missing:
             raise HostError(
-                f"{self.name} has no {', '.join(missing)}",
+                f"{self.name} lacks these programs: {', '.join(missing)}",
                 "install them there: on Debian they are in coreutils, findutils, iproute2, mount, tar and util-linux",
             )
         if uid != "0":
@@ -99,8 +99,8 @@ class SshHost(Host):
                 self.ask("sudo -n true", [])
             except CommandFailed as error:
                 raise NeedsRoot(
-                    f"the user on {self.name} is not root, and `sudo` asks for a password or is not there",
-                    "name a `user` that is root, or one whom sudoers(5) lets run everything with NOPASSWD",
+                    f"the user on {self.name} is not root, and `sudo` asks for a password or is not installed",
+                    "set `user` to root, or to a user whom sudoers(5) allows to run everything with NOPASSWD",
                 ) from error
             self._sudo = ("sudo", "-n", "--")
             self._shells.close()  # the first shell ran as the user
@@ -123,8 +123,8 @@ class SshHost(Host):
         daemons, self._spawned = self._spawned, set()
         if daemons:
             raise HostError(
-                f"the connection to {self.name} is back, but what had been started there for later trials has ended",
-                "`lastro resume` goes on with the campaign",
+                f"the connection to {self.name} is back, but the processes started there for later trials have ended",
+                "`lastro resume` continues the campaign",
             )
 
     # Commands
@@ -138,7 +138,7 @@ class SshHost(Host):
             raise CommandTimeout(argv, timeout_s)
         if done.returncode == _NO_PROGRAM and done.error_text.startswith("env: ") and argv[0] in done.error_text:
             raise Unavailable(
-                f"{self.name} has no program '{argv[0]}'", "install it there; `lastro doctor` tells what is missing"
+                f"{self.name} has no program '{argv[0]}'", "install it there; `lastro doctor` shows what is missing"
             )
         if check and done.returncode != 0:
             raise CommandFailed(argv, done.returncode, done.error_text or done.text)
@@ -246,12 +246,12 @@ class SshHost(Host):
                     start_new_session=True,
                 )  # fmt: skip
             except subprocess.TimeoutExpired as error:
-                raise self.lose(f"{file.name} was not there within {timeout_s:g} s") from error
+                raise self.lose(f"{file.name} was not copied within {timeout_s:g} s") from error
         told = done.stdout.decode(errors="replace").split()
         if told[-2:-1] != [nonce]:
             raise self.lose(_last_line(done.stderr))
         if told[-1] != "0":
-            raise WriteFailed(path, "", _last_line(done.stderr).rpartition(": ")[2] or "it did not arrive whole")
+            raise WriteFailed(path, "", _last_line(done.stderr).rpartition(": ")[2] or "the copy is incomplete")
 
     def which(self, program: str) -> str | None:
         if program not in self._which:

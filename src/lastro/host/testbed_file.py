@@ -23,7 +23,7 @@ from lastro.study.schema import OneLine, Table, read_shape
 
 ROLES = ("client", "dut", "server")
 NEIGHBOURS = {"client": ("dut",), "dut": ("client", "server"), "server": ("dut",)}
-_HINT = "docs/reference-testbed.md tells what is in one, and examples/testbeds/three-machines.toml is one to start from"
+_HINT = "docs/reference-testbed.md describes the file; examples/testbeds/three-machines.toml is an example"
 
 
 def _pattern(pattern: str, what: str) -> BeforeValidator:
@@ -37,15 +37,17 @@ def _pattern(pattern: str, what: str) -> BeforeValidator:
 
 def _cpus(value: Any) -> Any:
     if isinstance(value, str) and not parse_cpus(value):
-        raise PydanticCustomError("cpus", "is no list of CPUs as the kernel writes it, such as 0-3 or 0,2")
+        raise PydanticCustomError("cpus", "is not a list of CPUs as the kernel writes it, such as 0-3 or 0,2")
     return value
 
 
 # No value on ssh's command line can begin with a hyphen, and so be taken for an option.
-_Address = Annotated[OneLine, _pattern(r"[A-Za-z0-9\[][A-Za-z0-9_.:%\[\]-]*", "is no host name or address")]
-_User = Annotated[OneLine, _pattern(r"[A-Za-z_][A-Za-z0-9_.-]*\$?", "is no user name")]
-_Link = Annotated[OneLine, _pattern(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,14}", "is no name of a network interface")]
-_Place = Annotated[OneLine, _pattern(r"/[A-Za-z0-9_./+-]*[A-Za-z0-9_+-]", "is no absolute path of plain characters")]
+_Address = Annotated[OneLine, _pattern(r"[A-Za-z0-9\[][A-Za-z0-9_.:%\[\]-]*", "is not a host name or address")]
+_User = Annotated[OneLine, _pattern(r"[A-Za-z_][A-Za-z0-9_.-]*\$?", "is not a user name")]
+_Link = Annotated[OneLine, _pattern(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,14}", "is not the name of a network interface")]
+_Place = Annotated[
+    OneLine, _pattern(r"/[A-Za-z0-9_./+-]*[A-Za-z0-9_+-]", "is not an absolute path of letters, digits and ._+-")
+]
 
 
 class RoleTable(Table):
@@ -105,7 +107,7 @@ def load_named(path: Path) -> TestbedFile:
 
     The campaign may be another user's, and the file says where root logs in, so it must belong to the caller. Raises:
     StudyError when the file is not the caller's, cannot be read, or is not a valid testbed."""
-    hint = "the campaign names this file; give it again with --testbed if it is the one to use"
+    hint = "the campaign names this file; if it is the right one, pass it with --testbed"
     return parse(read_text(path, "testbed", hint, own=True), str(path))
 
 
@@ -118,8 +120,8 @@ def parse(text: str, file: str) -> TestbedFile:
             for role, other in ((a, b), (b, a)):
                 if other not in roles[role].links:
                     wrong = Wrong(
-                        f"{role} and {other} are on two hosts, and no network card of the {role}'s is named",
-                        f'{role}.links = {{ {other} = "NAME" }}, as `ip link` shows it on that host',
+                        f"{role} and {other} are on different hosts, but the network card of the {role} is not given",
+                        f'add {role}.links = {{ {other} = "NAME" }}, with the name from `ip link` on that host',
                     )
                     problems.add((role, "links"), wrong)
     try:
@@ -134,11 +136,11 @@ def _plan(role: str, table: RoleTable, problems: Problems) -> RolePlan:
     for other in table.links:
         if other not in NEIGHBOURS[role]:
             places = " and ".join(NEIGHBOURS[role])
-            problems.add((role, "links", other), Wrong(f"the {role} has no link to it", f"its links go to {places}"))
+            problems.add((role, "links", other), Wrong(f"the {role} has no such link", f"its links go to {places}"))
     if table.address is None:
         for key in ("user", "port", "identity", "known_hosts"):
             if getattr(table, key) is not None:
-                problems.add((role, key), Wrong("is of a far host, and the role has no `address`"))
+                problems.add((role, key), Wrong("applies only to a remote host, but the role has no `address`"))
         return RolePlan(None, table.cpus, dict(table.links))
     reach = Reach(
         table.address, table.user, table.port, _expanded(table.identity), _expanded(table.known_hosts), table.state,

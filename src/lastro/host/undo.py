@@ -52,11 +52,11 @@ def undo(owner: Owner, kind: str, name: str) -> None:
 
     Raises: HostError when the owner cannot have made it or the kind is unknown; the errors of the removing tool."""
     if kind not in UNDO:
-        raise HostError(f"this Lastro knows no objects of kind '{kind}'", "was the ledger written by a newer one?")
+        raise HostError(f"unknown kind of object: '{kind}'", "was the ledger written by a newer Lastro?")
     if not (is_token(owner.token) and UNDO[kind].is_own(owner, name)):
         raise HostError(
-            f"{kind} {name!r} was not created by Lastro's session {owner.token!r}, and is left alone",
-            "the ledger is damaged, or was changed by someone else: see what it lists, then move it away",
+            f"{kind} {name!r} was not created by Lastro session {owner.token!r}, and is left alone",
+            "the ledger is damaged or was edited: check what it lists, then move it away",
         )
     UNDO[kind].remove(owner.host, name)
 

@@ -104,11 +104,11 @@ def ensure(image: Image, store: Path, host: Host, *, release: str = RELEASE) -> 
         return Guest(kernel, _ensure_initramfs(kernel, store), _ensure_disk(image, store, host))
     except (CommandFailed, CommandTimeout) as error:
         raise ImageError(
-            f"what a virtual machine boots could not be made: {error.message}", unreachable(image.snapshot)
+            f"kernel and disk of virtual machines could not be built: {error.message}", unreachable(image.snapshot)
         ) from error
     except OSError as error:
         raise ImageError(
-            f"what a virtual machine boots could not be stored in {store}: {error}", "free some space"
+            f"kernel and disk of virtual machines could not be stored in {store}: {error}", "free some space"
         ) from error
 
 
@@ -119,7 +119,7 @@ def _ensure_kernel(store: Path, host: Host, release: str, snapshot: str) -> Kern
     if kernel.directory.is_dir():
         return kernel
     if host.which("mmdebstrap") is None:
-        raise ImageError("mmdebstrap is not installed, and fetches a kernel for guests", "apt-get install mmdebstrap")
+        raise ImageError("mmdebstrap, which fetches the guest kernel, is not installed", "apt-get install mmdebstrap")
     with workshop(store) as work:
         extract, kept = work / "extract", work / "kept"
         options = ["--variant=extract", f"--include={','.join(PACKAGES)}"]
@@ -232,7 +232,7 @@ def _ensure_disk(image: Image, store: Path, host: Host) -> Path:
     path = store / f"disk-{image.name}-{DISK_BYTES >> 30}g.img"
     if not path.is_file():
         if host.which("mke2fs") is None:
-            raise ImageError("mke2fs is not installed, and makes disks for guests", "apt-get install e2fsprogs")
+            raise ImageError("mke2fs, which makes the guest disk, is not installed", "apt-get install e2fsprogs")
         with workshop(store) as work:
             _put_disk(image, work / path.name, host)
             _put(work / path.name, path)

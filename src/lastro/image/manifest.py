@@ -81,8 +81,8 @@ def _refuse(tree: Path, host: Host, differences: Sequence[str]) -> None:
         more = len(differences) - _SHOWN
         told = ", ".join([*differences[:_SHOWN], *([f"and {more} more"] if more > 0 else [])])
         raise ImageError(
-            f"{tree} on {host.name} is not the root filesystem that was built: {told}",
-            f"find out who changed it; then remove {tree}: it is unpacked anew from its tar",
+            f"{tree} on {host.name} differs from the root filesystem that was built: {told}",
+            f"find out what changed it, then remove {tree}: Lastro unpacks it again from its tar",
         )
 
 
@@ -121,8 +121,8 @@ def _require_digest(image: Image) -> None:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     if digest != image.digest:
         raise ImageError(
-            f"{image.tar} has the SHA-256 {digest}, and the root filesystem was built with {image.digest}",
-            f"find out who changed it; then remove {image.directory}: it is built anew",
+            f"{image.tar} has the SHA-256 {digest}, but was built with {image.digest}",
+            f"find out what changed it, then remove {image.directory}: Lastro builds it again",
         )
 
 

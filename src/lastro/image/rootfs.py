@@ -119,8 +119,8 @@ def sent(image: Image, host: Host, store: Path) -> Image:
     there, own = Image(image.digest, store / image.name), platform.machine()
     if (architecture := host.run(["uname", "-m"]).text.strip()) != own:
         raise ImageError(
-            f"{host.name} is a machine of {architecture}, and the root filesystem is of {own}",
-            "run Lastro on a machine of the testbed's architecture",
+            f"{host.name} has architecture {architecture}, but the root filesystem is for {own}",
+            "run Lastro on a machine with the testbed's architecture",
         )
     if not host.view.exists(str(there.tree)):
         try:
@@ -128,7 +128,9 @@ def sent(image: Image, host: Host, store: Path) -> Image:
                 host.send(image.tar, f"{there.tar}")
                 host.run(["sh", "-ec", _UNPACK, "unpack", str(there.directory), image.digest], timeout_s=600)
         except (CommandFailed, CommandTimeout, WriteFailed) as error:
-            raise ImageError(f"the root filesystem did not reach {host.name}: {error}", "is its disk full?") from error
+            raise ImageError(
+                f"the root filesystem could not be copied to {host.name}: {error}", "is its disk full?"
+            ) from error
     manifest.check(image, there.tree, host)
     return there
 
@@ -139,7 +141,9 @@ def shifted(image: Image, first_id: int, host: Host) -> Path:
     It is made once, beside the image's own tree. Raises: ImageError."""
     tree = image.directory / f"rootfs-{first_id}"
     if host.far:
-        raise ImageError("owners in a root filesystem are shifted only where Lastro runs", "leave out user namespaces")
+        raise ImageError(
+            "instances in user namespaces run only on the host where Lastro runs", "leave out user namespaces"
+        )
     with _shifting:
         if not tree.is_dir():
             try:
@@ -149,7 +153,9 @@ def shifted(image: Image, first_id: int, host: Host) -> Path:
                         _shift_owner(path, first_id)
                     work.rename(tree)
             except (CommandFailed, CommandTimeout, OSError) as error:
-                raise ImageError(f"the owners in a copy of the root filesystem cannot be shifted: {error}") from error
+                raise ImageError(
+                    f"the file owners in a copy of the root filesystem cannot be shifted: {error}"
+                ) from error
         if tree not in _checked:  # once in a session
             manifest.check(image, tree, host, first_id=first_id)
             _checked.add(tree)
@@ -171,7 +177,7 @@ def _shift_owner(path: Path, first_id: int) -> None:
 
 def _build(recipe: Recipe, store: Path, host: Host) -> Image:
     if host.which("mmdebstrap") is None:
-        raise ImageError("mmdebstrap is not installed, and builds the root filesystem", "apt-get install mmdebstrap")
+        raise ImageError("mmdebstrap, which builds the root filesystem, is not installed", "apt-get install mmdebstrap")
     with workshop(store) as work:
         tar, tree = work / "rootfs.tar", work / "rootfs"
         try:

@@ -21,7 +21,7 @@ def wait_for_answer(instance: Instance, process: Process, ask: Sequence[str], wh
         if not process.alive():
             done = process.stop()
             words = (done.error_text or done.text).strip()[-_LAST_WORDS:]
-            raise InstrumentError(f"{what} ended with {done.returncode} before it answered: {words}")
+            raise InstrumentError(f"{what} exited with code {done.returncode} before it answered: {words}")
         if time.monotonic() > deadline_s:
             raise InstrumentError(f"{what} did not answer within {limit_s:g} s")
         time.sleep(0.05)

@@ -13,7 +13,7 @@ from lastro.study.model import Setting
 from lastro.units import human_bytes
 
 NO, YES = "no", "yes"
-DIRECT = Setting("direct", NO, "read and write past the page cache of the instance's kernel", choices=(NO, YES))
+DIRECT = Setting("direct", NO, "bypass the page cache of the instance's kernel (O_DIRECT)", choices=(NO, YES))
 _TIDY_LIMIT_S = 300.0
 PAGE_CACHE, HOST_CACHE = "page cache", "host's cache"
 _BYPASSED = ("none", "directsync")  # the host opens the disk with O_DIRECT
@@ -24,7 +24,7 @@ _HOST_CACHE = {
     "writeback": "in use (cache=writeback)",
     "unsafe": "in use, and flushes are ignored (cache=unsafe)",
 }
-_ZFS, _ARC = "zfs", "ZFS's own (ARC), in the host's memory and within no instance's limit"
+_ZFS, _ARC = "zfs", "ZFS's own (ARC), in the host's memory, outside every instance's limit"
 _ENOUGH = 2  # times the memory: Bonnie++'s own rule for files that a cache cannot hold
 
 
@@ -79,7 +79,7 @@ def through_arc(reading: Reading, under: Mapping[str, str], apart: Collection[st
     inside, below = under.get("file system"), under.get("host's file system")
     if PAGE_CACHE not in reading.really or _ZFS not in (inside, below):
         return reading
-    words = "ZFS's own cache may hide the disk: it is in the host's memory, and the instance's limit does not hold it"
+    words = "ZFS's own cache may hide the disk: it is in the host's memory, outside the instance's limit"
     others = [each for each in reading.remarks if each.kind != THROUGH_CACHE]
     known = next((each for each in reading.remarks if each.kind == THROUGH_CACHE), None)
     metrics = known.metrics if known else tuple(name for name in reading.measurements if name not in apart)
@@ -92,7 +92,7 @@ def cache_warning(file_bytes: int, memory_bytes: int | None, direct: bool) -> st
     """Return a warning if the numbers may be those of the instance's memory rather than of the disk, else ''."""
     if direct or (memory_bytes is not None and file_bytes >= _ENOUGH * memory_bytes):
         return ""
-    memory = f"{human_bytes(memory_bytes)} of memory" if memory_bytes else "as much memory as the host has"
+    memory = f"{human_bytes(memory_bytes)} of memory" if memory_bytes else "all of the host's memory"
     return f"the page cache may hide the disk: {human_bytes(file_bytes)} of files, and {memory}"
 
 
@@ -109,7 +109,7 @@ def cache_facts(
     elif memory_bytes is None or cache_warning(file_bytes, memory_bytes, direct):
         facts[PAGE_CACHE] = "in use"
     else:
-        facts[PAGE_CACHE] = f"in use, of less than {human_bytes(memory_bytes)}"
+        facts[PAGE_CACHE] = f"in use, less than {human_bytes(memory_bytes)}"
     if not shares_kernel:
-        facts[HOST_CACHE] = _HOST_CACHE.get(host_cache, "in use, as far as is known")
+        facts[HOST_CACHE] = _HOST_CACHE.get(host_cache, "assumed to be in use")
     return facts

@@ -183,15 +183,15 @@ def metrics(prefix: str, loop: str) -> tuple[Metric, ...]:
             f"{prefix}request_time_{name}",
             "ms",
             "lower",
-            f"{100 * q:g}th percentile of request times, from {least_n_for(q)} requests on ({loop})",
+            f"{100 * q:g}th percentile of request times; at least {least_n_for(q)} requests ({loop})",
         )
         for name, q in QUANTILES
     )
     return (
-        Metric(f"{prefix}request_time", "ms", "lower", f"mean time from a request to its whole response ({loop})"),
+        Metric(f"{prefix}request_time", "ms", "lower", f"mean time from a request to its complete response ({loop})"),
         *percentiles,
-        Metric(f"{prefix}requests_per_s", "1/s", "higher", f"whole responses per second, all clients ({loop})"),
-        Metric(f"{prefix}request_errors", "%", "lower", f"requests without the right response in time ({loop})"),
+        Metric(f"{prefix}requests_per_s", "1/s", "higher", f"complete responses per second, all clients ({loop})"),
+        Metric(f"{prefix}request_errors", "%", "lower", f"requests without a correct response in time ({loop})"),
     )
 
 
@@ -210,18 +210,18 @@ def read(prefix: str, samples: Sequence[Sample], page: Page) -> Reading:
 
     Raises: InstrumentError when there are no samples, or they took no time at all."""
     if not samples:
-        raise InstrumentError("the load generator tells of no request")
+        raise InstrumentError("the load generator reported no requests")
     wrong = Counter(sample.wrong for sample in samples if sample.wrong)
     errors = {f"{prefix}request_errors": 100 * wrong.total() / len(samples)}
     if wrong:
         (most, n), *_ = wrong.most_common(1)
-        told = f"{wrong.total()} of {len(samples)} requests had no right response; {n} of them: {most[:200]}"
+        told = f"{wrong.total()} of {len(samples)} requests got no correct response; {n} of them: {most[:200]}"
         return Reading(errors, invalid_because=(told,))
     ordered = sorted(samples, key=lambda sample: sample.began_ms)
     times_ms = tuple(sample.time_ms for sample in ordered)
     lasted_ms = max(sample.began_ms + sample.time_ms for sample in ordered) - ordered[0].began_ms
     if lasted_ms <= 0:
-        raise InstrumentError("the load generator tells of requests that took no time")
+        raise InstrumentError("the load generator reported requests that took no time")
     values = {
         f"{prefix}request_time": fmean(times_ms),
         f"{prefix}requests_per_s": 1000 * len(samples) / lasted_ms,
@@ -291,5 +291,5 @@ def check_reasons(text: str, page: Page, n: int) -> list[str]:
         if told[:3] != right:
             status, length, digest = (*told, "?", "?", "?")[:3]
             what = f"status {status}, {length} bytes, SHA-256 {digest[:12]}…"
-            reasons.append(f"what came back ({way}) is not the page of {page.length_bytes} bytes: {what}")
+            reasons.append(f"the response ({way}) is not the page of {page.length_bytes} bytes: {what}")
     return reasons

@@ -42,7 +42,7 @@ def parse(text: str, returncode: int, error_text: str, argv: Sequence[str]) -> d
     except (ValueError, RecursionError):
         if returncode != 0:
             raise CommandFailed(argv, returncode, error_text or text) from None
-        raise InstrumentError(f"iperf3 printed no JSON but {text[:80]!r}") from None
+        raise InstrumentError(f"iperf3 printed no JSON: {text[:80]!r}") from None
     if not isinstance(report, dict):
         raise InstrumentError(f"iperf3 printed {text[:80]!r} instead of a report")
     if error := report.get("error"):
@@ -61,7 +61,7 @@ def number(report: Any, *path: str | int) -> float:
         except (KeyError, IndexError, TypeError):
             raise InstrumentError(f"iperf3's report has no {'.'.join(map(str, path))}") from None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= sys.float_info.max:
-        raise InstrumentError(f"iperf3's report has {'.'.join(map(str, path))} = {str(value)[:80]}")
+        raise InstrumentError(f"iperf3's report has an invalid {'.'.join(map(str, path))}: {str(value)[:80]}")
     return float(value)
 
 
@@ -69,7 +69,7 @@ def intervals(report: Mapping[str, Any]) -> Sequence[Any]:
     """Return the report's intervals. Raises: InstrumentError when they are not a list."""
     found = report.get("intervals", [])
     if not isinstance(found, list):
-        raise InstrumentError(f"iperf3's report has intervals = {str(found)[:80]}")
+        raise InstrumentError(f"iperf3's report has invalid intervals: {str(found)[:80]}")
     return found
 
 

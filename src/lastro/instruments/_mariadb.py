@@ -149,7 +149,7 @@ def _end(server: Server, process: Process, kind: Kind) -> None:
     instance = server.instance
     pid = instance.run(["cat", PID_FILE]).text.strip()
     if not pid.isdecimal():
-        raise InstrumentError(f"the database server's file of its process says {pid[:40]!r}")
+        raise InstrumentError(f"the database server's PID file contains {pid[:40]!r}, not a process ID")
     server.sql("SHUTDOWN", _END_LIMIT_S)
     deadline_s = time.monotonic() + _END_LIMIT_S
     gone = ["sh", "-c", f'read -r name < /proc/{pid}/comm && [ "$name" = {kind.process} ]']

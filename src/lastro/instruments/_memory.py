@@ -70,8 +70,8 @@ def cache_warning(pieces: str, piece_bytes: int, cache_bytes: int) -> str:
     """Return why a bandwidth over pieces of memory may be a cache's, or '' if it is the memory's."""
     size = human_bytes(piece_bytes)
     if not cache_bytes:
-        return f"nobody here tells how large the last-level cache is: it may hold {pieces} of {size}"
+        return f"the size of the last-level cache is unknown: it may hold {pieces} of {size}"
     if piece_bytes >= _TIMES_CACHE * cache_bytes:
         return ""
     sizes = f"{size} against {human_bytes(cache_bytes)} of last-level cache"
-    return f"the cache's bandwidth rather than the memory's: {pieces} of {sizes}, and not {_TIMES_CACHE} times it"
+    return f"the cache's bandwidth rather than the memory's: {pieces} of {sizes}, not {_TIMES_CACHE} times its size"

@@ -17,7 +17,7 @@ from lastro.instruments._mariadb import DATA, Kind
 
 _HINT = (
     "unpack MySQL's minimal generic Linux archive from dev.mysql.com into a directory, and link its bin/mysqld into"
-    ' /usr/local/bin; or take `server = "mariadb"`'
+    ' /usr/local/bin; or set `server = "mariadb"`'
 )
 _HOME = "/usr/local/bin/lastro-mysql"
 _PROGRAM = (f"{_HOME}/bin/mysqld", "--no-defaults", "--user=root", f"--basedir={_HOME}")

@@ -26,7 +26,7 @@ def built(host: Host, source: str, libraries: Sequence[str], remedy: str) -> str
 
     Raises: Unavailable, with the remedy, when there is no compiler, or it does not find a library."""
     if host.which("gcc") is None:
-        raise Unavailable(f"lastro-{source} is compiled here, and this host has no C compiler", remedy)
+        raise Unavailable(f"lastro-{source} must be compiled on this host, which has no C compiler", remedy)
     file = SOURCES / f"{source}.c"
     version = host.run(["gcc", "-dumpfullversion"]).text.strip()
     recipe = "\n".join([version, *_FLAGS, *libraries, file.read_text()])

@@ -11,7 +11,7 @@ from lastro.study.model import Setting
 
 VERSION_ARGV = ("sysbench", "--version")
 DAY_S = 86_400
-THREADS = Setting("threads", 1, "threads that work at once", 1, 4096)
+THREADS = Setting("threads", 1, "number of concurrent threads", 1, 4096)
 NUMBER = r"(\d{1,15}(?:\.\d{1,9})?)"
 
 
@@ -58,7 +58,7 @@ def rate_reasons(rate: float, done: Report) -> tuple[str, ...]:
     counted = done.events / done.total_s
     if abs(rate - counted) <= (0.02 + 0.1 / done.total_s) * counted + 2:
         return ()
-    return (f"sysbench counts {done.events} events in {done.total_s:g} s and tells a rate of {rate:g}/s",)
+    return (f"sysbench counts {done.events} events in {done.total_s:g} s but reports a rate of {rate:g}/s",)
 
 
 def length_reasons(done: Report, asked_s: float) -> tuple[str, ...]:

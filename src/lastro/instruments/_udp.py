@@ -40,7 +40,7 @@ class UdpFlow:
         sent_bytes = positive(f"{tool}'s number of bytes sent", self.sent_bytes)
         sent_s = positive(f"{tool}'s time of sending", self.sent_s)
         if self.received_bytes > sent_bytes + _EXTRA * datagram_bytes:
-            raise InstrumentError(f"{tool} tells of {self.received_bytes:g} bytes received of {sent_bytes:g} sent")
+            raise InstrumentError(f"{tool} reports {self.received_bytes:g} bytes received but only {sent_bytes:g} sent")
         reasons = list(check_duration(sent_s, duration_s, tool))
         measured = {OFFERED.name: 8 * sent_bytes / sent_s / 1e6}
         measured[_LOSS.name] = 100 * max(0.0, 1 - self.received_bytes / sent_bytes)

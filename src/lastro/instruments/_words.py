@@ -14,7 +14,7 @@ def lines_of(text: str, program: str) -> dict[str, list[list[str]]]:
     """Return the other words of every line, by its first word. Raises: InstrumentError if the report is incomplete."""
     lines = text.splitlines()
     if not lines or lines[0] != f"{program} 1" or lines[-1] != "end":
-        raise InstrumentError(f"{program} printed no whole report but {text[:80]!r}")
+        raise InstrumentError(f"{program} printed an incomplete report: {text[:80]!r}")
     found: dict[str, list[list[str]]] = {}
     for line in lines:
         name, *words = line.split() or [""]
@@ -33,14 +33,14 @@ def number(lines: dict[str, list[list[str]]], name: str) -> float:
     """Return the only number of the only line with this name. Raises: InstrumentError."""
     found = numbers(lines, name)
     if len(found) != 1:
-        raise InstrumentError(f"the report has {len(found)} numbers '{name}' instead of one")
+        raise InstrumentError(f"the report has {len(found)} numbers in line '{name}' instead of one")
     return found[0]
 
 
 def whole(name: str, words: Sequence[str], n: int) -> list[int]:
     """Convert words to `n` whole numbers. Raises: InstrumentError."""
     if len(words) != n or not all(word.isascii() and word.isdigit() and len(word) < _MOST_CHARS for word in words):
-        raise InstrumentError(f"the report has '{name} {' '.join(words)[:80]}'")
+        raise InstrumentError(f"the report has an invalid line '{name} {' '.join(words)[:80]}'")
     return [int(word) for word in words]
 
 
@@ -50,5 +50,5 @@ def _number(name: str, word: str) -> float:
     except ValueError:
         value = math.nan
     if not 0 <= value < math.inf:
-        raise InstrumentError(f"the report has {name} {word[:_MOST_CHARS]!r}")
+        raise InstrumentError(f"the report has an invalid {name}: {word[:_MOST_CHARS]!r}")
     return value

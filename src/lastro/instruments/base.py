@@ -23,8 +23,8 @@ _INTERPRETERS = ("sh", "php")
 _ENTERINGS = 3
 PREPARATION_LIMIT_S = 600.0
 _CLEARLY = 5  # times the overhead of exec: shorter times contain too much of its variation
-TIME_HOST = Metric("time_host", "s", "lower", "time of the workload on the host's clock, without entering the instance")
-TIME_TOOL = Metric("time_tool", "s", "lower", "time of the workload as its tool tells it, by the instance's clock")
+TIME_HOST = Metric("time_host", "s", "lower", "time of the workload on the host's clock, without the overhead of exec")
+TIME_TOOL = Metric("time_tool", "s", "lower", "time of the workload as its tool reports it, by the instance's clock")
 
 
 class Instrument(ABC):
@@ -161,10 +161,10 @@ class Timed:
 
         An imprecise time is kept: without the short times, the mean of a treatment would be that of its long ones."""
         if self.host_s is None:
-            return "the workload took less time than entering the instance: it has no time on the host's clock"
+            return "the workload took less time than exec into the instance: it has no time on the host's clock"
         if self.host_s < _CLEARLY * self.entering_s:
             return (
-                f"the workload took {self.host_s:.3f} s, less than {_CLEARLY} times of entering the instance"
+                f"the workload took {self.host_s:.3f} s, less than {_CLEARLY} times the overhead of exec"
                 f" ({self.entering_s:.3f} s), which varies"
             )
         return ""
@@ -213,9 +213,9 @@ def failure(
     """Return why a tool ended with an error, as far as its output shows."""
     words, tool = f"{done.error_text}\n{done.text}", _tool(argv, name)
     if "No space left on device" in words:
-        return InstrumentError(f"{tool} filled the instance's disk", "give it more room, or less to write")
+        return InstrumentError(f"{tool} filled the instance's disk", "give it a larger disk, or less to write")
     if "Thread creation failed" in words or "Resource temporarily unavailable" in words:
-        hint = "give it more memory, by which a machine's kernel measures how many it allows, or fewer threads"
+        hint = "use fewer threads, or more memory: the kernel of a machine allows threads in proportion to it"
         return InstrumentError(f"{tool} could not start all of its threads in this instance", hint)
     if done.returncode == KILLED:
         limit = instance.spec.resources.memory_bytes
@@ -250,7 +250,7 @@ def time_reasons(tool_s: float, host_s: float) -> tuple[str, ...]:
         return ()
     return (
         f"the tool reports {tool_s:.3f} s of work, but on the host's clock only {host_s:.3f} s were left for it"
-        " after entering the instance",
+        " after exec into the instance",
     )
 
 

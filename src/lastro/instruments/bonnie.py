@@ -41,11 +41,11 @@ class Bonnie(DiskWorkload):
     version_argv = ("dpkg-query", "--show", "bonnie++")
     options = (
         Setting("files", 25, "small files, in units of `unit`; published: 25, 50, 100; 0: none", 0, 10_000),
-        Setting("unit", _THOUSAND, "files in a unit; fewer: short trials, rounded to 1024s", 1, _THOUSAND, effort=True),
+        Setting("unit", _THOUSAND, "files per unit; fewer: short trials; multiples of 1024", 1, _THOUSAND, effort=True),
         Setting("size", "2G", "size of the large file, in whole MiB; 0: none", check=parse_size_bytes, effort=True),
-        Setting("processes", 4, "processes that seek at once; published: 4", 1, 256),
-        Setting("seeks", 8192, "seeks in all, one in ten of which writes its block back", 1, 10**7, effort=True),
-        Setting("block", "8K", "what is read and written at once: a power of two", check=parse_size_bytes),
+        Setting("processes", 4, "concurrent processes that seek; published: 4", 1, 256),
+        Setting("seeks", 8192, "total seeks; one in ten writes its block back", 1, 10**7, effort=True),
+        Setting("block", "8K", "block size of reads and writes: a power of two", check=parse_size_bytes),
         DIRECT,
         Setting("synced", NO, "every write to the large file is followed by fsync(2)", choices=(NO, YES)),
     )
@@ -56,7 +56,7 @@ class Bonnie(DiskWorkload):
         Metric("bonnie_read", "MiB/s", "higher", "reading of a large file in blocks (Bonnie++)"),
         Metric("bonnie_seeks", "1/s", "higher", "seeks in a large file, each with a read, all processes (Bonnie++)"),
         Metric("bonnie_create", "1/s", "higher", "small files created in the order of their names (Bonnie++)"),
-        Metric("bonnie_stat", "1/s", "higher", "small files asked for by stat(2), in order (Bonnie++)"),
+        Metric("bonnie_stat", "1/s", "higher", "small files queried by stat(2), in order (Bonnie++)"),
         Metric("bonnie_delete", "1/s", "higher", "small files deleted, in order (Bonnie++)"),
     )
 
@@ -87,7 +87,7 @@ class Bonnie(DiskWorkload):
         reasons = self._not_as_asked(cells)
         values = {name: positive(name, found) for name, found in rates(cells).items()}
         short = sorted(name for name, at in _PLACES.items() if cells[at] == _SHORT)
-        words = "Bonnie++ tells no rate of what takes it less than half a second"
+        words = "Bonnie++ reports no rate for a phase of less than half a second"
         remarks = (Remark(TOO_SHORT, words, tuple(short)),) if short else ()
         if not values:
             reasons += (f"{words}: choose a larger `size`",)
@@ -116,11 +116,11 @@ class Bonnie(DiskWorkload):
         if self.size_mib:
             asked |= {_SEEKS: str(self.chosen["seeks"]), _PROCESSES: str(self.chosen["processes"])}
         names = {_FILES: "thousand files", _SEEKS: "seeks", _PROCESSES: "processes"}
-        reasons = [f"Bonnie++ tells of {cells[at] or 0} {names[at]} instead of {word or 0}"
+        reasons = [f"Bonnie++ reports {cells[at] or 0} {names[at]} instead of {word or 0}"
                    for at, word in asked.items() if cells[at] != word]  # fmt: skip
         size = f"{self.size_mib // 1024}G" if self.size_mib % 1024 == 0 else f"{self.size_mib}M"
         if cells[_SIZE] != (size if self.size_mib else ""):
-            reasons.append(f"Bonnie++ tells of a file of {cells[_SIZE] or 0} instead of {size}")
+            reasons.append(f"Bonnie++ reports a file of {cells[_SIZE] or 0} instead of {size}")
         return tuple(reasons)
 
     def expected_s(self, cpus: float, slowdown: float) -> float:
@@ -159,5 +159,5 @@ def rate(cells: list[str], at: int) -> float | None:
     if cell in ("", _SHORT):
         return None
     if not _NUMBER.fullmatch(cell):
-        raise InstrumentError(f"Bonnie++ printed {cell[:40]!r} where a rate should be")
+        raise InstrumentError(f"Bonnie++ printed {cell[:40]!r} instead of a rate")
     return float(cell)

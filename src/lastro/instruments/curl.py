@@ -56,11 +56,11 @@ class Curl(HttpLoad):
             began_s, ended_s = map(float, last.split())
             samples = _samples(load, lines)
         except ValueError as error:
-            raise InstrumentError(f"curl printed what is no answer: {text[-120:]!r}") from error
+            raise InstrumentError(f"curl printed an invalid result: {text[-120:]!r}") from error
         wanted = load.clients * load.requests
         missing = [Sample(0.0, 0.0, "", "no answer at all")] * (wanted - len(samples))
         if len(samples) > wanted or not ended_s > began_s:
-            raise InstrumentError(f"{len(samples)} answers to {wanted} requests in {ended_s - began_s:g} s cannot be")
+            raise InstrumentError(f"impossible: {len(samples)} answers to {wanted} requests in {ended_s - began_s:g} s")
         shares = [clients * load.requests for clients in clients_of_each(load)]
         reading = read("", [*samples, *missing], load.page)
         measured = reading.measurements
@@ -82,7 +82,7 @@ def _samples(load: ClosedLoad, lines: list[str]) -> list[Sample]:
 
 def _wrong(load: ClosedLoad, status: int, n_bytes: int, code: str) -> str:
     if code != "0":
-        return f"curl's error {code}"
+        return f"curl error {code}"
     if status != 200:
         return f"status {status}"
     return "" if n_bytes == load.page.length_bytes else f"{n_bytes} bytes"

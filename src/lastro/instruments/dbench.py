@@ -30,13 +30,13 @@ _TROUBLE = re.compile(r"^\[\d{1,12}\] .*$", re.MULTILINE | re.ASCII)
 
 class Dbench(DiskWorkload):
     name = "dbench"
-    summary = "dbench: the file operations of many clients of a file server at once"
+    summary = "dbench: the file operations of many concurrent clients of a file server"
     packages = ("dbench",)
     version_argv = ("sh", "-c", "dbench --help | head -n 1")
     options = (
-        Setting("clients", 6, "clients at once; published: 6, 12, 128, 256", 1, 4096),
+        Setting("clients", 6, "concurrent clients; published: 6, 12, 128, 256", 1, 4096),
         Setting("time_s", 60, "length of the measurement in whole seconds, after a fifth more to warm up", 2, 86_400),
-        Setting("synced", NO, "what is written is on its disk before the next operation (O_SYNC)", choices=(NO, YES)),
+        Setting("synced", NO, "every write reaches the disk before the next operation (O_SYNC)", choices=(NO, YES)),
     )
     metrics = (
         Metric("dbench_throughput", "MB/s", "higher", "bytes read and written per second, all clients (dbench)"),
@@ -61,7 +61,7 @@ class Dbench(DiskWorkload):
         except CommandFailed as error:
             if "expected to write" in error.stderr:  # write(2) is cut short when the disk is full
                 raise InstrumentError(
-                    "dbench filled the instance's disk", "give it more room, or fewer clients"
+                    "dbench filled the instance's disk", "give it a larger disk, or fewer clients"
                 ) from error
             raise
 
@@ -76,7 +76,7 @@ class Dbench(DiskWorkload):
             reasons += (f"dbench ran {clients} clients in {processes} processes instead of {asked}",)
         left = int(endings[-1]) if (endings := _ENDING.findall(text)) else asked
         if left:
-            reasons += (f"{left} of dbench's clients came to no good end",)
+            reasons += (f"{left} of dbench's clients did not finish",)
         last_s = max(map(int, _TICK.findall(text)), default=0)
         if last_s < 0.9 * time_s - 2:
             reasons += (f"dbench measured for {last_s} s instead of {time_s} s",)

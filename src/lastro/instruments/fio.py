@@ -26,24 +26,24 @@ _WRITE, _READ, _RANDOM = PHASES = ("write", "read", "random-read")
 
 class Fio(DiskWorkload):
     name = "fio"
-    summary = "fio: a file written and read in sequence, and read at random by several threads"
+    summary = "fio: a file written and read sequentially, and read at random by several threads"
     packages = ("fio",)
     version_argv = ("fio", "--version")
     options = (
         Setting("size", "2G", "size of the file", check=parse_size_bytes, effort=True),
-        Setting("block", "1M", "what is written and read at once in sequence", check=parse_size_bytes),
-        Setting("random_block", "4K", "what is read at once at random", check=parse_size_bytes),
-        Setting("threads", 4, "threads that read at random at once", 1, 256),
-        Setting("time_s", 10, "length of the reading at random, in whole seconds", 1, 86_400),
+        Setting("block", "1M", "block size of sequential writes and reads", check=parse_size_bytes),
+        Setting("random_block", "4K", "block size of random reads", check=parse_size_bytes),
+        Setting("threads", 4, "number of concurrent threads of random reads", 1, 256),
+        Setting("time_s", 10, "length of the random reads, in whole seconds", 1, 86_400),
         DIRECT,
     )
     metrics = (
         TIME_TOOL,
-        Metric("fio_write", "MiB/s", "higher", "writing of a file in sequence, until it is on its disk (fio)"),
-        Metric("fio_read", "MiB/s", "higher", "reading of a file in sequence (fio)"),
-        Metric("fio_random_reads", "1/s", "higher", "reads at random places of a file, all threads (fio)"),
-        Metric("fio_random_read_mean", "ms", "lower", "mean time of a read at a random place (fio)"),
-        Metric("fio_random_read_p99", "ms", "lower", "99th percentile of the time of a read at a random place (fio)"),
+        Metric("fio_write", "MiB/s", "higher", "sequential write of a file, until it is on disk (fio)"),
+        Metric("fio_read", "MiB/s", "higher", "sequential read of a file (fio)"),
+        Metric("fio_random_reads", "1/s", "higher", "random reads of a file, all threads (fio)"),
+        Metric("fio_random_read_mean", "ms", "lower", "mean time of a random read (fio)"),
+        Metric("fio_random_read_p99", "ms", "lower", "99th percentile of the time of a random read (fio)"),
     )
 
     @property
@@ -108,7 +108,7 @@ def phases(text: str) -> dict[str, Mapping[str, Any]]:
         raise InstrumentError(f"fio reports {', '.join(map(str, jobs))[:200] or 'nothing'}, not {', '.join(PHASES)}")
     for name in PHASES:
         if not isinstance(jobs[name].get("write" if name == _WRITE else "read"), dict):
-            raise InstrumentError(f"fio reports nothing of its phase '{name}'")
+            raise InstrumentError(f"fio reports nothing on its phase '{name}'")
     return jobs
 
 
@@ -122,7 +122,7 @@ def number(report: Mapping[str, Any], *path: str) -> float:
             return float(found)
     except OverflowError:
         pass
-    raise InstrumentError(f"fio tells no {'.'.join(path)}, but {str(found)[:40]}")
+    raise InstrumentError(f"fio reports no number for {'.'.join(path)}: {str(found)[:40]}")
 
 
 def rate_reasons(name: str, job: Mapping[str, Any]) -> tuple[str, ...]:
@@ -132,4 +132,4 @@ def rate_reasons(name: str, job: Mapping[str, Any]) -> tuple[str, ...]:
     lowest, highest = moved * 1e3 / (runtime_ms + 2), moved * 1e3 / max(runtime_ms - 2, 0.5)
     if 0.99 * lowest <= told <= 1.01 * highest:
         return ()
-    return (f"fio tells {told:g} bytes/s of {moved:g} bytes in {runtime_ms:g} ms",)
+    return (f"fio reports {told:g} bytes/s for {moved:g} bytes in {runtime_ms:g} ms",)

@@ -57,12 +57,12 @@ class Gzip(Workload):
     past_caches = frozenset({"gzip_ratio"})
     options = (
         Setting("size", "256M", "size of the file", check=parse_size_bytes, effort=True),
-        Setting("level", 6, "how hard gzip tries", 1, 9),
+        Setting("level", 6, "compression level of gzip", 1, 9),
         Setting("synced", NO, "the time lasts until the compressed file is on its disk", choices=(NO, YES)),
     )
     metrics = (
         Metric("gzip_rate", "MiB/s", "higher", "bytes compressed per second of the host's clock"),
-        Metric("gzip_ratio", "1", "higher", "size of the file over that of the compressed one: the same everywhere"),
+        Metric("gzip_ratio", "1", "higher", "size of the file divided by its compressed size: the same everywhere"),
     )
 
     @property
@@ -100,14 +100,14 @@ class Gzip(Workload):
             compressed, *tail = (int(word) for word in seen.split())
             trailer = bytes(tail)
         except ValueError:
-            raise InstrumentError(f"what gzip left cannot be read: {seen[:80]!r}") from None
+            raise InstrumentError(f"gzip's result cannot be read: {seen[:80]!r}") from None
         if len(trailer) != 8:
-            raise InstrumentError(f"what gzip left has no trailer: {seen[:80]!r}")
+            raise InstrumentError(f"gzip's result has no trailer: {seen[:80]!r}")
         positive("the compressed size", compressed)
         crc, length = (int.from_bytes(trailer[place : place + 4], "little") for place in (0, 4))
         reasons: tuple[str, ...] = ()
         if length != self.size % 2**32 or crc != checksum(self.size):
-            reasons = ("what gzip compressed is not the file that was made",)
+            reasons = ("gzip did not compress the file that was made",)
         values = {"gzip_ratio": self.size / compressed}
         if host_s is not None:
             values |= {TIME_HOST.name: host_s, "gzip_rate": self.size / 2**20 / host_s}

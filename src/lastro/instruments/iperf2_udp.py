@@ -46,15 +46,15 @@ class Iperf2Udp(UdpLoad):
         """Parse the client's report. Raises: InstrumentError when this is not a report, or contradicts itself."""
         own, told, servers = text.partition("Server Report:")
         if not told:
-            raise InstrumentError(f"iperf prints no report of its server's: …{text[-80:]!r}")
+            raise InstrumentError(f"iperf printed no server report: …{text[-80:]!r}")
         sent_s, sent_bytes, _ = _total("client", own)
         received_s, received_bytes, rest = _total("server", servers)
         match = _RECEIVED.fullmatch(rest)
         if not match:
-            raise InstrumentError(f"iperf's report of the server has no jitter and loss but {rest[:80]!r}")
+            raise InstrumentError(f"iperf's server report has no jitter and loss: {rest[:80]!r}")
         lost, datagrams = int(match[2]), int(match[3])
         if lost > datagrams:
-            raise InstrumentError(f"iperf tells of {lost} datagrams lost of {datagrams}")
+            raise InstrumentError(f"iperf reports {lost} lost datagrams of {datagrams}")
         return UdpFlow(sent_bytes, sent_s, received_bytes, received_s, float(match[1]))
 
 
@@ -66,5 +66,5 @@ def _total(side: str, text: str) -> tuple[float, int, str]:
     begin_s, end_s, n_bytes, rate_bps, rest = found[0]
     seconds = float(end_s) - float(begin_s)
     if seconds <= 0 or abs(int(rate_bps) * seconds - 8 * int(n_bytes)) > 8 * _ROUNDING * int(n_bytes) + 8:
-        raise InstrumentError(f"iperf's {side} counts {n_bytes} bytes in {seconds:g} s and tells a rate of {rate_bps}")
+        raise InstrumentError(f"iperf's {side} counts {n_bytes} bytes in {seconds:g} s but reports {rate_bps} bits/s")
     return seconds, int(n_bytes), rest

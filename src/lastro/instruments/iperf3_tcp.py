@@ -17,7 +17,7 @@ class Iperf3Tcp(Instrument):
     version_argv = ("iperf3", "--version")
     metrics = (
         Metric("throughput", "Mbit/s", "higher", "TCP throughput as the receiver counts it, mean over the test"),
-        Metric("tcp_retransmits", "1", "lower", "TCP segments sent again"),
+        Metric("tcp_retransmits", "1", "lower", "retransmitted TCP segments"),
     )
 
     def measure(

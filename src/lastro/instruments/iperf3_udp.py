@@ -39,7 +39,7 @@ class Iperf3Udp(Instrument):
         seconds = _iperf3.number(report, *sent, "seconds")
         if not sent_bytes or not seconds or received_bytes > sent_bytes:
             told = f"{sent_bytes:g} bytes sent in {seconds:g} seconds, {received_bytes:g} received"
-            raise InstrumentError(f"iperf3 reports what cannot be: {told}")
+            raise InstrumentError(f"iperf3 reports impossible numbers: {told}")
         # By bytes at both ends: iperf3 itself counts gaps in the sequence, which misses the loss of the last datagrams.
         loss_percent = 100 * (1 - received_bytes / sent_bytes)
         reasons = list(_iperf3.check_duration(seconds, duration_s))

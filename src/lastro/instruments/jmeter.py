@@ -37,14 +37,14 @@ _CLIENT = re.compile(r"(?P<group>.+) \d+-(?P<client>\d+)", re.ASCII)
 
 class Jmeter(HttpLoad):
     name = "jmeter"
-    summary = "a closed HTTP load by Apache JMeter: each client asks again when it has its answer"
+    summary = "a closed HTTP load by Apache JMeter: each client sends its next request after the last response"
     start_s = 4.0
     requirements = Requirements(
         packages=("curl", "default-jre-headless"), program=_JAR, recipe="jmeter", remedy="run `lastro setup jmeter`"
     )
     metrics = (
         *_http.metrics("", "closed loop"),
-        Metric("request_cycle", "ms", "lower", "time of a client by its number of requests, mean over the clients"),
+        Metric("request_cycle", "ms", "lower", "time of a client divided by its requests, mean over the clients"),
     )
 
     @classmethod
@@ -61,7 +61,7 @@ class Jmeter(HttpLoad):
         version = self.require(station.host)
         if load.requests < 1 or load.clients < max(1, len(load.proxies)):
             asked = f"{load.clients} clients with {load.requests} requests each over {len(load.proxies)} proxies"
-            raise InstrumentError(f"{asked} leave somebody without work", "take as many clients as proxies at least")
+            raise InstrumentError(f"{asked}: some would get no requests", "set `clients` to at least `proxies`")
         if reasons := _http.check(station, load.page, load.proxies, load.timeout_s):
             return _http.not_right(reasons, max(1, len(load.proxies)))
         reading = self.read(self._run(station, load), load)
@@ -99,7 +99,7 @@ class Jmeter(HttpLoad):
             raise CommandFailed(argv, done.returncode, done.error_text or done.text)
         text = _http.kept_text(station.host, jtl)
         if not text:
-            raise InstrumentError(f"JMeter left no results: {done.text.strip()[-300:]}")
+            raise InstrumentError(f"JMeter wrote no results: {done.text.strip()[-300:]}")
         return text
 
     def read(self, text: str, load: ClosedLoad) -> Reading:
@@ -111,7 +111,7 @@ class Jmeter(HttpLoad):
         reading = _http.read("", [row.sample for row in rows if not row.warm_up], load.page)
         early = Counter(row.sample.wrong for row in rows if row.warm_up and row.sample.wrong)
         if early:
-            told = f"{early.total()} requests of the warm-up had no right response: {early.most_common(1)[0][0][:200]}"
+            told = f"{early.total()} warm-up requests got no correct response: {early.most_common(1)[0][0][:200]}"
             return replace(reading, measurements={}, series=(), invalid_because=(*reading.invalid_because, told))
         if reading.invalid_because:
             return reading
@@ -143,7 +143,7 @@ def _table(text: str) -> Iterator[dict[str, str]]:
     try:
         rows = list(csv.DictReader(io.StringIO(text, newline=""), strict=True, restkey="more", restval=""))
     except csv.Error as error:
-        raise InstrumentError(f"JMeter's results are no table: {error}") from None
+        raise InstrumentError(f"JMeter's results are not a table: {error}") from None
     for row in rows:
         if missing := [name for name in _COLUMNS if not isinstance(row.get(name), str)] or "more" in row:
             raise InstrumentError(f"a line of JMeter's results lacks {missing}: {str(row)[:200]}")
@@ -153,7 +153,7 @@ def _table(text: str) -> Iterator[dict[str, str]]:
 def _row(row: dict[str, str]) -> _Row:
     thread = _CLIENT.fullmatch(row["threadName"])
     if thread is None or row["label"] not in _LABELS or row["success"] not in ("true", "false"):
-        raise InstrumentError(f"a line of JMeter's results is not of our plan: {str(row)[:200]}")
+        raise InstrumentError(f"a line of JMeter's results is not from the test plan: {str(row)[:200]}")
     wrong = ""
     if row["responseCode"] != "200":  # its failure message describes the assertion, over several lines
         if row["success"] == "true":
@@ -163,14 +163,14 @@ def _row(row: dict[str, str]) -> _Row:
         wrong = row["failureMessage"] or "JMeter gives no reason"
     began_ms, time_ms, latency_ms, connect_ms = (_whole_number(name, row[name]) for name in _TIMES)
     if max(latency_ms, connect_ms) > time_ms:
-        raise InstrumentError(f"JMeter tells of a part that took longer than the whole: {str(row)[:200]}")
+        raise InstrumentError(f"JMeter reports a part that took longer than the whole: {str(row)[:200]}")
     sample = Sample(began_ms, time_ms, row["threadName"], wrong)
     return _Row(sample, thread["group"], row["label"] == _jmeter_plan.WARM_UP, latency_ms, connect_ms)
 
 
 def _whole_number(name: str, word: str) -> float:
     if not (word.isascii() and word.isdigit() and len(word) < _MOST_DIGITS):
-        raise InstrumentError(f"JMeter's results have {name} {word[:40]!r}")
+        raise InstrumentError(f"JMeter's results have an invalid {name}: {word[:40]!r}")
     return float(word)
 
 
@@ -181,8 +181,8 @@ def _whole(rows: Sequence[_Row], shares: Sequence[tuple[Endpoint | None, int]], 
     warm_up = bool(rows) and rows[0].warm_up
     wanted = {_jmeter_plan.group_name(proxy, warm_up): n for proxy, n in shares} if requests else {}
     if dict(clients) != wanted or any(n != requests for n in found.values()):
-        told = f"JMeter's results have {len(rows)} requests of {len(found)} clients"
-        raise InstrumentError(f"{told} instead of {requests} of each of {sum(wanted.values())}")
+        told = f"JMeter's results have {len(rows)} requests from {len(found)} clients"
+        raise InstrumentError(f"{told} instead of {requests} from each of {sum(wanted.values())}")
 
 
 def _lasted_ms(samples: Sequence[Sample]) -> float:

@@ -24,8 +24,8 @@ class John(Workload):
     version_argv = ("sh", "-c", "john | head -n 1")
     options = (
         Setting("time_s", 10, "length of the measurement in whole seconds", 1, 86_400),
-        Setting("threads", 1, "threads that work at once", 1, 4096),
-        Setting("format", "bcrypt", "which hashes", choices=("bcrypt", "md5crypt")),
+        Setting("threads", 1, "number of concurrent threads", 1, 4096),
+        Setting("format", "bcrypt", "hash format", choices=("bcrypt", "md5crypt")),
     )
     metrics = (
         Metric("john_rate", "1/s", "higher", "passwords tried per second of time (john, c/s real)"),

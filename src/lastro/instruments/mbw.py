@@ -39,7 +39,7 @@ class Mbw(MemoryWorkload):
         ),
         Setting("method", "memcpy", "by the C library, by a plain loop, or block by block", choices=tuple(_METHODS)),
         Setting("block", 262_144, "bytes of a block, for mcblock", 64, 1 << 30),
-        Setting("runs", 10, "how often the array is copied", 1, 100_000, effort=True),
+        Setting("runs", 10, "number of copies of the array", 1, 100_000, effort=True),
     )
     metrics = (
         Metric("copy_bandwidth", "MiB/s", "higher", "bytes copied per second, over all runs (mbw)"),
@@ -77,7 +77,7 @@ class Mbw(MemoryWorkload):
                 reasons.add(f"mbw ran {method} over {size_mib} MiB instead of {self.chosen['method']} over {array}")
             grain_s = 0.6e-5
             if not array / (float(elapsed_s) + grain_s) <= 1.001 * float(rate):
-                reasons.add(f"mbw's run {number} tells {rate} MiB/s, and {elapsed_s} s for {array} MiB")
+                reasons.add(f"mbw's run {number} reports {rate} MiB/s, but {elapsed_s} s for {array} MiB")
         rates = tuple(positive("mbw's rate", float(rate)) for *_, rate in found)
         mean = 1 / fmean(1 / rate for rate in rates)  # all runs copy the same bytes, so this is all bytes over all time
         values = {"copy_bandwidth": mean, "copy_bandwidth_best": max(rates)}

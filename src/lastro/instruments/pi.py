@@ -36,7 +36,7 @@ _SPEED = 9e8  # of an ordinary core: N digits take N * log2(N)^2 / _SPEED second
 
 class Pi(Workload):
     name = "pi"
-    summary = "digits of pi on several threads, our own program over GMP; computation apart from output"
+    summary = "digits of pi on several threads, our own program with GMP; output is timed separately"
     version_argv = (PROGRAM, "--version")
     requirements = Requirements(packages=("gcc", "libc6-dev", "libgmp-dev"))
     options = (
@@ -45,10 +45,8 @@ class Pi(Workload):
     )
     metrics = (
         TIME_TOOL,
-        Metric("pi_computation", "s", "lower", "time until all digits of pi were there, in decimal (its program)"),
-        Metric(
-            "pi_output", "s", "lower", "time until the digits were in a file and the file on its disk (its program)"
-        ),
+        Metric("pi_computation", "s", "lower", "time to compute all digits of pi, in decimal (lastro-pi)"),
+        Metric("pi_output", "s", "lower", "time to write the digits to a file, until it is on disk (lastro-pi)"),
     )
 
     @classmethod
@@ -96,5 +94,5 @@ def _wrong_digits(lines: dict[str, list[list[str]]], digits: int) -> list[str]:
     reasons = [f"the first {wrong[0]} digits are not those of pi"] if wrong else []
     (binary,) = _words.whole("binary", next(iter(lines.get("binary", [])), []), 1)
     if found.get(digits) != binary:
-        reasons.append("the digits are not the number that was computed: its conversion to decimal erred")
+        reasons.append("the digits differ from the computed number: its conversion to decimal went wrong")
     return reasons

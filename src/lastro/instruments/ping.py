@@ -27,8 +27,8 @@ class Ping(Instrument):
         Metric("latency_mean", "ms", "lower", "mean round-trip time"),
         Metric("latency_max", "ms", "lower", "largest round-trip time of the trial: the latency peak"),
         Metric("latency_p50", "ms", "lower", "median round-trip time"),
-        Metric("latency_p95", "ms", "lower", "95th percentile of round-trip times, from 59 replies on"),
-        Metric("latency_p99", "ms", "lower", "99th percentile of round-trip times, from 299 replies on"),
+        Metric("latency_p95", "ms", "lower", "95th percentile of round-trip times; at least 59 replies"),
+        Metric("latency_p99", "ms", "lower", "99th percentile of round-trip times; at least 299 replies"),
         Metric("ping_loss", "%", "lower", "echo requests without a reply"),
     )
 
@@ -42,12 +42,12 @@ class Ping(Instrument):
     def read(self, text: str) -> Reading:
         sent_match = _SENT.search(text)
         if not sent_match:
-            raise InstrumentError(f"ping printed no summary but {text[-80:]!r}")
+            raise InstrumentError(f"ping printed no summary: {text[-80:]!r}")
         sent = int(sent_match[1])
         # By line, not by sequence number, which starts over after 65,536 requests. Duplicates do not count as replies.
         rtts_ms = [float(rtt_ms) for rtt_ms in _REPLY.findall(text)]
         if len(rtts_ms) > sent:
-            raise InstrumentError(f"ping counts {sent} requests and prints replies to {len(rtts_ms)}")
+            raise InstrumentError(f"ping counts {sent} requests, but prints {len(rtts_ms)} replies")
         if not rtts_ms:
             return Reading({"ping_loss": 100.0}, invalid_because=("no echo request was answered",))
         measurements = {

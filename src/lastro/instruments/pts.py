@@ -44,14 +44,14 @@ def check_test(name: str) -> None:
 
 class Pts(Workload):
     name = "pts"
-    summary = "one test of the Phoronix Test Suite, the user's own, with what it installed"
+    summary = "one test of the user's own Phoronix Test Suite, as it is installed there"
     requirements = Requirements(program=PROGRAM, remedy=_HINT)
     packages = ("php-cli", "php-xml")
     version_argv = ("sh", "-c", f"grep -o 'PTS_VERSION., *.[0-9.]*[0-9]' {_INSIDE}/suite/pts-core/pts-core.php")
     options = (
-        Setting("test", "pts/compress-gzip", "which test", check=check_test),
+        Setting("test", "pts/compress-gzip", "name of the test", check=check_test),
         Setting("preset", "", "its options as the suite's PRESET_OPTIONS takes them, such as dbench.clients=6"),
-        Setting("runs", 1, "how often the suite runs it in a trial", 1, 100, effort=True),
+        Setting("runs", 1, "runs of the test in a trial", 1, 100, effort=True),
     )
     probe_limit_s = 3600.0  # the default of a trial: tests have no short version, so one run is the probe
     metrics = (Metric("pts_result", "1", "neither", "mean of the runs as the suite prints it, in the test's own unit"),)
@@ -103,5 +103,5 @@ def _sources(host: Host) -> tuple[Path, Path]:
     suite = next((Path(d) for d in _SUITES if (Path(d) / "pts-core" / "phoronix-test-suite.php").is_file()), None)
     data = next((Path(d) for d in _DATA if (Path(d) / "installed-tests").is_dir()), None)
     if suite is None or data is None:
-        raise Unavailable(f"{PROGRAM} is there, and {'no test that it installed' if suite else 'not its files'}", _HINT)
+        raise Unavailable(f"{PROGRAM} is there, but {'no test is installed' if suite else 'its files are not'}", _HINT)
     return suite, data

@@ -34,21 +34,21 @@ _STACK = "512K"
 
 class Stream(MemoryWorkload):
     name = "stream"
-    summary = "bandwidth of memory by copy, scale, add and triad after STREAM's definition, our own program"
+    summary = "memory bandwidth of copy, scale, add and triad as STREAM defines them; our own program"
     version_argv = (PROGRAM, "--version")
     requirements = Requirements(packages=("gcc", "libc6-dev"))
     options = (
-        Setting("threads", 1, "threads that work at once, more than CPUs if need be", 1, 65_536),
+        Setting("threads", 1, "number of concurrent threads; may exceed the CPUs", 1, 65_536),
         Setting(
             "array", "0", "size of each of three arrays; 0: four times the last-level cache of its CPUs",
             check=parse_size_bytes,
         ),
-        Setting("repeats", 10, "how often each loop runs; the best counts, without the first", 2, 200, effort=True),
+        Setting("repeats", 10, "runs of each loop; the fastest counts, except the first", 2, 200, effort=True),
     )  # fmt: skip
     metrics = (
         TIME_TOOL,
         *(
-            Metric(f"stream_{name}", "MB/s", "higher", f"{name}: {n} bytes an iteration over the best time of a repeat")
+            Metric(f"stream_{name}", "MB/s", "higher", f"{name}: {n} bytes per iteration, in the fastest repeat")
             for name, n in BYTES.items()
         ),
     )
@@ -90,7 +90,7 @@ class Stream(MemoryWorkload):
         ]
         error = _words.number(lines, "error")
         if error > _MOST_ERROR:
-            reasons.append(f"the arrays are off what they must hold by {error:g}: the memory or the processor errs")
+            reasons.append(f"the arrays differ by {error:g} from their expected values: memory or processor errors")
         total_s = positive("the total time", _words.number(lines, "total"))
         values, series, loops_s = {TIME_TOOL.name: total_s}, [], 0.0
         for name, n_bytes in BYTES.items():
@@ -102,7 +102,7 @@ class Stream(MemoryWorkload):
             series.append(Series(f"stream_{name}", "MB/s", rates))
             loops_s += len(times_s) * fmean(times_s)
         if loops_s > 1.001 * total_s + 1e-6:
-            reasons.append(f"the loops took {loops_s:g} s of {total_s:g} s in all")
+            reasons.append(f"the loops took {loops_s:g} s, more than the total of {total_s:g} s")
         return Reading(values, tuple(series), invalid_because=tuple(reasons))
 
     def expected_s(self, cpus: float, slowdown: float) -> float:

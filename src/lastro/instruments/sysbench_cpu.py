@@ -14,14 +14,14 @@ _SPEED = 6e9  # of an ordinary core: it finds the primes up to N in N^1.5 / _SPE
 
 class SysbenchCpu(Workload):
     name = "sysbench-cpu"
-    summary = "search for primes by sysbench: events in a time, or the time for a number of events"
+    summary = "search for primes by sysbench: events in a given time, or the time for a given number"
     packages = ("sysbench",)
     version_argv = _sysbench.VERSION_ARGV
     options = (
         Setting("primes", 10_000, "an event is the search for all primes up to this", 3, 100_000_000),
         _sysbench.THREADS,
-        Setting("events", 0, "events in all; 0: as many as `time_s` allows", 0, 10**9, effort=True),
-        Setting("time_s", 10, "length of the measurement in whole seconds, where `events` is 0", 1, _sysbench.DAY_S),
+        Setting("events", 0, "number of events; 0: measure for `time_s`", 0, 10**9, effort=True),
+        Setting("time_s", 10, "length of the measurement in whole seconds, if `events` is 0", 1, _sysbench.DAY_S),
     )
     metrics = (
         TIME_TOOL,

@@ -23,24 +23,24 @@ _BRIEF_BLOCK = "1M"
 
 class SysbenchMemory(MemoryWorkload):
     name = "sysbench-memory"
-    summary = "bandwidth of memory by sysbench, over blocks of a chosen size"
+    summary = "memory bandwidth by sysbench, over blocks of a chosen size"
     packages = ("sysbench",)
     version_argv = _sysbench.VERSION_ARGV
     options = (
         Setting(
             "block", "1K",
-            "size of a block, a power of two; 0: four times the last-level cache of its CPUs, or somewhat more",
+            "size of a block, a power of two; 0: four times the last-level cache of its CPUs, rounded up",
             check=parse_size_bytes,
         ),
         Setting(
-            "total", "0", "bytes to move in all, however long it takes; 0: as many as `time_s` allows",
+            "total", "0", "number of bytes to move; 0: measure for `time_s`",
             check=parse_size_bytes, effort=True,
         ),
-        Setting("operation", "write", "what is done to a block", choices=("read", "write")),
-        Setting("access", "seq", "order within a block", choices=("seq", "rnd")),
+        Setting("operation", "write", "operation on a block", choices=("read", "write")),
+        Setting("access", "seq", "order of access within a block", choices=("seq", "rnd")),
         Setting("scope", "global", "one block for all threads, or one for each", choices=("global", "local")),
         _sysbench.THREADS,
-        Setting("time_s", 10, "length of the measurement in whole seconds, where `total` is 0", 1, _sysbench.DAY_S),
+        Setting("time_s", 10, "length of the measurement in whole seconds, if `total` is 0", 1, _sysbench.DAY_S),
     )  # fmt: skip
     metrics = (
         TIME_TOOL,
@@ -86,7 +86,7 @@ class SysbenchMemory(MemoryWorkload):
         total = parse_size_bytes(str(self.chosen["total"]))
         reasons = _sysbench.threads_reasons(done, self.number("threads"))
         if abs(moved_mib - operations * block / _MIB) > 0.01 + 0.001 * moved_mib:
-            reasons += (f"sysbench moved {operations:.0f} blocks of {block} bytes and tells of {moved_mib:g} MiB",)
+            reasons += (f"sysbench moved {operations:.0f} blocks of {block} bytes but reports {moved_mib:g} MiB",)
         if total and operations < total // block:
             reasons += (f"sysbench moved {operations:.0f} blocks instead of {total // block}",)
         if not total:

@@ -44,18 +44,16 @@ _QUANTILES = (("db_latency_p50", 0.5), ("db_latency_p95", 0.95), ("db_latency_p9
 
 class SysbenchOltp(Workload):
     name = "sysbench-oltp"
-    summary = (
-        "transactions on a table of a database by sysbench: read-only or read-write, in a time or a number of them"
-    )
+    summary = "transactions on a table of a database by sysbench: read-only or read-write, for a given time or number"
     packages = (*_mariadb.PACKAGES, "sysbench")
     version_argv = ("sh", "-c", "echo $(sysbench --version), $(mariadbd --version)")
     options = (
         Setting("mode", _READ_ONLY, "what a transaction does", choices=(_READ_ONLY, _READ_WRITE)),
-        Setting("server", _MARIADB, "which database server; mysql: the user's own", choices=(_MARIADB, _MYSQL)),
+        Setting("server", _MARIADB, "database server; mysql: the user's own", choices=(_MARIADB, _MYSQL)),
         Setting("rows", 1_000_000, "rows of the table", 1000, 10**9, effort=True),
         _sysbench.THREADS,
-        Setting("events", 0, "transactions in all; 0: as many as `time_s` allows", 0, 10**9, effort=True),
-        Setting("time_s", 10, "length of the measurement in whole seconds, where `events` is 0", 1, _sysbench.DAY_S),
+        Setting("events", 0, "number of transactions; 0: measure for `time_s`", 0, 10**9, effort=True),
+        Setting("time_s", 10, "length of the measurement in whole seconds, if `events` is 0", 1, _sysbench.DAY_S),
     )
     metrics = (
         TIME_TOOL,
@@ -63,8 +61,8 @@ class SysbenchOltp(Workload):
         Metric("db_queries", "1/s", "higher", "statements per second, all threads together (sysbench)"),
         Metric("db_latency_mean", "ms", "lower", "mean time of a transaction (sysbench)"),
         Metric("db_latency_p50", "ms", "lower", "median time of a transaction, in sysbench's buckets of 1.8 %"),
-        Metric("db_latency_p95", "ms", "lower", "95th percentile in the same buckets, from 59 transactions on"),
-        Metric("db_latency_p99", "ms", "lower", "99th percentile in the same buckets, from 299 transactions on"),
+        Metric("db_latency_p95", "ms", "lower", "95th percentile in the same buckets; at least 59 transactions"),
+        Metric("db_latency_p99", "ms", "lower", "99th percentile in the same buckets; at least 299 transactions"),
     )
 
     def __init__(self, **chosen: Any) -> None:
@@ -130,7 +128,7 @@ class SysbenchOltp(Workload):
     def _counted(self, limit_s: float) -> tuple[str, ...]:
         assert self._server is not None, "it is prepared"
         rows = self._server.sql(f"SELECT COUNT(*) FROM {_DATABASE}.sbtest1", limit_s)
-        return () if rows == str(self.chosen["rows"]) else (f"the table has {rows} rows of {self.chosen['rows']}",)
+        return () if rows == str(self.chosen["rows"]) else (f"the table has {rows} rows, not {self.chosen['rows']}",)
 
     def run(self, instance: Instance, limit_s: float, watch: Watch = UNWATCHED) -> Reading:
         """Run the transactions and count the rows again: read-write transactions delete as many rows as they add."""
@@ -155,7 +153,7 @@ class SysbenchOltp(Workload):
         reasons = _sysbench.threads_reasons(done, self.number("threads"))
         if counts["transactions"] != done.events:
             reasons += (f"sysbench counts {counts['transactions']} transactions in {done.events} events",)
-        reasons += tuple(f"sysbench tells of {counts[what]} {what}" for what in _TROUBLE if counts[what])
+        reasons += tuple(f"sysbench reports {counts[what]} {what}" for what in _TROUBLE if counts[what])
         events = self.number("events")
         if events and done.events != events:
             reasons += (f"sysbench did {done.events} events instead of {events}",)

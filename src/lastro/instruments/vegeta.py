@@ -40,15 +40,15 @@ _REMEDY = "run `lastro setup vegeta`, which needs a Go toolchain"
 
 class Vegeta(HttpLoad):
     name = "vegeta"
-    summary = "an open HTTP load by vegeta: a stated rate, times from when each request should have been sent"
+    summary = "an open HTTP load by vegeta: a fixed rate; times count from when each request was due"
     start_s = 0.5
     requirements = Requirements(packages=("curl",), program="vegeta", recipe="vegeta", remedy=_REMEDY)
-    options = (Setting("rate", 0.0, "requests per second; 0: the rate_per_s of the study", 0, 1e6),)
+    options = (Setting("rate", 0.0, "requests per second; 0: the study's `rate_per_s`", 0, 1e6),)
     metrics = (
         *_http.metrics(PREFIX, "open loop"),
         Metric("open_rate", "1/s", "neither", "requests sent per second, by the times at which they left"),
         Metric(
-            "open_lag", "ms", "lower", "mean delay of a request in the generator itself; in the request's time, too"
+            "open_lag", "ms", "lower", "mean delay of a request in the generator itself; part of the request's time"
         ),
     )
 
@@ -70,7 +70,7 @@ class Vegeta(HttpLoad):
     def measure(self, station: Station, load: OpenLoad) -> Reading:
         version = self.require(station.host)
         if not load.rate_per_s * load.duration_s >= max(1, len(load.proxies)):
-            raise InstrumentError(f"{load.rate_per_s:g} requests/s in {load.duration_s:g} s are no load")
+            raise InstrumentError(f"too few requests: {load.rate_per_s:g} requests/s for {load.duration_s:g} s")
         if reasons := _http.check(station, load.page, load.proxies, load.timeout_s):
             return _http.not_right(reasons, len(_ways(load)))
         script = self.script(station.directory, load)
@@ -127,7 +127,7 @@ class Vegeta(HttpLoad):
             asked = f"{load.rate_per_s:g} requests/s"
             reasons.append(f"the generator was the bottleneck: it sent {rate_per_s:.1f} of {asked}")
         if lag_ms > _MOST_LATE * mean_ms:
-            told = f"of {mean_ms:.3f} ms, a request waited {lag_ms:.3f} ms in it"
+            told = f"a request waited in it for {lag_ms:.3f} ms of its {mean_ms:.3f} ms"
             reasons.append(f"the generator was the bottleneck: on average {told}")
         measured = {**reading.measurements, "open_rate": rate_per_s, "open_lag": lag_ms}
         own = tuple(_own_delay(sent, measured))
@@ -184,7 +184,7 @@ def _own_delay(hits: Sequence[_Hit], measured: Mapping[str, float]) -> Iterator[
     for name, q in _http.QUANTILES:
         metric = f"{PREFIX}request_time_{name}"
         if metric in measured and (own_ms := quantile(lags_ms, q)) > _MOST_OWN * measured[metric]:
-            told = f"of {measured[metric]:.3f} ms, the same percentile of the generator's own delay is {own_ms:.3f} ms"
+            told = f"{measured[metric]:.3f} ms; the same percentile of the generator's own delay is {own_ms:.3f} ms"
             yield Remark(GENERATOR_DELAY, told, (metric,))
 
 
@@ -195,7 +195,7 @@ def _overload(hits: Sequence[_Hit], metrics: tuple[str, ...]) -> Iterator[Remark
     most = int(_ALL_BUT_THE_LAST * (len(hits) - 1))
     sent_ms, answered_ms = due_ms[most] - due_ms[0], done_ms[most] - done_ms[0]
     if 0 < sent_ms < _LEAST_ANSWERED * answered_ms:
-        told = f"answers came at {1000 * most / answered_ms:.1f} per second, requests at {1000 * most / sent_ms:.1f}"
+        told = f"responses came at {1000 * most / answered_ms:.1f} per second, requests at {1000 * most / sent_ms:.1f}"
         yield Remark(OVERLOADED, told, metrics)
 
 
@@ -205,7 +205,7 @@ def _rows(table: str) -> list[list[str]]:
     try:
         rows = list(csv.reader(io.StringIO(table, newline=""), strict=True))
     except csv.Error as error:
-        raise InstrumentError(f"vegeta's results are no table: {error}") from None
+        raise InstrumentError(f"vegeta's results are not a table: {error}") from None
     if (short := next((row for row in rows if len(row) != _COLUMNS), None)) is not None:
         raise InstrumentError(f"a line of vegeta's results has {len(short)} columns: {str(short)[:200]}")
     return rows
@@ -215,17 +215,17 @@ def _hits(rows: Sequence[Sequence[str]], first_ns: int, load: OpenLoad) -> list[
     """Return the requests in the order in which they left. Raises: InstrumentError if one is missing."""
     found = sorted((_hit(row, first_ns, load) for row in rows), key=lambda hit: hit.number)
     if [hit.number for hit in found] != list(range(len(found))):
-        raise InstrumentError("vegeta's results do not have each request once")
+        raise InstrumentError("vegeta's results do not have each request exactly once")
     return found
 
 
 def _hit(row: Sequence[str], first_ns: int, load: OpenLoad) -> _Hit:
     when, status, took, _, _, error, _, _, number, _, url, head = row
     if url != load.page.url:
-        raise InstrumentError(f"vegeta tells of a request of {url[:80]!r}")
+        raise InstrumentError(f"vegeta reports a request for {url[:80]!r}")
     left_ms, took_ms = (_number("time", when) - first_ns) / 1e6, _number("latency", took) / 1e6
     if took_ms <= 0 or not 0 <= left_ms < 1000 * (load.duration_s + _MARGIN_S):
-        raise InstrumentError(f"vegeta tells of a request that left after {left_ms:g} ms and took {took_ms:g} ms")
+        raise InstrumentError(f"vegeta reports a request that left after {left_ms:g} ms and took {took_ms:g} ms")
     return _Hit(_number("number", number), left_ms, took_ms, _wrong(status, error, head, load.page.length_bytes))
 
 
@@ -236,13 +236,13 @@ def _wrong(status: str, error: str, head: str, length_bytes: int) -> str:
     try:
         length = _LENGTH.search(base64.b64decode(head, validate=True))
     except ValueError:
-        raise InstrumentError(f"vegeta's results have no head of a response but {head[:80]!r}") from None
+        raise InstrumentError(f"vegeta's results have an invalid response header: {head[:80]!r}") from None
     if length is None:
-        return "the response does not tell its length"
+        return "the response has no Content-Length"
     return "" if int(length[1]) == length_bytes else f"{int(length[1])} bytes instead of {length_bytes}"
 
 
 def _number(name: str, word: str) -> int:
     if not _NUMBER.fullmatch(word):
-        raise InstrumentError(f"vegeta's results have {name} {word[:40]!r}")
+        raise InstrumentError(f"vegeta's results have an invalid {name}: {word[:40]!r}")
     return int(word)

@@ -33,12 +33,12 @@ _SPEED = 1.6e9  # of an ordinary core: N digits take N * log2(N)^2 / _SPEED seco
 
 class YCruncher(Workload):
     name = "y-cruncher"
-    summary = "digits of pi by y-cruncher, the user's own; computation apart from the rest"
+    summary = "digits of pi by the user's own y-cruncher; computation is timed separately"
     requirements = Requirements(program=PROGRAM, remedy=_HINT)
     version_argv = ("env", "-C", _INSIDE, f"./{PROGRAM}", "version")
     options = (
         Setting("digits", 25_000_000, "decimal digits", 1_000_000, 10_000_000_000, effort=True),
-        Setting("threads", 1, "threads that work at once", 1, 4096),
+        Setting("threads", 1, "number of concurrent threads", 1, 4096),
     )
     metrics = (
         TIME_TOOL,
@@ -66,7 +66,7 @@ class YCruncher(Workload):
         computed_s, total_s = (_seconds(plain, name) for name in ("Total Computation Time", "Start-to-End Wall Time"))
         reasons: tuple[str, ...] = ()
         if computed_s > 1.01 * total_s + 0.01:
-            reasons = (f"y-cruncher computed for {computed_s:g} s of {total_s:g} s in all",)
+            reasons = (f"y-cruncher computed for {computed_s:g} s, more than the total of {total_s:g} s",)
         return Reading(
             {TIME_TOOL.name: total_s, "y_cruncher_computation": computed_s},
             invalid_because=(*reasons, *self._not_as_asked(plain)),
@@ -77,16 +77,16 @@ class YCruncher(Workload):
         reasons = []
         digits = re.search(r"Decimal Digits:\s+(\d[\d,]{0,30})", text, re.ASCII)
         if not digits or digits[1].replace(",", "") != str(self.chosen["digits"]):
-            told = f"{digits[1]} digits" if digits else "who knows how many digits"
+            told = f"{digits[1]} digits" if digits else "an unknown number of digits"
             reasons.append(f"y-cruncher computed {told} instead of {self.chosen['digits']}")
         threads = re.search(r"Threading Mode:.*->\s+(\d{1,6})\s*/", text, re.ASCII)
         if threads and int(threads[1]) != self.number("threads"):
             reasons.append(f"y-cruncher worked with {threads[1]} threads instead of {self.chosen['threads']}")
         checked = re.search(r"Spot Check:\s+(\S.{0,80})", text)
         if not checked:
-            reasons.append("y-cruncher does not say that it checked its digits")
+            reasons.append("y-cruncher did not report a check of its digits")
         elif not checked[1].startswith("Good"):
-            reasons.append(f"y-cruncher checked its digits: {checked[1].strip()}")
+            reasons.append(f"y-cruncher's check of its digits failed: {checked[1].strip()}")
         return tuple(reasons)
 
     def expected_s(self, cpus: float, slowdown: float) -> float:
@@ -104,7 +104,7 @@ def _sources(host: Host) -> dict[str, Path]:
         raise Unavailable(f"this host has no program '{PROGRAM}'", _HINT)
     program = Path(found).resolve()
     if not (program.parent / _BINARIES).is_dir():
-        raise Unavailable(f"{program} is without its directory '{_BINARIES}' beside it", _HINT)
+        raise Unavailable(f"{program} has no directory '{_BINARIES}' beside it", _HINT)
     return {PROGRAM: program, _BINARIES: program.parent / _BINARIES}
 
 

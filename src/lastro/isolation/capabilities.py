@@ -17,7 +17,7 @@ _SETS = ("CapBnd", "CapPrm", "CapEff")
 
 class Capabilities(Isolation):
     name = "capabilities"
-    summary = "no capabilities but those that the role works with (CAP_NET_ADMIN for a function, none for others)"
+    summary = "no capabilities except those that the role needs (CAP_NET_ADMIN for a function, none for others)"
 
     def apply(self, spec: InstanceSpec, profile: Profile | None) -> InstanceSpec:
         return replace(spec.with_security(drop_capabilities=True), sysctls={**spec.sysctls, **_PING})

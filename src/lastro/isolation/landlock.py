@@ -49,7 +49,7 @@ _EACCES, _EROFS = 13, 30
 
 class Landlock(Isolation):
     name = "landlock"
-    summary = f"no writing outside of {', '.join(WRITABLE)}, by the kernel's Landlock, whatever a process may else do"
+    summary = f"no writing outside of {', '.join(WRITABLE)}, by the kernel's Landlock, regardless of privileges"
 
     def apply(self, spec: InstanceSpec, profile: Profile | None) -> InstanceSpec:
         return spec.with_security(prefix=(*spec.security.prefix, "perl", "-e", _SCRIPT))
@@ -59,7 +59,7 @@ class Landlock(Isolation):
         if done.returncode == _UNSUPPORTED:
             return f"its kernel refuses Landlock ({done.error_text.strip()})"
         if done.returncode != 0:
-            return f"it cannot be tried: {done.error_text.strip()[-200:]}"
+            return f"it cannot be checked: {done.error_text.strip()[-200:]}"
         etc, node = (int(word) for word in done.text.split())
         if etc not in ({_EACCES, _EROFS} if instance.spec.security.read_only_root else {_EACCES}):
             return f"making a directory in /etc {_outcome(etc)}"

@@ -32,7 +32,7 @@ def filter_profile() -> dict[str, Any]:
 
 class Seccomp(Isolation):
     name = "seccomp"
-    summary = "a filter under which some fifty dangerous system calls fail"
+    summary = "a filter that denies about fifty dangerous system calls"
 
     def apply(self, spec: InstanceSpec, profile: Profile | None) -> InstanceSpec:
         return spec.with_security(seccomp=filter_profile())
@@ -43,5 +43,5 @@ class Seccomp(Isolation):
         if mode != str(_FILTERED):
             return f"the seccomp mode of its processes is {mode}"
         if instance.run(["unshare", "--user", "true"], check=False).returncode == 0:
-            return "a denied system call (unshare) went through"
+            return "a denied system call (unshare) succeeded"
         return None

@@ -12,7 +12,7 @@ from lastro.platforms.base import Instance, InstanceSpec
 
 class UserNamespace(Isolation):
     name = "user-namespace"
-    summary = "root inside is an unprivileged user outside, by a user namespace with ids of its own"
+    summary = "root inside is an unprivileged user outside, by a user namespace with its own IDs"
 
     def apply(self, spec: InstanceSpec, profile: Profile | None) -> InstanceSpec:
         return spec.with_security(user_namespace=True)
@@ -20,10 +20,10 @@ class UserNamespace(Isolation):
     def verify(self, instance: Instance) -> str | None:
         """Check the kernel's map of its ids, whose lines are: first id inside, first id outside, number of ids."""
         if not instance.shares_kernel:
-            return "its users are those of a kernel of its own"
+            return "it has a kernel, and therefore users, of its own"
         for file in ("uid_map", "gid_map"):
             lines = instance.run(["cat", f"/proc/self/{file}"]).text.splitlines()
             if any(int(line.split()[1]) == 0 for line in lines):
-                return f"id 0 of the host is one of its own: {file} has {' '.join(lines[0].split())!r}"
+                return f"it can use ID 0 of the host: {file} has {' '.join(lines[0].split())!r}"
         owner = instance.run(["stat", "--format=%u", "/etc"]).text.strip()
-        return None if owner == "0" else f"its root does not own its files, user {owner} does"
+        return None if owner == "0" else f"its files belong to user {owner}, not to its root"

@@ -50,12 +50,12 @@ class ExposureMeter(Meter):
     name = "exposure"
     summary = "what can be reached from inside an instance: system calls, capabilities, files, devices, namespaces"
     metrics = (
-        Metric("exposure_host_kernel", "1", "lower", "1: it runs on the host's kernel; 0: on one of its own"),
-        Metric("exposure_syscalls", "1", "lower", "system calls that its kernel does not turn away at the door"),
-        Metric("exposure_capabilities", "1", "lower", "capabilities that hold beyond a user namespace of its own"),
+        Metric("exposure_host_kernel", "1", "lower", "1: it runs on the host's kernel; 0: on its own kernel"),
+        Metric("exposure_syscalls", "1", "lower", "system calls that its kernel does not refuse outright"),
+        Metric("exposure_capabilities", "1", "lower", "capabilities that are valid outside its own user namespace"),
         Metric("exposure_writable_proc_sys", "1", "lower", "files of /proc and /sys that it may open for writing"),
         Metric("exposure_devices", "1", "lower", "device nodes that it may open"),
-        Metric("exposure_shared_namespaces", "1", "lower", "kinds of namespaces in which it is together with the host"),
+        Metric("exposure_shared_namespaces", "1", "lower", "kinds of namespaces that it shares with the host"),
     )
 
     def __init__(self, testbed: Testbed, instances: Mapping[str, Instance]) -> None:
@@ -71,8 +71,8 @@ class ExposureMeter(Meter):
         if asked.returncode != 0:
             words = f": {said}" if (said := asked.error_text.strip()[-200:]) else ""
             raise PlatformError(
-                f"the exposure meter finds no perl inside instance {self._instance.spec.name}{words}",
-                "take a root filesystem with perl-base, as Debian's is",
+                f"the exposure meter found no perl in instance {self._instance.spec.name}{words}",
+                "use a root filesystem with perl-base, such as Debian's",
             )
         self._machine = asked.text.split()[0]
         done = self._instance.run(["perl", "-"], stdin=_script(self._machine), timeout_s=_TIMEOUT_S, check=False)
@@ -81,7 +81,7 @@ class ExposureMeter(Meter):
             found[kind].append(fields)
         if "done" not in found:
             words = done.error_text.strip()[-200:] or f"exit code {done.returncode}"
-            raise InstrumentError(f"the exposure meter did not come to its end: {words}")
+            raise InstrumentError(f"the exposure meter did not finish: {words}")
         self._found: Lines = found
         self._shared = self._shared_namespaces()
 
@@ -152,7 +152,7 @@ def _script(machine: str) -> str:
     numbers = {name: number for number, name in _syscalls.table(machine).items()}
     if not numbers:
         raise InstrumentError(
-            f"there is no table of the system calls of {machine} here", "the exposure meter knows x86_64 and aarch64"
+            f"there is no table of the system calls of {machine}", "the exposure meter supports x86_64 and aarch64"
         )
     data = [f"{numbers['faccessat']} {numbers['prctl']}", *_syscalls.trials(machine)]
     return _SCRIPT.read_text(encoding="utf-8") + "__END__\n" + "\n".join(data) + "\n"

@@ -17,14 +17,14 @@ class UsageMeter(Meter):
     name = "usage"
     summary = "CPU, memory and disk of each instance, from its own cgroup"
     metrics = (
-        Metric("chain_cpus", "CPU", "lower", "CPU time per time of the instances under test together"),
+        Metric("chain_cpus", "CPU", "lower", "CPUs used by all instances under test together"),
         Metric(
             "function_cpus",
             "CPU",
             "lower",
-            "CPU time per time of the function's processes; the kernel's packet work is not in it",
+            "CPUs used by the function's processes, without the kernel's work on packets",
         ),
-        Metric("chain_memory", "MiB", "lower", "sum of the peaks of memory of the instances under test"),
+        Metric("chain_memory", "MiB", "lower", "sum of the memory peaks of the instances under test"),
     )
 
     def start(self) -> None:

@@ -44,7 +44,7 @@ def set_own_sysctls(testbed: Testbed, netns: str, sysctls: Mapping[str, str]) ->
     one."""
     for key in sysctls:
         if not key.startswith("net."):
-            raise Unavailable(f"sysctl {key} is not an instance's own", "only those of the network (net.*) are")
+            raise Unavailable(f"sysctl {key} cannot be set for one instance", "only network sysctls (net.*) can")
     lines = [f"echo {shlex.quote(value)} > /proc/sys/{key.replace('.', '/')}" for key, value in sysctls.items()]
     if lines:
         testbed.host.run(["nsenter", f"--net={NETNS_DIR / netns}", "sh", "-e"], stdin="\n".join(lines) + "\n")

@@ -116,10 +116,10 @@ class Daemon:
         words = self._process.stop().error_text.strip().splitlines() or ["it gave no reason"]
         place = f"does the file system of {self.data_root} support that driver? `docker:storage=vfs` works on any"
         if self.storage == "aufs":
-            place = "Docker before 24 has it, on a kernel with AUFS; `docker:storage=overlay2` took its place"
+            place = "only Docker before 24 has it, on a kernel with AUFS; `docker:storage=overlay2` replaces it"
         raise PlatformError(
             f"dockerd did not start with storage driver {self.storage}: {words[-1]}",
-            place if "graphdriver" in words[-1] else "is this version of Docker new enough? see what else it said",
+            place if "graphdriver" in words[-1] else "is this version of Docker new enough?",
         )
 
     def import_image(self) -> None:

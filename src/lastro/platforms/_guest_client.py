@@ -127,7 +127,7 @@ class Channel:
         """Return the complete frames that are meant for this client, in order."""
         got = self.line.recv(1 << 18)
         if not got:
-            raise GuestGone("its monitor closed the line")
+            raise GuestGone("its monitor closed the connection")
         self.received += got
         return list(self._frames())
 

@@ -24,8 +24,8 @@ _LEAST_MEMORY_BYTES = 128 << 20
 _COPY_TIMEOUT_S = 600.0
 _UNGUARDED = "mitigations=off"  # on a kernel's command line. Source: kernel-parameters.txt
 
-VCPUS = Setting("vcpus", 0, "virtual CPUs; 0: what the CPU limit asks for, or one", 0, 32)
-MEMORY = Setting("memory", "512M", "memory of a guest without a limit of its own", check=parse_size_bytes)
+VCPUS = Setting("vcpus", 0, "virtual CPUs; 0: enough for the CPU limit, or one", 0, 32)
+MEMORY = Setting("memory", "512M", "memory of a guest without a memory limit", check=parse_size_bytes)
 
 
 class HypervisorInstance(MachineInstance):
@@ -49,13 +49,13 @@ class HypervisorInstance(MachineInstance):
         """Refuse links that do not work with the hypervisor's cards. Raises: Unavailable."""
         if any(tap.kind != "tap" for tap in taps.values()):
             raise Unavailable(
-                f"{self._platform.name} is given taps by name here, and no macvtap devices",
+                f"Lastro cannot attach {self._platform.name} guests to macvtap devices",
                 "choose an attachment with a bridge, or veth-direct",
             )
         if any(not tap.offloads for tap in taps.values()):
             raise Unavailable(
-                f"{self._platform.name}'s cards leave checksums to whom they hand frames, and these links finish none",
-                "choose an attachment of the kernel's, such as veth-bridge",
+                f"{self._platform.name}'s cards leave checksums to the next device, and these links compute none",
+                "choose an attachment in the kernel, such as veth-bridge",
             )
 
     @abstractmethod
@@ -136,7 +136,7 @@ class Hypervisor(Platform):
         self.require_confinement(spec)
         if 0 < (spec.resources.memory_bytes or 0) < _LEAST_MEMORY_BYTES:
             raise Unavailable(
-                f"a guest of {spec.resources.memory_bytes} bytes does not boot",
+                f"a guest with {spec.resources.memory_bytes} bytes of memory does not boot",
                 f"give it at least {_LEAST_MEMORY_BYTES >> 20} MiB",
             )
         instance = self.instance(testbed, spec, f"{testbed.session.cgroup}/{spec.name}")

@@ -78,7 +78,7 @@ class PrivateDaemon:
         program = _program(self._testbed.host, self._flavour)
         if len(f"{self.home}/unix.socket") > _SOCKET_PATH_MAX:
             raise Unavailable(
-                f"{self.home}/unix.socket is too long for the path of a socket", "set LASTRO_RUN to a shorter directory"
+                f"{self.home}/unix.socket is too long for a socket path", "set LASTRO_RUN to a shorter directory"
             )
         session = self._testbed.session
         with ExitStack() as stack:
@@ -145,7 +145,7 @@ class PrivateDaemon:
             self._testbed.host.run([*self.client, "storage", "create", POOL, self._storage, *where])
         except CommandFailed as error:
             raise Unavailable(
-                f"{self._flavour.daemon} cannot make storage '{self._storage}': {error.stderr.strip()}",
+                f"{self._flavour.daemon} cannot create storage '{self._storage}': {error.stderr.strip()}",
                 _STORAGE_TOOLS[self._storage],
             ) from error
 
@@ -169,8 +169,8 @@ def _program(host: Host, flavour: Flavour) -> str:
     in_snaps = ["test", "-x", f"/snap/bin/{flavour.daemon}"]
     if _succeeds(host, in_snaps) if found is None else _installs_snap(host, found):
         raise Unavailable(
-            f"{flavour.name} is here as a snap alone, whose daemon lives in a mount namespace and in directories of "
-            "snapd's: a private one beside it cannot be had",
+            f"{flavour.name} is installed only as a snap, whose daemon is tied to snapd's mount namespace and "
+            "directories: Lastro cannot start a private one",
             flavour.remedy,
         )
     if found is None or host.which(flavour.client) is None:

@@ -27,11 +27,11 @@ FIRST_FD = 3  # of the first card's macvtap device; a plain sh has descriptors o
 OPTIONS = (
     Setting("nic", "virtio", "network card: para-virtual, or fully emulated", choices=("virtio", "e1000")),
     Setting("disk", "virtio", "disk: para-virtual, or on an emulated AHCI controller", choices=("virtio", "ahci")),
-    Setting("format", _QCOW2, "the disk's file: qcow2 over the shared one, or a copy", choices=(_QCOW2, _RAW)),
+    Setting("format", _QCOW2, "disk file: a qcow2 layer over the shared disk, or a copy", choices=(_QCOW2, _RAW)),
     Setting("cache", "none", "how the host caches the disk", choices=("none", "writeback", "writethrough", "unsafe")),
     VCPUS,
     MEMORY,
-    Setting("machine", "q35", "emulated board: a PC, or the least that Linux needs", choices=("q35", "microvm")),
+    Setting("machine", "q35", "emulated board: a PC, or the minimum that Linux needs", choices=("q35", "microvm")),
 )
 
 

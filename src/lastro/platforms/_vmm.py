@@ -51,8 +51,8 @@ class VmmPlatform(Hypervisor):
     def require_host(self, testbed: Testbed) -> None:
         if testbed.host.run(["test", "-w", "/dev/kvm"], check=False).returncode != 0:
             raise Unavailable(
-                f"this host has no /dev/kvm that can be used, and {self.program} runs on nothing else",
-                "switch virtualization on in the firmware and load kvm_intel or kvm_amd; in a guest, ask for nesting",
+                f"this host has no usable /dev/kvm, which {self.program} requires",
+                "enable virtualization in the firmware and load kvm_intel or kvm_amd; in a guest, ask for nesting",
             )
 
     def instance(self, testbed: Testbed, spec: InstanceSpec, cgroup: str) -> VmmInstance:

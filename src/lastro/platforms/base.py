@@ -85,7 +85,7 @@ class InstanceSpec:
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
             raise PlatformError(
-                f"{self.name!r} cannot name an instance", "take 2 to 40 letters, digits, '-', '_' and '.'"
+                f"{self.name!r} cannot name an instance", "use 2 to 40 letters, digits, '-', '_' and '.'"
             )
 
     def with_security(self, **changes: Any) -> InstanceSpec:

@@ -50,10 +50,10 @@ class Docker(Platform):
     start_s = 0.6
     confines = frozenset({"apparmor", "drop_capabilities", "read_only_root", "seccomp", "selinux", "user_namespace"})
     options: ClassVar[tuple[Setting, ...]] = (
-        Setting("storage", "overlay2", "what keeps images and containers", choices=_STORAGE),
-        Setting("runtime", "runc", "what makes containers", choices=("runc", *_PROGRAMS)),
+        Setting("storage", "overlay2", "storage driver for images and containers", choices=_STORAGE),
+        Setting("runtime", "runc", "container runtime", choices=("runc", *_PROGRAMS)),
         Setting(
-            "place", _LAYER, f"what {ON_DISK} is in: the container's layer, or a volume", choices=(_LAYER, _VOLUME)
+            "place", _LAYER, f"where {ON_DISK} is: in the container's layer, or in a volume", choices=(_LAYER, _VOLUME)
         ),
     )
     only_runtime: ClassVar[str | None] = None  # for a platform that is Docker with this runtime
@@ -94,9 +94,9 @@ class Docker(Platform):
         storage = str(self.chosen["storage"])
         if storage == _DEVICE_MAPPER:
             raise Unavailable(
-                "Docker has no devicemapper from version 25 on; of an older one's pool, a killed daemon would leave"
+                "Docker has no devicemapper since version 25; if an older daemon were killed, it would leave"
                 " devices on the host that Lastro does not remove",
-                "compare with `docker:storage=overlay2`, which took its place",
+                "use `docker:storage=overlay2`, which replaces it",
             )
         options = [str(self.chosen[o.name]) for o in self.options if self.chosen[o.name] != o.default]
         return Daemon(

@@ -35,7 +35,7 @@ class Firecracker(VmmPlatform):
         """Return the contents of the configuration file, which replaces requests to Firecracker's API."""
         spec, kernel = instance.spec, self.guest.kernel.elf
         if kernel is None:
-            raise Unavailable("the guest's kernel could not be unpacked, and Firecracker boots only an ELF file")
+            raise Unavailable("the guest's kernel could not be unpacked to an ELF file, which Firecracker requires")
         return {
             "boot-source": {
                 "kernel_image_path": str(kernel),

@@ -23,7 +23,7 @@ RUNSC_FLAGS = ("--net-raw", "--gso=false", "--overlay2=none", "--oci-seccomp")
 REMEDY = "run `lastro setup gvisor`, which needs a Go toolchain, or install runsc from gvisor.dev"
 RESIDUALS = {
     "segmentation offloads": "off in gVisor's stack (--gso=false)",
-    "network settings": "of those asked for, gVisor's stack has ip_forward alone",
+    "network settings": "only ip_forward; gVisor's stack lacks the others",
     "direct writes": "through the host's page cache",
 }
 # The host's kernel must not use the links that it has handed over: no forwarding, no neighbour discovery.
@@ -52,7 +52,7 @@ class GvisorInstance(OciInstance):
             super().launch()
         except PlatformError as error:
             usual = "--platform=systrap" in self._runtime
-            raise PlatformError(error.message, None if usual else "systrap is what works on any host") from error
+            raise PlatformError(error.message, None if usual else "systrap works on any host") from error
         if self.spec.sysctls:
             self.set_sysctls(self.spec.sysctls)
 
@@ -69,7 +69,7 @@ class Gvisor(OciPlatform):
     instance_type = GvisorInstance
     takes_links_at_start = True
     confines = frozenset({"drop_capabilities", "read_only_root", "seccomp"})
-    options = (Setting("platform", "systrap", "how it catches system calls", choices=("systrap", "ptrace", "kvm")),)
+    options = (Setting("platform", "systrap", "how it intercepts system calls", choices=("systrap", "ptrace", "kvm")),)
 
     def runtime_argv(self, testbed: Testbed, spec: InstanceSpec) -> tuple[str, ...]:
         # A root per instance: in a common one, runsc takes `many-1` for an abbreviation of `many-10` too.

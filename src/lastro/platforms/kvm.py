@@ -13,7 +13,7 @@ from lastro.platforms._qemu import QemuPlatform
 from lastro.platforms.base import Availability
 from lastro.testbed import Testbed
 
-_REMEDY = "use a host on whose /dev/kvm guests boot (bare metal, or nesting that works), or platform qemu-tcg"
+_REMEDY = "use a host where KVM guests boot (bare metal, or working nesting), or the platform qemu-tcg"
 
 
 class Kvm(QemuPlatform):
@@ -28,8 +28,8 @@ class Kvm(QemuPlatform):
         super().require_host(testbed)
         if testbed.host.run(["test", "-w", "/dev/kvm"], check=False).returncode != 0:
             raise Unavailable(
-                "this host has no /dev/kvm that can be used",
-                "switch virtualization on in the firmware and load kvm_intel or kvm_amd; in a guest, ask for nesting",
+                "this host has no usable /dev/kvm",
+                "enable virtualization in the firmware and load kvm_intel or kvm_amd; in a guest, ask for nesting",
             )
 
     def probe(self, testbed: Testbed) -> Availability:

@@ -187,7 +187,7 @@ def seccomp_policy(profile: Mapping[str, Any]) -> str:
 
 def _action(action: str, errno: int | None) -> str:
     if action not in _SECCOMP_ACTIONS:
-        raise Unavailable(f"LXC's filters of system calls know no action {action}", "take another profile")
+        raise Unavailable(f"LXC's seccomp filters do not support the action {action}", "use another seccomp profile")
     word = _SECCOMP_ACTIONS[action]
     return f"errno {1 if errno is None else errno}" if word == "errno" else word
 

@@ -97,7 +97,7 @@ class Nspawn(Platform):
             "instance's disk": str(testbed.scratch_dir.parent),
             "control groups": "a namespace of its own",
         }
-        return found if testbed.cgroups.version == 1 else found | {"devices": "may be opened once made"}
+        return found if testbed.cgroups.version == 1 else found | {"devices": "can be opened once created"}
 
 
 def _nspawn_argv(testbed: Testbed, spec: InstanceSpec, netns: str, cgroup: str) -> list[str]:

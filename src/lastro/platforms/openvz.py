@@ -104,7 +104,7 @@ def configuration(spec: InstanceSpec, scratch: Path) -> Mapping[str, str]:
         "IOPSLIMIT": _one_rate(r, "iops", "operations"),
     }
     if r.memory_reserved_bytes is not None:
-        raise Unavailable("OpenVZ reserves no memory for a container", "compare this isolation elsewhere")
+        raise Unavailable("OpenVZ cannot reserve memory for a container", "compare this isolation on another platform")
     return {key: str(value) for key, value in wanted.items() if value is not None}
 
 
@@ -112,7 +112,7 @@ def _one_rate(resources: Resources, suffix: str, what: str) -> int | None:
     """Return the one limit that OpenVZ has for reading and writing together. Raises: Unavailable if they differ."""
     read, write = (getattr(resources, f"{way}_{suffix}") for way in ("read", "write"))
     if read != write:
-        raise Unavailable(f"OpenVZ limits {what} read and written together, by one number", "give both the same limit")
+        raise Unavailable(f"OpenVZ has a single limit for {what} read and written", "give both the same limit")
     return read  # type: ignore[no-any-return]
 
 

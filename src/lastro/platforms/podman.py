@@ -50,7 +50,7 @@ class Podman(Platform):
     version_argv = ("podman", "--version")
     requirements = Requirements(packages=("podman", "runc"), optional_packages=("crun",), instead=_PROGRAMS)
     confines = frozenset({"apparmor", "drop_capabilities", "read_only_root", "seccomp", "selinux"})
-    options = (Setting("runtime", "runc", "what makes containers", choices=("runc", "crun")),)
+    options = (Setting("runtime", "runc", "container runtime", choices=("runc", "crun")),)
 
     def __init__(self, **chosen: Level) -> None:
         super().__init__(**chosen)

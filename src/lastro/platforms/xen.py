@@ -29,7 +29,7 @@ from lastro.testbed import Testbed
 # xl waits for this script when a card appears, and the card waits for the word in the store. Lastro attaches the card
 # itself.
 _VIF_SCRIPT = '#!/bin/sh\n[ "$1" != online ] || exec xenstore-write "$XENBUS_PATH/hotplug-status" connected\n'
-_TYPE = Setting("type", "pv", "para-virtual, or by the processor's virtualization", choices=("pv", "pvh"))
+_TYPE = Setting("type", "pv", "para-virtual, or hardware-assisted", choices=("pv", "pvh"))
 
 
 class XenInstance(HypervisorInstance):
@@ -80,7 +80,7 @@ def take_place(testbed: Testbed, device: str, tap: str) -> None:
     partner = re.search(r"Redirect to device (\S+?)\)", ingress)
     if not master and not partner:
         raise Unavailable(
-            f"{tap} is on no bridge and hands on to no other tap: a Xen guest's card cannot take its place",
+            f"{tap} is neither on a bridge nor redirected to another tap: a Xen guest's card cannot replace it",
             "choose an attachment with a Linux bridge, or veth-direct",
         )
     host.run(["ip", "link", "set", device, "netns", dut])

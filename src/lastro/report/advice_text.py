@@ -36,9 +36,10 @@ def advice_text(advice: Advice) -> str:
         *_table(advice),
         "",
         *_wrapped(
-            "Enough: in one campaign of two / in four of five, if the spread is that of this campaign. Half widths are "
-            "those of this campaign. The spread behind the blocks is each treatment's, drawn towards that of all as "
-            "far as chance explains their difference, so that the worst of many is not worst by chance."
+            "Blocks needed: enough in one campaign of two / in four of five, if the spread is that of this campaign. "
+            "Half widths are those of this campaign. The number of blocks uses the spread of each treatment, moved "
+            "towards that of all treatments as far as chance explains the difference, so that the worst of many is "
+            "not worst by chance."
         ),
     ]
     for paragraph in (*_conclusion(advice), *map(_split_text, advice.splits)):
@@ -47,7 +48,7 @@ def advice_text(advice: Advice) -> str:
 
 
 def _table(advice: Advice) -> list[str]:
-    heads = ("metric", "treatment", "n", "half width", "blocks enough", "time")
+    heads = ("metric", "treatment", "n", "half width", "blocks needed", "time")
     rows = [heads, *(row for metric in advice.metrics for row in _rows(advice, metric))]
     widths = [max(len(row[at]) for row in rows) for at in range(len(heads))]
     lines = ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
@@ -74,28 +75,28 @@ def _blocks(n: int | None) -> str:
 def _conclusion(advice: Advice) -> Iterator[str]:
     sure = advice.sure_blocks
     if sure is None:
-        yield "No number of blocks can be advised: see the table."
+        yield "No number of blocks can be recommended: see the table."
         return
     seconds = advice.duration_s(sure)
     time = f", about {human_duration(seconds)}" if seconds is not None else ""
-    but = f" but {', '.join(advice.unknown)}" if advice.unknown else ""
+    but = f" except {', '.join(advice.unknown)}" if advice.unknown else ""
     yield f"For every treatment and metric{but}: replicates = {sure}{time}."
 
 
 def _split_text(split: Split) -> str:
     share = f"{split.inside:.0%}"
     start = (
-        f"{split.metric.name}: {share} of the variance between trials comes from inside them "
+        f"{split.metric.name}: {share} of the variance between trials comes from within them "
         f"(about {split.samples:.0f} samples each)"
     )
     if split.best_s is None or split.length_s is None:
-        return f"{start}; more samples in a trial can reduce only that share."
+        return f"{start}; more samples in a trial can reduce only that part."
     used, best = f"{significant(split.length_s, 3)} s", f"{significant(split.best_s, 3)} s"
     if split.best_s > _MUCH * split.length_s:
-        return f"{start}. Longer trials pay: {split.setting} = {best} instead of {used} (Kalibera and Jones)."
+        return f"{start}. Longer trials are better: {split.setting} = {best}, not {used} (Kalibera and Jones)."
     if split.best_s * _MUCH < split.length_s:
-        return f"{start}. More blocks pay, with shorter trials: {split.setting} = {best} instead of {used} is enough."
-    return f"{start}. More blocks pay; {split.setting} = {used} is about right."
+        return f"{start}. More blocks are better, with shorter trials: {split.setting} = {best}, not {used}."
+    return f"{start}. More blocks are better; {split.setting} = {used} is about right."
 
 
 def _percent(share: float) -> str:

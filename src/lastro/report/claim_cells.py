@@ -123,10 +123,10 @@ class Cells:
         if any(row.status == "pending" for row in found):
             said.append(say("trials that it needs have not run yet"))
         if any(row.status == "invalid" for row in found):
-            said.append(say("of treatments that it needs, every attempt was invalid"))
+            said.append(say("every attempt at a treatment that it needs was invalid"))
         if any(row.status in ("measured", "partly") for row in found):
             said.append(say("treatments that it needs have fewer than two values of {metric}", metric=self.metric.name))
-        return "; ".join(said) or say("the design has no treatments that it could be tested on")
+        return "; ".join(said) or say("the design has no treatments to test it on")
 
     def difference(self, of: Weights, to: Weights) -> Contrast:
         return linear(less(of, to), self.values, self.confidence)

@@ -109,7 +109,7 @@ def _recovery(statement: Recovery, cells: Cells) -> Effects:
     say, name = cells.say, cells.metric.name
     nothing = ""
     if loss.p is None or loss.p >= 1 - cells.confidence:
-        nothing = say("there is nothing to recover: the loss of {metric} cannot be told from none", metric=name)
+        nothing = say("there is nothing to recover: the loss of {metric} is not distinguishable from zero", metric=name)
     elif not lost:
         nothing = say("there is nothing to recover: {metric} is no worse without protection", metric=name)
     if loss.p is None:

@@ -108,7 +108,7 @@ def reason_words(
 
 def _reproduced(claim: Claim, part: Part, say: Language) -> str:
     if isinstance(claim.statement, Absolute):
-        return say("the mean is told to be {level}", level=level_text(claim.statement, say))
+        return say("the data show that the mean is {level}", level=level_text(claim.statement, say))
     if claim.published is not None and claim.published.tolerance is not None:
         return say("the whole interval lies within the tolerance of the published figure")
     if isinstance(claim.statement, Compare) and _of_likeness(claim):
@@ -116,17 +116,17 @@ def _reproduced(claim: Claim, part: Part, say: Language) -> str:
     if _of_likeness(claim):
         return say("the widest difference, {levels}, is within {margin}", levels=part.label, margin=_margin(claim, say))
     if isinstance(claim.statement, Order):
-        return say("every pair is told apart in this order; the nearest is {levels}", levels=part.label)
-    return say("told from no effect, in this direction")
+        return say("every pair differs in this order; the closest pair is {levels}", levels=part.label)
+    return say("the effect is significant, in this direction")
 
 
 def _direction_only(claim: Claim, part: Part, say: Language) -> str:
     low, high = tolerated(claim)
     found = judged_interval(claim, part)
     if found is None and part.bound:
-        return say("of the magnitude only a bound is known, since a mean is only a lower bound")
+        return say("only a bound on the magnitude is known, because a mean is only a lower bound")
     if found is None:
-        return say("of the magnitude there is no interval")
+        return say("there is no interval for the magnitude")
     if found.high < low:
         return say("the whole interval lies below the tolerance of the published figure")
     if found.low > high:
@@ -136,33 +136,33 @@ def _direction_only(claim: Claim, part: Part, say: Language) -> str:
 
 def _contradicted(claim: Claim, part: Part, say: Language) -> str:
     if isinstance(claim.statement, Absolute):
-        return say("the mean is told not to be {level}", level=level_text(claim.statement, say))
+        return say("the data show that the mean is not {level}", level=level_text(claim.statement, say))
     if _of_likeness(claim):
         return say("{levels} differ by more than {margin}", levels=part.label, margin=_margin(claim, say))
     if isinstance(claim.statement, Order):
-        return say("{levels} are told apart in the other order", levels=part.label)
-    return say("told from no effect, in the other direction")
+        return say("{levels} differ in the opposite order", levels=part.label)
+    return say("the effect is significant, in the opposite direction")
 
 
 def _not_distinguishable(claim: Claim, part: Part, say: Language, *, corrected: bool, hidden: bool) -> str:
     if _of_likeness(claim):
-        text = say("of {levels} neither likeness within {margin} nor more than that can be told",
+        text = say("the data cannot show whether {levels} differ by more than {margin}",
                    levels=part.label, margin=_margin(claim, say))  # fmt: skip
     elif isinstance(claim.statement, Order):
-        text = say("{levels} cannot be told apart", levels=part.label)
+        text = say("{levels} are not distinguishable", levels=part.label)
     elif isinstance(claim.statement, Absolute):
-        text = say("it cannot be told whether the mean is {level}", level=level_text(claim.statement, say))
+        text = say("the data cannot show whether the mean is {level}", level=level_text(claim.statement, say))
     else:
-        text = say("cannot be told from no effect")
+        text = say("no effect is distinguishable")
     if hidden:
-        text += "; " + say("it lies under the noise floor of this host")
+        text += "; " + say("the effect is below the noise floor of this host")
     elif corrected:
-        text += " " + say("once the number of claims is allowed for")
+        text += " " + say("after correction for the number of claims")
     found = judged_interval(claim, part)
     if found is not None and claim.published is not None and claim.published.tolerance is not None:
         low, high = tolerated(claim)
         if found.high < low or found.low > high:
-            text += "; " + say("one as large as the published would have been seen")
+            text += "; " + say("an effect as large as the published one would have been detected")
     return text
 
 

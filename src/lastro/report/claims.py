@@ -84,7 +84,7 @@ def judge(claims: Claims, report: Report, say: Language = ENGLISH) -> tuple[Judg
 
 def _test(claim: Claim, report: Report, n_blocks: int, say: Language) -> _Tested:
     if n_blocks < 2:
-        why = say("n = {n}: nothing is known of the spread with fewer than two blocks", n=n_blocks)
+        why = say("n = {n}: the spread is not known with fewer than two blocks", n=n_blocks)
         effects = _first_look(claim, report, say) if n_blocks else None
         return _Tested(claim, effects, effects.parts[0] if effects else None, why_not=why)
     try:
@@ -149,8 +149,7 @@ def _verdict(one: _Tested, p_adjusted: float | None, alpha: float) -> Verdict:
 
 
 _LOWER_BOUND = N_(
-    "of what it compares, a lower bound is all that is known ({levels}: the study ended the search), and what lies "
-    "beyond it could change the verdict"
+    "only a lower bound is known for {levels} (the study ended the search), and the true value could change the verdict"
 )
 
 

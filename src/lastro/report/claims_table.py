@@ -62,8 +62,8 @@ def render_suite_claims(
         Text(),
         table,
         *(Text(explanation(report, say), style="dim") for _, report in list(fronts.values())[:1]),
-        Text(say("Each front is a family of claims of its own."), style="dim"),
-        *(Text(say("Front {front} has not begun: its claims are not judged.", front=front)) for front in waiting),
+        Text(say("The claims of each front are a separate family."), style="dim"),
+        *(Text(say("Front {front} has not started: its claims are not judged.", front=front)) for front in waiting),
     )
 
 

@@ -215,19 +215,19 @@ def compare(
 def _check_same_study(a: Study, b: Study) -> None:
     hint = "compare takes two campaigns of the same study: same scenario, same factors, same metrics"
     if a.scenario != b.scenario:
-        raise InputError(f"A is of scenario {a.scenario}, B of {b.scenario}: they cannot be compared", hint)
+        raise InputError(f"A runs scenario {a.scenario}, B runs {b.scenario}: they cannot be compared", hint)
     names_a, names_b = ({factor.name for factor in study.factors} for study in (a, b))
     if names_a != names_b:
-        only = [f"{side} alone has {', '.join(sorted(more))}" for side, more in
+        only = [f"only {side} has {', '.join(sorted(more))}" for side, more in
                 (("A", names_a - names_b), ("B", names_b - names_a)) if more]  # fmt: skip
-        raise InputError(f"the two studies have other factors: {'; '.join(only)}", hint)
+        raise InputError(f"the two studies have different factors: {'; '.join(only)}", hint)
 
 
 def _check_two_campaigns(a: Report, b: Report) -> None:
     """Reject a copy of a campaign: it has the same attempts at the same times, with the same values."""
     points = [[cell.points for row in report.rows for cell in row.cells] for report in (a, b)]
     if a.timeline and a.timeline == b.timeline and points[0] == points[1] and a.directory != b.directory:
-        raise InputError(f"{b.directory} is a copy of {a.directory}", "give two campaigns of one study")
+        raise InputError(f"{b.directory} is a copy of {a.directory}", "give two different campaigns of the same study")
 
 
 def _metrics(a: Report, b: Report, names: Sequence[str]) -> tuple[Metric, ...]:
@@ -235,7 +235,7 @@ def _metrics(a: Report, b: Report, names: Sequence[str]) -> tuple[Metric, ...]:
     own = [metric.name for metric in a.study.metrics if metric.name in {m.name for m in b.study.metrics}]
     for name in names:
         if name not in known_a or name not in known_b:
-            raise InputError(f"not both campaigns have a metric '{name}'", did_you_mean(name, known_a.keys() & known_b))
+            raise InputError(f"metric '{name}' is not in both campaigns", did_you_mean(name, known_a.keys() & known_b))
     chosen = list(dict.fromkeys(names)) or own
     if not chosen:
         raise InputError(
@@ -246,9 +246,9 @@ def _metrics(a: Report, b: Report, names: Sequence[str]) -> tuple[Metric, ...]:
         first, second = known_a[name], known_b[name]
         if (first.unit, first.better) != (second.unit, second.better):
             raise InputError(
-                f"metric {name} is not the same in both: {first.unit}, {first.better} is better in A; "
+                f"metric {name} differs between A and B: {first.unit}, {first.better} is better in A; "
                 f"{second.unit}, {second.better} in B",
-                "run the study anew with this Lastro on both",
+                "run both campaigns again with this version of Lastro",
             )
     return tuple(known_a[name] for name in chosen)
 
@@ -371,11 +371,11 @@ def _notes(a: Report, b: Report) -> Iterable[str]:
             left = counts.get("pending", 0) + counts.get("running", 0)
             yield f"{side} is unfinished: {left:,} of {report.progress.n_trials:,} trials have not run"
         if report.n_limited:
-            yield f"{side}: in {report.n_limited} treatments the generator was the bottleneck in some trial"
+            yield f"{side}: the generator was the bottleneck in some trials of {count(report.n_limited, 'treatment')}"
         for kind in report.kinds_of_marks:
             if kind != GENERATOR_LIMITED:
                 yield f"{side}: some numbers are marked '{kind}': {meaning(kind, ENGLISH)}"
     own_a, own_b = ({metric.name for metric in report.study.metrics} for report in (a, b))
     for side, alone in (("A", own_a - own_b), ("B", own_b - own_a)):
         if alone:
-            yield f"metrics of {side}'s study alone: {', '.join(sorted(alone))}"
+            yield f"metrics only in {side}'s study: {', '.join(sorted(alone))}"

@@ -106,7 +106,7 @@ def conclusion(comparison: Comparison) -> str:
     found, margin = len(comparison.regressions), f"{comparison.margin * 100:g} %"
     tests = count(comparison.n_judged, "test")
     if found:
-        how = f"{tests}, together wrong at most once in {1 / comparison.alpha:.3g} gates"
+        how = f"{tests}; at most one gate in {1 / comparison.alpha:.3g} fails by chance"
         said = f"Gate: {count(found, 'regression')} of more than {margin} ({how})."
     else:
         how = f"{tests}; smaller or noisier regressions may have been missed" if comparison.n_judged else tests
@@ -119,7 +119,7 @@ def _missed(comparison: Comparison) -> str:
     if comparison.most_allowed is None:
         return ""
     loss, cell = comparison.most_allowed
-    size = f"up to {significant(loss * 100, 2)} %" if loss < math.inf else "of any size"
+    size = f"of up to {significant(loss * 100, 2)} %" if loss < math.inf else "of any size"
     return f" The intervals allow one {size}: {cell.metric.name} of {cell.label}."
 
 
@@ -166,8 +166,8 @@ def _below(comparison: Comparison) -> Iterator[str]:
     if comparison.n_tests:
         level = f"{comparison.confidence * 100:.4g}%"
         yield (
-            f"B / A with its {level} interval (Fieller, unpaired); p of no difference (Welch), "
-            f"and corrected by Holm for {count(comparison.n_tests, 'test')}; verdicts by the corrected p."
+            f"B / A with its {level} interval (Fieller, unpaired); p for no difference (Welch), "
+            f"raw and corrected by Holm for {count(comparison.n_tests, 'test')}; verdicts by the corrected p."
         )
     else:
         yield "Nothing could be compared."

@@ -35,19 +35,19 @@ _WORDS: dict[Verdict, str] = {
     "slower or not": N_("no: more slowly than ×{ratio}, or not at all"),
     "faster": N_("no: faster than ×{ratio}"),
     "shrinks": N_("no: it shrinks"),
-    "line": N_("yes: on a line, as far as can be told"),
-    "grows": N_("yes; whether on a line cannot be told"),
+    "line": N_("yes: consistent with a line"),
+    "grows": N_("yes; whether on a line is unknown"),
     "bends up": N_("not on a line: it bends upwards"),
     "bends down": N_("not on a line: it bends downwards"),
-    "unknown": N_("cannot be told"),
+    "unknown": N_("undecided"),
 }
 EXPLANATION = N_(
-    "Does it grow with the routers, with the links? Two sizes: the ratio of the larger to the smaller, with its "
-    "interval, against the ratio of their routers and links. Yes: the interval holds that ratio, and neither 1 (no "
-    "growth) nor its square. No: it does not hold that ratio. They cannot tell whether growth is linear: a line "
-    "goes through any two points. Three sizes or more: the least-squares line through the valid trials, its "
-    "parameters ± half their intervals. Yes: the slope is above 0, and the interval of a bend (the coefficient of a"
-    " square) holds 0. Each interval is of one metric alone, uncorrected."
+    "Does the metric grow with the routers, with the links? Two sizes: the ratio of the larger to the smaller, with "
+    "its interval, against the ratio of their routers and links. Yes: the interval contains that ratio, but neither "
+    "1 (no growth) nor its square. No: it does not contain that ratio. Two sizes cannot show whether growth is "
+    "linear: a line fits any two points. Three sizes or more: the least-squares line through the valid trials, its "
+    "parameters ± half their intervals. Yes: the slope is above 0, and the interval of a bend (the quadratic "
+    "coefficient) contains 0. Each interval is for one metric alone, uncorrected."
 )
 
 
@@ -226,7 +226,7 @@ def against_text(against: Against, say: Language) -> str:
         return verdict
     slope = mean_text(Summary(line.n, line.slope, None, line.slope_interval), say)
     intercept = mean_text(Summary(line.n, line.intercept, None, line.intercept_interval), say)
-    text = say("{verdict}; {slope} for 1 more, {intercept} at none", verdict=verdict, slope=slope, intercept=intercept)
+    text = say("{verdict}; {slope} for 1 more, {intercept} at 0", verdict=verdict, slope=slope, intercept=intercept)
     if (bend := against.bend) is None:
         return text
     middle = Summary(line.n, (bend.low + bend.high) / 2, None, bend)

@@ -90,7 +90,7 @@ class _Opening:
             yield sentence([cost])
         for why, levels in _by_reason(losses).items():
             yield self.say(
-                "What the neighbour costs is not known here ({neighbours}): {reason}.", neighbours=levels, reason=why
+                "The cost of the neighbour is not known here ({neighbours}): {reason}.", neighbours=levels, reason=why
             )
 
     # Statements
@@ -118,7 +118,7 @@ class _Opening:
 
     def _one(self, level: Level, statement: Statement, family: int) -> _Found:
         if self.n_blocks < 2:
-            why = self.say("n = {n}: nothing is known of the spread with fewer than two blocks", n=self.n_blocks)
+            why = self.say("n = {n}: the spread is not known with fewer than two blocks", n=self.n_blocks)
             return _Found(level, None, why)
         try:
             effects = effects_of(statement, None, self.report, self.say, 1 - self.alpha / family)
@@ -128,7 +128,7 @@ class _Opening:
         if isinstance(statement, Recovery):
             return found
         if found.part.open:
-            why = self.say("only a lower bound is known of {levels}", levels=effects.bounded)
+            why = self.say("only a lower bound is known for {levels}", levels=effects.bounded)
             return _Found(level, None, why)
         return found if found.raw_p is not None else _Found(level, None, self._why_absent(found.part))
 
@@ -188,7 +188,7 @@ class _Opening:
             **words,
         )
         if found.p is not None and found.p < self.alpha:
-            return text + "; " + say("it lies under the noise floor of this host")
+            return text + "; " + say("the effect is below the noise floor of this host")
         if corrected := self._by_correction([found]):
             text += " " + corrected
         most = {"higher": N_("at most {limit} is lost"), "lower": N_("at most {limit} is added")}

@@ -192,6 +192,6 @@ def _missing(report: Report, say: Language) -> tuple[str, ...]:
         clauses.append(say("no valid value of {metrics}", metrics=", ".join(empty)))
     bounded = [m.name for at, m in enumerate(report.metrics) if any(row.cells[at].bounded for row in report.rows)]
     if bounded:
-        text = N_("treatments of which only a lower bound of {metrics} is known are left out")
+        text = N_("treatments with only a lower bound of {metrics} are left out")
         clauses.append(say(text, metrics=", ".join(bounded)))
     return (sentence(clauses),) if clauses else ()

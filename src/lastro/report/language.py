@@ -72,7 +72,7 @@ def language(code: str) -> Language:
 
     Raises: InputError when there is no catalogue for it."""
     if code not in LANGUAGES:
-        raise InputError(f"no report is written in '{code}'", did_you_mean(code, LANGUAGES))
+        raise InputError(f"reports are not available in language '{code}'", did_you_mean(code, LANGUAGES))
     if code == "en":
         return ENGLISH
     file = resources.files("lastro.report") / "languages" / f"{code}.toml"

@@ -84,7 +84,7 @@ def _statistics(content: Content) -> Iterator[str]:
     def texts(tables: Iterable[Table]) -> list[str]:
         return [table_text(table, say) for table in tables if table]
 
-    yield from _section(say("How it goes with each number"), *texts(curve_tables(report, say).values()))
+    yield from _section(say("How metrics vary with numeric factors"), *texts(curve_tables(report, say).values()))
     yield from _section(say("What each factor does"), *texts(effects_table(metric, say) for metric in metrics))
     found = (interaction_table(metric, one, say) for metric in metrics for one in metric.interactions)
     yield from _section(say("Where effects depend on each other"), *texts(found))

@@ -120,7 +120,7 @@ def floor_here(report: Report, index: int) -> Floor | None:
     return replace(floor, share=share, blocks=blocks, note=Note(_SCALED, found=floor.blocks, here=blocks))
 
 
-_SCALED = N_("the noise floor was found for {found} blocks and scaled to the {here} that this campaign has")
+_SCALED = N_("the noise floor was measured for {found} blocks and scaled to the {here} of this campaign")
 
 
 def to_dict(floors: NoiseFloors, at_utc: str) -> dict[str, Any]:

@@ -18,11 +18,11 @@ def noise_floor_text(floors: NoiseFloors) -> str:
     widths = [max(len(row[at]) for row in rows) for at in range(len(heads))]
     table = ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     below = [
-        f"Floor: a smaller difference is one that {floors.blocks} blocks, on this host, cannot tell from none: "
+        f"Floor: a smaller difference is not distinguishable from zero with {floors.blocks} blocks on this host: the "
         f"95th percentile of half the width of the {level} interval when the baseline is compared with itself "
-        "(typical: the median). Excludes 1: how often it found a difference all the same, in pseudo-experiments of the "
-        f"pairs; the stated rate is {_share(1 - floors.confidence)}.",
-        f"Of {floors.observed.n} comparisons that the A/A campaign itself holds, {_rate(floors.observed)} "
+        "(typical: the median). Excludes 1: how often the interval nevertheless showed a difference, in "
+        f"pseudo-experiments on the pairs; the stated rate is {_share(1 - floors.confidence)}.",
+        f"Of {floors.observed.n} comparisons within the A/A campaign itself, {_rate(floors.observed)} "
         "excluded 1 (metrics of one trial depend on each other).",
         *(
             f"{each.metric.name}: no floor: {each.found.absent_because}"
@@ -32,7 +32,9 @@ def noise_floor_text(floors: NoiseFloors) -> str:
     ]
     if short := [each for each in floors.metrics if each.found.pairs < floors.blocks]:
         least = min(each.found.pairs for each in short)
-        below.append(f"Only {least} of {floors.pairs} pairs were whole for some metrics: their floors are uncertain.")
+        below.append(
+            f"Only {least} of {floors.pairs} pairs were complete for some metrics: their floors are uncertain."
+        )
     lines = [table[0], "─" * (sum(widths) + 2 * len(widths) - 2), *table[1:], ""]
     return "\n".join([*lines, *(line for text in below for line in textwrap.wrap(text, 100))])
 

@@ -49,53 +49,54 @@ KINDS = (
 )  # fmt: skip
 MEANINGS = {
     GENERATOR_LIMITED: N_(
-        "the load generator, not what was under test, was the bottleneck (as much went through without it: by plain "
-        "forwarding, or on the bare host), so that the rate is a lower bound of what it can carry."
+        "the load generator was the bottleneck, not the system under test (the rate was no higher without that "
+        "system: by plain forwarding, or on the bare host), so the rate is a lower bound of what the system can "
+        "carry."
     ),
     THROUGH_CACHE: N_(
-        "a cache may stand before what is measured, the page cache before a disk or the processor’s before memory, and "
-        "the number be the cache’s."
+        "a cache may stand in front of what is measured (the page cache in front of a disk, the processor’s caches "
+        "in front of memory), so the number may be that of the cache."
     ),
     WRONG_CLOCK: N_(
-        "the instance’s own clock ran wrong against the host’s, so that what it timed was dropped; what the host "
-        "timed stands."
+        "the instance’s clock ran at a different rate from the host’s, so times measured with it were dropped; times "
+        "measured by the host are valid."
     ),
     CLOCK_NOT_VERIFIED: N_(
-        "timed by the clock of a foreign kernel, of which nobody could tell how it ran; the host’s times do not "
+        "timed by the clock of a foreign kernel, whose rate could not be verified; times measured by the host do not "
         "depend on it."
     ),
     TOO_SHORT: N_(
-        "the work took too little time: less than five times of entering the instance, whose variation its time then "
-        "has, or less than its tool needs for a rate. Where some trial of a treatment has no value for this, no mean "
-        "is told of the others, which would be a selection."
+        "the work was too short: less than five times the overhead of exec, whose variation then affects the time, "
+        "or less than the tool needs to compute a rate. If a trial of a treatment has no value for this reason, no "
+        "mean of the others is shown, because they would be a selection."
     ),
     CLOSED_LOOP: N_(
-        "each client asked again only when it had its answer, so that a slow server was asked less, and requests that "
-        "would have had to wait were never sent; an open loop asks at its rate whatever happens, and counts each time "
-        "from when the request should have left."
+        "each client sent its next request only after it had the answer, so a slow server received fewer requests, "
+        "and requests that would have had to wait were never sent; an open loop sends at a fixed rate, and counts "
+        "each time from when the request should have left."
     ),
     WHOLE_LIFE: N_(
-        "the host could not tell the peak under the workload alone: it is the peak since the instance’s start, with "
-        "what prepared the workload (before Linux 5.19, what was in use at the end)."
+        "the host could not measure the peak under the workload alone: this is the peak since the instance’s start, "
+        "including the preparation of the workload (before Linux 5.19, the amount in use at the end)."
     ),
     AT_LEAST: N_(
-        "the study ended the search before the host refused one more: the number is a lower bound, and where time was "
-        "up it tells how fast instances start, not how many the host carries."
+        "the study ended the search before the host refused one more: the number is a lower bound; if time ran out, "
+        "it shows how fast instances start, not how many the host can carry."
     ),
     OVERLOADED: N_(
-        "requests came faster than they were answered, so that ever more of them waited: the times grow for as long as "
-        "the load lasts, and tell of that, not of how long a request takes."
+        "requests came faster than they were answered, so ever more of them waited: the times grow for as long as "
+        "the load lasts, and show the waiting, not how long a request takes."
     ),
     GENERATOR_DELAY: N_(
-        "requests left the generator so late that a tenth of this percentile, or more, may be its own delay: the value "
-        "was dropped."
+        "requests left the generator so late that its own delay may make up a tenth or more of this percentile: the "
+        "value was dropped."
     ),
 }
 SHORT = {
     GENERATOR_LIMITED: N_("generator-limited: a lower bound"),
     THROUGH_CACHE: N_("a cache may hide what is measured"),
     WRONG_CLOCK: N_("timed by a wrong clock: dropped"),
-    CLOCK_NOT_VERIFIED: N_("timed by a clock that nobody verified"),
+    CLOCK_NOT_VERIFIED: N_("timed by an unverified clock"),
     TOO_SHORT: N_("too short to time"),
     CLOSED_LOOP: N_("a closed loop, which hides waiting"),
     WHOLE_LIFE: N_("the peak since its start, not of the workload alone"),
@@ -131,7 +132,7 @@ def signs_of(kinds: Iterable[str]) -> str:
 
 def meaning(kind: str, say: Language) -> str:
     """Return the meaning of a mark as a sentence; a generic one for a scenario's own kinds."""
-    return say(MEANINGS[kind]) if kind in MEANINGS else say("what the scenario remarked on it.")
+    return say(MEANINGS[kind]) if kind in MEANINGS else say("a remark of the scenario.")
 
 
 def short(kind: str, say: Language) -> str:

@@ -87,7 +87,7 @@ def _gist(text: str) -> str:
 def searches_table(report: Report, search: Search, say: Language) -> Table:
     """Return a table with a row for each way in which the search of a treatment ended."""
     factors = tuple(factor.name for factor in report.varying) or (say("treatment"),)
-    columns = (*factors, search.metric.name, say("what it is"), say("trials"), say("what ended the search"))
+    columns = (*factors, search.metric.name, say("kind"), say("trials"), say("what ended the search"))
     rows = tuple(
         (*levels_of(report, row, say), values_text(each, say), say(_kind(each)), _trials(each, row, say), each.text)
         for row, ended in search.rows
@@ -101,8 +101,8 @@ def searches_table(report: Report, search: Search, say: Language) -> Table:
 
 
 NOTE = N_(
-    "A limit was found where one more did not start, did not answer, or had no memory left; a lower bound is where the "
-    "study ended the search. Trials that ended alike share a line, with the words of the first."
+    "Limit found: one more did not start, did not answer, or had no memory left. Lower bound: the study ended the "
+    "search. Trials that ended in the same way share a line, with the message of the first."
 )
 
 

@@ -35,7 +35,7 @@ METHODS = {"holm": "Holm", "benjamini-hochberg": "Benjamini–Hochberg"}
 DECISIONS = {
     "different": N_("different"),
     "same": N_("not distinguishable here"),
-    "unknown": N_("cannot be told"),
+    "unknown": N_("not testable"),
 }
 
 
@@ -92,7 +92,7 @@ def _floor_notes(metric: MetricAnalysis, say: Language) -> Iterator[str]:
     if metric.floor is None:
         return
     yield say(
-        "Noise floor: {share} of one treatment against one, less of means over several.",
+        "Noise floor: {share} for one treatment against another, less for means over several.",
         share=share_text(metric.floor, say),
     )
     if metric.floor_note is not None:
@@ -123,7 +123,7 @@ def _effect_row(metric: MetricAnalysis, effect: LevelEffect, say: Language) -> t
     return (
         effect.level,
         effect.reference,
-        f"{ratio} ({say('under the noise floor')})" if effect.under_floor else ratio,
+        f"{ratio} ({say('below the noise floor')})" if effect.under_floor else ratio,
         difference_text(effect.difference, say),
         p_text(effect.difference.p, say),
         p_text(effect.p_adjusted, say),
@@ -184,8 +184,8 @@ def _omnibus_notes(metric: MetricAnalysis, say: Language) -> Iterator[str]:
     welch, ranks = metric.omnibus.welch, metric.omnibus.ranks
     if welch.f is not None and welch.df2 is not None:
         yield say(
-            "All treatments, without the assumption of one spread and without blocks: Welch’s F = {f} with {df1} and "
-            "{df2} degrees of freedom (p {p}).",
+            "All treatments, without assuming equal spreads and without blocks: Welch’s F = {f} with {df1} and {df2} "
+            "degrees of freedom (p {p}).",
             f=_number(welch.f, say),
             df1=say.integer(welch.df1),
             df2=_number(welch.df2, say),
@@ -193,7 +193,7 @@ def _omnibus_notes(metric: MetricAnalysis, say: Language) -> Iterator[str]:
         )
     if ranks.statistic is not None:
         yield say(
-            "By ranks, without blocks: Kruskal and Wallis’ H = {h} with {df} degrees of freedom (p {p}).",
+            "By ranks, without blocks: Kruskal–Wallis H = {h} with {df} degrees of freedom (p {p}).",
             h=_number(ranks.statistic, say),
             df=say.integer(len(ranks.n) - 1),
             p=p_text(ranks.p, say, sign=True),
@@ -221,7 +221,7 @@ def comparisons_table(metric: MetricAnalysis, say: Language) -> Table:
 def _comparison_row(comparison: BaselineComparison, say: Language) -> tuple[str, ...]:
     verdict = say(DECISIONS[comparison.decision])
     if comparison.under_floor:
-        verdict = say("{verdict}: under the noise floor", verdict=verdict)
+        verdict = say("{verdict}: below the noise floor", verdict=verdict)
     agrees = {True: say("yes"), False: say("no"), None: "—"}[comparison.agrees]
     return (
         comparison.treatment.label,
@@ -272,8 +272,8 @@ def _ranks_notes(metric: MetricAnalysis, say: Language) -> Iterator[str]:
     yield say("The interval of a median lies between two of the values, at the confidence beside it.")
     if metric.comparisons:
         yield say(
-            "Shift: treatment less baseline, by Hodges and Lehmann. Cliff’s delta: how much more often a value of the "
-            "treatment is above one of the baseline than below, from −1 to 1. Intervals are of one comparison each."
+            "Shift: treatment minus baseline (Hodges–Lehmann). Cliff’s delta: how much more often a value of the "
+            "treatment is above one of the baseline than below, from −1 to 1. Each interval is for one comparison."
         )
     absent = dict.fromkeys(say.note(one.absent_because) for _, one in metric.medians if one.absent_because)
     if absent:
@@ -283,8 +283,8 @@ def _ranks_notes(metric: MetricAnalysis, say: Language) -> Iterator[str]:
 _PAIRS = {
     "tukey-hsd": N_("Tukey’s method, with the blocks in the model; means of {n} blocks."),
     "paired-holm": N_(
-        "Spreads differ or are none, so each pair by its differences within {n} blocks: p by Holm’s method, intervals "
-        "by Bonferroni’s."
+        "Spreads differ or are zero, so each pair is compared by its differences within {n} blocks: p by Holm’s "
+        "method, intervals by Bonferroni’s."
     ),
 }
 

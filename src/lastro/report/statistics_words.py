@@ -35,16 +35,16 @@ def statistics_sentences(metric: MetricAnalysis, alpha: float, say: Language) ->
 
 def _of_metric(metric: MetricAnalysis, alpha: float, say: Language) -> Iterator[str]:
     if metric.anova is None and metric.why_none is not None:
-        yield say("What its factors do cannot be told: {why}.", why=say.note(metric.why_none))
+        yield say("The effects of its factors cannot be estimated: {why}.", why=say.note(metric.why_none))
     if metric.bounded:
         treatments = say.count(metric.bounded, "treatment")
-        yield say("Known by a lower bound only, and so left out of effects and comparisons: {n}.", n=treatments)
+        yield say("Left out of effects and comparisons, because only a lower bound is known: {n}.", n=treatments)
     yield from _leading(metric, alpha, say)
     yield from _widest(metric, say)
     yield from _disagreeing(metric, alpha, say)
     for interaction in metric.interactions:
         yield say(
-            "What {shown} does depends on {given}: their interaction explains {share} {of_variation}.",
+            "The effect of {shown} depends on {given}: their interaction explains {share} {of_variation}.",
             shown=interaction.shown,
             given=interaction.given,
             share=share_text(interaction.explained, say),
@@ -77,10 +77,10 @@ def _disagreeing(metric: MetricAnalysis, alpha: float, say: Language) -> Iterato
         unlike += [] if all(verdicts) else [factor]
     if unlike:
         yield say(
-            "The tests disagree on {factors}: the key findings and the F test pool the noise of all treatments, while "
-            "each effect below rests on that of its own treatments. Pooled noise is known better, especially with few "
-            "blocks, and is right where all treatments are equally noisy. Each test is also corrected for a number of "
-            "tests of its own.",
+            "The tests disagree on {factors}: the key findings and the F test pool the noise of all treatments, "
+            "while each effect below uses only that of its own treatments. Pooled noise is estimated more precisely, "
+            "especially with few blocks, and is correct where all treatments are equally noisy. Each test is also "
+            "corrected for a different number of tests.",
             factors=joined(unlike, say),
         )
 
@@ -94,7 +94,7 @@ def _leading(metric: MetricAnalysis, alpha: float, say: Language) -> Iterator[st
     noise = share_text(metric.anova.residual.explained, say)
     if p is None or p >= alpha:
         yield say(
-            "No factor’s share {of_variation} can be told from noise; {residual} makes up {noise}.",
+            "No factor has a significant effect; {residual} makes up {noise} {of_variation}.",
             of_variation=of_variation(metric, say),
             residual=residual_words(metric.anova, say),
             noise=noise,
@@ -117,9 +117,9 @@ def residual_words(anova: Anova, say: Language) -> str:
     """Name the residual: 'noise' only if every interaction has a line of its own and blocks repeat the treatments."""
     names = [effect.factors for effect in anova.effects]
     if ("block",) not in names:
-        return say("what the model leaves (not repeated: interactions and noise cannot be told apart)")
+        return say("the residual (no replication: interactions and noise are not separable)")
     if max(map(len, names)) < sum(len(factors) == 1 for factors in names) - 1:
-        return say("what the model leaves (noise and higher interactions)")
+        return say("the residual (noise and higher interactions)")
     return say("noise between trials")
 
 
@@ -131,16 +131,16 @@ def _widest(metric: MetricAnalysis, say: Language) -> Iterator[str]:
     ratio = contrast_ratio(effect.ratio, say)
     if effect.decision == "same":
         yield say(
-            "No level of any factor can be told from its reference, after correction for {comparisons}; the widest "
-            "is {level} at {ratio}.",
+            "No level of any factor differs significantly from its reference, after correction for {comparisons}; "
+            "the largest effect is that of {level}, {ratio}.",
             comparisons=say.count(n, "comparison"),
             level=_level(effect),
             ratio=ratio,
         )
         return
     yield say(
-        "The widest effect is that of {level} instead of {reference}: {ratio}, {verdict} (p {p} after correction for "
-        "{comparisons}).",
+        "The largest effect is that of {level} instead of {reference}: {ratio}, {verdict} (p {p} after correction "
+        "for {comparisons}).",
         level=_level(effect),
         reference=effect.reference,
         ratio=ratio,
@@ -161,8 +161,8 @@ def _compared(metric: MetricAnalysis, say: Language) -> Iterator[str]:
         yield say("Too few trials to test any difference from the baseline.")
     if different + same:
         yield say(
-            "Of {treatments} set against the baseline, {different} can be told from it here and {same} cannot, after "
-            "correction for {comparisons} ({method}).",
+            "Of {treatments} compared with the baseline, {different} can be distinguished from it here and {same} "
+            "cannot, after correction for {comparisons} ({method}).",
             treatments=say.count(different + same, "treatment"),
             different=say.integer(different),
             same=say.integer(same),
@@ -171,7 +171,7 @@ def _compared(metric: MetricAnalysis, say: Language) -> Iterator[str]:
         )
     if disagreeing := sum(comparison.agrees is False for comparison in metric.comparisons):
         yield say(
-            "In {comparisons} the test by ranks decides otherwise.", comparisons=say.count(disagreeing, "comparison")
+            "In {comparisons} the rank test decides differently.", comparisons=say.count(disagreeing, "comparison")
         )
 
 
@@ -187,8 +187,8 @@ def noise_floor_sentence(analysis: Analysis, say: Language) -> str:
 
 
 NO_FLOOR = N_(
-    "The noise floor of this host is not known; the command lastro noise-floor compares the "
-    "baseline with itself and finds it."
+    "The noise floor of this host is not known; the command lastro noise-floor measures it by comparing the baseline "
+    "with itself."
 )
 
 
@@ -205,7 +205,7 @@ def check_sentences(metric: MetricAnalysis, say: Language) -> Iterator[str]:
         yield f"{words[:1].upper()}{words[1:]} (Brown–Forsythe, p {p_text(checks.brown_forsythe_p, say, sign=True)})."
     yield from (f"{text[:1].upper()}{text[1:]}." for text in map(say.note, checks.notes))
     if checks.pass_both is False:
-        yield say("So rely on the paired comparisons and on the ranks more than on the F tests.")
+        yield say("Rely on the paired comparisons and on the rank tests more than on the F tests.")
 
 
 def drift_sentence(metric: MetricAnalysis, alpha: float, say: Language) -> str:
@@ -218,13 +218,11 @@ def drift_sentence(metric: MetricAnalysis, alpha: float, say: Language) -> str:
         return say("{metric}: no trend can be estimated ({why}).", metric=name, why=why)
     if drift.p >= alpha:
         p = p_text(drift.p, say, sign=True)
-        return say(
-            "{metric}: no drift can be told from chance (p {p}, {n} points in time).", metric=name, p=p, n=drift.n
-        )
+        return say("{metric}: no significant drift (p {p}, {n} points in time).", metric=name, p=p, n=drift.n)
     scale, unit = (100.0, "\xa0%") if drift.relative else (1.0, f" {metric.metric.unit}".rstrip())
     return say(
-        "{metric}: a drift of {change} over {time} (p {p}, {n} points in time). Blocks even it out between treatments; "
-        "it widens what is not paired.",
+        "{metric}: a drift of {change} over {time} (p {p}, {n} points in time). Blocks balance it between "
+        "treatments; it widens intervals that are not paired.",
         metric=name,
         change=say.number(significant(scale * drift.slope_per_hour * drift.span_hours, 2).replace("-", MINUS)) + unit,
         time=human_duration(3600 * drift.span_hours),
@@ -242,6 +240,6 @@ def metric_summary(metric: MetricAnalysis, say: Language) -> str:
     if metric.comparisons:
         n = say.count(len(metric.comparisons), "comparison")
         parts.append(
-            say("{comparisons}, {different} of them different", comparisons=n, different=metric.headline.different)
+            say("{comparisons}, {different} of them significant", comparisons=n, different=metric.headline.different)
         )
     return "; ".join(parts)

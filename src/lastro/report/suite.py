@@ -59,7 +59,7 @@ def render_suite(title: str, description: str, directory: str, fronts: Sequence[
         "claims": _claims(fronts, say),
         "tally": tally_text([one for front in fronts if front.content for one in front.content.judgements], say),
         "unjudged": [
-            say("Front {front} has not begun: its claims are not judged.", front=front.name)
+            say("Front {front} has not started: its claims are not judged.", front=front.name)
             for front in fronts
             if front.unjudged
         ],
@@ -134,7 +134,7 @@ def _claims(fronts: Sequence[SuiteFront], say: Language) -> Table | None:
     first = tables[0][1]
     notes = (
         explanation(next(f.content.report for f in fronts if f.content), say),
-        say("Each front is a family of claims of its own."),
+        say("The claims of each front are a separate family."),
     )
     return Table(
         first.name,

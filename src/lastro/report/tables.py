@@ -89,7 +89,7 @@ def _result(row: Row, cell: Cell, say: Language, said: Verdict, under_floor: boo
         return "0", why + signs(cell.marks), ""
     mean = _mean(cell, say)
     comparison = comparison_text(row, cell, said, say)
-    return str(cell.summary.n), mean, f"{comparison} ({say('under the noise floor')})" if under_floor else comparison
+    return str(cell.summary.n), mean, f"{comparison} ({say('below the noise floor')})" if under_floor else comparison
 
 
 def curve_tables(report: Report, say: Language) -> dict[tuple[int, str], Table]:
@@ -219,7 +219,7 @@ def remarks_table(report: Report, say: Language) -> Table:
         )
         for kind in report.kinds_of_marks for at, here in found if at == kind
     )  # fmt: skip
-    columns = (say("mark"), "platform", say("trials"), say("metrics"), say("what the first of them said"))
+    columns = (say("mark"), "platform", say("trials"), say("metrics"), say("first remark"))
     return Table("remarks", say("Remarks on numbers"), columns, tuple(rows), frozenset({2}), frozenset({3, 4}))
 
 

@@ -78,8 +78,8 @@ def limitations(report: Report, say: Language) -> tuple[str, ...]:
         ),
         say(
             "Intervals are {confidence} confidence intervals; the unit is the trial. In the table of results each "
-            "interval stands alone: of 100 without any true difference, about {n} would still exclude 1. What is "
-            "marked or said to differ does so after correction for the number of comparisons.",
+            "interval is uncorrected: of 100 without any true difference, about {n} would still exclude 1. "
+            "Differences that are marked or stated are significant after correction for the number of comparisons.",
             confidence=percent(design.confidence),
             n=round((1 - design.confidence) * 100),
         ),
@@ -89,10 +89,12 @@ def limitations(report: Report, say: Language) -> tuple[str, ...]:
     if progress.counts.get("valid", 0) == 0:
         said.append(say("No trial is valid, so nothing can be concluded."))
     if design.replicates == 1:
-        said.append(say("There is one replicate only, so nothing is known of the spread: no interval, no comparison."))
+        said.append(say("There is only one replicate, so the spread is not known: no interval, no comparison."))
     elif design.replicates < 5:
         said.append(
-            say("With {n} replicates the intervals are wide; small differences cannot be seen.", n=design.replicates)
+            say(
+                "With {n} replicates the intervals are wide; small differences cannot be detected.", n=design.replicates
+            )
         )
     if design.sequential:
         said.append(sequential_note(report, say))
@@ -100,13 +102,16 @@ def limitations(report: Report, say: Language) -> tuple[str, ...]:
         said.append(say("The study names no baseline, so there are no ratios."))
     if report.gaps:
         said.append(
-            say("Unavailable levels leave holes in the design: effects can be read only across what was measured.")
+            say(
+                "Unavailable levels leave gaps in the design: effects hold only for the combinations that were "
+                "measured."
+            )
         )
     if shared := report.provenance.get("testbed", {}).get("shared_cpus"):
         said.append(
             say(
-                "Roles share CPUs ({shared}): what one uses the others lack, so load of the client's or the server's "
-                "weighs on what is under test.",
+                "Roles share CPUs ({shared}): CPU time that one uses is lost to the others, so load on the client or "
+                "the server affects the system under test.",
                 shared="; ".join(map(str, shared)),
             )
         )
@@ -114,14 +119,17 @@ def limitations(report: Report, say: Language) -> tuple[str, ...]:
     if late := sum(attempt.valid and attempt.attempt > MAX_ATTEMPTS for attempt in report.attempts):
         said.append(
             say(
-                "Trials that were given up and valid when they were tried again later: {n}. They lie apart in time "
-                "from the rest of their blocks.",
+                "Trials that were given up, and valid when repeated later: {n}. They ran at another time than the "
+                "rest of their blocks.",
                 n=late,
             )
         )
     if progress.n_invalid_attempts:
         said.append(
-            say("Invalid attempts enter no mean. Were they invalid because of what they measured, means are biased.")
+            say(
+                "Invalid attempts are excluded from all means. If they were invalid because of what they measured, "
+                "the means are biased."
+            )
         )
     return tuple(said)
 
@@ -136,8 +144,8 @@ def sequential_note(report: Report, say: Language) -> str:
     design = report.study.design
     return say(
         "Sequential campaign: blocks were added until every chosen ratio was known to ±{precision}, or there were "
-        "{most}. It ends rather when the spread looks small by chance, so its intervals are a little too narrow: "
-        "95% intervals hold the truth in 92.5% of cases or more.",
+        "{most}. Such a campaign tends to stop when the spread looks small by chance, so its intervals are slightly "
+        "too narrow: 95% intervals contain the true value in 92.5% of cases or more.",
         precision=say.number(f"{100 * design.precision:g}%"),
         most=design.max_replicates,
     )
@@ -152,7 +160,7 @@ def reason(ratio: Ratio, say: Language) -> str:
     return "" if ratio.interval is not None else say("an interval needs 2 trials or more")
 
 
-_UNBOUNDED = N_("unbounded: the baseline cannot be told from zero")
+_UNBOUNDED = N_("unbounded: the baseline is not distinguishable from zero")
 
 
 def pairing(ratio: Ratio, say: Language) -> str:
@@ -213,9 +221,9 @@ def commands(report: Report, say: Language) -> list[tuple[str, str]]:
     profile = f" --profile {shlex.quote(report.study.profile)}" if report.study.profile else ""
     first = report.timeline[0].trial if report.timeline else 1
     return [
-        (say("What this host can run of it"), f"lastro plan {study}{profile}"),
+        (say("What this host can run of the study"), f"lastro plan {study}{profile}"),
         (say("The whole campaign again, in the same order"), f"sudo lastro run {study}{profile} -o again"),
-        (say("One trial by hand, as a shell script"), f"lastro show {here} {first} --commands"),
+        (say("One trial with the raw tools, as a shell script"), f"lastro show {here} {first} --commands"),
         (say("Every value, for R or pandas"), f"lastro results {here} --csv values.csv"),
     ]
 
@@ -241,17 +249,16 @@ def not_run_yet(report: Report, say: Language) -> str:
 
 
 HOW_TO_READ = N_(
-    "A p is raw, then corrected for the number of comparisons beside it. The test by ranks needs no normal "
-    "distribution; where it decides otherwise, trust neither alone. Shares of the variation are those of the sums of "
-    "squares."
+    "Each p is raw, then corrected for the number of comparisons beside it. The rank test does not assume a normal "
+    "distribution; where it decides differently, trust neither test alone. Percentages of the variation are those of "
+    "the sums of squares."
 )
-AS_WRITTEN = N_("What tools, parts and the author of the study wrote stands here as they wrote it.")
-CONTINUE = N_("This campaign has trials left to run; this continues it:")
-NOTHING_MISSING = N_("Nothing: every trial of the plan has a valid result, at the first attempt.")
+AS_WRITTEN = N_("Text from tools, parts and the author of the study is not translated.")
+CONTINUE = N_("This campaign has trials left to run. To continue it:")
+NOTHING_MISSING = N_("Nothing: every trial of the plan was valid at the first attempt.")
 REALLY = N_(
-    "By what the numbers of each platform came about, as its trials found it: on which file system their files lay, by "
-    "what storage, through which caches, by whose clock. Two platforms on different storage differ by their storage "
-    "too."
+    "How each platform was measured, as its trials recorded it: file system, storage, caches, clock. Two platforms "
+    "on different storage differ by their storage too."
 )
 RESIDUALS = N_(
     "Every platform ran the same files. This is what still differed between them; a difference in results may come "

@@ -93,7 +93,7 @@ _NEEDED = {
 
 def _text(value: object) -> str:
     if not isinstance(value, str) or len(value) > _MOST_CHARACTERS:
-        raise Misshapen(f"is {type(value).__name__}, and must be a text of at most {_MOST_CHARACTERS} characters")
+        raise Misshapen(f"is {type(value).__name__}, but must be a string of at most {_MOST_CHARACTERS} characters")
     return value
 
 
@@ -104,7 +104,7 @@ def _optional_text(value: object) -> str | None:
 def _count(least: int, most: int = 10**9) -> Callable[[object], int]:
     def read(value: object) -> int:
         if not isinstance(value, int) or not least <= value <= most:
-            raise Misshapen(f"is {value!r:.60}, and must be a whole number from {least} to {most}")
+            raise Misshapen(f"is {value!r:.60}, but must be a whole number from {least} to {most}")
         return value
 
     return read
@@ -112,13 +112,13 @@ def _count(least: int, most: int = 10**9) -> Callable[[object], int]:
 
 def _utc(value: object) -> str:
     if not isinstance(value, str) or not _TIME.match(value) or len(value) > 40:
-        raise Misshapen(f"is {value!r:.60}, and must be a time as ISO 8601 writes it")
+        raise Misshapen(f"is {value!r:.60}, but must be a time in ISO 8601 format")
     return value
 
 
 def _seconds(value: object) -> float:
     if not 0 <= (found := number(value)) <= _MOST_SECONDS:
-        raise Misshapen(f"is {found:g}, and must be from 0 to {_MOST_SECONDS:g} seconds")
+        raise Misshapen(f"is {found:g}, but must be from 0 to {_MOST_SECONDS:g} seconds")
     return found
 
 
@@ -129,7 +129,7 @@ def _measured(value: object) -> float:
 def _json(kind: Any) -> Callable[[object], Any]:
     def read(value: object) -> Any:
         if not isinstance(value, str):
-            raise Misshapen(f"is {type(value).__name__}, and must be a text")
+            raise Misshapen(f"is {type(value).__name__}, but must be a string")
         return made(kind, parsed(value))
 
     return read
@@ -137,7 +137,7 @@ def _json(kind: Any) -> Callable[[object], Any]:
 
 def _state(value: object) -> State:
     if value not in STATES:
-        raise Misshapen(f"is {value!r:.60}, and must be one of {', '.join(STATES)}")
+        raise Misshapen(f"is {value!r:.60}, but must be one of {', '.join(STATES)}")
     return value
 
 
@@ -145,7 +145,7 @@ def _process(value: object) -> list[Any]:
     found: list[Any] = _json(list[int | str | None])(value)
     kinds = [type(each) for each in found]
     if kinds not in ([int, int, str], [int, NoneType, str]):
-        raise Misshapen(f"is {value!r:.60}, and must be a process, its start and a time")
+        raise Misshapen(f"is {value!r:.60}, but must be a process ID, its start and a time")
     return found
 
 
@@ -168,7 +168,7 @@ def samples_of(data: bytes) -> tuple[float, ...]:
 
     samples = np.frombuffer(data)
     if (np.abs(samples[np.isfinite(samples)]) >= MOST).any():
-        raise Misshapen(f"has a sample beyond {MOST:g}")
+        raise Misshapen(f"has a sample that exceeds the limit of {MOST:g}")
     return tuple(samples.tolist())
 
 

@@ -25,7 +25,8 @@ def write_atomically(file: Path, content: str | bytes, *, durable: bool = False,
             os.close(directory)
     except OSError as error:
         raise (StoreError if durable else OutputError)(
-            f"{file} cannot be written: {error.strerror or error}", "name another file, or make room and permission"
+            f"{file} cannot be written: {error.strerror or error}",
+            "name another file, or check the disk space and permissions",
         ) from error
 
 

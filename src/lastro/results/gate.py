@@ -94,7 +94,7 @@ class Bounded(sqlite3.Connection):
                     if value.__class__ in _SIZED:
                         left -= len(value)
                 if left < 0:
-                    raise sqlite3.DatabaseError("its tables hold more than the file does")
+                    raise sqlite3.DatabaseError("its tables yield more data than the file holds")
                 rows.append(row)
         return rows
 
@@ -109,9 +109,9 @@ class Bounded(sqlite3.Connection):
         except zlib.error as error:
             raise ValueError(f"cannot be decompressed: {error}") from error
         if not engine.eof and len(data) >= most:
-            raise ValueError("unpacks to more than a campaign of this size holds")
+            raise ValueError("unpacks to more data than a campaign of this size can hold")
         if not engine.eof or engine.unused_data:
-            raise ValueError("is not one whole piece of compressed data")
+            raise ValueError("is compressed data that is cut off, or has extra data after its end")
         self._unpacked += len(data)
         return data
 
@@ -195,9 +195,9 @@ def _foreign(found: Mapping[str, str]) -> str:
     ours = _ours()
     for name, made_by in found.items():
         if name not in ours:
-            return f"it has {name}, which Lastro did not make"
+            return f"it has an unexpected {name}"
         if made_by != ours[name]:
-            return f"its {name} is not as Lastro makes it"
+            return f"its {name} has an unexpected definition"
     return next((f"it has no {name}" for name in ours if name not in found), "")
 
 

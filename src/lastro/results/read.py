@@ -62,7 +62,7 @@ def _torn(data: CampaignData) -> str | None:
     for row in data.treatments:
         levels = row.treatment.levels
         if set(levels) != set(factors) or any(levels[name] not in known for name, known in factors.items()):
-            return f"table treatment, row {row.treatment.index}, column levels: {dict(levels)} is none of the study's"
+            return f"table treatment, row {row.treatment.index}, column levels: {dict(levels)} is not in the study"
     places: set[tuple[int, int]] = set()
     for at, trial in enumerate(data.trials, 1):
         row_is = f"table trial, row {trial.number}, column"
@@ -71,7 +71,7 @@ def _torn(data: CampaignData) -> str | None:
         if trial.treatment >= len(data.treatments):
             return f"{row_is} treatment: there is no treatment {trial.treatment}"
         if (trial.block, trial.treatment) in places:
-            return f"{row_is} block: treatment {trial.treatment} is in block {trial.block} already"
+            return f"{row_is} block: treatment {trial.treatment} is already in block {trial.block}"
         places.add((trial.block, trial.treatment))
     return None
 

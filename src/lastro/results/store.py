@@ -431,7 +431,7 @@ def _readable(notes: dict[str, object]) -> str:
     try:
         parsed(text)
     except ValueError as error:
-        text = json.dumps({"notes": f"were not kept: this trial's {error}"})
+        text = json.dumps({"notes": f"were not kept: their JSON {error}"})
     return text
 
 

@@ -32,18 +32,18 @@ from lastro.testbed import Testbed
 from lastro.units import parse_size_bytes
 
 METRICS = (
-    Metric("proxy_cpu_time", "ms", "lower", "CPU time of the proxies' instances for a request, as the host counts it"),
-    Metric("proxy_cpus", "CPU", "lower", "the same times the rate of requests: CPUs that all proxies kept busy"),
-    Metric("proxy_memory", "MiB", "lower", "peak of memory of an instance as the host counts it; mean of all"),
-    Metric("softirq_time", "ms", "lower", "CPU time of the DUT's kernel in interrupts for a request, links included"),
-    Metric("proxy_start", "ms", "lower", "create and start of an instance, until it has its network; mean of all"),
+    Metric("proxy_cpu_time", "ms", "lower", "CPU time of the proxies' instances per request, as the host counts it"),
+    Metric("proxy_cpus", "CPU", "lower", "CPUs kept busy by all proxies: the same, times the rate of requests"),
+    Metric("proxy_memory", "MiB", "lower", "memory peak of an instance, as the host counts it; mean of all"),
+    Metric("softirq_time", "ms", "lower", "CPU time of the DUT's kernel in interrupts per request, links included"),
+    Metric("proxy_start", "ms", "lower", "time to create and start an instance, until it has its network; mean of all"),
     Metric(
         "proxy_answer",
         "ms",
         "lower",
         "create and start of an instance, and from its proxy's own start until its first answer; mean of all instances",
     ),
-    Metric("proxies_up", "ms", "lower", "from the start of the first until all proxies have answered"),
+    Metric("proxies_up", "ms", "lower", "from the start of the first proxy until all have answered"),
 )
 # Metrics that show what limits. For an open loop only its time does: its rate is the one that was asked for.
 _TIMES, _RATE = ("request_time", "request_cycle", "open_request_time"), "requests_per_s"
@@ -193,7 +193,7 @@ def _shares(outcome: Outcome) -> list[int]:
     Raises: InstrumentError when the instrument does not report it."""
     http = outcome.notes.get("http")
     if not isinstance(http, dict) or "shares" not in http:
-        raise InstrumentError("the instrument does not tell how many requests it sent through each proxy")
+        raise InstrumentError("the instrument did not report how many requests it sent through each proxy")
     return list(http["shares"])
 
 
@@ -254,7 +254,7 @@ def judge_logs(standing: Standing, config: Config, outcome: Outcome) -> None:
         reasons.append(f"{asked.total()} requests reached the server instead of {expected}")
     wrong = {key: count for key, count in asked.items() if key[1:] != (200, standing.origin.page.length_bytes)}
     if wrong:
-        reasons.append(f"the server did not answer all wholly: {wrong}")
+        reasons.append(f"the server did not answer all requests completely: {wrong}")
     outcome.doubt([*reasons, *_ways(standing, {client for client, _, _ in asked})])
 
 

@@ -12,7 +12,7 @@ from lastro.scenarios._footprint import ENOUGH, MIB, memory_taken, tell_capacity
 from lastro.scenarios._proxies import ask_all
 from lastro.scenarios.base import Config
 
-CAPACITY = Metric("capacity", "1", "higher", "proxies that answered at once when the host, or the study, said no")
+CAPACITY = Metric("capacity", "1", "higher", "most proxies that all answered; limited by host or study")
 _MOST_AT_ONCE = 32
 
 

@@ -98,15 +98,15 @@ def patient(config: Config) -> Availability:
     """Return whether `quiet_s` is longer than every pause that the protocol itself makes in an exchange."""
     pauses = []
     if config["timers"] != "fast" or config["implementation"] != "frr":  # only frr has all the fast timers
-        pauses.append((_HELD_BACK_S, "a router may hold its next link-state update back"))
+        pauses.append((_HELD_BACK_S, "a router may hold back its next link-state update"))
     else:
-        pauses.append((_SENT_AGAIN_S, "a router may wait before it sends an update again"))
+        pauses.append((_SENT_AGAIN_S, "a router may wait before it retransmits an update"))
     if config["failure"] == "silent":
-        pauses.append((int(config["hello_s"]), "the two ends of a link that fails in silence may see it apart"))
+        pauses.append((int(config["hello_s"]), "the ends of a silently failed link may detect it at different times"))
     longest_s, because = max(pauses)
     if float(config["quiet_s"]) > longest_s:
         return AVAILABLE
     return Availability(
-        f"quiet_s = {float(config['quiet_s']):g} does not tell the end of an exchange: for {longest_s} s, {because}",
+        f"quiet_s = {float(config['quiet_s']):g} cannot detect the end of an exchange: for {longest_s} s, {because}",
         f"set quiet_s to more than {longest_s}",
     )

@@ -59,7 +59,7 @@ def require_room(host: Host) -> None:
     total_bytes, available_bytes = _memory(host)
     if available_bytes < _LEAST_AVAILABLE * total_bytes:
         raise PlatformError(
-            f"the host has {available_bytes / MIB:.0f} MiB of memory left, under {_LEAST_AVAILABLE:.0%} of what it has"
+            f"the host has {available_bytes / MIB:.0f} MiB of memory left, under {_LEAST_AVAILABLE:.0%} of its total"
         )
 
 

@@ -131,14 +131,14 @@ def _card(role: str, bed: Testbed, other: str) -> Iterator[str]:
     if shown.returncode != 0:
         raise Unavailable(
             f"{bed.host.name} has no network card {link} for the {role}'s link to the {other}",
-            "`ip link` there tells their names; one that another namespace holds is not seen",
+            "`ip link` there lists the cards, except those in other namespaces",
         )
     found: dict[str, Any] = next(iter(json.loads(shown.stdout)), {})
     taken = [each["local"] for each in found.get("addr_info", ()) if each.get("scope") == "global"]
     if taken:
         raise Unavailable(
             f"{link} of {bed.host.name} has the address {taken[0]}, and is in use",
-            "name a card that nothing else needs: it leaves the host's own network for the time of a trial",
+            "name a card that nothing else uses: during a trial it is not in the host's own network",
         )
     state = ":up" if "UP" in found.get("flags", ()) else ""
     with bed.session.owned("interface", f"{link}@{bed.dut}{state}"):
@@ -162,4 +162,4 @@ def _prove(found: Line) -> None:
     done = client.host.run(["ip", "netns", "exec", client.dut, *argv], timeout_s=_ARRIVAL_S + 15, check=False)
     if done.returncode != 0:
         words = (done.error_text or done.text).strip()[-200:]
-        raise PlatformError(f"the client does not reach the server over the line: {words}")
+        raise PlatformError(f"the client does not reach the server over the testbed's links: {words}")

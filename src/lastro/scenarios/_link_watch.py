@@ -92,7 +92,7 @@ class Watch:
 
     def blind_because(self) -> str:
         """Return why nothing is seen any more, so that the last times may be outdated; empty while the watch runs."""
-        return "" if self._thread.is_alive() else self._failure or "what reads them has ended"
+        return "" if self._thread.is_alive() else self._failure or "the thread that reads them has ended"
 
     def per_second(self, from_s: float, until_s: float) -> dict[str, list[int]]:
         """Return how many packets of each type came in each second of a period."""

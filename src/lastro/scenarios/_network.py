@@ -75,7 +75,7 @@ class Network:
         """Return where the routers' tables are not as expected, in words; empty when all are."""
         found = self.tables()
         if len(found) != len(expected):
-            return [f"{len(found)} of {len(expected)} routers could tell their routes"]
+            return [f"{len(found)} of {len(expected)} routers reported their routes"]
         return [
             f"{name}: {words}"
             for name, has, should in zip(self.names, found, expected, strict=True)
@@ -209,7 +209,7 @@ def _differences(has: Table, should: Table) -> list[str]:
     for subnet in sorted(set(has) | set(should)):
         if has.get(subnet) == should.get(subnet):
             continue
-        found.append(f"{subnet} goes {_over(has.get(subnet))}, and should go {_over(should.get(subnet))}")
+        found.append(f"{subnet} goes {_over(has.get(subnet))}, but should go {_over(should.get(subnet))}")
     return found
 
 

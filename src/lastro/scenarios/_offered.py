@@ -31,7 +31,7 @@ def share_of(text: str) -> float | None:
         return None
     found = _SHARE.fullmatch(text.strip())
     if not found or not 0 < float(found[1]) <= 100 * _LARGEST:
-        raise InputError(f"'{text}' is no share of a capacity", f"write one such as 50%, of {_LARGEST:.0%} at most")
+        raise InputError(f"'{text}' is not a percentage of the capacity", f"write it as 50%, at most {_LARGEST:.0%}")
     return float(found[1]) / 100
 
 

@@ -52,7 +52,7 @@ def wait_for_routes(
             if not network.differences(expected):
                 return []
         time.sleep(_POLL_S if polls else _LOOK_S)
-    return network.differences(expected) or ["updates or changes of routes did not come to an end"]
+    return network.differences(expected) or ["link-state updates or changes of routes did not end"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ class Run:
         work.booted(begin_s)
         work.measured("boot", network.marks["booted"] - begin_s)
         if any(instance.starts_on_links for instance in network.instances):
-            words = "instances start when they are given their links: neither has an end of its own"
+            words = "instances start when they get their links, so the two times cannot be separated"
             work.outcome.notes |= {"created": words, "links_made": words}
             return
         work.measured("created", created_s - begin_s)
@@ -216,9 +216,7 @@ class Run:
         """Invalidate the trial when link-state updates follow an exchange that seemed to have ended."""
         until_s = min(time.monotonic(), self.network.marks["begin"] + _REFRESH_S)
         if late := self.network.watch.count(ended_s, until_s)[UPDATE]:
-            self.work.outcome.doubt(
-                [f"the exchange had not ended: {late} link-state updates after the {what}, and what they cause"]
-            )
+            self.work.outcome.doubt([f"the exchange had not ended: {late} link-state updates came after the {what}"])
 
     def _tell_end(self, phase: str, since_s: float) -> None:
         watch, work = self.network.watch, self.work
@@ -256,7 +254,7 @@ class Run:
         source = self.network.instances[router]
         flow = Flow(source, source.spawn(["sh", "-c", f"echo $$ > {_PID}; exec {shlex.join(ping)}"]), interval_ms)
         try:
-            _answer(flow.process, 10, "the flow across the failure had no answer before it")
+            _answer(flow.process, 10, "the flow across the failure got no answer before the failure")
             rest(_BEFORE_CUT_S)
             yield flow
         finally:
@@ -264,13 +262,13 @@ class Run:
 
     def _tell_flow(self, phase: str, flow: Flow | None) -> None:
         if flow is None:
-            self.work.outcome.notes["flow"] = "no way between two routers is longer without the links that are cut"
+            self.work.outcome.notes["flow"] = "no path between two routers gets longer without the links that are cut"
             return
         converged_s = time.monotonic()
         rest(max(_AFTER_S, _AFTER_REQUESTS * flow.interval_ms / 1000))
         answered = flow.answered()
         if not any(at_s > converged_s for at_s, _ in answered):  # then it is unknown how many more are lost
-            self.work.outcome.doubt([f"the flow across the failure had no answer after the {phase}, with right routes"])
+            self.work.outcome.doubt([f"the flow across the failure got no answer after the {phase}, with right routes"])
             return
         self.work.measured(f"{phase}_lost", lost([number for _, number in answered]))
         if phase == "failure":
@@ -313,7 +311,7 @@ class _When:
     process: Process
 
     def __call__(self) -> float:
-        line = _answer(self.process, 5, "no packet went between the corners and back")
+        line = _answer(self.process, 5, "no ping between the corners was answered")
         return float(line[1 : line.index("]")]) - wall_offset_s(self.source)
 
 

@@ -162,7 +162,7 @@ def _first_answer(client: Instance, page: Page, endpoint: Endpoint, running: Run
             return _look_at(done, page, endpoint)
         running.require_alive()
         if time.monotonic() > deadline_s:
-            raise PlatformError(f"nobody listened at {endpoint} within {_ANSWER_S:g} s")
+            raise PlatformError(f"nothing listened at {endpoint} within {_ANSWER_S:g} s")
 
 
 def _asked(client: Instance, page: Page, endpoint: Endpoint | None, *, tries: int) -> Completed:
@@ -187,10 +187,10 @@ def _asked(client: Instance, page: Page, endpoint: Endpoint | None, *, tries: in
 def _look_at(done: Completed, page: Page, endpoint: Endpoint | None) -> None:
     found, wanted = done.text.split(), ["200", str(page.length_bytes), page.sha256]
     if done.returncode != 0 or found[-4:-1] != wanted:
-        words = done.error_text.strip().splitlines() or [f"curl's error {done.returncode}"]
+        words = done.error_text.strip().splitlines() or [f"curl error {done.returncode}"]
         why = next((line.lstrip("* ") for line in words if " failed: " in line), words[-1])  # the kernel's, if any
         got = f"{found[-4:-1]} instead of {wanted}" if done.returncode == 0 else why
-        raise PlatformError(f"no whole answer {f'through proxy {endpoint}' if endpoint else 'of the server'}: {got}")
+        raise PlatformError(f"no full answer {f'through proxy {endpoint}' if endpoint else 'from the server'}: {got}")
 
 
 def ask_all(client: Instance, page: Page, proxies: Sequence[Proxy]) -> None:

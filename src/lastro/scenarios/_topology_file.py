@@ -23,7 +23,7 @@ def read_topology(text: str) -> Topology:
     except UnicodeDecodeError:
         raise InputError(f"{text}: is not UTF-8", "save the file as UTF-8") from None
     except ValueError as error:
-        raise InputError(f"{text}: is no topology: {error}", "see `lastro schema routing`") from None
+        raise InputError(f"{text}: is not a topology: {error}", "see `lastro schema routing`") from None
 
 
 def digest(text: str) -> str | None:
@@ -36,7 +36,7 @@ def require_same(text: str, known: str | None) -> None:
     if known is not None and digest(text) != known:
         raise PlatformError(
             f"the topology file '{text}' has changed since the campaign's first trial with it",
-            "put its text back, or run another campaign",
+            "restore its text, or start another campaign",
         )
 
 
@@ -47,9 +47,9 @@ def _read(text: str) -> bytes:
     except (OSError, ValueError) as error:
         words = error.strerror if isinstance(error, OSError) else error
         hint = f"a grid is written 3x3, a file by its path{_near(path)}"
-        raise InputError(f"topology '{text}' is no grid, and no file that can be read: {words}", hint) from None
+        raise InputError(f"topology '{text}' is neither a grid nor a readable file: {words}", hint) from None
     if len(data) > _MOST_BYTES:
-        raise InputError(f"{text}: is larger than {_MOST_BYTES >> 20} MiB, and no topology is", "take a part of it")
+        raise InputError(f"{text}: exceeds the limit of {_MOST_BYTES >> 20} MiB for a topology", "use a part of it")
     return data
 
 

@@ -84,7 +84,7 @@ class WorkloadWatch(Watch):
     def require_used(self, name: str) -> None:
         """Check that workload `name` ran a command under watch. Raises: InstrumentError when nothing was read."""
         if not self.used:
-            raise InstrumentError(f"{name} did not run under watch", "its `run` must hand `watch` on to `run_timed`")
+            raise InstrumentError(f"{name} did not run under watch", "its `run` must pass `watch` to `run_timed`")
 
     @property
     def elapsed_s(self) -> float:

@@ -38,14 +38,14 @@ _FIRMWARE_BYTES = 4 << 20  # the hole below 1 MiB, and tables at the end
 _KERNEL_BYTES = 96 << 20
 AUTO, FREE = "auto", "none"
 CLOCK = "clock of the tool"  # the key under which it is reported
-SINCE_START = "since the instance's start: on this host nobody can make the kernel forget it"  # of a memory peak
+SINCE_START = "since the instance's start: this host's kernel cannot reset it"  # of a memory peak
 
 
 def check_cpuset(text: str) -> None:
     """Check a `cpuset`. Raises: InputError when it is not a list of CPUs, 'auto' or 'none'."""
     if text not in (AUTO, FREE) and not numbers(text):
         raise InputError(
-            f"'{text}' is no list of CPUs", f"write it as the kernel does, such as 0-1,4, or {AUTO} or {FREE}"
+            f"'{text}' is not a list of CPUs", f"write it as the kernel does, such as 0-1,4, or {AUTO} or {FREE}"
         )
 
 
@@ -64,15 +64,15 @@ METRICS = (
         "instance_cpus",
         "CPU",
         "lower",
-        "CPU time of the instance per time of its work as the host counts it, a monitor's too",
+        "CPUs used by the instance during its work, as the host counts them; a monitor's included",
     ),
     Metric(
         "instance_memory",
         "MiB",
         "lower",
-        "peak of memory of the instance under its workload as the host counts it: page cache, and a monitor's, too",
+        "memory peak of the instance under its workload, as the host counts it; page cache and monitor included",
     ),
-    Metric("guest_cpus", "CPU", "lower", "CPU time per time in a virtual machine as its own kernel counts both"),
+    Metric("guest_cpus", "CPU", "lower", "CPUs used in a virtual machine, by its own kernel and clock"),
     Metric(
         "guest_memory", "MiB", "lower", "memory in use in a virtual machine at the end, as its own kernel counts it"
     ),
@@ -116,7 +116,7 @@ def resources(config: Config, testbed: Testbed) -> Resources:
     pinned = usable[:wanted] if cpuset == AUTO else sorted(set(numbers(cpuset)))
     if cpuset != FREE and (len(pinned) != wanted or not set(pinned) <= set(usable)):
         raise Unavailable(
-            f"cpuset = {cpuset} is not {wanted} of the CPUs {_ranges(usable)}", "name as many CPUs as `cpus`, or `auto`"
+            f"cpuset = {cpuset} is not {wanted} of the CPUs {_ranges(usable)}", "name exactly `cpus` CPUs, or `auto`"
         )
     memory_mib = max(1, parse_size_bytes(str(config["memory"])) >> 20)  # machines take whole MiB
     limits = Resources(cpus=wanted, cpuset=None if cpuset == FREE else _ranges(pinned), memory_bytes=memory_mib << 20)
@@ -139,8 +139,8 @@ def without_limits(isolations: Sequence[Isolation]) -> Sequence[Isolation]:
     for isolation in isolations:
         if isolation.needs_profile:
             raise Unavailable(
-                f"isolation '{isolation.name}' sets limits, and this scenario's are the same for all",
-                "choose them by `cpus`, `cpuset` and `memory`",
+                f"isolation '{isolation.name}' sets limits, but this scenario sets the same for all",
+                "set them with `cpus`, `cpuset` and `memory`",
             )
     return isolations
 
@@ -171,7 +171,7 @@ def _inside(instance: Instance) -> tuple[list[str], dict[str, Any]]:
     try:
         cpus, memory_bytes = int(lines[0]), int(lines[1].split()[0]) * 1024
     except (IndexError, ValueError):
-        return [f"the instance does not tell its CPUs and memory but {lines}"], {}
+        return [f"the instance did not report its CPUs and memory: {lines}"], {}
     seen: dict[str, Any] = {"cpus": cpus, "memory_bytes": memory_bytes}
     reasons = []
     n_wanted = cpus_inside(wanted, instance.shares_kernel)
@@ -232,7 +232,7 @@ def _outside(testbed: Testbed, instance: Instance) -> tuple[list[str], dict[str,
         seen |= {"threads": len(threads), "CPUs allowed": sorted(set(threads))}
         strays = {text for text in threads if not set(numbers(text)) <= set(numbers(limits.cpuset))}
         if strays or (not threads and not instance.shares_kernel):
-            where = f"on CPUs {', '.join(sorted(strays))}" if strays else "where nobody sees"
+            where = f"on CPUs {', '.join(sorted(strays))}" if strays else "on unknown CPUs"
             reasons.append(f"a thread of the instance may run {where} instead of {limits.cpuset}")
     return reasons, seen
 
@@ -306,7 +306,7 @@ def by_good_clocks(
     dropped = sorted(set(reading.measurements) - set(kept))
     if dropped:  # a remark that names no metric would apply to all
         outcome.remark(Remark(WRONG_CLOCK, "; ".join(wrong), tuple(dropped)))
-    lost = "what it timed was dropped" if dropped else "it timed no number"
+    lost = "what it timed was dropped" if dropped else "no metric depends on it"
     outcome.tell({CLOCK: f"its own, which ran wrong: {lost}"})
     return replace(reading, measurements=kept, series=tuple(each for each in reading.series if each.name in by_host))
 
@@ -375,7 +375,7 @@ class WorkloadProbes:
             return AVAILABLE
         whole = math.ceil((needed + _KERNEL_BYTES) * 64 / 63 / _MIB)
         return Availability(
-            f"{tool.name} works on {human_bytes(needed)}, and the instance has {human_bytes(memory_bytes)} of memory",
+            f"{tool.name} needs {human_bytes(needed)}, but the instance has {human_bytes(memory_bytes)} of memory",
             f'set memory = "{whole}M" or more, or give the instrument less to work on',
         )
 

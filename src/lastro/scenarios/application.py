@@ -31,7 +31,7 @@ def known_attachment(name: str) -> object:
 
 class ApplicationScenario(ComputeScenario):
     name = "application"
-    summary = "a database in one instance under transactions, with equal resources on every platform"
+    summary = "transactions on a database in one instance, with equal resources on every platform"
     parts = ("platform", "isolation")
     settings = (
         *SysbenchOltp.options,

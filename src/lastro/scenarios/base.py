@@ -236,7 +236,7 @@ class PlatformPool:
             platform: Platform = make_part("platform", name)
             if self._testbed.host.far and not platform.over_ssh:
                 raise Unavailable(
-                    f"{platform.name} runs only on the machine where Lastro runs, and the DUT is reached by SSH",
+                    f"{platform.name} runs only on the machine where Lastro runs, but the DUT is reached by SSH",
                     "run Lastro on the DUT itself, and reach the other roles from there",
                 )
             with self._testbed.host.recorded() as transcript:

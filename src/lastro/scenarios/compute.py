@@ -53,7 +53,7 @@ class ComputeScenario(OnPlatforms):
     combinable = frozenset({"isolation"})
     settings: ClassVar[tuple[Setting, ...]] = (
         *_workload.RESOURCES,
-        Setting("limit_s", 3600.0, "time after which a workload is given up, and its trial invalid", 1, _DAY_S),
+        Setting("limit_s", 3600.0, "time limit of a workload, after which its trial is invalid", 1, _DAY_S),
         *HOST_LIMITS,
         Setting("max_drift_percent", 0.1, "drift of a guest's clock above which a tool's times are dropped", 0, 100),
     )

@@ -41,42 +41,34 @@ _HUBS_S = 0.5  # for what is made before the first instance
 
 class LifecycleScenario(OnPlatforms):
     name = "lifecycle"
-    summary = "how long instances take to start, answer and stop, and what each takes of the host while it idles"
+    summary = "how long instances take to start, answer and stop, and which resources of the host each uses while idle"
     parts = ("platform", "attachment")
     settings = (
-        Setting("instances", 4, "instances that run at once", 1, MOST),
+        Setting("instances", 4, "number of concurrent instances", 1, MOST),
         Setting("parallel", False, "start them together rather than one after the other"),
-        Setting("settle_s", 1.0, "pause before the host is read, without instances and with them", 0, _DAY_S),
+        Setting("settle_s", 1.0, "pause before the host is measured, without instances and with them", 0, _DAY_S),
         Setting("max_instances", 0, "then double their number up to this, until the host refuses; 0: do not", 0, MOST),
         Setting("capacity_s", 120.0, "time after which the doubling ends", 1, _DAY_S),
         *HOST_LIMITS,
     )
     metrics = (
-        Metric(
-            "start", "ms", "lower", "create and start, until it runs with its port configured; mean of the instances"
-        ),
+        Metric("start", "ms", "lower", "time to create and start an instance, until its port is configured; mean"),
         Metric("first_command", "ms", "lower", "the same until its first command has exited"),
-        Metric("first_packet", "ms", "lower", "the same until a packet of it has reached its peer"),
-        Metric("stop", "ms", "lower", "until nothing is left of it but its links, which are gone before; mean"),
-        Metric("start_all", "ms", "lower", "create and start of all instances of the trial, links not counted"),
+        Metric("first_packet", "ms", "lower", "the same until its first packet has reached its peer"),
+        Metric("stop", "ms", "lower", "time until nothing is left of an instance, after its links are removed; mean"),
+        Metric("start_all", "ms", "lower", "time to create and start all instances of the trial, without their links"),
         Metric(
             "memory",
             "MiB",
             "lower",
-            "charged to its cgroup, to its monitor's and to the platform's daemons, for each idle instance",
+            "memory charged to its cgroup, its monitor and the platform's daemons, per idle instance",
         ),
-        Metric(
-            "memory_host", "MiB", "lower", "by which the host's available memory shrank, for each instance", signed=True
-        ),
-        Metric(
-            "memory_total", "MiB", "lower", "by which the host's available memory shrank, for all of them", signed=True
-        ),
-        Metric("disk", "MiB", "lower", "in Lastro's and the platform's directories, for each idle instance"),
-        Metric(
-            "disk_host", "MiB", "lower", "by which the file system below them filled, for each instance", signed=True
-        ),
-        Metric("processes", "1", "lower", "on the host, for each idle instance"),
-        Metric("capacity", "1", "higher", "instances that ran at once when the host, or the study, said no"),
+        Metric("memory_host", "MiB", "lower", "decrease of the host's available memory, per instance", signed=True),
+        Metric("memory_total", "MiB", "lower", "decrease of the host's available memory, all instances", signed=True),
+        Metric("disk", "MiB", "lower", "disk space in the directories of Lastro and the platform, per idle instance"),
+        Metric("disk_host", "MiB", "lower", "space used on the file system below them, per instance", signed=True),
+        Metric("processes", "1", "lower", "processes on the host, per idle instance"),
+        Metric("capacity", "1", "higher", "most instances that ran at the same time; limited by host or study"),
     )
 
     def __init__(self, testbed: Testbed | None) -> None:

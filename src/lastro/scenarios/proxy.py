@@ -47,33 +47,33 @@ _FIRST = Resources(cpu_weight=10_000)
 
 class ProxyScenario(OnLinks):
     name = "proxy"
-    summary = "clients ask a server for one object through HTTP proxies, of which the DUT hosts one or several"
+    summary = "clients request one object from a server through one or more HTTP proxies on the DUT"
     parts = ("platform", "attachment", "anomaly", "instrument")
     roles = ROLES
     calibration_shapes = {"straight": dict[str, float]}
     settings = (
-        Setting("proxies", 1, "proxies at once; 0: the clients ask the server itself", 0, MOST),
-        Setting("cache", "off", "does a proxy keep the object in memory?", choices=("off", "on")),
+        Setting("proxies", 1, "number of proxies; 0: the clients ask the server directly", 0, MOST),
+        Setting("cache", "off", "whether a proxy keeps the object in memory", choices=("off", "on")),
         Setting("cache_mb", 260, "memory of a proxy's cache, in Squid's MB", 1, 100_000),
         Setting("cache_object_kb", 1024, "largest object in a cache, in Squid's KB, its header included", 1, 100_000),
         Setting("origin", _origin.APACHE, "the HTTP server", choices=(_origin.APACHE, _origin.NGINX)),
         # 1024 kB of 1000 bytes. With kB of 1024 bytes, Squid would not cache it: the header counts towards its limit.
         Setting("object_bytes", 1_024_000, "size of the object", 1, 1_000_000_000),
-        Setting("clients", 10, "clients at once, evenly spread over the proxies", 1, 4096),
+        Setting("clients", 10, "concurrent clients, evenly spread over the proxies", 1, 4096),
         Setting("requests", 1000, "requests of each client, one after the other", 1, 100_000, effort=True),
-        Setting("warm_up", 5, "requests of each client before, which are not measured", 0, 100_000, effort=True),
+        Setting("warm_up", 5, "requests of each client before the measured ones", 0, 100_000, effort=True),
         Setting("cpus", 0, "CPUs of a proxy's instance: of a machine, or the limit of a container; 0: all", 0, 4096),
         Setting("memory", "4G", "memory of a proxy's instance, in whole MiB", check=parse_size_bytes),
-        Setting("anomaly_workers", 12, "processes of the load beside the proxies; 0: one per CPU", 0, 4096),
+        Setting("anomaly_workers", 12, "processes of the anomaly; 0: one per CPU", 0, 4096),
         Setting("anomaly_memory", "256M", "memory of each worker of the memory anomaly", check=parse_size_bytes),
-        Setting("anomaly_tool", "stress", "what makes the anomaly", choices=("stress-ng", "stress")),
+        Setting("anomaly_tool", "stress", "tool that makes the anomaly", choices=("stress-ng", "stress")),
         Setting("settle_s", 0.5, "time between the start of the anomaly and the requests", 0, _DAY_S),
-        Setting("rate_per_s", 100.0, "requests per second of an open loop, which has no clients", 0.1, 1e6),
+        Setting("rate_per_s", 100.0, "requests per second of an open loop, which ignores `clients`", 0.1, 1e6),
         Setting("open_s", 10.0, "time for which an open loop sends", 0.1, _DAY_S),
         Setting("timeout_s", 60.0, "time after which a request has failed", 0.1, _DAY_S),
         Setting("limit_s", 600.0, "time after which the requests are given up", 1, _DAY_S),
-        Setting("max_proxies", 0, "then add proxies up to this many, until the host refuses; 0: do not", 0, MOST),
-        Setting("capacity_s", 120.0, "time after which no more are added", 1, _DAY_S),
+        Setting("max_proxies", 0, "then add proxies up to this number, until the host fails; 0: do not", 0, MOST),
+        Setting("capacity_s", 120.0, "time after which no more proxies are added", 1, _DAY_S),
         *HOST_LIMITS,
     )
     metrics = (*_asking.METRICS, CAPACITY, *_asking.HOST_METRICS)

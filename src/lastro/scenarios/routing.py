@@ -46,14 +46,14 @@ _PROBE = Protocol(hello_s=1, dead_s=4, network_type="point-to-point", timers="fa
 _PROBE_S = 30.0
 _ROW_S = 2.0  # for the three routers of a probe to find their routes, roughly; for plans only
 _FAR = Availability(
-    "the links and routes of a network are watched on the machine where Lastro runs, and the DUT is reached by SSH",
+    "Lastro watches links and routes only on the machine where it runs, but the DUT is reached by SSH",
     "run Lastro on the DUT itself",
 )
 
-_TREE = Availability("the topology is a tree, and has no link to spare for a failure", 'set failure = "none"')
+_TREE = Availability("the topology is a tree: no link can fail without splitting it", 'set failure = "none"')
 _NO_CARRIER = Availability(
-    "a router with a kernel of its own does not see that the carrier of a link is gone: its card is not the link's end",
-    'set failure = "silent", which every router sees alike',
+    "a router with its own kernel does not see that a link loses its carrier: its card is not the end of the link",
+    'set failure = "silent", which looks the same to every router',
 )
 
 
@@ -68,56 +68,54 @@ class RoutingScenario(OnLinks):
     calibration_shapes = {"topology": str}
     settings = (
         Setting("topology", "3x3", "a grid such as 3x3, or a file: .toml, .graphml, edge list", check=read_topology),
-        Setting("implementation", "frr", "what speaks OSPF", choices=tuple(ROUTERS)),
+        Setting("implementation", "frr", "implementation of OSPF", choices=tuple(ROUTERS)),
         Setting("hello_s", 1, "time between two hellos; a neighbour is dead after four without one", 1, 3600),
-        Setting("network_type", "broadcast", "how OSPF sees a link", choices=NETWORK_TYPES),
+        Setting("network_type", "broadcast", "network type of a link in OSPF", choices=NETWORK_TYPES),
         # An effort, since it decides how long every exchange lasts.
-        Setting("timers", "standard", "of link-state updates and of path computation", choices=TIMERS, effort=True),
+        Setting("timers", "standard", "timers of link-state updates and path computation", choices=TIMERS, effort=True),
         Setting("failure", "silent", "what cut links look like from a router", choices=("silent", "carrier", "none")),
-        Setting("quiet_s", 8.0, "without an update or a change of routes, after which the exchange has ended", 1, 600),
-        Setting("converge_s", 120.0, "time in which each convergence must end", 5, _DAY_S),
-        Setting("settle_s", 2.0, "time between the convergence and the reading of regular operation", 0, _DAY_S),
-        Setting("regular_s", 5.0, "length of the reading of regular operation", 1, _DAY_S),
-        Setting(
-            "failure_s", 0.0, "links are back this long after they were cut, or later, when all is quiet", 0, _DAY_S
-        ),
+        Setting("quiet_s", 8.0, "time without an update or a change of routes that ends an exchange", 1, 600),
+        Setting("converge_s", 120.0, "time limit of each convergence", 5, _DAY_S),
+        Setting("settle_s", 2.0, "time between the convergence and the measurement of regular operation", 0, _DAY_S),
+        Setting("regular_s", 5.0, "length of the measurement of regular operation", 1, _DAY_S),
+        Setting("failure_s", 0.0, "links return this long after the cut, or later, once all is quiet", 0, _DAY_S),
         Setting("probe_interval_ms", 20, "time between two packets of the flow that crosses the failure", 2, 1000),
         Setting("max_drift_percent", 0.1, "drift of a guest's clock above which a trial is invalid", 0, 100),
         *HOST_LIMITS,
     )
     metrics = (
-        Metric("created", "s", "lower", "from the first start that is called for until all instances are there"),
-        Metric("boot", "s", "lower", "from that call until all daemons answer"),
-        Metric("first_ospf_packet", "s", "lower", "from that call until the first OSPF packet is on a link"),
-        Metric("initial_adjacency", "s", "lower", "from that call until every adjacency is full"),
-        Metric("initial_last_update", "s", "lower", "from that call until the last link-state update on any link"),
-        Metric("initial_routes", "s", "lower", "from that call until the last route of any router has its final form"),
-        Metric("initial_forwarding", "s", "lower", "from that call until a ping has gone between far corners and back"),
+        Metric("created", "s", "lower", "from the first start until all instances exist"),
+        Metric("boot", "s", "lower", "from the first start until all daemons answer"),
+        Metric("first_ospf_packet", "s", "lower", "from the first start until the first OSPF packet on a link"),
+        Metric("initial_adjacency", "s", "lower", "from the first start until every adjacency is full"),
+        Metric("initial_last_update", "s", "lower", "from the first start until the last link-state update on a link"),
+        Metric("initial_routes", "s", "lower", "from the first start until the last route of any router is final"),
+        Metric("initial_forwarding", "s", "lower", "from the first start until a ping between far corners is answered"),
         Metric("failure_last_update", "s", "lower", "from the cut of the links until the last link-state update"),
         Metric("failure_routes", "s", "lower", "from the cut of the links until the last change of a route"),
-        Metric("failure_outage", "ms", "lower", "in which a steady flow across the failure did not arrive"),
-        Metric("failure_lost", "1", "lower", "packets of that flow that were lost"),
+        Metric("failure_outage", "ms", "lower", "time in which a steady flow across the failure did not arrive"),
+        Metric("failure_lost", "1", "lower", "lost packets of that flow"),
         Metric("recovery_adjacency", "s", "lower", "from the links' return until every adjacency is full again"),
         Metric("recovery_last_update", "s", "lower", "from the links' return until the last link-state update"),
         Metric("recovery_routes", "s", "lower", "from the links' return until the last change of a route"),
-        Metric("recovery_lost", "1", "lower", "packets of the flow that were lost when the links returned"),
+        Metric("recovery_lost", "1", "lower", "packets of that flow lost when the links returned"),
         Metric("cpu_boot", "%", "lower", "busy CPU time of the host from the first start until all daemons answer"),
         Metric("cpu_regular", "%", "lower", "busy CPU time of the host in regular operation"),
         Metric("cpu_failure", "%", "lower", "the same, from the cut until quiet for `quiet_s`, with the steady flow"),
         Metric("cpu_recovery", "%", "lower", "the same, from the links' return until quiet, with the steady flow"),
-        _memory("boot", "by which the host's available memory shrank, mean of the boot"),
+        _memory("boot", "decrease of the host's available memory, mean of the boot"),
         _memory("regular", "the same, mean of regular operation"),
         _memory("failure", "the same, mean from the cut until all is quiet for `quiet_s`"),
         _memory("recovery", "the same, mean from the links' return until all is quiet"),
-        Metric("memory_router", "MiB", "lower", "charged to the group of each router in regular operation"),
+        Metric("memory_router", "MiB", "lower", "memory charged to the cgroup of each router in regular operation"),
         Metric("pss_router", "MiB", "lower", "proportional set size of each router's processes"),
-        Metric("cpu_router", "ms/s", "lower", "CPU time of each router for each second of regular operation"),
+        Metric("cpu_router", "ms/s", "lower", "CPU time of each router per second of regular operation"),
         Metric("ospf_regular", "1/s", "lower", "OSPF packets on all links in regular operation"),
         Metric("initial_updates", "1", "lower", "link-state updates on all links until the initial convergence"),
         Metric("failure_updates", "1", "lower", "link-state updates on all links after the cut"),
         Metric("recovery_updates", "1", "lower", "link-state updates on all links after the links' return"),
-        Metric("links_made", "ms", "lower", "in which all links were made and handed to their routers"),
-        Metric("teardown", "s", "lower", "until nothing is left of the network"),
+        Metric("links_made", "ms", "lower", "time to make all links and hand them to their routers"),
+        Metric("teardown", "s", "lower", "time until nothing is left of the network"),
     )  # fmt: skip
 
     def __init__(self, testbed: Testbed | None) -> None:
@@ -279,9 +277,9 @@ def _judge(network: Network, host: HostMeter, own_user_s: float, config: Config,
     if dead := network.dead():
         outcome.doubt([f"{len(dead)} of {len(network.names)} routers died in the trial: {shortened(dead)}"])
     if because := network.watch.blind_because():
-        outcome.doubt([f"links and routes were not seen to the end of the trial: {because}"])
+        outcome.doubt([f"links and routes were not watched until the end of the trial: {because}"])
     if lost := network.watch.lost_packets():
-        outcome.doubt([f"{lost} packets on the links came faster than they were counted"])
+        outcome.doubt([f"{lost} packets on the links were not counted: they came too fast"])
     foreign_cpus = host.foreign_cpus(own_user_s)
     outcome.notes["host"] = {"foreign_cpus": round(foreign_cpus, 3), **host.notes()}
     outcome.doubt(validity.host_reasons(host.steal_percent, foreign_cpus, config))

@@ -62,7 +62,7 @@ _NOT_RUN = (126, 127)  # exit codes of a launcher that cannot run its program
 
 class UplinkScenario(OnLinks):
     name = "uplink"
-    summary = "one UDP or TCP flow from an instance to its host or a peer, below, at and above what can be carried"
+    summary = "one UDP or TCP flow from an instance to its host or a peer, below, at and above the capacity"
     parts = ("platform", "attachment", "isolation", "instrument")
     combinable = frozenset({"isolation"})
     calibration_shapes = {_CEILING: dict[str, float], "capacity": dict[str, float]}
@@ -77,7 +77,7 @@ class UplinkScenario(OnLinks):
         Setting("datagram_bytes", 1470, "payload of a datagram", 64, 1472),
         Setting("load_s", 10, "length of the flow, in whole seconds as iperf3 takes them", 1, _DAY_S),
         Setting("tcp_streams", 1, "parallel TCP connections", 1, 128),
-        Setting("settle_s", 0.5, "time between the links' being up and the flow", 0, _DAY_S),
+        Setting("settle_s", 0.5, "time from when the links are up to the flow", 0, _DAY_S),
         *HOST_LIMITS,
         Setting("max_drift_percent", 0.1, "drift of a guest's clock above which what it timed is dropped", 0, 100),
     )

@@ -86,7 +86,7 @@ def _finding(part: Wanted, machine: Machine, missing: frozenset[str], go_obstacl
         reason = f"this host has no program '{needs.program}', and Lastro does not install it"
         return Finding(part, reason=reason, remedy=needs.remedy)
     if go_obstacle and RECIPES[needs.recipe].needs_go:
-        return Finding(part, reason=f"{go_obstacle}, which builds it", remedy=_GO_REMEDY.format(name=part.name))
+        return Finding(part, reason=f"it is built with Go, but {go_obstacle}", remedy=_GO_REMEDY.format(name=part.name))
     return Finding(part, packages, needs.recipe)
 
 
@@ -121,5 +121,5 @@ def _unprovided(finding: Finding, failures: Mapping[str, str]) -> Finding:
     if finding.packages:
         reason = f"the package sources of this host do not have {names}"
         return Finding(part, reason=reason, remedy="add a source that has it, or choose another part")
-    said = failures.get(str(finding.recipe), "the build left no program")
-    return Finding(part, reason=f"its build failed: {said}", remedy="solve that, and run `lastro setup` again")
+    said = failures.get(str(finding.recipe), "the build produced no program")
+    return Finding(part, reason=f"its build failed: {said}", remedy="fix that, and run `lastro setup` again")

@@ -27,8 +27,8 @@ EMPTY_CELLS = "not every combination was measured, which takes degrees of freedo
 TYPE_III_WITH_EMPTY_CELLS = "Type III means little where combinations are missing: read Type II"
 CONSTANT = "every value is the same: nothing varies, so there is nothing to explain"
 NO_RESIDUAL = "no degrees of freedom are left for the residual: repeat trials, or leave out interactions"
-NO_SPREAD = "the residual does not vary at all: F and p have nothing to compare with"
-OVERLAP = "unbalanced: effects overlap, so their shares add up to {percent} % and not to 100 %"
+NO_SPREAD = "the residual does not vary: F and p cannot be computed"
+OVERLAP = "unbalanced: effects overlap, so their percentages add up to {percent} %, not 100 %"
 
 # Above it the arithmetic takes seconds, and no campaign has enough trials to distinguish that many interactions.
 MOST_COLUMNS = 1000

@@ -16,8 +16,8 @@ from lastro.stats.ratios import Ratio
 
 MEDIAN_IS_BOUND = "the median itself is only a lower bound"
 END_IS_BOUND = "the upper end of the interval of the median is only a lower bound"
-RATIO_IS_BOUND = "one of the means is only a lower bound, so that the ratio is a bound too"
-BOTH_ARE_BOUNDS = "both means are only lower bounds, so that their ratio may be any"
+RATIO_IS_BOUND = "one of the means is only a lower bound, so the ratio is also only a bound"
+BOTH_ARE_BOUNDS = "both means are only lower bounds, so their ratio is not known"
 
 
 def describe_bounded(values: Sequence[float], bounded: Sequence[bool], confidence: float) -> Summary:

@@ -15,7 +15,7 @@ from lastro.stats.notes import Note
 from lastro.stats.student import least_paired_p, least_unpaired_p
 from lastro.stats.studentized_range import range_quantile, range_sf
 
-ONE_VALUE_EACH = "one value in each group: nothing is known of their spread"
+ONE_VALUE_EACH = "one value in each group: the spread is not known"
 ONE_VALUE_IN = "n = 1 in {groups}: an interval needs 2 trials or more"
 
 

@@ -30,7 +30,7 @@ NO_VALUES = "no values of {cells}"
 NO_WEIGHT = "no cell has a weight"
 ONE_VALUE = "a cell with one value: an interval needs 2 trials or more in each"
 ZERO_DENOMINATOR = "the difference to compare with is zero"
-UNBOUNDED = "unbounded: the difference to compare with cannot be told from zero"
+UNBOUNDED = "unbounded: the difference to compare with is not distinguishable from zero"
 
 
 @dataclass(frozen=True, slots=True)

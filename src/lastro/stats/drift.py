@@ -26,7 +26,7 @@ from lastro.stats.rank_distributions import (
 # All pairs of points are compared: with more points than this, neighbours in time are averaged.
 MOST_POINTS = 2000
 TOO_FEW_POINTS = "n = {n} points in time: a trend needs 3 or more"
-ONE_TIME = "all points lie at one time"
+ONE_TIME = "all points are at the same time"
 
 if TYPE_CHECKING:
     import numpy as np

@@ -98,7 +98,7 @@ def noise_floor(
         raise ValueError(f"{blocks} blocks give no interval, and so no floor")
     nothing = rate(0, 0, confidence)
     if len(pairs) < 2:
-        why = f"{len(pairs)} whole pair{'' if len(pairs) == 1 else 's'}: a floor needs 2 or more"
+        why = f"{len(pairs)} complete pair{'' if len(pairs) == 1 else 's'}: a floor needs 2 or more"
         return NoiseFloor(None, None, None, nothing, nothing, len(pairs), blocks, why)
     rng = random.Random(f"{seed}:coins")
     a, b = toss(pairs, rng)
@@ -111,7 +111,7 @@ def noise_floor(
     widths, excluded = _pseudo_experiments(pairs, blocks, confidence, seed, resamplings)
     resampled = rate(excluded, sum(map(math.isfinite, widths)), confidence)
     typical, floor = (_percentile(widths, q) for q in (0.5, PERCENTILE))
-    absent = None if math.isfinite(floor) else "the mean cannot be told from zero in so few blocks"
+    absent = None if math.isfinite(floor) else "the mean is not distinguishable from zero with so few blocks"
     whole = paired_ratio(b, a, confidence)
     return NoiseFloor(_finite(floor), _finite(typical), whole, observed, resampled, len(pairs), blocks, absent)
 

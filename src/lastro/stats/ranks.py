@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-TOO_FEW_GROUPS = "ranks need two groups or more, and more values than groups"
+TOO_FEW_GROUPS = "a rank test needs two groups or more, and more values than groups"
 ALL_EQUAL = "all values are equal"
 EMPTY_SAMPLE = "a sample has no values"
 NO_PAIR_DIFFERS = "no pair differs"

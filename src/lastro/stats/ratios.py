@@ -16,7 +16,7 @@ from lastro.stats.pairing import Pairing, match_blocks
 
 Freedom = Literal["satterthwaite", "summed"]
 ZERO_BASELINE = "the mean of the baseline is zero"
-UNBOUNDED = "unbounded: the baseline cannot be told from zero"
+UNBOUNDED = "unbounded: the baseline is not distinguishable from zero"
 
 
 @dataclass(frozen=True, slots=True)

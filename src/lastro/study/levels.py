@@ -105,9 +105,7 @@ def _option_of_any(offered: Sequence[Setting], raw: Level) -> Level:
 
 def unknown_name(schema: ScenarioSchema, name: str) -> Wrong:
     known = [*schema.parts, *schema.settings, *options_named(schema), *options_of_one(schema)]
-    return Wrong(
-        f"scenario {schema.name} has no part factor and no setting of this name", partial(did_you_mean, name, known)
-    )
+    return Wrong(f"scenario {schema.name} has no factor or setting of this name", partial(did_you_mean, name, known))
 
 
 def identity(schema: ScenarioSchema, name: str, level: Level) -> Level:
@@ -123,12 +121,12 @@ def listed_level(schema: ScenarioSchema, levels: Mapping[Level, Level], name: st
         return levels[identity(schema, name, check_level(schema, name, raw))]
     except (Wrong, KeyError):
         known = [str(level) for level in levels.values()]
-        raise Wrong(f"{shown(raw)} is no level of factor {name}", partial(did_you_mean, str(raw), known)) from None
+        raise Wrong(f"{shown(raw)} is not a level of factor {name}", partial(did_you_mean, str(raw), known)) from None
 
 
 def _part(schema: ScenarioSchema, kind: str, raw: Level) -> str:
     if not isinstance(raw, str):
-        raise Wrong(f"the name of a part of kind {kind} is a string, and this is {kind_of(raw)}")
+        raise Wrong(f"the name of a part of kind {kind} must be a string, but is {kind_of(raw)}")
     known = schema.parts[kind]
     if raw in known:
         return raw
@@ -136,12 +134,12 @@ def _part(schema: ScenarioSchema, kind: str, raw: Level) -> str:
         return _part_with_options(schema, kind, raw)
     words = raw.split("+")
     if len(words) > 1 and kind not in schema.combinable:
-        raise Wrong(f"levels of factor {kind} cannot be combined by '+'")
+        raise Wrong(f"levels of factor {kind} cannot be combined with '+'")
     for word in words:
         if word not in known:
             raise Wrong(f"no {kind} is named {shown(word)}", partial(did_you_mean, word, known))
         if word == NONE:
-            raise Wrong(f"{shown(raw)} combines '{NONE}' with something")
+            raise Wrong(f"{shown(raw)} combines '{NONE}' with another part")
         if words.count(word) > 1:
             raise Wrong(f"{shown(raw)} names '{word}' more than once")
     return raw
@@ -154,7 +152,7 @@ def _part_with_options(schema: ScenarioSchema, kind: str, raw: str) -> str:
         raise Wrong(f"no {kind} is named {shown(name)}", partial(did_you_mean, name, schema.parts[kind]))
     known = schema.options.get(kind, {}).get(name, {})
     if not texts or "" in texts.values():
-        raise Wrong(f"{shown(raw)} must go on with OPTION=VALUE after the colon", ", ".join(known))
+        raise Wrong(f"{shown(raw)} needs OPTION=VALUE after the colon", ", ".join(known))
     for option, text in texts.items():
         if option not in known:
             raise Wrong(f"{kind} {name} has no option {shown(option)}", partial(did_you_mean, option, known))
@@ -166,17 +164,17 @@ def _setting(setting: Setting, raw: Level) -> Level:
     wanted = type(setting.default)
     value = float(raw) if wanted is float and type(raw) is int else raw  # tcp_s = 15 is as good as 15.0
     if type(value) is not wanted:
-        raise Wrong(f"must be {kind_of(setting.default)}, such as {shown(setting.default)}, and is {kind_of(raw)}")
+        raise Wrong(f"must be {kind_of(setting.default)}, such as {shown(setting.default)}, but is {kind_of(raw)}")
     if isinstance(value, str):
         if setting.choices and value not in setting.choices:
-            raise Wrong(f"{shown(raw)} is no choice for {setting.name}", partial(did_you_mean, value, setting.choices))
+            raise Wrong(f"{shown(raw)} is not a valid {setting.name}", partial(did_you_mean, value, setting.choices))
         if setting.check:
             _try_text(setting.check, value)
         return value
     if setting.minimum is not None and value < setting.minimum:
-        raise Wrong(f"must be at least {setting.minimum:g}, and is {shown(raw)}")
+        raise Wrong(f"must be at least {setting.minimum:g}, but is {shown(raw)}")
     if setting.maximum is not None and value > setting.maximum:
-        raise Wrong(f"must be at most {setting.maximum:g}, and is {shown(raw)}")
+        raise Wrong(f"must be at most {setting.maximum:g}, but is {shown(raw)}")
     return value
 
 

@@ -55,12 +55,12 @@ def read_text(path: Path, kind: str, hint: str, *, own: bool = False) -> str:
         reason = error.strerror if isinstance(error, OSError) else error
         raise StudyError(f"cannot be read: {reason}", file=file, hint=hint if own else None) from error
     if len(data) > MAX_BYTES:
-        raise StudyError(f"is larger than {MAX_BYTES // 2**20} MiB, and no {kind} is", file=file)
+        raise StudyError(f"exceeds the limit of {MAX_BYTES // 2**20} MiB for a {kind} file", file=file)
     try:
         return data.decode("utf-8-sig")  # some editors begin a file with a byte order mark
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        message = f"is not UTF-8: byte 0x{data[error.start]:02x} cannot stand there"
+        message = f"is not UTF-8: unexpected byte 0x{data[error.start]:02x}"
         raise StudyError(message, file=file, where=f"line {line}", hint="save the file as UTF-8") from error
 
 
@@ -82,7 +82,7 @@ def _read_toml(text: str, file: str) -> dict[str, Any]:
     except tomllib.TOMLDecodeError as error:
         words = str(error)
     except ValueError:  # from `int`, which refuses to read thousands of digits
-        raise StudyError("holds a number that is too large", file=file) from None
+        raise StudyError("contains a number that is too large", file=file) from None
     found = re.fullmatch(r"(.*) \(at (.*)\)", words, re.DOTALL)
     message, where = (found[1], found[2]) if found else (words, "")
     hint = (
@@ -104,9 +104,9 @@ def _check_values(document: dict[str, Any], problems: Problems) -> None:
             items = value.items() if isinstance(value, dict) else enumerate(value)
             todo += reversed([((*keys, key), item) for key, item in items])
         elif isinstance(value, float) and not math.isfinite(value):
-            problems.add(keys, Wrong(f"must be a finite number, and is {shown(value)}"))
+            problems.add(keys, Wrong(f"must be a finite number, but is {shown(value)}"))
         elif isinstance(value, int) and abs(value) > MAX_INTEGER:
-            problems.add(keys, Wrong("is too large a number"))
+            problems.add(keys, Wrong("is too large: an integer has at most 64 bits"))
 
 
 def _near(path: Path, hint: str) -> str:

@@ -51,7 +51,7 @@ def load_claims(path: Path, study: Study) -> Claims:
 
     Raises: StudyError when the file cannot be read, or is not a valid claims file of this study."""
     return parse_claims(
-        read_text(path, "claims", "docs/explanation-claims.md tells how to write one"), str(path), study
+        read_text(path, "claims", "docs/explanation-claims.md explains how to write one"), str(path), study
     )
 
 
@@ -66,7 +66,7 @@ def parse_claims(text: str, file: str, study: Study) -> Claims:
     for index, table in enumerate(shape.claim):
         with problems.at("claim", index, "id"):
             if table.id in seen:
-                raise Wrong(f"{shown(table.id)} is the name of a claim above")
+                raise Wrong(f"{shown(table.id)} is already the id of a claim above")
         seen.add(table.id)
         claims.append(_claim(table, index, study, problems))
     problems.tell()
@@ -167,7 +167,7 @@ def _check_sides(table: _Table, sides: _Sides, own: Sequence[str]) -> None:
         raise Wrong(f"{', '.join(sides)} must name the same factors", "what holds for all sides belongs in `at`")
     named = {name for side in sides.values() for name in side} | set(own)
     if common := sorted(named & set(table.at)):
-        raise Wrong(f"`at` names {shown(common[0])} again", "a factor is compared, or is a condition")
+        raise Wrong(f"`at` names {shown(common[0])} again", "a factor is either compared or a condition")
     if twice := [name for name in own if own.count(name) > 1 or any(name in side for side in sides.values())]:
         raise Wrong(f"names {shown(twice[0])} twice")
     for first, second in zip(list(sides), list(sides)[1:], strict=False):
@@ -182,13 +182,15 @@ def _check_direction(table: ClaimTable, kind: str, here: tuple[Key, ...], proble
         if kind == "compare" and table.direction is None:
             raise Wrong("is missing", 'a comparison is "higher", "lower" or "alike"')
         if kind != "compare" and table.direction is not None:
-            raise Wrong(f"says nothing of {kind}", "only `compare` has a direction")
+            raise Wrong(f"does not apply to `{kind}`", "only `compare` has a direction")
     alike = table.direction == "alike" or kind in ("alike", "additive")
     with problems.at(*here, "margin"):
         if alike and table.margin is None:
-            raise Wrong("is missing", "what still counts as alike, as a share: margin = 0.05 is 5 %")
+            raise Wrong("is missing", "the relative difference that still counts as alike: margin = 0.05 is 5 %")
         if not alike and table.margin is not None:
-            raise Wrong("belongs to claims of likeness only", "`published.tolerance` is for a magnitude")
+            raise Wrong(
+                "applies only to `alike`, `additive` and direction 'alike'", "use `published.tolerance` for a magnitude"
+            )
 
 
 def _check_level(table: LevelTable, study: Study) -> None:
@@ -197,7 +199,7 @@ def _check_level(table: LevelTable, study: Study) -> None:
         raise Wrong(f"has {' and '.join(given) or 'no figure'}", "a level has one of value, at_most, at_least")
     if (table.tolerance is None) == (given == ["value"]):
         raise Wrong(
-            "tolerance is missing" if given == ["value"] else f"tolerance says nothing of {given[0]}",
+            "tolerance is missing" if given == ["value"] else f"tolerance does not apply to {given[0]}",
             "how far from `value` the mean may lie, in its unit",
         )
     _same_unit(table.unit, table.metric, study)
@@ -212,13 +214,13 @@ def _check_published(table: ClaimTable, kind: str) -> None:
     if table.direction == "alike":
         allowed = set()
     if wrong := [name for name in judged if name not in allowed]:
-        raise Wrong(f"{wrong[0]} says nothing of {kind}", f"known here: {', '.join(sorted(allowed)) or 'printed'}")
+        raise Wrong(f"{wrong[0]} does not apply to {kind}", f"allowed here: {', '.join(sorted(allowed)) or 'printed'}")
     if published.tolerance is None and judged:
         raise Wrong("tolerance is missing", f"how far from {judged[0]} a measured effect may lie, in its unit")
     if published.tolerance is not None and not judged:
-        raise Wrong("has a tolerance and no figure", "name a ratio, a share or a difference")
+        raise Wrong("has a tolerance but no figure", "name a ratio, a share or a difference")
     if published.difference is not None and not published.unit:
-        raise Wrong("a difference needs its unit")
+        raise Wrong("a difference needs a unit")
     _check_sign(published, table.direction)
 
 
@@ -230,7 +232,7 @@ def _check_unit(published: PublishedTable | None, name: str, study: Study) -> No
 def _same_unit(unit: str, name: str, study: Study) -> None:
     units = {metric.name: metric.unit for metric in (*study.all_metrics, *study.metrics)}
     if unit != units.get(name, unit):
-        raise Wrong(f"is in {shown(unit)}, and {name} is in {shown(units[name])}", "convert the figure")
+        raise Wrong(f"is in {shown(unit)}, but {name} is in {shown(units[name])}", "convert the figure")
 
 
 def _check_sign(published: PublishedTable, direction: str | None) -> None:
@@ -238,4 +240,4 @@ def _check_sign(published: PublishedTable, direction: str | None) -> None:
     signs = [] if published.ratio is None else [published.ratio - 1]
     signs += [] if published.difference is None else [published.difference]
     if direction is not None and any((sign > 0) != (direction == "higher") for sign in signs):
-        raise Wrong(f"the figure does not go with the direction {shown(direction)}")
+        raise Wrong(f"the figure contradicts the direction {shown(direction)}")

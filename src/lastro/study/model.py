@@ -152,17 +152,17 @@ class Study:
         study: Study = made(cls, data)
         design = study.design
         sound = {
-            "factors": all(factor.levels for factor in study.factors),
-            "factors, which are named twice,": _differ(study.factors),
-            "metrics, which are named twice,": _differ(study.metrics) and _differ(study.all_metrics),
-            "design.replicates": 1 <= design.replicates <= MOST_BLOCKS,
-            "design.max_replicates": 1 <= design.max_replicates <= MOST_BLOCKS,
-            "design.confidence": 0 < design.confidence < 1,
-            "design.precision": design.precision > 0,
+            "a factor has no levels": all(factor.levels for factor in study.factors),
+            "two factors have the same name": _differ(study.factors),
+            "two metrics have the same name": _differ(study.metrics) and _differ(study.all_metrics),
+            "design.replicates is out of range": 1 <= design.replicates <= MOST_BLOCKS,
+            "design.max_replicates is out of range": 1 <= design.max_replicates <= MOST_BLOCKS,
+            "design.confidence is not between 0 and 1": 0 < design.confidence < 1,
+            "design.precision is not positive": design.precision > 0,
         }
-        for where, fine in sound.items():
+        for problem, fine in sound.items():
             if not fine:
-                raise Misshapen(f"{where} cannot be so")
+                raise Misshapen(problem)
         return study
 
 

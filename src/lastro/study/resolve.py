@@ -70,7 +70,7 @@ def _factors(file: StudyFile, schema: ScenarioSchema, problems: Problems) -> Fac
     factors: dict[str, dict[Level, Level]] = {}
     for name, raw_levels in file.factors.items():
         if name not in schema.parts and name not in schema.settings and name not in options_named(schema):
-            constant = Wrong("an option of one part alone is a constant", "keep it in [settings], or in a level")
+            constant = Wrong("an option of a single part cannot be a factor", "put it into [settings], or into a level")
             known = name in options_of_one(schema)
             problems.add(("factors", name), constant if known else unknown_name(schema, name))
             continue
@@ -91,13 +91,13 @@ def _settings(file: StudyFile, schema: ScenarioSchema, problems: Problems) -> di
     for name, raw in file.settings.items():
         with problems.at("settings", name):
             if name in file.factors:
-                raise Wrong("is a factor of this study too", "keep it in [factors], or in [settings]")
+                raise Wrong("is also a factor of this study", "keep it either in [factors] or in [settings]")
             written[name] = check_level(schema, name, raw)
     defaults: dict[str, Level] = {kind: NONE for kind, known in schema.parts.items() if NONE in known}
     defaults |= {name: setting.default for name, setting in schema.settings.items()}
     for kind, known in schema.parts.items():
         if kind not in defaults and kind not in file.settings and kind not in file.factors:
-            hint = f"name one in [settings], or several in [factors]; known here: {', '.join(sorted(known))}"
+            hint = f"name one in [settings], or several in [factors]; valid names: {', '.join(sorted(known))}"
             problems.add(("settings", kind), Wrong(f"the {kind} has no default, and this study names none", hint))
     chosen = [name for name in file.settings if name in options_named(schema) | options_of_one(schema)]
     names = [name for name in (*schema.parts, *schema.settings, *chosen) if name not in file.factors]
@@ -164,9 +164,9 @@ def _check_sequential(file: StudyFile, metrics: Sequence[Metric], problems: Prob
     design, known = file.design, {metric.name for metric in metrics}
     if not design.baseline:
         hint = "name a baseline, or leave the number of blocks fixed"
-        problems.add(("design", "stopping"), Wrong("looks at ratios, and this study has no baseline", hint))
+        problems.add(("design", "stopping"), Wrong("needs ratios, but this study has no baseline", hint))
     if design.max_replicates < design.replicates:
-        message = f"must be at least `replicates`, which is {design.replicates}, and is {design.max_replicates}"
+        message = f"must be at least `replicates` ({design.replicates}), but is {design.max_replicates}"
         problems.add(("design", "max_replicates"), Wrong(message))
     for index, name in enumerate(design.precise_metrics):
         if name not in known:
@@ -178,8 +178,8 @@ def _check_fixed(file: StudyFile, _metrics: Sequence[Metric], problems: Problems
     """Reject keys that only sequential stopping uses: with a fixed number of blocks they are a mistake."""
     for name in ("precision", "max_replicates", "precise_metrics"):
         if name in file.design.model_fields_set:
-            hint = 'add stopping = "sequential", or leave it out'
-            problems.add(("design", name), Wrong("is for sequential stopping, and this study's is fixed", hint))
+            hint = 'add stopping = "sequential", or remove this key'
+            problems.add(("design", name), Wrong("is for sequential stopping, but this study's is fixed", hint))
 
 
 def _exclusions(
@@ -215,10 +215,10 @@ def _profiles(
         for name, raw in table.model_extra.items():
             with problems.at("profiles", profile, name):
                 if name not in changeable and name in factors:
-                    raise Wrong("is a factor of this study, and a profile holds durations and amounts of work alone")
+                    raise Wrong("is a factor of this study; a profile can fix only durations and amounts of work")
                 if name not in changeable:
                     hint = partial(did_you_mean, name, {"replicates", "max_replicates", *changeable})
-                    raise Wrong("a profile changes replicates, durations and amounts of work, and nothing else", hint)
+                    raise Wrong("a profile can change only replicates, durations and amounts of work", hint)
                 held = name in factors
                 level = _held_level(schema, factors[name], file, name, raw) if held else check_level(schema, name, raw)
                 changes[name] = level
@@ -241,7 +241,7 @@ def _held_level(schema: ScenarioSchema, levels: Mapping[Level, Level], file: Stu
     """Return the one level at which a profile holds a factor. It must be the baseline's, if that names the factor."""
     level = listed_level(schema, levels, name, raw)
     if name in file.design.baseline and check_level(schema, name, file.design.baseline[name]) != level:
-        raise Wrong(f"would leave out {shown(file.design.baseline[name])}, the level of the baseline")
+        raise Wrong(f"would exclude {shown(file.design.baseline[name])}, the level of the baseline")
     return level
 
 
@@ -252,10 +252,10 @@ def _blocks(table: ProfileTable, design: DesignTable) -> dict[str, Level]:
     if table.max_replicates is None:
         return changes
     if design.stopping == "fixed":
-        raise Wrong("is for sequential stopping, and this study's is fixed")
+        raise Wrong("is for sequential stopping, but this study's is fixed")
     least = max(design.replicates if table.replicates is None else table.replicates, LEAST_BLOCKS)
     if table.max_replicates < least:
-        raise Wrong(f"must be at least `replicates`, which is {least}, and is {table.max_replicates}")
+        raise Wrong(f"must be at least `replicates` ({least}), but is {table.max_replicates}")
     return changes | {"replicates": least}
 
 
@@ -271,7 +271,7 @@ def check_stored(study: Study, schema: ScenarioSchema, where: str) -> None:
                 for level in levels:
                     check_level(schema, name, level)
     for name in {*schema.parts, *schema.settings} - set(chosen) - set(study.settings) - PATIENCE:
-        problems.add(("settings", name), Wrong("is missing", "resume it with the Lastro that began it"))
+        problems.add(("settings", name), Wrong("is missing", "resume it with the version of Lastro that started it"))
     _check_size(study, problems)
     problems.tell()
 
@@ -280,7 +280,7 @@ def _check_size(study: Study, problems: Problems) -> None:
     """Check that the study has a treatment, and not too many trials to be run, under every profile too."""
     n_treatments = factorial_size(study)
     if n_treatments > MAX_TRIALS:
-        message = f"the levels make {n_treatments:,} treatments, and a study has at most {MAX_TRIALS:,} trials"
+        message = f"the levels make {n_treatments:,} treatments, but a study has at most {MAX_TRIALS:,} trials"
         problems.add(("factors",), Wrong(message))
         return
     if study.exclusions:
@@ -295,5 +295,5 @@ def _check_size(study: Study, problems: Problems) -> None:
     for table, design in designs.items():
         n_trials = n_treatments * design.most_blocks
         if n_trials > MAX_TRIALS:
-            message = f"{n_treatments:,} treatments make {n_trials:,} trials, and a study has at most {MAX_TRIALS:,}"
+            message = f"{n_treatments:,} treatments make {n_trials:,} trials, but a study has at most {MAX_TRIALS:,}"
             problems.add((*table, "max_replicates" if design.sequential else "replicates"), Wrong(message))

@@ -22,24 +22,24 @@ MAX_INTEGER = 2**63 - 1  # TOML's integers have 64 bits, and so have SQLite's
 
 def _one_line(value: Any) -> Any:
     if isinstance(value, str) and not value.isprintable():
-        raise PydanticCustomError("text", "holds a line break or a control character")
+        raise PydanticCustomError("text", "contains a line break or a control character")
     return value
 
 
 def _prose(value: Any) -> Any:
     if isinstance(value, str) and not value.replace("\n", "").replace("\t", "").isprintable():
-        raise PydanticCustomError("text", "holds a control character")
+        raise PydanticCustomError("text", "contains a control character")
     return value
 
 
 def _level(value: Any) -> Level:
     if not isinstance(value, str | int | float):
         kind = {"kind": kind_of(value)}
-        raise PydanticCustomError("level", "must be a string, a number, true or false, and is {kind}", kind)
+        raise PydanticCustomError("level", "must be a string, a number, true or false, but is {kind}", kind)
     if isinstance(value, str):
         if not value or len(value) > MAX_LEVEL_CHARS:
             length = {"most": MAX_LEVEL_CHARS, "found": len(value)}
-            raise PydanticCustomError("level", "must have 1 to {most} characters, and has {found}", length)
+            raise PydanticCustomError("level", "must have 1 to {most} characters, but has {found}", length)
         _one_line(value)
     return value
 
@@ -56,9 +56,11 @@ OneOrMoreLevels = Annotated[
 ]
 OneLine = Annotated[str, BeforeValidator(_one_line), Field(max_length=200)]
 Prose = Annotated[str, BeforeValidator(_prose), Field(max_length=10_000)]
-Replicates = Annotated[int, Field(ge=1, le=10_000, description="Blocks: each holds every treatment once.")]
+Replicates = Annotated[int, Field(ge=1, le=10_000, description="Number of blocks; each holds every treatment once.")]
 
-MaxReplicates = Annotated[int, Field(ge=10, le=10_000, description="Sequential: blocks at most.")]
+MaxReplicates = Annotated[
+    int, Field(ge=10, le=10_000, description="Maximum number of blocks; sequential stopping only.")
+]
 
 
 class Table(BaseModel):
@@ -75,7 +77,9 @@ class StudyTable(Table):
     title: OneLine = Field(default="", description="One line, shown above the results.")
     description: Prose = Field(default="", description="The question that the study answers.")
     scenario: OneLine = Field(description="The procedure of a trial.")
-    metrics: list[OneLine] = Field(default_factory=list, min_length=1, description="Default: all of the scenario's.")
+    metrics: list[OneLine] = Field(
+        default_factory=list, min_length=1, description="Metrics to report. Default: all metrics of the scenario."
+    )
 
 
 class DesignTable(Table):
@@ -83,21 +87,28 @@ class DesignTable(Table):
 
     replicates: Replicates = 5
     seed: int = Field(
-        default=1, ge=0, le=MAX_INTEGER, description="From it comes the order of the treatments in each block."
+        default=1, ge=0, le=MAX_INTEGER, description="Seeds the order of the treatments within each block."
     )
     order: Literal["randomised-blocks"] = "randomised-blocks"
-    confidence: float = Field(default=0.95, ge=0.5, le=0.9999, description="Of every interval in the results.")
+    confidence: float = Field(
+        default=0.95, ge=0.5, le=0.9999, description="Confidence level of every interval in the results."
+    )
     baseline: dict[str, ALevel] = Field(default_factory=dict, description="Levels against which ratios are taken.")
     stopping: Literal["fixed", "sequential"] = Field(
         default="fixed",
-        description="`sequential`: after 10 blocks or `replicates`, one more until `precision` or `max_replicates`.",
+        description="`sequential`: after 10 or `replicates` blocks, add more until `precision` or `max_replicates`.",
     )
     precision: float = Field(
-        default=0.05, ge=0.001, le=1, description="Sequential: half the interval's width over the ratio, 0.05 for 5 %."
+        default=0.05,
+        ge=0.001,
+        le=1,
+        description="Sequential stopping only: wanted half-width of the intervals, relative to the ratio; 0.05 is 5 %.",
     )
     max_replicates: MaxReplicates = 40
     precise_metrics: list[OneLine] = Field(
-        default_factory=list, min_length=1, description="Sequential: metrics to be precise. Default: the study's."
+        default_factory=list,
+        min_length=1,
+        description="Sequential stopping only: the metrics that must be precise. Default: those of the study.",
     )
 
 
@@ -105,7 +116,7 @@ class ExcludeTable(Table):
     """Treatments that match every entry of `when` are not part of the study."""
 
     when: dict[str, OneOrMoreLevels] = Field(min_length=1, description="Factor = level, or a list of levels.")
-    reason: OneLine = Field(min_length=1, description="Shown wherever the gap is.")
+    reason: OneLine = Field(min_length=1, description="Shown where the treatment is missing.")
 
 
 class ProfileTable(Table):
@@ -148,15 +159,17 @@ _WANTED = {
 }
 _MESSAGES: dict[str, Callable[[dict[str, Any]], str]] = {
     "missing": lambda _: "is missing",
-    "extra_forbidden": lambda _: "no such key is known here",
+    "extra_forbidden": lambda _: "unknown key",
     "greater_than": lambda ctx: f"must be above {ctx['gt']:g}",
     "greater_than_equal": lambda ctx: f"must be at least {ctx['ge']}",
     "less_than_equal": lambda ctx: f"must be at most {ctx['le']}",
     "literal_error": lambda ctx: f"must be {ctx['expected']}",
-    "string_pattern_mismatch": lambda _: "must be made of a-z, 0-9, '.', '_' and '-', and begin with a letter or digit",
+    "string_pattern_mismatch": lambda _: "must consist of a-z, 0-9, '.', '_' and '-', and begin with a letter or digit",
     "string_too_short": lambda _: "is empty",
     "string_too_long": lambda ctx: f"must have at most {ctx['max_length']} characters",
-    "too_short": lambda ctx: "is empty" if ctx["min_length"] == 1 else f"must have {ctx['min_length']} entries or more",
+    "too_short": lambda ctx: (
+        "is empty" if ctx["min_length"] == 1 else f"must have at least {ctx['min_length']} entries"
+    ),
     "too_long": lambda ctx: f"must have at most {ctx['max_length']} entries",
 }
 
@@ -173,19 +186,19 @@ def read_shape(document: dict[str, Any], problems: Problems, model: type[T]) -> 
     for detail in sorted(details, key=lambda detail: detail["type"] != "extra_forbidden"):
         problems.add(detail["loc"], Wrong(_message(detail), _hint(detail, model)))
     problems.tell()
-    raise AssertionError("pydantic refused the document and named no error")
+    raise AssertionError("pydantic rejected the document but reported no error")
 
 
 def _message(detail: ErrorDetails) -> str:
     if detail["type"] in _WANTED:
-        return f"must be {_WANTED[detail['type']]}, and is {shown(detail['input'])}"
+        return f"must be {_WANTED[detail['type']]}, but is {shown(detail['input'])}"
     kind = detail["type"]
     if kind == "too_long" and isinstance(detail["input"], str):  # pydantic's name for it behind our own validator
         kind = "string_too_long"
     if kind not in _MESSAGES:
         return detail["msg"]
     message = _MESSAGES[kind](detail.get("ctx", {}))
-    return f"{message}, and is {shown(detail['input'])}" if message.startswith("must") else message
+    return f"{message}, but is {shown(detail['input'])}" if message.startswith("must") else message
 
 
 def _hint(detail: ErrorDetails, model: type[Table]) -> str | Callable[[], str]:

@@ -22,7 +22,7 @@ MOST_ROUTERS = 1024
 COST = 10  # of a link without a cost in its file
 _PREFIX = 30  # two addresses for two routers
 _GRID = re.compile(r"(\d{1,4})x(\d{1,4})")
-_WANTED = "a grid such as 3x3, or a file of links: .toml, .graphml, or an edge list of two names a line"
+_WANTED = "a grid such as 3x3, or a file of links: .toml, .graphml, or an edge list with two names per line"
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +198,7 @@ def _parse_toml(text: str, name: str) -> Topology:
         raise InputError(f"{name}: is not TOML: {error}", 'links are tables: [[link]] with ends = ["a", "b"]') from None
     unknown = sorted(set(document) - {"nodes", "link"})
     if unknown:
-        raise InputError(f"{name}: {unknown[0]}: no such key is known here", "a topology file has `nodes` and [[link]]")
+        raise InputError(f"{name}: {unknown[0]}: unknown key", "a topology file has `nodes` and [[link]]")
     nodes, links = document.get("nodes", []), document.get("link", [])
     if not isinstance(nodes, list) or not all(isinstance(node, str) for node in nodes):
         raise InputError(f"{name}: nodes: must be a list of names", 'such as nodes = ["a", "b"]')
@@ -211,7 +211,9 @@ def _parse_toml(text: str, name: str) -> Topology:
 def _toml_link(name: str, number: int, link: dict[str, object], nodes: Sequence[str]) -> tuple[str, str, int]:
     where, ends = f"{name}: link[{number}]", link.get("ends")
     if set(link) - {"ends", "cost"}:
-        raise InputError(f"{where}: {sorted(set(link) - {'ends', 'cost'})[0]}: no such key is known here", "ends, cost")
+        raise InputError(
+            f"{where}: {sorted(set(link) - {'ends', 'cost'})[0]}: unknown key", "a link has `ends` and `cost`"
+        )
     if not isinstance(ends, list) or len(ends) != 2 or not all(isinstance(end, str) for end in ends):
         raise InputError(f"{where}.ends: must be the names of two routers", 'such as ends = ["a", "b"]')
     for end in ends if nodes else ():
@@ -227,14 +229,16 @@ def _cost(value: object, where: str) -> int:
     except ValueError:
         cost = math.nan
     if isinstance(value, bool) or not cost.is_integer() or not 1 <= cost <= 65_535:
-        raise InputError(f"{where}: cost {value} is not a whole number from 1 to 65535", "leave it out for 10")
+        raise InputError(
+            f"{where}: cost {value} is not a whole number from 1 to 65535", "omit it for the default of 10"
+        )
     return int(cost)
 
 
 def _parse_graphml(text: str, name: str) -> Topology:
     """Parse nodes and edges of GraphML as topology collections publish it; labels and other data are ignored."""
     if "<!DOCTYPE" in text or "<!ENTITY" in text:
-        raise InputError(f"{name}: holds declarations of a document type", "remove them: GraphML needs none")
+        raise InputError(f"{name}: contains a document type declaration", "remove it: GraphML needs none")
     try:
         root = ElementTree.fromstring(text)
     except ElementTree.ParseError as error:
@@ -245,7 +249,9 @@ def _parse_graphml(text: str, name: str) -> Topology:
     for a, b, _ in pairs:
         for end in (a, b):
             if end not in nodes:
-                raise InputError(f"{name}: an edge ends at '{end}', which is no node", "add the node, or drop the edge")
+                raise InputError(
+                    f"{name}: an edge ends at '{end}', which is not a node", "add the node, or drop the edge"
+                )
     return _topology(name, nodes, _once(pairs))
 
 
@@ -261,7 +267,9 @@ def _parse_edges(text: str, name: str) -> Topology:
         if words == [""]:
             continue
         if len(words) < 2 or len(words) > 3:
-            raise InputError(f"{name}: line {number}: {len(words)} words, not two names and perhaps a cost", _WANTED)
+            raise InputError(
+                f"{name}: line {number}: {len(words)} words instead of two names and perhaps a cost", _WANTED
+            )
         cost = _cost(words[2], f"{name}: line {number}") if len(words) == 3 else COST
         pairs.append((words[0], words[1], cost))
     return _topology(name, [end for a, b, _ in pairs for end in (a, b)], _once(pairs))
@@ -282,19 +290,19 @@ def _topology(
     names = list(dict.fromkeys(nodes))
     if len(set(listed)) < len(listed):
         twice = next(name for name in listed if list(listed).count(name) > 1)
-        raise InputError(f"{what}: nodes: '{twice}' is there twice", "give every router a name of its own")
+        raise InputError(f"{what}: nodes: '{twice}' is listed twice", "give every router its own name")
     for name in names:
         if not name.isprintable() or not name.strip():
-            raise InputError(f"{what}: {name!r} is no name of a router", "name it by characters that can be seen")
+            raise InputError(f"{what}: {name!r} is not a router name", "use visible characters")
     if len(names) < 2:
-        raise InputError(f"{what}: has {len(names)} routers, and routes need two", _WANTED)
+        raise InputError(f"{what}: has {len(names)} routers, but routing needs two", _WANTED)
     if len(names) > MOST_ROUTERS:
         raise _too_many(what, len(names))
     room = 1 << (_PREFIX - NETWORK.prefixlen)
     if len(pairs) > room:
         raise InputError(
-            f"{what}: has {len(pairs)} links, and {NETWORK} holds {room} subnets of two addresses",
-            "take a smaller part of it: each link has a subnet of its own",
+            f"{what}: has {len(pairs)} links, but {NETWORK} has room for only {room} subnets",
+            "use a smaller part of it: each link needs its own subnet",
         )
     number = {name: at for at, name in enumerate(names)}
     for a, b, _ in pairs:
@@ -306,10 +314,10 @@ def _topology(
         shown = ", ".join(cut_off[:5]) + (" …" if len(cut_off) > 5 else "")
         raise InputError(
             f"{what}: is not connected: no path leads from {names[0]} to {shown}",
-            "add links, or take one of its parts: routes across a gap can never converge",
+            "add links, or use one connected part: routes across a gap never converge",
         )
     return found
 
 
 def _too_many(what: str, n: int) -> InputError:
-    return InputError(f"{what}: has {n} routers, and {MOST_ROUTERS} is the most", "take a smaller part of it")
+    return InputError(f"{what}: has {n} routers; the limit is {MOST_ROUTERS}", "use a smaller part of it")

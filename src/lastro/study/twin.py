@@ -22,7 +22,9 @@ def baseline_twin(study: Study) -> Study:
             'name one in [design], such as baseline = { platform = "native" }',
         )
     if study.design.replicates < 2:
-        raise InputError(f"the study {study.name} has one block, which resolves nothing", "give it more replicates")
+        raise InputError(
+            f"the study {study.name} has only one block", "a noise floor needs at least two: raise `replicates`"
+        )
     baseline = study.design.baseline
     twin = replace(
         study,
@@ -36,7 +38,7 @@ def baseline_twin(study: Study) -> Study:
         source=f"# An A/A campaign: only the baseline of the study below, in twice as many blocks.\n{study.source}",
     )
     if not treatments(twin):
-        raise InputError(f"the study {study.name} excludes its own baseline", "nothing can be run against itself")
+        raise InputError(f"the study {study.name} excludes its own baseline", "remove that [[exclude]]")
     return twin
 
 

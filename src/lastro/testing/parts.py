@@ -58,7 +58,7 @@ class AnomalyContract:
     def test_a_neighbour_that_did_nothing_or_ended_early_has_missed_its_dose(self) -> None:
         part, demand = self._part(), self._demand(self.tools[0])
         nothing = Dose(elapsed_s=1.0, cpus=0.0, memory_peak_bytes=0, written_bytes=0, alive=True)
-        assert part.unmet(nothing, demand, Resources()), "nothing is no dose"
+        assert part.unmet(nothing, demand, Resources()), "an idle neighbour has no dose"
         ended = Dose(elapsed_s=1.0, cpus=9.0, memory_peak_bytes=1 << 40, written_bytes=1 << 40, alive=False)
         assert part.unmet(ended, demand, Resources()), "it ended before the measurement did"
 
@@ -73,7 +73,7 @@ class FunctionContract:
         mark = testbed.session.mark()
         with links.prepare(testbed), deployed(testbed, pool.get("runc"), links, function) as chain:
             counted = chain.counted()
-            assert counted.get("crossed", Counted(0, 0)).packets > 0, "a ping reached the sink by another way"
+            assert counted.get("crossed", Counted(0, 0)).packets > 0, "a ping reached the sink by another path"
             for witness in function.witnesses:
                 assert counted[witness].packets > 0, f"{witness} does not see a new flow"
-        assert testbed.session.mark() == mark, "something of it is left"
+        assert testbed.session.mark() == mark, "objects of it are left"

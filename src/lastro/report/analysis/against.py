@@ -71,7 +71,7 @@ def _comparison(row: Row, index: int, data: Measured) -> BaselineComparison:
     agrees = (p < alpha) == (twin.p < alpha) if p is not None and twin is not None and twin.can_reject else None
     if twin is not None and not twin.can_reject:
         n = min(len(values), len(baseline))
-        no_twin = Note(N_("n = {n}: so few trials can never reach significance by ranks"), n=n)
+        no_twin = Note(N_("n = {n}: too few trials for a rank test to reach significance"), n=n)
     return BaselineComparison(
         treatment=row.treatment,
         baseline=row.baseline,
@@ -92,7 +92,7 @@ def _twin(matched: Matched, confidence: float) -> tuple[RankTwin | None, Note | 
     paired = matched.pairing == "paired"
     test = wilcoxon_signed_rank(a, b) if paired else mann_whitney(a, b)
     if test.p is None:
-        return None, Note(N_("no two values differ, so that ranks tell nothing"))
+        return None, Note(N_("the values do not differ, so no rank test is possible"))
     shift = paired_hodges_lehmann(a, b, confidence) if paired else hodges_lehmann(a, b, confidence)
     delta = cliffs_delta(a, b, confidence)
     least_p = 2.0 ** (1 - test.n[0]) if paired else 2 / math.comb(len(a) + len(b), len(a))

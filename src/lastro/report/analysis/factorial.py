@@ -34,7 +34,7 @@ def variance_of(data: Measured) -> tuple[Anova | None, Note | None, tuple[Note, 
     block = blocks if len(data.blocks) > 1 else None
     order = _order(data)
     if order < 1:
-        return None, Note(N_("too few trials to tell what the factors do from noise")), ()
+        return None, Note(N_("too few trials to distinguish the effects of the factors from noise")), ()
     found = anova(values, factors, block=block, order=order)
     if min(values) > 0:
         of_logs = anova(values, factors, block=block, order=order, log=True)
@@ -61,7 +61,7 @@ def _why_none(data: Measured) -> Note | None:
     if len(values) == 1:
         return Note(N_("every value is the same"))
     if max(map(len, data.cells.values())) < 2 and len(data.factors) < 2:
-        return Note(N_("one trial of each treatment: nothing tells the effects from noise"))
+        return Note(N_("one trial of each treatment: effects are not distinguishable from noise"))
     return None
 
 

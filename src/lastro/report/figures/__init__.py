@@ -149,7 +149,7 @@ def _campaign_plans(
     yield _course(report, analysis, say)
     title = say("Resources that each role used in a trial")
     yield Plan("resources", None, "resources", title, partial(draw_resources, report, say))
-    yield Plan("topology", None, "topology", say("What a trial was built of"), partial(draw_shown, report, say))
+    yield Plan("topology", None, "topology", say("What a trial consisted of"), partial(draw_shown, report, say))
 
 
 def _distribution(report: Report, index: int, say: Language, analysis: MetricAnalysis | None = None) -> Plan:

@@ -152,7 +152,7 @@ def _axis(measure: str, unit: str, say: Language) -> str:
     if measure == "ratio":
         return say("ratio")
     if measure == "share":
-        return say("share recovered (%)")
+        return say("loss recovered (%)")
     if measure == "level":
         return say("mean ({unit})", unit=unit)
     return say("difference ({unit})", unit=unit) if unit else say("difference")

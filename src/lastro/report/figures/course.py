@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 _PANEL_IN = 0.85
 _MOST_EVENTS = 40
 _NAME_SHARE = 0.05  # of the axis: the room for the name of an event
-TREND = N_("dots: a trial less the mean of its treatment; squares: means of blocks; line and numbers: their drift")
+TREND = N_("dots: each trial minus the mean of its treatment; squares: means of blocks; line and numbers: drift")
 HOST_READINGS = {
     "steal_percent": N_("CPU stolen (%)"),
     "foreign_cpus": N_("foreign CPUs"),

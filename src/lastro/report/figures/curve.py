@@ -129,9 +129,9 @@ def _looks(names: Sequence[str], baselines: set[str]) -> dict[str, _Look]:
 def _how_to_read(report: Report, panels: Sequence[Panel], index: int, apart: bool, say: Language) -> Iterator[str]:
     confidence = say.number(f"{100 * report.study.design.confidence:g}") + " %"
     how = say("mean with its {confidence} interval and every trial", confidence=confidence)
-    yield "; ".join((how, say("lines a little apart")) if apart else (how,))
+    yield "; ".join((how, say("lines drawn slightly apart")) if apart else (how,))
     if usual := _usual_n(panels, index):
-        yield say("n = {n} where none is written", n=say.integer(usual))
+        yield say("n = {n} unless noted", n=say.integer(usual))
     if len(panels) > MOST_PANELS:
         yield say("{n} of {all} combinations", n=MOST_PANELS, all=len(panels))
 

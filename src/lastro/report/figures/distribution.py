@@ -133,9 +133,9 @@ def _how_to_read(report: Report, grid: _Grid, usual_n: int | None, say: Language
     yield say("mean with its {confidence} interval, median (thin line) and every trial", confidence=confidence)
     if grid.roles.pooled:
         names = " × ".join(grid.roles.pooled)
-        yield say("each place pools every level of {factors}; its interval is over blocks", factors=names)
+        yield say("each position pools all levels of {factors}; its interval is over blocks", factors=names)
     if usual_n:
-        yield say("n = {n} where none is written", n=say.integer(usual_n))
+        yield say("n = {n} unless noted", n=say.integer(usual_n))
 
 
 # The role of each factor

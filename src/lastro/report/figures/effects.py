@@ -57,7 +57,9 @@ def floor_words(analysis: MetricAnalysis, say: Language) -> str:
     if analysis.floor is None:
         return ""
     share = floor_share(analysis.floor, say)
-    return say("grey: noise floor of this host, ± {share} % of one treatment, less of means over several", share=share)
+    return say(
+        "grey: noise floor of this host, ± {share} % for one treatment, less for means over several", share=share
+    )
 
 
 def floor_share(floor: float, say: Language) -> str:

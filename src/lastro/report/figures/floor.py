@@ -36,7 +36,10 @@ def draw_floor(report: Report, say: Language) -> Figure | None:
         _row(axes, y, floor.share, metric)
     axes.axvline(1, color="black", linewidth=0.9)
     axes.set_xlabel(say("ratio of the baseline to itself"))
-    how = say("band: differences in it cannot be told from none; dot: the baseline against itself, with its interval")
+    how = say(
+        "band: differences inside it are not distinguishable from zero; dot: the baseline against itself, with its "
+        "interval"
+    )
     notes = dict.fromkeys(say.note(floor.note) for floor, _ in found.values() if floor.note is not None)
     headed(figure, say("Noise floor of this host"), how, *notes, ends.words(say("ratio"), say))
     fit_rows(figure, [(axes, rows)])

@@ -29,7 +29,7 @@ class Reach:
 
     def words(self, name: str, say: Language) -> str:
         """Return text on intervals that are longer than drawn, which their arrow heads show too."""
-        cut = say("intervals are cut at 0, below which {metric} cannot be", metric=name) if self.cut else ""
+        cut = say("intervals are cut at 0, because {metric} cannot be negative", metric=name) if self.cut else ""
         beyond = say("arrow: the interval goes on beyond the axis") if self.beyond else ""
         return "; ".join(part for part in (cut, beyond) if part)
 

@@ -43,7 +43,7 @@ def draw_shown(report: Report, say: Language) -> Figure | None:
     varied = [f"{factor.name} ({', '.join(map(str, factor.levels))})" for factor in report.varying]
     how = [say("trial {trial}: {levels}", trial=found.found.trial, levels=", ".join(levels))]
     how += [say("the study varies {factors}", factors="; ".join(varied))] if varied else []
-    title = say("What a trial was built of")
+    title = say("What a trial consisted of")
     return draw_topology(found.found.topology, title, how, versions(report.provenance), say, found.others)
 
 
@@ -198,7 +198,7 @@ class _Sketch:
             self._number(number, 0.15, self.y_in)
             self._entry(f"{each.name}: {each.watches}", _WITNESS)
         if n_hosts(self.topology) == 1 and len(self.topology.nodes) > 1:
-            self._entry(self.say("All of it is on one host."), GREY)
+            self._entry(self.say("Everything is on one host."), GREY)
 
     def _entry(self, text: str, colour: str) -> None:
         for part in self._wrapped(text, self.width_in - 0.35, SMALL_PT):

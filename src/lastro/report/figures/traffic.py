@@ -79,11 +79,11 @@ def draw_traffic(report: Report, moment: Moment, say: Language) -> Figure | None
     figure.supylabel(say("busy, % of all CPUs") if moment == "cpu" else say("packets per second"), fontsize=SMALL_PT)
     named, _ = grid[0].get_legend_handles_labels()
     legend(figure, named, say(_AXES[_BEGINS[moment]]), most=len(_LINES))
-    how = say("on all links: mean of the valid trials; band: the least and the most of them")
+    how = say("on all links: mean of the valid trials; band: minimum and maximum")
     if moment == "cpu":
-        how = say("without Lastro itself: mean of the valid trials; band: the least and the most of them")
+        how = say("without Lastro itself: mean of the valid trials; band: minimum and maximum")
     left = len(rows) - MOST_PANELS
-    events = say("line: the cut; dashed: the links are back, on the mean") if moment == "cut" else ""
+    events = say("line: the cut; dashed: the links are back (mean)") if moment == "cut" else ""
     some = say("{n} of {all} treatments", n=MOST_PANELS, all=len(rows)) if left > 0 else ""
     headed(figure, say(TITLES[moment]), how, events, some)
     return fit(figure, grid[::across], _PANEL_IN * deep)

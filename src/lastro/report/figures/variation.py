@@ -62,7 +62,7 @@ def draw_variation(analysis: Analysis, say: Language) -> Figure | None:
     axes.set_ylim(len(metrics) - 0.5, -0.5)
     axes.set_xlim(0, 1.0 if longest < 1 / _WHOLE else 1.02 * longest)
     axes.tick_params(axis="y", length=0)
-    axes.set_xlabel(say("share of the total variation (%)"))
+    axes.set_xlabel(say("percentage of the total variation"))
     axes.xaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f}")
     axes.set_xticks([0, 0.25, 0.5, 0.75, 1])
     _legend(figure, metrics[0], named, say)
@@ -81,7 +81,7 @@ def _sums(metrics: Sequence[MetricAnalysis], say: Language) -> str:
     if not apart:
         return ""
     found = say.number("; ".join(apart))
-    return say("unbalanced: effects overlap, so shares do not add up to 100 %: {sums}", sums=found)
+    return say("unbalanced: effects overlap, so percentages do not add up to 100 %: {sums}", sums=found)
 
 
 def _named(metrics: Sequence[MetricAnalysis]) -> list[str]:
