@@ -68,8 +68,8 @@ def test_every_valid_trial_is_a_point_and_what_is_missing_is_named(front: Report
     assert len(DOT.findall(svg)) == n_trials == 4 * 11
     words = texts(svg)
     for said in {
-        "en": ("native (baseline)", "n = 4 where", "✕ virtualbox: unavailable", "✕ kvm at 4,000: invalid"),
-        "pt-BR": ("native (linha de base)", "n = 4 onde", "✕ virtualbox: indisponível", "✕ kvm em 4.000: inválido"),
+        "en": ("native (baseline)", "n = 4 unless noted", "✕ virtualbox: unavailable", "✕ kvm at 4,000: invalid"),
+        "pt-BR": ("native (linha de base)", "n = 4 salvo", "✕ virtualbox: indisponível", "✕ kvm em 4.000: inválido"),
     }[code]:
         assert said in words
 

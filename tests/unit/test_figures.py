@@ -130,7 +130,7 @@ def test_a_noise_floor_is_drawn_and_marks_the_effects(normal: Report) -> None:
     picture = texts(drawn(rescaled)["floor"].svg())
     floor = floor_here(rescaled, 0)
     assert floor is not None and floor.share > 0.06 and f"± {100 * floor.share:.2g} %" in picture
-    assert "found for 20 blocks and scaled to the 5" in picture.replace("\n", " ")
+    assert "measured for 20 blocks and scaled to the 5" in picture.replace("\n", " ")
     for damaged in ({}, None):
         assert "floor" not in drawn(replace(normal, noise_floor=damaged))
 

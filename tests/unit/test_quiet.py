@@ -110,7 +110,7 @@ def test_steal_and_a_busy_disk_are_waited_for_too(waiting: Callable[..., Wait | 
     found = waiting(Script(steal=between(0, 10, 0.5)))
     assert found is not None and "stolen by its hypervisor (limit 5 %)" in found.text
     found = waiting(Script(io=between(0, 10, 0.5)))
-    assert found is not None and "processes waited for io in 50 % of the time (limit 20 %)" in found.text
+    assert found is not None and "processes waited for io 50 % of the time (limit 20 %)" in found.text
 
 
 def test_daemons_of_platforms_are_no_foreign_load(waiting: Callable[..., Wait | None]) -> None:

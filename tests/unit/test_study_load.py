@@ -142,7 +142,7 @@ def test_the_largest_file_is_read(tmp_path: Path) -> None:
     file.write_text(SMALL + "#" * (MAX_BYTES - len(SMALL)))
     assert load(file, SCHEMAS).name == "x"
     file.write_text(SMALL + "#" * (MAX_BYTES - len(SMALL) + 1))
-    with pytest.raises(StudyError, match="larger"):
+    with pytest.raises(StudyError, match="exceeds the limit"):
         load(file, SCHEMAS)
 
 
@@ -191,7 +191,7 @@ _QUICK_EXCLUDE = _EXCLUDE.replace("exclude", "profiles.quick.exclude")
         (SMALL + '[[exclude]]\nwen = 1\nreason = "r"\n', "exclude[0].wen", "unknown key", "did you mean 'when'?"),
         (SMALL + "[profiles.quik]\n", "profiles.quik", "unknown key", "did you mean 'quick'?"),
         (SMALL + '"\\u001b[31m" = ["x"]\n', "factors.'\\x1b[31m'", "no factor or setting", ""),
-        (SMALL.replace('"x"', '"My study"'), "study.name", "and is 'My study'", ""),
+        (SMALL.replace('"x"', '"My study"'), "study.name", "but is 'My study'", ""),
         (SMALL.replace('"x"', '"../x"'), "study.name", "must consist of", ""),
         (SMALL.replace('"x"', f'"{"x" * 65}"'), "study.name", "at most 64 characters", ""),
         (SMALL.replace('"x"', "1"), "study.name", "must be a string, but is 1", ""),
@@ -205,11 +205,11 @@ _QUICK_EXCLUDE = _EXCLUDE.replace("exclude", "profiles.quick.exclude")
         (HEAD + "factors = 1\n" + PARTS, "study.factors", "unknown key", ""),
         (SMALL + "isolation = []\n", "factors.isolation", "is empty", ""),
         (SMALL + 'isolation = "none"\n', "factors.isolation", "must be a list, but is 'none'", ""),
-        (SMALL + "isolation = [[]]\n", "factors.isolation[0]", "and is a list", ""),
-        (SMALL + "isolation = [1979-05-27]\n", "factors.isolation[0]", "and is a date or a time", ""),
+        (SMALL + "isolation = [[]]\n", "factors.isolation[0]", "but is a list", ""),
+        (SMALL + "isolation = [1979-05-27]\n", "factors.isolation[0]", "but is a date or a time", ""),
         (SMALL + "isolation = [true]\n", "factors.isolation[0]", "must be a string, but is true or false", ""),
         (SMALL + 'isolation = [""]\n', "factors.isolation[0]", "1 to 100 characters, but has 0", ""),
-        (SMALL + f'udp_rate = ["{"x" * 101}"]\n', "factors.udp_rate[0]", "and has 101", ""),
+        (SMALL + f'udp_rate = ["{"x" * 101}"]\n', "factors.udp_rate[0]", "but has 101", ""),
         (SMALL + 'udp_rate = ["\\u0000"]\n', "factors.udp_rate[0]", "control character", ""),
         (SMALL.replace("veth-direct", "veth-dirct"), "factors.attachment[1]", "'veth-dirct'", "mean 'veth-direct'?"),
         (SMALL.replace("veth-direct", "veth-bridge"), "factors.attachment[1]", "listed already", ""),

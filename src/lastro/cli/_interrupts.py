@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from lastro.cli import raise_lost_interrupt
+
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _AGAIN_S = 0.002
 _HANDLERS = ("first", "again")
@@ -53,6 +55,7 @@ def one_interrupt() -> Iterator[Callable[[], None]]:
     for number in handlers:
         signal.signal(number, first)
     try:
+        raise_lost_interrupt()
         yield ignore
     except KeyboardInterrupt:
         raise  # and keep on ignoring: the process is about to end
