@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from _harness import words
-from lastro.report.model import Report, build_report
+from lastro.analysis.campaign import Report, build_report
 from lastro.results.read import load_campaign
 from lastro.results.samples import Metric
 from lastro.results.store import Store
@@ -123,7 +123,7 @@ def command(*argv: str) -> Callable[[], object]:
 
 
 def bench_analysis(folder: Path) -> str:
-    from lastro.report.analysis import analyse
+    from lastro.analysis import analyse
 
     report = report_of(campaign(folder / "chain", CHAIN, 12))
     return row("every analysis of 2,160 trials × 4 metrics", timed(lambda: analyse(report)), "< 5 s")
@@ -155,7 +155,7 @@ def bench_r(folder: Path) -> str:
     """The same values, the same model, sequential sums of squares on either side; digits are of those sums."""
     if not (rscript := shutil.which("Rscript")):
         return "| an analysis of variance against R's `aov` | R is not installed here | | same digits | |"
-    from lastro.report.analysis.measured import measured
+    from lastro.analysis.measured import measured
     from lastro.stats.anova import anova
 
     data = measured(report_of(campaign(folder / "r", CHAIN, 12)), 0)

@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
+from lastro.analysis.noise_floor import kept_floors
 from lastro.cli import noise_floor as command
 from lastro.cli._study import load_study, load_testbed
 from lastro.errors import InputError
 from lastro.host.testbed_file import TestbedFile
-from lastro.report.noise_floor import kept_floors
 from lastro.results.store import Store
 from lastro.study import twin
 from lastro.study.model import Study

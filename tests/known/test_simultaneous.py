@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import pytest
 
-from lastro.report.analysis.joint import joint_pairs
-from lastro.report.analysis.measured import Measured
+from lastro.analysis.joint import joint_pairs
+from lastro.analysis.measured import Measured
 from lastro.stats.intervals import t_quantile
 from lastro.stats.simultaneous import Pair, all_pairs, critical_value
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from lastro.report.analysis import analyse
-from lastro.report.analysis.model import Analysis, MetricAnalysis
-from lastro.report.model import build_report
+from lastro.analysis import analyse
+from lastro.analysis.campaign import build_report
+from lastro.analysis.model import Analysis, MetricAnalysis
 from lastro.results.read import load_campaign
 from lastro.results.store import Store
 

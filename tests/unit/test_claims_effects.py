@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from lastro.analysis.campaign import build_report
 from lastro.report.claims import Judgement, judge
-from lastro.report.model import build_report
 from lastro.results.read import load_campaign
 from lastro.results.samples import Metric
 from lastro.results.store import Store

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from lastro import papers
+from lastro.analysis.campaign import Report, build_report
 from lastro.report.claims import Judgement, judge
 from lastro.report.language import language
-from lastro.report.model import Report, build_report
 from lastro.results.read import load_campaign
 from lastro.results.store import Store
 from lastro.study.claims import Additive, Claims

@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from lastro.report.analysis import analyse
+from lastro.analysis import analyse
+from lastro.analysis.campaign import Point, Report, build_report
+from lastro.analysis.noise_floor import floor_here
 from lastro.report.claims import judge
-from lastro.report.model import Point, Report, build_report
-from lastro.report.noise_floor import floor_here
 from lastro.results.read import load_campaign
 from lastro.results.samples import Metric
 from lastro.results.store import Store

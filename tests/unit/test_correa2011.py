@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from lastro import papers, registry
+from lastro.analysis.campaign import build_report
 from lastro.campaign.duration import forecast
 from lastro.report.claims import Judgement, judge
 from lastro.report.claims_text import measured_text
 from lastro.report.figures.claims import draw_claims
 from lastro.report.figures.phases import MOMENTS, draw_phases
 from lastro.report.language import ENGLISH
-from lastro.report.model import build_report
 from lastro.results.read import load_campaign
 from lastro.results.store import Store
 from lastro.scenarios._clockwork import patient

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastro.report.analysis import analyse
+from lastro.analysis import analyse
+from lastro.analysis.campaign import Report
 from lastro.report.curves import curves, number_of
 from lastro.report.figures import Plan, plans
 from lastro.report.language import ENGLISH, language
-from lastro.report.model import Report
 from lastro.report.tables import curve_tables
 from lastro.study.model import Level
 

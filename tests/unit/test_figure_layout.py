@@ -19,14 +19,14 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
-from lastro.report.analysis import analyse
+from lastro.analysis import analyse
+from lastro.analysis.campaign import Report
 from lastro.report.figures import NARROW_IN, WIDE_IN, Plan, plans
 from lastro.report.figures.effects import draw_effects
 from lastro.report.figures.scale import reach
 from lastro.report.figures.style import style
 from lastro.report.figures.text import CHAR_EM, em, wrapped
 from lastro.report.language import ENGLISH
-from lastro.report.model import Report
 from lastro.report.numbers import axis_numbers, no_exponent
 from lastro.results.samples import Metric
 from lastro.stats.intervals import Interval

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from lastro.report.analysis import analyse
+from lastro.analysis import analyse
+from lastro.analysis.campaign import Report, build_report
+from lastro.analysis.noise_floor import floor_here
 from lastro.report.claim_effects import Effects, Part
 from lastro.report.claims import Judgement
 from lastro.report.figures import Picture, Plan, pictures, plans
@@ -19,8 +21,6 @@ from lastro.report.figures.claims import draw_claims
 from lastro.report.figures.style import style
 from lastro.report.figures.svg import compact
 from lastro.report.language import ENGLISH, language
-from lastro.report.model import Report, build_report
-from lastro.report.noise_floor import floor_here
 from lastro.results.read import load_campaign
 from lastro.results.store import Store
 from lastro.stats.contrasts import Contrast

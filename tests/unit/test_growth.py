@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
+from lastro.analysis.campaign import Report
 from lastro.cli import main
 from lastro.report.document import document
 from lastro.report.growth import EXPLANATION, Growth, Size, Verdict, _ratio_verdict, growths
 from lastro.report.language import ENGLISH, language
-from lastro.report.model import Report
 from lastro.report.tables import growth_tables
 from lastro.report.terminal import render
 from lastro.results.samples import Metric

@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
-from lastro.report.analysis import analyse
+from lastro.analysis import analyse
+from lastro.analysis.campaign import Report, build_report
+from lastro.analysis.noise_floor import FORMAT
 from lastro.report.content import Content
 from lastro.report.document import document
 from lastro.report.html import render_html
@@ -20,8 +22,6 @@ from lastro.report.key_findings import key_findings
 from lastro.report.language import ENGLISH, language
 from lastro.report.latex import render_latex
 from lastro.report.markdown import render_markdown
-from lastro.report.model import Report, build_report
-from lastro.report.noise_floor import FORMAT
 from lastro.report.terminal import render
 from lastro.results.read import load_campaign
 from lastro.results.samples import AT_LEAST, Metric, Outcome, Remark

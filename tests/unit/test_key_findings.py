@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from lastro.report.analysis import analyse
+from lastro.analysis import analyse
+from lastro.analysis.campaign import Report, build_report
+from lastro.analysis.noise_floor import FORMAT
 from lastro.report.key_findings import MOST, key_findings
 from lastro.report.language import ENGLISH, language
-from lastro.report.model import Report, build_report
-from lastro.report.noise_floor import FORMAT
 from lastro.report.phrases import Amount
 from lastro.report.statistics_words import statistics_sentences
 from lastro.results.read import load_campaign

@@ -13,12 +13,14 @@ import jinja2
 import jinja2.nodes
 import pytest
 
+import lastro.analysis
 import lastro.report
 import lastro.stats
 from lastro.errors import InputError
 from lastro.report.language import ENGLISH, LANGUAGES, language
 
 FOLDER = Path(lastro.report.__file__).parent
+ANALYSIS = Path(lastro.analysis.__file__).parent
 TEMPLATES = sorted((FOLDER / "templates").glob("*.j2"))
 OTHERS = [code for code in LANGUAGES if code != "en"]
 
@@ -26,7 +28,7 @@ OTHERS = [code for code in LANGUAGES if code != "en"]
 def spoken() -> set[str]:
     """Literal messages given to `say(...)`, or `say.count(n, ...)`, and those marked by `N_`, and notes of `stats`."""
     found: set[str] = set()
-    for file in FOLDER.rglob("*.py"):
+    for file in (*FOLDER.rglob("*.py"), *ANALYSIS.rglob("*.py")):
         found.update(_in_code(ast.parse(file.read_text())))
     for file in Path(lastro.stats.__file__).parent.glob("*.py"):
         found.update(_in_notes(ast.parse(file.read_text())))

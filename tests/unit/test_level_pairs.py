@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from lastro.report.analysis.measured import Measured
-from lastro.report.analysis.model import LevelPairs
-from lastro.report.analysis.pairs import level_pairs
+from lastro.analysis.measured import Measured
+from lastro.analysis.model import LevelPairs
+from lastro.analysis.pairs import level_pairs
 
 
 def pairs_of(spreads: Sequence[float], block_sd: float, n_blocks: int, seed: int) -> LevelPairs:

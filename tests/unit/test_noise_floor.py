@@ -8,8 +8,8 @@ from statistics import fmean
 
 import pytest
 
+from lastro.analysis.noise_floor import Floor, kept_floors
 from lastro.errors import InputError
-from lastro.report.noise_floor import Floor, kept_floors
 from lastro.stats.noise_floor import _pseudo_experiments, hides, noise_floor, pairs_of, rate, rescaled, scaled, toss
 from lastro.stats.ratios import paired_ratio
 from lastro.study.design import treatments

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from lastro.report.analysis import analyse
+from lastro.analysis import analyse
+from lastro.analysis.campaign import Report, build_report
 from lastro.report.content import Content
 from lastro.report.html import render_html
 from lastro.report.language import ENGLISH, language
 from lastro.report.latex import render_latex
 from lastro.report.markdown import render_markdown
-from lastro.report.model import Report, build_report
 from lastro.report.opening import incomplete, invalid_fraction
 from lastro.report.terminal import render
 from lastro.results.read import load_campaign

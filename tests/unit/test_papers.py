@@ -15,10 +15,10 @@ import jsonschema
 import pytest
 
 from lastro import papers, registry
+from lastro.analysis.campaign import build_report
 from lastro.campaign.duration import forecast
 from lastro.errors import InputError
 from lastro.report.claims import Judgement, judge
-from lastro.report.model import build_report
 from lastro.results.read import load_campaign
 from lastro.results.store import Store
 from lastro.scenarios.base import schemas

@@ -8,14 +8,15 @@ from typing import Any
 
 import pytest
 
-from lastro.report.analysis import analyse
+from lastro.analysis import analyse
+from lastro.analysis.campaign import Report
+from lastro.analysis.remarks import in_order
 from lastro.report.content import Content
 from lastro.report.document import document
 from lastro.report.html import render_html
 from lastro.report.language import ENGLISH, language
 from lastro.report.markdown import render_markdown
-from lastro.report.model import Report
-from lastro.report.remarks import in_order, meaning, sign, signs_of
+from lastro.report.remark_words import meaning, sign, signs_of
 from lastro.report.stat_tables import effects_table
 from lastro.report.tables import curve_tables, really_table, remarks_table, results_table
 from lastro.results.samples import Outcome, Reading, Remark
@@ -115,7 +116,7 @@ def test_levels_of_one_platform_have_rows_and_columns_of_their_own(report: Repor
     assert ("‡ through a cache", "docker:storage=vfs", "6") in rows and ("* odd", "kvm", "6") in rows
 
 
-def test_options_that_are_factors_part_the_columns_of_ledgers(tmp_path: Path) -> None:
+def test_options_that_are_factors_part_the_columns_of_properties(tmp_path: Path) -> None:
     factors = {"platform": ("docker", "podman"), "platform.storage": ("overlay2", "vfs")}
     study = make_study(factors, metrics=METRICS[:1], replicates=1)  # type: ignore[arg-type]
     notes = lambda levels, block: {"residuals": {"storage": str(levels["platform.storage"])}}  # noqa: E731

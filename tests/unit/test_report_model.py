@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from lastro.analysis.campaign import Report, Row, build_report
 from lastro.report.language import ENGLISH
-from lastro.report.model import Report, Row, build_report
 from lastro.report.numbers import comparison_text, mean_text, ratio_text, verdict
 from lastro.report.words import limitations, summary
 from lastro.results.read import load_campaign
@@ -139,7 +139,7 @@ def test_residual_differences(tmp_path: Path) -> None:
 )
 def test_notes_of_any_shape_do_no_harm(tmp_path: Path, notes: dict[str, object]) -> None:
     report = report_of(make_campaign(tmp_path, notes=lambda levels, block: dict(notes)))
-    assert not report.residuals and not report.ledgers.usage and not report.ledgers.doses
+    assert not report.residuals and not report.properties.usage and not report.properties.doses
 
 
 def test_other_metrics_on_request(tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_other_metrics_on_request(tmp_path: Path) -> None:
 
 def test_doses_by_anomaly(tmp_path: Path) -> None:
     study = make_study({"anomaly": ("none", "cpu")}, replicates=2)
-    doses = report_of(make_campaign(tmp_path, study, notes=plausible_notes)).ledgers.doses
+    doses = report_of(make_campaign(tmp_path, study, notes=plausible_notes)).properties.doses
     assert doses.columns == ("none", "cpu")
     assert all(row.values[0] == "—" for row in doses.rows)
 
@@ -197,7 +197,7 @@ def test_verdicts(better, value, low, high, said) -> None:
 
 def test_the_model_does_no_io() -> None:
     code = (
-        "import sys, lastro.report.model, lastro.report.words, lastro.report.document;"
+        "import sys, lastro.analysis.campaign, lastro.report.words, lastro.report.document;"
         "print([m for m in ('sqlite3', 'lastro.results.store', 'matplotlib', 'numpy', 'rich') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from lastro.report import noise_floor, terminal
-from lastro.report.analysis import analyse
+from lastro.analysis import analyse, noise_floor
+from lastro.analysis.campaign import build_report
+from lastro.report import terminal
 from lastro.report.content import Content
 from lastro.report.html import render_html
 from lastro.report.language import ENGLISH, language
 from lastro.report.latex import render_latex
 from lastro.report.markdown import render_markdown
-from lastro.report.model import build_report
 from lastro.report.stat_tables import (
     anova_table,
     comparisons_table,

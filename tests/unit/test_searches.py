@@ -13,8 +13,10 @@ from typing import Any
 
 import pytest
 
+from lastro.analysis import analyse
+from lastro.analysis.campaign import Cell, Report
+from lastro.analysis.noise_floor import noise_floors
 from lastro.campaign.sequential import half_widths
-from lastro.report.analysis import analyse
 from lastro.report.claims import Judgement, judge
 from lastro.report.claims_document import claims_document
 from lastro.report.claims_text import measured_text
@@ -26,8 +28,6 @@ from lastro.report.html import render_html
 from lastro.report.language import ENGLISH, language
 from lastro.report.latex import render_latex
 from lastro.report.markdown import render_markdown
-from lastro.report.model import Cell, Report
-from lastro.report.noise_floor import noise_floors
 from lastro.report.scaling import scalings
 from lastro.report.searches import BOUND, LIMIT, searches, tables_of
 from lastro.report.statistics_words import statistics_sentences

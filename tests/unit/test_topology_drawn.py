@@ -11,12 +11,12 @@ from xml.etree import ElementTree
 
 import pytest
 
-from lastro.report.analysis import analyse
+from lastro.analysis import analyse
+from lastro.analysis.campaign import build_report
 from lastro.report.content import Content
 from lastro.report.figures.topology import topology_picture
 from lastro.report.html import render_html
 from lastro.report.language import language
-from lastro.report.model import build_report
 from lastro.report.topology import shown
 from lastro.report.topology_text import topology_lines
 from lastro.results.read import load_campaign

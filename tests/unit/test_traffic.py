@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from matplotlib.figure import Figure
 
-from lastro.report.analysis import analyse
+from lastro.analysis import analyse
 from lastro.report.figures import plans
 from lastro.report.figures.style import style
 from lastro.report.figures.traffic import draw_traffic

@@ -18,8 +18,8 @@ FORMAT = "lastro-suite-results/1"
 
 
 def results(args: argparse.Namespace) -> int:
+    from lastro.analysis.campaign import build_report
     from lastro.report.document import document
-    from lastro.report.model import build_report
 
     suite = suites.read(args.dir)
     data = {

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from lastro.cli._common import campaign_argument, open_campaign, share
 
 if TYPE_CHECKING:
-    from lastro.report.model import Report
+    from lastro.analysis.campaign import Report
     from lastro.results.samples import Series
     from lastro.results.store import Store
 
@@ -34,8 +34,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from lastro.report import advice, advice_text
-    from lastro.report.model import build_report
+    from lastro.analysis import advice
+    from lastro.analysis.campaign import build_report
+    from lastro.report import advice_text
     from lastro.results.read import load_campaign
 
     precision = share(args.precision, "--precision", above_zero=True)

@@ -27,8 +27,8 @@ from lastro.report.language import LANGUAGES, Language, language
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from lastro.analysis.campaign import Report
     from lastro.report.claims import Judgement
-    from lastro.report.model import Report
     from lastro.results.read import CampaignData
     from lastro.study.claims import Claims
 
@@ -77,8 +77,8 @@ def run(args: argparse.Namespace) -> int:
 
 def judged(data: CampaignData, file: Path, say: Language) -> Judged:
     """Judge the claims in a file. Raises: StudyError when it is not a valid claims file of this study."""
+    from lastro.analysis.campaign import build_report
     from lastro.report.claims import judge
-    from lastro.report.model import build_report
     from lastro.study.load_claims import load_claims
 
     claims = load_claims(file, data.study)

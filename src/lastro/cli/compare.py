@@ -28,8 +28,8 @@ from lastro.cli._common import open_campaign, share
 from lastro.errors import InputError
 
 if TYPE_CHECKING:
+    from lastro.analysis.campaign import Report
     from lastro.report.compare import Comparison
-    from lastro.report.model import Report
 
 REGRESSION = 4
 INCONCLUSIVE = 8
@@ -104,7 +104,7 @@ def _is_same(a: Path, b: Path) -> bool:
 
 
 def _report(directory: Path, *, everything: bool) -> Report:
-    from lastro.report.model import build_report
+    from lastro.analysis.campaign import build_report
     from lastro.results.read import load_campaign
 
     with open_campaign(directory) as store:

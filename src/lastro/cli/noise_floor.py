@@ -42,8 +42,8 @@ from lastro.study.model import PATIENCE, Level, Study
 from lastro.units import human_duration
 
 if TYPE_CHECKING:
+    from lastro.analysis.noise_floor import NoiseFloors
     from lastro.host.testbed_file import TestbedFile
-    from lastro.report.noise_floor import NoiseFloors
 
 SHORT_S = 3600.0
 MARK = "noise_floor_of"  # in the provenance of an A/A campaign: the study that it is for
@@ -152,8 +152,8 @@ def _bounded(aa: Study, scenario: type[Scenario], *, everything: bool) -> tuple[
 
 def _judge(directory: Path, study: Study) -> NoiseFloors:
     """Return the floors of a finished A/A campaign, after storing them in its own database."""
-    from lastro.report.model import build_report
-    from lastro.report.noise_floor import noise_floors, to_dict
+    from lastro.analysis.campaign import build_report
+    from lastro.analysis.noise_floor import noise_floors, to_dict
     from lastro.results.read import load_campaign
 
     with open_campaign(directory) as store:
@@ -198,7 +198,7 @@ def _keep(directory: Path, value: dict[str, Any]) -> None:
 
 def _keep_with(judged: Path, directory: Path, floors: NoiseFloors, *, changed_host: bool) -> None:
     """Store the floors with the judged campaign, if its host is the one on which they were measured."""
-    from lastro.report.noise_floor import to_dict
+    from lastro.analysis.noise_floor import to_dict
 
     facts = []
     for place in (judged, directory):
@@ -234,7 +234,7 @@ def _place_of(role: dict[str, Any]) -> str:
 
 def _print(args: argparse.Namespace, floors: NoiseFloors, directory: Path, judged: Path | None) -> None:
     if args.json:
-        from lastro.report.noise_floor import to_dict
+        from lastro.analysis.noise_floor import to_dict
 
         print(json_text(to_dict(floors, utc_now())))
         return

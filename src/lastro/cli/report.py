@@ -80,9 +80,9 @@ def put(output: str, text: str, *, base: Path | None = None) -> None:
 
 def content_of(directory: Path, say: Language, *, all_metrics: bool) -> Content:
     """Return the report of a campaign with its analysis, and the claims: its own, or those of its paper."""
-    from lastro.report.analysis import analyse
+    from lastro.analysis import analyse
+    from lastro.analysis.campaign import build_report
     from lastro.report.content import Content
-    from lastro.report.model import build_report
 
     data = loaded(directory)
     report = build_report(data, all_metrics=all_metrics)

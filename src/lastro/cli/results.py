@@ -22,7 +22,7 @@ from lastro.cli._common import campaign_argument, collector_paused, open_campaig
 from lastro.cli._terminal import print_document, print_laid_out
 
 if TYPE_CHECKING:
-    from lastro.report.model import Report
+    from lastro.analysis.campaign import Report
     from lastro.results.read import CampaignData
 
 
@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
-    from lastro.report.model import build_report
+    from lastro.analysis.campaign import build_report
 
     data = loaded(args.dir)
     export(args, data)
@@ -64,7 +64,7 @@ def _run(args: argparse.Namespace) -> int:
 
 def shown(directory: Path) -> Report:
     """Print the table of a campaign, and return its report."""
-    from lastro.report.model import build_report
+    from lastro.analysis.campaign import build_report
 
     with collector_paused():
         report = build_report(loaded(directory))

@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
 
 def facts_of(directory: Path) -> dict[str, Any]:
     """Return the progress of one campaign as JSON-able data."""
-    from lastro.report.model import build_report
+    from lastro.analysis.campaign import build_report
     from lastro.results.read import load_campaign
 
     with open_campaign(directory) as store:

@@ -17,8 +17,8 @@ import textwrap
 from collections.abc import Iterator
 from typing import Any
 
+from lastro.analysis.advice import Advice, MetricAdvice, Need, Split
 from lastro.plain import json_text, plain
-from lastro.report.advice import Advice, MetricAdvice, Need, Split
 from lastro.units import human_duration, significant
 
 _MUCH = 1.5  # keep the length in use if the best length is within this factor of it

@@ -31,7 +31,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from lastro.report.analysis.model import (
+from lastro.analysis.model import (
     Analysis,
     BaselineComparison,
     CountScaling,

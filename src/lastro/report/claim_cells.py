@@ -9,9 +9,9 @@ import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from lastro.analysis.campaign import Report, Row, common_levels
+from lastro.analysis.noise_floor import floor_here
 from lastro.report.language import Language
-from lastro.report.model import Report, Row, common_levels
-from lastro.report.noise_floor import floor_here
 from lastro.stats.contrasts import Contrast, linear, ratio_of_linears
 from lastro.stats.noise_floor import hides
 from lastro.study.claims import Levels

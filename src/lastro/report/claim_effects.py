@@ -10,9 +10,9 @@ import itertools
 import math
 from dataclasses import dataclass, replace
 
+from lastro.analysis.campaign import Report
 from lastro.report.claim_cells import Cells, Untestable, Weights, less, weighted_sum
 from lastro.report.language import Language
-from lastro.report.model import Report
 from lastro.report.numbers import MINUS
 from lastro.stats.censored import BOTH_ARE_BOUNDS, RATIO_IS_BOUND
 from lastro.stats.contrasts import Contrast, linear, ratio_of_linears

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Literal
 
-from lastro.report.language import ENGLISH, N_, Language
+from lastro.report.language import ENGLISH, Language
 from lastro.report.numbers import MINUS, fixed, ratio_text
 from lastro.stats.contrasts import Contrast
 from lastro.stats.intervals import Bound, Interval
+from lastro.stats.notes import N_
 from lastro.stats.ratios import Ratio
 from lastro.study.claims import Absolute, Additive, Alike, Claim, Compare, Measure, Order, Published
 from lastro.units import significant

@@ -30,13 +30,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from lastro.analysis.campaign import Report
 from lastro.report.claim_cells import Untestable
 from lastro.report.claim_effects import Effects, Part, effects_of
 from lastro.report.claim_words import Verdict, judged_interval, reason_words, tolerated
-from lastro.report.language import ENGLISH, N_, Language
-from lastro.report.model import Report
+from lastro.report.language import ENGLISH, Language
 from lastro.stats.adjust import holm
-from lastro.stats.notes import Note
+from lastro.stats.notes import N_, Note
 from lastro.study.claims import Claim, Claims
 
 

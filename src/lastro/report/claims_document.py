@@ -25,11 +25,11 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from lastro.analysis.campaign import Report
 from lastro.plain import json_text
 from lastro.report.claim_effects import Part
 from lastro.report.claims import Judgement
 from lastro.report.claims_text import tally
-from lastro.report.model import Report
 from lastro.stats.contrasts import Contrast
 from lastro.study.claims import Claims
 

@@ -8,12 +8,12 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from lastro.analysis.campaign import Report
 from lastro.plain import plain
 from lastro.report.claim_words import VERDICT_MARKS, VERDICT_WORDS, Verdict, published_text
 from lastro.report.claims import Judgement
 from lastro.report.claims_text import evidence_text, explanation, measured_text, source_text, tally_text
 from lastro.report.language import ENGLISH, Language
-from lastro.report.model import Report
 from lastro.study.claims import Claims
 
 STYLES: dict[Verdict, str] = {

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from lastro.analysis.campaign import Report
 from lastro.report.claim_words import VERDICT_WORDS, Verdict, effect_text, p_text
 from lastro.report.claims import Judgement
-from lastro.report.language import ENGLISH, N_, Language
-from lastro.report.model import Report
+from lastro.report.language import ENGLISH, Language
+from lastro.stats.notes import N_
 from lastro.study.claims import Source
 
 _TALLY_WORDS: dict[Verdict, str] = {

@@ -12,11 +12,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from lastro.analysis.campaign import Cell, Report, Row
 from lastro.errors import InputError, did_you_mean
 from lastro.report.language import ENGLISH
-from lastro.report.model import Cell, Report, Row
 from lastro.report.numbers import STATUS_WORDS, count, direction
-from lastro.report.remarks import meaning
+from lastro.report.remark_words import meaning
 from lastro.results.samples import GENERATOR_LIMITED, Metric
 from lastro.stats.adjust import holm
 from lastro.stats.intervals import sample_mean

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lastro.analysis.campaign import Report
 from lastro.report.language import Language
-from lastro.report.model import Report
 from lastro.report.numbers import Verdict, decided
 
 if TYPE_CHECKING:
-    from lastro.report.analysis.model import Analysis
+    from lastro.analysis.model import Analysis
     from lastro.report.claims import Judgement
 
 

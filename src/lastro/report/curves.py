@@ -10,9 +10,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from lastro.report.language import N_, Language
-from lastro.report.model import Report, Row
-from lastro.report.remarks import signs
+from lastro.analysis.campaign import Report, Row
+from lastro.report.language import Language
+from lastro.report.remark_words import signs
+from lastro.stats.notes import N_
 from lastro.study.levels import join_options, part_level, split_options
 from lastro.study.model import Factor, Level
 

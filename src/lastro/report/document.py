@@ -46,16 +46,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from lastro.analysis import analyse
+from lastro.analysis.campaign import Cell, Gap, InvalidAttempt, Report, Row
+from lastro.analysis.measured import median_of
+from lastro.analysis.properties import ABSENT
 from lastro.plain import json_text
-from lastro.report.analysis import analyse
-from lastro.report.analysis.measured import median_of
 from lastro.report.analysis_document import analysis_document
 from lastro.report.curves import Curve, Line, Panel, curves
 from lastro.report.growth import MEASURES, Against, Growth, Growths, growths
 from lastro.report.key_findings import key_findings
 from lastro.report.language import ENGLISH
-from lastro.report.ledgers import ABSENT
-from lastro.report.model import Cell, Gap, InvalidAttempt, Report, Row
 from lastro.report.numbers import verdict
 from lastro.report.scaling import Scaling, ScalingRow, scalings
 from lastro.report.searches import Ending, endings
@@ -217,7 +217,7 @@ def _invalid(attempt: InvalidAttempt) -> dict[str, Any]:
 
 
 def _really(report: Report) -> dict[str, dict[str, str]]:
-    told = report.ledgers.really
+    told = report.properties.really
     found = {name: {row.name: row.values[at] for row in told.rows} for at, name in enumerate(told.columns)}
     return {name: {key: text for key, text in facts.items() if text != ABSENT} for name, facts in found.items()}
 

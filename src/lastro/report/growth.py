@@ -11,11 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
+from lastro.analysis.campaign import Point, Report, Row
 from lastro.errors import InputError
-from lastro.report.language import N_, Language
-from lastro.report.model import Point, Report, Row
+from lastro.report.language import Language
 from lastro.report.numbers import interval_text, mean_text
 from lastro.stats.intervals import Interval, Summary, sample_mean
+from lastro.stats.notes import N_
 from lastro.stats.ratios import Ratio, ratio_to_baseline
 from lastro.stats.scaling import Line, fit_bend, fit_line
 from lastro.study.topology import grid, grid_size

@@ -17,16 +17,16 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from lastro import __version__
+from lastro.analysis.properties import ALL
 from lastro.report import stat_tables, words
 from lastro.report.content import Content
 from lastro.report.figures import NARROW_IN, WIDE_IN, Plan, plans
 from lastro.report.figures.svg import own_ids
 from lastro.report.growth import EXPLANATION, FACTOR
 from lastro.report.language import Language
-from lastro.report.ledgers import ALL
 from lastro.report.numbers import direction_text
 from lastro.report.opening import opening
-from lastro.report.remarks import meaning
+from lastro.report.remark_words import meaning
 from lastro.report.results_view import groups, hoisted_factors
 from lastro.report.scaling import scalings, slope_text
 from lastro.report.searches import tables_of

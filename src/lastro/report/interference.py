@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from lastro.analysis.campaign import Report
 from lastro.report.claim_cells import Untestable
 from lastro.report.claim_effects import Effects, Part, effects_of
-from lastro.report.language import N_, Language
-from lastro.report.model import Report
+from lastro.report.language import Language
 from lastro.report.phrases import PERCENT, Amount, behind_number, sentence
-from lastro.stats.notes import Note
+from lastro.stats.notes import N_, Note
 from lastro.study.claims import Compare, Levels, Recovery, Statement
 from lastro.study.model import Level
 

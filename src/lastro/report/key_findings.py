@@ -12,17 +12,18 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from itertools import combinations
 
-from lastro.report.analysis.joint import LEAST_BLOCKS, joint_pairs
-from lastro.report.analysis.measured import measured
-from lastro.report.analysis.model import FactorPairs
+from lastro.analysis.campaign import Report, common_levels
+from lastro.analysis.joint import LEAST_BLOCKS, joint_pairs
+from lastro.analysis.measured import measured
+from lastro.analysis.model import FactorPairs
+from lastro.analysis.noise_floor import floor_here
 from lastro.report.interference import ISOLATION, NEIGHBOUR, interference, isolation_is_told
-from lastro.report.language import N_, Language
-from lastro.report.model import Report, common_levels
-from lastro.report.noise_floor import floor_here
+from lastro.report.language import Language
 from lastro.report.numbers import mean_text
 from lastro.report.pair_phrases import ALIKE, PairPhrases, undecided
 from lastro.report.phrases import joined, sentence
 from lastro.stats.intervals import describe
+from lastro.stats.notes import N_
 from lastro.stats.simultaneous import Pair
 
 MOST = 6  # sentences

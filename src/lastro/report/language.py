@@ -61,11 +61,6 @@ class Language:
 ENGLISH = Language("en")
 
 
-def N_(message: str) -> str:  # noqa: N802 (gettext's own name for it)
-    """Mark a message that is translated later, through a variable, so that the catalogues must contain it."""
-    return message
-
-
 @cache
 def language(code: str) -> Language:
     """Return the language of a code such as 'pt-BR'.

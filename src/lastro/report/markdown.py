@@ -8,12 +8,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from lastro.analysis.campaign import Report
+from lastro.analysis.model import MetricAnalysis
 from lastro.plain import plain
 from lastro.report import words
-from lastro.report.analysis.model import MetricAnalysis
 from lastro.report.content import Content
 from lastro.report.language import Language
-from lastro.report.model import Report
 from lastro.report.opening import opening
 from lastro.report.scaling import scalings
 from lastro.report.searches import tables_of
@@ -36,7 +36,7 @@ from lastro.report.tables import (
     gaps_table,
     growth_tables,
     invalid_table,
-    ledger_table,
+    property_table,
     really_table,
     remarks_table,
     results_table,
@@ -135,14 +135,14 @@ def _missing(report: Report, say: Language) -> Iterator[str]:
 
 
 def _resources(report: Report, say: Language) -> Iterator[str]:
-    for name, title, ledger in words.resources(report, say):
-        yield table_text(ledger_table(name, title, ledger, say, ours=True), say)
+    for name, title, table in words.resources(report, say):
+        yield table_text(property_table(name, title, table, say, ours=True), say)
 
 
 def _residuals(report: Report, say: Language) -> Iterator[str]:
     if report.residuals:
         yield escape(say(words.RESIDUALS))
-        yield table_text(ledger_table("residuals", "", report.residuals, say, ours=False), say)
+        yield table_text(property_table("residuals", "", report.residuals, say, ours=False), say)
 
 
 def _facts(value: Any, path: tuple[str, ...] = ()) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 
-from lastro.report.noise_floor import MetricFloor, NoiseFloors
+from lastro.analysis.noise_floor import MetricFloor, NoiseFloors
 from lastro.report.numbers import ratio_text
 from lastro.stats.noise_floor import Rate
 from lastro.units import significant

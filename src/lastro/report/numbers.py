@@ -11,17 +11,17 @@ from decimal import Decimal
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
 
-from lastro.report.language import ENGLISH, N_, Language
-from lastro.report.model import Cell, Row
+from lastro.analysis.campaign import Cell, Row
+from lastro.report.language import ENGLISH, Language
 from lastro.results.samples import Metric
 from lastro.stats.contrasts import UNBOUNDED, ZERO_DENOMINATOR, Contrast
 from lastro.stats.intervals import Summary
-from lastro.stats.notes import Note
+from lastro.stats.notes import N_, Note
 from lastro.stats.ratios import Ratio
 from lastro.units import significant
 
 if TYPE_CHECKING:
-    from lastro.report.analysis.model import Decision
+    from lastro.analysis.model import Decision
 
 MINUS = "−"
 WIDEST = 10  # a table does not show a ratio whose interval spans more than this factor

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from lastro.analysis.campaign import Report
 from lastro.report.key_findings import key_findings
 from lastro.report.language import Language
-from lastro.report.model import Report
 
 if TYPE_CHECKING:
     from lastro.results.store import State

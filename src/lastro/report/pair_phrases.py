@@ -6,11 +6,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lastro.report.analysis.model import FactorPairs
+from lastro.analysis.model import FactorPairs
 from lastro.report.interference import ISOLATION, NEIGHBOUR, NONE
-from lastro.report.language import N_, Language
+from lastro.report.language import Language
 from lastro.report.phrases import PERCENT, Amount, behind_number, joined, rounded_up
 from lastro.results.samples import Metric
+from lastro.stats.notes import N_
 from lastro.stats.simultaneous import Pair
 
 ALIKE = 0.10  # relative difference up to which means are called alike

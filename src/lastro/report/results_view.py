@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from lastro.analysis.campaign import Cell, Report, Row
 from lastro.report import words
 from lastro.report.content import Content
 from lastro.report.language import Language
-from lastro.report.model import Cell, Report, Row
 from lastro.report.numbers import (
     STATUS_WORDS,
     VERDICT_WORDS,

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 
-from lastro.report.language import ENGLISH, N_, Language
-from lastro.report.model import Report, Row
+from lastro.analysis.campaign import Report, Row
+from lastro.report.language import ENGLISH, Language
 from lastro.report.numbers import mean_text
 from lastro.stats.intervals import Summary
+from lastro.stats.notes import N_
 from lastro.stats.scaling import Line, fit_line
 
 LEAST_LEVELS = 3  # a line fits any two points

@@ -10,12 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lastro.report.language import N_, Language
-from lastro.report.model import Point, Report, Row
+from lastro.analysis.campaign import Point, Report, Row
+from lastro.analysis.remarks import remarks_of
+from lastro.report.language import Language
 from lastro.report.numbers import MINUS
-from lastro.report.remarks import remarks_of
 from lastro.report.tables import Table, levels_of
 from lastro.results.samples import AT_LEAST, STOPPED_BY, Metric
+from lastro.stats.notes import N_
 
 if TYPE_CHECKING:
     from lastro.results.store import Attempt

@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING
 from lastro.report import claim_words
 from lastro.report.claims_text import measured_text
 from lastro.report.figures.effects import judged, mark_words
-from lastro.report.language import N_, Language
+from lastro.report.language import Language
 from lastro.report.numbers import MINUS, VERDICT_MARKS, contrast_ratio, fixed, metric_heading, ratio_text
-from lastro.report.remarks import signs_of
+from lastro.report.remark_words import signs_of
 from lastro.report.tables import Table
 from lastro.stats.comparisons import Comparison
+from lastro.stats.notes import N_
 from lastro.units import significant
 
 if TYPE_CHECKING:
-    from lastro.report.analysis.model import (
+    from lastro.analysis.model import (
         BaselineComparison,
         Interaction,
         LevelEffect,

@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from lastro.report.analysis.model import Analysis, LevelEffect, MetricAnalysis
+from lastro.analysis.model import Analysis, LevelEffect, MetricAnalysis
 from lastro.report.figures.effects import judged
-from lastro.report.language import N_, Language
+from lastro.report.language import Language
 from lastro.report.numbers import MINUS, Verdict, contrast_ratio
 from lastro.report.phrases import joined
 from lastro.report.stat_tables import METHODS, of_variation, p_text, share_text
 from lastro.stats.adjust import holm
+from lastro.stats.notes import N_
 from lastro.units import human_duration, significant
 
 if TYPE_CHECKING:

@@ -6,13 +6,14 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from lastro.analysis.campaign import Cell, InvalidAttempt, Report, Row
+from lastro.analysis.properties import ALL, PropertyTable, column_of
+from lastro.analysis.remarks import Mark, in_order
 from lastro.report import words
 from lastro.report.content import Content
 from lastro.report.curves import Curve, Panel, curves, level_text, why_missing
 from lastro.report.growth import EXPLANATION, FACTOR, Growth, against_text, growths, sizes_text
 from lastro.report.language import Language
-from lastro.report.ledgers import ALL, Ledger, column_of
-from lastro.report.model import Cell, InvalidAttempt, Report, Row
 from lastro.report.numbers import (
     STATUS_WORDS,
     UNDECIDED,
@@ -26,7 +27,7 @@ from lastro.report.numbers import (
     ratio_text,
 )
 from lastro.report.reasons import grouped
-from lastro.report.remarks import Mark, in_order, short, sign, signs
+from lastro.report.remark_words import short, sign, signs
 from lastro.report.scaling import Scaling, slope_text
 
 
@@ -193,7 +194,7 @@ def _growth(growth: Growth | None, say: Language) -> tuple[str, str, str, str]:
 
 def really_table(report: Report, say: Language) -> Table:
     """Return a table of how each platform was measured, as its trials recorded; dashes without a trial."""
-    told = report.ledgers.really
+    told = report.properties.really
     rows = tuple((column, *(row.values[at] for row in told.rows)) for at, column in enumerate(told.columns))
     names = tuple(row.name for row in told.rows)
     return Table("really", "", (told.factor, *names), rows if told else (), long=frozenset(range(1, len(names) + 1)))
@@ -253,8 +254,8 @@ def _why(attempts: Sequence[InvalidAttempt]) -> str:
     return "; ".join(text if len(set(of)) == len(attempts) else f"{text} ({len(set(of))}×)" for text, of in found)
 
 
-def ledger_table(name: str, title: str, ledger: Ledger, say: Language, *, ours: bool) -> Table:
-    """Return a ledger as a table; with `ours`, Lastro wrote its numbers, and they get the language's separators."""
-    columns = (ledger.factor, *(say(ALL) if column == ALL else column for column in ledger.columns))
-    rows = tuple((row.name, *(say.number(text) if ours else text for text in row.values)) for row in ledger.rows)
+def property_table(name: str, title: str, table: PropertyTable, say: Language, *, ours: bool) -> Table:
+    """Return a table of properties; with `ours`, Lastro wrote its numbers, and they get the language's separators."""
+    columns = (table.factor, *(say(ALL) if column == ALL else column for column in table.columns))
+    rows = tuple((row.name, *(say.number(text) if ours else text for text in row.values)) for row in table.rows)
     return Table(name, title, columns, rows)

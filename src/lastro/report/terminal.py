@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from rich.cells import cell_len
 from rich.text import Text
 
+from lastro.analysis.campaign import Cell, Gap, Report, Row
 from lastro.plain import plain
 from lastro.report.growth import EXPLANATION, FACTOR, MEASURES, Growth, Growths, against_text, growths, sizes_text
 from lastro.report.key_findings import key_findings
 from lastro.report.language import ENGLISH
-from lastro.report.model import Cell, Gap, Report, Row
 from lastro.report.numbers import (
     STATUS_WORDS,
     UNDECIDED,
@@ -32,7 +32,7 @@ from lastro.report.numbers import (
 )
 from lastro.report.opening import incomplete
 from lastro.report.reasons import grouped
-from lastro.report.remarks import signs
+from lastro.report.remark_words import signs
 from lastro.report.scaling import Scaling, scalings, slope_text
 from lastro.report.searches import lines_of, searches
 from lastro.report.words import legend, sequential_note

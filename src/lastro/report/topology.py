@@ -12,7 +12,7 @@ from lastro.results.topology import Link, Node, Topology
 from lastro.study.levels import split_options
 
 if TYPE_CHECKING:
-    from lastro.report.model import Report
+    from lastro.analysis.campaign import Report
     from lastro.results.store import Attempt
     from lastro.study.design import Treatment
 

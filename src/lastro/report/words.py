@@ -7,13 +7,14 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from lastro.report.language import N_, Language
-from lastro.report.ledgers import Ledger
-from lastro.report.model import Report
+from lastro.analysis.campaign import Report
+from lastro.analysis.properties import PropertyTable
+from lastro.report.language import Language
 from lastro.report.numbers import direction_text
-from lastro.report.remarks import meaning, sign
+from lastro.report.remark_words import meaning, sign
 from lastro.results.samples import MAX_ATTEMPTS, Metric
 from lastro.stats.censored import BOTH_ARE_BOUNDS, RATIO_IS_BOUND
+from lastro.stats.notes import N_
 from lastro.stats.ratios import Ratio
 from lastro.units import human_bytes, human_duration
 
@@ -228,13 +229,13 @@ def commands(report: Report, say: Language) -> list[tuple[str, str]]:
     ]
 
 
-def resources(report: Report, say: Language) -> list[tuple[str, str, Ledger]]:
+def resources(report: Report, say: Language) -> list[tuple[str, str, PropertyTable]]:
     """Return (name, title, table) for resource usage, doses of the neighbour, and disturbances of the host."""
-    ledgers = report.ledgers
+    properties = report.properties
     found = [
-        ("usage", say("Used by each instance, from its own cgroup"), ledgers.usage),
-        ("doses", say("Dose that the neighbour reached"), ledgers.doses),
-        ("host", say("Disturbances of the host"), ledgers.host),
+        ("usage", say("Used by each instance, from its own cgroup"), properties.usage),
+        ("doses", say("Dose that the neighbour reached"), properties.doses),
+        ("host", say("Disturbances of the host"), properties.host),
     ]
     return [entry for entry in found if entry[2]]
 

@@ -174,7 +174,7 @@ class Store:
         return dict(self._rows("calibration", ("key", "value"), "WHERE key != 'noise floor' ORDER BY key"))
 
     def noise_floor(self) -> Any:
-        """Return the noise floor from an A/A campaign, as `report.noise_floor` describes it; None if there is none.
+        """Return the noise floor from an A/A campaign, as `analysis.noise_floor` describes it; None if there is none.
 
         Before version 0.1.0, it was stored as a row among the calibrations."""
         found = self._values(

@@ -9,6 +9,11 @@ FEWER_THAN_TWO = "n = {n}: an interval needs 2 trials or more"
 STEPS_TOO_COARSE = "n = {n}: the widest interval has {achieved} % confidence, less than {wished} %"
 
 
+def N_(message: str) -> str:  # noqa: N802 (gettext's own name for it)
+    """Mark a message that is translated later, through a variable, so that the catalogues must contain it."""
+    return message
+
+
 class Note(str):
     """An English sentence made of a `message` with {placeholders} and the `values` that fill them.
 

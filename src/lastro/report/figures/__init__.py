@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-from lastro.report.analysis.model import Analysis, MetricAnalysis
+from lastro.analysis.campaign import Report
+from lastro.analysis.model import Analysis, MetricAnalysis
 from lastro.report.curves import Curve, curves
 from lastro.report.figures.style import NARROW_IN, WIDE_IN, Picture, file_stem, style
 from lastro.report.language import ENGLISH, Language
-from lastro.report.model import Report
 from lastro.results.samples import Metric
 
 if TYPE_CHECKING:

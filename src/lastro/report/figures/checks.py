@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lastro.report.analysis.model import MetricAnalysis
+from lastro.analysis.model import MetricAnalysis
 from lastro.report.figures.style import (
     GREY,
     GRID,

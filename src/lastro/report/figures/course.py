@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from lastro.report.analysis.model import Analysis
-from lastro.report.analysis.trends import parse_utc
+from lastro.analysis.campaign import Report
+from lastro.analysis.model import Analysis
+from lastro.analysis.trends import parse_utc
 from lastro.report.figures.style import (
     GREY,
     GRID,
@@ -26,9 +27,9 @@ from lastro.report.figures.style import (
     titled,
 )
 from lastro.report.figures.text import safe
-from lastro.report.language import N_, Language
-from lastro.report.model import Report
+from lastro.report.language import Language
 from lastro.report.numbers import no_exponent
+from lastro.stats.notes import N_
 from lastro.units import human_duration, significant
 
 if TYPE_CHECKING:

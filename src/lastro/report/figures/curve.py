@@ -10,6 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from lastro.analysis.campaign import Report
+from lastro.analysis.remarks import Mark, in_order
 from lastro.report.curves import MOST_PANELS, Curve, Line, Panel, level_text, why_missing
 from lastro.report.figures.scale import Reach, interval_bar, reach
 from lastro.report.figures.style import (
@@ -31,8 +33,7 @@ from lastro.report.figures.style import (
 )
 from lastro.report.figures.text import em, safe, wrapped
 from lastro.report.language import Language
-from lastro.report.model import Report
-from lastro.report.remarks import Mark, in_order, short, signs
+from lastro.report.remark_words import short, signs
 from lastro.results.samples import Metric
 from lastro.stats.intervals import Summary
 

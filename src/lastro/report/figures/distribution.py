@@ -12,7 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from lastro.report.analysis.model import MetricAnalysis
+from lastro.analysis.campaign import Cell, Report, Row
+from lastro.analysis.model import MetricAnalysis
+from lastro.analysis.remarks import in_order
 from lastro.report.figures.scale import Reach, interval_bar, reach
 from lastro.report.figures.style import (
     DASHED,
@@ -35,10 +37,10 @@ from lastro.report.figures.style import (
     width_of,
 )
 from lastro.report.figures.text import chars, lines_of, safe, wrapped
-from lastro.report.language import N_, Language
-from lastro.report.model import Cell, Report, Row
-from lastro.report.remarks import in_order, short, signs
+from lastro.report.language import Language
+from lastro.report.remark_words import short, signs
 from lastro.stats.intervals import Summary, describe
+from lastro.stats.notes import N_
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

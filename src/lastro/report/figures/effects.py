@@ -6,13 +6,14 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from lastro.report.analysis.model import LevelEffect, MetricAnalysis
+from lastro.analysis.model import LevelEffect, MetricAnalysis
+from lastro.analysis.remarks import in_order
 from lastro.report.figures.rows import Entry, Rows, fit_rows, set_rows
 from lastro.report.figures.scale import interval_bar
 from lastro.report.figures.style import FAINT, GREY, PALETTE, headed, metric_title, new_figure
 from lastro.report.language import Language
 from lastro.report.numbers import VERDICT_MARKS, Verdict, axis_numbers, contrast_ratio, decided, no_exponent
-from lastro.report.remarks import in_order, short, signs_of
+from lastro.report.remark_words import short, signs_of
 from lastro.results.samples import Metric
 
 if TYPE_CHECKING:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from lastro.analysis.campaign import Report
+from lastro.analysis.noise_floor import floor_here
 from lastro.report.figures.effects import floor_share
 from lastro.report.figures.rows import Entry, fit_rows, set_rows
 from lastro.report.figures.scale import Reach, interval_bar, over
 from lastro.report.figures.style import FAINT, PALETTE, headed, new_figure, numbers_in
 from lastro.report.language import Language
-from lastro.report.model import Report
-from lastro.report.noise_floor import floor_here
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

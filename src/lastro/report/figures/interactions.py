@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING
 
-from lastro.report.analysis.model import Interaction, MetricAnalysis
+from lastro.analysis.model import Interaction, MetricAnalysis
 from lastro.report.figures.effects import arrow_words, draw_rows, floor_words, mark_words
 from lastro.report.figures.rows import fit_rows
 from lastro.report.figures.style import headed, metric_title, new_figure

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from lastro.analysis.campaign import Report, Row
 from lastro.report.figures.scale import Reach, interval_bar, over
 from lastro.report.figures.style import (
     GRID,
@@ -20,7 +21,6 @@ from lastro.report.figures.style import (
 )
 from lastro.report.figures.text import lines_of, wrapped
 from lastro.report.language import Language
-from lastro.report.model import Report, Row
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from lastro.analysis.campaign import Report
 from lastro.report.figures.scale import Reach, interval_bar, over
 from lastro.report.figures.style import (
     GREY,
@@ -19,9 +20,9 @@ from lastro.report.figures.style import (
     numbers_in,
 )
 from lastro.report.figures.text import lines_of, wrapped
-from lastro.report.language import N_, Language
-from lastro.report.model import Report
+from lastro.report.language import Language
 from lastro.stats.intervals import Summary, describe
+from lastro.stats.notes import N_
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,7 +8,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from lastro.report.analysis.model import CountScaling, MetricAnalysis
+from lastro.analysis.campaign import Report, Row
+from lastro.analysis.model import CountScaling, MetricAnalysis
 from lastro.report.figures.scale import Ends, reach
 from lastro.report.figures.style import (
     GRID,
@@ -26,7 +27,6 @@ from lastro.report.figures.style import (
 )
 from lastro.report.figures.text import wrapped
 from lastro.report.language import Language
-from lastro.report.model import Report, Row
 from lastro.report.scaling import Scaling
 from lastro.stats.intervals import sample_mean, t_quantile
 from lastro.stats.scaling import fit_line

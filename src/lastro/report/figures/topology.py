@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from math import cos, pi, sin
 from typing import TYPE_CHECKING, Any
 
+from lastro.analysis.campaign import Report
 from lastro.report.figures.style import GREY, PALETTE, SMALL_PT, Picture, new_figure, style, width_of
 from lastro.report.figures.text import chars, safe, wrapped
 from lastro.report.language import ENGLISH, Language
-from lastro.report.model import Report
 from lastro.report.topology import beside, description, facts, heading, is_mesh, loads, n_hosts, shown, versions
 from lastro.results.topology import Device, End, Link, Node, Topology
 

@@ -9,6 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+from lastro.analysis.campaign import Report, Row
 from lastro.report.figures.style import (
     GRID,
     SMALL_PT,
@@ -22,10 +23,10 @@ from lastro.report.figures.style import (
     width_of,
 )
 from lastro.report.figures.text import chars, wrapped
-from lastro.report.language import N_, Language
-from lastro.report.model import Report, Row
+from lastro.report.language import Language
 from lastro.results.samples import Series
 from lastro.stats.intervals import sample_mean
+from lastro.stats.notes import N_
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

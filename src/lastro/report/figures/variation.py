@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from lastro.report.analysis.model import Analysis, MetricAnalysis
+from lastro.analysis.model import Analysis, MetricAnalysis
 from lastro.report.figures.style import (
     PALETTE,
     SMALL_PT,

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from lastro.report.language import N_
 from lastro.results.samples import REALLY
+from lastro.stats.notes import N_
 from lastro.study.design import Treatment
 from lastro.study.levels import part_level
 from lastro.study.model import Level, Study
@@ -26,7 +26,7 @@ ABSENT = "—"
 
 
 @dataclass(frozen=True, slots=True)
-class LedgerRow:
+class PropertyRow:
     """One property; `values` has a text for each column, and `differs` says whether the columns differ."""
 
     name: str
@@ -35,32 +35,32 @@ class LedgerRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Ledger:
+class PropertyTable:
     """A table of properties by the levels of `factor`; false when no trial noted any."""
 
     factor: str
     columns: tuple[str, ...]
-    rows: tuple[LedgerRow, ...]
+    rows: tuple[PropertyRow, ...]
 
     def __bool__(self) -> bool:
         return bool(self.rows)
 
 
 @dataclass(frozen=True, slots=True)
-class Ledgers:
+class PropertyTables:
     """The side tables of a report.
 
     `residuals`: what still differs between platforms that run the same files; `really`: how each platform was
     measured, such as on which file system. The others have cells of the form: mean (minimum – maximum)."""
 
-    residuals: Ledger
-    usage: Ledger
-    doses: Ledger
-    host: Ledger
-    really: Ledger
+    residuals: PropertyTable
+    usage: PropertyTable
+    doses: PropertyTable
+    host: PropertyTable
+    really: PropertyTable
 
 
-def build_ledgers(study: Study, treatments: Sequence[Treatment], attempts: Sequence[Attempt]) -> Ledgers:
+def build_properties(study: Study, treatments: Sequence[Treatment], attempts: Sequence[Attempt]) -> PropertyTables:
     levels = {treatment.index: treatment.levels for treatment in treatments}
 
     @cache
@@ -75,7 +75,7 @@ def build_ledgers(study: Study, treatments: Sequence[Treatment], attempts: Seque
         return _gather(attempts, note, lambda attempt: column(factor, attempt.treatment))
 
     by = _first_varying(study, ("platform", "isolation", "function"))
-    return Ledgers(
+    return PropertyTables(
         residuals=_verbatim("platform", columns("platform"), gather("residuals", "platform")),
         usage=_spread("" if by == ALL else by, columns(by), gather("usage", by)),
         doses=_spread("anomaly", columns("anomaly"), gather("doses", "anomaly")),
@@ -116,22 +116,22 @@ def _first_varying(study: Study, wanted: Sequence[str]) -> str:
     return next((name for name in wanted if name in varying), ALL)
 
 
-def _verbatim(factor: str, columns: tuple[str, ...], gathered: Gathered) -> Ledger:
+def _verbatim(factor: str, columns: tuple[str, ...], gathered: Gathered) -> PropertyTable:
     rows = []
     for name, by_column in gathered.items():
         texts = tuple(" / ".join(sorted({_text(name, v) for v in by_column.get(c, ())})) or ABSENT for c in columns)
-        rows.append(LedgerRow(name, texts, len(set(texts) - {ABSENT}) > 1))
-    return Ledger(factor, columns, tuple(rows))
+        rows.append(PropertyRow(name, texts, len(set(texts) - {ABSENT}) > 1))
+    return PropertyTable(factor, columns, tuple(rows))
 
 
-def _spread(factor: str, columns: tuple[str, ...], gathered: Gathered) -> Ledger:
+def _spread(factor: str, columns: tuple[str, ...], gathered: Gathered) -> PropertyTable:
     rows = []
     for name, by_column in gathered.items():
         numbers = {c: [float(v) for v in by_column.get(c, ()) if _is_number(v)] for c in columns}
         if any(numbers.values()):
             texts = tuple(_mean_and_range(name, numbers[c]) for c in columns)
-            rows.append(LedgerRow(name, texts, len(set(texts) - {ABSENT}) > 1))
-    return Ledger(factor, columns, tuple(rows))
+            rows.append(PropertyRow(name, texts, len(set(texts) - {ABSENT}) > 1))
+    return PropertyTable(factor, columns, tuple(rows))
 
 
 def _is_number(value: Any) -> bool:

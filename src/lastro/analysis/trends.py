@@ -6,9 +6,9 @@ from collections import defaultdict
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from lastro.report.analysis.measured import Measured
-from lastro.report.analysis.model import CountScaling
-from lastro.report.model import Report
+from lastro.analysis.campaign import Report
+from lastro.analysis.measured import Measured
+from lastro.analysis.model import CountScaling
 from lastro.results.samples import Metric
 
 if TYPE_CHECKING:

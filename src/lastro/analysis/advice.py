@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 
-from lastro.report.model import Cell, Point, Report, Row
+from lastro.analysis.campaign import Cell, Point, Report, Row
 from lastro.results.samples import Metric, Series
 from lastro.stats.intervals import sample_covariance, sample_mean
 from lastro.stats.moderation import moderated

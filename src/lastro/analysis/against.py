@@ -6,15 +6,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from lastro.report.analysis.effects import decide
-from lastro.report.analysis.measured import Measured
-from lastro.report.analysis.model import BaselineComparison, Correction, RankTwin
-from lastro.report.language import N_
-from lastro.report.model import Report, Row
+from lastro.analysis.campaign import Report, Row
+from lastro.analysis.effects import decide
+from lastro.analysis.measured import Measured
+from lastro.analysis.model import BaselineComparison, Correction, RankTwin
 from lastro.stats.adjust import benjamini_hochberg, holm
 from lastro.stats.differences import difference_to_baseline
 from lastro.stats.noise_floor import hides
-from lastro.stats.notes import Note
+from lastro.stats.notes import N_, Note
 from lastro.stats.pairing import Matched, match_blocks
 from lastro.stats.ranks import (
     cliffs_delta,

@@ -16,12 +16,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from lastro.report.language import N_
-from lastro.report.model import Report
+from lastro.analysis.campaign import Report
 from lastro.results.samples import Metric
 from lastro.stats.intervals import Interval
 from lastro.stats.noise_floor import NoiseFloor, Rate, noise_floor, pairs_of, rate, rescaled
-from lastro.stats.notes import Note
+from lastro.stats.notes import N_, Note
 
 FORMAT = 1
 

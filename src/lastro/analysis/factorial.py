@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from lastro.report.analysis.measured import Measured
-from lastro.report.analysis.model import Omnibus
-from lastro.report.language import N_
-from lastro.stats.notes import Note
+from lastro.analysis.measured import Measured
+from lastro.analysis.model import Omnibus
+from lastro.stats.notes import N_, Note
 
 if TYPE_CHECKING:
     from lastro.stats.anova import Anova

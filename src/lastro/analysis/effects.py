@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from lastro.report.analysis.measured import Measured
-from lastro.report.analysis.model import Decision, Interaction, LevelEffect
-from lastro.report.model import Report
-from lastro.report.remarks import in_order
+from lastro.analysis.campaign import Report
+from lastro.analysis.measured import Measured
+from lastro.analysis.model import Decision, Interaction, LevelEffect
+from lastro.analysis.remarks import in_order
 from lastro.stats.adjust import holm
 from lastro.stats.anova import Anova
 from lastro.stats.contrasts import linear, ratio_of_linears

@@ -12,8 +12,8 @@ from functools import cache, partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from lastro.report.ledgers import Ledger, Ledgers, build_ledgers
-from lastro.report.remarks import Mark, bounded_by, in_order, lost_as_too_short, marks_by_metric
+from lastro.analysis.properties import PropertyTable, PropertyTables, build_properties
+from lastro.analysis.remarks import Mark, bounded_by, in_order, lost_as_too_short, marks_by_metric
 from lastro.results.samples import AT_LEAST, GENERATOR_LIMITED, Metric
 from lastro.stats.censored import describe_bounded, ratio_of_bounded
 from lastro.stats.intervals import Summary
@@ -149,22 +149,22 @@ class Report:
     progress: Progress
     invalid_attempts: tuple[InvalidAttempt, ...]
     gaps: tuple[Gap, ...]
-    later_ledgers: Callable[[], Ledgers]  # built on first use: a plain table does not need them
+    later_properties: Callable[[], PropertyTables]  # built on first use: a plain table does not need them
     later_series: LaterSeries  # read on use: only figures of series need them
     timeline: tuple[Moment, ...]
     events: tuple[tuple[str, str, str], ...]
     provenance: Mapping[str, Any]
     calibrations: Mapping[str, Any]
-    noise_floor: Any = None  # as `report.noise_floor` reads it
+    noise_floor: Any = None  # as `analysis.noise_floor` reads it
     attempts: Sequence[Attempt] = ()  # with their notes, for figures
 
     @property
-    def ledgers(self) -> Ledgers:
-        return self.later_ledgers()
+    def properties(self) -> PropertyTables:
+        return self.later_properties()
 
     @property
-    def residuals(self) -> Ledger:
-        return self.ledgers.residuals
+    def residuals(self) -> PropertyTable:
+        return self.properties.residuals
 
     @property
     def baselines(self) -> tuple[Row, ...]:
@@ -197,7 +197,7 @@ def build_report(data: CampaignData, *, all_metrics: bool = False) -> Report:
         progress=_progress(data),
         invalid_attempts=_invalid_attempts(data),
         gaps=_gaps(data),
-        later_ledgers=cache(partial(build_ledgers, study, treatments, data.attempts)),
+        later_properties=cache(partial(build_properties, study, treatments, data.attempts)),
         later_series=data.later_series,
         timeline=tuple(Moment(a.trial, a.block, a.started_utc, a.duration_s, a.valid) for a in data.attempts),
         events=tuple((at, kind, text) for at, kind, text in data.events),

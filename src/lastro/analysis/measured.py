@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from lastro.report.model import Cell, Report, Row
+from lastro.analysis.campaign import Cell, Report, Row
 from lastro.stats.censored import median_of_bounded
 from lastro.stats.order import Estimate
 from lastro.study.design import Treatment

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from lastro.report.analysis.measured import Measured
-from lastro.report.analysis.model import FactorPairs
-from lastro.report.analysis.pairs import level_means
+from lastro.analysis.measured import Measured
+from lastro.analysis.model import FactorPairs
+from lastro.analysis.pairs import level_means
 from lastro.stats.simultaneous import all_pairs
 
 LEAST_BLOCKS = 2  # the least for which a difference has an interval

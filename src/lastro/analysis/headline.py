@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from lastro.report.analysis.model import BaselineComparison, Headline, LevelEffect
+from lastro.analysis.model import BaselineComparison, Headline, LevelEffect
 
 if TYPE_CHECKING:
     from lastro.stats.anova import Anova

@@ -8,19 +8,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from lastro.report.analysis.against import against_baseline
-from lastro.report.analysis.effects import interactions, main_effects, marked
-from lastro.report.analysis.factorial import omnibus, spread_notes, variance_of
-from lastro.report.analysis.headline import headline
-from lastro.report.analysis.joint import joint_pairs
-from lastro.report.analysis.measured import measured, medians
-from lastro.report.analysis.model import Analysis, MetricAnalysis
-from lastro.report.analysis.pairs import level_pairs
-from lastro.report.analysis.trends import count_scalings, drift_of
-from lastro.report.language import N_
-from lastro.report.model import Report
-from lastro.report.noise_floor import Floor, floor_here
-from lastro.stats.notes import Note
+from lastro.analysis.against import against_baseline
+from lastro.analysis.campaign import Report
+from lastro.analysis.effects import interactions, main_effects, marked
+from lastro.analysis.factorial import omnibus, spread_notes, variance_of
+from lastro.analysis.headline import headline
+from lastro.analysis.joint import joint_pairs
+from lastro.analysis.measured import measured, medians
+from lastro.analysis.model import Analysis, MetricAnalysis
+from lastro.analysis.noise_floor import Floor, floor_here
+from lastro.analysis.pairs import level_pairs
+from lastro.analysis.trends import count_scalings, drift_of
+from lastro.stats.notes import N_, Note
 from lastro.stats.residual_checks import check_residuals
 
 __all__ = ["analyse", "analyse_metric"]

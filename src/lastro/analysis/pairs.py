@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 
-from lastro.report.analysis.measured import Measured
-from lastro.report.analysis.model import LevelPairs
+from lastro.analysis.measured import Measured
+from lastro.analysis.model import LevelPairs
 from lastro.stats.adjust import holm
 from lastro.stats.comparisons import Comparison, tukey_from_model
 from lastro.stats.differences import paired_difference

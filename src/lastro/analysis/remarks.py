@@ -1,0 +1,107 @@
+"""Marks beside numbers: the remarks of trials on metrics, counted for each treatment. Pure.
+
+A remark is a note of a trial, {"remarks": [{"kind", "text", "metrics"}]}, written by `Outcome.remark`; a scenario may
+have kinds of its own. Notes are untrusted input: a part from a third party may have written anything into them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lastro.results.samples import (
+    AT_LEAST,
+    CLOCK_NOT_VERIFIED,
+    CLOSED_LOOP,
+    GENERATOR_DELAY,
+    GENERATOR_LIMITED,
+    OVERLOADED,
+    REMARKS,
+    THROUGH_CACHE,
+    TOO_SHORT,
+    WHOLE_LIFE,
+    WRONG_CLOCK,
+    Remark,
+    only_at_least,
+)
+
+if TYPE_CHECKING:
+    from lastro.results.store import Attempt
+
+# Known kinds, in the order of their marks.
+_ORDER = (
+    GENERATOR_LIMITED,
+    THROUGH_CACHE,
+    WRONG_CLOCK,
+    CLOCK_NOT_VERIFIED,
+    TOO_SHORT,
+    CLOSED_LOOP,
+    WHOLE_LIFE,
+    AT_LEAST,
+    OVERLOADED,
+    GENERATOR_DELAY,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A remark of `n` valid trials of a treatment on a metric; `text` is the remark of the first of them."""
+
+    kind: str
+    n: int
+    text: str
+
+
+def in_order(kinds: Iterable[str]) -> tuple[str, ...]:
+    """Return each kind once, known kinds first."""
+    found = dict.fromkeys(kinds)
+    return (*(kind for kind in _ORDER if kind in found), *(kind for kind in found if kind not in _ORDER))
+
+
+def marks_by_metric(attempts: Iterable[Attempt], names: Collection[str]) -> dict[str, tuple[Mark, ...]]:
+    """Return the marks of one treatment's valid attempts, for each of the named metrics that has any."""
+    found: dict[str, dict[str, Mark]] = {}
+    for attempt in attempts:
+        for remark in remarks_of(attempt.notes):
+            for name in remark.metrics or attempt.measurements:
+                kinds = found.setdefault(name, {})
+                known = kinds.get(remark.kind)
+                kinds[remark.kind] = Mark(
+                    remark.kind, known.n + 1 if known else 1, known.text if known else remark.text
+                )
+    return {name: tuple(kinds[kind] for kind in in_order(kinds)) for name, kinds in found.items() if name in names}
+
+
+def lost_as_too_short(metric: str, attempts: Iterable[Attempt], marks: Iterable[Mark]) -> bool:
+    """Whether a valid attempt of a treatment has no value of a metric because its work was too short to time.
+
+    Chance decides which attempts have none. The others took longer, so their mean is not the treatment's."""
+    return any(mark.kind == TOO_SHORT for mark in marks) and any(
+        metric not in attempt.measurements
+        and any(each.kind == TOO_SHORT and metric in each.metrics for each in remarks_of(attempt.notes))
+        for attempt in attempts
+    )
+
+
+def bounded_by(attempts: Iterable[Attempt], metric: str) -> frozenset[tuple[int, int]]:
+    """Return (trial, attempt) of the attempts whose value of the metric is only a lower bound."""
+    return frozenset((attempt.trial, attempt.attempt) for attempt in attempts if only_at_least(attempt.notes, metric))
+
+
+def remarks_of(notes: Mapping[str, Any]) -> Iterator[Remark]:
+    """Yield the remarks of a trial; only the first of each kind on each metric."""
+    if notes.get("generator_limited"):
+        ceiling = notes.get("ceiling")
+        named = tuple(ceiling) if isinstance(ceiling, Mapping) and ceiling else ("throughput",)
+        yield Remark(GENERATOR_LIMITED, "", named)
+    kept = notes.get(REMARKS)
+    seen: set[tuple[str, str]] = set()
+    for each in kept if isinstance(kept, list) else ():
+        if not isinstance(each, Mapping) or not isinstance(each.get("kind"), str) or not each["kind"]:
+            continue
+        metrics = each.get("metrics")
+        named = tuple(map(str, metrics)) if isinstance(metrics, list | tuple) else ()
+        fresh = tuple(name for name in named or ("",) if (each["kind"], name) not in seen)
+        seen.update((each["kind"], name) for name in fresh)
+        if fresh:
+            yield Remark(each["kind"], str(each.get("text", "")), fresh if named else ())
