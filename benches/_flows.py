@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from _by_hand import ByHand, by_hand
 from _harness import Ratio, interleaved
 from lastro.errors import TrialError, Unavailable
-from lastro.scenarios._offered import MOST
-from lastro.scenarios._workload import resources
+from lastro.scenarios.shared.resources import resources
 from lastro.scenarios.uplink import UplinkScenario
+from lastro.scenarios.uplink.offered_load import MOST
 from lastro.study.model import Level
 from lastro.testbed import Testbed
 from lastro.units import parse_rate_bps

@@ -31,9 +31,9 @@ from lastro.instruments._http import ClosedLoad, OpenLoad, Station
 from lastro.instruments.jmeter import Jmeter
 from lastro.instruments.vegeta import Vegeta
 from lastro.results.samples import OVERLOADED, Outcome
-from lastro.scenarios import _asking
-from lastro.scenarios._asking import Standing
 from lastro.scenarios.proxy import ProxyScenario
+from lastro.scenarios.proxy import measure as proxy_measure
+from lastro.scenarios.proxy.measure import Standing
 
 N_PAIRS = 10
 _FIRST_PER_S, _CLOSE, _MOST_STEPS = 200.0, 1.05, 14  # a rate that was carried and one that was not, so close
@@ -94,7 +94,7 @@ def ratios(n_pairs: int = N_PAIRS, **more: Any) -> list[Ratio]:
 
 def _ours(stood: Standing, chosen: dict[str, Any]) -> float:
     outcome = Outcome()
-    _asking.measure(stood, chosen, None, outcome)
+    proxy_measure.measure(stood, chosen, None, outcome)
     if not outcome.valid:
         raise TrialError("; ".join(outcome.invalid_because))
     return outcome.measurements["request_time"]

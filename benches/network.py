@@ -17,7 +17,7 @@ from lastro import registry
 from lastro.cli._host import testbed
 from lastro.host.ledger import NETNS_DIR
 from lastro.platforms.base import Instance, InstanceSpec, instance_netns
-from lastro.scenarios._network import segments_of
+from lastro.scenarios.routing.network import segments_of
 from lastro.study.topology import Topology, grid
 from lastro.testbed import Testbed, beside
 

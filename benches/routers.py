@@ -20,8 +20,8 @@ from lastro.cli._host import testbed
 from lastro.errors import TrialError
 from lastro.functions._ospf import CAPABILITIES, Protocol, host_name
 from lastro.functions.ospf_router import ROUTERS
-from lastro.scenarios._network import booted
 from lastro.scenarios.routing import RoutingScenario
+from lastro.scenarios.routing.network import booted
 from lastro.study.topology import Topology, grid
 from lastro.testbed import Testbed
 from lastro.testing.subject import left

@@ -171,7 +171,7 @@ def _run(
         outcome.series.append(Series("throughput_per_s", "Mbit/s", (1.0, 2.0)))
         outcome.series.extend(series(levels, trial.block))
         outcome.notes.update(notes(levels, trial.block))
-        outcome.doubt(doubts(levels, trial.block, trial.attempts + 1))
+        outcome.invalidate(doubts(levels, trial.block, trial.attempts + 1))
         store.begin(trial.number)
         minutes, seconds = divmod(count * 20, 60)
         started = f"2026-11-02T{10 + minutes // 60:02d}:{minutes % 60:02d}:{seconds:02d}Z"

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lastro.host._connections import Reach
+from lastro.host._connections import SshTarget
 
 PORT = 2222
 _SSHD = "/usr/sbin/sshd"
@@ -55,8 +55,8 @@ class Machine:
         return f"198.18.{220 + self.number}.2"
 
     @property
-    def reach(self) -> Reach:
-        return Reach(
+    def reach(self) -> SshTarget:
+        return SshTarget(
             self.address, "root", PORT, str(self.home / "key"), str(self.home / "known_hosts"),
             str(self.home / "state"), f"/run/lastro-test-{self.name}",
         )  # fmt: skip

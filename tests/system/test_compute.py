@@ -16,10 +16,10 @@ from lastro.instruments.gzip import Gzip
 from lastro.meters.host import HostMeter
 from lastro.platforms.base import InstanceSpec
 from lastro.results.samples import Outcome
-from lastro.scenarios import _workload
-from lastro.scenarios._watch import watching
 from lastro.scenarios.base import PlatformPool
 from lastro.scenarios.compute import ComputeScenario
+from lastro.scenarios.shared.verify_limits import unequal
+from lastro.scenarios.shared.workload_meters import watching
 from lastro.testbed import Testbed
 
 from ..products import combinations, some
@@ -98,7 +98,7 @@ def test_resources_are_equal_and_seen_from_inside(testbed: Testbed, pool: Platfo
     limits = Resources(cpus=1, cpuset="0", memory_bytes=256 << 20)
     for name in PLATFORMS:
         with pool.get(name).start(testbed, InstanceSpec(f"equal-{name}", "instance", resources=limits)) as instance:
-            reasons, seen = _workload.unequal(testbed, instance)
+            reasons, seen = unequal(testbed, instance)
             assert (reasons, seen["seen inside"]["cpus"]) == ([], 1), name
             outside = seen["seen outside"]
             assert outside["cpuset.cpus"] == "0" and outside["CPUs allowed"] == (["0"] if outside["threads"] else [])
@@ -107,7 +107,7 @@ def test_resources_are_equal_and_seen_from_inside(testbed: Testbed, pool: Platfo
                 assert 252 << 20 <= seen["seen inside"]["machine_bytes"] <= 256 << 20
             other = Resources(cpus=2, cpuset="1", memory_bytes=300 << 20)
             instance.spec = replace(instance.spec, resources=other)
-            reasons, _ = _workload.unequal(testbed, instance)
+            reasons, _ = unequal(testbed, instance)
             # A machine has so many CPUs; an instance on the host's kernel counts those that it may run on.
             assert ("the instance sees 1 CPUs instead of 2" in reasons) is (name == "qemu-tcg")
             assert any("memory" in reason for reason in reasons), name
@@ -115,7 +115,7 @@ def test_resources_are_equal_and_seen_from_inside(testbed: Testbed, pool: Platfo
             assert any("_quota" in reason or "cpu.max" in reason for reason in reasons), name
             assert ("a thread of the instance may run on CPUs 0 instead of 1" in reasons) is (outside["threads"] > 0)
             instance.spec = replace(instance.spec, resources=replace(limits, cpuset="0-1"))
-            reasons, _ = _workload.unequal(testbed, instance)
+            reasons, _ = unequal(testbed, instance)
             assert ("the instance sees 1 CPUs instead of 2" in reasons) is (name != "qemu-tcg")
 
 

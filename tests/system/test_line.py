@@ -9,7 +9,7 @@ import pytest
 from lastro.host.cgroups import Resources
 from lastro.host.ledger import NETNS_DIR
 from lastro.platforms.native import Native
-from lastro.scenarios._line import ROLES, line
+from lastro.scenarios.proxy.three_node import ROLES, line
 from lastro.testbed import Testbed
 
 pytestmark = pytest.mark.root

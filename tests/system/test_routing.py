@@ -16,9 +16,9 @@ from lastro import registry
 from lastro.errors import PlatformError
 from lastro.functions._ospf import Protocol
 from lastro.functions.ospf_router import ROUTERS
-from lastro.scenarios._network import Network, booted
-from lastro.scenarios._phases import Run, wait_for_routes
 from lastro.scenarios.routing import RoutingScenario
+from lastro.scenarios.routing.convergence import Run, wait_for_routes
+from lastro.scenarios.routing.network import Network, booted
 from lastro.study.topology import grid
 from lastro.testbed import Testbed
 from lastro.testing.subject import left

@@ -20,7 +20,7 @@ from lastro.errors import (
     WriteFailed,
 )
 from lastro.host import ssh as ssh_module
-from lastro.host._connections import Reach
+from lastro.host._connections import SshTarget
 from lastro.host.ssh import SshHost
 
 from ..sshmachine import Machine, machines
@@ -167,7 +167,7 @@ def test_steps_tell_on_which_host_they_were(host: SshHost, machine: Machine) -> 
 # What cannot be had
 
 
-def attempt(reach: Reach, place: Path) -> HostError:
+def attempt(reach: SshTarget, place: Path) -> HostError:
     with pytest.raises(HostError) as caught:
         SshHost(reach, place / "s", TOKEN).connect()
     return caught.value

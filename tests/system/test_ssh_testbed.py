@@ -25,8 +25,8 @@ from lastro.host.lock import silently
 from lastro.host.testbed_file import parse
 from lastro.platforms.native import Native
 from lastro.results.store import Store
-from lastro.scenarios._line import line
 from lastro.scenarios.proxy import ProxyScenario
+from lastro.scenarios.proxy.three_node import line
 from lastro.testbed import Testbed, spread_testbed
 
 from ..scenarios import configured

@@ -21,15 +21,15 @@ from lastro.meters.interfaces import InterfaceMeter
 from lastro.platforms.base import Port
 from lastro.results.samples import Outcome
 from lastro.results.topology import Device, Topology
-from lastro.scenarios._built import Built, note_load, note_meter, note_network
-from lastro.scenarios._deploy import ROLES, Chain, _segments
-from lastro.scenarios._joined import FarEnd, Joined
-from lastro.scenarios._joined import note_topology as note_joined
-from lastro.scenarios._line import Line, Place
-from lastro.scenarios._network import segments_of
-from lastro.scenarios._proxy_built import note_topology as note_proxies
 from lastro.scenarios.chain import ChainScenario
 from lastro.scenarios.lifecycle import LifecycleScenario
+from lastro.scenarios.proxy.three_node import RoleNode, ThreeNodeTestbed
+from lastro.scenarios.proxy.topology import note_topology as note_proxies
+from lastro.scenarios.routing.network import segments_of
+from lastro.scenarios.shared.deploy import ROLES, Chain, _segments
+from lastro.scenarios.shared.point_to_point import FarEnd, Joined
+from lastro.scenarios.shared.point_to_point import note_topology as note_joined
+from lastro.scenarios.shared.topology import Built, note_load, note_meter, note_network
 from lastro.study.topology import grid
 from lastro.testbed import Testbed
 
@@ -235,11 +235,11 @@ def test_a_flow_to_the_host_ends_at_the_routers_own_device(testbed: Testbed) -> 
 
 def test_proxies_hang_at_the_dut_of_a_line(testbed: Testbed) -> None:
     there = {"client": {"dut": "to-dut"}, "dut": {"client": "to-client", "server": "to-server"}}
-    places = (Place(role, testbed, there.get(role, {"dut": "to-dut"})) for role in ("client", "dut", "server"))
+    places = (RoleNode(role, testbed, there.get(role, {"dut": "to-dut"})) for role in ("client", "dut", "server"))
     bare = {role: stood(testbed, role) for role in ("client", "server")}
     hosted = [Hosted(number, stood(testbed, "proxy"), 3128) for number in range(3)]
     outcome = Outcome()
-    note_proxies(outcome, Line(*places), bare, hosted, ("docker", "routed"), None)
+    note_proxies(outcome, ThreeNodeTestbed(*places), bare, hosted, ("docker", "routed"), None)
     nodes, links = shape(outcome)
     assert nodes == {"client": "native", "dut": "forwards", "server": "native", "proxy": "docker http-proxy"}
     assert links == ["client veth dut", "dut veth server", "proxy routed dut"]

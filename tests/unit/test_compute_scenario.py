@@ -19,19 +19,15 @@ from lastro.instruments.sysbench_cpu import SysbenchCpu
 from lastro.isolation.cgroups import Cgroups
 from lastro.meters.host import HostMeter
 from lastro.results.samples import Outcome, Reading, Remark
-from lastro.scenarios import _workload, compute
-from lastro.scenarios._guest_account import GuestAccount
-from lastro.scenarios._watch import WorkloadWatch
-from lastro.scenarios._workload import (
-    BY_HOST,
-    WorkloadProbes,
-    has_memory,
-    judge_clock,
-    resources,
-    tell_unverified,
-    with_account,
-)
+from lastro.scenarios import compute
 from lastro.scenarios.compute import ComputeScenario
+from lastro.scenarios.shared.accounts import BY_HOST, with_account
+from lastro.scenarios.shared.clock_policy import judge_clock, tell_unverified
+from lastro.scenarios.shared.guest_stats import GuestAccount
+from lastro.scenarios.shared.resources import check_cpuset, resources, without_limits
+from lastro.scenarios.shared.verify_limits import _allowed, has_memory
+from lastro.scenarios.shared.workload import METRICS, WorkloadProbes
+from lastro.scenarios.shared.workload_meters import WorkloadWatch
 from lastro.testbed import Testbed
 from lastro.validity import ClockSample, Drift, drift_between
 
@@ -82,15 +78,15 @@ def test_memory_is_in_whole_mebibytes_as_machines_have_it() -> None:
 
 
 def test_a_list_of_cpus_is_checked_before_anything_runs() -> None:
-    _workload.check_cpuset("0-3,7")
-    _workload.check_cpuset("auto")
+    check_cpuset("0-3,7")
+    check_cpuset("auto")
     with pytest.raises(InputError, match="not a list of CPUs"):
-        _workload.check_cpuset("all")
+        check_cpuset("all")
 
 
 def test_an_isolation_with_limits_of_its_own_is_unavailable() -> None:
     with pytest.raises(Unavailable, match="sets limits"):
-        _workload.without_limits([Cgroups()])
+        without_limits([Cgroups()])
 
 
 # On a far host
@@ -100,8 +96,8 @@ def test_threads_are_looked_at_where_they_run() -> None:
     """Far processes have other numbers than ours: here there is at most somebody else's under the same."""
     view = _FarView({"/proc/1/task/1/status": "Name:\ta\nCpus_allowed_list:\t7\n", "/proc/1/task/9/status": ""})
     testbed: Any = SimpleNamespace(host=SimpleNamespace(view=view))
-    assert _workload._allowed(testbed, 1) == ["7"]
-    assert _workload._allowed(testbed, 2) == []
+    assert _allowed(testbed, 1) == ["7"]
+    assert _allowed(testbed, 2) == []
 
 
 class _FarView:
@@ -204,7 +200,7 @@ def test_a_guest_counts_its_cpus_by_its_own_clock_and_its_memory_by_none() -> No
     wrong = judged(1.8, ACCOUNT, Gzip())
     assert set(ACCOUNT.measurements) - set(wrong.measurements) == {"guest_cpus"}
     assert [remark["metrics"] for remark in cast(list[dict[str, Any]], wrong.notes["remarks"])] == [["guest_cpus"]]
-    assert BY_HOST | {"guest_cpus"} == {metric.name for metric in _workload.METRICS}
+    assert BY_HOST | {"guest_cpus"} == {metric.name for metric in METRICS}
 
 
 def measured(monkeypatch: pytest.MonkeyPatch, reading: Reading = READING, under: Any = (), **seen: Any) -> Outcome:

@@ -20,8 +20,8 @@ from lastro.report.figures.phases import MOMENTS, draw_phases
 from lastro.report.language import ENGLISH
 from lastro.results.read import load_campaign
 from lastro.results.store import Store
-from lastro.scenarios._clockwork import patient
 from lastro.scenarios.base import Scenario, schemas
+from lastro.scenarios.routing.phase_recorder import patient
 from lastro.study.claims import Claim, Order
 from lastro.study.design import treatments
 from lastro.study.load import load

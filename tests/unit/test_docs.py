@@ -26,8 +26,9 @@ from lastro.cli._common import MANY_INVALID_TRIALS
 from lastro.instruments import iperf3_udp
 from lastro.instruments._http import HttpLoad
 from lastro.results.samples import MAX_ATTEMPTS, Metric
-from lastro.scenarios import _workload, application, chain, compute, exposure, lifecycle, proxy, routing, uplink
+from lastro.scenarios import application, chain, compute, exposure, lifecycle, proxy, routing, uplink
 from lastro.scenarios.base import Scenario, schemas
+from lastro.scenarios.shared import workload
 from lastro.study.json_schema import json_schema
 from lastro.study.load import load, parse
 
@@ -287,7 +288,7 @@ def metrics_table(scenario: type[Scenario] = chain.ChainScenario) -> str:
 
 
 def workloads() -> list[registry.PartInfo]:
-    return [info for info in own_parts("instrument") if info.name in _workload.workloads()]
+    return [info for info in own_parts("instrument") if info.name in workload.workloads()]
 
 
 def workloads_table() -> str:

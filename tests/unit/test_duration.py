@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lastro import registry
-from lastro.campaign.duration import Pace, expected_s, forecast, pace_of, scenario_of
+from lastro.campaign.duration import EtaEstimator, expected_s, forecast, pace_of, scenario_of
 from lastro.results.store import Store
 from lastro.scenarios.base import Scenario, schemas
 from lastro.study.design import Treatment, treatments
@@ -90,7 +90,7 @@ def test_what_is_left_after_one_block_is_within_a_quarter_of_what_it_took(record
     first, rest = recorded["attempts"][: len(rows)], recorded["attempts"][len(rows) :]
     with cache_of(recorded.get("cache_bytes", 0)):
         expected = expected_s(study, scenario, rows)
-    pace = Pace(expected, {row.index: study.design.replicates for row in rows})
+    pace = EtaEstimator(expected, {row.index: study.design.replicates for row in rows})
     for treatment, took_s in first:
         pace.note(treatment, took_s, final=True)
     assert pace.remaining_s == pytest.approx(sum(took_s for _, took_s in rest), rel=0.25)
@@ -133,7 +133,7 @@ def test_nothing_runnable_takes_no_trials() -> None:
 
 
 def test_a_treatment_that_has_run_counts_as_it_took() -> None:
-    pace = Pace({0: 1.0, 1: 1.0}, {0: 3, 1: 3})
+    pace = EtaEstimator({0: 1.0, 1: 1.0}, {0: 3, 1: 3})
     assert pace.remaining_s == 6
     pace.note(0, 4.0, final=True)
     pace.note(1, 10.0, final=True)
@@ -141,14 +141,14 @@ def test_a_treatment_that_has_run_counts_as_it_took() -> None:
 
 
 def test_one_that_has_not_is_expected_to_be_as_much_slower_as_the_others_were() -> None:
-    pace = Pace({0: 1.0, 1: 5.0}, {0: 2, 1: 2})
+    pace = EtaEstimator({0: 1.0, 1: 5.0}, {0: 2, 1: 2})
     pace.note(0, 3.0, final=True)
     assert pace.seen_s == (3.0, 1.0)
     assert pace.remaining_s == 3 + 2 * 3 * 5
 
 
 def test_a_repeated_trial_is_still_to_be_run() -> None:
-    pace = Pace({0: 1.0}, {0: 2})
+    pace = EtaEstimator({0: 1.0}, {0: 2})
     pace.note(0, 2.0)
     assert pace.remaining_s == 4
     pace.note(0, 4.0, final=True)
@@ -156,7 +156,7 @@ def test_a_repeated_trial_is_still_to_be_run() -> None:
 
 
 def test_of_what_nothing_is_expected_the_mean_of_all_counts() -> None:
-    pace = Pace({}, {0: 2, 1: 2})
+    pace = EtaEstimator({}, {0: 2, 1: 2})
     assert not pace.knows and pace.remaining_s == 0
     pace.note(0, 3.0, final=True)
     assert pace.knows and pace.remaining_s == 3 * 3

@@ -13,7 +13,7 @@ import pytest
 
 from lastro.errors import ConnectionLost, HostBusy, HostError, WriteFailed
 from lastro.host import far
-from lastro.host._connections import Reach
+from lastro.host._connections import SshTarget
 from lastro.host._far_shell import Shell
 from lastro.host.ledger import Ledger
 from lastro.host.lock import Holder
@@ -46,7 +46,7 @@ class Here:
 
 @contextmanager
 def host_of(place: Path, token: str, shell: tuple[str, ...] = HERE) -> Iterator[SshHost]:
-    host = SshHost(Reach("198.18.0.1", state=str(place / "there")), place / "s", token)
+    host = SshHost(SshTarget("198.18.0.1", state=str(place / "there")), place / "s", token)
     host._connections = Here(shell)  # type: ignore[assignment]
     try:
         yield host
@@ -142,7 +142,7 @@ def test_a_busy_host_keeps_no_other_from_being_cleaned(tmp_path: Path, monkeypat
     errors = {"a": HostBusy("a is in use by another"), "b": ConnectionLost("b", "gone"), "c": HostError("c is away")}
     tried = []
 
-    def cleaned(reach: Reach, ledger: Ledger) -> list[far.Owned]:
+    def cleaned(reach: SshTarget, ledger: Ledger) -> list[far.Owned]:
         tried.append(reach.name)
         if reach.name in errors:
             raise errors[reach.name]

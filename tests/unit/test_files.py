@@ -18,7 +18,7 @@ from lastro.files import open_directory, read_regular, require_own_directory, tr
 from lastro.host import testbed_file
 from lastro.results.files import write_atomically
 from lastro.results.store import Store
-from lastro.scenarios._topology_file import read_topology
+from lastro.scenarios.routing.topology_file import read_topology
 from lastro.study.load import read_text
 
 from ..campaigns import PROVENANCE, make_campaign

@@ -9,8 +9,8 @@ import pytest
 
 from lastro import validity
 from lastro.host.cgroups import Usage
-from lastro.scenarios import _hosts
-from lastro.scenarios._hosts import HostClocks, HostsMeter
+from lastro.scenarios.proxy import hosts as role_hosts
+from lastro.scenarios.proxy.hosts import HostClocks, HostsMeter
 
 from .recording import RecordingHost
 
@@ -82,7 +82,9 @@ def test_starts_are_judged_without_what_lastros_own_commands_used(
     clock: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here, children_s = Counted("here"), [0.0]
-    monkeypatch.setattr(_hosts.os, "times", lambda: SimpleNamespace(user=0.0, system=0.0, children_user=children_s[0]))
+    monkeypatch.setattr(
+        role_hosts.os, "times", lambda: SimpleNamespace(user=0.0, system=0.0, children_user=children_s[0])
+    )
     hosts = HostsMeter(wire(here, here, here), ())
     hosts.start()
     here.user, children_s[0], clock[0] = 500, 1.5, 104.0
@@ -97,7 +99,7 @@ def test_starts_are_judged_without_what_lastros_own_commands_used(
 def test_the_clock_of_a_far_host_is_asked_there(monkeypatch: pytest.MonkeyPatch) -> None:
     near, client = Counted("here"), Counted("client-host", far=True)
     readings = {near: validity.ClockReading(10.0, 1000.0), client: validity.ClockReading(50.0, 2000.0)}
-    monkeypatch.setattr(_hosts, "_clock", lambda host: readings[host])
+    monkeypatch.setattr(role_hosts, "_clock", lambda host: readings[host])
     clocks = HostClocks([near, client])
     assert clocks.reasons() == []
     readings[client] = validity.ClockReading(60.0, 2013.0)

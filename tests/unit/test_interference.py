@@ -228,7 +228,7 @@ def test_of_a_lower_bound_nothing_is_made(tmp_path: Path) -> None:
         bounded = levels == {"isolation": "none", "anomaly": "none"}
         outcome = Outcome()
         if bounded:
-            outcome.remark(Remark(AT_LEAST, "enough", ("throughput",)))
+            outcome.add_caveat(Remark(AT_LEAST, "enough", ("throughput",)))
         return outcome.notes
 
     assert said(report_of(tmp_path, notes=notes)) == [

@@ -10,29 +10,32 @@ from lastro import papers
 from lastro.errors import PlatformError
 from lastro.host.local import LocalHost
 from lastro.results.samples import Outcome
-from lastro.scenarios._footprint import MIB, Footprint, require_room
-from lastro.scenarios._lives import Life
 from lastro.scenarios.base import schemas
 from lastro.scenarios.lifecycle import LifecycleScenario, _tell_lives
+from lastro.scenarios.shared.memory_room import MIB, Footprint, require_room
+from lastro.scenarios.shared.timing import InstanceTimes
 from lastro.study.design import treatments
 from lastro.study.load import load
 
 
-def told(lives: list[Life], *, together: bool) -> dict[str, float]:
+def told(lives: list[InstanceTimes], *, together: bool) -> dict[str, float]:
     outcome = Outcome()
     _tell_lives(outcome, lives, together=together)
     return {name: round(value, 6) for name, value in outcome.measurements.items()}
 
 
 def test_each_phase_counts_from_the_call_for_a_start() -> None:
-    life = Life(began_s=100.0, create_s=2.0, port_s=0.5, command_s=0.25, packet_s=0.125, stop_s=1.0)
+    life = InstanceTimes(began_s=100.0, create_s=2.0, port_s=0.5, command_s=0.25, packet_s=0.125, stop_s=1.0)
     assert told([life], together=False) == {
         "start": 2500, "first_command": 2750, "first_packet": 2625, "stop": 1000, "start_all": 2500
     }  # fmt: skip
 
 
 def test_starts_that_overlap_count_once() -> None:
-    lives = [Life(began_s=10.0, create_s=2.0, port_s=0.5), Life(began_s=10.1, create_s=3.0, port_s=0.75)]
+    lives = [
+        InstanceTimes(began_s=10.0, create_s=2.0, port_s=0.5),
+        InstanceTimes(began_s=10.1, create_s=3.0, port_s=0.75),
+    ]
     assert told(lives, together=False)["start_all"] == 6250
     assert told(lives, together=True)["start_all"] == 3100 + 750
 

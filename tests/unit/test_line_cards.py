@@ -12,7 +12,7 @@ import pytest
 
 from lastro.host import undo
 from lastro.host.base import Completed
-from lastro.scenarios import _line
+from lastro.scenarios.proxy import three_node
 from lastro.testbed import Testbed
 
 from .recording import RecordingHost, answer, recording_testbed
@@ -36,7 +36,7 @@ def test_a_card_is_given_back_up_or_down_even_when_the_trial_fails(
     tmp_path: Path, flags: Sequence[str], state: str
 ) -> None:
     host, own = bed(tmp_path, *flags)
-    with pytest.raises(RuntimeError, match="in the middle"), _line._card("dut", own, "client"):
+    with pytest.raises(RuntimeError, match="in the middle"), three_node._card("dut", own, "client"):
         (owned,) = own.session.owned_objects()  # what a killed Lastro leaves says as much
         assert (owned.kind, owned.name) == ("interface", f"eth1@{NETNS}" + (f":{state}" if state else ""))
         raise RuntimeError("in the middle")

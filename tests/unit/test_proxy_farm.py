@@ -19,13 +19,15 @@ from lastro.functions.http_proxy import HttpProxy, Wanted
 from lastro.host.activity import Totals
 from lastro.host.cgroups import Resources, Usage
 from lastro.results.samples import AT_LEAST, Outcome
-from lastro.scenarios import _asking, _capacity, _origin, _proxies
 from lastro.scenarios import proxy as proxy_module
-from lastro.scenarios._lives import Life
+from lastro.scenarios.proxy import capacity, proxies
+from lastro.scenarios.proxy import measure as proxy_measure
+from lastro.scenarios.proxy import origin as origins
+from lastro.scenarios.shared.timing import InstanceTimes
 
 from .test_proxy_scenario import config
 
-PAGE = _origin.page("198.19.2.10", 1000)
+PAGE = origins.page("198.19.2.10", 1000)
 
 
 class Started:
@@ -40,7 +42,7 @@ class Started:
         yield SimpleNamespace(spec=spec, plug=nothing, ready=nothing)
 
 
-def farm_of(platform: str, links: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[_proxies.Farm, list[tuple[int, ...]]]:
+def farm_of(platform: str, links: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[proxies.Farm, list[tuple[int, ...]]]:
     """With the ports of each server that it has started."""
     servers: list[tuple[int, ...]] = []
 
@@ -50,8 +52,8 @@ def farm_of(platform: str, links: Any, monkeypatch: pytest.MonkeyPatch) -> tuple
         yield SimpleNamespace(require_alive=lambda: None)
 
     monkeypatch.setattr(HttpProxy, "running", running)
-    monkeypatch.setattr(_proxies, "require_room", lambda host: None)
-    monkeypatch.setattr(_proxies, "_first_answer", lambda *of: None)
+    monkeypatch.setattr(proxies, "require_room", lambda host: None)
+    monkeypatch.setattr(proxies, "_first_answer", lambda *of: None)
     numbers = iter(range(9))
     bed = SimpleNamespace(host=None)
     dut = SimpleNamespace(
@@ -61,7 +63,7 @@ def farm_of(platform: str, links: Any, monkeypatch: pytest.MonkeyPatch) -> tuple
     )
     wire, client = SimpleNamespace(dut=dut), SimpleNamespace()
     made: Any = (wire, Started(platform), links, client, PAGE, Wanted(), Resources())
-    return _proxies.Farm(*made), servers
+    return proxies.Farm(*made), servers
 
 
 def test_two_bare_proxies_are_two_ports_of_one_server_as_published(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,7 +74,7 @@ def test_two_bare_proxies_are_two_ports_of_one_server_as_published(monkeypatch: 
     assert servers == [(3128, 3129), (3130,)]
     assert [str(proxy.endpoint) for proxy in (*two, *more)] == [f"198.19.1.1:{port}" for port in (3128, 3129, 3130)]
     assert two[0].running is two[1].running and two[0].instance is two[1].instance
-    standing = _asking.Standing(*[None] * 7, [*two, *more], farm)  # type: ignore[list-item]
+    standing = proxy_measure.Standing(*[None] * 7, [*two, *more], farm)  # type: ignore[list-item]
     assert [name for name in standing.everyone if name.startswith("proxy")] == ["proxy0", "proxy2"]
 
 
@@ -103,14 +105,14 @@ def test_starts_that_others_disturbed_make_the_trial_invalid(monkeypatch: pytest
 def test_each_instance_starts_only_where_there_is_room_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not once for all of them: those that start take the room of those that follow."""
     farm, _ = farm_of("runc", HostNetwork(), monkeypatch)
-    monkeypatch.setattr(_proxies, "_AT_ONCE", 1)
+    monkeypatch.setattr(proxies, "_AT_ONCE", 1)
     rooms = iter([True, True, False])
 
     def require_room(host: Any) -> None:
         if not next(rooms, False):
             raise PlatformError("the host has 1 MiB of memory left")
 
-    monkeypatch.setattr(_proxies, "require_room", require_room)
+    monkeypatch.setattr(proxies, "require_room", require_room)
     with ExitStack() as stack, pytest.raises(PlatformError, match="memory left"):
         farm.add(stack, 5)
     assert next(rooms, None) is None
@@ -120,10 +122,10 @@ def test_of_ports_of_one_server_the_first_alone_tells_when_it_answered() -> None
     instance = SimpleNamespace(spec=SimpleNamespace(name="p"))
     proxies: Any = [SimpleNamespace(instance=instance, start_s=1.0, answer_s=answer_s) for answer_s in (2.0, 2.5, 3.0)]
     farm: Any = SimpleNamespace(began_s=0.0, ended_s=3.0)
-    stands = _asking.Standing(*[None] * 7, proxies, farm)  # type: ignore[list-item]
+    stands = proxy_measure.Standing(*[None] * 7, proxies, farm)  # type: ignore[list-item]
     host: Any = SimpleNamespace(read=dict, totals=Totals({"softirq": 0.0, "irq": 0.0}, {}))
     outcome = Outcome()
-    _asking._account(stands, host, {"proxy0": Usage()}, 10, 1.0, outcome)
+    proxy_measure._account(stands, host, {"proxy0": Usage()}, 10, 1.0, outcome)
     assert outcome.measurements["proxy_answer"] == 2000 and outcome.measurements["proxies_up"] == 3000
 
 
@@ -175,13 +177,13 @@ def test_what_lastro_has_no_room_for_ends_the_search_and_not_the_trial(monkeypat
 
 def filled(farm: Any, monkeypatch: pytest.MonkeyPatch, **limits: Any) -> Outcome:
     """What a search tells that began with one proxy."""
-    monkeypatch.setattr(_capacity, "ask_all", lambda *of: None)
-    monkeypatch.setattr(_capacity, "memory_taken", lambda host: 0)
+    monkeypatch.setattr(capacity, "ask_all", lambda *of: None)
+    monkeypatch.setattr(capacity, "memory_taken", lambda host: 0)
     outcome, place = Outcome(), SimpleNamespace(dut=SimpleNamespace(testbed=SimpleNamespace(host=None)))
     stands: Any = SimpleNamespace(
         wire=place, proxies=[object()], farm=farm, client=None, origin=SimpleNamespace(page=None)
     )
-    _capacity.fill_up(stands, config(**limits), outcome)
+    capacity.fill_up(stands, config(**limits), outcome)
     return outcome
 
 
@@ -208,12 +210,12 @@ def test_a_number_at_which_the_study_ended_is_a_lower_bound(
 def test_an_answer_is_timed_without_the_wait_for_other_instances(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its instance took 2 s of the 100 since its start was called for, the others the rest; then the proxy took 3."""
     clock = [100.0]
-    monkeypatch.setattr(_proxies.time, "monotonic", lambda: clock[0])
-    monkeypatch.setattr(_proxies, "_first_answer", lambda *of: clock.__setitem__(0, 103.0))
+    monkeypatch.setattr(proxies.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(proxies, "_first_answer", lambda *of: clock.__setitem__(0, 103.0))
     dut = SimpleNamespace(addresses={"client": "198.19.1.1", "server": "198.19.2.1"})
     wire: Any = SimpleNamespace(dut=dut)
     nothing: Any = None
-    farm = _proxies.Farm(wire, nothing, Nat(), nothing, PAGE, Wanted(), Resources())
+    farm = proxies.Farm(wire, nothing, Nat(), nothing, PAGE, Wanted(), Resources())
     monkeypatch.setattr(farm, "_running", lambda hosted: nullcontext(SimpleNamespace(require_alive=lambda: None)))
-    with farm._answering([Hosted(0, nothing, 3128)], Life(began_s=0.0, create_s=1.5, port_s=0.5)) as (proxy,):
+    with farm._answering([Hosted(0, nothing, 3128)], InstanceTimes(began_s=0.0, create_s=1.5, port_s=0.5)) as (proxy,):
         assert (proxy.start_s, proxy.answer_s) == (2.0, 5.0)

@@ -20,9 +20,10 @@ from lastro.image.rootfs import Needs
 from lastro.instruments._http import ClosedLoad, Endpoint, Page, Station
 from lastro.instruments.curl import Curl
 from lastro.results.samples import GENERATOR_LIMITED, Outcome, Remark
-from lastro.scenarios import _asking, _origin, _proxies
 from lastro.scenarios.base import schemas
-from lastro.scenarios.proxy import ProxyScenario
+from lastro.scenarios.proxy import ProxyScenario, generator, logs, proxies
+from lastro.scenarios.proxy import measure as proxy_measure
+from lastro.scenarios.proxy import origin as origins
 from lastro.study.load import load as load_study
 from lastro.study.load import parse
 
@@ -41,7 +42,7 @@ instrument = "curl"
 [profiles.quick]
 requests = 20
 """
-PAGE = _origin.page("198.19.2.10", 1000)
+PAGE = origins.page("198.19.2.10", 1000)
 PROXIES = (Endpoint("198.19.1.1", 3128), Endpoint("198.19.1.1", 3129))
 
 
@@ -101,16 +102,16 @@ def test_a_plan_expects_more_of_more_requests_and_of_machines() -> None:
 @pytest.mark.parametrize(("rate", "limited"), [(89.0, False), (90.0, True), (150.0, True)])
 def test_within_a_tenth_of_what_the_clients_do_alone_they_limit(rate: float, limited: bool) -> None:
     outcome = Outcome({"requests_per_s": rate, "request_time": 5.0})
-    _asking.judge_generator({"requests_per_s": 100.0, "request_time": 4.0}, outcome)
+    generator.judge_generator({"requests_per_s": 100.0, "request_time": 4.0}, outcome)
     assert outcome.notes["generator_limited"] is limited
     assert outcome.valid
 
 
 @pytest.mark.parametrize(("time_ms", "limited"), [(4.0, True), (4.4, True), (4.5, False), (20.0, False)])
 def test_an_open_loop_which_keeps_its_rate_is_judged_by_its_time(time_ms: float, limited: bool) -> None:
-    straight = _asking.rates(Outcome({"open_requests_per_s": 100.0, "open_request_time": 4.0, "open_lag": 0.1}))
+    straight = generator.rates(Outcome({"open_requests_per_s": 100.0, "open_request_time": 4.0, "open_lag": 0.1}))
     outcome = Outcome({"open_requests_per_s": 100.0, "open_request_time": time_ms})
-    _asking.judge_generator(straight, outcome)
+    generator.judge_generator(straight, outcome)
     assert outcome.notes["generator_limited"] is limited
     (remark,) = remarks_of(outcome.notes) if limited else (Remark(GENERATOR_LIMITED, "", ("open_request_time",)),)
     assert remark.metrics == ("open_request_time",), "its rate is what was asked for, and limited by nobody"
@@ -118,8 +119,8 @@ def test_an_open_loop_which_keeps_its_rate_is_judged_by_its_time(time_ms: float,
 
 def test_nothing_is_marked_when_nothing_is_known() -> None:
     outcome = Outcome({"requests_per_s": 10.0})
-    _asking.judge_generator(None, outcome)
-    _asking.judge_generator({}, outcome)
+    generator.judge_generator(None, outcome)
+    generator.judge_generator({}, outcome)
     assert outcome.notes == {}
 
 
@@ -150,7 +151,7 @@ def test_counters_that_moved_before_the_load_and_not_in_it_carried_nothing(
     now = {name: count + moved.get(name, 0) for name, count in COUNTED.items()}
     monkeypatch.setattr(Nat, "carried", lambda self, testbed: now)
     outcome = Outcome()
-    reasons = _asking.carried_reasons(standing(Nat()), COUNTED, outcome)
+    reasons = proxy_measure.carried_reasons(standing(Nat()), COUNTED, outcome)
     assert [reason.split("'")[1] for reason in reasons] == still
     assert outcome.notes["carried"] == {name: moved.get(name, 0) for name in COUNTED}
 
@@ -183,8 +184,8 @@ def logging(
     place: Any = SimpleNamespace(dut=SimpleNamespace(testbed=None), client=SimpleNamespace(address="198.19.1.10"))
     links: Any = SimpleNamespace(carried=lambda testbed: {})
     origin: Any = SimpleNamespace(asked=count, page=PAGE)
-    stands = _asking.Standing(wire=place, links=links, origin=origin, proxies=proxies, **rest)  # type: ignore[arg-type]
-    _asking.judge_logs(stands, config(cache=cache), outcome)
+    stands = proxy_measure.Standing(wire=place, links=links, origin=origin, proxies=proxies, **rest)  # type: ignore[arg-type]
+    logs.judge_logs(stands, config(cache=cache), outcome)
     return outcome
 
 
@@ -208,15 +209,15 @@ def test_a_proxy_must_see_the_clients_own_address() -> None:
 
 
 def test_the_logs_of_proxies_are_waited_for_as_the_servers_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_asking, "_LOG_S", 0.2)
+    monkeypatch.setattr(logs, "_LOG_S", 0.2)
     late = {"TCP_MISS/200": 1, "TCP_MEM_HIT/200": 20}
-    monkeypatch.setattr(_asking.time, "sleep", lambda s: late.__setitem__("TCP_MEM_HIT/200", 21))
+    monkeypatch.setattr(logs.time, "sleep", lambda s: late.__setitem__("TCP_MEM_HIT/200", 21))
     assert logging([late], [20], cache="on").invalid_because == []
 
 
 def test_an_instrument_that_does_not_tell_its_shares_is_an_error() -> None:
     with pytest.raises(InstrumentError, match="did not report how many requests"):
-        _asking._sent(Outcome())
+        proxy_measure.sent_in_all(Outcome())
 
 
 def test_what_is_told_of_the_whole_host_says_of_when_and_no_published_study_takes_it_for_the_requests() -> None:
@@ -258,7 +259,7 @@ ALIVE: Any = SimpleNamespace(require_alive=lambda: None)
 
 def test_a_proxy_that_does_not_listen_yet_is_asked_again(tmp_path: Path) -> None:
     client = client_with(refusing("Connection refused", 60), tmp_path)
-    _proxies._first_answer(client, ANSWER, PROXIES[0], ALIVE)
+    proxies._first_answer(client, ANSWER, PROXIES[0], ALIVE)
     assert len((tmp_path / "tries").read_text()) == 61
 
 
@@ -266,7 +267,7 @@ def test_no_route_is_no_proxy_that_does_not_listen_yet(tmp_path: Path) -> None:
     """What broke on the published host. curl's exit code is that of a refused connection."""
     client = client_with(refusing("No route to host", 3), tmp_path)
     with pytest.raises(PlatformError, match=r"198\.19\.1\.1:3128: connect to .* failed: No route to host"):
-        _proxies._first_answer(client, ANSWER, PROXIES[0], ALIVE)
+        proxies._first_answer(client, ANSWER, PROXIES[0], ALIVE)
     assert len((tmp_path / "tries").read_text()) == 1
 
 
@@ -275,13 +276,13 @@ def test_no_route_is_no_proxy_that_does_not_listen_yet(tmp_path: Path) -> None:
 
 def test_the_object_is_as_long_as_said_and_has_its_hash() -> None:
     assert (PAGE.url, PAGE.length_bytes) == ("http://198.19.2.10/object", 1000)
-    assert PAGE.sha256 != _origin.page("198.19.2.10", 1001).sha256
+    assert PAGE.sha256 != origins.page("198.19.2.10", 1001).sha256
     assert len(PAGE.sha256) == 64 and len(PAGE.md5) == 32
 
 
-@pytest.mark.parametrize("server", sorted(_origin.PACKAGES))
+@pytest.mark.parametrize("server", sorted(origins.PACKAGES))
 def test_a_server_listens_at_its_address_alone_and_logs_every_request(server: str) -> None:
-    text = _origin.configuration(server, "198.19.2.10")
+    text = origins.configuration(server, "198.19.2.10")
     assert "198.19.2.10:80" in text and "access.log" in text
 
 

@@ -31,12 +31,12 @@ PLATFORMS = {"platform": ("native", "docker:storage=vfs", "docker:place=volume",
 def told(levels: Levels, block: int) -> dict[str, Any]:
     """As a disk workload tells it: the cache hides Docker's disk, and KVM's clock was dropped or nobody's."""
     outcome, platform = Outcome(), str(levels["platform"])
-    outcome.tell({"file system": "overlay on ext4" if platform == "docker:storage=vfs" else "ext4"})
+    outcome.add_condition({"file system": "overlay on ext4" if platform == "docker:storage=vfs" else "ext4"})
     if platform.startswith("docker"):
-        outcome.remark(Remark("through a cache", "1.0 GiB of files, and 1.0 GiB of memory", ("throughput",)))
+        outcome.add_caveat(Remark("through a cache", "1.0 GiB of files, and 1.0 GiB of memory", ("throughput",)))
     if platform == "kvm":
-        outcome.remark(Remark("wrong clock", "it ran -2 %", ("jitter",)))
-        outcome.remark(Remark("odd", "as it never was"))
+        outcome.add_caveat(Remark("wrong clock", "it ran -2 %", ("jitter",)))
+        outcome.add_caveat(Remark("odd", "as it never was"))
     return outcome.notes
 
 
@@ -57,7 +57,7 @@ def content(report: Report, code: str = "en") -> Content:
 
 def test_an_outcome_keeps_what_a_reading_remarks_and_tells() -> None:
     outcome = Outcome()
-    outcome.tell({"clock": "the host's"})
+    outcome.add_condition({"clock": "the host's"})
     outcome.add(Reading({"x": 1.0}, remarks=(Remark("odd", "why", ("x",)),), really={"page cache": "in use"}))
     assert outcome.notes == {
         "really": {"clock": "the host's", "page cache": "in use"},
@@ -174,7 +174,7 @@ def test_what_is_left_of_a_treatment_whose_short_trials_lost_their_value_is_no_m
     def notes(levels: Levels, block: int) -> dict[str, Any]:
         outcome = Outcome()
         if lost(levels, block, "jitter"):
-            outcome.remark(Remark(kind, "why", ("jitter", "throughput")))
+            outcome.add_caveat(Remark(kind, "why", ("jitter", "throughput")))
         return outcome.notes
 
     study = make_study({"platform": ("native", "kvm")}, metrics=METRICS[:2], replicates=4)

@@ -10,7 +10,7 @@ import pytest
 from lastro.anomalies.base import Demand, Dose, allowed_cpus
 from lastro.anomalies.cpu import Cpu
 from lastro.host.cgroups import Resources
-from lastro.scenarios import _workload
+from lastro.scenarios.shared.verify_limits import _inside
 
 from .recording import answer
 
@@ -25,7 +25,7 @@ def seen(resources: Resources, nproc: int, *, shares_kernel: bool = True) -> lis
         run=lambda argv: answer(f"{nproc}\n{KIB} kB\n"),
         limits_outside=lambda: resources,
     )
-    return _workload._inside(instance)[0]
+    return _inside(instance)[0]
 
 
 def test_a_bare_process_sees_the_set_of_its_role_and_needs_no_limit_for_that() -> None:

@@ -21,12 +21,12 @@ from lastro.functions._ospf import Change, Interface, Protocol, router_id
 from lastro.functions.ospf_router import ROUTERS, OspfRouter
 from lastro.image.rootfs import Needs
 from lastro.platforms.base import Port
-from lastro.scenarios._network import _differences, last_full, shortened, table
-from lastro.scenarios._phases import lost
-from lastro.scenarios._topology_file import read_topology
 from lastro.scenarios.base import schemas
 from lastro.scenarios.chain import ChainScenario
 from lastro.scenarios.routing import RoutingScenario
+from lastro.scenarios.routing.flow import lost
+from lastro.scenarios.routing.network import _differences, last_full, shortened, table
+from lastro.scenarios.routing.topology_file import read_topology
 from lastro.study.load import parse
 
 from .recording import RecordingHost

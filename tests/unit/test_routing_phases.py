@@ -20,13 +20,15 @@ from lastro.functions.ospf_router import ROUTERS
 from lastro.meters.host import HostMeter
 from lastro.platforms.base import AVAILABLE
 from lastro.results.samples import Outcome
-from lastro.scenarios import _clockwork, _link_watch, _network, _phases, routing
-from lastro.scenarios._clockwork import Clockwork, patient
-from lastro.scenarios._course import Course, Sample
-from lastro.scenarios._link_watch import HELLO, UPDATE, Packet, Place, Watch
-from lastro.scenarios._network import Network
-from lastro.scenarios._phases import Flow, Run, answers, lost, outage_s, wait_for_routes
-from lastro.scenarios.routing import RoutingScenario, _judge
+from lastro.scenarios import routing
+from lastro.scenarios.routing import RoutingScenario, _judge, convergence, flow, ospf_capture, phase_recorder
+from lastro.scenarios.routing import network as router_network
+from lastro.scenarios.routing.convergence import Run, wait_for_routes
+from lastro.scenarios.routing.flow import Flow, answers, lost, outage_s
+from lastro.scenarios.routing.host_timeline import HostTimeline, Sample
+from lastro.scenarios.routing.network import Network
+from lastro.scenarios.routing.ospf_capture import HELLO, UPDATE, CapturePoint, Packet, Watch
+from lastro.scenarios.routing.phase_recorder import PhaseRecorder, patient
 from lastro.study.topology import grid, parse
 from lastro.validity import ClockSample
 
@@ -108,9 +110,10 @@ class Ping:
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Phases in which no time passes: now, the host's clock and the wall clock are at 1000.2 s, and stay there."""
-    monkeypatch.setattr(_phases, "rest", lambda duration_s: None)
-    monkeypatch.setattr(_phases, "wall_offset_s", lambda instance: 0.0)
-    monkeypatch.setattr(_phases, "time", SimpleNamespace(monotonic=lambda: 1000.2, sleep=lambda duration_s: None))
+    monkeypatch.setattr(convergence, "rest", lambda duration_s: None)
+    for module in (convergence, flow):
+        monkeypatch.setattr(module, "wall_offset_s", lambda instance: 0.0)
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: 1000.2, sleep=lambda duration_s: None))
     outcome = Outcome()
     work: Any = SimpleNamespace(
         outcome=outcome,
@@ -188,7 +191,7 @@ def test_a_watch_that_ends_before_the_trial_makes_it_invalid(monkeypatch: pytest
     ours, theirs = socket.socketpair()
     with ours, theirs:
         ours.setblocking(False)
-        watch._selector.register(ours, 1, Place("dut", frozenset(), outgoing=False))
+        watch._selector.register(ours, 1, CapturePoint("dut", frozenset(), outgoing=False))
         watch._thread.start()
         assert watch.blind_because() == ""
         theirs.send(b"a packet")
@@ -258,7 +261,7 @@ def test_the_cpu_time_of_an_event_ends_with_the_convergence(run: Any, monkeypatc
         setattr(run.network, name, lambda *a, name=name, **k: events.append(name))
     run.work.phase = Cpu
     run.network.instances = [flow_of(printed([1, 12])).source] * 4
-    monkeypatch.setattr(_phases, "rest", lambda duration_s: events.append("rest"))
+    monkeypatch.setattr(convergence, "rest", lambda duration_s: events.append("rest"))
     monkeypatch.setattr(Run, "_converge", lambda *arguments, **options: events.append("converged"))
     run._failure()
     assert events == [
@@ -287,7 +290,7 @@ def passes(lines: Any, ethertype: int, protocol: int, packet_type: int) -> bool:
 
 @pytest.mark.parametrize("outgoing", [False, True])
 def test_a_packet_is_seen_in_one_direction_and_dropped_in_the_kernel_in_the_other(outgoing: bool) -> None:
-    lines = _link_watch._filter(outgoing=outgoing)
+    lines = ospf_capture._filter(outgoing=outgoing)
     to_host, to_many, out = 0, 2, 4
     assert [passes(lines, 0x0800, 89, kind) for kind in (to_host, to_many, out)] == [
         not outgoing, not outgoing, outgoing,
@@ -295,13 +298,13 @@ def test_a_packet_is_seen_in_one_direction_and_dropped_in_the_kernel_in_the_othe
     for ethertype, protocol in ((0x0806, 89), (0x0800, 6)):
         assert not any(passes(lines, ethertype, protocol, kind) for kind in (to_host, to_many, out))
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
-        _link_watch._attach(any_socket, lines)  # the kernel takes it
+        ospf_capture._attach(any_socket, lines)  # the kernel takes it
 
 
 def test_the_cpu_of_a_phase_is_without_that_of_the_observer_and_of_what_it_runs() -> None:
     host: Any = SimpleNamespace(read=lambda: {"host_cpus": 0.5}, own_cpu_s=1.0, elapsed_s=4.0)
-    assert _clockwork._percent(host, 0.0) == pytest.approx(100 * 0.25 / (os.cpu_count() or 1))
-    assert _clockwork._percent(host, 0.4) == pytest.approx(100 * 0.15 / (os.cpu_count() or 1))
+    assert phase_recorder._percent(host, 0.0) == pytest.approx(100 * 0.25 / (os.cpu_count() or 1))
+    assert phase_recorder._percent(host, 0.4) == pytest.approx(100 * 0.15 / (os.cpu_count() or 1))
 
 
 class BusyFor(HostMeter):
@@ -332,13 +335,13 @@ class BusyFor(HostMeter):
 def test_the_host_is_judged_in_each_phase_that_is_read(
     monkeypatch: pytest.MonkeyPatch, phase: str, used_s: float, valid: bool
 ) -> None:
-    monkeypatch.setattr(_clockwork, "HostMeter", BusyFor)
-    monkeypatch.setattr(_clockwork, "memory_taken", lambda host: 0)
+    monkeypatch.setattr(phase_recorder, "HostMeter", BusyFor)
+    monkeypatch.setattr(phase_recorder, "memory_taken", lambda host: 0)
     monkeypatch.setattr(BusyFor, "foreign_s", 4.0)
     outcome, used = Outcome(), iter((0.0, used_s))
     testbed: Any = SimpleNamespace(host=None)
-    course = Course(lambda: Sample(0.0, 0.0, 0.0))
-    work = Clockwork(testbed, {"max_steal_percent": 5.0, "max_foreign_cpus": 0.3}, outcome, (), course)
+    course = HostTimeline(lambda: Sample(0.0, 0.0, 0.0))
+    work = PhaseRecorder(testbed, {"max_steal_percent": 5.0, "max_foreign_cpus": 0.3}, outcome, (), course)
     if phase == "boot":
         work.booted(0.0)
     else:
@@ -354,7 +357,7 @@ def test_the_host_is_judged_in_each_phase_that_is_read(
 def test_a_course_has_a_value_for_each_second_and_means_over_phases() -> None:
     cpus = os.cpu_count() or 1
     read = iter([Sample(10, 5, 0), Sample(13, 5 + 3 * cpus / 2, 300), Sample(12, 6, 200)])
-    course = Course(lambda: next(read))
+    course = HostTimeline(lambda: next(read))
     for _ in range(3):
         course.take()
     busy = course.cpu_percent(10, 13)
@@ -382,11 +385,11 @@ def guests(rate: float, step_s: float = 0.0) -> Any:
 def test_what_guests_log_is_told_in_the_hosts_time_whatever_their_clocks_do(
     monkeypatch: pytest.MonkeyPatch, rate: float
 ) -> None:
-    monkeypatch.setattr(_network, "_AT_ONCE", 1)
+    monkeypatch.setattr(router_network, "_AT_ONCE", 1)
     network = guests(rate)
     for _ in range(2):
         network.read_clocks()
-    on_host = _network._on_host(network.clocks[0][0], network.clocks[1][0])
+    on_host = router_network._on_host(network.clocks[0][0], network.clocks[1][0])
     for at_s in (95.0, 150.0, 200.0):
         assert on_host(5000 + rate * (at_s - 90)) == pytest.approx(at_s)
     reasons = network.clock_reasons(0.001)
@@ -394,7 +397,7 @@ def test_what_guests_log_is_told_in_the_hosts_time_whatever_their_clocks_do(
 
 
 def test_a_guest_whose_clock_was_set_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_network, "_AT_ONCE", 1)
+    monkeypatch.setattr(router_network, "_AT_ONCE", 1)
     network = guests(1.0, step_s=2.0)
     for _ in range(2):
         network.read_clocks()
@@ -455,7 +458,7 @@ def test_guests_are_left_alone_until_an_update_or_until_neighbours_must_be_dead(
         asked_s.append(clock.now_s)
         return []
 
-    monkeypatch.setattr(_phases, "time", clock)
+    monkeypatch.setattr(convergence, "time", clock)
     network: Any = SimpleNamespace(
         watch=Links(), instances=[SimpleNamespace(shares_kernel=False)], differences=differences
     )
@@ -517,7 +520,7 @@ def test_a_network_with_names_of_cities_is_configured_by_plain_ones() -> None:
     network: Any = SimpleNamespace(
         topology=parse(text, "x.toml"), router=ROUTERS["frr"], instances=[SimpleNamespace(run=run)] * 2
     )
-    _network._start_daemons(network, Protocol())
+    router_network._start_daemons(network, Protocol())
     assert sorted(line for script in scripts for line in script.splitlines() if line.startswith("hostname")) == [
         "hostname router-0", "hostname router-0", "hostname router-1", "hostname router-1",
     ]  # fmt: skip

@@ -17,13 +17,12 @@ from lastro.platforms._hypervisor import HypervisorInstance
 from lastro.platforms._oci import OciInstance
 from lastro.platforms.gvisor import GvisorInstance
 from lastro.results.samples import Outcome
-from lastro.scenarios import _clockwork, _link_watch
-from lastro.scenarios._clockwork import Clockwork
-from lastro.scenarios._course import Course, Sample
-from lastro.scenarios._link_watch import UPDATE, Place, Watch
-from lastro.scenarios._network import Network
-from lastro.scenarios._phases import Run
-from lastro.scenarios.routing import RoutingScenario
+from lastro.scenarios.routing import RoutingScenario, ospf_capture, phase_recorder
+from lastro.scenarios.routing.convergence import Run
+from lastro.scenarios.routing.host_timeline import HostTimeline, Sample
+from lastro.scenarios.routing.network import Network
+from lastro.scenarios.routing.ospf_capture import UPDATE, CapturePoint, Watch
+from lastro.scenarios.routing.phase_recorder import PhaseRecorder
 from lastro.validity import ClockReading
 
 
@@ -52,13 +51,13 @@ class Meter:
 
 def test_commands_are_no_part_of_what_an_event_takes_and_all_of_what_a_boot_is(monkeypatch: pytest.MonkeyPatch) -> None:
     spent_s = iter((10.0, 10.4))
-    monkeypatch.setattr(_clockwork, "HostMeter", Meter)
-    monkeypatch.setattr(_clockwork, "memory_taken", lambda host: 0)
-    monkeypatch.setattr(_clockwork, "_commands_s", lambda: next(spent_s))
+    monkeypatch.setattr(phase_recorder, "HostMeter", Meter)
+    monkeypatch.setattr(phase_recorder, "memory_taken", lambda host: 0)
+    monkeypatch.setattr(phase_recorder, "_commands_s", lambda: next(spent_s))
     testbed: Any = SimpleNamespace(host=None)
     limits = {"max_steal_percent": 5.0, "max_foreign_cpus": 0.3}
     outcome = Outcome()
-    work = Clockwork(testbed, limits, outcome, (), Course(lambda: Sample(0.0, 0.0, 3 << 20)))
+    work = PhaseRecorder(testbed, limits, outcome, (), HostTimeline(lambda: Sample(0.0, 0.0, 3 << 20)))
     work.booted(0.0)
     with work.phase("recovery"):
         pass
@@ -90,8 +89,8 @@ def test_what_has_a_kernel_of_its_own_starts_on_its_links() -> None:
 
 def test_what_is_sent_to_links_that_are_cut_is_no_packet_on_a_link(monkeypatch: pytest.MonkeyPatch) -> None:
     now_s = 0.0
-    monkeypatch.setattr(_link_watch, "time", SimpleNamespace(monotonic=lambda: now_s))
-    watch, place = Watch(), Place("dut", frozenset({"hub-0a", "hub-1a"}), outgoing=False)
+    monkeypatch.setattr(ospf_capture, "time", SimpleNamespace(monotonic=lambda: now_s))
+    watch, place = Watch(), CapturePoint("dut", frozenset({"hub-0a", "hub-1a"}), outgoing=False)
     watch._selector.close()
     for now_s in range(1, 7):
         if now_s == 3:

@@ -68,7 +68,7 @@ def ended(levels: Levels, block: int) -> dict[str, Any]:
     if levels["platform"] == "kvm" and block == 2:
         text = "the host has 900 MiB of memory left, under 10% of its total"
     if is_bound(levels, block):
-        outcome.remark(Remark(AT_LEAST, text, ("capacity",)))
+        outcome.add_caveat(Remark(AT_LEAST, text, ("capacity",)))
     outcome.notes["capacity"] = {"proxies": 1, STOPPED_BY: text, "steps": []}
     return outcome.notes
 
@@ -218,7 +218,7 @@ def test_notes_of_any_shape_do_no_harm(tmp_path: Path) -> None:
 def test_a_bound_without_a_note_of_its_end_has_the_words_of_the_remark(tmp_path: Path) -> None:
     def notes(levels: Levels, block: int) -> dict[str, Any]:
         outcome = Outcome()
-        outcome.remark(Remark(AT_LEAST, "time was up"))  # of all that was measured
+        outcome.add_caveat(Remark(AT_LEAST, "time was up"))  # of all that was measured
         return outcome.notes
 
     report = campaign(tmp_path, notes=notes)

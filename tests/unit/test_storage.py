@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lastro.scenarios._storage import in_short, mount_facts, sentence
+from lastro.scenarios.shared.storage import in_short, mount_facts, sentence
 
 OVERLAY = (
     "41 40 0:37 / / rw,relatime - overlay overlay rw,lowerdir=/l,upperdir=/data/overlay2/4f/diff,workdir=/data/w\n"

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from lastro.campaign import suite as suites
-from lastro.campaign.progress import Among, Plain
+from lastro.campaign.progress import Plain, SuitePosition
 from lastro.campaign.suite import Suite, read_folder
 from lastro.cli import _host, plan
 from lastro.cli._suite_run import _Run
@@ -73,7 +73,7 @@ def test_fronts_to_come_have_no_trials_on_platforms_that_this_one_has_just_found
 
 
 def test_progress_asks_for_its_place_once_more_when_it_is_known_what_can_run() -> None:
-    places = iter([Among("one", 196, 0, 2600.0), Among("one", 100, 0, 1300.0)])
+    places = iter([SuitePosition("one", 196, 0, 2600.0), SuitePosition("one", 100, 0, 1300.0)])
     progress = Plain(6, 0, (), lambda: next(places))
     assert progress.overall == (0, 202)
     progress.probed(3)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lastro.errors import StudyError
-from lastro.host._connections import Reach, failure
+from lastro.host._connections import SshTarget, failure
 from lastro.host.cgroups import parse_cpus
 from lastro.host.testbed_file import ROLES, load, parse
 
@@ -40,7 +40,7 @@ def test_an_empty_file_is_all_on_this_machine() -> None:
 
 def test_roles_have_hosts_cpus_and_cards() -> None:
     plan = parse(THREE, "testbed.toml")
-    assert plan.roles["dut"].reach == Reach("192.0.2.2", "root", 2222)
+    assert plan.roles["dut"].reach == SshTarget("192.0.2.2", "root", 2222)
     assert plan.roles["server"].reach is None
     assert plan.roles["dut"].links == {"client": "eth1", "server": "eth2"}
     told = plan.provenance()
@@ -107,10 +107,10 @@ def test_cpus_are_written_as_the_kernel_does(text: str, cpus: set[int]) -> None:
     ],
 )
 def test_what_ssh_prints_becomes_what_to_do(told: str, said: str) -> None:
-    error = failure(Reach("a", "root"), told)
+    error = failure(SshTarget("a", "root"), told)
     assert said in error.message and error.hint
 
 
 def test_host_keys_are_always_checked_and_no_word_becomes_an_option() -> None:
-    argv = Reach("192.0.2.1", "root", 22, "/key", "/hosts").argv()
+    argv = SshTarget("192.0.2.1", "root", 22, "/key", "/hosts").argv()
     assert "StrictHostKeyChecking=yes" in argv and argv[-2:] == ["--", "192.0.2.1"]

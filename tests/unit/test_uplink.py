@@ -20,11 +20,12 @@ from lastro.instruments.iperf2_udp import Iperf2Udp
 from lastro.instruments.iperf3_tcp import Iperf3Tcp
 from lastro.meters import host as host_meter
 from lastro.results.samples import Outcome, Reading, Series
-from lastro.scenarios import _watch, uplink
-from lastro.scenarios._joined import require_host_address
-from lastro.scenarios._offered import check_offered, judge_generator, share_of, with_rate
+from lastro.scenarios import uplink
 from lastro.scenarios.base import schemas
+from lastro.scenarios.shared import workload_meters
+from lastro.scenarios.shared.point_to_point import require_host_address
 from lastro.scenarios.uplink import UplinkScenario
+from lastro.scenarios.uplink.offered_load import check_offered, judge_generator, share_of, with_rate
 from lastro.study.load import parse
 from lastro.validity import Drift
 
@@ -185,7 +186,7 @@ def test_cpus_are_of_the_command_that_is_the_flow_without_the_entering(
     world = World()
     world.fresh = fresh
     clock = SimpleNamespace(monotonic=lambda: world.now_s)
-    for module in (_watch, host_meter):
+    for module in (workload_meters, host_meter):
         monkeypatch.setattr(module, "time", clock)
     instance: Any = SimpleNamespace(shares_kernel=True, clock=lambda: None, cgroup="/s/instance", run=world.run)
     instance.usage = lambda: Usage(cpu_s=world.instance_s)

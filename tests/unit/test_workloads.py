@@ -24,9 +24,9 @@ from lastro.instruments.sysbench_cpu import SysbenchCpu
 from lastro.instruments.sysbench_memory import SysbenchMemory
 from lastro.instruments.sysbench_oltp import SysbenchOltp
 from lastro.results.samples import Reading
-from lastro.scenarios._workload import WorkloadProbes
 from lastro.scenarios.base import make_part
 from lastro.scenarios.compute import ComputeScenario
+from lastro.scenarios.shared.workload import WorkloadProbes
 
 from .workload_samples import SAMPLES, damaged, text_of
 

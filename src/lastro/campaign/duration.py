@@ -67,7 +67,7 @@ def missing(store: Store) -> set[str]:
     return {_platform(study, row.treatment) for row in rows} - some - {""}
 
 
-def due(study: Study, gone: Collection[str]) -> list[Treatment]:
+def missing_trials(study: Study, gone: Collection[str]) -> list[Treatment]:
     """Return the treatments that may run although these platforms are missing."""
     return [row for row in design.treatments(study) if _platform(study, row) not in gone]
 
@@ -92,20 +92,20 @@ def scenario_of(study: Study) -> type[Scenario] | None:
         return None
 
 
-def pace_of(store: Store, scenario: type[Scenario] | None) -> Pace:
+def pace_of(store: Store, scenario: type[Scenario] | None) -> EtaEstimator:
     """Return the pace of a campaign as it stands, from the trials left and the durations of its attempts."""
     rows = [row.treatment for row in store.treatments()]
     try:
         expected = expected_s(store.study, scenario, rows)
     except (KeyError, ValueError, TypeError, LastroError):  # another version's study: only its own trials count then
         expected = {}
-    pace = Pace(expected, store.left())
+    pace = EtaEstimator(expected, store.left())
     for treatment, took_s in store.durations():
         pace.note(treatment, took_s)
     return pace
 
 
-class Pace:
+class EtaEstimator:
     """Time to the end of a campaign's trials, in seconds."""
 
     def __init__(self, expected_s: Mapping[int, float], left: Mapping[int, int]) -> None:

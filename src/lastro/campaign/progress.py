@@ -23,7 +23,7 @@ _HEADLINES = 2  # measurements shown with each finished trial
 
 
 @dataclass(frozen=True, slots=True)
-class Among:
+class SuitePosition:
     """The place of a campaign in a suite. The counts and times shown are then those of the whole suite.
 
     `front` is the name of its study. `other_trials` and `other_done` count the trials of the other studies, and
@@ -35,12 +35,12 @@ class Among:
     later_s: float = 0.0
 
 
-Place = Callable[[], Among]
+Place = Callable[[], SuitePosition]
 
 
-def alone() -> Among:
+def alone() -> SuitePosition:
     """The place of a campaign that belongs to no suite."""
-    return Among()
+    return SuitePosition()
 
 
 class Plain:

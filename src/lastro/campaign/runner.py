@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
-from lastro.campaign.duration import Pace, configuration, pace_of
+from lastro.campaign.duration import EtaEstimator, configuration, pace_of
 from lastro.campaign.quiet import Quiet
 from lastro.errors import HostError, TrialError
 from lastro.platforms.base import Availability
@@ -57,7 +57,7 @@ class _Campaign:
         self.calibrations: dict[str, Any] = store.calibrations()
         self._not_found: dict[str, str] = {}  # calibrations that failed when they were last needed, and why
         self._quiet = Quiet(scenario.sessions)
-        self.pace = Pace({}, {})  # until the probes have shown what can run
+        self.pace = EtaEstimator({}, {})  # until the probes have shown what can run
 
     def probe(self) -> None:
         """Find out what this host can run. Treatments that it cannot run stay in the plan, with the reason."""
@@ -171,7 +171,7 @@ def _outcome(run_trial: Callable[[], Outcome]) -> Outcome:
         if isinstance(error.__context__, TrialError) and error.__context__ is not error.__cause__:
             reasons.append(f"after: {error.__context__}")  # what went wrong first, when the clean-up failed too
         return Outcome(invalid_because=reasons)
-    outcome.doubt(_not_numbers(outcome))
+    outcome.invalidate(_not_numbers(outcome))
     return outcome
 
 

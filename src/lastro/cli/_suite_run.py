@@ -12,8 +12,8 @@ from pathlib import Path
 
 from lastro import papers, registry
 from lastro.campaign import suite as suites
-from lastro.campaign.duration import due, forecast, missing, pace_of
-from lastro.campaign.progress import Among, Place
+from lastro.campaign.duration import forecast, missing, missing_trials, pace_of
+from lastro.campaign.progress import Place, SuitePosition
 from lastro.campaign.suite import Front, Suite
 from lastro.cli import _suite_status
 from lastro.cli import resume as resume_command
@@ -117,7 +117,7 @@ class _Run:
     def study(self, front: Front) -> Study:
         return load_front(suites.study_file(self.directory, front), self.suite.profile)
 
-    def _among(self, front: Front, later: Sequence[Front]) -> Among:
+    def _among(self, front: Front, later: Sequence[Front]) -> SuitePosition:
         """Return what the progress of one study shows about the others.
 
         Treatments on platforms that any study, this one included, found missing are not counted. Studies to come are
@@ -134,10 +134,10 @@ class _Run:
                 trials += sum(counts.values()) - counts["unavailable"]
                 done += counts["valid"] + counts["invalid"]
         for study in (self.study(other) for other in later if not suites.begun(self.directory, other)):
-            rows = due(study, gone)
+            rows = missing_trials(study, gone)
             trials += len(rows) * study.design.replicates
             later_s += forecast(study, _scenario(study), rows).total_s
-        return Among(front.name, trials, done, begun_s + later_s * (took_s / wanted_s if wanted_s else 1.0))
+        return SuitePosition(front.name, trials, done, begun_s + later_s * (took_s / wanted_s if wanted_s else 1.0))
 
 
 def _scenario(study: Study) -> type[Scenario]:

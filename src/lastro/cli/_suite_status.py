@@ -10,7 +10,7 @@ from typing import Any
 
 from lastro import registry
 from lastro.campaign import suite as suites
-from lastro.campaign.duration import due, forecast, missing
+from lastro.campaign.duration import forecast, missing, missing_trials
 from lastro.campaign.suite import Front, Suite
 from lastro.cli import status as single
 from lastro.cli._study import load_front
@@ -82,7 +82,7 @@ def _front(directory: Path, suite: Suite, front: Front, gone: set[str]) -> dict[
         "counts": {state: trials if state == "pending" else 0 for state in _STATES},
         "trials": trials,
         "finished": False,
-        "remaining_s": forecast(study, registry.get("scenario", study.scenario), due(study, gone)).total_s,
+        "remaining_s": forecast(study, registry.get("scenario", study.scenario), missing_trials(study, gone)).total_s,
     }
 
 

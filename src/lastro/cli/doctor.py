@@ -26,9 +26,9 @@ from lastro.cli._matrix import Finding, cells, lines, parts, summary
 from lastro.cli._study import load_study, load_testbed, testbed_argument
 from lastro.errors import HostBusy, InputError, did_you_mean
 from lastro.plain import plain, unfiltered
-from lastro.scenarios._probes import Probes
 from lastro.scenarios.base import AttachmentPool, PlatformPool, start_s
 from lastro.scenarios.chain import ChainScenario
+from lastro.scenarios.shared.availability_probes import Probes
 from lastro.study.levels import split_options
 from lastro.study.model import Study
 from lastro.units import human_duration

@@ -23,7 +23,7 @@ LOST = 255  # ssh's own exit code; a command's may be the same
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class SshTarget:
     """How to reach a remote host, and where the files of Lastro are on it.
 
     None leaves a choice to the user's ssh_config(5). Host keys are always checked: a key that is not in the known hosts
@@ -63,7 +63,7 @@ class Reach:
 class Connections:
     """Masters to one host, opened as needed. `directory` holds their sockets; `environment` is added to theirs."""
 
-    def __init__(self, reach: Reach, directory: Path, environment: dict[str, str]) -> None:
+    def __init__(self, reach: SshTarget, directory: Path, environment: dict[str, str]) -> None:
         self.reach = reach
         self._directory, self._environment = directory, {**os.environ, **environment}
         self._in_use: dict[Path, int] = {}
@@ -155,7 +155,7 @@ class Connections:
         return socket
 
 
-def failure(reach: Reach, told: str) -> HostError:
+def failure(reach: SshTarget, told: str) -> HostError:
     """Return the error for a failed connection: why, from what ssh printed, and what to do."""
     lines = [line.strip() for line in told.splitlines() if line.strip() and not line.startswith("@")]
     last = lines[-1] if lines else "ssh gave no reason"

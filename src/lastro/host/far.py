@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from lastro.errors import ConnectionLost, HostBusy, HostError, StoreError, TrialError
-from lastro.host._connections import LOST, Reach
+from lastro.host._connections import LOST, SshTarget
 from lastro.host.base import Process
 from lastro.host.files import OWNER_VARIABLE
 from lastro.host.ledger import Ledger, Owned, Session, opened
@@ -35,7 +35,7 @@ printf '%s' "$2" >"$1/lock"; echo held; exec sleep infinity"""
 
 
 @contextmanager
-def far_session(near: Session, reach: Reach, purpose: str, wait: Tell | None = None) -> Iterator[Session]:
+def far_session(near: Session, reach: SshTarget, purpose: str, wait: Tell | None = None) -> Iterator[Session]:
     """Hold a remote host, clean up after dead sessions there, and own what is made there inside the block.
 
     `near` is this machine's session. `wait` is called once with the holder of the host. Raises: HostError when the host
@@ -134,7 +134,7 @@ def clean(state: Path, *, dry_run: bool = False) -> list[tuple[str, Owned]]:
                 found += [(file.parent.name, owned) for owned in dead]
                 continue
             try:
-                reach = Reach(**json.loads(file.read_text()))
+                reach = SshTarget(**json.loads(file.read_text()))
                 found += [(reach.name, owned) for owned in _cleaned(reach, ledger)]
             except (ValueError, TypeError) as error:
                 raise StoreError(f"{file}: {error}", "the file is damaged: remove its directory") from error
@@ -147,7 +147,7 @@ def clean(state: Path, *, dry_run: bool = False) -> list[tuple[str, Owned]]:
     return found
 
 
-def _cleaned(reach: Reach, ledger: Ledger) -> list[Owned]:
+def _cleaned(reach: SshTarget, ledger: Ledger) -> list[Owned]:
     with TemporaryDirectory(prefix="lastro-") as sockets:
         token = secrets.token_hex(3)
         host = SshHost(reach, Path(sockets), token)
@@ -157,5 +157,5 @@ def _cleaned(reach: Reach, ledger: Ledger) -> list[Owned]:
                 return ledger.clean(host, Path(reach.state))
 
 
-def _directory(state: Path, reach: Reach) -> Path:
+def _directory(state: Path, reach: SshTarget) -> Path:
     return state / "hosts" / re.sub(r"[^A-Za-z0-9_.@-]", "_", reach.name)

@@ -27,7 +27,7 @@ from lastro.errors import (
     WriteFailed,
 )
 from lastro.host._child import GRACE_S, ended_within, kill_group, memory_file
-from lastro.host._connections import Connections, Reach
+from lastro.host._connections import Connections, SshTarget
 from lastro.host._far_files import FarFiles
 from lastro.host._far_shell import Lost, Shells
 from lastro.host.base import ENVIRONMENT, Completed, Host, Process
@@ -63,7 +63,7 @@ class SshHost(Host):
 
     far = True
 
-    def __init__(self, reach: Reach, sockets: Path, token: str, near_token: str = "") -> None:
+    def __init__(self, reach: SshTarget, sockets: Path, token: str, near_token: str = "") -> None:
         super().__init__()
         self.reach, self.name, self.run_root = reach, reach.name, Path(reach.run)
         self.view = FarFiles(self.ask)

@@ -15,10 +15,10 @@ from pydantic import BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
 from lastro.errors import StudyError
-from lastro.host._connections import Reach
+from lastro.host._connections import SshTarget
 from lastro.host.cgroups import parse_cpus
 from lastro.study.load import read_document, read_text
-from lastro.study.problems import Problems, Wrong
+from lastro.study.problems import FieldError, Problems
 from lastro.study.schema import OneLine, Table, read_shape
 
 ROLES = ("client", "dut", "server")
@@ -76,7 +76,7 @@ class TestbedShape(Table):
 class RolePlan:
     """Where a role is; `reach` is None for this machine. `links` are its network cards by the role they lead to."""
 
-    reach: Reach | None = None
+    reach: SshTarget | None = None
     cpus: str | None = None
     links: Mapping[str, str] = field(default_factory=dict)
 
@@ -119,7 +119,7 @@ def parse(text: str, file: str) -> TestbedFile:
         if roles[a].reach != roles[b].reach:
             for role, other in ((a, b), (b, a)):
                 if other not in roles[role].links:
-                    wrong = Wrong(
+                    wrong = FieldError(
                         f"{role} and {other} are on different hosts, but the network card of the {role} is not given",
                         f'add {role}.links = {{ {other} = "NAME" }}, with the name from `ip link` on that host',
                     )
@@ -136,13 +136,15 @@ def _plan(role: str, table: RoleTable, problems: Problems) -> RolePlan:
     for other in table.links:
         if other not in NEIGHBOURS[role]:
             places = " and ".join(NEIGHBOURS[role])
-            problems.add((role, "links", other), Wrong(f"the {role} has no such link", f"its links go to {places}"))
+            problems.add(
+                (role, "links", other), FieldError(f"the {role} has no such link", f"its links go to {places}")
+            )
     if table.address is None:
         for key in ("user", "port", "identity", "known_hosts"):
             if getattr(table, key) is not None:
-                problems.add((role, key), Wrong("applies only to a remote host, but the role has no `address`"))
+                problems.add((role, key), FieldError("applies only to a remote host, but the role has no `address`"))
         return RolePlan(None, table.cpus, dict(table.links))
-    reach = Reach(
+    reach = SshTarget(
         table.address, table.user, table.port, _expanded(table.identity), _expanded(table.known_hosts), table.state,
         table.run,
     )  # fmt: skip

@@ -125,21 +125,21 @@ class Outcome:
         self.invalid_because.extend(reading.invalid_because)
         self.notes |= reading.notes
         for remark in reading.remarks:
-            self.remark(remark)
-        self.tell(reading.really)
+            self.add_caveat(remark)
+        self.add_condition(reading.really)
 
-    def remark(self, remark: Remark) -> None:
+    def add_caveat(self, remark: Remark) -> None:
         """Note a remark under REMARKS, as plain data."""
         remarks = self.notes.setdefault(REMARKS, [])
         assert isinstance(remarks, list)
         remarks.append({**asdict(remark), "metrics": list(remark.metrics)})
 
-    def tell(self, facts: dict[str, str]) -> None:
+    def add_condition(self, facts: dict[str, str]) -> None:
         """Note under REALLY how the numbers were measured, such as the file system under a disk benchmark."""
         really = self.notes.setdefault(REALLY, {}) if facts else {}
         assert isinstance(really, dict)
         really.update(facts)
 
-    def doubt(self, reasons: Iterable[str]) -> None:
+    def invalidate(self, reasons: Iterable[str]) -> None:
         """Add reasons for the trial's invalidity."""
         self.invalid_because.extend(reasons)

@@ -14,11 +14,11 @@ from lastro.instruments.sysbench_oltp import SysbenchOltp
 from lastro.meters.host import HostMeter
 from lastro.platforms.base import Availability, Instance, InstanceSpec, Platform
 from lastro.results.samples import Metric
-from lastro.scenarios import _workload
-from lastro.scenarios._built import Built
-from lastro.scenarios._joined import INSTANCE_ADDRESS, PEER, joined
 from lastro.scenarios.base import Config, platform_level
 from lastro.scenarios.compute import ComputeScenario
+from lastro.scenarios.shared.point_to_point import INSTANCE_ADDRESS, PEER, joined
+from lastro.scenarios.shared.topology import Built
+from lastro.scenarios.shared.workload import METRICS
 from lastro.study.model import Level, Setting
 
 _INSIDE, _PEER = "inside", "peer"
@@ -39,7 +39,7 @@ class ApplicationScenario(ComputeScenario):
         Setting("link", "veth-bridge", "attachment over which they come from the host", check=known_attachment),
         *ComputeScenario.settings,
     )
-    metrics = (TIME_HOST, *SysbenchOltp.metrics, *_workload.METRICS, *HostMeter.metrics)
+    metrics = (TIME_HOST, *SysbenchOltp.metrics, *METRICS, *HostMeter.metrics)
 
     @classmethod
     def known_metrics(cls) -> tuple[Metric, ...]:

@@ -18,7 +18,7 @@ from lastro.instruments.base import WORK_DIR
 from lastro.platforms.base import AVAILABLE, Availability, Instance, InstanceSpec, Platform, unavailable
 from lastro.requirements import NOTHING, Requirements
 from lastro.results.samples import Metric, Outcome
-from lastro.scenarios._storage import storage
+from lastro.scenarios.shared.storage import storage
 from lastro.study.levels import option_value, part_level, split_options
 from lastro.study.model import Level, ScenarioSchema, Setting
 

@@ -26,11 +26,11 @@ from lastro.meters.host import HostMeter
 from lastro.meters.usage import UsageMeter
 from lastro.platforms.base import Availability, Instance, InstanceSpec, Platform
 from lastro.results.samples import Outcome
-from lastro.scenarios._built import Built
-from lastro.scenarios._deploy import SOURCE_PORT, Chain, deployed, instance_spec
-from lastro.scenarios._measure import Disturbance, measure, rest
-from lastro.scenarios._probes import Probes
 from lastro.scenarios.base import HOST_LIMITS, AttachmentPool, Config, OnLinks, PlatformPool, platform_level, start_s
+from lastro.scenarios.shared.availability_probes import Probes
+from lastro.scenarios.shared.deploy import SOURCE_PORT, Chain, deployed, instance_spec
+from lastro.scenarios.shared.measure import Disturbance, measure, rest
+from lastro.scenarios.shared.topology import Built
 from lastro.shapes import made
 from lastro.study.model import Setting
 from lastro.testbed import Testbed
@@ -145,13 +145,13 @@ class ChainScenario(OnLinks):
             everyone = dict(chain.instances)
             if neighbour:
                 everyone[NEIGHBOUR] = neighbour[0].instance
-            outcome.doubt(not_in_force(isolations, everyone))
+            outcome.invalidate(not_in_force(isolations, everyone))
             outcome.notes["limits"] = {role: _limits_of(instance) for role, instance in everyone.items()}
             self._note_topology(config, chain, neighbour, outcome)
             rest(float(config["settle_s"]))
             own_cgroups = (*platform.own_cgroups, *links.own_cgroups)
             measure(self.testbed, config, chain, everyone, neighbour, outcome, own_cgroups=own_cgroups)
-        outcome.doubt(validity.clock_reasons(clock, validity.ClockReading.now()))
+        outcome.invalidate(validity.clock_reasons(clock, validity.ClockReading.now()))
         _judge_ceiling(calibrations, outcome)
         return outcome
 

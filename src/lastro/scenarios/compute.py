@@ -21,12 +21,6 @@ from lastro.isolation.base import not_in_force, parts_of
 from lastro.meters.host import HostMeter
 from lastro.platforms.base import Availability, Instance, InstanceSpec, Platform, unavailable
 from lastro.results.samples import Metric, Outcome
-from lastro.scenarios import _workload
-from lastro.scenarios._built import Built, note_load
-from lastro.scenarios._probes import Probes
-from lastro.scenarios._storage import really, storage
-from lastro.scenarios._watch import watching
-from lastro.scenarios._workload import WorkloadProbes, limited_spec, workload
 from lastro.scenarios.base import (
     HOST_LIMITS,
     AttachmentPool,
@@ -37,6 +31,15 @@ from lastro.scenarios.base import (
     platform_level,
     start_s,
 )
+from lastro.scenarios.shared.accounts import BY_HOST, tell_peak, with_account
+from lastro.scenarios.shared.availability_probes import Probes
+from lastro.scenarios.shared.clock_policy import judge_clock, tell_unverified
+from lastro.scenarios.shared.resources import RESOURCES, limited_spec
+from lastro.scenarios.shared.storage import really, storage
+from lastro.scenarios.shared.topology import Built, note_load
+from lastro.scenarios.shared.verify_limits import unequal
+from lastro.scenarios.shared.workload import METRICS, WorkloadProbes, slowdown, workload, workload_metrics, workloads
+from lastro.scenarios.shared.workload_meters import watching
 from lastro.study.levels import split_options
 from lastro.study.model import Level, Setting
 from lastro.testbed import Testbed
@@ -52,12 +55,12 @@ class ComputeScenario(OnPlatforms):
     parts: ClassVar[tuple[str, ...]] = ("platform", "isolation", "instrument")
     combinable = frozenset({"isolation"})
     settings: ClassVar[tuple[Setting, ...]] = (
-        *_workload.RESOURCES,
+        *RESOURCES,
         Setting("limit_s", 3600.0, "time limit of a workload, after which its trial is invalid", 1, _DAY_S),
         *HOST_LIMITS,
         Setting("max_drift_percent", 0.1, "drift of a guest's clock above which a tool's times are dropped", 0, 100),
     )
-    metrics: ClassVar[tuple[Metric, ...]] = (TIME_HOST, *_workload.METRICS, *HostMeter.metrics)
+    metrics: ClassVar[tuple[Metric, ...]] = (TIME_HOST, *METRICS, *HostMeter.metrics)
 
     def __init__(self, testbed: Testbed | None) -> None:
         super().__init__(testbed)
@@ -68,11 +71,11 @@ class ComputeScenario(OnPlatforms):
 
     @classmethod
     def part_names(cls, kind: str) -> frozenset[str]:
-        return _workload.workloads() if kind == "instrument" else super().part_names(kind)
+        return workloads() if kind == "instrument" else super().part_names(kind)
 
     @classmethod
     def known_metrics(cls) -> tuple[Metric, ...]:
-        return _workload.workload_metrics(cls.metrics)
+        return workload_metrics(cls.metrics)
 
     @classmethod
     def tool(cls, config: Config) -> Workload:
@@ -95,7 +98,7 @@ class ComputeScenario(OnPlatforms):
     @classmethod
     def duration_s(cls, config: Config) -> float:
         try:
-            work_s = cls.tool(config).expected_s(float(config["cpus"]), _workload.slowdown(config))
+            work_s = cls.tool(config).expected_s(float(config["cpus"]), slowdown(config))
         except LastroError:  # what cannot run takes no time
             return 0.0
         return start_s(config) + _AROUND_S + work_s
@@ -109,7 +112,7 @@ class ComputeScenario(OnPlatforms):
                 brief = cls.tool(config).brief()
             except LastroError:
                 continue
-            work_s = brief.expected_s(float(config["cpus"]), _workload.slowdown(config))
+            work_s = brief.expected_s(float(config["cpus"]), slowdown(config))
             key = (platform_level(config), config["isolation"], config["cpus"], brief.name, *brief.chosen.values())
             found[key] = start_s(config) + _AROUND_S + work_s
         return super().probing_s(configs) + sum(found.values())
@@ -151,17 +154,17 @@ class ComputeScenario(OnPlatforms):
         tool = self.tool(config)
         with self._started(config, platform, spec, tool) as (everyone, built):
             instance = everyone[_ROLE]
-            outcome.doubt(not_in_force(isolations, {_ROLE: instance}))
-            reasons, seen = _workload.unequal(self.testbed, instance)
-            outcome.doubt(reasons)
+            outcome.invalidate(not_in_force(isolations, {_ROLE: instance}))
+            reasons, seen = unequal(self.testbed, instance)
+            outcome.invalidate(reasons)
             limits = {name: value for name, value in asdict(spec.resources).items() if value is not None}
             under = storage(platform, instance)
             outcome.notes |= {"limits": {_ROLE: limits}, **seen, "storage": under}
-            outcome.tell(really(under))
+            outcome.add_condition(really(under))
             built.note(outcome)
             with tool.prepared(instance, float(config["limit_s"])):
                 self._measure(config, tool, platform, everyone, under, outcome)
-        outcome.doubt(validity.clock_reasons(clock, validity.ClockReading.now()))
+        outcome.invalidate(validity.clock_reasons(clock, validity.ClockReading.now()))
         return outcome
 
     def _client(self, config: Config) -> str:
@@ -199,17 +202,17 @@ class ComputeScenario(OnPlatforms):
         note_load(outcome, tool.name, self._client(config), _ROLE)
         watch.note_witnesses(outcome)
         drift_limit = float(config["max_drift_percent"]) / 100
-        used, by_host = watch.used[_ROLE], tool.by_host_clock | _workload.BY_HOST
+        used, by_host = watch.used[_ROLE], tool.by_host_clock | BY_HOST
         work_s, (inside_s, everywhere_s) = reading.measurements.get(TIME_HOST.name), watch.entered_cpu_s
-        reading = _workload.with_account(reading, used, work_s, watch.guest, watch.guest_after, apart_s=inside_s)
-        _workload.judge_clock(reading, by_host, watch.drift, drift_limit, outcome)
-        _workload.tell_unverified(everyone[_ROLE], by_host, watch.drift, drift_limit, outcome)
-        _workload.tell_peak(watch.fresh_peak, outcome)
+        reading = with_account(reading, used, work_s, watch.guest, watch.guest_after, apart_s=inside_s)
+        judge_clock(reading, by_host, watch.drift, drift_limit, outcome)
+        tell_unverified(everyone[_ROLE], by_host, watch.drift, drift_limit, outcome)
+        tell_peak(watch.fresh_peak, outcome)
         host = watch.host.read(work_s, everywhere_s)
         outcome.measurements |= {name: value for name, value in host.items() if work_s or name != "host_cpus"}
         workload = {"instrument": tool.name, "options": tool.chosen, "command": tool.argv()}
         outcome.notes |= {**watch.notes(), "workload": workload}
-        outcome.doubt(validity.host_reasons(watch.host.steal_percent, watch.foreign_cpus, config))
+        outcome.invalidate(validity.host_reasons(watch.host.steal_percent, watch.foreign_cpus, config))
 
     def facts(self, configs: Sequence[Config]) -> dict[str, Any]:
         """Return the versions of the workloads' tools in the image."""

@@ -14,10 +14,10 @@ from lastro.isolation.base import Profile, isolate, not_in_force, parts_of
 from lastro.meters.exposure import ExposureMeter
 from lastro.platforms.base import Availability
 from lastro.results.samples import Outcome
-from lastro.scenarios._built import Built, note_meter
-from lastro.scenarios._deploy import instance_spec
-from lastro.scenarios._probes import Probes
 from lastro.scenarios.base import AttachmentPool, Config, OnPlatforms, PlatformPool, first_unavailable, platform_level
+from lastro.scenarios.shared.availability_probes import Probes
+from lastro.scenarios.shared.deploy import instance_spec
+from lastro.scenarios.shared.topology import Built, note_meter
 from lastro.testbed import Testbed
 
 _ROLE = "function"
@@ -53,7 +53,7 @@ class ExposureScenario(OnPlatforms):
         spec = instance_spec(self.testbed, _ROLE, Function.capabilities)
         spec = isolate(spec, isolations, Profile.unmeasured(self.testbed))
         with self.pool.get(platform_level(config)).start(self.testbed, spec) as instance:
-            outcome.doubt(not_in_force(isolations, {_ROLE: instance}))
+            outcome.invalidate(not_in_force(isolations, {_ROLE: instance}))
             built = Built(self.testbed)
             built.add(_ROLE, instance, platform_level(config), isolation=str(config["isolation"]))
             built.note(outcome)

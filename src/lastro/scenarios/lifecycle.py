@@ -17,11 +17,6 @@ from lastro.host.cgroups import Usage
 from lastro.meters.host import HostMeter
 from lastro.platforms.base import Availability, Instance, InstanceSpec, Platform
 from lastro.results.samples import STOPPED_BY, Metric, Outcome, Series
-from lastro.scenarios._built import Built, note_meter
-from lastro.scenarios._footprint import ENOUGH, MIB, Footprint, memory_taken, require_room, tell_capacity
-from lastro.scenarios._lives import MOST, Clocked, Life, MeetingPlace, meeting_place
-from lastro.scenarios._measure import rest
-from lastro.scenarios._probes import Probes
 from lastro.scenarios.base import (
     HOST_LIMITS,
     AttachmentPool,
@@ -32,6 +27,11 @@ from lastro.scenarios.base import (
     platform_level,
     start_s,
 )
+from lastro.scenarios.shared.availability_probes import Probes
+from lastro.scenarios.shared.measure import rest
+from lastro.scenarios.shared.memory_room import ENOUGH, MIB, Footprint, memory_taken, require_room, tell_capacity
+from lastro.scenarios.shared.timing import MOST, InstanceTimes, MeetingPlace, TimedPlatform, meeting_place
+from lastro.scenarios.shared.topology import Built, note_meter
 from lastro.study.model import Setting
 from lastro.testbed import Testbed
 
@@ -91,7 +91,7 @@ class LifecycleScenario(OnPlatforms):
     def run(self, config: Config, calibrations: Mapping[str, Any]) -> Outcome:
         outcome = Outcome()
         platform = self.pool.get(platform_level(config))
-        clocked, n = Clocked(platform), int(config["instances"])
+        clocked, n = TimedPlatform(platform), int(config["instances"])
         clock = validity.ClockReading.now()
         native, attachment, together = self.pool.get("native"), str(config["attachment"]), bool(config["parallel"])
         with meeting_place(self.testbed, native, attachment, n, together=together) as place:
@@ -114,7 +114,7 @@ class LifecycleScenario(OnPlatforms):
                 if config["max_instances"]:
                     self._fill_up(config, platform, n, before, outcome)
         _tell_lives(outcome, list(clocked.lives.values()), together=together)
-        outcome.doubt(validity.clock_reasons(clock, validity.ClockReading.now()))
+        outcome.invalidate(validity.clock_reasons(clock, validity.ClockReading.now()))
         return outcome
 
     def _note_topology(self, config: Config, place: MeetingPlace, outcome: Outcome) -> None:
@@ -156,7 +156,7 @@ class LifecycleScenario(OnPlatforms):
         outcome.notes["capacity"] = {"instances": running, STOPPED_BY: stopped_by, "steps": steps}
 
 
-def _tell_lives(outcome: Outcome, lives: Sequence[Life], *, together: bool) -> None:
+def _tell_lives(outcome: Outcome, lives: Sequence[InstanceTimes], *, together: bool) -> None:
     """Report means over the instances, and the values of the single instances as series."""
     for name in ("start", "first_command", "first_packet", "stop"):
         values = tuple(1000 * float(getattr(life, f"{name}_s")) for life in lives)
@@ -184,4 +184,4 @@ def _tell_footprint(outcome: Outcome, taken: Footprint, usage: Sequence[Usage]) 
 def _judge_host(outcome: Outcome, host: HostMeter, own_user_s: float, config: Config) -> None:
     foreign_cpus = host.foreign_cpus(own_user_s)
     outcome.notes["host"] = {"foreign_cpus": round(foreign_cpus, 3), **host.notes()}
-    outcome.doubt(validity.host_reasons(host.steal_percent, foreign_cpus, config))
+    outcome.invalidate(validity.host_reasons(host.steal_percent, foreign_cpus, config))

@@ -11,7 +11,7 @@ from functools import partial
 
 from lastro.errors import InputError, did_you_mean
 from lastro.study.model import Level, ScenarioSchema, Setting
-from lastro.study.problems import Wrong, kind_of, shown
+from lastro.study.problems import FieldError, kind_of, shown
 
 NONE = "none"
 
@@ -19,7 +19,7 @@ NONE = "none"
 def check_level(schema: ScenarioSchema, name: str, raw: Level) -> Level:
     """Return the checked value of `name`, which is a part factor or a setting of the scenario.
 
-    Raises: Wrong when the value is not allowed, or when the scenario does not know the name."""
+    Raises: FieldError when the value is not allowed, or when the scenario does not know the name."""
     if name in schema.parts:
         return _part(schema, name, raw)
     if name in schema.settings:
@@ -80,7 +80,7 @@ def option_value(option: Setting, text: str) -> Level:
     """Return the text of an option as a value of its type. Raises: InputError."""
     try:
         return _setting(option, _typed(option, text))
-    except Wrong as wrong:
+    except FieldError as wrong:
         raise InputError(f"option {option.name}: {wrong}") from None
 
 
@@ -88,24 +88,26 @@ def _typed(option: Setting, text: str) -> Level:
     try:
         return type(option.default)(text) if isinstance(option.default, int | float) else text
     except ValueError:
-        raise Wrong(f"{shown(text)} is not {kind_of(option.default)}") from None
+        raise FieldError(f"{shown(text)} is not {kind_of(option.default)}") from None
 
 
 def _option_of_any(offered: Sequence[Setting], raw: Level) -> Level:
     """Return the value if it is valid for any of these parts; with the other parts a treatment is unavailable."""
-    problem: Wrong | None = None
+    problem: FieldError | None = None
     for option in offered:
         try:
             return _setting(option, raw)
-        except Wrong as wrong:
+        except FieldError as wrong:
             problem = problem or wrong
     assert problem is not None
     raise problem
 
 
-def unknown_name(schema: ScenarioSchema, name: str) -> Wrong:
+def unknown_name(schema: ScenarioSchema, name: str) -> FieldError:
     known = [*schema.parts, *schema.settings, *options_named(schema), *options_of_one(schema)]
-    return Wrong(f"scenario {schema.name} has no factor or setting of this name", partial(did_you_mean, name, known))
+    return FieldError(
+        f"scenario {schema.name} has no factor or setting of this name", partial(did_you_mean, name, known)
+    )
 
 
 def identity(schema: ScenarioSchema, name: str, level: Level) -> Level:
@@ -116,17 +118,19 @@ def identity(schema: ScenarioSchema, name: str, level: Level) -> Level:
 def listed_level(schema: ScenarioSchema, levels: Mapping[Level, Level], name: str, raw: Level) -> Level:
     """Return a level of a factor, as the factor spells it. `levels` maps the identity of each to its spelling.
 
-    Raises: Wrong when the factor has no such level."""
+    Raises: FieldError when the factor has no such level."""
     try:
         return levels[identity(schema, name, check_level(schema, name, raw))]
-    except (Wrong, KeyError):
+    except (FieldError, KeyError):
         known = [str(level) for level in levels.values()]
-        raise Wrong(f"{shown(raw)} is not a level of factor {name}", partial(did_you_mean, str(raw), known)) from None
+        raise FieldError(
+            f"{shown(raw)} is not a level of factor {name}", partial(did_you_mean, str(raw), known)
+        ) from None
 
 
 def _part(schema: ScenarioSchema, kind: str, raw: Level) -> str:
     if not isinstance(raw, str):
-        raise Wrong(f"the name of a part of kind {kind} must be a string, but is {kind_of(raw)}")
+        raise FieldError(f"the name of a part of kind {kind} must be a string, but is {kind_of(raw)}")
     known = schema.parts[kind]
     if raw in known:
         return raw
@@ -134,14 +138,14 @@ def _part(schema: ScenarioSchema, kind: str, raw: Level) -> str:
         return _part_with_options(schema, kind, raw)
     words = raw.split("+")
     if len(words) > 1 and kind not in schema.combinable:
-        raise Wrong(f"levels of factor {kind} cannot be combined with '+'")
+        raise FieldError(f"levels of factor {kind} cannot be combined with '+'")
     for word in words:
         if word not in known:
-            raise Wrong(f"no {kind} is named {shown(word)}", partial(did_you_mean, word, known))
+            raise FieldError(f"no {kind} is named {shown(word)}", partial(did_you_mean, word, known))
         if word == NONE:
-            raise Wrong(f"{shown(raw)} combines '{NONE}' with another part")
+            raise FieldError(f"{shown(raw)} combines '{NONE}' with another part")
         if words.count(word) > 1:
-            raise Wrong(f"{shown(raw)} names '{word}' more than once")
+            raise FieldError(f"{shown(raw)} names '{word}' more than once")
     return raw
 
 
@@ -149,13 +153,13 @@ def _part_with_options(schema: ScenarioSchema, kind: str, raw: str) -> str:
     """Return the level with its options sorted by name, so that two spellings are one level."""
     name, texts = split_options(raw)
     if name not in schema.parts[kind]:
-        raise Wrong(f"no {kind} is named {shown(name)}", partial(did_you_mean, name, schema.parts[kind]))
+        raise FieldError(f"no {kind} is named {shown(name)}", partial(did_you_mean, name, schema.parts[kind]))
     known = schema.options.get(kind, {}).get(name, {})
     if not texts or "" in texts.values():
-        raise Wrong(f"{shown(raw)} needs OPTION=VALUE after the colon", ", ".join(known))
+        raise FieldError(f"{shown(raw)} needs OPTION=VALUE after the colon", ", ".join(known))
     for option, text in texts.items():
         if option not in known:
-            raise Wrong(f"{kind} {name} has no option {shown(option)}", partial(did_you_mean, option, known))
+            raise FieldError(f"{kind} {name} has no option {shown(option)}", partial(did_you_mean, option, known))
         _setting(known[option], _typed(known[option], text))
     return join_options(name, [f"{option}={texts[option]}" for option in sorted(texts)])
 
@@ -164,17 +168,19 @@ def _setting(setting: Setting, raw: Level) -> Level:
     wanted = type(setting.default)
     value = float(raw) if wanted is float and type(raw) is int else raw  # tcp_s = 15 is as good as 15.0
     if type(value) is not wanted:
-        raise Wrong(f"must be {kind_of(setting.default)}, such as {shown(setting.default)}, but is {kind_of(raw)}")
+        raise FieldError(f"must be {kind_of(setting.default)}, such as {shown(setting.default)}, but is {kind_of(raw)}")
     if isinstance(value, str):
         if setting.choices and value not in setting.choices:
-            raise Wrong(f"{shown(raw)} is not a valid {setting.name}", partial(did_you_mean, value, setting.choices))
+            raise FieldError(
+                f"{shown(raw)} is not a valid {setting.name}", partial(did_you_mean, value, setting.choices)
+            )
         if setting.check:
             _try_text(setting.check, value)
         return value
     if setting.minimum is not None and value < setting.minimum:
-        raise Wrong(f"must be at least {setting.minimum:g}, but is {shown(raw)}")
+        raise FieldError(f"must be at least {setting.minimum:g}, but is {shown(raw)}")
     if setting.maximum is not None and value > setting.maximum:
-        raise Wrong(f"must be at most {setting.maximum:g}, but is {shown(raw)}")
+        raise FieldError(f"must be at most {setting.maximum:g}, but is {shown(raw)}")
     return value
 
 
@@ -182,4 +188,4 @@ def _try_text(check: Callable[[str], object], value: str) -> None:
     try:
         check(value)
     except InputError as error:
-        raise Wrong(error.message, error.hint or "") from None
+        raise FieldError(error.message, error.hint or "") from None

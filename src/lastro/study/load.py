@@ -14,7 +14,7 @@ from lastro.errors import StudyError, did_you_mean
 from lastro.files import read_regular
 from lastro.study.json_schema import json_schema
 from lastro.study.model import ScenarioSchema, Study
-from lastro.study.problems import Key, Problems, Wrong, shown
+from lastro.study.problems import FieldError, Key, Problems, shown
 from lastro.study.resolve import resolve
 from lastro.study.schema import MAX_INTEGER, StudyFile, read_shape
 
@@ -99,14 +99,14 @@ def _check_values(document: dict[str, Any], problems: Problems) -> None:
     while todo:
         keys, value = todo.pop()
         if isinstance(value, dict | list) and len(keys) >= MAX_DEPTH:
-            problems.add(keys, Wrong("is nested too deeply"))
+            problems.add(keys, FieldError("is nested too deeply"))
         elif isinstance(value, dict | list):
             items = value.items() if isinstance(value, dict) else enumerate(value)
             todo += reversed([((*keys, key), item) for key, item in items])
         elif isinstance(value, float) and not math.isfinite(value):
-            problems.add(keys, Wrong(f"must be a finite number, but is {shown(value)}"))
+            problems.add(keys, FieldError(f"must be a finite number, but is {shown(value)}"))
         elif isinstance(value, int) and abs(value) > MAX_INTEGER:
-            problems.add(keys, Wrong("is too large: an integer has at most 64 bits"))
+            problems.add(keys, FieldError("is too large: an integer has at most 64 bits"))
 
 
 def _near(path: Path, hint: str) -> str:

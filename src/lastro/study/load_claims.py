@@ -39,7 +39,7 @@ from lastro.study.claims_schema import (
 )
 from lastro.study.load import read_document, read_text
 from lastro.study.model import Level, Study
-from lastro.study.problems import Key, Problems, Wrong, shown
+from lastro.study.problems import FieldError, Key, Problems, shown
 from lastro.study.schema import read_shape
 
 _Sides = Mapping[str, Mapping[str, Sequence[Level]]]  # {key of the side: {factor: levels}}
@@ -66,7 +66,7 @@ def parse_claims(text: str, file: str, study: Study) -> Claims:
     for index, table in enumerate(shape.claim):
         with problems.at("claim", index, "id"):
             if table.id in seen:
-                raise Wrong(f"{shown(table.id)} is already the id of a claim above")
+                raise FieldError(f"{shown(table.id)} is already the id of a claim above")
         seen.add(table.id)
         claims.append(_claim(table, index, study, problems))
     problems.tell()
@@ -80,7 +80,7 @@ def _claim(table: ClaimTable, index: int, study: Study, problems: Problems) -> C
     given = [kind for kind in KINDS if getattr(table, kind) is not None]
     if len(given) != 1:
         found = f"has {' and '.join(given)}" if given else "states nothing"
-        problems.add(here, Wrong(found, f"a claim has exactly one of {', '.join(KINDS)}"))
+        problems.add(here, FieldError(found, f"a claim has exactly one of {', '.join(KINDS)}"))
         return None
     statement: _Table = getattr(table, given[0])
     _check_names(statement, study, (*here, given[0]), problems)
@@ -135,7 +135,7 @@ def _check_names(table: _Table, study: Study, here: tuple[Key, ...], problems: P
     with problems.at(*here, "metric"):
         if table.metric not in metrics:
             hint = partial(did_you_mean, table.metric, metrics)
-            raise Wrong(f"study {study.name} has no metric {shown(table.metric)}", hint)
+            raise FieldError(f"study {study.name} has no metric {shown(table.metric)}", hint)
     factors = {factor.name for factor in study.factors} | set(study.settings)
     sides = _sides(table)
     for key, side in (*sides.items(), ("at", table.at)):
@@ -159,36 +159,36 @@ def _sides(table: _Table) -> _Sides:
 
 def _known(name: str, factors: Iterable[str], study: Study) -> None:
     if name not in factors:
-        raise Wrong(f"study {study.name} has no factor {shown(name)}", partial(did_you_mean, name, factors))
+        raise FieldError(f"study {study.name} has no factor {shown(name)}", partial(did_you_mean, name, factors))
 
 
 def _check_sides(table: _Table, sides: _Sides, own: Sequence[str]) -> None:
     if len({frozenset(side) for side in sides.values()}) > 1:
-        raise Wrong(f"{', '.join(sides)} must name the same factors", "what holds for all sides belongs in `at`")
+        raise FieldError(f"{', '.join(sides)} must name the same factors", "what holds for all sides belongs in `at`")
     named = {name for side in sides.values() for name in side} | set(own)
     if common := sorted(named & set(table.at)):
-        raise Wrong(f"`at` names {shown(common[0])} again", "a factor is either compared or a condition")
+        raise FieldError(f"`at` names {shown(common[0])} again", "a factor is either compared or a condition")
     if twice := [name for name in own if own.count(name) > 1 or any(name in side for side in sides.values())]:
-        raise Wrong(f"names {shown(twice[0])} twice")
+        raise FieldError(f"names {shown(twice[0])} twice")
     for first, second in zip(list(sides), list(sides)[1:], strict=False):
         if sides[first] and {k: sorted(map(str, v)) for k, v in sides[first].items()} == {
             k: sorted(map(str, v)) for k, v in sides[second].items()
         }:
-            raise Wrong(f"`{first}` and `{second}` are the same")
+            raise FieldError(f"`{first}` and `{second}` are the same")
 
 
 def _check_direction(table: ClaimTable, kind: str, here: tuple[Key, ...], problems: Problems) -> None:
     with problems.at(*here, "direction"):
         if kind == "compare" and table.direction is None:
-            raise Wrong("is missing", 'a comparison is "higher", "lower" or "alike"')
+            raise FieldError("is missing", 'a comparison is "higher", "lower" or "alike"')
         if kind != "compare" and table.direction is not None:
-            raise Wrong(f"does not apply to `{kind}`", "only `compare` has a direction")
+            raise FieldError(f"does not apply to `{kind}`", "only `compare` has a direction")
     alike = table.direction == "alike" or kind in ("alike", "additive")
     with problems.at(*here, "margin"):
         if alike and table.margin is None:
-            raise Wrong("is missing", "the relative difference that still counts as alike: margin = 0.05 is 5 %")
+            raise FieldError("is missing", "the relative difference that still counts as alike: margin = 0.05 is 5 %")
         if not alike and table.margin is not None:
-            raise Wrong(
+            raise FieldError(
                 "applies only to `alike`, `additive` and direction 'alike'", "use `published.tolerance` for a magnitude"
             )
 
@@ -196,9 +196,9 @@ def _check_direction(table: ClaimTable, kind: str, here: tuple[Key, ...], proble
 def _check_level(table: LevelTable, study: Study) -> None:
     given = [name for name in ("value", "at_most", "at_least") if getattr(table, name) is not None]
     if len(given) != 1:
-        raise Wrong(f"has {' and '.join(given) or 'no figure'}", "a level has one of value, at_most, at_least")
+        raise FieldError(f"has {' and '.join(given) or 'no figure'}", "a level has one of value, at_most, at_least")
     if (table.tolerance is None) == (given == ["value"]):
-        raise Wrong(
+        raise FieldError(
             "tolerance is missing" if given == ["value"] else f"tolerance does not apply to {given[0]}",
             "how far from `value` the mean may lie, in its unit",
         )
@@ -214,13 +214,15 @@ def _check_published(table: ClaimTable, kind: str) -> None:
     if table.direction == "alike":
         allowed = set()
     if wrong := [name for name in judged if name not in allowed]:
-        raise Wrong(f"{wrong[0]} does not apply to {kind}", f"allowed here: {', '.join(sorted(allowed)) or 'printed'}")
+        raise FieldError(
+            f"{wrong[0]} does not apply to {kind}", f"allowed here: {', '.join(sorted(allowed)) or 'printed'}"
+        )
     if published.tolerance is None and judged:
-        raise Wrong("tolerance is missing", f"how far from {judged[0]} a measured effect may lie, in its unit")
+        raise FieldError("tolerance is missing", f"how far from {judged[0]} a measured effect may lie, in its unit")
     if published.tolerance is not None and not judged:
-        raise Wrong("has a tolerance but no figure", "name a ratio, a share or a difference")
+        raise FieldError("has a tolerance but no figure", "name a ratio, a share or a difference")
     if published.difference is not None and not published.unit:
-        raise Wrong("a difference needs a unit")
+        raise FieldError("a difference needs a unit")
     _check_sign(published, table.direction)
 
 
@@ -232,7 +234,7 @@ def _check_unit(published: PublishedTable | None, name: str, study: Study) -> No
 def _same_unit(unit: str, name: str, study: Study) -> None:
     units = {metric.name: metric.unit for metric in (*study.all_metrics, *study.metrics)}
     if unit != units.get(name, unit):
-        raise Wrong(f"is in {shown(unit)}, but {name} is in {shown(units[name])}", "convert the figure")
+        raise FieldError(f"is in {shown(unit)}, but {name} is in {shown(units[name])}", "convert the figure")
 
 
 def _check_sign(published: PublishedTable, direction: str | None) -> None:
@@ -240,4 +242,4 @@ def _check_sign(published: PublishedTable, direction: str | None) -> None:
     signs = [] if published.ratio is None else [published.ratio - 1]
     signs += [] if published.difference is None else [published.difference]
     if direction is not None and any((sign > 0) != (direction == "higher") for sign in signs):
-        raise Wrong(f"the figure contradicts the direction {shown(direction)}")
+        raise FieldError(f"the figure contradicts the direction {shown(direction)}")

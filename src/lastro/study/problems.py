@@ -24,7 +24,7 @@ _KINDS: tuple[tuple[type | tuple[type, ...], str], ...] = (
 )
 
 
-class Wrong(Exception):
+class FieldError(Exception):
     """One problem. Its place in the file is known where it is caught, in `Problems.at`."""
 
     def __init__(self, message: str, hint: Hint = "") -> None:
@@ -37,17 +37,17 @@ class Problems:
 
     def __init__(self, file: str) -> None:
         self.file = file
-        self._found: list[tuple[Sequence[Key], Wrong]] = []
+        self._found: list[tuple[Sequence[Key], FieldError]] = []
 
     @contextmanager
     def at(self, *keys: Key) -> Iterator[None]:
-        """Record a `Wrong` raised in the body as a problem at this key path, and continue after it."""
+        """Record a `FieldError` raised in the body as a problem at this key path, and continue after it."""
         try:
             yield
-        except Wrong as wrong:
+        except FieldError as wrong:
             self.add(keys, wrong)
 
-    def add(self, keys: Sequence[Key], wrong: Wrong) -> None:
+    def add(self, keys: Sequence[Key], wrong: FieldError) -> None:
         self._found.append((keys, wrong))
 
     def tell(self) -> None:
@@ -63,11 +63,11 @@ class Problems:
         )
 
 
-def _hint(wrong: Wrong) -> str:
+def _hint(wrong: FieldError) -> str:
     return wrong.hint if isinstance(wrong.hint, str) else wrong.hint()
 
 
-def _line(keys: Sequence[Key], wrong: Wrong) -> str:
+def _line(keys: Sequence[Key], wrong: FieldError) -> str:
     """Return a problem in one line, with its hint."""
     place, hint = key_path(keys), _hint(wrong)
     text = f"{place}: {wrong.message}" if place else wrong.message

@@ -21,7 +21,7 @@ from lastro.study.levels import (
     unknown_name,
 )
 from lastro.study.model import PATIENCE, Design, Exclusion, Factor, Level, ScenarioSchema, Study
-from lastro.study.problems import Key, Problems, Wrong, shown
+from lastro.study.problems import FieldError, Key, Problems, shown
 
 if TYPE_CHECKING:
     from lastro.study.schema import DesignTable, ExcludeTable, ProfileTable, StudyFile
@@ -39,7 +39,7 @@ def resolve(file: StudyFile, schemas: Mapping[str, ScenarioSchema], problems: Pr
     with problems.at("study", "scenario"):
         if file.study.scenario not in schemas:
             hint = partial(did_you_mean, file.study.scenario, schemas)
-            raise Wrong(f"no scenario is named {shown(file.study.scenario)}", hint)
+            raise FieldError(f"no scenario is named {shown(file.study.scenario)}", hint)
     problems.tell()
     schema = schemas[file.study.scenario]
     factors = _factors(file, schema, problems)
@@ -70,7 +70,9 @@ def _factors(file: StudyFile, schema: ScenarioSchema, problems: Problems) -> Fac
     factors: dict[str, dict[Level, Level]] = {}
     for name, raw_levels in file.factors.items():
         if name not in schema.parts and name not in schema.settings and name not in options_named(schema):
-            constant = Wrong("an option of a single part cannot be a factor", "put it into [settings], or into a level")
+            constant = FieldError(
+                "an option of a single part cannot be a factor", "put it into [settings], or into a level"
+            )
             known = name in options_of_one(schema)
             problems.add(("factors", name), constant if known else unknown_name(schema, name))
             continue
@@ -80,7 +82,7 @@ def _factors(file: StudyFile, schema: ScenarioSchema, problems: Problems) -> Fac
                 level = check_level(schema, name, raw)
                 key = identity(schema, name, level)
                 if key in levels:
-                    raise Wrong(f"{shown(raw)} is the same level as {shown(levels[key])}, which is listed already")
+                    raise FieldError(f"{shown(raw)} is the same level as {shown(levels[key])}, which is listed already")
                 levels[key] = level
     return factors
 
@@ -91,14 +93,14 @@ def _settings(file: StudyFile, schema: ScenarioSchema, problems: Problems) -> di
     for name, raw in file.settings.items():
         with problems.at("settings", name):
             if name in file.factors:
-                raise Wrong("is also a factor of this study", "keep it either in [factors] or in [settings]")
+                raise FieldError("is also a factor of this study", "keep it either in [factors] or in [settings]")
             written[name] = check_level(schema, name, raw)
     defaults: dict[str, Level] = {kind: NONE for kind, known in schema.parts.items() if NONE in known}
     defaults |= {name: setting.default for name, setting in schema.settings.items()}
     for kind, known in schema.parts.items():
         if kind not in defaults and kind not in file.settings and kind not in file.factors:
             hint = f"name one in [settings], or several in [factors]; valid names: {', '.join(sorted(known))}"
-            problems.add(("settings", kind), Wrong(f"the {kind} has no default, and this study names none", hint))
+            problems.add(("settings", kind), FieldError(f"the {kind} has no default, and this study names none", hint))
     chosen = [name for name in file.settings if name in options_named(schema) | options_of_one(schema)]
     names = [name for name in (*schema.parts, *schema.settings, *chosen) if name not in file.factors]
     return {name: written.get(name, defaults.get(name, "")) for name in names}
@@ -113,9 +115,9 @@ def _metrics(
         with problems.at("study", "metrics", index):
             if name not in schema.metrics:
                 hint = partial(did_you_mean, name, schema.metrics)
-                raise Wrong(f"scenario {schema.name} has no metric {shown(name)}", hint)
+                raise FieldError(f"scenario {schema.name} has no metric {shown(name)}", hint)
             if name in metrics:
-                raise Wrong(f"{shown(name)} is listed already")
+                raise FieldError(f"{shown(name)} is listed already")
             metrics[name] = schema.metrics[name]
     return tuple(metrics.values()) or _metrics_of(schema, chosen)
 
@@ -133,7 +135,7 @@ def _metrics_of(schema: ScenarioSchema, chosen: Mapping[str, object]) -> tuple[M
 
 def _known_factor(factors: Factors, name: str) -> Mapping[Level, Level]:
     if name not in factors:
-        raise Wrong(f"this study has no factor {shown(name)}", partial(did_you_mean, name, factors))
+        raise FieldError(f"this study has no factor {shown(name)}", partial(did_you_mean, name, factors))
     return factors[name]
 
 
@@ -164,13 +166,13 @@ def _check_sequential(file: StudyFile, metrics: Sequence[Metric], problems: Prob
     design, known = file.design, {metric.name for metric in metrics}
     if not design.baseline:
         hint = "name a baseline, or leave the number of blocks fixed"
-        problems.add(("design", "stopping"), Wrong("needs ratios, but this study has no baseline", hint))
+        problems.add(("design", "stopping"), FieldError("needs ratios, but this study has no baseline", hint))
     if design.max_replicates < design.replicates:
         message = f"must be at least `replicates` ({design.replicates}), but is {design.max_replicates}"
-        problems.add(("design", "max_replicates"), Wrong(message))
+        problems.add(("design", "max_replicates"), FieldError(message))
     for index, name in enumerate(design.precise_metrics):
         if name not in known:
-            wrong = Wrong(f"the study has no metric {shown(name)}", partial(did_you_mean, name, known))
+            wrong = FieldError(f"the study has no metric {shown(name)}", partial(did_you_mean, name, known))
             problems.add(("design", "precise_metrics", index), wrong)
 
 
@@ -179,7 +181,7 @@ def _check_fixed(file: StudyFile, _metrics: Sequence[Metric], problems: Problems
     for name in ("precision", "max_replicates", "precise_metrics"):
         if name in file.design.model_fields_set:
             hint = 'add stopping = "sequential", or remove this key'
-            problems.add(("design", name), Wrong("is for sequential stopping, but this study's is fixed", hint))
+            problems.add(("design", name), FieldError("is for sequential stopping, but this study's is fixed", hint))
 
 
 def _exclusions(
@@ -215,10 +217,10 @@ def _profiles(
         for name, raw in table.model_extra.items():
             with problems.at("profiles", profile, name):
                 if name not in changeable and name in factors:
-                    raise Wrong("is a factor of this study; a profile can fix only durations and amounts of work")
+                    raise FieldError("is a factor of this study; a profile can fix only durations and amounts of work")
                 if name not in changeable:
                     hint = partial(did_you_mean, name, {"replicates", "max_replicates", *changeable})
-                    raise Wrong("a profile can change only replicates, durations and amounts of work", hint)
+                    raise FieldError("a profile can change only replicates, durations and amounts of work", hint)
                 held = name in factors
                 level = _held_level(schema, factors[name], file, name, raw) if held else check_level(schema, name, raw)
                 changes[name] = level
@@ -241,7 +243,7 @@ def _held_level(schema: ScenarioSchema, levels: Mapping[Level, Level], file: Stu
     """Return the one level at which a profile holds a factor. It must be the baseline's, if that names the factor."""
     level = listed_level(schema, levels, name, raw)
     if name in file.design.baseline and check_level(schema, name, file.design.baseline[name]) != level:
-        raise Wrong(f"would exclude {shown(file.design.baseline[name])}, the level of the baseline")
+        raise FieldError(f"would exclude {shown(file.design.baseline[name])}, the level of the baseline")
     return level
 
 
@@ -252,10 +254,10 @@ def _blocks(table: ProfileTable, design: DesignTable) -> dict[str, Level]:
     if table.max_replicates is None:
         return changes
     if design.stopping == "fixed":
-        raise Wrong("is for sequential stopping, but this study's is fixed")
+        raise FieldError("is for sequential stopping, but this study's is fixed")
     least = max(design.replicates if table.replicates is None else table.replicates, LEAST_BLOCKS)
     if table.max_replicates < least:
-        raise Wrong(f"must be at least `replicates` ({least}), but is {table.max_replicates}")
+        raise FieldError(f"must be at least `replicates` ({least}), but is {table.max_replicates}")
     return changes | {"replicates": least}
 
 
@@ -271,7 +273,9 @@ def check_stored(study: Study, schema: ScenarioSchema, where: str) -> None:
                 for level in levels:
                     check_level(schema, name, level)
     for name in {*schema.parts, *schema.settings} - set(chosen) - set(study.settings) - PATIENCE:
-        problems.add(("settings", name), Wrong("is missing", "resume it with the version of Lastro that started it"))
+        problems.add(
+            ("settings", name), FieldError("is missing", "resume it with the version of Lastro that started it")
+        )
     _check_size(study, problems)
     problems.tell()
 
@@ -281,19 +285,19 @@ def _check_size(study: Study, problems: Problems) -> None:
     n_treatments = factorial_size(study)
     if n_treatments > MAX_TRIALS:
         message = f"the levels make {n_treatments:,} treatments, but a study has at most {MAX_TRIALS:,} trials"
-        problems.add(("factors",), Wrong(message))
+        problems.add(("factors",), FieldError(message))
         return
     if study.exclusions:
         n_treatments = sum(1 for _ in combinations(study))
     if not n_treatments:
-        problems.add(("exclude",), Wrong("the exclusions leave no treatment"))
+        problems.add(("exclude",), FieldError("the exclusions leave no treatment"))
     for profile in study.profile_exclusions:
         if n_treatments and not any(combinations(study.with_profile(profile))):
-            problems.add(("profiles", profile, "exclude"), Wrong("the exclusions leave no treatment"))
+            problems.add(("profiles", profile, "exclude"), FieldError("the exclusions leave no treatment"))
     designs: dict[tuple[str, ...], Design] = {("design",): study.design}
     designs |= {("profiles", name): study.with_profile(name).design for name in study.profiles}
     for table, design in designs.items():
         n_trials = n_treatments * design.most_blocks
         if n_trials > MAX_TRIALS:
             message = f"{n_treatments:,} treatments make {n_trials:,} trials, but a study has at most {MAX_TRIALS:,}"
-            problems.add((*table, "max_replicates" if design.sequential else "replicates"), Wrong(message))
+            problems.add((*table, "max_replicates" if design.sequential else "replicates"), FieldError(message))

@@ -14,7 +14,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 
 from lastro.errors import did_you_mean
 from lastro.study.model import NAME_PATTERN, Level
-from lastro.study.problems import Problems, Wrong, kind_of, shown
+from lastro.study.problems import FieldError, Problems, kind_of, shown
 
 MAX_LEVEL_CHARS = 100
 MAX_INTEGER = 2**63 - 1  # TOML's integers have 64 bits, and so have SQLite's
@@ -184,7 +184,7 @@ def read_shape(document: dict[str, Any], problems: Problems, model: type[T]) -> 
         details = error.errors(include_url=False)
     # A misspelt key often makes another one missing: name the cause before its consequence.
     for detail in sorted(details, key=lambda detail: detail["type"] != "extra_forbidden"):
-        problems.add(detail["loc"], Wrong(_message(detail), _hint(detail, model)))
+        problems.add(detail["loc"], FieldError(_message(detail), _hint(detail, model)))
     problems.tell()
     raise AssertionError("pydantic rejected the document but reported no error")
 

@@ -95,11 +95,11 @@ class SyntheticScenario(Scenario):
         outcome = _values(config, Random(f"{identity}{self._runs[identity]}"))
         outcome.notes["calibrations"] = dict(calibrations)
         self._leftover |= config["fault"] == "leftover" and self._runs[identity] == 2
-        outcome.doubt(self._fault(str(config["fault"]), self._runs[identity]))
+        outcome.invalidate(self._fault(str(config["fault"]), self._runs[identity]))
         after = validity.ClockReading.now()
         if config["fault"] == "clock-jump" and self._runs[identity] == 1:
             after = validity.ClockReading(after.monotonic_s, after.realtime_s + 3600)
-        outcome.doubt(validity.clock_reasons(clock, after))
+        outcome.invalidate(validity.clock_reasons(clock, after))
         return outcome
 
     def _fault(self, fault: str, run: int) -> list[str]:

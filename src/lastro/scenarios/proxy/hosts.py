@@ -14,8 +14,8 @@ from lastro.host.ssh import SshHost
 from lastro.meters.host import HostMeter
 from lastro.platforms.base import Instance
 from lastro.results.samples import Outcome
-from lastro.scenarios._line import Line
 from lastro.scenarios.base import Config
+from lastro.scenarios.proxy.three_node import ThreeNodeTestbed
 
 _LEAST_S = 1.0  # CPU time is counted in ticks: in a shorter time, a few would look like a busy CPU
 
@@ -23,7 +23,7 @@ _LEAST_S = 1.0  # CPU time is counted in ticks: in a shorter time, a few would l
 class HostsMeter:
     """A meter on each distinct host. Only the numbers of `dut` are reported; all hosts are judged."""
 
-    def __init__(self, wire: Line, own_cgroups: Sequence[str]) -> None:
+    def __init__(self, wire: ThreeNodeTestbed, own_cgroups: Sequence[str]) -> None:
         """Make the meters. `own_cgroups` are those of the platform's daemons, which run on the DUT's host."""
         self.dut = HostMeter(wire.dut.testbed, {}, own_cgroups)
         others = {place.testbed.host: place.testbed for place in (wire.client, wire.server)}
@@ -69,7 +69,7 @@ class HostsMeter:
             else:
                 found.notes[f"host {host.name}"] = note
                 reasons = [f"{host.name}: {reason}" for reason in reasons]
-            found.doubt(reasons)
+            found.invalidate(reasons)
         return found
 
 

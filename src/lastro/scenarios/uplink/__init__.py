@@ -22,9 +22,21 @@ from lastro.meters.host import HostMeter
 from lastro.meters.interfaces import InterfaceMeter
 from lastro.platforms.base import AVAILABLE, Availability, InstanceSpec, unavailable
 from lastro.results.samples import Outcome, Reading
-from lastro.scenarios import _workload
-from lastro.scenarios._built import note_load, note_meter
-from lastro.scenarios._joined import (
+from lastro.scenarios.base import (
+    HOST_LIMITS,
+    AttachmentPool,
+    Config,
+    OnLinks,
+    PlatformPool,
+    first_unavailable,
+    platform_level,
+    start_s,
+)
+from lastro.scenarios.shared.accounts import BY_HOST, tell_peak, with_account
+from lastro.scenarios.shared.availability_probes import Probes
+from lastro.scenarios.shared.clock_policy import by_good_clocks, tell_unverified
+from lastro.scenarios.shared.measure import judge_links, rest
+from lastro.scenarios.shared.point_to_point import (
     HOST,
     INSTANCE,
     PEER,
@@ -36,21 +48,12 @@ from lastro.scenarios._joined import (
     note_topology,
     require_host_address,
 )
-from lastro.scenarios._measure import judge_links, rest
-from lastro.scenarios._offered import MOST, check_offered, judge_generator, rates, share_of, with_rate
-from lastro.scenarios._probes import Probes
-from lastro.scenarios._watch import watching
-from lastro.scenarios._workload import limited_spec
-from lastro.scenarios.base import (
-    HOST_LIMITS,
-    AttachmentPool,
-    Config,
-    OnLinks,
-    PlatformPool,
-    first_unavailable,
-    platform_level,
-    start_s,
-)
+from lastro.scenarios.shared.resources import RESOURCES, limited_spec
+from lastro.scenarios.shared.topology import note_load, note_meter
+from lastro.scenarios.shared.verify_limits import unequal
+from lastro.scenarios.shared.workload import METRICS
+from lastro.scenarios.shared.workload_meters import watching
+from lastro.scenarios.uplink.offered_load import MOST, check_offered, judge_generator, rates, share_of, with_rate
 from lastro.study.model import Setting
 from lastro.testbed import Testbed
 
@@ -67,7 +70,7 @@ class UplinkScenario(OnLinks):
     combinable = frozenset({"isolation"})
     calibration_shapes = {_CEILING: dict[str, float], "capacity": dict[str, float]}
     settings = (
-        *_workload.RESOURCES,
+        *RESOURCES,
         Setting(
             "towards", PEER, "the flow's end: a peer behind the links, or the instance's host", choices=(PEER, HOST)
         ),
@@ -81,7 +84,7 @@ class UplinkScenario(OnLinks):
         *HOST_LIMITS,
         Setting("max_drift_percent", 0.1, "drift of a guest's clock above which what it timed is dropped", 0, 100),
     )
-    metrics = (*UdpLoad.metrics, *Iperf3Tcp.metrics, *_workload.METRICS, *HostMeter.metrics)
+    metrics = (*UdpLoad.metrics, *Iperf3Tcp.metrics, *METRICS, *HostMeter.metrics)
 
     def __init__(self, testbed: Testbed | None) -> None:
         super().__init__(testbed)
@@ -174,9 +177,9 @@ class UplinkScenario(OnLinks):
             joined(self.testbed, native, platform, links, limited_spec(config, self.testbed, INSTANCE)) as pair,
             far_end(self.testbed, native, links, pair, towards) as end,
         ):
-            outcome.doubt(not_in_force(isolations, {INSTANCE: pair.instance}))
-            reasons, seen = _workload.unequal(self.testbed, pair.instance)
-            outcome.doubt(reasons)
+            outcome.invalidate(not_in_force(isolations, {INSTANCE: pair.instance}))
+            reasons, seen = unequal(self.testbed, pair.instance)
+            outcome.invalidate(reasons)
             limits = {name: value for name, value in asdict(pair.instance.spec.resources).items() if value is not None}
             outcome.notes |= {"limits": {INSTANCE: limits}, **seen}
             built = pair.built(self.testbed, links.name, platform_level(config), isolation=str(config["isolation"]))
@@ -186,7 +189,7 @@ class UplinkScenario(OnLinks):
             self._measure(config, pair, end, own_cgroups, outcome)
             if towards == PEER:  # packets to the host itself are not routed
                 judge_links(links.name, counted, links.counters(self.testbed), outcome)
-        outcome.doubt(validity.clock_reasons(clock, validity.ClockReading.now()))
+        outcome.invalidate(validity.clock_reasons(clock, validity.ClockReading.now()))
         alone = platform_level(config) == "native" and config["isolation"] == "none"
         judge_generator(config, known or (rates(outcome) if alone else None), outcome)
         return outcome
@@ -208,18 +211,18 @@ class UplinkScenario(OnLinks):
         note_meter(outcome, witness)
         watch.note_witnesses(outcome)
         drift, limit = watch.drift, float(config["max_drift_percent"]) / 100
-        by_host = _timed_by_host(tool, reading) | _workload.BY_HOST
+        by_host = _timed_by_host(tool, reading) | BY_HOST
         work_s, (inside_s, everywhere_s) = watch.work_s, watch.entered_cpu_s
         used, lasted_s = watch.used[INSTANCE], reading.lasted_s
-        reading = _workload.with_account(reading, used, work_s, watch.guest, watch.guest_after, apart_s=inside_s)
+        reading = with_account(reading, used, work_s, watch.guest, watch.guest_after, apart_s=inside_s)
         _judge_clock(reading, by_host, drift, limit, outcome)
-        _workload.tell_unverified(pair.instance, by_host, drift, limit, outcome)
-        _workload.tell_peak(watch.fresh_peak, outcome)
-        outcome.doubt(validity.path_reasons(tool.name, witness.moved, reading.payload_bytes, hops))
+        tell_unverified(pair.instance, by_host, drift, limit, outcome)
+        tell_peak(watch.fresh_peak, outcome)
+        outcome.invalidate(validity.path_reasons(tool.name, witness.moved, reading.payload_bytes, hops))
         host = watch.host.read(work_s, everywhere_s)
         outcome.measurements |= {name: value for name, value in host.items() if work_s or name != "host_cpus"}
         outcome.notes |= {**watch.notes(), "work_s": work_s, "flow_s": lasted_s, "witness": {tool.name: witness.moved}}
-        outcome.doubt(validity.host_reasons(watch.host.steal_percent, watch.foreign_cpus, config))
+        outcome.invalidate(validity.host_reasons(watch.host.steal_percent, watch.foreign_cpus, config))
 
     def facts(self, configs: Sequence[Config]) -> dict[str, Any]:
         """Return the versions of the tools in the image."""
@@ -236,7 +239,7 @@ def _judge_clock(
     reading: Reading, by_host: Collection[str], drift: validity.Drift | None, limit: float, outcome: Outcome
 ) -> None:
     """Add the reading without what a wrong clock timed: with TCP only the series, since the receiver timed the rate."""
-    kept = _workload.by_good_clocks(reading, by_host, drift, limit, outcome)
+    kept = by_good_clocks(reading, by_host, drift, limit, outcome)
     outcome.add(kept if kept is reading else replace(kept, series=()))
 
 

@@ -1,9 +1,8 @@
-"""The measuring part of a trial with proxies: the requests, the meters around them, and the checks of every witness."""
+"""The measuring part of a trial with proxies: the requests, the meters around them, and the witnesses on their path."""
 
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -13,20 +12,20 @@ from lastro import registry, validity
 from lastro.anomalies.base import Anomaly, Demand
 from lastro.attachments._hosting import Hosting
 from lastro.errors import InstrumentError
-from lastro.functions.http_proxy import HttpProxy, Served, judge_served
+from lastro.functions.http_proxy import HttpProxy
 from lastro.host.cgroups import Resources, Usage
 from lastro.instruments._http import HttpLoad, Station
 from lastro.meters.host import HostMeter
 from lastro.meters.interfaces import InterfaceMeter
 from lastro.platforms.base import Instance, InstanceSpec, Platform
 from lastro.results.samples import Metric, Outcome, Series
-from lastro.scenarios._built import note_load, note_meter, note_witness
-from lastro.scenarios._hosts import HostsMeter
-from lastro.scenarios._line import CLIENT, SERVER, Line
-from lastro.scenarios._measure import Disturbance
-from lastro.scenarios._origin import APACHE, NGINX, Asked, Origin
-from lastro.scenarios._proxies import ROLE, Farm, Proxy
 from lastro.scenarios.base import Config, make_part
+from lastro.scenarios.proxy.hosts import HostsMeter
+from lastro.scenarios.proxy.origin import APACHE, NGINX, Origin
+from lastro.scenarios.proxy.proxies import ROLE, Farm, Proxy
+from lastro.scenarios.proxy.three_node import CLIENT, SERVER, ThreeNodeTestbed
+from lastro.scenarios.shared.measure import Disturbance
+from lastro.scenarios.shared.topology import note_load, note_meter, note_witness
 from lastro.study.levels import part_level
 from lastro.testbed import Testbed
 from lastro.units import parse_size_bytes
@@ -46,22 +45,20 @@ METRICS = (
     Metric("proxies_up", "ms", "lower", "from the start of the first proxy until all have answered"),
 )
 # Metrics that show what limits. For an open loop only its time does: its rate is the one that was asked for.
-_TIMES, _RATE = ("request_time", "request_cycle", "open_request_time"), "requests_per_s"
+TIMES, RATE = ("request_time", "request_cycle", "open_request_time"), "requests_per_s"
 # These include JMeter's own start and warm-up, and the requests besides the load, so no study of a paper uses them.
 HOST_METRICS = tuple(
     replace(metric, summary=f"{metric.summary}; from the instrument's start to its end") for metric in HostMeter.metrics
 )
-_AT_CEILING = 0.1  # within this fraction of the clients' result without a proxy, the clients are the limit
 _USUAL_WEIGHT, _MOST_WEIGHT = 100, 10_000  # of a control group
-_LOG_S = 3.0  # servers and proxies write to their logs after they have answered
-_BY_HAND = 2  # requests through each proxy besides the load: its first answer, and one after the load
+OWN_REQUESTS = 2  # requests through each proxy besides the load: its first answer, and one after the load
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
     """Everything that takes part in a trial, up and running. Without proxies the clients ask the server directly."""
 
-    wire: Line
+    wire: ThreeNodeTestbed
     platform: Platform
     links: Hosting
     native: Platform
@@ -135,7 +132,7 @@ def measure(standing: Standing, config: Config, disturbance: Disturbance | None,
         dose = neighbour.dose_since(dose_before, elapsed_s)
         outcome.notes["doses"] = {**asdict(dose), **hosts.dut.pressure()}
         unmet = anomaly.unmet(dose, demand, neighbour.instance.spec.resources)
-        outcome.doubt([f"the load on the DUT missed its dose: {unmet}"] if unmet else [])
+        outcome.invalidate([f"the load on the DUT missed its dose: {unmet}"] if unmet else [])
     witness.stop()
     outcome.add(reading)
     note_load(outcome, tool.name, CLIENT, SERVER)
@@ -148,21 +145,23 @@ def measure(standing: Standing, config: Config, disturbance: Disturbance | None,
         (SERVER, ROLE) if standing.proxies else (SERVER,),
     )
     outcome.notes["witness"] = witness.moved
-    outcome.doubt(carried_reasons(standing, carried, outcome))
-    outcome.doubt(_path(tool.name, standing.wire, witness.moved, reading.payload_bytes, _cached(standing, config)))
-    _account(standing, hosts.dut, used, _sent(outcome), elapsed_s, outcome)
+    outcome.invalidate(carried_reasons(standing, carried, outcome))
+    outcome.invalidate(
+        _path(tool.name, standing.wire, witness.moved, reading.payload_bytes, is_cached(standing, config))
+    )
+    _account(standing, hosts.dut, used, sent_in_all(outcome), elapsed_s, outcome)
     judged = hosts.judge(used, everyone, config)
     outcome.notes |= judged.notes
-    outcome.doubt(judged.invalid_because)
+    outcome.invalidate(judged.invalid_because)
     for proxy in standing.firsts:
         proxy.running.require_alive()
 
 
-def _cached(standing: Standing, config: Config) -> bool:
+def is_cached(standing: Standing, config: Config) -> bool:
     return bool(standing.proxies) and config["cache"] == "on"
 
 
-def _path(tool: str, wire: Line, moved: Mapping[str, Any], payload_bytes: int, cached: bool) -> list[str]:
+def _path(tool: str, wire: ThreeNodeTestbed, moved: Mapping[str, Any], payload_bytes: int, cached: bool) -> list[str]:
     """Return reasons unless the clients' bytes came over their link and, without a cache, over the server's link."""
     hops = [(f"client.{wire.client.links['dut']}", "rx_bytes")]
     if not cached:
@@ -182,12 +181,12 @@ def carried_reasons(standing: Standing, before: Mapping[str, int], outcome: Outc
     return [told.format(name) for name in still] if standing.proxies else []
 
 
-def _sent(outcome: Outcome) -> int:
+def sent_in_all(outcome: Outcome) -> int:
     """Return how many requests the instrument has sent, including those that it does not measure."""
-    return sum(_shares(outcome))
+    return sum(sent_by_proxy(outcome))
 
 
-def _shares(outcome: Outcome) -> list[int]:
+def sent_by_proxy(outcome: Outcome) -> list[int]:
     """Return how many requests the instrument sent through each proxy in turn, or directly to the server.
 
     Raises: InstrumentError when the instrument does not report it."""
@@ -230,104 +229,6 @@ def _rate_per_s(outcome: Outcome, otherwise: float) -> float:
     """Return the rate while requests were sent: while the instrument starts, proxies have nothing to do."""
     found = (outcome.measurements.get(name) for name in ("requests_per_s", "open_requests_per_s"))
     return next((rate for rate in found if rate is not None), otherwise)
-
-
-# The logs of proxies and server over the whole trial
-
-
-def judge_logs(standing: Standing, config: Config, outcome: Outcome) -> None:
-    """Check that the logs of proxies and server account for every request.
-
-    Each must be in the log of its proxy, and must have reached the server unless a cache had the object."""
-    n, cached = len(standing.proxies), _cached(standing, config)
-    sent = _sent(outcome) + (_BY_HAND * n if n else 1)  # directly to the server: only one before the load
-    expected = len(standing.firsts) if cached else sent
-    asked, served = _logged(standing, expected, sent if n else 0)
-    outcome.notes["logs"] = {
-        "server": {f"{client} {status} {n_bytes}": count for (client, status, n_bytes), count in asked.items()},
-        "proxies": {str(number): dict(found.results) for number, found in served.items()},
-        "links": standing.links.carried(standing.wire.dut.testbed),
-    }
-    reasons = _served_reasons(standing, served, _shares(outcome), cached) if n else []
-    reasons += _askers(standing, served)
-    if asked.total() != expected:
-        reasons.append(f"{asked.total()} requests reached the server instead of {expected}")
-    wrong = {key: count for key, count in asked.items() if key[1:] != (200, standing.origin.page.length_bytes)}
-    if wrong:
-        reasons.append(f"the server did not answer all requests completely: {wrong}")
-    outcome.doubt([*reasons, *_ways(standing, {client for client, _, _ in asked})])
-
-
-def _logged(standing: Standing, of_server: int, of_proxies: int) -> tuple[Counter[Asked], dict[int, Served]]:
-    """Return what the logs hold, as soon as they have these numbers of requests or a deadline has passed."""
-    deadline_s = time.monotonic() + _LOG_S
-    while True:
-        asked, served = standing.origin.asked(), _served(standing)
-        n_served = sum(found.results.total() for found in served.values())
-        if (asked.total() >= of_server and n_served >= of_proxies) or time.monotonic() > deadline_s:
-            return asked, served
-        time.sleep(0.05)
-
-
-def _served_reasons(standing: Standing, served: Mapping[int, Served], shares: Sequence[int], cached: bool) -> list[str]:
-    """Return reasons against the proxies' logs. `shares` are the requests that went through each proxy."""
-    firsts = {proxy.hosted.number for proxy in standing.firsts}
-    return [
-        f"proxy {number}: {why}"
-        for (number, found), share in zip(served.items(), shares, strict=True)
-        for why in judge_served(found.results, share + _BY_HAND, cache=cached, first=number in firsts)
-    ]
-
-
-def _served(standing: Standing) -> dict[int, Served]:
-    """Return what each proxy's log holds, by number; bare proxies share a log, in which each has its port."""
-    by_server = {first.instance.spec.name: first.running.served() for first in standing.firsts}
-    return {
-        proxy.hosted.number: by_server[proxy.instance.spec.name].get(proxy.hosted.listens_at, Served())
-        for proxy in standing.proxies
-    }
-
-
-def _askers(standing: Standing, served: Mapping[int, Served]) -> list[str]:
-    """Return a reason for each proxy that saw the clients under another address than their own.
-
-    Published proxies must see it, too: publishing a port changes where a request goes, not where it comes from."""
-    own = standing.wire.client.address
-    return [
-        f"requests came to proxy {number} from {sorted(found.clients)} instead of {own}"
-        for number, found in served.items()
-        if found.clients - {own}
-    ]
-
-
-def _ways(standing: Standing, seen: set[str]) -> list[str]:
-    """Return a reason unless the server saw the addresses that the attachment gives: the proxies' own or the DUT's."""
-    known = {proxy.seen_as for proxy in standing.proxies} or {standing.wire.client.address}
-    return [] if seen == known else [f"requests came to the server from {sorted(seen)} instead of {sorted(known)}"]
-
-
-# The generator's own limit
-
-
-def rates(outcome: Outcome) -> dict[str, float]:
-    return {name: outcome.measurements[name] for name in (*_TIMES, _RATE) if name in outcome.measurements}
-
-
-def judge_generator(straight: Mapping[str, float] | None, outcome: Outcome) -> None:
-    """Flag a generator-limited trial: the clients' result is within a tenth of that without proxies.
-
-    This is not a verdict. A closed loop is judged by its rate; an open loop, which keeps its rate, by its time."""
-    own, time_name = rates(outcome), "open_request_time"
-    if not straight:
-        return
-    outcome.notes["ceiling"] = dict(straight)
-    if _RATE in own and _RATE in straight:
-        outcome.notes["generator_limited"] = own[_RATE] >= (1 - _AT_CEILING) * straight[_RATE]
-    elif time_name in own and time_name in straight:
-        outcome.notes["generator_limited"] = (1 - _AT_CEILING) * own[time_name] <= straight[time_name]
-
-
-# Provenance
 
 
 def versions(testbed: Testbed, native: Platform, origins: Sequence[str]) -> dict[str, str]:

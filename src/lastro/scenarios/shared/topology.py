@@ -27,7 +27,7 @@ from lastro.results.topology import TOPOLOGY, Device, End, Link, Load, Node, Top
 from lastro.testbed import Testbed
 
 if TYPE_CHECKING:
-    from lastro.scenarios._network import Network
+    from lastro.scenarios.routing.network import Network
 
 _MOST_LOOKED_AT = 20  # namespaces: looking at hundreds of routers would disturb them
 _ON_PARENT = frozenset({"macvlan", "macvtap", "ipvlan", "ipvtap"})

@@ -17,10 +17,10 @@ from lastro.host.cgroups import Resources
 from lastro.host.threads import all_of
 from lastro.instruments._http import Endpoint, Page
 from lastro.platforms.base import Instance, InstanceSpec, Platform, start_all
-from lastro.scenarios._deploy import instance_spec
-from lastro.scenarios._footprint import require_room
-from lastro.scenarios._line import CLIENT, SERVER, Line
-from lastro.scenarios._lives import Clocked, Life
+from lastro.scenarios.proxy.three_node import CLIENT, SERVER, ThreeNodeTestbed
+from lastro.scenarios.shared.deploy import instance_spec
+from lastro.scenarios.shared.memory_room import require_room
+from lastro.scenarios.shared.timing import InstanceTimes, TimedPlatform
 from lastro.testbed import Testbed
 
 ROLE = "proxy"
@@ -50,7 +50,7 @@ class Proxy:
         return self.hosted.instance
 
 
-class _WithRoom(Clocked):
+class _WithRoom(TimedPlatform):
     """A platform that checks the host's memory before each start, since earlier instances have taken theirs."""
 
     @contextmanager
@@ -64,7 +64,7 @@ class Farm:
     """A maker of proxies on the DUT. `client` is an instance in the client's namespace; the base network is up."""
 
     def __init__(
-        self, wire: Line, platform: Platform, links: Hosting, client: Instance, page: Page, wanted: Wanted,
+        self, wire: ThreeNodeTestbed, platform: Platform, links: Hosting, client: Instance, page: Page, wanted: Wanted,
         resources: Resources,
     ) -> None:  # fmt: skip
         self._wire, self._platform, self._links = wire, platform, links
@@ -119,7 +119,7 @@ class Farm:
         return Hosted(number, instance, SERVICE_PORT + (number if self._links.inside_dut else 0))
 
     @contextmanager
-    def _answering(self, hosted: Sequence[Hosted], life: Life) -> Iterator[list[Proxy]]:
+    def _answering(self, hosted: Sequence[Hosted], life: InstanceTimes) -> Iterator[list[Proxy]]:
         """Run the proxies of one instance for as long as the block lasts."""
         began_s = time.monotonic()  # not the instance's start: all instances start before any is linked
         with self._running(hosted) as running:
@@ -128,7 +128,7 @@ class Farm:
             running.require_alive()
             yield proxies
 
-    def _proxy(self, hosted: Hosted, running: Running, life: Life, began_s: float) -> Proxy:
+    def _proxy(self, hosted: Hosted, running: Running, life: InstanceTimes, began_s: float) -> Proxy:
         endpoint = Endpoint(*self._links.endpoint(hosted, self._outside))
         _first_answer(self._client, self._page, endpoint, running)
         answer_s = life.start_s + time.monotonic() - began_s

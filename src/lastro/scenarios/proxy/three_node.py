@@ -7,7 +7,7 @@ A scenario writes the following, whether the roles are on one machine or on thre
         server = stack.enter_context(native.start(wire.server.testbed, wire.server.spec("httpd", resources)))
         client.run(["ping", "-c", "1", wire.server.address])
 
-`wire.client`, `wire.dut` and `wire.server` are `Place`s:
+`wire.client`, `wire.dut` and `wire.server` are `RoleNode`s:
     testbed     the role's own `Testbed`: `testbed.host` runs argv there, `testbed.session` owns what is made there, and
                 `testbed.dut` names the role's network namespace (the DUT has the same one for the whole session)
     links       names of its interfaces on the line, by the role at the other end
@@ -51,7 +51,7 @@ _FORWARDS = {"net.ipv4.ip_forward": "1", "net.ipv4.conf.all.send_redirects": "0"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RoleNode:
     """The place of a role. `links` and `addresses`, without prefix length, are keyed by the role at the other end."""
 
     role: str
@@ -78,18 +78,18 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    client: Place
-    dut: Place
-    server: Place
+class ThreeNodeTestbed:
+    client: RoleNode
+    dut: RoleNode
+    server: RoleNode
 
     @property
-    def places(self) -> tuple[Place, Place, Place]:
+    def places(self) -> tuple[RoleNode, RoleNode, RoleNode]:
         return self.client, self.dut, self.server
 
 
 @contextmanager
-def line(testbed: Testbed) -> Iterator[Line]:
+def line(testbed: Testbed) -> Iterator[ThreeNodeTestbed]:
     """Set up the three roles and their links for as long as the block lasts, proven by a ping from end to end.
 
     Raises: PlatformError when the ends do not reach each other."""
@@ -105,7 +105,7 @@ def line(testbed: Testbed) -> Iterator[Line]:
             else:
                 names[a][b] = stack.enter_context(_card(a, beds[a], b))
                 names[b][a] = stack.enter_context(_card(b, beds[b], a))
-        found = Line(*(Place(role, beds[role], names[role]) for role in ROLES))
+        found = ThreeNodeTestbed(*(RoleNode(role, beds[role], names[role]) for role in ROLES))
         for place in found.places:
             _configure(place)
         set_sysctls(testbed.host, testbed.dut, _FORWARDS)
@@ -146,7 +146,7 @@ def _card(role: str, bed: Testbed, other: str) -> Iterator[str]:
         yield link
 
 
-def _configure(place: Place) -> None:
+def _configure(place: RoleNode) -> None:
     lines = []
     for other, link in place.links.items():
         lines += [f"address add {place.addresses[other]}/24 dev {link}", f"link set {link} up"]
@@ -156,7 +156,7 @@ def _configure(place: Place) -> None:
     bed.host.run(["ip", "-n", bed.dut, "-batch", "-"], stdin="\n".join(lines) + "\n")
 
 
-def _prove(found: Line) -> None:
+def _prove(found: ThreeNodeTestbed) -> None:
     argv = ["ping", "-n", "-c", "1", "-w", str(_ARRIVAL_S), found.server.address]
     client = found.client.testbed
     done = client.host.run(["ip", "netns", "exec", client.dut, *argv], timeout_s=_ARRIVAL_S + 15, check=False)

@@ -19,9 +19,9 @@ from lastro.meters.usage import UsageMeter
 from lastro.platforms.base import Instance
 from lastro.results.samples import Outcome
 from lastro.results.topology import DUT
-from lastro.scenarios._built import note_load, note_meter, note_witness
-from lastro.scenarios._deploy import Chain
 from lastro.scenarios.base import Config
+from lastro.scenarios.shared.deploy import Chain
+from lastro.scenarios.shared.topology import note_load, note_meter, note_witness
 from lastro.testbed import Testbed
 
 Disturbance = tuple[Neighbour, Anomaly, Demand]
@@ -58,14 +58,14 @@ def measure(
     outcome.notes["elapsed_s"] = usage.elapsed_s
     foreign_cpus = host.foreign_cpus(usage.user_s)
     outcome.notes["host"] = {"foreign_cpus": round(foreign_cpus, 3), **host.notes()}
-    outcome.doubt(validity.host_reasons(host.steal_percent, foreign_cpus, config))
+    outcome.invalidate(validity.host_reasons(host.steal_percent, foreign_cpus, config))
     if disturbance and before:
         neighbour, anomaly, demand = disturbance
         note_witness(outcome, "dose", "what the neighbour really did", (neighbour.instance.spec.role,))
         dose = neighbour.dose_since(before, usage.elapsed_s)
         outcome.notes["doses"] = {**asdict(dose), **host.pressure()}
         unmet = anomaly.unmet(dose, demand, neighbour.instance.spec.resources)
-        outcome.doubt([f"the anomaly missed its dose: {unmet}"] if unmet else [])
+        outcome.invalidate([f"the anomaly missed its dose: {unmet}"] if unmet else [])
 
 
 def _clocks(instances: Mapping[str, Instance]) -> dict[str, validity.ClockSample]:
@@ -86,7 +86,7 @@ def _judge_clocks(
         outcome.notes["clocks"] = {
             role: {"drift": found.ratio - 1, "uncertainty": found.uncertainty} for role, found in drifts.items()
         }
-    outcome.doubt(validity.drift_reasons(drifts, limit))
+    outcome.invalidate(validity.drift_reasons(drifts, limit))
 
 
 def _instruments(testbed: Testbed, config: Config, chain: Chain, outcome: Outcome) -> None:
@@ -106,13 +106,13 @@ def _instruments(testbed: Testbed, config: Config, chain: Chain, outcome: Outcom
         outcome.add(reading)
         note_load(outcome, instrument.name, chain.source.spec.role, chain.sink.spec.role)
         note_meter(outcome, counters)
-        outcome.doubt(validity.path_reasons(instrument.name, counters.moved, reading.payload_bytes))
+        outcome.invalidate(validity.path_reasons(instrument.name, counters.moved, reading.payload_bytes))
         if config["implementation"] == "kernel":
             seen = _difference(counted, chain.counted())
             note_witness(
                 outcome, "counters", f"packets that its rules counted: {', '.join(sorted(seen))}", ("function",)
             )
-            outcome.doubt(_crossings(instrument.name, chain, seen, reading.payload_bytes))
+            outcome.invalidate(_crossings(instrument.name, chain, seen, reading.payload_bytes))
         witness[instrument.name] = counters.moved
         phases[instrument.name] = {"host_cpus": host.read()["host_cpus"], **host.pressure()}
     outcome.notes["witness"] = witness
@@ -125,7 +125,7 @@ def judge_links(name: str, before: Mapping[str, int], after: Mapping[str, int], 
     if moved:
         outcome.notes["links"] = moved
         note_witness(outcome, name, f"packets on the links: {', '.join(sorted(moved))}", (DUT,))
-    outcome.doubt(
+    outcome.invalidate(
         [f"the links of '{name}' did not carry the flow: their counter '{each}' stood still"
          for each, packets in moved.items() if packets <= 0]
     )  # fmt: skip

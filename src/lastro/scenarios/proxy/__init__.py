@@ -23,15 +23,18 @@ from lastro.image.rootfs import Needs
 from lastro.instruments._http import HttpLoad
 from lastro.platforms.base import AVAILABLE, Availability, Instance, Platform, unavailable
 from lastro.results.samples import Metric, Outcome
-from lastro.scenarios import _asking, _origin, _workload
-from lastro.scenarios._asking import Standing
-from lastro.scenarios._capacity import CAPACITY, fill_up
-from lastro.scenarios._hosts import HostClocks, HostsMeter
-from lastro.scenarios._line import CLIENT, ROLES, SERVER, line
-from lastro.scenarios._measure import rest
-from lastro.scenarios._proxies import MOST, Farm, Proxy, ask, ask_all
-from lastro.scenarios._proxy_built import note_topology
 from lastro.scenarios.base import HOST_LIMITS, AttachmentPool, Config, OnLinks, PlatformPool, platform_level, start_s
+from lastro.scenarios.proxy import generator, logs, measure
+from lastro.scenarios.proxy.capacity import CAPACITY, fill_up
+from lastro.scenarios.proxy.hosts import HostClocks, HostsMeter
+from lastro.scenarios.proxy.measure import Standing
+from lastro.scenarios.proxy.origin import APACHE, NGINX, PACKAGES, serving
+from lastro.scenarios.proxy.proxies import MOST, Farm, Proxy, ask, ask_all
+from lastro.scenarios.proxy.three_node import CLIENT, ROLES, SERVER, line
+from lastro.scenarios.proxy.topology import note_topology
+from lastro.scenarios.shared.measure import rest
+from lastro.scenarios.shared.verify_limits import unequal
+from lastro.scenarios.shared.workload import slowdown
 from lastro.study.levels import NONE, split_options
 from lastro.study.model import Setting
 from lastro.units import parse_size_bytes
@@ -56,7 +59,7 @@ class ProxyScenario(OnLinks):
         Setting("cache", "off", "whether a proxy keeps the object in memory", choices=("off", "on")),
         Setting("cache_mb", 260, "memory of a proxy's cache, in Squid's MB", 1, 100_000),
         Setting("cache_object_kb", 1024, "largest object in a cache, in Squid's KB, its header included", 1, 100_000),
-        Setting("origin", _origin.APACHE, "the HTTP server", choices=(_origin.APACHE, _origin.NGINX)),
+        Setting("origin", APACHE, "the HTTP server", choices=(APACHE, NGINX)),
         # 1024 kB of 1000 bytes. With kB of 1024 bytes, Squid would not cache it: the header counts towards its limit.
         Setting("object_bytes", 1_024_000, "size of the object", 1, 1_000_000_000),
         Setting("clients", 10, "concurrent clients, evenly spread over the proxies", 1, 4096),
@@ -76,7 +79,7 @@ class ProxyScenario(OnLinks):
         Setting("capacity_s", 120.0, "time after which no more proxies are added", 1, _DAY_S),
         *HOST_LIMITS,
     )
-    metrics = (*_asking.METRICS, CAPACITY, *_asking.HOST_METRICS)
+    metrics = (*measure.METRICS, CAPACITY, *measure.HOST_METRICS)
 
     def __init__(self, testbed: Any) -> None:
         super().__init__(testbed)
@@ -100,7 +103,7 @@ class ProxyScenario(OnLinks):
 
     @classmethod
     def image_needs(cls, host: Host, configs: Sequence[Config]) -> Needs:
-        origins = sorted({_origin.PACKAGES[str(config["origin"])] for config in configs})
+        origins = sorted({PACKAGES[str(config["origin"])] for config in configs})
         return Needs((*HttpProxy.packages, *origins, "curl"))
 
     @classmethod
@@ -165,7 +168,7 @@ class ProxyScenario(OnLinks):
         return True
 
     def calibration_value(self, key: str, outcome: Outcome) -> Any:
-        return _asking.rates(outcome)
+        return generator.rates(outcome)
 
     # The trial
 
@@ -175,26 +178,26 @@ class ProxyScenario(OnLinks):
         with ExitStack() as stack:
             standing = self._stand(stack, config)
             outcome.notes |= standing.started.notes
-            outcome.doubt(standing.started.invalid_because)
+            outcome.invalidate(standing.started.invalid_because)
             disturbance = stack.enter_context(
-                _asking.disturbed(standing, config, float(config["limit_s"]) + 2 * self.duration_s(config) + 60)
+                measure.disturbed(standing, config, float(config["limit_s"]) + 2 * self.duration_s(config) + 60)
             )
             for proxy in standing.proxies[:1]:  # the others are built alike
-                reasons, seen = _workload.unequal(self.testbed, proxy.instance)
-                outcome.doubt(reasons)
+                reasons, seen = unequal(self.testbed, proxy.instance)
+                outcome.invalidate(reasons)
                 limits = {name: value for name, value in asdict(proxy.instance.spec.resources).items() if value}
                 outcome.notes |= {"limits": {"proxy": limits}, "seen inside": seen}
             bare = {CLIENT: standing.client, SERVER: standing.server}
             how = (platform_level(config), str(config["attachment"]))
             note_topology(outcome, standing.wire, bare, [proxy.hosted for proxy in standing.proxies], how, disturbance)
             rest(float(config["settle_s"]))
-            _asking.measure(standing, config, disturbance, outcome)
+            measure.measure(standing, config, disturbance, outcome)
             ask_all(standing.client, standing.origin.page, standing.proxies)
-            _asking.judge_logs(standing, config, outcome)
+            logs.judge_logs(standing, config, outcome)
             if config["max_proxies"]:
                 fill_up(standing, config, outcome)
-            outcome.doubt(clocks.reasons())
-        _asking.judge_generator(next(iter(calibrations.values()), None), outcome)
+            outcome.invalidate(clocks.reasons())
+        generator.judge_generator(next(iter(calibrations.values()), None), outcome)
         return outcome
 
     def _stand(self, stack: ExitStack, config: Config) -> Standing:
@@ -207,7 +210,7 @@ class ProxyScenario(OnLinks):
         client = stack.enter_context(native.start(wire.client.testbed, wire.client.spec("client", weight)))
         server = stack.enter_context(native.start(wire.server.testbed, wire.server.spec("server", weight)))
         kind, n_bytes = str(config["origin"]), int(config["object_bytes"])
-        origin = stack.enter_context(_origin.serving(server, kind, wire.server.address, n_bytes))
+        origin = stack.enter_context(serving(server, kind, wire.server.address, n_bytes))
         stack.enter_context(links.ground(wire.dut.testbed))
         wanted = Wanted(
             cache=config["cache"] == "on",
@@ -226,7 +229,7 @@ class ProxyScenario(OnLinks):
         origins = sorted({str(config["origin"]) for config in configs})
         found: dict[str, Any] = {"image_tools": {}}
         try:
-            found["image_tools"] = _asking.versions(self.testbed, self.pool.get("native"), origins)
+            found["image_tools"] = measure.versions(self.testbed, self.pool.get("native"), origins)
             for name, tool in sorted(tools.items()):
                 found["image_tools"][name] = tool.require(self.testbed.at(CLIENT).host)
         except LastroError as error:
@@ -261,7 +264,7 @@ def _slowdown(config: Config) -> float:
     proxies = max(1, int(config["proxies"]))
     n_cpus = len(os.sched_getaffinity(0))
     load = (int(config["anomaly_workers"]) or n_cpus) if config["anomaly"] != NONE else 0
-    slower: float = _workload.slowdown(config) ** _HEAVIER
+    slower: float = slowdown(config) ** _HEAVIER
     return slower * max(1.0, (proxies + load) / n_cpus / proxies)
 
 

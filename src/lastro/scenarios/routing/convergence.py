@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-import math
-import re
 import shlex
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import pairwise
 
-from lastro.errors import LastroError, PlatformError
+from lastro.errors import PlatformError
 from lastro.host.base import Process
 from lastro.platforms.base import Instance
 from lastro.results.samples import Series
-from lastro.scenarios._clockwork import Clockwork
-from lastro.scenarios._footprint import MIB
-from lastro.scenarios._link_watch import UPDATE, totals
-from lastro.scenarios._measure import rest
-from lastro.scenarios._network import Network, Table, last_full, shortened, wall_offset_s
+from lastro.scenarios.routing.flow import PROBE_PID, Flow, lost, outage_s, ping_argv, wait_for_answer
+from lastro.scenarios.routing.network import Network, Table, last_full, shortened, wall_offset_s
+from lastro.scenarios.routing.ospf_capture import UPDATE, totals
+from lastro.scenarios.routing.phase_recorder import PhaseRecorder
+from lastro.scenarios.shared.measure import rest
+from lastro.scenarios.shared.memory_room import MIB
 
 DEAD_HELLOS = 4  # as published: 1/4, 5/20, 10/40
 _LOOK_S, _POLL_S = 0.05, 0.5
 _BEFORE_CUT_S = 1.0  # of the flow before the cut, to show that it arrives
 _AFTER_S, _AFTER_REQUESTS = 0.5, 3  # of the flow afterwards, to show that it arrives again: the longer of the two
-_SEQUENCE_NUMBERS = 65_536  # of echo requests; then they wrap around
 _REFRESH_S = 900  # from then on LSAs are refreshed without a cause: by FRRouting after 15 minutes at the earliest
-_PID = "/run/probe.pid"
 
 
 def wait_for_routes(
@@ -55,62 +51,10 @@ def wait_for_routes(
     return network.differences(expected) or ["link-state updates or changes of routes did not end"]
 
 
-@dataclass(frozen=True, slots=True)
-class Flow:
-    """A steady flow of echo requests from one router to another, until it is ended."""
-
-    source: Instance
-    process: Process
-    interval_ms: int
-
-    def answered(self) -> list[tuple[float, int]]:
-        """End the flow; return when each answer came, on the host's clock, and the number of its request."""
-        self.source.run(["sh", "-c", f"kill -INT $(cat {_PID})"], check=False)
-        deadline_s = time.monotonic() + 2
-        while self.process.alive() and time.monotonic() < deadline_s:
-            time.sleep(0.01)
-        text, offset_s = self.process.stop().text, wall_offset_s(self.source)
-        return [(at_s - offset_s, number) for at_s, number in answers(text, self.interval_ms)]
-
-
-def answers(text: str, interval_ms: int) -> list[tuple[float, int]]:
-    """Return when each answer that `ping -D` prints came, on its wall clock, and the number of its request.
-
-    Numbers continue where those of the protocol wrap around. The time since the previous answer shows how often they
-    did, even after losses."""
-    found: list[tuple[float, int]] = []
-    for at, sequence in re.findall(r"^\[([\d.]+)\] .*icmp_seq=(\d+) ttl=", text, re.MULTILINE):
-        at_s, number = float(at), int(sequence)
-        if found:
-            last_s, last = found[-1]
-            first_s, first = found[0]
-            # `ping` sends more slowly than asked; answers that a queue held back come faster than they were sent.
-            spacing_s = max(interval_ms / 1000, (last_s - first_s) / (last - first) if last > first else 0.0)
-            expected = last + (at_s - last_s) / spacing_s
-            number += _SEQUENCE_NUMBERS * round((expected - number) / _SEQUENCE_NUMBERS)
-        found.append((at_s, number))
-    return found
-
-
-def lost(answered: Sequence[int]) -> int:
-    """Return the number of unanswered requests between the first and the last answered one."""
-    return max(answered) - min(answered) + 1 - len(set(answered)) if answered else 0
-
-
-def outage_s(answered: Sequence[tuple[float, int]]) -> float:
-    """Return the time covered by unanswered requests.
-
-    Gaps are measured, since the interval is not exact: `ping` of iputils sends every 25 ms when asked for 20 ms."""
-    came_s: dict[int, float] = {}
-    for at_s, number in sorted(answered):
-        came_s.setdefault(number, at_s)
-    return sum((came_s[b] - came_s[a]) * (b - a - 1) / (b - a) for a, b in pairwise(sorted(came_s)))
-
-
 @dataclass(slots=True)
 class Run:
     network: Network
-    work: Clockwork
+    work: PhaseRecorder
 
     def through_all_phases(self) -> None:
         """Run all phases. Raises: PlatformError, with the reason, if the network does not converge; a phase's error."""
@@ -151,7 +95,7 @@ class Run:
         if network.watch.last_update_s:
             work.measured("initial_last_update", network.watch.last_update_s - begin_s)
         else:
-            work.outcome.doubt(["no link-state update was seen on any link before the initial convergence"])
+            work.outcome.invalidate(["no link-state update was seen on any link before the initial convergence"])
         if network.watch.last_route_s:
             work.measured("initial_routes", network.watch.last_route_s - begin_s)
         work.measured("initial_updates", network.watch.count(begin_s, time.monotonic())[UPDATE])
@@ -216,7 +160,9 @@ class Run:
         """Invalidate the trial when link-state updates follow an exchange that seemed to have ended."""
         until_s = min(time.monotonic(), self.network.marks["begin"] + _REFRESH_S)
         if late := self.network.watch.count(ended_s, until_s)[UPDATE]:
-            self.work.outcome.doubt([f"the exchange had not ended: {late} link-state updates came after the {what}"])
+            self.work.outcome.invalidate(
+                [f"the exchange had not ended: {late} link-state updates came after the {what}"]
+            )
 
     def _tell_end(self, phase: str, since_s: float) -> None:
         watch, work = self.network.watch, self.work
@@ -231,7 +177,7 @@ class Run:
         topology = self.network.topology
         a, b = topology.corners()
         source, target = (str(topology.address(end, topology.at[end][0])) for end in (a, b))
-        process = self.network.instances[a].spawn(_pings(source, target, 0.1, self.work.number("converge_s") + 5))
+        process = self.network.instances[a].spawn(ping_argv(source, target, 0.1, self.work.number("converge_s") + 5))
         try:
             yield _When(self.network.instances[a], process)
         finally:
@@ -250,11 +196,11 @@ class Run:
         end = min((link.a, link.b), key=lambda each: costs[each])
         own = next(each for each in topology.at[router] if each not in spare)
         source_address, target = str(topology.address(router, own)), str(topology.address(end, number))
-        ping = _pings(source_address, target, interval_ms / 1000, self.work.number("converge_s") + 30)
+        ping = ping_argv(source_address, target, interval_ms / 1000, self.work.number("converge_s") + 30)
         source = self.network.instances[router]
-        flow = Flow(source, source.spawn(["sh", "-c", f"echo $$ > {_PID}; exec {shlex.join(ping)}"]), interval_ms)
+        flow = Flow(source, source.spawn(["sh", "-c", f"echo $$ > {PROBE_PID}; exec {shlex.join(ping)}"]), interval_ms)
         try:
-            _answer(flow.process, 10, "the flow across the failure got no answer before the failure")
+            wait_for_answer(flow.process, 10, "the flow across the failure got no answer before the failure")
             rest(_BEFORE_CUT_S)
             yield flow
         finally:
@@ -268,7 +214,9 @@ class Run:
         rest(max(_AFTER_S, _AFTER_REQUESTS * flow.interval_ms / 1000))
         answered = flow.answered()
         if not any(at_s > converged_s for at_s, _ in answered):  # then it is unknown how many more are lost
-            self.work.outcome.doubt([f"the flow across the failure got no answer after the {phase}, with right routes"])
+            self.work.outcome.invalidate(
+                [f"the flow across the failure got no answer after the {phase}, with right routes"]
+            )
             return
         self.work.measured(f"{phase}_lost", lost([number for _, number in answered]))
         if phase == "failure":
@@ -278,17 +226,19 @@ class Run:
         """Measure when the adjacencies became full, from the routers' own logs."""
         network, work, ends = self.network, self.work, 2 * len(self.network.topology.links)
         network.read_clocks()
-        work.outcome.doubt(network.clock_reasons(work.number("max_drift_percent") / 100))
+        work.outcome.invalidate(network.clock_reasons(work.number("max_drift_percent") / 100))
         changes, marks = network.changes(), network.marks
         at_s, n_full = last_full(changes, marks["begin"], marks["regular"])
         if n_full != ends:
-            work.outcome.doubt([f"{n_full} of {ends} ends of links had a full adjacency at the initial convergence"])
+            work.outcome.invalidate(
+                [f"{n_full} of {ends} ends of links had a full adjacency at the initial convergence"]
+            )
         elif at_s is not None:
             work.measured("initial_adjacency", at_s - marks["begin"])
         if "recovered" in marks:
             at_s, n_full = last_full(changes, marks["back"], marks["recovered"])
             if n_full != ends:
-                work.outcome.doubt([f"{n_full} of {ends} ends of links had a full adjacency after the recovery"])
+                work.outcome.invalidate([f"{n_full} of {ends} ends of links had a full adjacency after the recovery"])
             elif at_s is not None:
                 work.measured("recovery_adjacency", at_s - marks["back"])
 
@@ -311,21 +261,5 @@ class _When:
     process: Process
 
     def __call__(self) -> float:
-        line = _answer(self.process, 5, "no ping between the corners was answered")
+        line = wait_for_answer(self.process, 5, "no ping between the corners was answered")
         return float(line[1 : line.index("]")]) - wall_offset_s(self.source)
-
-
-def _pings(source: str, target: str, interval_s: float, most_s: float) -> list[str]:
-    """Return a `ping` command that ends only by its number of requests, after `most_s` or a little later.
-
-    With a deadline, or when it waits for one answer only, `ping` ends as soon as a router reports a missing route."""
-    number = math.ceil(most_s / interval_s)
-    return ["ping", "-n", "-D", "-I", source, "-i", f"{interval_s:g}", "-c", str(number), target]
-
-
-def _answer(process: Process, within_s: float, otherwise: str) -> str:
-    """Return the first answer that a ping prints; routers' errors on requests that they cannot forward do not count."""
-    try:
-        return process.wait_line("bytes from", within_s)
-    except LastroError as error:
-        raise PlatformError(f"{otherwise}: {error.message}") from error

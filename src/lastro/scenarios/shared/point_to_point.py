@@ -14,8 +14,8 @@ from lastro.attachments.base import Attachment, Segment, batch
 from lastro.errors import PlatformError, Unavailable
 from lastro.platforms.base import Instance, InstanceSpec, Platform, Port
 from lastro.results.samples import Outcome
-from lastro.scenarios._built import Built, Plug
-from lastro.scenarios._deploy import instance_spec
+from lastro.scenarios.shared.deploy import instance_spec
+from lastro.scenarios.shared.topology import Built, Plug
 from lastro.testbed import Testbed
 
 INSTANCE, PEER, HOST, PORT = "instance", "peer", "host", "eth0"

@@ -67,7 +67,7 @@ def tell_capacity(outcome: Outcome, n: int, stopped_by: str) -> None:
     """Report how many the host carried at the end. Where the study set the end, the host might carry more."""
     outcome.measurements["capacity"] = n
     if stopped_by.startswith(ENOUGH):
-        outcome.remark(Remark(AT_LEAST, stopped_by, ("capacity",)))
+        outcome.add_caveat(Remark(AT_LEAST, stopped_by, ("capacity",)))
 
 
 def memory_taken(host: Host) -> int:

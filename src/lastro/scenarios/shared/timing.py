@@ -16,8 +16,8 @@ from lastro.attachments.base import Attachment, Segment
 from lastro.errors import PlatformError
 from lastro.host.base import Completed
 from lastro.platforms.base import Instance, InstanceSpec, Platform, Port, start_all
-from lastro.scenarios._deploy import instance_spec
-from lastro.scenarios._footprint import require_room
+from lastro.scenarios.shared.deploy import instance_spec
+from lastro.scenarios.shared.memory_room import require_room
 from lastro.testbed import Testbed, beside
 
 MOST = 4096  # instances: each link takes eight addresses, and a link's name has at most 15 letters
@@ -28,7 +28,7 @@ _REACH_S = 10
 
 
 @dataclass(slots=True)
-class Life:
+class InstanceTimes:
     """The times of one instance, in seconds on the host's monotonic clock.
 
     began: when its start was requested. create: until `start` has returned. port: what the instance itself did to take
@@ -54,17 +54,17 @@ class Life:
         return self.start_s + self.packet_s
 
 
-class Clocked(Platform):
+class TimedPlatform(Platform):
     """A platform whose instances are timed; `lives` has their times by the names of instances."""
 
     def __init__(self, platform: Platform) -> None:
         super().__init__()
         self._platform = platform
-        self.lives: dict[str, Life] = {}
+        self.lives: dict[str, InstanceTimes] = {}
 
     @contextmanager
     def start(self, testbed: Testbed, spec: InstanceSpec) -> Iterator[Instance]:
-        life = self.lives[spec.name] = Life(time.monotonic())
+        life = self.lives[spec.name] = InstanceTimes(time.monotonic())
         with ExitStack() as stack:
             instance = stack.enter_context(self._platform.start(testbed, spec))
             life.create_s = time.monotonic() - life.began_s
@@ -77,7 +77,7 @@ class Clocked(Platform):
                 life.stop_s = time.monotonic() - began_s
 
 
-def _clock_port(instance: Instance, life: Life) -> None:
+def _clock_port(instance: Instance, life: InstanceTimes) -> None:
     """Time an instance from the call of `plug` to the return of `ready`, regardless of who calls them."""
     plug, ready = instance.plug, instance.ready
     began_s = time.monotonic()
@@ -110,7 +110,7 @@ class MeetingPlace:
         """The cgroups of the links' daemons."""
         return [name for _, links in self._places for name in links.own_cgroups]
 
-    def fill(self, stack: ExitStack, platform: Clocked) -> list[Instance]:
+    def fill(self, stack: ExitStack, platform: TimedPlatform) -> list[Instance]:
         """Start instances, and wait until each has answered and been reached; they end with the stack.
 
         Raises: any error of a start; PlatformError when an instance does not answer or is not reached."""
@@ -133,7 +133,7 @@ class MeetingPlace:
         near, far = (f"{_NETWORK[8 * at + side]}/29" for side in (1, 2))
         return Segment(str(at), (Port(self.peer, f"to{at}", near), Port(instance, _PORT, far)))
 
-    def _try_out(self, platform: Clocked, segment: Segment) -> None:
+    def _try_out(self, platform: TimedPlatform, segment: Segment) -> None:
         """Time the first packet, which the peer requests so that no command inside delays it, and the first command."""
         port = segment.ports[1]
         name, life = port.instance.spec.name, platform.lives[port.instance.spec.name]

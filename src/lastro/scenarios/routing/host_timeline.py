@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from lastro.host.base import Host
-from lastro.scenarios._footprint import memory_taken
+from lastro.scenarios.shared.memory_room import memory_taken
 
 _EVERY_S = 1.0
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -30,7 +30,7 @@ class Sample:
     taken_bytes: float
 
 
-class Course:
+class HostTimeline:
     """A time series of samples, with linear interpolation between them."""
 
     def __init__(self, read: Callable[[], Sample]) -> None:
@@ -82,9 +82,9 @@ def _seconds(from_s: float, until_s: float) -> list[float]:
 
 
 @contextmanager
-def watched(host: Host) -> Iterator[Course]:
+def watched(host: Host) -> Iterator[HostTimeline]:
     """Record a host time series for as long as the block lasts."""
-    course, ended = Course(lambda: _sample(host)), threading.Event()
+    course, ended = HostTimeline(lambda: _sample(host)), threading.Event()
     course.take()
 
     def go_on() -> None:

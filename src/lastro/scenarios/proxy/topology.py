@@ -9,14 +9,14 @@ from lastro.attachments._hosting import Hosted
 from lastro.platforms.base import Instance
 from lastro.results.samples import Outcome
 from lastro.results.topology import DUT
-from lastro.scenarios._built import Built, Plug
-from lastro.scenarios._line import LINKS, Line
-from lastro.scenarios._proxies import ROLE
+from lastro.scenarios.proxy.proxies import ROLE
+from lastro.scenarios.proxy.three_node import LINKS, ThreeNodeTestbed
+from lastro.scenarios.shared.topology import Built, Plug
 
 
 def note_topology(
     outcome: Outcome,
-    wire: Line,
+    wire: ThreeNodeTestbed,
     bare: dict[str, Instance],
     hosted: Sequence[Hosted],
     how: tuple[str, str],

@@ -16,8 +16,8 @@ from lastro.attachments.base import Attachment, Segment
 from lastro.errors import LastroError, PlatformError, TrialError
 from lastro.functions._ospf import CAPABILITIES, Change, Interface, Protocol, Router, host_name
 from lastro.platforms.base import Instance, Platform, Port, start_all
-from lastro.scenarios._deploy import ROUTER, instance_spec
-from lastro.scenarios._link_watch import Place, Watch, watching
+from lastro.scenarios.routing.ospf_capture import CapturePoint, Watch, watching
+from lastro.scenarios.shared.deploy import ROUTER, instance_spec
 from lastro.study.topology import Topology
 from lastro.testbed import Testbed
 from lastro.validity import ClockReading, ClockSample
@@ -274,14 +274,14 @@ def _far_ends(segments: Sequence[Segment]) -> frozenset[str]:
     return frozenset(end for segment in segments for end, _ in segment.ends())
 
 
-def _places(testbed: Testbed, attachment: Attachment, segments: Sequence[Segment]) -> list[Place]:
+def _places(testbed: Testbed, attachment: Attachment, segments: Sequence[Segment]) -> list[CapturePoint]:
     """Return where each packet on a link is seen once: arriving at the link's end in the DUT, or leaving its port."""
     if attachment.name != "veth-direct" or any(port.instance.takes_taps for port in segments[0].ports):
-        return [Place(testbed.dut, _far_ends(segments), outgoing=False)]
+        return [CapturePoint(testbed.dut, _far_ends(segments), outgoing=False)]
     ports: dict[str, set[str]] = {}
     for port in (port for segment in segments for port in segment.ports):
         ports.setdefault(port.netns, set()).add(port.name)
-    return [Place(netns, frozenset(names), outgoing=True) for netns, names in ports.items()]
+    return [CapturePoint(netns, frozenset(names), outgoing=True) for netns, names in ports.items()]
 
 
 def _start_daemons(network: Network, protocol: Protocol) -> None:

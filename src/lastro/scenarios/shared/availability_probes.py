@@ -9,8 +9,8 @@ from lastro.errors import LastroError
 from lastro.functions.base import Counted
 from lastro.isolation.base import parts_of
 from lastro.platforms.base import AVAILABLE, Availability, InstanceSpec, Platform, unavailable
-from lastro.scenarios._deploy import deployed
 from lastro.scenarios.base import AttachmentPool, Config, PlatformPool, first_unavailable, platform_level
+from lastro.scenarios.shared.deploy import deployed
 from lastro.study.levels import NONE
 from lastro.testbed import Testbed
 

@@ -7,10 +7,10 @@ from contextlib import ExitStack
 
 from lastro.errors import LastroError, PlatformError
 from lastro.results.samples import STOPPED_BY, Metric, Outcome
-from lastro.scenarios._asking import Standing
-from lastro.scenarios._footprint import ENOUGH, MIB, memory_taken, tell_capacity
-from lastro.scenarios._proxies import ask_all
 from lastro.scenarios.base import Config
+from lastro.scenarios.proxy.measure import Standing
+from lastro.scenarios.proxy.proxies import ask_all
+from lastro.scenarios.shared.memory_room import ENOUGH, MIB, memory_taken, tell_capacity
 
 CAPACITY = Metric("capacity", "1", "higher", "most proxies that all answered; limited by host or study")
 _MOST_AT_ONCE = 32

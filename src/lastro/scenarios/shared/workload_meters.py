@@ -17,9 +17,9 @@ from lastro.meters.host import HostMeter
 from lastro.meters.usage import UsageMeter
 from lastro.platforms.base import Instance
 from lastro.results.samples import Outcome
-from lastro.scenarios._built import note_meter, note_witness
-from lastro.scenarios._guest_account import GuestAccount
-from lastro.scenarios._workload import SINCE_START
+from lastro.scenarios.shared.accounts import SINCE_START
+from lastro.scenarios.shared.guest_stats import GuestAccount
+from lastro.scenarios.shared.topology import note_meter, note_witness
 from lastro.testbed import Testbed
 
 

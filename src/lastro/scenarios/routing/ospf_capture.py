@@ -40,7 +40,7 @@ _PROTOCOL, _PACKET_TYPE, _IN_HEADER = 0xFFFF_F000, 0xFFFF_F004, 9
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CapturePoint:
     """A namespace and the devices to watch in it, for packets that arrive at ends of links or that leave ports."""
 
     netns: str
@@ -106,7 +106,7 @@ class Watch:
     def count(self, from_s: float, until_s: float) -> Counter[int]:
         return Counter(packet.kind for packet in self.packets if from_s <= packet.at_s <= until_s)
 
-    def _open(self, stack: ExitStack, places: Sequence[Place], tables: Sequence[str]) -> None:
+    def _open(self, stack: ExitStack, places: Sequence[CapturePoint], tables: Sequence[str]) -> None:
         for place in places:
             made = _inside(place.netns, partial(_capture_socket, _filter(outgoing=place.outgoing)))
             capture = stack.enter_context(contextlib.closing(made))
@@ -140,7 +140,7 @@ class Watch:
             pass
         self.last_route_s = time.monotonic()
 
-    def _take_packet(self, source: socket.socket, place: Place) -> None:
+    def _take_packet(self, source: socket.socket, place: CapturePoint) -> None:
         data, notes, _, address = source.recvmsg(2048, 128)
         device, outgoing = str(address[0]), address[2] == _OUTGOING
         if device not in place.devices or outgoing != place.outgoing:
@@ -163,7 +163,7 @@ class Watch:
 
 
 @contextmanager
-def watching(places: Sequence[Place], tables: Sequence[str]) -> Iterator[Watch]:
+def watching(places: Sequence[CapturePoint], tables: Sequence[str]) -> Iterator[Watch]:
     """Watch packets at the places, and changes of namespaces' routing tables, for as long as the block lasts.
 
     Raises: PlatformError when a namespace cannot be entered."""

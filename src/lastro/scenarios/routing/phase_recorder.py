@@ -11,20 +11,20 @@ from lastro import validity
 from lastro.meters.host import HostMeter
 from lastro.platforms.base import AVAILABLE, Availability
 from lastro.results.samples import Outcome, Series
-from lastro.scenarios._course import Course
-from lastro.scenarios._footprint import MIB, memory_taken
 from lastro.scenarios.base import Config
+from lastro.scenarios.routing.host_timeline import HostTimeline
+from lastro.scenarios.shared.memory_room import MIB, memory_taken
 from lastro.testbed import Testbed
 
 _HELD_BACK_S = 7  # MinLSInterval of RFC 2328, appendix B, and 2 s more: updates were seen 7.0 s apart on a grid of four
 _SENT_AGAIN_S = 2  # with a retransmit interval of 1 s and no answer, updates were seen that far apart
 
 
-class Clockwork:
+class PhaseRecorder:
     """State shared by the phases: the configuration, the outcome, readings of the host from before the first start."""
 
     def __init__(
-        self, testbed: Testbed, config: Config, outcome: Outcome, own_cgroups: Sequence[str], course: Course
+        self, testbed: Testbed, config: Config, outcome: Outcome, own_cgroups: Sequence[str], course: HostTimeline
     ) -> None:
         self.testbed, self.config, self.outcome, self.course = testbed, config, outcome, course
         self.own_cgroups = own_cgroups
@@ -79,7 +79,7 @@ class Clockwork:
         foreign_cpus = host.foreign_cpus(self._own_user_s() - own_before_s)
         self._hosts[phase] = {"foreign_cpus": round(foreign_cpus, 3), **host.notes()}
         reasons = validity.host_reasons(host.steal_percent, foreign_cpus, self.config)
-        self.outcome.doubt([f"{phase}: {reason}" for reason in reasons])
+        self.outcome.invalidate([f"{phase}: {reason}" for reason in reasons])
 
 
 def _commands_s() -> float:

@@ -20,13 +20,6 @@ from lastro.image.rootfs import Needs
 from lastro.meters.host import HostMeter
 from lastro.platforms.base import AVAILABLE, Availability, InstanceSpec, unavailable
 from lastro.results.samples import Metric, Outcome
-from lastro.scenarios._built import note_meter, note_network
-from lastro.scenarios._clockwork import Clockwork, patient
-from lastro.scenarios._course import watched
-from lastro.scenarios._network import Network, booted, shortened
-from lastro.scenarios._phases import DEAD_HELLOS, Run, wait_for_routes
-from lastro.scenarios._probes import Probes
-from lastro.scenarios._topology_file import digest, read_topology, require_same
 from lastro.scenarios.base import (
     HOST_LIMITS,
     AttachmentPool,
@@ -37,6 +30,13 @@ from lastro.scenarios.base import (
     platform_level,
     start_s,
 )
+from lastro.scenarios.routing.convergence import DEAD_HELLOS, Run, wait_for_routes
+from lastro.scenarios.routing.host_timeline import watched
+from lastro.scenarios.routing.network import Network, booted, shortened
+from lastro.scenarios.routing.phase_recorder import PhaseRecorder, patient
+from lastro.scenarios.routing.topology_file import digest, read_topology, require_same
+from lastro.scenarios.shared.availability_probes import Probes
+from lastro.scenarios.shared.topology import note_meter, note_network
 from lastro.study.model import Setting
 from lastro.study.topology import grid
 from lastro.testbed import Testbed
@@ -234,7 +234,7 @@ class RoutingScenario(OnLinks):
         host = HostMeter(self.testbed, {}, own_cgroups)
         host.start()
         with watched(self.testbed.host) as course, ExitStack() as stack:
-            work = Clockwork(self.testbed, config, outcome, own_cgroups, course)
+            work = PhaseRecorder(self.testbed, config, outcome, own_cgroups, course)
             network = stack.enter_context(booted(self.testbed, platform, links, topology, router, protocol))
             work.instances_user_s = network.user_s
             Run(network, work).through_all_phases()
@@ -246,7 +246,7 @@ class RoutingScenario(OnLinks):
             began_s = time.monotonic()
             stack.close()
             outcome.measurements["teardown"] = time.monotonic() - began_s
-        outcome.doubt(validity.clock_reasons(clock, validity.ClockReading.now()))
+        outcome.invalidate(validity.clock_reasons(clock, validity.ClockReading.now()))
         return outcome
 
     def facts(self, configs: Sequence[Config]) -> dict[str, Any]:
@@ -275,11 +275,11 @@ def _asks_for_text(config: Config) -> bool:
 def _judge(network: Network, host: HostMeter, own_user_s: float, config: Config, outcome: Outcome) -> None:
     """Invalidate the trial unless all daemons are alive, every packet was seen, and the host was undisturbed."""
     if dead := network.dead():
-        outcome.doubt([f"{len(dead)} of {len(network.names)} routers died in the trial: {shortened(dead)}"])
+        outcome.invalidate([f"{len(dead)} of {len(network.names)} routers died in the trial: {shortened(dead)}"])
     if because := network.watch.blind_because():
-        outcome.doubt([f"links and routes were not watched until the end of the trial: {because}"])
+        outcome.invalidate([f"links and routes were not watched until the end of the trial: {because}"])
     if lost := network.watch.lost_packets():
-        outcome.doubt([f"{lost} packets on the links were not counted: they came too fast"])
+        outcome.invalidate([f"{lost} packets on the links were not counted: they came too fast"])
     foreign_cpus = host.foreign_cpus(own_user_s)
     outcome.notes["host"] = {"foreign_cpus": round(foreign_cpus, 3), **host.notes()}
-    outcome.doubt(validity.host_reasons(host.steal_percent, foreign_cpus, config))
+    outcome.invalidate(validity.host_reasons(host.steal_percent, foreign_cpus, config))

@@ -1,0 +1,86 @@
+"""Checks of the logs of proxies and server over the whole trial: every request left a line where it should."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from lastro.functions.http_proxy import Served, judge_served
+from lastro.results.samples import Outcome
+from lastro.scenarios.base import Config
+from lastro.scenarios.proxy.measure import OWN_REQUESTS, Standing, is_cached, sent_by_proxy, sent_in_all
+from lastro.scenarios.proxy.origin import Asked
+
+_LOG_S = 3.0  # servers and proxies write to their logs after they have answered
+
+
+def judge_logs(standing: Standing, config: Config, outcome: Outcome) -> None:
+    """Check that the logs of proxies and server account for every request.
+
+    Each must be in the log of its proxy, and must have reached the server unless a cache had the object."""
+    n, cached = len(standing.proxies), is_cached(standing, config)
+    sent = sent_in_all(outcome) + (OWN_REQUESTS * n if n else 1)  # directly to the server: only one before the load
+    expected = len(standing.firsts) if cached else sent
+    asked, served = _logged(standing, expected, sent if n else 0)
+    outcome.notes["logs"] = {
+        "server": {f"{client} {status} {n_bytes}": count for (client, status, n_bytes), count in asked.items()},
+        "proxies": {str(number): dict(found.results) for number, found in served.items()},
+        "links": standing.links.carried(standing.wire.dut.testbed),
+    }
+    reasons = _served_reasons(standing, served, sent_by_proxy(outcome), cached) if n else []
+    reasons += _askers(standing, served)
+    if asked.total() != expected:
+        reasons.append(f"{asked.total()} requests reached the server instead of {expected}")
+    wrong = {key: count for key, count in asked.items() if key[1:] != (200, standing.origin.page.length_bytes)}
+    if wrong:
+        reasons.append(f"the server did not answer all requests completely: {wrong}")
+    outcome.invalidate([*reasons, *_ways(standing, {client for client, _, _ in asked})])
+
+
+def _logged(standing: Standing, of_server: int, of_proxies: int) -> tuple[Counter[Asked], dict[int, Served]]:
+    """Return what the logs hold, as soon as they have these numbers of requests or a deadline has passed."""
+    deadline_s = time.monotonic() + _LOG_S
+    while True:
+        asked, served = standing.origin.asked(), _served(standing)
+        n_served = sum(found.results.total() for found in served.values())
+        if (asked.total() >= of_server and n_served >= of_proxies) or time.monotonic() > deadline_s:
+            return asked, served
+        time.sleep(0.05)
+
+
+def _served_reasons(standing: Standing, served: Mapping[int, Served], shares: Sequence[int], cached: bool) -> list[str]:
+    """Return reasons against the proxies' logs. `shares` are the requests that went through each proxy."""
+    firsts = {proxy.hosted.number for proxy in standing.firsts}
+    return [
+        f"proxy {number}: {why}"
+        for (number, found), share in zip(served.items(), shares, strict=True)
+        for why in judge_served(found.results, share + OWN_REQUESTS, cache=cached, first=number in firsts)
+    ]
+
+
+def _served(standing: Standing) -> dict[int, Served]:
+    """Return what each proxy's log holds, by number; bare proxies share a log, in which each has its port."""
+    by_server = {first.instance.spec.name: first.running.served() for first in standing.firsts}
+    return {
+        proxy.hosted.number: by_server[proxy.instance.spec.name].get(proxy.hosted.listens_at, Served())
+        for proxy in standing.proxies
+    }
+
+
+def _askers(standing: Standing, served: Mapping[int, Served]) -> list[str]:
+    """Return a reason for each proxy that saw the clients under another address than their own.
+
+    Published proxies must see it, too: publishing a port changes where a request goes, not where it comes from."""
+    own = standing.wire.client.address
+    return [
+        f"requests came to proxy {number} from {sorted(found.clients)} instead of {own}"
+        for number, found in served.items()
+        if found.clients - {own}
+    ]
+
+
+def _ways(standing: Standing, seen: set[str]) -> list[str]:
+    """Return a reason unless the server saw the addresses that the attachment gives: the proxies' own or the DUT's."""
+    known = {proxy.seen_as for proxy in standing.proxies} or {standing.wire.client.address}
+    return [] if seen == known else [f"requests came to the server from {sorted(seen)} instead of {sorted(known)}"]

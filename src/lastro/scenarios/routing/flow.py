@@ -1,0 +1,86 @@
+"""A flow of echo requests across a failure: the answers, the losses and the outage."""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from lastro.errors import LastroError, PlatformError
+from lastro.host.base import Process
+from lastro.platforms.base import Instance
+from lastro.scenarios.routing.network import wall_offset_s
+
+_SEQUENCE_NUMBERS = 65_536  # of echo requests; then they wrap around
+PROBE_PID = "/run/probe.pid"
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """A steady flow of echo requests from one router to another, until it is ended."""
+
+    source: Instance
+    process: Process
+    interval_ms: int
+
+    def answered(self) -> list[tuple[float, int]]:
+        """End the flow; return when each answer came, on the host's clock, and the number of its request."""
+        self.source.run(["sh", "-c", f"kill -INT $(cat {PROBE_PID})"], check=False)
+        deadline_s = time.monotonic() + 2
+        while self.process.alive() and time.monotonic() < deadline_s:
+            time.sleep(0.01)
+        text, offset_s = self.process.stop().text, wall_offset_s(self.source)
+        return [(at_s - offset_s, number) for at_s, number in answers(text, self.interval_ms)]
+
+
+def answers(text: str, interval_ms: int) -> list[tuple[float, int]]:
+    """Return when each answer that `ping -D` prints came, on its wall clock, and the number of its request.
+
+    Numbers continue where those of the protocol wrap around. The time since the previous answer shows how often they
+    did, even after losses."""
+    found: list[tuple[float, int]] = []
+    for at, sequence in re.findall(r"^\[([\d.]+)\] .*icmp_seq=(\d+) ttl=", text, re.MULTILINE):
+        at_s, number = float(at), int(sequence)
+        if found:
+            last_s, last = found[-1]
+            first_s, first = found[0]
+            # `ping` sends more slowly than asked; answers that a queue held back come faster than they were sent.
+            spacing_s = max(interval_ms / 1000, (last_s - first_s) / (last - first) if last > first else 0.0)
+            expected = last + (at_s - last_s) / spacing_s
+            number += _SEQUENCE_NUMBERS * round((expected - number) / _SEQUENCE_NUMBERS)
+        found.append((at_s, number))
+    return found
+
+
+def lost(answered: Sequence[int]) -> int:
+    """Return the number of unanswered requests between the first and the last answered one."""
+    return max(answered) - min(answered) + 1 - len(set(answered)) if answered else 0
+
+
+def outage_s(answered: Sequence[tuple[float, int]]) -> float:
+    """Return the time covered by unanswered requests.
+
+    Gaps are measured, since the interval is not exact: `ping` of iputils sends every 25 ms when asked for 20 ms."""
+    came_s: dict[int, float] = {}
+    for at_s, number in sorted(answered):
+        came_s.setdefault(number, at_s)
+    return sum((came_s[b] - came_s[a]) * (b - a - 1) / (b - a) for a, b in pairwise(sorted(came_s)))
+
+
+def ping_argv(source: str, target: str, interval_s: float, most_s: float) -> list[str]:
+    """Return a `ping` command that ends only by its number of requests, after `most_s` or a little later.
+
+    With a deadline, or when it waits for one answer only, `ping` ends as soon as a router reports a missing route."""
+    number = math.ceil(most_s / interval_s)
+    return ["ping", "-n", "-D", "-I", source, "-i", f"{interval_s:g}", "-c", str(number), target]
+
+
+def wait_for_answer(process: Process, within_s: float, otherwise: str) -> str:
+    """Return the first answer that a ping prints; routers' errors on requests that they cannot forward do not count."""
+    try:
+        return process.wait_line("bytes from", within_s)
+    except LastroError as error:
+        raise PlatformError(f"{otherwise}: {error.message}") from error

@@ -1,0 +1,48 @@
+"""CPU time and memory of an instance per time of its work, by the host's account and the guest's."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from lastro.host.cgroups import Usage
+from lastro.results.samples import (
+    WHOLE_LIFE,
+    Outcome,
+    Reading,
+    Remark,
+)
+from lastro.scenarios.shared.guest_stats import GuestAccount
+
+SINCE_START = "since the instance's start: this host's kernel cannot reset it"  # of a memory peak
+# The other metrics are counted in ticks of a guest's clock.
+BY_HOST = frozenset({"instance_cpus", "instance_memory", "guest_memory"})
+OVER_TIME = ("instance_cpus", "host_cpus")  # CPU time divided by the work's time on the host, and as exact
+
+
+def with_account(
+    reading: Reading,
+    used: Usage,
+    work_s: float | None,
+    guest: GuestAccount | None,
+    guest_after: GuestAccount | None,
+    *,
+    apart_s: float = 0.0,
+) -> Reading:
+    """Return the reading with METRICS: what the host counted, and what a machine's kernel counted by its own clock.
+
+    `work_s` is how long the work took, not how long it was watched, which includes the overhead of exec; None means
+    not known, and then there is no rate of CPUs. `apart_s`: CPU seconds in `used` that do not belong to the work."""
+    found = {"instance_memory": used.memory_peak_bytes / 2**20}
+    if work_s:
+        found["instance_cpus"] = max(0.0, used.cpu_s - apart_s) / work_s
+    if guest and guest_after and guest_after.up_s > guest.up_s:
+        found["guest_cpus"] = (guest_after.busy_s - guest.busy_s) / (guest_after.up_s - guest.up_s)
+    if guest_after:
+        found["guest_memory"] = guest_after.used_bytes / 2**20
+    return replace(reading, measurements={**reading.measurements, **found})
+
+
+def tell_peak(fresh: bool, outcome: Outcome) -> None:
+    """Add a remark unless the memory peak is `fresh`, which means of the workload alone."""
+    if not fresh:
+        outcome.add_caveat(Remark(WHOLE_LIFE, SINCE_START, ("instance_memory",)))

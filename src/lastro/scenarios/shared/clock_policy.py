@@ -1,0 +1,76 @@
+"""What an instance's own clock may time: all, nothing, or only with a caveat."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from lastro import validity
+from lastro.instruments.base import TIME_HOST, TIME_TOOL, time_reasons
+from lastro.platforms.base import Instance
+from lastro.results.samples import (
+    CLOCK_NOT_VERIFIED,
+    TOO_SHORT,
+    WRONG_CLOCK,
+    Outcome,
+    Reading,
+    Remark,
+)
+from lastro.scenarios.shared.accounts import OVER_TIME
+
+CLOCK = "clock of the tool"  # the key under which it is reported
+
+
+def by_good_clocks(
+    reading: Reading, by_host: Collection[str], found: validity.Drift | None, limit: float, outcome: Outcome
+) -> Reading:
+    """Return the reading without what an instance's clock timed, if that clock ran wrong; report what was dropped.
+
+    `by_host` names what the host timed; all series that it does not name were timed by the sender or the tool. `limit`
+    is a fraction, such as 0.001."""
+    if found is None:
+        return reading
+    outcome.notes["clocks"] = {"instance": {"drift": found.ratio - 1, "uncertainty": found.uncertainty}}
+    wrong = validity.drift_reasons({"instance": found}, limit)
+    if not wrong:
+        if validity.unverified(found, limit) is None:
+            outcome.add_condition({CLOCK: f"its own, within {100 * limit:g} % of the host's"})
+        return reading
+    kept = {name: value for name, value in reading.measurements.items() if name in by_host}
+    dropped = sorted(set(reading.measurements) - set(kept))
+    if dropped:  # a remark that names no metric would apply to all
+        outcome.add_caveat(Remark(WRONG_CLOCK, "; ".join(wrong), tuple(dropped)))
+    lost = "what it timed was dropped" if dropped else "no metric depends on it"
+    outcome.add_condition({CLOCK: f"its own, which ran wrong: {lost}"})
+    return replace(reading, measurements=kept, series=tuple(each for each in reading.series if each.name in by_host))
+
+
+def tell_unverified(
+    instance: Instance, by_host: Collection[str], found: validity.Drift | None, limit: float, outcome: Outcome
+) -> None:
+    """Report a foreign kernel's clock that could not be verified, which does not invalidate the trial.
+
+    Call this after `by_good_clocks` and before the host's meters add their metrics. `by_host` names metrics that do not
+    depend on the instance's clock."""
+    if instance.shares_kernel:
+        outcome.add_condition({CLOCK: "the host's"})
+        return
+    why = validity.unverified(found, limit)
+    if why and not (found and validity.drift_reasons({"instance": found}, limit)):
+        if timed := tuple(name for name in outcome.measurements if name not in by_host):
+            outcome.add_caveat(Remark(CLOCK_NOT_VERIFIED, why, timed))
+        outcome.add_condition({CLOCK: "its own, not verified"})
+
+
+def judge_clock(
+    reading: Reading, by_host: Collection[str], found: validity.Drift | None, limit: float, outcome: Outcome
+) -> None:
+    """Add the reading without what a wrong clock timed; invalidate it if the tool worked longer than its process."""
+    reading = by_good_clocks(reading, by_host, found, limit, outcome)
+    measured, reasons = reading.measurements, reading.invalid_because
+    if TIME_TOOL.name in measured and TIME_HOST.name in measured:
+        reasons += time_reasons(measured[TIME_TOOL.name], measured[TIME_HOST.name])
+    for each in reading.remarks:
+        if each.kind == TOO_SHORT and TIME_HOST.name in each.metrics:
+            outcome.add_caveat(replace(each, metrics=OVER_TIME))
+    outcome.add(replace(reading, invalid_because=reasons))

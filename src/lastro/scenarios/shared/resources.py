@@ -1,0 +1,83 @@
+"""The CPUs and the memory of one instance: settings of a study, and the specification made from them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lastro import registry
+from lastro.errors import InputError, Unavailable
+from lastro.host.cgroups import Resources
+from lastro.instruments._cache import numbers
+from lastro.isolation.base import Isolation, isolate, parts_of
+from lastro.platforms.base import InstanceSpec
+from lastro.scenarios.base import Config
+from lastro.study.model import Setting
+from lastro.testbed import Testbed
+from lastro.units import parse_size_bytes
+
+MIB = 1 << 20
+AUTO, FREE = "auto", "none"
+
+
+def check_cpuset(text: str) -> None:
+    """Check a `cpuset`. Raises: InputError when it is not a list of CPUs, 'auto' or 'none'."""
+    if text not in (AUTO, FREE) and not numbers(text):
+        raise InputError(
+            f"'{text}' is not a list of CPUs", f"write it as the kernel does, such as 0-1,4, or {AUTO} or {FREE}"
+        )
+
+
+RESOURCES = (
+    Setting("cpus", 1, "CPUs of the instance: of a machine, or the limit of a container", 1, 4096),
+    Setting(
+        "cpuset",
+        AUTO,
+        "CPUs that it is pinned to, such as 0-1; auto: the first ones; none: it is not pinned",
+        check=check_cpuset,
+    ),
+    Setting("memory", "1G", "memory of the instance, in whole MiB", check=parse_size_bytes),
+)
+
+
+def resources(config: Config, testbed: Testbed) -> Resources:
+    """Return the resources, equal on every platform. Raises: Unavailable when this host does not have these CPUs."""
+    wanted, usable, cpuset = int(config["cpus"]), testbed.usable_cpus, str(config["cpuset"])
+    if wanted > len(usable):
+        raise Unavailable(f"this host has {len(usable)} CPUs, and the study asks for {wanted}", "ask for fewer `cpus`")
+    pinned = usable[:wanted] if cpuset == AUTO else sorted(set(numbers(cpuset)))
+    if cpuset != FREE and (len(pinned) != wanted or not set(pinned) <= set(usable)):
+        raise Unavailable(
+            f"cpuset = {cpuset} is not {wanted} of the CPUs {_ranges(usable)}", "name exactly `cpus` CPUs, or `auto`"
+        )
+    memory_mib = max(1, parse_size_bytes(str(config["memory"])) >> 20)  # machines take whole MiB
+    limits = Resources(cpus=wanted, cpuset=None if cpuset == FREE else _ranges(pinned), memory_bytes=memory_mib << 20)
+    return testbed.on_own_cpus(limits)
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """Format CPU numbers as the kernel does: [0, 1, 3] -> '0-1,3'."""
+    found: list[list[int]] = []
+    for number in numbers:
+        if found and number == found[-1][-1] + 1:
+            found[-1].append(number)
+        else:
+            found.append([number])
+    return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in found)
+
+
+def without_limits(isolations: Sequence[Isolation]) -> Sequence[Isolation]:
+    """Return all isolations. Raises: Unavailable when one of them would set limits of its own."""
+    for isolation in isolations:
+        if isolation.needs_profile:
+            raise Unavailable(
+                f"isolation '{isolation.name}' sets limits, but this scenario sets the same for all",
+                "set them with `cpus`, `cpuset` and `memory`",
+            )
+    return isolations
+
+
+def limited_spec(config: Config, testbed: Testbed, role: str) -> InstanceSpec:
+    """Return the spec of an instance. Raises: Unavailable if the host lacks resources or isolation changes them."""
+    spec = InstanceSpec(testbed.session.unique(role), role, resources=resources(config, testbed))
+    isolations = [registry.get("isolation", part)() for part in parts_of(str(config["isolation"]))]
+    return isolate(spec, without_limits(isolations), None)
