@@ -20,7 +20,7 @@ from lastro.results.samples import AT_LEAST, Outcome
 from lastro.scenarios.proxy import ProxyScenario
 from lastro.testbed import Testbed
 
-from ..scenarios import Refusing, configured, image_needs
+from ..scenarios import Refusing, attempted, configured, image_needs
 
 pytestmark = pytest.mark.root
 __all__ = ["image_needs"]  # what `testbed` builds
@@ -41,8 +41,7 @@ def config(platform: str, attachment: str, **more: Any) -> dict[str, Any]:
 
 
 def run(scenario: ProxyScenario, wanted: dict[str, Any], calibrations: dict[str, Any] | None = None) -> Outcome:
-    with scenario.attempt():
-        return scenario.run(wanted, calibrations or {})
+    return attempted(scenario, wanted, calibrations)
 
 
 def logs(outcome: Outcome) -> dict[str, Any]:

@@ -12,8 +12,8 @@ from lastro.results.samples import Outcome
 from lastro.scenarios.uplink import UplinkScenario
 from lastro.testbed import Testbed
 
-from ..products import combinations
-from ..scenarios import configured, image_needs
+from ..products import combinations, one_of
+from ..scenarios import attempted, configured, image_needs
 
 pytestmark = pytest.mark.root
 __all__ = ["image_needs"]  # what `testbed` builds
@@ -36,8 +36,7 @@ def config(platform: str, instrument: str, attachment: str = "nat", **more: Any)
 
 
 def run(scenario: UplinkScenario, wanted: dict[str, Any], calibrations: dict[str, Any] | None = None) -> Outcome:
-    with scenario.attempt():
-        return scenario.run(wanted, calibrations or {})
+    return attempted(scenario, wanted, calibrations)
 
 
 def assert_carried(outcome: Outcome, instrument: str) -> None:
@@ -104,7 +103,7 @@ def test_a_flow_reaches_the_host_over_other_links(scenario: UplinkScenario, atta
     assert_carried(run(scenario, config("runc", "iperf2-udp", attachment)), "iperf2-udp")
 
 
-@pytest.mark.parametrize("instrument", ["iperf2-udp", "iperf3-tcp"])
+@pytest.mark.parametrize("instrument", one_of(["iperf2-udp", "iperf3-tcp"]))
 def test_a_machines_flow_is_timed_by_both_ends(scenario: UplinkScenario, instrument: str) -> None:
     outcome = run(scenario, config("qemu-tcg", instrument))
     assert_carried(outcome, instrument)
