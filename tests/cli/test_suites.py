@@ -43,6 +43,20 @@ def test_every_front_runs_one_after_the_other_and_one_that_cannot_hides_none(tmp
     assert (place / "cpu" / "claims.toml").is_file()
 
 
+def test_a_front_that_cannot_run_is_said_again_if_it_was_killed_before_the_index_said_so(tmp_path: Path) -> None:
+    place = tmp_path / "out"
+    assert lastro("run", write_folder(tmp_path / "mine", WITH_A_GAP), "-o", place, "--no-report").code == 3
+    said = json.loads((place / "suite.json").read_text())
+    for front in said["fronts"]:
+        front["stopped"] = front["remedy"] = None
+    (place / "suite.json").write_text(json.dumps(said))
+    (place / "uplink" / "campaign.db").unlink()  # so that another front is left, too
+    done = lastro("resume", place, "--no-report")
+    assert done.code == 3 and done.err.splitlines()[-1] == "did not run here: memory"
+    stopped = {front["name"]: front["stopped"] for front in json.loads((place / "suite.json").read_text())["fronts"]}
+    assert "no treatment of this study can run here" in stopped["memory"]
+
+
 def test_progress_counts_the_trials_of_all_fronts(tmp_path: Path) -> None:
     folder = write_folder(tmp_path / "mine", trial_s=0.05)
     done = lastro("run", folder, "-o", tmp_path / "out", "--no-report")

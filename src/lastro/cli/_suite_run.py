@@ -111,6 +111,8 @@ class _Run:
     def is_unfinished(self, front: Front) -> bool:
         if not suites.begun(self.directory, front):
             return True
+        if front.stopped is None and not suites.can_run(self.directory, front):
+            return True  # killed before the index said why it cannot run
         with Store.open(self.directory / front.name, readonly=True) as store:
             return resume_command.is_unfinished(store) or (self.how.invalid and bool(store.counts()["invalid"]))
 
