@@ -22,7 +22,7 @@ _COPY_S = 600.0
 
 
 def built(host: Host, source: str, libraries: Sequence[str], remedy: str) -> str:
-    """Return the path of the program `lastro-SOURCE`, compiled from `programs/SOURCE.c` if it was not before.
+    """Return the path of the program `lastro-SOURCE`; compile it from `programs/SOURCE.c` if it does not exist.
 
     Raises: Unavailable, with the remedy, when there is no compiler, or it does not find a library."""
     if host.which("gcc") is None:
