@@ -123,7 +123,8 @@ def test_what_is_shorter_than_entering_the_instance_is_not_timed_from_outside(
     testbed: Testbed, pool: PlatformPool
 ) -> None:
     with pool.get("docker").start(testbed, InstanceSpec("short", "instance")) as instance:
-        assert run_timed(instance, ["true"], 10).host_s is None
+        # Other work may make one exec take twice as long as those before it, but not every time.
+        assert any(run_timed(instance, ["true"], 10).host_s is None for _ in range(5))
         timed = run_timed(instance, ["sleep", "1"], 10)
         assert timed.host_s is not None
         assert 0.8 < timed.host_s <= timed.done.duration_s

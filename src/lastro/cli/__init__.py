@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import importlib
 import io
-import signal
 import sys
-from types import FrameType, ModuleType
+from types import ModuleType
 
 from lastro.plain import PlainStream, UnwritableOutput, unfiltered
 
@@ -56,7 +55,6 @@ def main(argv: list[str] | None = None) -> int:
     """Run one command and return its exit code. The only place where errors become messages."""
     if None in (sys.stdin, sys.stdout, sys.stderr):
         _open_closed_streams()
-    _signals.clear()
     streams = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = (PlainStream(unfiltered(stream)) for stream in streams)
     code = 0
@@ -135,12 +133,11 @@ def module_name(command: str) -> str:
 
 
 def _run_command(name: str, rest: list[str]) -> int:
+    from lastro.cli._interrupts import Terminated, raise_interrupts
     from lastro.errors import LastroError
 
     try:
-        signal.signal(signal.SIGTERM, _terminated)
-        if signal.getsignal(signal.SIGINT) == signal.default_int_handler:  # a background job has it ignored
-            signal.signal(signal.SIGINT, _interrupted)
+        raise_interrupts()
         return _parse_and_run(name, rest)
     except SystemExit as exit_:  # argparse: 0 after --help, 2 after a bad argument
         return exit_.code if isinstance(exit_.code, int) else 1
@@ -197,31 +194,6 @@ def command_parser(name: str) -> tuple[argparse.ArgumentParser, ModuleType]:
             "--trust", action="store_true", help="as root, also write to directories that other users own or can change"
         )
     return parser, module
-
-
-class Terminated(KeyboardInterrupt):
-    """SIGTERM, which ends a command as cleanly as Ctrl-C does."""
-
-
-_signals: list[type[KeyboardInterrupt]] = []
-
-
-def _terminated(_signal: int, _frame: FrameType | None) -> None:
-    _signals.append(Terminated)
-    raise Terminated
-
-
-def _interrupted(_signal: int, _frame: FrameType | None) -> None:
-    _signals.append(KeyboardInterrupt)
-    raise KeyboardInterrupt
-
-
-def raise_lost_interrupt() -> None:
-    """Raise the interrupt of a signal whose exception was swallowed.
-
-    Python ignores exceptions in callbacks of weak references, of which each import has one, and in finalizers."""
-    if _signals:
-        raise _signals[0]
 
 
 def _lacks_memory(error: BaseException | None) -> bool:

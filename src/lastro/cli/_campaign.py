@@ -6,7 +6,6 @@ import sys
 from contextlib import suppress
 
 from lastro.campaign import progress, runner
-from lastro.cli import raise_lost_interrupt
 from lastro.errors import LastroError
 from lastro.results.store import Store
 from lastro.scenarios.base import Scenario
@@ -24,7 +23,6 @@ def run_here(store: Store, scenario: Scenario, event: str, place: progress.Place
     store.take(runner.utc_now())
     store.log(runner.utc_now(), event, f"{counts['pending'] + counts['running']} trials to run")
     try:
-        raise_lost_interrupt()
         with observer:
             runner.run(store, scenario, observer)
     except KeyboardInterrupt as interrupt:

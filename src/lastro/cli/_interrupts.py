@@ -1,21 +1,53 @@
-"""Ctrl-C and SIGTERM while the host is held: the first ends the work, and nothing cuts the clean-up short."""
+"""Ctrl-C and SIGTERM: they end a command, none is lost, and while the host is held nothing cuts the clean-up short."""
 
 from __future__ import annotations
 
 import atexit
 import contextlib
-import ctypes
 import os
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from lastro.cli import raise_lost_interrupt
-
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _AGAIN_S = 0.002
-_HANDLERS = ("first", "again")
+_HANDLERS = ("deferred", "again", "first")
+
+TYPE_CHECKING = False  # importing it from typing would take a third of the time of --help
+if TYPE_CHECKING:
+    from typing import Any
+
+    Handler = Callable[[int, FrameType | None], Any]
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM, which ends a command as cleanly as Ctrl-C does."""
+
+
+def raise_interrupts() -> None:
+    """Raise `Terminated` at SIGTERM, and raise an interrupt again if Python ignored its exception.
+
+    Python ignores exceptions in callbacks of weak references, of which each import has one, and in finalizers."""
+    signal.signal(signal.SIGTERM, _terminated)
+    sys.unraisablehook = _unraisable
+
+
+def _terminated(_number: int, _frame: FrameType | None) -> None:
+    raise Terminated
+
+
+def _unraisable(ignored: sys.UnraisableHookArgs) -> None:
+    kind = ignored.exc_type  # and not the exception, whose frames would live on
+    if not issubclass(kind, KeyboardInterrupt):
+        sys.__unraisablehook__(ignored)
+        return
+
+    def first(_number: int, _frame: FrameType | None) -> None:
+        raise kind
+
+    _call_soon(_deferred(first))
 
 
 @contextmanager
@@ -23,18 +55,12 @@ def one_interrupt() -> Iterator[Callable[[], None]]:
     """Raise KeyboardInterrupt at the first signal, and ignore all later ones.
 
     Yields a function to call when only the clean-up is left: from then on the first signal is ignored too."""
+    import ctypes  # here: only commands that hold the host need it
+
     # The parent may have had them ignored, as a shell does for background jobs.
     handlers = {number: handler for number in _SIGNALS if (handler := signal.getsignal(number)) != signal.SIG_IGN}
 
     def first(number: int, frame: FrameType | None) -> None:
-        if _is_entering_a_block(frame) or _is_starting_a_process(frame):
-
-            def again(_number: int, later: FrameType | None) -> None:
-                first(number, later)
-
-            signal.signal(signal.SIGALRM, again)
-            signal.setitimer(signal.ITIMER_REAL, _AGAIN_S)
-            return
         ignore()
         os.write(2, "\ncleaning up …\n".encode())  # not print, which may be what was interrupted
         handler = handlers[signal.Signals(number)]
@@ -53,9 +79,8 @@ def one_interrupt() -> Iterator[Callable[[], None]]:
             atexit.register(signal.signal, number, signal.SIG_IGN)
 
     for number in handlers:
-        signal.signal(number, first)
+        signal.signal(number, _deferred(first))
     try:
-        raise_lost_interrupt()
         yield ignore
     except KeyboardInterrupt:
         raise  # and keep on ignoring: the process is about to end
@@ -64,6 +89,28 @@ def one_interrupt() -> Iterator[Callable[[], None]]:
         raise
     else:
         _restore(handlers)
+
+
+def _call_soon(handler: Handler) -> None:
+    """Call a handler as if its signal came in a moment."""
+    signal.signal(signal.SIGALRM, handler)
+    signal.setitimer(signal.ITIMER_REAL, _AGAIN_S)
+
+
+def _deferred(handler: Handler) -> Handler:
+    """Return a handler that is called later if the code that the signal interrupted must not be."""
+
+    def deferred(number: int, frame: FrameType | None) -> None:
+        if _is_entering_a_block(frame) or _is_starting_a_process(frame):
+
+            def again(_number: int, later: FrameType | None) -> None:
+                deferred(number, later)
+
+            _call_soon(again)
+            return
+        handler(number, frame)
+
+    return deferred
 
 
 def _nothing(_number: int, _frame: FrameType | None) -> None:
