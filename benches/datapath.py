@@ -18,8 +18,8 @@ from typing import Any
 from _harness import Ratio, interleaved, show, words
 from _raw import MACHINES, RECIPES, Recipe, qemu
 from lastro import registry
+from lastro.app.hosts import testbed
 from lastro.attachments.base import Segment
-from lastro.cli._host import testbed
 from lastro.errors import LastroError, Unavailable
 from lastro.platforms.base import InstanceSpec, Port, Tap, start_all
 from lastro.testbed import Testbed

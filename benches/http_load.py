@@ -24,7 +24,7 @@ from statistics import fmean, median
 from typing import Any
 
 from _harness import HEAD, Ratio, interleaved, show
-from lastro.cli._host import testbed
+from lastro.app.hosts import testbed
 from lastro.errors import TrialError
 from lastro.instruments import _jmeter_plan
 from lastro.instruments._http import ClosedLoad, OpenLoad, Station

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lastro.cli._host import testbed
+from lastro.app.hosts import testbed
 from lastro.scenarios.chain import ChainScenario
 
 

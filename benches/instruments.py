@@ -26,7 +26,7 @@ import _flows
 from _by_hand import by_hand
 from _harness import HEAD, Ratio, interleaved, show, words
 from lastro import registry
-from lastro.cli._host import testbed
+from lastro.app.hosts import testbed
 from lastro.errors import LastroError, TrialError, Unavailable
 from lastro.host.base import Host
 from lastro.image.rootfs import Needs

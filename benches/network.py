@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager
 
 from _harness import Ratio, interleaved, show
 from lastro import registry
-from lastro.cli._host import testbed
+from lastro.app.hosts import testbed
 from lastro.host.ledger import NETNS_DIR
 from lastro.platforms.base import Instance, InstanceSpec, instance_netns
 from lastro.scenarios.routing.network import segments_of

@@ -14,7 +14,7 @@ from typing import Any
 from _harness import HEAD, Ratio, interleaved
 from _raw import RECIPES, Recipe
 from lastro import registry
-from lastro.cli._host import testbed
+from lastro.app.hosts import testbed
 from lastro.platforms.base import InstanceSpec, start_all
 from lastro.testbed import Testbed
 

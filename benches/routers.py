@@ -16,7 +16,7 @@ from typing import Any
 from _harness import HEAD, Ratio, interleaved, show
 from _raw import Recipe, oci
 from lastro import registry
-from lastro.cli._host import testbed
+from lastro.app.hosts import testbed
 from lastro.errors import TrialError
 from lastro.functions._ospf import CAPABILITIES, Protocol, host_name
 from lastro.functions.ospf_router import ROUTERS

@@ -21,7 +21,7 @@ from typing import Any
 from _harness import Ratio, interleaved, show, words
 from _raw import MACHINES, RECIPES, Recipe, docker_client
 from lastro import registry
-from lastro.cli._host import testbed
+from lastro.app.hosts import testbed
 from lastro.errors import LastroError, Unavailable
 from lastro.functions.base import Path as FlowPath
 from lastro.platforms._oci import oci_config

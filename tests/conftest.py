@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from markupsafe import Markup
 
 from lastro.platforms._guest import GuestInstance
 from lastro.testbed import Testbed
@@ -85,6 +86,12 @@ def untouched_host(request: pytest.FixtureRequest) -> Iterator[None]:
 def testbed(untouched_host: None, request: pytest.FixtureRequest) -> Iterator[Testbed]:
     """As shipped, and inside the comparison of the whole host."""
     yield from shipped.testbed.__wrapped__(request)
+
+
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page without its figures, which take most of the time, for tests of its words."""
+    monkeypatch.setattr("lastro.report.html.plate", lambda plan: Markup("<svg></svg>"))
 
 
 @pytest.fixture

@@ -11,8 +11,9 @@ import jsonschema
 import pytest
 
 from lastro import papers
+from lastro.app.studies import load_study
 from lastro.cli import main
-from lastro.cli._study import load_study, study_arguments
+from lastro.cli._common import study_arguments
 from lastro.errors import InputError
 from lastro.scenarios.base import schemas
 from lastro.study.load import load
@@ -24,7 +25,8 @@ from .conftest import is_error, lastro
 def loaded(*words: str) -> Study:
     parser = argparse.ArgumentParser()
     study_arguments(parser)
-    return load_study(parser.parse_args(words))
+    args = parser.parse_args(words)
+    return load_study(args.study, args.profile)
 
 
 def test_new_writes_a_study_that_loads(

@@ -15,12 +15,13 @@ from typing import Any
 import pytest
 
 from lastro.analysis.noise_floor import kept_floors
+from lastro.app import campaigns, noise_floor
+from lastro.app.studies import load_study, load_testbed
 from lastro.cli import noise_floor as command
-from lastro.cli._study import load_study, load_testbed
 from lastro.errors import InputError
 from lastro.host.testbed_file import TestbedFile
 from lastro.results.store import Store
-from lastro.study import twin
+from lastro.study.aa_study import aa_study
 from lastro.study.model import Study
 
 from ..campaigns import METRICS, PROVENANCE, make_campaign, make_study
@@ -64,7 +65,7 @@ def test_a_campaign_of_an_earlier_lastro_keeps_its_floors(bench: Bench) -> None:
 def test_neither_its_help_nor_a_report_calls_it_a_calibration(tmp_path: Path) -> None:
     """That is another thing: a run that finds what trials must know."""
     study = make_study(metrics=METRICS[:1], baseline={"isolation": "none"})
-    campaign, aa = make_campaign(tmp_path / "c", study), make_campaign(tmp_path / "aa", twin.baseline_twin(study))
+    campaign, aa = make_campaign(tmp_path / "c", study), make_campaign(tmp_path / "aa", aa_study(study))
     reports = [lastro("report", campaign, "--format", "md", "--lang", lang, "-o", "-") for lang in ("en", "pt-BR")]
     shown = [lastro("--help"), lastro("noise-floor", "--help"), lastro("noise-floor", campaign, "-o", aa)]
     reports += [lastro("report", campaign, "--lang", lang, "-o", "-") for lang in ("en", "pt-BR")]
@@ -210,10 +211,10 @@ class Host:
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.asked: list[str | None] = []
-        patch.setattr(command, "require_root", lambda name: None)
-        patch.setattr(command, "scenario_on_host", self.take)
-        patch.setattr(command, "provenance", self.facts)
-        patch.setattr(command, "run_here", lambda *of: None)
+        patch.setattr(noise_floor, "require_root", lambda name: None)
+        patch.setattr(campaigns, "scenario_on_host", self.take)
+        patch.setattr(campaigns, "provenance", self.facts)
+        patch.setattr(campaigns, "_run_trials", lambda *of: None)
 
     @contextmanager
     def take(self, study: Any, purpose: str, *, wait: bool, file: TestbedFile | None) -> Iterator[Any]:
@@ -255,7 +256,7 @@ def test_the_testbed_that_is_named_is_used_and_recorded(
         judged("paper:eiras2018/capacity", "--profile", "standard", "-o", aa, "--testbed", file)
     with Store.open(aa, readonly=True) as store:
         places = store.provenance["testbed"]
-        assert store.provenance[command.MARK] == "eiras2018-capacity"
+        assert store.provenance[noise_floor.MARK] == "eiras2018-capacity"
     assert host.asked == [str(file)] and places["file"] == str(file)
     assert places["roles"]["dut"]["cpu_set"] == "0-1" and "192.0.2.2" in places["roles"]["dut"]["reached"]
 
@@ -266,7 +267,7 @@ def test_without_one_it_is_the_campaigns_own(
 ) -> None:
     host, other = Host(monkeypatch), tmp_path / "other.toml"
     other.write_text("")
-    study = load_study(argparse.Namespace(study="paper:eiras2018/capacity", profile="standard"))
+    study = load_study("paper:eiras2018/capacity", "standard")
     campaign = begun_on(tmp_path / "c", file, study)
     with pytest.raises(InputError, match="unfinished"):
         judged(campaign, *(["--testbed", other] if named else []))
@@ -278,9 +279,7 @@ def test_without_one_it_is_the_campaigns_own(
 def test_floors_of_another_testbed_are_refused_unless_they_are_wanted(tmp_path: Path, file: Path) -> None:
     study = make_study({"platform": ("native", "runc")}, metrics=METRICS[:1], baseline={"platform": "native"})
     campaign = begun_on(tmp_path / "c", file, study)
-    same, here = (
-        begun_on(tmp_path / name, place, twin.baseline_twin(study)) for name, place in (("same", file), ("here", None))
-    )
+    same, here = (begun_on(tmp_path / name, place, aa_study(study)) for name, place in (("same", file), ("here", None)))
     with pytest.raises(InputError) as caught:
         judged(campaign, "-o", here)
     assert "dut was on 192.0.2.2, CPUs 0-1, cards eth1, eth2, is on this machine" in caught.value.message

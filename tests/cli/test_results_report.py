@@ -109,6 +109,7 @@ def partial(tmp_path: Path) -> Path:
     """AppArmor cannot run, and one trial stayed invalid."""
     return make_campaign(
         tmp_path / "partial",
+        make_study(metrics=METRICS[:2]),
         unavailable=lambda levels: NO_APPARMOR if levels["isolation"] == "apparmor" else None,
         doubts=lambda levels, block, attempt: ["no traffic"] if (levels["isolation"], block) == ("cgroups", 3) else [],
     )
@@ -152,6 +153,7 @@ def page_of(directory: Path) -> str:
     return (directory / "report.html").read_text()
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_one_trial_is_said_to_have_no_interval(tmp_path: Path, capsys) -> None:
     directory = make_campaign(tmp_path / "one", make_study(replicates=1))
     assert main(["results", str(directory)]) == 0
@@ -160,6 +162,7 @@ def test_one_trial_is_said_to_have_no_interval(tmp_path: Path, capsys) -> None:
     assert "no interval (n = 1)" in (directory / "report.html").read_text()
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_generator_limited_is_marked_and_explained(tmp_path: Path, capsys) -> None:
     directory = make_campaign(tmp_path / "limited", notes=lambda levels, block: {"generator_limited": True})
     assert main(["results", str(directory)]) == 0

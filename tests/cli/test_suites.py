@@ -145,7 +145,7 @@ def test_a_plan_of_which_no_front_could_be_probed(
     def no_image(*_: object) -> None:
         raise ImageError("mmdebstrap is missing", "install it")
 
-    monkeypatch.setattr("lastro.cli.plan.plan_of", no_image)
+    monkeypatch.setattr("lastro.app.plans.plan_of", no_image)
     assert main(["plan", "paper:trindade2018", "--profile", "quick", *more]) == 3
     told = capsys.readouterr()
     assert "mmdebstrap is missing" in told.out and "install it" in told.out and not told.err

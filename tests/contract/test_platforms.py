@@ -145,6 +145,13 @@ class TestPodman(PlatformContract):
 
 
 class TestLxd(PlatformContract):
+    """On a file with a file system that clones the image."""
+
+    platform = "lxd:storage=btrfs"
+
+
+@pytest.mark.slow
+class TestLxdDirectory(PlatformContract):
     """Each instance unpacks the image anew, which takes seconds."""
 
     platform = "lxd"

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from lastro import validity
+from lastro.app import hosts
 from lastro.campaign import runner
-from lastro.cli import _host
 from lastro.host.ledger import RUN_DIR, STATE_DIR
 from lastro.host.lock import holder
 from lastro.results.store import Store
@@ -256,7 +256,7 @@ def test_the_clock_is_set_in_mid_trial(tmp_path: Path, monkeypatch: pytest.Monke
     study = load(write(tmp_path, chain_text(["native"])), schemas())
     treatments = design.treatments(study)
     with (
-        _host.testbed("tests", wait=True) as bed,
+        hosts.testbed("tests", wait=True) as bed,
         closing(ChainScenario(bed)) as scenario,
         Store.create(tmp_path / "campaign", study, treatments, design.trials(study, 1), {}) as store,
     ):

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from lastro.cli._host import image_of
+from lastro.app.hosts import image_of
 from lastro.errors import ConnectionLost, HostBusy, PlatformError, Unavailable
 from lastro.host import _connections
 from lastro.host.far import far_session
@@ -188,7 +188,7 @@ def lastro(*words: str | Path, timeout_s: float = 150) -> subprocess.CompletedPr
 def test_a_whole_campaign_runs_on_a_far_dut(two: list[Machine], file: Path, tmp_path: Path) -> None:
     study, campaign = tmp_path / "far.toml", tmp_path / "campaign"
     study.write_text(STUDY)
-    done = lastro("run", study, "--testbed", file, "-o", campaign, "--wait")
+    done = lastro("run", study, "--testbed", file, "-o", campaign, "--wait", "--no-report")
     assert done.returncode == 0, done.stderr + done.stdout
     with Store.open(campaign, readonly=True) as store:
         assert store.counts()["valid"] == 2
@@ -211,7 +211,7 @@ def until(found: Callable[[], list[int]], text: str, file: Path, place: Path) ->
     """A campaign of a study, as soon as certain processes are found."""
     study, campaign = place / "far.toml", place / "campaign"
     study.write_text(text)
-    argv = [sys.executable, "-m", "lastro", "run", study, "--testbed", file, "-o", campaign, "--wait"]
+    argv = [sys.executable, "-m", "lastro", "run", study, "--testbed", file, "-o", campaign, "--wait", "--no-report"]
     process = subprocess.Popen(
         [*map(str, argv)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
@@ -333,7 +333,7 @@ def test_a_host_that_is_gone_stops_the_campaign_and_is_cleaned_when_it_is_back(
         assert done.returncode == 3 and "cannot be reached" in done.stderr
     finally:
         two[1].start()
-    done = lastro("resume", campaign, "--wait")
+    done = lastro("resume", campaign, "--wait", "--no-report")
     assert done.returncode == 0, done.stderr
     with Store.open(campaign, readonly=True) as store:
         assert store.counts()["valid"] == 1

@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 
 from lastro import files
+from lastro.app.studies import testbed_of
 from lastro.campaign import suite
-from lastro.cli import _study
 from lastro.errors import InputError, LastroError, OutputError, StudyError
 from lastro.files import open_directory, read_regular, require_own_directory, trusting
 from lastro.host import testbed_file
 from lastro.results.files import write_atomically
 from lastro.results.store import Store
 from lastro.scenarios.routing.topology_file import read_topology
-from lastro.study.load import read_text
+from lastro.study.document import read_text
 
 from ..campaigns import PROVENANCE, make_campaign
 
@@ -74,11 +74,11 @@ def test_the_testbed_that_a_campaign_names_is_read_only_when_it_is_the_callers(
     file.write_text("[dut]\ncpus = '0'\n")
     named = {**PROVENANCE, "testbed": {"file": str(file)}}
     with Store.open(make_campaign(tmp_path / "campaign", stop_after=1, provenance=named), readonly=True) as store:
-        found = _study.testbed_of(store)
+        found = testbed_of(store)
         assert found is not None and found.roles["dut"].cpus == "0"
         monkeypatch.setattr(files, "callers", lambda: frozenset({os.getuid() + 1}))
         with pytest.raises(StudyError, match=r"testbed\.toml: cannot be read: it belongs to user") as caught:
-            _study.testbed_of(store)
+            testbed_of(store)
     assert "--testbed" in str(caught.value.hint)
     assert testbed_file.load(file).roles["dut"].cpus == "0", "given by the caller, whoever owns it"
 

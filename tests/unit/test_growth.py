@@ -189,6 +189,7 @@ def test_the_document_is_json_with_every_interval(tmp_path: Path) -> None:
     assert found[2]["metrics"]["nodes"] is None
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_every_format_shows_it_in_both_languages(tmp_path: Path, capsys: Any) -> None:
     directory = campaign(tmp_path, ("3x3", "4x4"))
     for code, said in (("en", "yes: in proportion, ×1.78"), ("pt-BR", "sim: em proporção, ×1,78")):

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lastro.cli.run import identity
+from lastro.app.provenance import identity
 from lastro.errors import CommandFailed, ImageError, InputError
 from lastro.host.base import Completed
 from lastro.host.local import LocalHost

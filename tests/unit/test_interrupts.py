@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from types import FrameType
 from typing import Any
 
-from lastro.cli._interrupts import one_interrupt
+from lastro.interrupts import one_interrupt
 
 _TIMES = 400
 _LATEST_S = 0.0015

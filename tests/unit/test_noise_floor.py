@@ -12,9 +12,9 @@ from lastro.analysis.noise_floor import Floor, kept_floors
 from lastro.errors import InputError
 from lastro.stats.noise_floor import _pseudo_experiments, hides, noise_floor, pairs_of, rate, rescaled, scaled, toss
 from lastro.stats.ratios import paired_ratio
+from lastro.study.aa_study import aa_study, first_treatments
 from lastro.study.design import treatments
 from lastro.study.model import Exclusion
-from lastro.study.twin import baseline_twin, first_treatments
 
 from ..campaigns import SMALL, make_study
 
@@ -151,27 +151,27 @@ def test_constant_values_have_a_floor_of_zero() -> None:
     assert found.floor == pytest.approx(0, abs=1e-12) and found.resampled.count == 0
 
 
-# The twin of a study
+# The A/A study of a study
 
 
-def test_the_twin_has_the_baseline_alone_in_twice_the_blocks() -> None:
+def test_an_aa_study_has_the_baseline_alone_in_twice_the_blocks() -> None:
     study = make_study(SMALL, replicates=6, baseline={"isolation": "none"})
-    twin = baseline_twin(study)
-    assert [dict(t.levels) for t in treatments(twin)] == [
+    aa = aa_study(study)
+    assert [dict(t.levels) for t in treatments(aa)] == [
         {"platform": "native", "isolation": "none"}, {"platform": "runc", "isolation": "none"},
     ]  # fmt: skip
-    assert twin.design.replicates == 12 and twin.settings == study.settings and twin.metrics == study.metrics
-    assert [t.label for t in treatments(first_treatments(twin, 1))] == ["native · none"]
+    assert aa.design.replicates == 12 and aa.settings == study.settings and aa.metrics == study.metrics
+    assert [t.label for t in treatments(first_treatments(aa, 1))] == ["native · none"]
 
 
-def test_a_study_without_a_baseline_has_no_twin() -> None:
+def test_a_study_without_a_baseline_has_no_aa_study() -> None:
     with pytest.raises(InputError, match="names no baseline"):
-        baseline_twin(make_study(SMALL))
+        aa_study(make_study(SMALL))
     with pytest.raises(InputError, match="one block"):
-        baseline_twin(make_study(SMALL, replicates=1, baseline={"isolation": "none"}))
+        aa_study(make_study(SMALL, replicates=1, baseline={"isolation": "none"}))
     excluded = Exclusion({"isolation": ("none",)}, "never")
     with pytest.raises(InputError, match="excludes its own baseline"):
-        baseline_twin(make_study(SMALL, baseline={"isolation": "none"}, exclusions=(excluded,)))
+        aa_study(make_study(SMALL, baseline={"isolation": "none"}, exclusions=(excluded,)))
 
 
 def test_floors_are_read_from_what_was_kept_and_nothing_else() -> None:

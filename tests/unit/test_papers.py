@@ -24,7 +24,8 @@ from lastro.results.store import Store
 from lastro.scenarios.base import schemas
 from lastro.study.claims import Additive, Alike, Claim, Compare, Order, Recovery
 from lastro.study.design import treatments
-from lastro.study.load import json_schema, load
+from lastro.study.json_schema import json_schema
+from lastro.study.load import load
 from lastro.study.load_claims import load_claims
 from lastro.study.model import Study
 

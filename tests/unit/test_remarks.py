@@ -88,6 +88,7 @@ def test_tables_carry_the_marks_and_say_what_they_mean(report: Report) -> None:
     assert "‡ a cache may hide" in effects.note
 
 
+@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize(("code", "words"), [("en", "a cache may hide"), ("pt-BR", "um cache pode esconder")])
 def test_figures_carry_the_marks_with_a_legend(report: Report, code: str, words: str) -> None:
     for kind in ("curve", "effects"):
@@ -97,6 +98,7 @@ def test_figures_carry_the_marks_with_a_legend(report: Report, code: str, words:
         assert words in said.replace("\n", " ") and "‡" in said, kind
 
 
+@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize("code", ["en", "pt-BR"])
 def test_the_page_says_by_what_numbers_came_about(report: Report, code: str) -> None:
     page, text = render_html(content(report, code)), render_markdown(content(report, code))

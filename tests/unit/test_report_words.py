@@ -12,6 +12,7 @@ import pytest
 
 from lastro.analysis import analyse, noise_floor
 from lastro.analysis.campaign import build_report
+from lastro.app import contents
 from lastro.report import terminal
 from lastro.report.content import Content
 from lastro.report.html import render_html
@@ -92,6 +93,7 @@ def test_without_a_difference_none_is_claimed(tmp_path: Path) -> None:
     assert "No factor has a significant effect" in text and "0 can be distinguished from it" in text
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_difference_under_the_noise_floor_is_not_distinguishable(known: Path) -> None:
     floors = {"throughput": 0.5}
     content = content_of(known, floors)
@@ -109,14 +111,12 @@ def test_a_difference_under_the_noise_floor_is_not_distinguishable(known: Path) 
 
 
 def test_a_kept_noise_floor_reaches_the_report(known: Path, tmp_path: Path) -> None:
-    from lastro.cli import report as command
-
     campaign = Path(shutil.copytree(known, tmp_path / "with-floor"))
     floor = {"floor": 0.5, "treatment": "native", "n_pairs": 8, "ratio": None, "interval": None}
     kept = {"format": noise_floor.FORMAT, "blocks": 8, "metrics": {"throughput": floor}}
     with Store.open(campaign) as store:
         store.save_noise_floor(kept)
-    found = command.content_of(campaign, ENGLISH, all_metrics=False)
+    found = contents.content_of(campaign, ENGLISH, all_metrics=False)
     assert found.analysis.metrics[0].floor == 0.5
 
 
@@ -177,6 +177,7 @@ def test_marks_on_the_page_are_of_the_corrected_test_and_in_the_terminal_not(tmp
     assert "▲▼: the interval excludes 1, uncorrected for 6 ratios" in " ".join(shown.split())
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_what_assumes_no_distribution_reaches_the_page_folded(known: Path) -> None:
     content = content_of(known)
     metric = content.analysis.metrics[0]
@@ -255,6 +256,7 @@ def test_shares_of_an_analysis_of_logarithms_say_so(tmp_path: Path) -> None:
     assert "of the variation (of logarithms) (p" in said_of(content)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_one_replicate_tests_nothing_and_calls_nothing_unbounded(tmp_path: Path) -> None:
     content = content_of(CAMPAIGNS["one-replicate"](tmp_path))
     said = said_of(content)

@@ -108,6 +108,7 @@ def test_each_treatment_tells_what_ended_its_searches_and_in_how_many_trials(rep
     assert first["runc"] == ENOUGH and "MiB of memory" in table.rows[-1][-1]
 
 
+@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize("code", ["en", "pt-BR"])
 def test_every_form_of_the_report_says_what_broke(report: Report, code: str) -> None:
     heading = {"en": "What ended the search: capacity", "pt-BR": "O que encerrou a busca: capacity"}[code]
@@ -209,6 +210,7 @@ def test_campaigns_are_not_compared_by_bounds(report: Report, tmp_path: Path) ->
     }
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_notes_of_any_shape_do_no_harm(tmp_path: Path) -> None:
     odd: list[Any] = [None, "broke", {STOPPED_BY: 7}, {"proxies": 3}]
     report = campaign(tmp_path, notes=lambda levels, block: {"capacity": odd[block % 4]})

@@ -15,7 +15,9 @@ import pytest
 from lastro import papers
 from lastro.errors import InputError, StudyError
 from lastro.study.design import treatments
-from lastro.study.load import MAX_BYTES, json_schema, load, parse
+from lastro.study.document import MAX_BYTES
+from lastro.study.json_schema import json_schema
+from lastro.study.load import load, parse
 from lastro.study.model import Exclusion, Factor, Study
 
 from .study_schemas import CHAIN, KAGAMI, SCHEMAS
@@ -470,6 +472,7 @@ def test_what_the_template_offers_in_comments_is_sound_too() -> None:
 
 
 def test_pydantic_is_imported_for_studies_only() -> None:
-    program = "import lastro.study.design, lastro.study.levels, lastro.cli.new, lastro.cli._study, sys\n"
+    program = "import lastro.study.design, lastro.study.levels, lastro.cli.new, lastro.app.studies, sys\n"
+    program += "import lastro.cli.status, lastro.cli.results, lastro.cli.show, lastro.cli.compare, sys\n"
     program += "sys.exit('pydantic' in sys.modules)"
     subprocess.run([sys.executable, "-c", program], check=True, env=os.environ)

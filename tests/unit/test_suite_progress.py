@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,12 +11,12 @@ from typing import Any
 
 import pytest
 
+from lastro.app import plans
+from lastro.app.campaigns import How
+from lastro.app.suites import SuiteRun
 from lastro.campaign import suite as suites
 from lastro.campaign.progress import Plain, SuitePosition
 from lastro.campaign.suite import Suite, read_folder
-from lastro.cli import _host, plan
-from lastro.cli._suite_run import _Run
-from lastro.cli.resume import How
 from lastro.platforms.base import AVAILABLE
 from lastro.results.store import Store
 from lastro.scenarios.base import Missing, OnPlatforms, PlatformPool, schemas
@@ -62,7 +61,7 @@ def test_fronts_to_come_have_no_trials_on_platforms_that_this_one_has_just_found
     tmp_path: Path, studies: list[Study], suite: Suite
 ) -> None:
     place, first = tmp_path / "out", suite.fronts[0]
-    run = _Run(place, suite, How())
+    run = SuiteRun(place, suite, How())
     with begun(place / first.name, studies[0]) as store:
         before = run._among(first, suite.fronts[1:])
         assert (before.other_trials, before.other_done) == (6, 0)
@@ -106,10 +105,8 @@ def test_a_plan_counts_what_a_campaign_will_probe_again_and_not_what_is_built_by
     def on_host(*_: Any, **__: Any) -> Iterator[Probed]:
         yield Probed(SimpleNamespace(built_s=0.0), clock)
 
-    monkeypatch.setattr(_host, "scenario_on_host", on_host)
+    monkeypatch.setattr(plans, "scenario_on_host", on_host)
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
     missing = {"kvm": Missing(AVAILABLE, 20.0)}
-    _, probing_s = plan._probe(
-        studies[0], design.treatments(studies[0]), argparse.Namespace(testbed=None, wait=False), missing
-    )
+    _, probing_s = plans._probe(studies[0], design.treatments(studies[0]), plans.Probing(), missing)
     assert probing_s == 130 - 100 + 20

@@ -20,7 +20,7 @@ from lastro.results.database import DB_NAME
 from lastro.results.files import sync_directory, write_atomically
 from lastro.results.store import Store
 from lastro.shapes import made, parsed
-from lastro.study.load import read_document, read_text
+from lastro.study.document import read_document, read_text
 from lastro.study.model import Study
 from lastro.study.problems import Problems, shown
 

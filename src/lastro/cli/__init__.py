@@ -133,8 +133,8 @@ def module_name(command: str) -> str:
 
 
 def _run_command(name: str, rest: list[str]) -> int:
-    from lastro.cli._interrupts import Terminated, raise_interrupts
     from lastro.errors import LastroError
+    from lastro.interrupts import Terminated, raise_interrupts
 
     try:
         raise_interrupts()

@@ -1,4 +1,4 @@
-"""Shared by several commands: arguments, opening a campaign, percentages, the check for root."""
+"""Shared by several commands: arguments, percentages, a pause of the garbage collector."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from lastro.errors import InputError, NeedsRoot
-from lastro.results.store import Store
+from lastro.errors import InputError
 
 MANY_INVALID_TRIALS = 7  # an exit code
 _SHARE_IN_CI = "10%"
 _NO = ("", "0", "false", "no")
 
 
+def study_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "study",
+        metavar="STUDY",
+        help="a study file; a published study: paper:NAME or paper:NAME/FRONT; a suite: a folder of studies or a paper",
+    )
+    testbed_argument(parser)
+    parser.add_argument("--profile", metavar="P", help="one of the study's profiles: quick, standard or paper")
+
+
+def testbed_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--testbed",
+        type=Path,
+        metavar="FILE",
+        help="a file that places client, DUT and server; default: all on this machine",
+    )
+
+
 def campaign_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("dir", type=Path, metavar="DIR", help="a campaign's directory, as created by `lastro run`")
-
-
-def open_campaign(directory: Path, *, readonly: bool = True) -> Store:
-    """Open a campaign. Raises: InputError when the directory holds no campaign, or several: a suite."""
-    refuse_suite(directory)
-    return Store.open(directory, readonly=readonly)
-
-
-def refuse_suite(directory: Path, what: str = "this command") -> None:
-    """Raise InputError when a directory is a suite; `what` names the command or option that needs a single campaign."""
-    from lastro.campaign import suite
-
-    if suite.is_suite(directory):
-        fronts = suite.read(directory).fronts
-        raise InputError(
-            f"{directory} is a suite of {len(fronts)} fronts, but {what} takes one of them",
-            f"name one: {', '.join(str(directory / front.name) for front in fronts)}",
-        )
 
 
 @contextmanager
@@ -80,11 +80,3 @@ def most_invalid(args: argparse.Namespace) -> float | None:
     """Return the fraction of invalid trials above which a campaign fails, or None. Raises: InputError."""
     given = args.fail_invalid or (_SHARE_IN_CI if os.environ.get("CI", "").lower() not in _NO else None)
     return None if given is None else share(given, "--fail-invalid")
-
-
-def require_root(command: str) -> None:
-    if os.geteuid() != 0:
-        raise NeedsRoot(
-            f"`lastro {command}` creates namespaces, links and containers, and needs root",
-            f"run `sudo lastro {command} …`; plan, status, show, results, report, parts, new and schema need no root",
-        )

@@ -1,11 +1,11 @@
-"""Print what rich has laid out: as wide as the terminal, and in colour only on a terminal."""
+"""What is printed: what rich has laid out, as wide as the terminal; documents; small tables."""
 
 from __future__ import annotations
 
 import io
 import shutil
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from lastro.plain import unfiltered
@@ -38,3 +38,18 @@ def print_laid_out(laid_out: Callable[[int], Iterable[RenderableType]], *, as_it
 def print_document(text: str) -> None:
     """Print a document: unchanged to a file or a program, without control characters on a terminal."""
     (sys.stdout if sys.stdout.isatty() else unfiltered(sys.stdout)).write(text)
+
+
+def table(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the lines of a table: names left-aligned, numbers right-aligned, the last column as it is."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            [
+                row[0].ljust(widths[0]),
+                *(cell.rjust(w) for cell, w in zip(row[1:-1], widths[1:-1], strict=True)),
+                row[-1],
+            ]
+        ).rstrip()
+        for row in rows
+    ]

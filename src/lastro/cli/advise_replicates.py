@@ -12,7 +12,8 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from lastro.cli._common import campaign_argument, open_campaign, share
+from lastro.app.places import open_campaign
+from lastro.cli._common import campaign_argument, share
 
 if TYPE_CHECKING:
     from lastro.analysis.campaign import Report

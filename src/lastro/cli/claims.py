@@ -14,24 +14,25 @@ Needs no root. A verdict is not an error: without --fail-on the exit code is 0."
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from lastro.campaign.suite import is_suite
+from lastro.app.contents import Judged, claims_of, find_claims, judged, loaded
+from lastro.app.places import refuse_suite
+from lastro.campaign import suite as suites
+from lastro.campaign.suite import Suite
 from lastro.cli._common import campaign_argument
 from lastro.cli._terminal import print_laid_out
-from lastro.cli.results import loaded
-from lastro.report.language import LANGUAGES, Language, language
+from lastro.errors import InputError
+from lastro.plain import json_text
+from lastro.report.language import LANGUAGES, language
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from lastro.analysis.campaign import Report
     from lastro.report.claims import Judgement
-    from lastro.results.read import CampaignData
-    from lastro.study.claims import Claims
 
+_SUITE_FORMAT = "lastro-suite-claims/1"
 _GATES = {
     "contradicted": {"contradicted"},
     "not-reproduced": {"contradicted", "same direction only", "not distinguishable here", "untestable here"},
@@ -48,20 +49,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--fail-on", choices=_GATES, help="exit with 4 when any claim has this verdict")
 
 
-@dataclass(frozen=True, slots=True)
-class Judged:
-    """The claims on one campaign and their verdicts."""
-
-    claims: Claims
-    judgements: tuple[Judgement, ...]
-    report: Report
-
-
 def run(args: argparse.Namespace) -> int:
-    if is_suite(args.dir):
-        from lastro.cli import _suite_claims
-
-        return _suite_claims.run(args)
+    if suites.is_suite(args.dir):
+        return _run_suite(args)
     from lastro.report.claims_document import claims_text
     from lastro.report.claims_table import render_claims
 
@@ -72,46 +62,63 @@ def run(args: argparse.Namespace) -> int:
         print(claims_text(found.claims, found.judgements, found.report))
     else:
         print_laid_out(lambda _: [render_claims(found.claims, found.judgements, found.report, say)])
-    return exit_code(args.fail_on, found.judgements)
+    return _exit_code(args.fail_on, found.judgements)
 
 
-def judged(data: CampaignData, file: Path, say: Language) -> Judged:
-    """Judge the claims in a file. Raises: StudyError when it is not a valid claims file of this study."""
-    from lastro.analysis.campaign import build_report
-    from lastro.report.claims import judge
-    from lastro.study.load_claims import load_claims
+def _run_suite(args: argparse.Namespace) -> int:
+    if args.claims:
+        refuse_suite(args.dir, "--claims FILE")
+    suite, say = suites.read(args.dir), language(args.lang)
+    found: dict[str, Judged] = {}
+    waiting: list[str] = []  # studies that have claims but no campaign yet
+    for front in suite.fronts:
+        file = claims_of(args.dir / front.name, front.study)
+        if file is None:
+            continue
+        if not suites.begun(args.dir, front):
+            waiting.append(front.name)
+        else:
+            found[front.name] = judged(loaded(args.dir / front.name), file, say)
+    if not found and not waiting:
+        raise InputError(
+            f"no front of {args.dir} has claims",
+            f"put them into {args.dir}/FRONT/claims.toml, or before the run into"
+            " claims/FRONT.toml next to the study files; docs/explanation-claims.md explains how to write one",
+        )
+    if args.json:
+        print(json_text(_suite_document(args.dir, suite, found, waiting)))
+    else:
+        from lastro.report.claims_table import render_suite_claims
 
-    claims = load_claims(file, data.study)
-    report = build_report(data, all_metrics=True)
-    return Judged(claims, tuple(judge(claims, report, say)), report)
+        rows = {front: (judged.judgements, judged.report) for front, judged in found.items()}
+        print_laid_out(lambda _: [render_suite_claims(suite.label, rows, waiting, say)])
+    judgements = [one for judged in found.values() for one in judged.judgements]
+    return _exit_code(args.fail_on, judgements, unjudged=bool(waiting))
 
 
-def exit_code(fail_on: str | None, judgements: Iterable[Judgement], *, unjudged: bool = False) -> int:
+def _suite_document(directory: Path, suite: Suite, found: dict[str, Judged], waiting: list[str]) -> dict[str, Any]:
+    """Return the document: as of a campaign, plus the study of each claim; what differs by study is in `fronts`."""
+    from lastro.report.claims_document import claims_document
+
+    documents = {front: claims_document(each.claims, each.judgements, each.report) for front, each in found.items()}
+    tallies = [document["tally"] for document in documents.values()]
+    return {
+        "format": _SUITE_FORMAT,
+        "directory": str(directory),
+        "suite": suite.name,
+        "tally": {verdict: sum(tally[verdict] for tally in tallies) for verdict in (tallies[0] if tallies else ())},
+        "not_begun": waiting,
+        "fronts": [
+            {"front": front, **{key: value for key, value in document.items() if key not in ("format", "claims")}}
+            for front, document in documents.items()
+        ],
+        "claims": [{"front": front, **claim} for front, document in documents.items() for claim in document["claims"]],
+    }
+
+
+def _exit_code(fail_on: str | None, judgements: Iterable[Judgement], *, unjudged: bool = False) -> int:
     """Return 4 when a verdict fails the gate, else 0. `unjudged`: a study with claims has no campaign yet."""
     if fail_on is None:
         return 0
     failed = any(one.verdict in _GATES[fail_on] for one in judgements) or (unjudged and fail_on == "not-reproduced")
     return 4 if failed else 0
-
-
-def find_claims(directory: Path, study: str) -> Path:
-    """Return the claims file of a campaign: its own, else that of the paper with the study's name.
-
-    Raises: InputError when there is neither."""
-    from lastro.errors import InputError
-
-    found = claims_of(directory, study)
-    if found is None:
-        raise InputError(
-            f"there is no {directory / 'claims.toml'}, and no paper with claims has a study named {study}",
-            "name a file with --claims; docs/explanation-claims.md explains how to write one",
-        )
-    return found
-
-
-def claims_of(directory: Path, study: str) -> Path | None:
-    """Return the same as `find_claims`, but None when there is neither."""
-    from lastro import papers
-
-    own = directory / "claims.toml"
-    return own if own.is_file() else papers.claims(study)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 from contextlib import nullcontext
 
-from lastro.cli._common import require_root
+from lastro.app.rights import require_root
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -17,7 +17,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from lastro.cli._waiting import teller
+    from lastro.app.waiting import teller
     from lastro.host import far
     from lastro.host.ledger import Ledger
     from lastro.host.lock import lock

@@ -24,7 +24,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lastro.cli._common import open_campaign, share
+from lastro.app.places import open_campaign
+from lastro.cli._common import share
 from lastro.errors import InputError
 
 if TYPE_CHECKING:

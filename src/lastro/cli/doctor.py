@@ -21,9 +21,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from lastro import registry
-from lastro.cli._common import require_root
+from lastro.app.rights import require_root
+from lastro.app.studies import load_study, load_testbed
+from lastro.cli._common import testbed_argument
 from lastro.cli._matrix import Finding, cells, lines, parts, summary
-from lastro.cli._study import load_study, load_testbed, testbed_argument
 from lastro.errors import HostBusy, InputError, did_you_mean
 from lastro.plain import plain, unfiltered
 from lastro.scenarios.base import AttachmentPool, PlatformPool, start_s
@@ -53,7 +54,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from lastro.cli._host import testbed
+    from lastro.app.hosts import testbed
     from lastro.host import facts
 
     wanted = _wanted(args)
@@ -102,7 +103,7 @@ class Wanted:
 
 def _wanted(args: argparse.Namespace) -> Wanted:
     """Return the parts to try. Raises: InputError when a name is not that of a platform; StudyError."""
-    study = load_study(argparse.Namespace(study=args.study, profile=None)) if args.study else None
+    study = load_study(args.study, None) if args.study else None
     platforms = _platforms(args.platform) if args.platform or study is None else _levels(study, "platform")
     if args.quick:
         return Wanted(platforms, {})

@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 
-from lastro.cli._common import require_root
+from lastro.app.rights import require_root
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -26,7 +26,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from lastro.cli._host import image_of
+    from lastro.app.hosts import image_of
     from lastro.host.ledger import session
     from lastro.image import manifest
     from lastro.units import human_bytes

@@ -7,20 +7,20 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import time
-from collections import Counter
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
-from lastro import registry
-from lastro.campaign.duration import Forecast, configuration, forecast
-from lastro.cli._study import load_study, load_testbed, study_arguments, suite_of
-from lastro.errors import HostBusy
-from lastro.platforms.base import AVAILABLE, Availability
-from lastro.scenarios.base import Missing, OnPlatforms, Scenario
+from lastro.app import plans
+from lastro.app.plans import NoPlan, Plan, Planned, Probing, reasons
+from lastro.app.studies import GivenSuite, load_study, suite_of
+from lastro.cli._common import study_arguments
+from lastro.cli._terminal import table
 from lastro.study import design
-from lastro.study.model import Study
 from lastro.units import human_duration
+
+_SUITE_FORMAT = "lastro-suite-plan/1"
+_HEADS = ("front", "treatments", "blocks", "trials", "unavailable", "expected")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -31,92 +31,41 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print it as JSON")
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """A study as it would run here: the availability of each treatment, and how long those that can run may take."""
-
-    study: Study
-    treatments: list[design.Treatment]
-    found: list[Availability]
-    probed: bool
-    forecast: Forecast
-    busy: str = ""  # why it was not probed: another Lastro holds the host
-
-    @property
-    def trials(self) -> int:
-        return len(self.treatments) * self.study.design.replicates
-
-    @property
-    def runnable(self) -> int:
-        """The number of treatments that can run here."""
-        return sum(map(bool, self.found))
-
-
 def run(args: argparse.Namespace) -> int:
-    if (given := suite_of(args)) is not None:
-        from lastro.cli import _suite_plan
-
-        return _suite_plan.run(args, given)
-    plan = plan_of(load_study(args), args)
+    probing = Probing(not args.no_probe, args.wait, args.testbed)
+    if (given := suite_of(args.study, args.profile)) is not None:
+        return _run_suite(args, given, probing)
+    plan = plans.plan_of(load_study(args.study, args.profile), probing)
     if args.json:
-        print(json.dumps(document(plan, args.schedule), indent=2))
+        print(json.dumps(_document(plan, args.schedule), indent=2))
     else:
-        print("\n".join([*_lines(plan), *(["", *schedule_lines(plan)] if args.schedule else [])]))
+        print("\n".join([*_lines(plan), *(["", *_schedule_lines(plan)] if args.schedule else [])]))
     return 0
 
 
-def plan_of(study: Study, args: argparse.Namespace, missing: dict[str, Missing] | None = None) -> Plan:
-    """Return the plan of a study. `missing`: platforms that this command found missing so far; this plan adds its own.
-
-    Raises: HostError when this host cannot even be probed, as without its root filesystem; TrialError when it is lost
-    while it is probed."""
-    scenario: type[Scenario] = registry.get("scenario", study.scenario)
-    treatments = design.treatments(study)
-    probed = not args.no_probe and (os.geteuid() == 0 or not scenario.needs_root)
-    sought = {} if missing is None else missing
-    found, probing_s, busy = [AVAILABLE] * len(treatments), None, ""
-    try:
-        if probed:
-            found, probing_s = _probe(study, treatments, args, sought)
-    except HostBusy as error:
-        probed, busy = False, error.message
-    runnable = [t for t, availability in zip(treatments, found, strict=True) if availability]
-    return Plan(study, treatments, found, probed, forecast(study, scenario, runnable, probing_s=probing_s), busy)
+def _run_suite(args: argparse.Namespace, given: GivenSuite, probing: Probing) -> int:
+    planned = plans.plans_of(given, probing)
+    if args.json:
+        print(json.dumps(_suite_document(given, planned, args.schedule), indent=2))
+    else:
+        print("\n".join(_suite_lines(given, planned)))
+        for name, plan in planned if args.schedule else ():
+            if isinstance(plan, Plan):
+                print("\n".join(["", name, *_schedule_lines(plan)]))
+    return next((error.exit_code for _, error in planned if isinstance(error, NoPlan)), 0)
 
 
-def _probe(
-    study: Study, treatments: list[design.Treatment], args: argparse.Namespace, missing: dict[str, Missing]
-) -> tuple[list[Availability], float]:
-    """Return the availability of each treatment, and the seconds that a campaign needs to find it again.
-
-    That excludes what was built now, and includes what was known already: a campaign has the former, but not the
-    latter."""
-    from lastro.cli._host import scenario_on_host
-
-    file = load_testbed(args.testbed)
-    with scenario_on_host(study, f"plan of {study.name}", wait=args.wait, file=file) as scenario:
-        pool = scenario.pool if isinstance(scenario, OnPlatforms) else None
-        if pool:
-            pool.missing = missing
-        began_s = time.monotonic()
-        found = [scenario.availability(configuration(study, treatment)) for treatment in treatments]
-        took_s = time.monotonic() - began_s
-        return found, took_s + (pool.spared_s - scenario.testbed.session.built_s if pool else 0.0)
+# Of one study
 
 
-def reasons(plan: Plan) -> dict[tuple[str, str | None], int]:
-    """Return {(reason, remedy): number of treatments that cannot run because of it}."""
-    return Counter((str(found.reason), found.remedy) for found in plan.found if not found)
-
-
-def expected_text(plan: Plan) -> str:
+def _expected(plan: Plan) -> str:
     """Return the expected duration, such as '12 min'; a range where the study stops sequentially."""
     blocks, most, total_s = plan.study.design.replicates, plan.study.design.most_blocks, plan.forecast.total_s
     more_s = plan.forecast.trials_s * (most / blocks - 1)
     return human_duration(total_s) + (f" to {human_duration(total_s + more_s)}" if most > blocks else "")
 
 
-def not_probed(busy: str = "") -> str:
+def _not_probed(busy: str = "") -> str:
     if busy:
         return f"availability was not probed: {busy}; use --wait to probe once it is free"
     how = "without --no-probe" if os.geteuid() == 0 else "as root"
@@ -135,7 +84,7 @@ def _lines(plan: Plan) -> list[str]:
         precision = f"±{100 * study.design.precision:g} %"
         lines += [f"sequential  blocks are added until every ratio is known to {precision}, {most} blocks at most"]
     if not plan.probed:
-        lines += ["", not_probed(plan.busy)]
+        lines += ["", _not_probed(plan.busy)]
     elif runnable < len(treatments):
         lines += [
             f"runnable    {runnable * replicates} trials of {runnable} treatments on this host",
@@ -147,15 +96,15 @@ def _lines(plan: Plan) -> list[str]:
             lines += [f"    remedy: {remedy}"] if remedy else []
     else:
         lines += ["all of them can run on this host"]
-    return [*lines, "", f"expected    {expected_text(plan)}"]
+    return [*lines, "", f"expected    {_expected(plan)}"]
 
 
-def schedule_lines(plan: Plan) -> list[str]:
+def _schedule_lines(plan: Plan) -> list[str]:
     trials = design.trials(plan.study, len(plan.treatments))
     return [f"{trial.number:>6}  block {trial.block:<4} {plan.treatments[trial.treatment].label}" for trial in trials]
 
 
-def document(plan: Plan, schedule: bool) -> dict[str, Any]:
+def _document(plan: Plan, schedule: bool) -> dict[str, Any]:
     """Return the plan of one study as JSON-able data."""
     study, treatments = plan.study, plan.treatments
     found: dict[str, Any] = {
@@ -181,3 +130,79 @@ def document(plan: Plan, schedule: bool) -> dict[str, Any]:
             {"trial": t.number, "block": t.block, "treatment": treatments[t.treatment].id} for t in trials
         ]
     return found
+
+
+# Of a suite
+
+
+def _total_s(planned: Sequence[Planned]) -> float:
+    return sum(plan.forecast.total_s for _, plan in planned if isinstance(plan, Plan))
+
+
+def _suite_lines(given: GivenSuite, planned: Sequence[Planned]) -> list[str]:
+    profile = f", profile {given.studies[0].profile}" if given.studies[0].profile else ""
+    rows = [_HEADS, *(_row(name, plan) for name, plan in planned)]
+    plans = [(name, plan) for name, plan in planned if isinstance(plan, Plan)]
+    rows.append(_sum(plans))
+    found = [f"{given.folder.title or given.folder.name}", f"suite of {len(planned)} fronts{profile}", "", *table(rows)]
+    return [*found, *_reasons(planned), *_hints(plans)]
+
+
+def _row(name: str, plan: Plan | NoPlan) -> tuple[str, ...]:
+    if isinstance(plan, NoPlan):
+        return (name, "", "", "", "all", "")
+    numbers = (len(plan.treatments), plan.study.design.replicates, plan.trials)
+    return (name, *map(str, numbers), _unavailable([(name, plan)]), _expected(plan))
+
+
+def _sum(plans: Sequence[tuple[str, Plan]]) -> tuple[str, ...]:
+    if not plans:
+        return ("all", "", "", "", "all", "")
+    treatments, trials = sum(len(plan.treatments) for _, plan in plans), sum(plan.trials for _, plan in plans)
+    return ("all", str(treatments), "", str(trials), _unavailable(plans), human_duration(_total_s(plans)))
+
+
+def _unavailable(plans: Sequence[tuple[str, Plan]]) -> str:
+    """Return the number of trials that this host cannot run; '?' where that was not probed."""
+    if not all(plan.probed for _, plan in plans):
+        return "?"
+    return str(sum((len(plan.treatments) - plan.runnable) * plan.study.design.replicates for _, plan in plans))
+
+
+def _reasons(planned: Sequence[Planned]) -> list[str]:
+    """Return lines with each reason once, and the studies that it affects."""
+    where: dict[tuple[str, str | None], list[str]] = {}
+    for name, plan in planned:
+        if isinstance(plan, NoPlan):
+            where.setdefault((plan.message, plan.hint), []).append(f"{name} (all)")
+            continue
+        for why, count in reasons(plan).items():
+            where.setdefault(why, []).append(f"{name} ({count} of {len(plan.treatments)} treatments)")
+    lines = ["", "unavailable here:"] if where else []
+    for (reason, remedy), fronts in where.items():
+        lines += [f"  {', '.join(fronts)}: {reason}", *([f"    remedy: {remedy}"] if remedy else [])]
+    return lines
+
+
+def _hints(plans: Sequence[tuple[str, Plan]]) -> list[str]:
+    unprobed = [plan.busy for _, plan in plans if not plan.probed]
+    return ["", _not_probed(unprobed[0])] if unprobed else []
+
+
+def _suite_document(given: GivenSuite, planned: Sequence[Planned], schedule: bool) -> dict[str, Any]:
+    return {
+        "format": _SUITE_FORMAT,
+        "suite": given.folder.name,
+        "title": given.folder.title,
+        "source": given.source,
+        "profile": given.studies[0].profile,
+        "trials": sum(p.trials for _, p in planned if isinstance(p, Plan)),
+        "expected_s": round(_total_s(planned), 1),
+        "fronts": [{"front": name, **_front(plan, schedule)} for name, plan in planned],
+    }
+
+
+def _front(plan: Plan | NoPlan, schedule: bool) -> dict[str, Any]:
+    if isinstance(plan, NoPlan):
+        return {"unavailable": plan.message, "remedy": plan.hint}
+    return {"unavailable": None, "remedy": None, **_document(plan, schedule)}

@@ -15,16 +15,17 @@ from __future__ import annotations
 
 import argparse
 import os
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lastro.campaign.suite import is_suite
+from lastro.app.contents import claims_of, content_of
+from lastro.app.places import refuse_suite
+from lastro.campaign import suite as suites
 from lastro.cli._common import campaign_argument
 from lastro.cli._terminal import print_document
-from lastro.cli.claims import claims_of, judged
-from lastro.cli.results import loaded
 from lastro.plain import without_controls
-from lastro.report.language import LANGUAGES, Language, language
+from lastro.report.language import LANGUAGES, language
 
 if TYPE_CHECKING:
     from lastro.report.content import Content
@@ -45,27 +46,69 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(args: argparse.Namespace) -> int:
-    if is_suite(args.dir):
-        from lastro.cli._suite_views import report
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The options of the command. `output` is a file, "-" for standard output, or None for the default."""
 
-        return report(args)
-    write(args, args.dir, content_of(args.dir, language(args.lang), all_metrics=args.all_metrics), args.output)
+    output: str | None = None
+    format: str = "html"
+    lang: str = "en"
+    figures: bool = False
+    all_metrics: bool = False
+
+
+def run(args: argparse.Namespace) -> int:
+    write(args.dir, Wanted(args.output, args.format, args.lang, args.figures, args.all_metrics))
     return 0
 
 
-def write(args: argparse.Namespace, directory: Path, content: Content, output: str | None) -> None:
-    """Write the document of one campaign, and its figures if they are wanted, and print their paths."""
-    output = output or str(directory / f"report.{SUFFIXES[args.format]}")
+def write(directory: Path, wanted: Wanted) -> None:
+    """Write the documents of a campaign or a suite, and print their paths."""
+    if suites.is_suite(directory):
+        _write_suite(directory, wanted)
+        return
+    content = content_of(directory, language(wanted.lang), all_metrics=wanted.all_metrics)
+    _write(directory, wanted, content, base=directory)
+
+
+def _write_suite(directory: Path, wanted: Wanted) -> None:
+    """Write the page of the whole suite, and the pages of its studies, to which it links."""
+    from lastro.report.suite import Stopped, SuiteFront, render_suite
+
+    if wanted.format != "html":
+        refuse_suite(directory, f"--format {wanted.format}")
+    suite, say = suites.read(directory), language(wanted.lang)
+    output = wanted.output or str(directory / "report.html")
     folder = Path.cwd() if output == "-" else Path(output).parent
-    figures = _write_figures(content, directory / "figures", args.dir) if args.figures else {}
-    text = _render(content, args.format, {title: os.path.relpath(file, folder) for title, file in figures.items()})
-    put(output, text, base=args.dir)
+    fronts = []
+    for front in suite.fronts:
+        place = directory / front.name
+        content, unjudged = None, False
+        if suites.begun(directory, front):
+            content = content_of(place, say, all_metrics=wanted.all_metrics)
+            _write(place, replace(wanted, output=None), content, base=directory)
+        else:
+            unjudged = claims_of(place, front.study) is not None
+        stopped = Stopped(front.stopped, front.remedy, suites.can_run(directory, front)) if front.stopped else None
+        link = os.path.relpath(place / "report.html", folder)
+        fronts.append(SuiteFront(front.name, front.title, content, stopped, unjudged, link))
+    _put(output, render_suite(suite.label, suite.description, str(directory), fronts, say), base=None)
+
+
+def _write(directory: Path, wanted: Wanted, content: Content, base: Path) -> None:
+    """Write the document of one campaign, and its figures if they are wanted, and print their paths.
+
+    Below `base`, no link is followed."""
+    output = wanted.output or str(directory / f"report.{SUFFIXES[wanted.format]}")
+    folder = Path.cwd() if output == "-" else Path(output).parent
+    figures = _write_figures(content, directory / "figures", base) if wanted.figures else {}
+    links = {title: os.path.relpath(file, folder) for title, file in figures.items()}
+    _put(output, _render(content, wanted.format, links), base)
     for file in figures.values() if output != "-" else ():
         print(*(file.with_suffix(suffix) for suffix in (".svg", ".png", ".pdf")), sep="\n")
 
 
-def put(output: str, text: str, *, base: Path | None = None) -> None:
+def _put(output: str, text: str, base: Path | None) -> None:
     """Write a document without control characters, and print its path; "-" is standard output.
 
     Below `base`, the directory of a campaign, no link is followed."""
@@ -76,25 +119,6 @@ def put(output: str, text: str, *, base: Path | None = None) -> None:
         return
     write_atomically(Path(output), without_controls(text), base=base)
     print(output)
-
-
-def content_of(directory: Path, say: Language, *, all_metrics: bool) -> Content:
-    """Return the report of a campaign with its analysis, and the claims: its own, or those of its paper."""
-    from lastro.analysis import analyse
-    from lastro.analysis.campaign import build_report
-    from lastro.report.content import Content
-
-    data = loaded(directory)
-    report = build_report(data, all_metrics=all_metrics)
-    analysis = analyse(report)
-    file = claims_of(directory, data.study.name)
-    if file is None:
-        return Content(report, analysis, say)
-    from lastro.report.claims_text import explanation, source_text, tally_text
-
-    found = judged(data, file, say)
-    tally = ": ".join(part for part in (source_text(found.claims.source), tally_text(found.judgements, say)) if part)
-    return Content(report, analysis, say, found.judgements, tally, explanation(report, say))
 
 
 def _render(content: Content, kind: str, links: dict[str, str]) -> str:

@@ -17,13 +17,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lastro.campaign.suite import is_suite
-from lastro.cli._common import campaign_argument, collector_paused, open_campaign
+from lastro.app.contents import loaded
+from lastro.campaign import suite as suites
+from lastro.campaign.suite import Suite
+from lastro.cli._common import campaign_argument, collector_paused
 from lastro.cli._terminal import print_document, print_laid_out
+from lastro.plain import json_text
 
 if TYPE_CHECKING:
     from lastro.analysis.campaign import Report
     from lastro.results.read import CampaignData
+
+_SUITE_FORMAT = "lastro-suite-results/1"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -41,18 +46,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     with collector_paused():
-        if is_suite(args.dir):
-            from lastro.cli._suite_views import results
-
-            return results(args)
-        return _run(args)
+        return _run_suite(args, suites.read(args.dir)) if suites.is_suite(args.dir) else _run(args)
 
 
 def _run(args: argparse.Namespace) -> int:
     from lastro.analysis.campaign import build_report
 
     data = loaded(args.dir)
-    export(args, data)
+    _export(args, data)
     if args.json:
         from lastro.report.document import document_text
 
@@ -62,24 +63,34 @@ def _run(args: argparse.Namespace) -> int:
     return 0
 
 
-def shown(directory: Path) -> Report:
-    """Print the table of a campaign, and return its report."""
+def _run_suite(args: argparse.Namespace, suite: Suite) -> int:
     from lastro.analysis.campaign import build_report
+    from lastro.report.document import document
 
-    with collector_paused():
-        report = build_report(loaded(directory))
-        print_table(report)
-    return report
+    data = {front.name: loaded(args.dir / front.name) for front in suite.fronts if suites.begun(args.dir, front)}
+    _export(args, data)
+    reports = {front: build_report(each, all_metrics=args.all_metrics) for front, each in data.items()}
+    if args.json:
+        fronts = [{"front": front, **document(report)} for front, report in reports.items()]
+        missing = [
+            {"front": front.name, "reason": front.stopped, "remedy": front.remedy}
+            for front in suite.fronts
+            if front.name not in data
+        ]
+        head = {"format": _SUITE_FORMAT, "directory": str(args.dir), "suite": suite.name, "title": suite.title}
+        print(json_text({**head, "fronts": fronts, "not_begun": missing}))
+    elif not (args.csv or args.parquet):
+        for number, front in enumerate(suite.fronts, 1):
+            print(f"── front {number} of {len(suite.fronts)}: {front.name} ──\n", flush=True)
+            if front.name in reports:
+                print_table(reports[front.name])
+            else:
+                remedy = f"\n  remedy: {front.remedy}" if front.remedy else ""
+                print(f"not begun{': ' + front.stopped if front.stopped else ''}{remedy}\n")
+    return 0
 
 
-def loaded(directory: Path) -> CampaignData:
-    from lastro.results.read import load_campaign
-
-    with open_campaign(directory) as store:
-        return load_campaign(store)
-
-
-def export(args: argparse.Namespace, data: CampaignData | Mapping[str, CampaignData]) -> None:
+def _export(args: argparse.Namespace, data: CampaignData | Mapping[str, CampaignData]) -> None:
     """Write the files that the arguments ask for, from one campaign or from the studies of a suite."""
     from lastro.results.export import to_csv, to_parquet
 
@@ -100,6 +111,7 @@ def _write(file: Path, text: str) -> None:
 
 
 def print_table(report: Report) -> None:
+    """Print the table of a campaign, as wide as the terminal."""
     from lastro.report.terminal import render
 
     print_laid_out(lambda width: render(report, width), as_it_is=True)

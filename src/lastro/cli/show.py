@@ -16,8 +16,9 @@ import json
 import math
 from typing import Any
 
+from lastro.app.places import open_campaign
 from lastro.campaign.script import shell_script, undoing
-from lastro.cli._common import campaign_argument, open_campaign
+from lastro.cli._common import campaign_argument
 from lastro.cli._origin import foreign
 from lastro.cli._terminal import print_document
 from lastro.cli._topology import show_topology

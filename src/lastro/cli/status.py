@@ -5,16 +5,16 @@ Works while the campaign runs; needs no root. For a suite: each study, and the t
 from __future__ import annotations
 
 import argparse
-import shlex
 from collections.abc import Mapping
-from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
-from lastro.campaign.duration import pace_of, scenario_of
-from lastro.campaign.suite import is_suite
-from lastro.cli._common import campaign_argument, open_campaign
+from lastro.app.status import STATES, status_of, status_of_suite
+from lastro.campaign import suite as suites
+from lastro.campaign.suite import Suite
+from lastro.cli._common import campaign_argument
+from lastro.cli._terminal import table
 from lastro.plain import json_text, plain
+from lastro.units import human_duration
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -23,45 +23,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    if is_suite(args.dir):
-        from lastro.cli import _suite_status
-
-        return _suite_status.run(args)
-    facts = facts_of(args.dir)
-    print(json_text(facts) if args.json else _as_text(facts))
+    if suites.is_suite(args.dir):
+        suite = suites.read(args.dir)
+        facts = status_of_suite(args.dir, suite)
+        print(json_text(facts) if args.json else f"{suite_text(suite, facts)}\nnext: {facts['next']}")
+    else:
+        facts = status_of(args.dir)
+        print(json_text(facts) if args.json else _text(facts))
     return 0
 
 
-def facts_of(directory: Path) -> dict[str, Any]:
-    """Return the progress of one campaign as JSON-able data."""
-    from lastro.analysis.campaign import build_report
-    from lastro.results.read import load_campaign
-
-    with open_campaign(directory) as store:
-        report = build_report(load_campaign(store))
-        pace, runner = pace_of(store, scenario_of(report.study)), store.runner()
-    progress = report.progress
-    command = "report" if progress.finished else "status" if runner else "resume"
-    states = ("valid", "invalid", "unavailable", "running", "pending")
-    return {
-        "study": report.study.name,
-        "title": report.study.title,
-        "profile": report.study.profile,
-        "stopping": report.study.design.stopping,
-        "most_replicates": report.study.design.most_blocks,
-        "counts": {state: progress.counts.get(state, 0) for state in states},
-        "trials": progress.n_trials,
-        "attempts": progress.n_attempts,
-        "invalid_attempts": progress.n_invalid_attempts,
-        "finished": progress.finished,
-        "running": asdict(runner) if runner else None,
-        "remaining_s": pace.remaining_s if pace.knows else None,
-        "last_event": dict(zip(("at_utc", "kind", "text"), report.events[-1], strict=True)) if report.events else None,
-        "next": f"lastro {command} {shlex.quote(str(directory))}",
-    }
-
-
-def bar(counts: Mapping[str, int]) -> str:
+def _bar(counts: Mapping[str, int]) -> str:
     """Return a bar of the trials with a verdict among those that can run here, as the running campaign shows it."""
     done = counts["valid"] + counts["invalid"]
     trials = sum(counts.values()) - counts["unavailable"]
@@ -69,14 +41,12 @@ def bar(counts: Mapping[str, int]) -> str:
     return f"{'█' * int(30 * share)}{'░' * (30 - int(30 * share))}  {done:,} of {trials:,} trials ({share:.0%})"
 
 
-def _as_text(facts: dict[str, Any]) -> str:
-    from lastro.units import human_duration
-
+def _text(facts: dict[str, Any]) -> str:
     counts = facts["counts"]
     title = facts["title"] or facts["study"]
     lines = [
         plain(f"{title} (profile {facts['profile']})" if facts["profile"] else title),
-        bar(counts),
+        _bar(counts),
         ", ".join(f"{n:,} {state}" for state, n in counts.items() if n),
     ]
     if facts["stopping"] == "sequential":
@@ -91,3 +61,35 @@ def _as_text(facts: dict[str, Any]) -> str:
     if facts["remaining_s"]:
         lines.append(f"about {human_duration(facts['remaining_s'])} to go, if nothing is repeated")
     return "\n".join(lines if facts["running"] else [*lines, f"next: {facts['next']}"])
+
+
+def suite_text(suite: Suite, facts: dict[str, Any]) -> str:
+    """Return the status of a suite as text, without the next command."""
+    profile = f" (profile {suite.profile})" if suite.profile else ""
+    lines = [plain(f"{suite.label}{profile}"), _bar(facts["counts"]), ""]
+    rows = [("front", *STATES, ""), *(_row(front) for front in facts["fronts"])]
+    lines += table(rows)
+    lines += [plain(line) for front in facts["fronts"] for line in _why_stopped(front)]
+    if facts["remaining_s"]:
+        lines += ["", f"about {human_duration(facts['remaining_s'])} to go, if nothing is repeated"]
+    return "\n".join(lines)
+
+
+def _row(front: dict[str, Any]) -> tuple[str, ...]:
+    left_s = front["remaining_s"]
+    state = "finished" if front["finished"] else f"{human_duration(left_s)} to go" if left_s else "unfinished"
+    if front["stopped"]:
+        state = f"stopped, {state}" if front["midway"] else "could not run"
+    elif front.get("running") and not front["finished"]:
+        state = f"running, {state}"
+    elif not front["begun"]:
+        state = f"not begun, {state}"
+    return (front["front"], *(str(front["counts"][name] or "·") for name in STATES), state)
+
+
+def _why_stopped(front: dict[str, Any]) -> list[str]:
+    if not front["stopped"]:
+        return []
+    words = "was ended by an error" if front["midway"] else "could not run"
+    remedy = [f"  remedy: {front['remedy']}"] if front["remedy"] else []
+    return [f"{front['front']} {words}: {front['stopped']}", *remedy]

@@ -17,7 +17,7 @@ from pydantic_core import PydanticCustomError
 from lastro.errors import StudyError
 from lastro.host._connections import SshTarget
 from lastro.host.cgroups import parse_cpus
-from lastro.study.load import read_document, read_text
+from lastro.study.document import read_document, read_text
 from lastro.study.problems import FieldError, Problems
 from lastro.study.schema import OneLine, Table, read_shape
 

@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-import math
-import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from lastro.errors import StudyError, did_you_mean
-from lastro.files import read_regular
-from lastro.study.json_schema import json_schema
+from lastro.study.document import read_document, read_text
 from lastro.study.model import ScenarioSchema, Study
-from lastro.study.problems import FieldError, Key, Problems, shown
+from lastro.study.problems import Problems
 from lastro.study.resolve import resolve
-from lastro.study.schema import MAX_INTEGER, StudyFile, read_shape
-
-__all__ = ["json_schema", "load", "parse"]
-
-MAX_BYTES = 2**20
-MAX_DEPTH = 8  # the deepest value of a valid file is profiles.quick.exclude[i].when.factor[j]
+from lastro.study.schema import StudyFile, read_shape
 
 
 def load(path: Path, schemas: Mapping[str, ScenarioSchema]) -> Study:
@@ -38,80 +27,3 @@ def parse(text: str, file: str, schemas: Mapping[str, ScenarioSchema]) -> Study:
     problems = Problems(file)
     shape = read_shape(read_document(text, problems), problems, StudyFile)
     return replace(resolve(shape, schemas, problems), source=text, file=file)
-
-
-def read_text(path: Path, kind: str, hint: str, *, own: bool = False) -> str:
-    """Return the text of a file of some kind; the hint says where to get one. `own`: only if the caller owns it.
-
-    Raises: StudyError when the file cannot be read, is not a regular file, is too large, or is not UTF-8."""
-    file = str(path)
-    try:
-        data = read_regular(path, MAX_BYTES, own=own)
-    except FileNotFoundError:
-        raise StudyError("there is no such file", file=file, hint=_near(path, hint)) from None
-    except IsADirectoryError:
-        raise StudyError(f"is a directory, not a {kind} file", file=file, hint=_near(path / "?", hint)) from None
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise StudyError(f"cannot be read: {reason}", file=file, hint=hint if own else None) from error
-    if len(data) > MAX_BYTES:
-        raise StudyError(f"exceeds the limit of {MAX_BYTES // 2**20} MiB for a {kind} file", file=file)
-    try:
-        return data.decode("utf-8-sig")  # some editors begin a file with a byte order mark
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        message = f"is not UTF-8: unexpected byte 0x{data[error.start]:02x}"
-        raise StudyError(message, file=file, where=f"line {line}", hint="save the file as UTF-8") from error
-
-
-def read_document(text: str, problems: Problems) -> dict[str, Any]:
-    """Return the TOML tables of a text, with values that a study can use.
-
-    Raises: StudyError when the text is not TOML, or holds values that a study cannot use."""
-    document = _read_toml(text, problems.file)
-    _check_values(document, problems)
-    problems.tell()
-    return document
-
-
-def _read_toml(text: str, file: str) -> dict[str, Any]:
-    try:
-        return tomllib.loads(text)
-    except RecursionError:
-        raise StudyError("is nested too deeply", file=file) from None
-    except tomllib.TOMLDecodeError as error:
-        words = str(error)
-    except ValueError:  # from `int`, which refuses to read thousands of digits
-        raise StudyError("contains a number that is too large", file=file) from None
-    found = re.fullmatch(r"(.*) \(at (.*)\)", words, re.DOTALL)
-    message, where = (found[1], found[2]) if found else (words, "")
-    hint = (
-        'strings need quotes, lists need brackets: name = "x", factor = ["a", "b"]'
-        if message == "Invalid value"
-        else None
-    )
-    raise StudyError(f"is not TOML: {message}", file=file, where=where, hint=hint)
-
-
-def _check_values(document: dict[str, Any], problems: Problems) -> None:
-    """Refuse values that TOML allows but studies cannot use: endless nesting, not-a-number, integers beyond 64 bits."""
-    todo: list[tuple[tuple[Key, ...], Any]] = [((), document)]
-    while todo:
-        keys, value = todo.pop()
-        if isinstance(value, dict | list) and len(keys) >= MAX_DEPTH:
-            problems.add(keys, FieldError("is nested too deeply"))
-        elif isinstance(value, dict | list):
-            items = value.items() if isinstance(value, dict) else enumerate(value)
-            todo += reversed([((*keys, key), item) for key, item in items])
-        elif isinstance(value, float) and not math.isfinite(value):
-            problems.add(keys, FieldError(f"must be a finite number, but is {shown(value)}"))
-        elif isinstance(value, int) and abs(value) > MAX_INTEGER:
-            problems.add(keys, FieldError("is too large: an integer has at most 64 bits"))
-
-
-def _near(path: Path, hint: str) -> str:
-    try:
-        near = [file.name for file in path.parent.glob("*.toml")]
-    except OSError:
-        near = []
-    return f"{did_you_mean(path.name, near)} {hint}" if near else hint

@@ -37,7 +37,7 @@ from lastro.study.claims_schema import (
     PublishedTable,
     RecoveryTable,
 )
-from lastro.study.load import read_document, read_text
+from lastro.study.document import read_document, read_text
 from lastro.study.model import Level, Study
 from lastro.study.problems import FieldError, Key, Problems, shown
 from lastro.study.schema import read_shape

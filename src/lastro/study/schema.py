@@ -13,11 +13,11 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidat
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from lastro.errors import did_you_mean
+from lastro.study.document import MAX_INTEGER
 from lastro.study.model import NAME_PATTERN, Level
 from lastro.study.problems import FieldError, Problems, kind_of, shown
 
 MAX_LEVEL_CHARS = 100
-MAX_INTEGER = 2**63 - 1  # TOML's integers have 64 bits, and so have SQLite's
 
 
 def _one_line(value: Any) -> Any:

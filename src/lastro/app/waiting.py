@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from pathlib import Path
 
+from lastro.app.messages import say
 from lastro.errors import LastroError
 from lastro.host.lock import Holder, Tell
 
@@ -13,7 +13,7 @@ _AGAIN_S = 60.0  # then the same holder is named again, with its remaining time
 
 
 def teller(wait: bool) -> Tell | None:
-    """Return a function that names the holder on stderr; None without `wait`."""
+    """Return a function that names the holder on standard error; None without `wait`."""
     return _Teller() if wait else None
 
 
@@ -30,7 +30,7 @@ class _Teller:
         self._told, self._told_s = situation, now_s
         who = f"{holder.text}: {holder.command}{_time_left(holder)}" if holder else "another Lastro"
         queue = f"; ahead in the queue: {ahead}" if ahead else ""
-        print(f"waiting for {who}{queue}", file=sys.stderr, flush=True)
+        say(f"waiting for {who}{queue}")
 
 
 def _time_left(holder: Holder) -> str:

@@ -11,7 +11,7 @@ from lastro.study.model import Exclusion, Factor, Study
 LEFT_OUT = "left out to keep the A/A campaign short"
 
 
-def baseline_twin(study: Study) -> Study:
+def aa_study(study: Study) -> Study:
     """Return the A/A study: factors reduced to the baseline's levels, and two blocks for each of the study's.
 
     Settings, metrics and seed stay. Raises: InputError when the study has no baseline, excludes it, or has only one
@@ -26,7 +26,7 @@ def baseline_twin(study: Study) -> Study:
             f"the study {study.name} has only one block", "a noise floor needs at least two: raise `replicates`"
         )
     baseline = study.design.baseline
-    twin = replace(
+    aa = replace(
         study,
         name=f"{study.name}-noise-floor"[:64],
         title=f"A/A: {study.title or study.name}",
@@ -37,9 +37,9 @@ def baseline_twin(study: Study) -> Study:
         design=replace(study.design, replicates=2 * study.design.replicates, stopping="fixed"),
         source=f"# An A/A campaign: only the baseline of the study below, in twice as many blocks.\n{study.source}",
     )
-    if not treatments(twin):
+    if not treatments(aa):
         raise InputError(f"the study {study.name} excludes its own baseline", "remove that [[exclude]]")
-    return twin
+    return aa
 
 
 def first_treatments(study: Study, n: int) -> Study:

@@ -1,8 +1,7 @@
-"""Shared by the commands that read studies: their arguments, and loading a study or a suite under a profile."""
+"""Loading what a user names: a study or a suite, under a profile, and a testbed."""
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,25 +13,6 @@ if TYPE_CHECKING:
     from lastro.campaign.suite import Folder
     from lastro.host.testbed_file import TestbedFile
     from lastro.results.store import Store
-
-
-def study_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "study",
-        metavar="STUDY",
-        help="a study file; a published study: paper:NAME or paper:NAME/FRONT; a suite: a folder of studies or a paper",
-    )
-    testbed_argument(parser)
-    parser.add_argument("--profile", metavar="P", help="one of the study's profiles: quick, standard or paper")
-
-
-def testbed_argument(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--testbed",
-        type=Path,
-        metavar="FILE",
-        help="a file that places client, DUT and server; default: all on this machine",
-    )
 
 
 def load_testbed(file: Path | None) -> TestbedFile | None:
@@ -54,17 +34,18 @@ def testbed_of(store: Store) -> TestbedFile | None:
     return load_named(Path(began))
 
 
-def load_study(args: argparse.Namespace) -> Study:
-    """Load the study that the arguments name, under the profile that they name.
+def load_study(name: str, profile: str | None) -> Study:
+    """Load the study with a name, which is that of its file or paper:NAME, under a profile.
 
     Raises: InputError when there is no such paper or profile; StudyError when the file is not a valid study."""
     from lastro import papers
 
-    kind, _, name = args.study.rpartition(":")
-    return _load(papers.find(name) if kind == "paper" else Path(args.study), args.profile)
+    kind, _, paper = name.rpartition(":")
+    return load_file(papers.find(paper) if kind == "paper" else Path(name), profile)
 
 
-def _load(file: Path, profile: str | None) -> Study:
+def load_file(file: Path, profile: str | None) -> Study:
+    """Load the study in a file under a profile. Raises: as `load_study`."""
     from lastro.scenarios.base import schemas
     from lastro.study.load import load
 
@@ -86,16 +67,16 @@ class GivenSuite:
     studies: tuple[Study, ...]
 
 
-def suite_of(args: argparse.Namespace) -> GivenSuite | None:
-    """Load the suite that the arguments name, with all its studies; None when they name a single study.
+def suite_of(name: str, profile: str | None) -> GivenSuite | None:
+    """Load the suite with a name, and all its studies, under a profile; None when a single study has this name.
 
     Raises: InputError when a folder holds no studies, or holds a campaign; StudyError when a study is invalid."""
     from lastro import papers
     from lastro.campaign import suite
     from lastro.results.database import DB_NAME
 
-    kind, _, name = args.study.rpartition(":")
-    path = papers.folder(name) if kind == "paper" else Path(args.study)
+    kind, _, paper = name.rpartition(":")
+    path = papers.folder(paper) if kind == "paper" else Path(name)
     try:
         if path is None or not path.is_dir():
             return None
@@ -107,9 +88,4 @@ def suite_of(args: argparse.Namespace) -> GivenSuite | None:
             f"continue it with `lastro resume {path}`, or name a study file",
         )
     folder = suite.read_folder(path)
-    return GivenSuite(args.study, folder, tuple(_load(file, args.profile) for file in folder.files))
-
-
-def load_front(file: Path, profile: str | None) -> Study:
-    """Load a study of a suite from the copy that the suite keeps."""
-    return _load(file, profile)
+    return GivenSuite(name, folder, tuple(load_file(file, profile) for file in folder.files))

@@ -1,19 +1,19 @@
-"""Shared by the commands that use the host: session, image, testbed and scenario."""
+"""Taking the host: session, image, testbed and scenario."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from lastro import registry
+from lastro.app.messages import say
+from lastro.app.waiting import teller
 from lastro.campaign.duration import configuration
-from lastro.cli._interrupts import one_interrupt
-from lastro.cli._waiting import teller
 from lastro.host.base import Host
 from lastro.host.ledger import STATE_DIR, Session, session
 from lastro.image import rootfs
+from lastro.interrupts import one_interrupt
 from lastro.results.columns import wrong
 from lastro.results.read import load_campaign
 from lastro.results.store import Store
@@ -69,7 +69,7 @@ def image_of(held: Session, needs: rootfs.Needs | None = None, snapshot: str | N
     """Return the root filesystem, built now if there is none yet. `snapshot`: as for `Recipe.of_this_host`."""
     recipe, store = rootfs.Recipe.of_this_host(held.host, needs, snapshot), STATE_DIR / "rootfs"
     if rootfs.find(recipe, store) is None:
-        print("building the root filesystem, once (about half a minute) …", file=sys.stderr, flush=True)
+        say("building the root filesystem, once (about half a minute) …")
     with held.host.recorded():
         return rootfs.ensure(recipe, store, held.host)
 

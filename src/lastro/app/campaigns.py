@@ -1,0 +1,145 @@
+"""Campaigns: begin one, or resume it, and run its remaining trials."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lastro import registry
+from lastro.app.hosts import require_runnable, scenario_on_host
+from lastro.app.places import open_campaign
+from lastro.app.provenance import changes_between, identity, provenance
+from lastro.app.rights import require_root
+from lastro.app.studies import load_testbed, testbed_of
+from lastro.campaign import runner
+from lastro.campaign.progress import Bar, Place, Plain, alone
+from lastro.campaign.runner import utc_now
+from lastro.campaign.sequential import decision
+from lastro.errors import InputError, LastroError
+from lastro.host.ledger import Ledger
+from lastro.results.store import Store
+from lastro.scenarios.base import Scenario
+from lastro.study import design
+from lastro.study.model import Study
+
+if TYPE_CHECKING:
+    from lastro.host.testbed_file import TestbedFile
+
+
+@dataclass(frozen=True, slots=True)
+class How:
+    """How to resume a campaign: the options of the command. `invalid`: repeat the trials that were given up."""
+
+    wait: bool = False
+    changed_host: bool = False
+    invalid: bool = False
+    testbed: Path | None = None
+
+
+def begin(
+    directory: Path,
+    study: Study,
+    *,
+    wait: bool,
+    place: Place = alone,
+    file: TestbedFile | None = None,
+    marks: Mapping[str, str] = {},
+) -> None:
+    """Run a new campaign of a study in `directory` to its end, on the testbed of a file or all on this machine.
+
+    `marks` are added to its provenance."""
+    with (
+        scenario_on_host(study, f"campaign {directory.resolve()}", wait=wait, file=file) as scenario,
+        Store.create(directory, study, *schedule(study), {**provenance(study, scenario, file), **marks}) as store,
+    ):
+        _run_trials(store, scenario, "started", place)
+
+
+def resume(directory: Path, how: How, place: Place = alone) -> bool:
+    """Run what is left of a campaign, and try again what was unavailable; return whether anything changed."""
+    with open_campaign(directory, readonly=False) as store:
+        if registry.get("scenario", store.study.scenario).needs_root:
+            require_root("resume")
+        require_runnable(store)
+        before, n_attempts = store.counts(), len(store.durations())
+        if is_unfinished(store) or before["unavailable"] or (how.invalid and before["invalid"]):
+            _carry_on(store, how, place)
+        else:
+            _tidy(store)
+        return store.counts() != before or len(store.durations()) != n_attempts
+
+
+def is_unfinished(store: Store) -> bool:
+    """Whether a trial is left. A sequential campaign may have been killed before it decided on its next block."""
+    found = decision(store) if store.next_trial() is None else None
+    return store.next_trial() is not None or (found is not None and not found.stop)
+
+
+def _tidy(store: Store) -> None:
+    """Clean up after a process that was killed when its last trial was saved, but not yet torn down."""
+    if registry.get("scenario", store.study.scenario).needs_root:
+        with closing(Ledger()) as ledger:
+            ledger.clean()
+
+
+def _carry_on(store: Store, how: How, place: Place) -> None:
+    """Run what is left, on the testbed of the given file, or else the one with which the campaign began."""
+    study, file = store.study, load_testbed(how.testbed) or testbed_of(store)
+    with scenario_on_host(study, f"campaign {store.directory.resolve()}", wait=how.wait, file=file) as scenario:
+        if changes := changes_between(store.provenance, identity(scenario)):
+            if not how.changed_host:
+                raise InputError(
+                    f"{store.directory} was started under different conditions: {'; '.join(changes)}",
+                    "run the study again here, or continue anyway with --changed-host",
+                )
+            store.log(utc_now(), "changed host", "; ".join(changes))
+        if how.invalid and (reopened := store.reopen_invalid()):
+            store.log(utc_now(), "reopened", f"{reopened} invalid trials are tried again")
+        _run_trials(store, scenario, "resumed", place)
+
+
+def schedule(study: Study) -> tuple[list[design.Treatment], Iterator[design.Trial]]:
+    """Return the treatments of a study, and its trials in running order."""
+    treatments = design.treatments(study)
+    return treatments, design.trials(study, len(treatments))
+
+
+def _run_trials(store: Store, scenario: Scenario, event: str, place: Place = alone) -> None:
+    """Run the remaining trials with progress, and log how the campaign ended. `place` is its position in a suite."""
+    study = store.study
+    counts = store.counts()
+    total = sum(counts.values())
+    headline = tuple((metric.name, metric.unit) for metric in study.metrics)
+    observer = (Bar if sys.stderr.isatty() else Plain)(total, counts["valid"] + counts["invalid"], headline, place)
+    store.take(utc_now())
+    store.log(utc_now(), event, f"{counts['pending'] + counts['running']} trials to run")
+    try:
+        with observer:
+            runner.run(store, scenario, observer)
+    except KeyboardInterrupt as interrupt:
+        _log(store, "interrupted", type(interrupt).__name__)
+        interrupt.args = (f"{_done(store)}; continue with `lastro resume {store.directory}`",)
+        raise
+    except LastroError as error:
+        _log(store, "stopped", error.message)
+        raise
+    finally:
+        with suppress(LastroError):
+            store.let_go()
+    store.log(utc_now(), "finished", _done(store))
+
+
+def _log(store: Store, event: str, text: str) -> None:
+    """Log why the campaign ended. If the database itself failed, the caller reports that error instead."""
+    with suppress(LastroError):
+        store.withdraw_running()
+        store.log(utc_now(), event, text)
+
+
+def _done(store: Store) -> str:
+    counts = store.counts()
+    return f"{counts['valid']} valid, {counts['invalid']} invalid, {counts['pending'] + counts['running']} to go"

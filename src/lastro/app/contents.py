@@ -1,0 +1,87 @@
+"""What a campaign says: its data, its report with the analysis, and the verdicts on its claims."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lastro.app.places import open_campaign
+from lastro.report.language import Language
+
+if TYPE_CHECKING:
+    from lastro.analysis.campaign import Report
+    from lastro.report.claims import Judgement
+    from lastro.report.content import Content
+    from lastro.results.read import CampaignData
+    from lastro.study.claims import Claims
+
+
+def loaded(directory: Path) -> CampaignData:
+    """Load a campaign. Raises: InputError when the directory holds no campaign; StoreError when it is damaged."""
+    from lastro.results.read import load_campaign
+
+    with open_campaign(directory) as store:
+        return load_campaign(store)
+
+
+def content_of(directory: Path, say: Language, *, all_metrics: bool) -> Content:
+    """Return the report of a campaign with its analysis, and the claims: its own, or those of its paper."""
+    from lastro.analysis import analyse
+    from lastro.analysis.campaign import build_report
+    from lastro.report.content import Content
+
+    data = loaded(directory)
+    report = build_report(data, all_metrics=all_metrics)
+    analysis = analyse(report)
+    file = claims_of(directory, data.study.name)
+    if file is None:
+        return Content(report, analysis, say)
+    from lastro.report.claims_text import explanation, source_text, tally_text
+
+    found = judged(data, file, say)
+    tally = ": ".join(part for part in (source_text(found.claims.source), tally_text(found.judgements, say)) if part)
+    return Content(report, analysis, say, found.judgements, tally, explanation(report, say))
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The claims on one campaign and their verdicts."""
+
+    claims: Claims
+    judgements: tuple[Judgement, ...]
+    report: Report
+
+
+def judged(data: CampaignData, file: Path, say: Language) -> Judged:
+    """Judge the claims in a file. Raises: StudyError when it is not a valid claims file of this study."""
+    from lastro.analysis.campaign import build_report
+    from lastro.report.claims import judge
+    from lastro.study.load_claims import load_claims
+
+    claims = load_claims(file, data.study)
+    report = build_report(data, all_metrics=True)
+    return Judged(claims, tuple(judge(claims, report, say)), report)
+
+
+def find_claims(directory: Path, study: str) -> Path:
+    """Return the claims file of a campaign: its own, else that of the paper with the study's name.
+
+    Raises: InputError when there is neither."""
+    from lastro.errors import InputError
+
+    found = claims_of(directory, study)
+    if found is None:
+        raise InputError(
+            f"there is no {directory / 'claims.toml'}, and no paper with claims has a study named {study}",
+            "name a file with --claims; docs/explanation-claims.md explains how to write one",
+        )
+    return found
+
+
+def claims_of(directory: Path, study: str) -> Path | None:
+    """Return the same as `find_claims`, but None when there is neither."""
+    from lastro import papers
+
+    own = directory / "claims.toml"
+    return own if own.is_file() else papers.claims(study)

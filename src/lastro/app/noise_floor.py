@@ -1,0 +1,161 @@
+"""The noise floor of a study: its A/A campaign, and the judgement of that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lastro import registry
+from lastro.app import campaigns
+from lastro.app.hosts import require_runnable
+from lastro.app.messages import say
+from lastro.app.places import check_place, open_campaign
+from lastro.app.provenance import changes_between
+from lastro.app.rights import require_root
+from lastro.app.studies import testbed_of
+from lastro.campaign.duration import forecast
+from lastro.campaign.runner import utc_now
+from lastro.errors import InputError
+from lastro.results.store import Store
+from lastro.scenarios.base import Scenario
+from lastro.study import design
+from lastro.study.aa_study import aa_study, first_treatments
+from lastro.study.model import PATIENCE, Level, Study
+from lastro.units import human_duration
+
+if TYPE_CHECKING:
+    from lastro.analysis.noise_floor import NoiseFloors
+    from lastro.host.testbed_file import TestbedFile
+
+SHORT_S = 3600.0
+MARK = "noise_floor_of"  # in the provenance of an A/A campaign: the study that it is for
+
+
+def study_of(directory: Path) -> Study:
+    """Return the study of a campaign. Raises: InputError when it is an A/A campaign."""
+    with open_campaign(directory) as store:
+        if MARK in store.provenance:
+            raise InputError(f"{directory} is an A/A campaign itself", "give the campaign or study that it is for")
+        return store.study
+
+
+# The A/A campaign
+
+
+def run(
+    study: Study, directory: Path, judged: Path | None, file: TestbedFile | None, *, everything: bool, wait: bool
+) -> None:
+    """Run the A/A campaign of a study in a directory: on the testbed of a file, or that of the campaign to judge.
+
+    Unless `everything`, it has only the baseline treatments that fit in an hour, and at least one."""
+    scenario_class: type[Scenario] = registry.get("scenario", study.scenario)
+    if scenario_class.needs_root:
+        require_root("noise-floor")
+    if judged:
+        with open_campaign(judged) as store:
+            require_runnable(store)
+            file = file or testbed_of(store)  # a floor holds only where it was measured
+    check_place(directory)
+    aa, described = _bounded(aa_study(study), scenario_class, everything=everything)
+    say(f"{described}; in {directory}")
+    campaigns.begin(directory, aa, wait=wait, file=file, marks={MARK: study.name})
+
+
+def _bounded(aa: Study, scenario: type[Scenario], *, everything: bool) -> tuple[Study, str]:
+    """Return the A/A study, shortened unless `everything`, and a description of what is about to run."""
+    found = design.treatments(aa)
+    fitting = len(found)
+    while not everything and fitting > 1 and forecast(aa, scenario, found[:fitting]).total_s > SHORT_S:
+        fitting -= 1
+    chosen = aa if fitting == len(found) else first_treatments(aa, fitting)
+    blocks = aa.design.replicates
+    seconds = forecast(chosen, scenario, found[:fitting]).total_s
+    words = f"A/A campaign: {fitting} of {len(found)} baseline treatments, {blocks} blocks, {fitting * blocks} trials"
+    more = "" if fitting == len(found) else " (--all runs all of them)"
+    return chosen, f"{words}, about {human_duration(seconds)}{more}"
+
+
+# The judgement
+
+
+def judge(directory: Path, study: Study) -> NoiseFloors:
+    """Return the floors of a finished A/A campaign, after storing them in its own database."""
+    from lastro.analysis.campaign import build_report
+    from lastro.analysis.noise_floor import noise_floors, to_dict
+    from lastro.results.read import load_campaign
+
+    with open_campaign(directory) as store:
+        data = load_campaign(store)
+    _check_aa(directory, data.study, study)
+    report = build_report(data)
+    if not report.progress.finished:
+        raise InputError(
+            f"the A/A campaign in {directory} is unfinished",
+            f"continue with `lastro resume {directory}`, then repeat this command",
+        )
+    floors = noise_floors(report, study.design.replicates)
+    _keep(directory, to_dict(floors, utc_now()))
+    return floors
+
+
+def _measuring(settings: Mapping[str, Level]) -> dict[str, Level]:
+    """Return the settings without those that only limit waiting: campaigns of an earlier Lastro may lack them."""
+    return {name: value for name, value in settings.items() if name not in PATIENCE}
+
+
+def _check_aa(directory: Path, aa: Study, study: Study) -> None:
+    """Raise InputError unless the campaign is an A/A campaign of this very study."""
+    wanted = aa_study(study)
+    for what, one, other in (
+        ("scenario", aa.scenario, wanted.scenario),
+        ("factors", aa.factors, wanted.factors),
+        ("settings", _measuring(aa.settings), _measuring(wanted.settings)),
+        ("metrics", [metric.name for metric in aa.metrics], [metric.name for metric in wanted.metrics]),
+    ):
+        if one != other:
+            raise InputError(
+                f"the campaign in {directory} is not an A/A campaign of this study: it has different {what}",
+                "name another directory with -o, or run without -o",
+            )
+
+
+def _keep(directory: Path, value: dict[str, Any]) -> None:
+    with Store.open(directory) as store:
+        store.save_noise_floor(value)
+
+
+def keep_with(judged: Path, directory: Path, floors: NoiseFloors, *, changed_host: bool) -> None:
+    """Store the floors with the judged campaign, if its host is the one on which they were measured."""
+    from lastro.analysis.noise_floor import to_dict
+
+    facts = []
+    for place in (judged, directory):
+        with open_campaign(place) as store:
+            facts.append(store.provenance)
+    if (changes := [*changes_between(*facts), *_moved(*facts)]) and not changed_host:
+        raise InputError(
+            f"the A/A campaign in {directory} ran under different conditions than {judged}: {'; '.join(changes)}",
+            "run it on the same host and image, or keep the floors anyway with --changed-host",
+        )
+    _keep(judged, {**to_dict(floors, utc_now()), "changed_host": changes})
+    with Store.open(judged) as store:
+        store.log(utc_now(), "noise floor", f"from {directory}")
+
+
+def _moved(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    """Return the roles that moved to other hosts, CPUs or network cards, by the testbed in each provenance."""
+    was, is_ = (facts.get("testbed", {}).get("roles", {}) for facts in (before, now))
+    told = {role: [_place_of(roles.get(role, {})) for roles in (was, is_)] for role in {**was, **is_}}
+    return [f"{role} was on {there}, is on {here}" for role, (there, here) in told.items() if there != here]
+
+
+def _place_of(role: dict[str, Any]) -> str:
+    """Return the place of a role, which is as in `TestbedFile.provenance`.
+
+    For example 'root@192.0.2.2, CPUs 0-1, cards eth1, eth2', or 'this machine'."""
+    cpus, cards = str(role.get("cpu_set", "all")), role.get("links", {})
+    parts = [str(role.get("reached", "this machine"))]
+    parts += [f"CPUs {cpus}"] if cpus != "all" else []
+    parts += [f"cards {', '.join(map(str, cards.values()))}"] if cards else []
+    return ", ".join(parts)

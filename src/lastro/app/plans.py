@@ -1,0 +1,107 @@
+"""Plans: what a study, or each study of a suite, would run here, and for how long."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lastro import registry
+from lastro.app.hosts import scenario_on_host
+from lastro.app.studies import GivenSuite, load_testbed
+from lastro.campaign.duration import Forecast, configuration, forecast
+from lastro.errors import HostBusy, HostError, TrialError
+from lastro.platforms.base import AVAILABLE, Availability
+from lastro.scenarios.base import Missing, OnPlatforms, Scenario
+from lastro.study import design
+from lastro.study.model import Study
+
+NoPlan = HostError | TrialError
+Planned = tuple[str, "Plan | NoPlan"]  # a study's name in its suite, and its plan or why there is none
+
+
+@dataclass(frozen=True, slots=True)
+class Probing:
+    """How to probe for a plan: the options of the command. `wait`: until another Lastro lets go of the host."""
+
+    probe: bool = True
+    wait: bool = False
+    testbed: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A study as it would run here: the availability of each treatment, and how long those that can run may take."""
+
+    study: Study
+    treatments: list[design.Treatment]
+    found: list[Availability]
+    probed: bool
+    forecast: Forecast
+    busy: str = ""  # why it was not probed: another Lastro holds the host
+
+    @property
+    def trials(self) -> int:
+        return len(self.treatments) * self.study.design.replicates
+
+    @property
+    def runnable(self) -> int:
+        """The number of treatments that can run here."""
+        return sum(map(bool, self.found))
+
+
+def plan_of(study: Study, probing: Probing, missing: dict[str, Missing] | None = None) -> Plan:
+    """Return the plan of a study. `missing`: platforms that this command found missing so far; this plan adds its own.
+
+    Raises: HostError when this host cannot even be probed, as without its root filesystem; TrialError when it is lost
+    while it is probed."""
+    scenario: type[Scenario] = registry.get("scenario", study.scenario)
+    treatments = design.treatments(study)
+    probed = probing.probe and (os.geteuid() == 0 or not scenario.needs_root)
+    sought = {} if missing is None else missing
+    found, probing_s, busy = [AVAILABLE] * len(treatments), None, ""
+    try:
+        if probed:
+            found, probing_s = _probe(study, treatments, probing, sought)
+    except HostBusy as error:
+        probed, busy = False, error.message
+    runnable = [t for t, availability in zip(treatments, found, strict=True) if availability]
+    return Plan(study, treatments, found, probed, forecast(study, scenario, runnable, probing_s=probing_s), busy)
+
+
+def _probe(
+    study: Study, treatments: list[design.Treatment], probing: Probing, missing: dict[str, Missing]
+) -> tuple[list[Availability], float]:
+    """Return the availability of each treatment, and the seconds that a campaign needs to find it again.
+
+    That excludes what was built now, and includes what was known already: a campaign has the former, but not the
+    latter."""
+    file = load_testbed(probing.testbed)
+    with scenario_on_host(study, f"plan of {study.name}", wait=probing.wait, file=file) as scenario:
+        pool = scenario.pool if isinstance(scenario, OnPlatforms) else None
+        if pool:
+            pool.missing = missing
+        began_s = time.monotonic()
+        found = [scenario.availability(configuration(study, treatment)) for treatment in treatments]
+        took_s = time.monotonic() - began_s
+        return found, took_s + (pool.spared_s - scenario.testbed.session.built_s if pool else 0.0)
+
+
+def plans_of(given: GivenSuite, probing: Probing) -> Sequence[Planned]:
+    """Return the plan of each study of a suite."""
+    planned: list[Planned] = []
+    missing: dict[str, Missing] = {}
+    for file, study in zip(given.folder.files, given.studies, strict=True):
+        try:
+            planned.append((file.stem, plan_of(study, probing, missing)))
+        except (HostError, TrialError) as error:  # such as an image that cannot be built; the others have plans
+            planned.append((file.stem, error))
+    return planned
+
+
+def reasons(plan: Plan) -> dict[tuple[str, str | None], int]:
+    """Return {(reason, remedy): number of treatments that cannot run because of it}."""
+    return Counter((str(found.reason), found.remedy) for found in plan.found if not found)

@@ -1,0 +1,66 @@
+"""Where the trials of a campaign ran, and what must be equal for trials to be comparable."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lastro.campaign.duration import configuration
+from lastro.host import facts
+from lastro.host.local import LocalHost
+from lastro.scenarios.base import Scenario
+from lastro.study import design
+from lastro.study.model import Study
+
+if TYPE_CHECKING:
+    from lastro.host.testbed_file import TestbedFile
+
+_IDENTITY = (
+    ("host", "hostname"),
+    ("host", "kernel"),
+    ("host", "cpu_model"),
+    ("host", "cpus"),
+    ("root_filesystem", "sha256"),
+)
+
+
+def provenance(study: Study, scenario: Scenario, file: TestbedFile | None = None) -> dict[str, Any]:
+    """Return the DUT's host at the start of the campaign, the tools in the image, and where the other roles are."""
+    if not scenario.needs_root:
+        return {**facts.collect(LocalHost()), "controller": facts.controller()}
+    configs = [configuration(study, treatment) for treatment in design.treatments(study)]
+    with scenario.testbed.attempt():
+        found = {**facts.collect(scenario.testbed.host), **identity(scenario), **scenario.facts(configs)}
+        return {**found, **_places(scenario, file), "controller": facts.controller()}
+
+
+def _places(scenario: Scenario, file: TestbedFile | None) -> dict[str, Any]:
+    """Return the chapter on the testbed: of a file, or of a scenario that has several roles on this machine."""
+    if file is None and len(scenario.roles) == 1:
+        return {}
+    chapter: dict[str, Any] = {"file": str(Path(file.file).absolute()), "roles": file.provenance()} if file else {}
+    for role, bed in scenario.testbed.others.items():
+        chapter["roles"][role] |= {"machine": facts.machine(bed.host)["host"]} if bed.host.far else {}
+    shared = scenario.testbed.shared_cpus if len(scenario.roles) > 1 else []
+    return {"testbed": {**chapter, "shared_cpus": shared}}
+
+
+def identity(scenario: Scenario) -> dict[str, Any]:
+    """Return what must be equal for trials to be comparable: the part of the provenance that is quick to collect."""
+    found = facts.machine(scenario.testbed.host if scenario.needs_root else LocalHost())
+    if scenario.needs_root:
+        image = scenario.testbed.image
+        found["root_filesystem"] = {"sha256": image.digest}
+        if image.snapshot:
+            found["root_filesystem"]["debian_snapshot"] = image.snapshot
+    return found
+
+
+def changes_between(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    """Return the differences of provenance that make trials of two sessions or campaigns incomparable."""
+    found = []
+    for chapter, key in _IDENTITY:
+        was, is_ = (facts.get(chapter, {}).get(key) for facts in (before, now))
+        if was != is_:
+            found.append(f"{key.replace('_', ' ')} was {was}, is {is_}")
+    return found

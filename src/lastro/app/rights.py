@@ -1,0 +1,16 @@
+"""The check for root."""
+
+from __future__ import annotations
+
+import os
+
+from lastro.errors import NeedsRoot
+
+
+def require_root(command: str) -> None:
+    """Raise NeedsRoot unless this process is root's."""
+    if os.geteuid() != 0:
+        raise NeedsRoot(
+            f"`lastro {command}` creates namespaces, links and containers, and needs root",
+            f"run `sudo lastro {command} …`; plan, status, show, results, report, parts, new and schema need no root",
+        )

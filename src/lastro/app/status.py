@@ -1,0 +1,99 @@
+"""How far a campaign or a suite is, as JSON-able data."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from lastro import registry
+from lastro.app.places import open_campaign
+from lastro.app.studies import load_file
+from lastro.campaign import suite as suites
+from lastro.campaign.duration import forecast, missing, missing_trials, pace_of, scenario_of
+from lastro.campaign.suite import Front, Suite
+from lastro.results.store import Store
+from lastro.study import design
+
+STATES = ("valid", "invalid", "unavailable", "running", "pending")
+_SUITE_FORMAT = "lastro-suite-status/1"
+
+
+def status_of(directory: Path) -> dict[str, Any]:
+    """Return the status of a campaign."""
+    from lastro.analysis.campaign import build_report
+    from lastro.results.read import load_campaign
+
+    with open_campaign(directory) as store:
+        report = build_report(load_campaign(store))
+        pace, runner = pace_of(store, scenario_of(report.study)), store.runner()
+    progress = report.progress
+    command = "report" if progress.finished else "status" if runner else "resume"
+    return {
+        "study": report.study.name,
+        "title": report.study.title,
+        "profile": report.study.profile,
+        "stopping": report.study.design.stopping,
+        "most_replicates": report.study.design.most_blocks,
+        "counts": {state: progress.counts.get(state, 0) for state in STATES},
+        "trials": progress.n_trials,
+        "attempts": progress.n_attempts,
+        "invalid_attempts": progress.n_invalid_attempts,
+        "finished": progress.finished,
+        "running": asdict(runner) if runner else None,
+        "remaining_s": pace.remaining_s if pace.knows else None,
+        "last_event": dict(zip(("at_utc", "kind", "text"), report.events[-1], strict=True)) if report.events else None,
+        "next": f"lastro {command} {shlex.quote(str(directory))}",
+    }
+
+
+def status_of_suite(directory: Path, suite: Suite) -> dict[str, Any]:
+    """Return the status of a suite: of each study, and the total."""
+    gone = set[str]()
+    for front in suite.fronts:
+        if suites.begun(directory, front):
+            with Store.open(directory / front.name, readonly=True) as store:
+                gone |= missing(store)
+    fronts = [_front(directory, suite, front, gone) for front in suite.fronts]
+    finished = all(front["finished"] for front in fronts)
+    command = "report" if finished else "status" if any(front.get("running") for front in fronts) else "resume"
+    left = [front["remaining_s"] for front in fronts]
+    return {
+        "format": _SUITE_FORMAT,
+        "suite": suite.name,
+        "title": suite.title,
+        "profile": suite.profile,
+        "counts": {state: sum(front["counts"][state] for front in fronts) for state in STATES},
+        "trials": sum(front["trials"] for front in fronts),
+        "finished": finished,
+        "remaining_s": None if None in left else sum(left),
+        "next": f"lastro {command} {shlex.quote(str(directory))}",
+        "fronts": fronts,
+    }
+
+
+def _front(directory: Path, suite: Suite, front: Front, gone: set[str]) -> dict[str, Any]:
+    """Return the status of a study: that of its campaign, or, before it begins, all trials pending.
+
+    The remaining time is then that of its plan, without platforms that other studies found missing."""
+    head = {
+        "front": front.name,
+        "begun": suites.begun(directory, front),
+        "stopped": front.stopped,
+        "remedy": front.remedy,
+        "midway": front.stopped is not None and suites.can_run(directory, front),
+    }
+    if head["begun"]:
+        return {**head, **status_of(directory / front.name)}
+    study = load_file(suites.study_file(directory, front), suite.profile)
+    trials = len(design.treatments(study)) * study.design.replicates
+    return {
+        **head,
+        "study": study.name,
+        "title": study.title,
+        "counts": {state: trials if state == "pending" else 0 for state in STATES},
+        "trials": trials,
+        "finished": False,
+        "remaining_s": forecast(study, registry.get("scenario", study.scenario), missing_trials(study, gone)).total_s,
+    }

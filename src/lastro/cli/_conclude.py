@@ -1,0 +1,66 @@
+"""The end of a command that ran trials: the report, the results or where they are, and the exit code."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+from lastro.app.contents import loaded
+from lastro.app.messages import say
+from lastro.app.status import status_of_suite
+from lastro.campaign import suite as suites
+from lastro.cli._common import MANY_INVALID_TRIALS, collector_paused
+from lastro.cli.report import Wanted, write
+from lastro.cli.results import print_table
+from lastro.cli.status import suite_text
+from lastro.report.language import ENGLISH
+from lastro.report.opening import incomplete, invalid_fraction
+from lastro.results.store import State, Store
+
+_CANNOT = 3  # the exit code when a study of a suite could not run here, or could not finish
+
+
+def conclude(directory: Path, *, report: bool, most_invalid: float | None) -> int:
+    """Write the report, print the results, and return an exit code.
+
+    `most_invalid` is the fraction of invalid trials above which a campaign fails, or any study of a suite."""
+    if suites.is_suite(directory):
+        return _conclude_suite(directory, report, most_invalid)
+    from lastro.analysis.campaign import build_report
+
+    if report:
+        write(directory, Wanted())
+    with collector_paused():
+        found = build_report(loaded(directory))
+        print_table(found)
+    return _exit_code(invalid_fraction(found.progress.counts), most_invalid)
+
+
+def _conclude_suite(directory: Path, report: bool, most_invalid: float | None) -> int:
+    """Print how every study ended and where its results are; no tables, which would be too much to read."""
+    suite = suites.read(directory)
+    print(suite_text(suite, status_of_suite(directory, suite)))
+    shown = shlex.quote(str(directory))
+    print(f"tables: lastro results {shown}\nverdicts on the claims: lastro claims {shown}", flush=True)
+    if report:
+        write(directory, Wanted())
+    stopped = [front for front in suite.fronts if front.stopped]
+    for words, midway in (("did not run here", False), ("ended by an error", True)):
+        if names := [front.name for front in stopped if suites.can_run(directory, front) is midway]:
+            say(f"{words}: {', '.join(names)}")
+    counts = {front.name: _counts(directory / front.name) for front in suite.fronts if suites.begun(directory, front)}
+    for name, of_front in counts.items():
+        if warning := incomplete(of_front, ENGLISH):
+            say(f"front {name}: {warning}")
+    if stopped:
+        return _CANNOT
+    return _exit_code(max(map(invalid_fraction, counts.values()), default=0.0), most_invalid)
+
+
+def _exit_code(invalid: float, most_invalid: float | None) -> int:
+    return MANY_INVALID_TRIALS if most_invalid is not None and invalid > most_invalid else 0
+
+
+def _counts(directory: Path) -> dict[State, int]:
+    with Store.open(directory, readonly=True) as store:
+        return store.counts()
