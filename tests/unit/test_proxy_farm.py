@@ -34,7 +34,7 @@ class Started:
     """A platform whose instances are names alone."""
 
     def __init__(self, name: str) -> None:
-        self.name = name
+        self.name, self.bare = name, name == "native"
 
     @contextmanager
     def start(self, testbed: Any, spec: Any) -> Iterator[Any]:

@@ -12,7 +12,7 @@ from lastro.cli._study import GivenSuite
 from lastro.cli._suite_status import table
 from lastro.cli.plan import Plan
 from lastro.errors import HostError, TrialError
-from lastro.scenarios.base import Missing
+from lastro.scenarios.shared.pools import Missing
 from lastro.units import human_duration
 
 FORMAT = "lastro-suite-plan/1"

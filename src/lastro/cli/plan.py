@@ -17,7 +17,9 @@ from lastro.campaign.duration import Forecast, configuration, forecast
 from lastro.cli._study import load_study, load_testbed, study_arguments, suite_of
 from lastro.errors import HostBusy
 from lastro.platforms.base import AVAILABLE, Availability
-from lastro.scenarios.base import Missing, OnPlatforms, Scenario
+from lastro.scenarios.base import Scenario
+from lastro.scenarios.shared.bases import OnPlatforms
+from lastro.scenarios.shared.pools import Missing
 from lastro.study import design
 from lastro.study.model import Study
 from lastro.units import human_duration

@@ -16,8 +16,10 @@ from lastro.attachments.base import Attachment, Segment
 from lastro.errors import LastroError, PlatformError, TrialError
 from lastro.functions._ospf import CAPABILITIES, Change, Interface, Protocol, Router, host_name
 from lastro.platforms.base import Instance, Platform, Port, start_all
+from lastro.results.samples import Outcome
 from lastro.scenarios.routing.ospf_capture import CapturePoint, Watch, watching
-from lastro.scenarios.shared.deploy import ROUTER, instance_spec
+from lastro.scenarios.shared.instance_spec import ROUTER, instance_spec
+from lastro.scenarios.shared.topology import Built, note_witness
 from lastro.study.topology import Topology
 from lastro.testbed import Testbed
 from lastro.validity import ClockReading, ClockSample
@@ -255,6 +257,16 @@ def booted(
         _start_daemons(network, protocol)
         marks["booted"] = time.monotonic()
         yield network
+
+
+def note_network(testbed: Testbed, network: Network, platform: str, outcome: Outcome) -> None:
+    """Keep the topology of a network of routers with its trial."""
+    built = Built(testbed)
+    for name, instance in zip(network.names, network.instances, strict=True):
+        built.add(name, instance, platform, does=network.router.name)
+    built.join(network.attachment.name, network.segments)
+    built.note(outcome)
+    note_witness(outcome, "links", "OSPF packets on every link, and changes of routes", network.names)
 
 
 def segments_of(topology: Topology, instances: Sequence[Instance]) -> list[Segment]:

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from lastro import validity
 from lastro.meters.host import HostMeter
 from lastro.platforms.base import AVAILABLE, Availability
 from lastro.results.samples import Outcome, Series
 from lastro.scenarios.base import Config
 from lastro.scenarios.routing.host_timeline import HostTimeline
+from lastro.scenarios.shared.host_limits import judged
 from lastro.scenarios.shared.memory_room import MIB, memory_taken
 from lastro.testbed import Testbed
 
@@ -77,8 +77,7 @@ class PhaseRecorder:
         self.measured(f"memory_{phase}", (taken_bytes - self._empty_bytes) / MIB)
         self.measured(f"cpu_{phase}", _percent(host, commands_s))
         foreign_cpus = host.foreign_cpus(self._own_user_s() - own_before_s)
-        self._hosts[phase] = {"foreign_cpus": round(foreign_cpus, 3), **host.notes()}
-        reasons = validity.host_reasons(host.steal_percent, foreign_cpus, self.config)
+        self._hosts[phase], reasons = judged(host, foreign_cpus, self.config)
         self.outcome.invalidate([f"{phase}: {reason}" for reason in reasons])
 
 

@@ -17,6 +17,7 @@ from lastro.meters.host import HostMeter
 from lastro.meters.usage import UsageMeter
 from lastro.platforms.base import Instance
 from lastro.results.samples import Outcome
+from lastro.scenarios.base import Config
 from lastro.scenarios.shared.accounts import SINCE_START
 from lastro.scenarios.shared.guest_stats import GuestAccount
 from lastro.scenarios.shared.topology import note_meter, note_witness
@@ -138,3 +139,13 @@ def watching(
     with testbed.session.owned("cgroup", clients):
         testbed.cgroups.make(testbed.host, clients)
         yield WorkloadWatch(testbed, everyone, main, daemons, clients)
+
+
+def tell_host(watch: WorkloadWatch, work_s: float | None, config: Config, outcome: Outcome) -> None:
+    """Report what the host did under watch, and invalidate the trial if others disturbed it.
+
+    `work_s`: how long the work took; None means not known, and then there is no rate of CPUs."""
+    found = watch.host.read(work_s, watch.entered_cpu_s[1])
+    outcome.measurements |= {name: value for name, value in found.items() if work_s or name != "host_cpus"}
+    outcome.notes |= watch.notes()
+    outcome.invalidate(validity.host_reasons(watch.host.steal_percent, watch.foreign_cpus, config))
