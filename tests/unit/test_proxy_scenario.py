@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from lastro import papers
-from lastro.analysis.remarks import remarks_of
 from lastro.attachments._hosting import Hosted
 from lastro.attachments.nat import Nat
 from lastro.errors import InstrumentError, PlatformError
@@ -19,6 +18,7 @@ from lastro.host.local import LocalHost
 from lastro.image.rootfs import Needs
 from lastro.instruments._http import ClosedLoad, Endpoint, Page, Station
 from lastro.instruments.curl import Curl
+from lastro.results.noted import remarks_of
 from lastro.results.samples import GENERATOR_LIMITED, Outcome, Remark
 from lastro.scenarios import proxy
 from lastro.scenarios.base import schemas

@@ -16,7 +16,8 @@ from lastro.host.cgroups import Usage
 from lastro.meters.host import HostMeter
 from lastro.platforms.base import Availability, Instance, InstanceSpec, Platform
 from lastro.platforms.native import Native
-from lastro.results.samples import STOPPED_BY, Metric, Outcome, Series
+from lastro.results.noted import SearchEnd
+from lastro.results.samples import Metric, Outcome, Series
 from lastro.scenarios.base import Config, platform_level, start_s
 from lastro.scenarios.lifecycle.footprint import Footprint
 from lastro.scenarios.lifecycle.meeting import MOST, MeetingPlace, meeting_place
@@ -135,8 +136,7 @@ class LifecycleScenario(OnPlatforms):
                     steps.append({"instances": n + len(more), "memory_total": round(taken_bytes / MIB, 1)})
                 goal *= 2
             running = n + sum(bool(instance.pids()) or not had for instance, had in more)
-        tell_capacity(outcome, running, stopped_by)
-        outcome.notes["capacity"] = {"instances": running, STOPPED_BY: stopped_by, "steps": steps}
+        tell_capacity(outcome, SearchEnd("instances", running, stopped_by, steps))
 
 
 def _tell_lives(outcome: Outcome, lives: Sequence[InstanceTimes], *, together: bool) -> None:

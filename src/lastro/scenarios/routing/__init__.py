@@ -19,6 +19,7 @@ from lastro.host.base import Host
 from lastro.image.rootfs import Needs
 from lastro.meters.host import HostMeter
 from lastro.platforms.base import AVAILABLE, Availability, InstanceSpec, unavailable
+from lastro.results.noted import NetworkSize
 from lastro.results.samples import Metric, Outcome
 from lastro.scenarios.base import CalibrationKind, Config, platform_level, start_s
 from lastro.scenarios.routing.convergence import DEAD_HELLOS, Run, wait_for_routes
@@ -211,8 +212,8 @@ class RoutingScenario(OnLinks):
             return Outcome(notes={**text})
         require_same(level, calibrations.get(f"topology/{level}"))
         topology, router = read_topology(level), ROUTERS[str(config["implementation"])]
-        size = {"routers": len(topology.names), "links": len(topology.links)}
-        outcome.notes["network"] = {**size, "router": router.name, **text}
+        size = NetworkSize(len(topology.names), len(topology.links))
+        outcome.notes["network"] = {**size._asdict(), "router": router.name, **text}
         platform, links = self.pool.get(platform_level(config)), self._links(str(config["attachment"]))
         hello_s = int(config["hello_s"])
         protocol = Protocol(hello_s, DEAD_HELLOS * hello_s, str(config["network_type"]), str(config["timers"]))

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lastro.platforms.native import Native
+from lastro.results.noted import Ceiling
 from lastro.results.samples import Outcome
 from lastro.scenarios.base import Config
 
@@ -47,10 +48,10 @@ def judge_ceiling(
     that reaches `wanted`, in the trial or at the ceiling, is limited by nothing. Without a ceiling there is no flag."""
     if not ceiling:
         return
-    outcome.notes["ceiling"] = dict(ceiling)
+    limited = None
     for name in (*rates, *times):
-        if name in outcome.measurements and name in ceiling:
+        if limited is None and name in outcome.measurements and name in ceiling:
             own, limit = outcome.measurements[name], ceiling[name]
             reached = own >= _AT_CEILING * limit if name in rates else _AT_CEILING * own <= limit
-            outcome.notes["generator_limited"] = reached and (wanted is None or max(own, limit) < wanted)
-            return
+            limited = reached and (wanted is None or max(own, limit) < wanted)
+    outcome.notes |= Ceiling(ceiling, limited).as_notes()

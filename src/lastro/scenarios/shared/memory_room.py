@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lastro.errors import PlatformError
 from lastro.host.base import Host
+from lastro.results.noted import SearchEnd
 from lastro.results.samples import AT_LEAST, Outcome, Remark
 
 MIB = 1 << 20
@@ -20,11 +21,12 @@ def require_room(host: Host) -> None:
         )
 
 
-def tell_capacity(outcome: Outcome, n: int, stopped_by: str) -> None:
+def tell_capacity(outcome: Outcome, end: SearchEnd) -> None:
     """Report how many the host carried at the end. Where the study set the end, the host might carry more."""
-    outcome.measurements["capacity"] = n
-    if stopped_by.startswith(ENOUGH):
-        outcome.add_caveat(Remark(AT_LEAST, stopped_by, ("capacity",)))
+    outcome.measurements["capacity"] = end.n
+    if end.stopped_by.startswith(ENOUGH):
+        outcome.add_caveat(Remark(AT_LEAST, end.stopped_by, ("capacity",)))
+    outcome.notes |= end.as_notes("capacity")
 
 
 def memory_taken(host: Host) -> int:
