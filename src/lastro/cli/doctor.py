@@ -30,7 +30,7 @@ from lastro.scenarios.base import start_s
 from lastro.scenarios.chain import ChainScenario
 from lastro.scenarios.chain.probes import ChainProbes
 from lastro.scenarios.shared.pools import AttachmentPool, PlatformPool
-from lastro.study.levels import split_options
+from lastro.study.levels import NONE, split_options
 from lastro.study.model import Study
 from lastro.units import human_duration
 
@@ -150,7 +150,7 @@ def examine(probes: ChainProbes, wanted: Wanted, say: Say) -> list[Finding]:
     works = [each.name for each in findings if each.kind == "platform" and each.availability]
     for platform in works[:1] if wanted.in_click else ():
         say(platform, "functions in Click")
-        findings.append(Finding("function", "in Click", platform, probes.function("none", platform, "click")))
+        findings.append(Finding("function", "in Click", platform, probes.function(NONE, platform, "click")))
     return sorted(findings, key=lambda finding: list(registry.KINDS).index(finding.kind))
 
 

@@ -288,7 +288,7 @@ def _far_ends(segments: Sequence[Segment]) -> frozenset[str]:
 
 def _places(testbed: Testbed, attachment: Attachment, segments: Sequence[Segment]) -> list[CapturePoint]:
     """Return where each packet on a link is seen once: arriving at the link's end in the DUT, or leaving its port."""
-    if attachment.name != "veth-direct" or any(port.instance.takes_taps for port in segments[0].ports):
+    if attachment.passes_dut or any(port.instance.takes_taps for port in segments[0].ports):
         return [CapturePoint(testbed.dut, _far_ends(segments), outgoing=False)]
     ports: dict[str, set[str]] = {}
     for port in (port for segment in segments for port in segment.ports):

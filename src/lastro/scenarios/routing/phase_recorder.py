@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from lastro.functions.ospf_router import ROUTERS
 from lastro.meters.host import HostMeter
 from lastro.platforms.base import AVAILABLE, Availability
 from lastro.results.samples import Outcome, Series
@@ -96,7 +97,7 @@ def _percent(host: HostMeter, commands_s: float) -> float:
 def patient(config: Config) -> Availability:
     """Return whether `quiet_s` is longer than every pause that the protocol itself makes in an exchange."""
     pauses = []
-    if config["timers"] != "fast" or config["implementation"] != "frr":  # only frr has all the fast timers
+    if config["timers"] != "fast" or not ROUTERS[str(config["implementation"])].all_timers:
         pauses.append((_HELD_BACK_S, "a router may hold back its next link-state update"))
     else:
         pauses.append((_SENT_AGAIN_S, "a router may wait before it retransmits an update"))

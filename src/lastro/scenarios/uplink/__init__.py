@@ -118,7 +118,8 @@ class UplinkScenario(OnLinks):
 
     @classmethod
     def calibrations(cls, config: Config) -> dict[str, Config]:
-        share = None if config["instrument"] == Iperf3Tcp.name else share_of(str(config["offered"]))
+        is_udp = issubclass(registry.get("instrument", str(config["instrument"])), UdpLoad)
+        share = share_of(str(config["offered"])) if is_udp else None  # TCP takes what it gets
         if share is None and _is_bare(config):
             return {}
         kind, bare = (_CEILING, _bare(config)) if share is None else (_CAPACITY, {**_bare(config), "offered": MOST})
