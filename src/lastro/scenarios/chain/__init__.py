@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
-from typing import Any
+from typing import Any, TypedDict
 
 from lastro import registry
 from lastro.errors import LastroError
@@ -46,6 +46,14 @@ _AROUND_S = 0.9  # what a trial takes besides measurements, waits and two starts
 _CEILING, _PROFILE = "ceiling", "profile"  # plain forwarding; the needs of the undisturbed chain
 _THROUGHPUT = "throughput"
 _NO_DIFFERENCE = ("anomaly", "max_", "settle")  # to a calibration run
+
+
+class _Undisturbed(TypedDict):
+    """The notes of a trial from which a profile is made."""
+
+    elapsed_s: float
+    usage: dict[str, Usage]  # by role
+    phases: dict[str, dict[str, float]]  # by instrument
 
 
 class ChainScenario(OnLinks):
@@ -124,12 +132,10 @@ class ChainScenario(OnLinks):
     def calibration_value(self, key: str, outcome: Outcome) -> Any:
         if key.startswith(_CEILING):
             return outcome.measurements[_THROUGHPUT]
-        elapsed_s, usage, phases = (outcome.notes[name] for name in ("elapsed_s", "usage", "phases"))
-        assert isinstance(usage, dict) and isinstance(elapsed_s, float) and isinstance(phases, dict)
-        needs = {role: asdict(Need.of(Usage(**used), elapsed_s)) for role, used in usage.items()}
+        noted: _Undisturbed = made(_Undisturbed, outcome.notes)
         return {
-            "needs": needs,
-            "chain_cpus": phases[Iperf3Tcp.name]["host_cpus"],
+            "needs": {role: asdict(Need.of(used, noted["elapsed_s"])) for role, used in noted["usage"].items()},
+            "chain_cpus": noted["phases"][Iperf3Tcp.name]["host_cpus"],
             "block_device": block_device_of(self.testbed.scratch_dir, self.testbed.host),
         }
 

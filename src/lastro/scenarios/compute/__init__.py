@@ -22,7 +22,7 @@ from lastro.platforms.base import Availability, Instance, InstanceSpec, Platform
 from lastro.results.samples import Metric, Outcome
 from lastro.scenarios.base import Config, isolations_of, platform_level, slowdown, start_s
 from lastro.scenarios.compute.instrument import WorkloadProbes, workload, workload_metrics, workloads
-from lastro.scenarios.shared.accounts import BY_HOST, METRICS, tell_peak, with_account
+from lastro.scenarios.shared.accounts import BY_HOST, METRICS, with_account
 from lastro.scenarios.shared.bases import OnPlatforms
 from lastro.scenarios.shared.clock_policy import judge_clock, tell_unverified
 from lastro.scenarios.shared.host_limits import HOST_LIMITS, clock_kept
@@ -30,7 +30,7 @@ from lastro.scenarios.shared.resources import RESOURCES, limited_spec
 from lastro.scenarios.shared.storage import really, storage
 from lastro.scenarios.shared.topology import Built, note_load
 from lastro.scenarios.shared.verify_limits import limits_of, unequal
-from lastro.scenarios.shared.workload_meters import tell_host, watching
+from lastro.scenarios.shared.workload_meters import tell_watched, watching
 from lastro.study.levels import split_options
 from lastro.study.model import Level, Setting
 from lastro.testbed import Testbed
@@ -187,8 +187,7 @@ class ComputeScenario(OnPlatforms):
         reading = with_account(reading, used, work_s, watch.guest, watch.guest_after, apart_s=inside_s)
         judge_clock(reading, by_host, watch.drift, drift_limit, outcome)
         tell_unverified(everyone[_ROLE], by_host, watch.drift, drift_limit, outcome)
-        tell_peak(watch.fresh_peak, outcome)
-        tell_host(watch, work_s, config, outcome)
+        tell_watched(watch, work_s, config, outcome)
         outcome.notes["workload"] = {"instrument": tool.name, "options": tool.chosen, "command": tool.argv()}
 
     def facts(self, configs: Sequence[Config]) -> dict[str, Any]:

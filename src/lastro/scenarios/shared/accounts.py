@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lastro.host.cgroups import Usage
-from lastro.results.samples import WHOLE_LIFE, Metric, Outcome, Reading, Remark
+from lastro.results.samples import Metric, Reading
 from lastro.scenarios.shared.guest_stats import GuestAccount
 
 METRICS = (
@@ -53,9 +53,3 @@ def with_account(
     if guest_after:
         found["guest_memory"] = guest_after.used_bytes / 2**20
     return replace(reading, measurements={**reading.measurements, **found})
-
-
-def tell_peak(fresh: bool, outcome: Outcome) -> None:
-    """Add a remark unless the memory peak is `fresh`, which means of the workload alone."""
-    if not fresh:
-        outcome.add_caveat(Remark(WHOLE_LIFE, SINCE_START, ("instance_memory",)))
