@@ -32,8 +32,8 @@ from lastro.host.base import Host
 from lastro.image.rootfs import Needs
 from lastro.instruments.base import TIME_HOST, TIME_TOOL, Workload
 from lastro.scenarios.compute import ComputeScenario
+from lastro.scenarios.compute.instrument import workload, workloads
 from lastro.scenarios.shared.resources import resources
-from lastro.scenarios.shared.workload import workload, workloads
 from lastro.scenarios.uplink import UplinkScenario
 from lastro.study.levels import split_options
 from lastro.study.model import Level

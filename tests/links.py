@@ -9,7 +9,7 @@ from typing import Any
 from lastro import registry
 from lastro.attachments.base import Attachment, Segment
 from lastro.platforms.base import Instance, InstanceSpec, Platform, Port
-from lastro.scenarios.base import PlatformPool
+from lastro.scenarios.shared.pools import PlatformPool
 from lastro.testbed import Testbed
 
 from .tapmachine import TapMachine

@@ -17,7 +17,7 @@ from lastro import registry
 from lastro.errors import TrialError
 from lastro.host.cgroups import Resources
 from lastro.platforms.base import Instance
-from lastro.scenarios.base import PlatformPool
+from lastro.scenarios.shared.pools import PlatformPool
 from lastro.testbed import Testbed
 from lastro.testing import PlatformContract, Subject
 from lastro.testing.commands import Commands

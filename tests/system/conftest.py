@@ -8,7 +8,7 @@ from contextlib import ExitStack
 import pytest
 
 from lastro.platforms.base import Instance, InstanceSpec
-from lastro.scenarios.base import AttachmentPool, PlatformPool
+from lastro.scenarios.shared.pools import AttachmentPool, PlatformPool
 from lastro.testbed import Testbed
 
 from ..links import platform_of

@@ -16,8 +16,8 @@ from lastro.instruments.sysbench_oltp import SysbenchOltp
 from lastro.platforms.base import InstanceSpec
 from lastro.results.samples import Outcome
 from lastro.scenarios.application import ApplicationScenario
-from lastro.scenarios.base import PlatformPool
 from lastro.scenarios.shared.point_to_point import INSTANCE_ADDRESS
+from lastro.scenarios.shared.pools import PlatformPool
 from lastro.testbed import Testbed
 
 from ..products import combinations, one_of

@@ -20,9 +20,9 @@ from lastro import registry
 from lastro.attachments.base import Segment
 from lastro.errors import CommandFailed
 from lastro.platforms.base import Instance, Port
-from lastro.scenarios.base import AttachmentPool, PlatformPool
 from lastro.scenarios.chain import ChainScenario
-from lastro.scenarios.shared.deploy import deployed
+from lastro.scenarios.chain.deploy import deployed
+from lastro.scenarios.shared.pools import AttachmentPool, PlatformPool
 from lastro.testbed import Testbed
 
 from ..hostlisting import owned_processes
@@ -248,8 +248,8 @@ CRASH = """
     from pathlib import Path
     from lastro.host.ledger import session
     from lastro.image.rootfs import Image
-    from lastro.scenarios.shared.deploy import deployed
-    from lastro.scenarios.base import AttachmentPool, PlatformPool
+    from lastro.scenarios.chain.deploy import deployed
+    from lastro.scenarios.shared.pools import AttachmentPool, PlatformPool
     from lastro import registry
     from lastro.testbed import local_testbed
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lastro.host.ledger import NETNS_DIR
-from lastro.scenarios.base import PlatformPool
+from lastro.scenarios.shared.pools import PlatformPool
 from lastro.testbed import Testbed
 
 pytestmark = pytest.mark.root

@@ -16,8 +16,8 @@ from lastro.instruments.gzip import Gzip
 from lastro.meters.host import HostMeter
 from lastro.platforms.base import InstanceSpec
 from lastro.results.samples import TOO_SHORT, Outcome
-from lastro.scenarios.base import PlatformPool
 from lastro.scenarios.compute import ComputeScenario
+from lastro.scenarios.shared.pools import PlatformPool
 from lastro.scenarios.shared.verify_limits import unequal
 from lastro.scenarios.shared.workload_meters import watching
 from lastro.testbed import Testbed

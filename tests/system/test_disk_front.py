@@ -23,8 +23,9 @@ from lastro.instruments.fio import Fio
 from lastro.platforms.base import Instance, InstanceSpec
 from lastro.results.samples import MAX_ATTEMPTS, Outcome
 from lastro.results.store import Store
-from lastro.scenarios.base import PlatformPool, schemas
+from lastro.scenarios.base import schemas
 from lastro.scenarios.compute import ComputeScenario
+from lastro.scenarios.shared.pools import PlatformPool
 from lastro.study import design
 from lastro.study.load import parse
 from lastro.testbed import Testbed

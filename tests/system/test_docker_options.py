@@ -7,7 +7,7 @@ from contextlib import ExitStack
 import pytest
 
 from lastro.platforms.base import InstanceSpec
-from lastro.scenarios.base import PlatformPool
+from lastro.scenarios.shared.pools import PlatformPool
 from lastro.testbed import Testbed
 from lastro.testing import Subject
 from lastro.testing.network import LEFT, RIGHT, joined, reaches

@@ -16,8 +16,8 @@ from lastro.isolation.seccomp import DENIED
 from lastro.meters import _syscalls
 from lastro.meters.exposure import ExposureMeter
 from lastro.platforms.base import Instance, InstanceSpec
-from lastro.scenarios.base import PlatformPool
 from lastro.scenarios.exposure import ExposureScenario
+from lastro.scenarios.shared.pools import PlatformPool
 from lastro.testbed import Testbed
 
 pytestmark = pytest.mark.root

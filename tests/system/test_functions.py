@@ -15,9 +15,9 @@ from lastro.functions.dpi import SIGNATURE
 from lastro.functions.firewall import BLOCKED_PORTS, BLOCKED_SOURCES
 from lastro.host.base import Process
 from lastro.platforms.base import InstanceSpec
-from lastro.scenarios.base import PlatformPool
 from lastro.scenarios.chain import ChainScenario
-from lastro.scenarios.shared.deploy import Chain, deployed
+from lastro.scenarios.chain.deploy import Chain, deployed
+from lastro.scenarios.shared.pools import PlatformPool
 from lastro.testbed import Testbed
 
 from ..products import one_of

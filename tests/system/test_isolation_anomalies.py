@@ -22,7 +22,7 @@ from lastro.isolation.seccomp import Seccomp, filter_profile
 from lastro.platforms._oci import oci_config
 from lastro.platforms.base import InstanceSpec, Platform
 from lastro.platforms.docker import Docker
-from lastro.scenarios.base import PlatformPool
+from lastro.scenarios.shared.pools import PlatformPool
 from lastro.testbed import Testbed
 from lastro.testing import AnomalyContract
 

@@ -14,8 +14,8 @@ from lastro.isolation.base import NEIGHBOUR, Isolation, Profile, isolate, parts_
 from lastro.isolation.landlock import Landlock
 from lastro.isolation.user_namespace import UserNamespace
 from lastro.platforms.base import InstanceSpec, Platform, Security
-from lastro.scenarios.base import PlatformPool
-from lastro.scenarios.shared.deploy import deployed
+from lastro.scenarios.chain.deploy import deployed
+from lastro.scenarios.shared.pools import PlatformPool
 from lastro.testbed import Testbed
 
 from ..products import combinations

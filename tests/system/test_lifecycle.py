@@ -17,9 +17,9 @@ from lastro.platforms.base import Instance, InstanceSpec
 from lastro.platforms.native import Native
 from lastro.platforms.runc import Runc
 from lastro.results.samples import AT_LEAST, Outcome
-from lastro.scenarios.lifecycle import LifecycleScenario
-from lastro.scenarios.shared import timing
-from lastro.scenarios.shared.timing import TimedPlatform, meeting_place
+from lastro.scenarios.lifecycle import LifecycleScenario, meeting
+from lastro.scenarios.lifecycle.meeting import meeting_place
+from lastro.scenarios.shared.timing import TimedPlatform
 from lastro.testbed import Testbed
 
 from ..products import combinations
@@ -142,7 +142,7 @@ class Deaf(Native):
     ("platform", "words"), [(Mute(), "did not answer: .*true"), (Deaf(), "no packet of instance .* within 1 s")]
 )
 def test_who_is_not_there(testbed: Testbed, monkeypatch: pytest.MonkeyPatch, platform: Any, words: str) -> None:
-    monkeypatch.setattr(timing, "_REACH_S", 1)
+    monkeypatch.setattr(meeting, "_REACH_S", 1)
     with ExitStack() as stack, pytest.raises(PlatformError, match=words):
         place = stack.enter_context(meeting_place(testbed, Native(), "veth-direct", 1, together=False))
         place.fill(stack, TimedPlatform(platform))

@@ -15,7 +15,7 @@ import pytest
 from lastro.errors import TrialError
 from lastro.host.cgroups import Resources
 from lastro.platforms.base import InstanceSpec, Security
-from lastro.scenarios.base import PlatformPool
+from lastro.scenarios.shared.pools import PlatformPool
 from lastro.testbed import Testbed
 from lastro.testing import Subject
 from lastro.testing.subject import inside, live, status

@@ -13,8 +13,8 @@ import pytest
 from lastro import registry
 from lastro.errors import CommandFailed, PlatformError, Unavailable
 from lastro.platforms.base import Instance, Tap
-from lastro.scenarios.base import AttachmentPool, PlatformPool
-from lastro.scenarios.shared.deploy import deployed
+from lastro.scenarios.chain.deploy import deployed
+from lastro.scenarios.shared.pools import AttachmentPool, PlatformPool
 from lastro.testbed import Testbed
 
 from ..hostlisting import live, owned_processes

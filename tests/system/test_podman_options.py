@@ -9,7 +9,7 @@ import pytest
 
 from lastro.host.cgroups import Resources
 from lastro.platforms.base import InstanceSpec
-from lastro.scenarios.base import PlatformPool
+from lastro.scenarios.shared.pools import PlatformPool
 from lastro.testbed import Testbed
 
 pytestmark = pytest.mark.root

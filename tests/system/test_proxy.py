@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from lastro.analysis.remarks import remarks_of
 from lastro.attachments.nat import Nat
 from lastro.attachments.routed import Routed
 from lastro.errors import PlatformError
 from lastro.functions.http_proxy import HttpProxy, Wanted
 from lastro.platforms.base import InstanceSpec
 from lastro.platforms.runc import Runc
+from lastro.results.noted import remarks_of
 from lastro.results.samples import AT_LEAST, Outcome
 from lastro.scenarios.proxy import ProxyScenario
 from lastro.testbed import Testbed

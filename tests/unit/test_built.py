@@ -22,14 +22,16 @@ from lastro.platforms.base import Port
 from lastro.results.samples import Outcome
 from lastro.results.topology import Device, Topology
 from lastro.scenarios.chain import ChainScenario
+from lastro.scenarios.chain.deploy import ROLES, Chain, _segments
 from lastro.scenarios.lifecycle import LifecycleScenario
 from lastro.scenarios.proxy.three_node import RoleNode, ThreeNodeTestbed
 from lastro.scenarios.proxy.topology import note_topology as note_proxies
-from lastro.scenarios.routing.network import segments_of
-from lastro.scenarios.shared.deploy import ROLES, Chain, _segments
-from lastro.scenarios.shared.point_to_point import FarEnd, Joined
-from lastro.scenarios.shared.point_to_point import note_topology as note_joined
-from lastro.scenarios.shared.topology import Built, note_load, note_meter, note_network
+from lastro.scenarios.routing.network import note_network, segments_of
+from lastro.scenarios.shared.disturbance import Disturbance
+from lastro.scenarios.shared.point_to_point import Joined
+from lastro.scenarios.shared.topology import Built, note_load, note_meter
+from lastro.scenarios.uplink.ends import FarEnd
+from lastro.scenarios.uplink.ends import note_topology as note_joined
 from lastro.study.topology import grid
 from lastro.testbed import Testbed
 
@@ -210,7 +212,7 @@ def test_a_chain_has_its_neighbour_beside_it(testbed: Testbed) -> None:
     config = {"platform": "runc", "isolation": "none", "function": "firewall", "implementation": "kernel"}
     scenario, outcome = object.__new__(ChainScenario), Outcome()
     scenario._testbed = testbed
-    scenario._note_topology(config, chain, (load, Cpu(), Demand("stress", 2, 0, 60, 2)), outcome)
+    scenario._note_topology(config, chain, Disturbance(load, Cpu(), Demand("stress", 2, 0, 60, 2)), outcome)
     nodes, links = shape(outcome)
     assert nodes == {
         "source": "runc", "function": "runc firewall (kernel)", "sink": "runc",

@@ -21,12 +21,12 @@ from lastro.meters.host import HostMeter
 from lastro.results.samples import Outcome, Reading, Remark
 from lastro.scenarios import compute
 from lastro.scenarios.compute import ComputeScenario
-from lastro.scenarios.shared.accounts import BY_HOST, with_account
+from lastro.scenarios.compute.instrument import WorkloadProbes
+from lastro.scenarios.shared.accounts import BY_HOST, METRICS, with_account
 from lastro.scenarios.shared.clock_policy import judge_clock, tell_unverified
 from lastro.scenarios.shared.guest_stats import GuestAccount
 from lastro.scenarios.shared.resources import check_cpuset, resources, without_limits
 from lastro.scenarios.shared.verify_limits import _allowed, has_memory
-from lastro.scenarios.shared.workload import METRICS, WorkloadProbes
 from lastro.scenarios.shared.workload_meters import WorkloadWatch
 from lastro.testbed import Testbed
 from lastro.validity import ClockSample, Drift, drift_between

@@ -28,7 +28,8 @@ from lastro.instruments._http import HttpLoad
 from lastro.results.samples import MAX_ATTEMPTS, Metric
 from lastro.scenarios import application, chain, compute, exposure, lifecycle, proxy, routing, uplink
 from lastro.scenarios.base import Scenario, schemas
-from lastro.scenarios.shared import workload
+from lastro.scenarios.compute import instrument
+from lastro.scenarios.shared import calibration
 from lastro.study.json_schema import json_schema
 from lastro.study.load import load, parse
 
@@ -288,7 +289,7 @@ def metrics_table(scenario: type[Scenario] = chain.ChainScenario) -> str:
 
 
 def workloads() -> list[registry.PartInfo]:
-    return [info for info in own_parts("instrument") if info.name in workload.workloads()]
+    return [info for info in own_parts("instrument") if info.name in instrument.workloads()]
 
 
 def workloads_table() -> str:
@@ -385,7 +386,7 @@ def limits_table() -> str:
             " the extra run for this trial",
         ),
     ]
-    near = f"(mark only: throughput of {chain._CEILING_SHARE:.0%} of plain forwarding or more)".replace("%", " %")
+    near = f"(mark only: throughput of {calibration._AT_CEILING:.0%} of plain forwarding or more)".replace("%", " %")
     return table(("witness", "the trial is invalid when"), [*rows, ("ceiling", near)])
 
 

@@ -12,10 +12,11 @@ from rich.cells import cell_len
 from lastro.analysis.campaign import Report
 from lastro.cli import main
 from lastro.report.document import document
-from lastro.report.growth import EXPLANATION, Growth, Size, Verdict, _ratio_verdict, growths
+from lastro.report.growth import EXPLANATION, Growth, Verdict, _ratio_verdict, growths
 from lastro.report.language import ENGLISH, language
 from lastro.report.tables import growth_tables
 from lastro.report.terminal import render
+from lastro.results.noted import NetworkSize
 from lastro.results.samples import Metric
 from lastro.stats.intervals import Interval
 from lastro.study.model import Level
@@ -66,7 +67,8 @@ def verdicts(growth: Growth) -> list[str]:
 def test_two_sizes_are_compared_with_the_ratios_of_routers_and_of_links(tmp_path: Path) -> None:
     found = native(report_of(campaign(tmp_path, ("4x4", "3x3"))))  # the study's order is not that of the sizes
     nodes = found["nodes"]
-    assert dict(nodes.sizes) == {"3x3": Size(9, 12), "4x4": Size(16, 24)} and list(nodes.sizes) == ["3x3", "4x4"]
+    assert dict(nodes.sizes) == {"3x3": NetworkSize(9, 12), "4x4": NetworkSize(16, 24)}
+    assert list(nodes.sizes) == ["3x3", "4x4"]
     assert nodes.ratio is not None and nodes.ratio.interval is not None and nodes.ratio.pairing == "paired"
     assert nodes.ratio.interval.holds(16 / 9) and not nodes.ratio.interval.holds(2)
     assert [against.ratio for against in nodes.against] == [pytest.approx(16 / 9), 2]
@@ -126,7 +128,7 @@ def test_a_file_has_the_size_that_its_trials_told_and_a_changed_one_none(tmp_pat
 @pytest.mark.parametrize("notes", [{}, {"network": "nine"}, {"network": {"routers": True, "links": -1}}])
 def test_a_grid_has_its_size_by_its_name_where_no_trial_told_it(tmp_path: Path, notes: dict[str, Any]) -> None:
     nodes = native(report_of(campaign(tmp_path, ("3x3", "4x4"), lambda levels, block: notes)))["nodes"]
-    assert dict(nodes.sizes) == {"3x3": Size(9, 12), "4x4": Size(16, 24)}
+    assert dict(nodes.sizes) == {"3x3": NetworkSize(9, 12), "4x4": NetworkSize(16, 24)}
 
 
 def test_what_is_missing_stands_in_the_table(tmp_path: Path) -> None:

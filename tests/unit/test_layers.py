@@ -69,6 +69,7 @@ PURE = (
     "report.topology_text",
     "analysis",
     "report.analysis_document",
+    "results.noted",
     "results.samples",
     "results.topology",
     "validity",

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lastro import papers
-from lastro.errors import PlatformError
+from lastro.errors import InstrumentError, PlatformError
 from lastro.host.local import LocalHost
 from lastro.results.samples import Outcome
 from lastro.scenarios.base import schemas
-from lastro.scenarios.lifecycle import LifecycleScenario, _tell_lives
-from lastro.scenarios.shared.memory_room import MIB, Footprint, require_room
+from lastro.scenarios.lifecycle import LifecycleScenario, _tell_lives, footprint
+from lastro.scenarios.lifecycle.footprint import Footprint
+from lastro.scenarios.shared.memory_room import MIB, require_room
 from lastro.scenarios.shared.timing import InstanceTimes
 from lastro.study.design import treatments
 from lastro.study.load import load
+
+from .recording import RecordingHost, answer, recording_testbed
 
 
 def told(lives: list[InstanceTimes], *, together: bool) -> dict[str, float]:
@@ -46,6 +50,13 @@ def test_a_footprint_is_a_difference_by_instance() -> None:
     assert taken.per_instance(4) == {
         "memory": 2, "memory_host": 10, "memory_total": 40, "disk": 0.5, "disk_host": 1, "processes": 2
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("printed", ["", "total of nothing\n"])
+def test_disk_space_that_was_not_reported_is_an_error_of_the_tool(printed: str, tmp_path: Path) -> None:
+    host = RecordingHost(lambda argv: answer(printed, code=1, error="du: cannot access") if argv[0] == "du" else None)
+    with pytest.raises(InstrumentError, match="du did not report the disk space of instances: du: cannot access"):
+        footprint._disk(recording_testbed(host, tmp_path))
 
 
 @pytest.mark.parametrize(("available_kib", "refused"), [(99, True), (100, False)])

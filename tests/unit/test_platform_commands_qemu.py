@@ -20,7 +20,7 @@ from lastro.image import guest
 from lastro.platforms.base import InstanceSpec, Port, Security, Tap
 from lastro.platforms.kvm import Kvm
 from lastro.platforms.qemu_tcg import QemuTcg
-from lastro.scenarios.base import PlatformPool
+from lastro.scenarios.shared.pools import PlatformPool
 from lastro.testbed import Testbed
 
 from .recording import RecordingHost, answer, recording_testbed

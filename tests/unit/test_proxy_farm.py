@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from lastro.analysis.remarks import remarks_of
 from lastro.attachments._hosting import Hosted
 from lastro.attachments.host import HostNetwork
 from lastro.attachments.nat import Nat
@@ -18,6 +17,7 @@ from lastro.errors import PlatformError
 from lastro.functions.http_proxy import HttpProxy, Wanted
 from lastro.host.activity import Totals
 from lastro.host.cgroups import Resources, Usage
+from lastro.results.noted import remarks_of
 from lastro.results.samples import AT_LEAST, Outcome
 from lastro.scenarios import proxy as proxy_module
 from lastro.scenarios.proxy import capacity, proxies
@@ -34,7 +34,7 @@ class Started:
     """A platform whose instances are names alone."""
 
     def __init__(self, name: str) -> None:
-        self.name = name
+        self.name, self.bare = name, name == "native"
 
     @contextmanager
     def start(self, testbed: Any, spec: Any) -> Iterator[Any]:

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from lastro import papers
-from lastro.analysis.remarks import remarks_of
 from lastro.attachments._hosting import Hosted
 from lastro.attachments.nat import Nat
 from lastro.errors import InstrumentError, PlatformError
@@ -19,7 +18,9 @@ from lastro.host.local import LocalHost
 from lastro.image.rootfs import Needs
 from lastro.instruments._http import ClosedLoad, Endpoint, Page, Station
 from lastro.instruments.curl import Curl
+from lastro.results.noted import remarks_of
 from lastro.results.samples import GENERATOR_LIMITED, Outcome, Remark
+from lastro.scenarios import proxy
 from lastro.scenarios.base import schemas
 from lastro.scenarios.proxy import ProxyScenario, generator, logs, proxies
 from lastro.scenarios.proxy import measure as proxy_measure
@@ -94,6 +95,14 @@ def test_a_plan_expects_more_of_more_requests_and_of_machines() -> None:
     some = ProxyScenario.duration_s(config(requests=10))
     assert some < ProxyScenario.duration_s(config(requests=1000))
     assert some < ProxyScenario.duration_s(config(requests=10, platform="qemu-tcg"))
+
+
+def test_a_load_is_expected_to_last_by_the_cpus_of_the_dut_and_not_of_this_machine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    loaded = config(anomaly="cpu", anomaly_workers=8)
+    monkeypatch.setattr("os.sched_getaffinity", lambda pid: range(2))
+    assert proxy._expected_s(loaded, 1) > ProxyScenario.duration_s(loaded) == proxy._expected_s(loaded, 2)
 
 
 # Who limits

@@ -35,7 +35,7 @@ from lastro.report.tables import results_table
 from lastro.report.terminal import render
 from lastro.results.export import to_csv
 from lastro.results.read import load_campaign
-from lastro.results.samples import AT_LEAST, STOPPED_BY, Metric, Outcome, Remark
+from lastro.results.samples import AT_LEAST, Metric, Outcome, Remark
 from lastro.results.store import Store
 from lastro.study.load_claims import parse_claims
 
@@ -69,7 +69,7 @@ def ended(levels: Levels, block: int) -> dict[str, Any]:
         text = "the host has 900 MiB of memory left, under 10% of its total"
     if is_bound(levels, block):
         outcome.add_caveat(Remark(AT_LEAST, text, ("capacity",)))
-    outcome.notes["capacity"] = {"proxies": 1, STOPPED_BY: text, "steps": []}
+    outcome.notes["capacity"] = {"proxies": 1, "stopped_by": text, "steps": []}
     return outcome.notes
 
 
@@ -212,7 +212,7 @@ def test_campaigns_are_not_compared_by_bounds(report: Report, tmp_path: Path) ->
 
 @pytest.mark.usefixtures("undrawn")
 def test_notes_of_any_shape_do_no_harm(tmp_path: Path) -> None:
-    odd: list[Any] = [None, "broke", {STOPPED_BY: 7}, {"proxies": 3}]
+    odd: list[Any] = [None, "broke", {"stopped_by": 7}, {"proxies": 3}]
     report = campaign(tmp_path, notes=lambda levels, block: {"capacity": odd[block % 4]})
     assert searches(report) == () and render_html(content(report))
 

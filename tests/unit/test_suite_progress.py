@@ -19,7 +19,9 @@ from lastro.campaign.progress import Plain, SuitePosition
 from lastro.campaign.suite import Suite, read_folder
 from lastro.platforms.base import AVAILABLE
 from lastro.results.store import Store
-from lastro.scenarios.base import Missing, OnPlatforms, PlatformPool, schemas
+from lastro.scenarios.base import schemas
+from lastro.scenarios.shared.bases import OnPlatforms
+from lastro.scenarios.shared.pools import Missing, PlatformPool
 from lastro.study import design
 from lastro.study.load import load
 from lastro.study.model import Study

@@ -23,8 +23,8 @@ from lastro.results.samples import Outcome, Reading, Series
 from lastro.scenarios import uplink
 from lastro.scenarios.base import schemas
 from lastro.scenarios.shared import workload_meters
-from lastro.scenarios.shared.point_to_point import require_host_address
 from lastro.scenarios.uplink import UplinkScenario
+from lastro.scenarios.uplink.ends import require_host_address
 from lastro.scenarios.uplink.offered_load import check_offered, judge_generator, share_of, with_rate
 from lastro.study.load import parse
 from lastro.validity import Drift

@@ -26,7 +26,7 @@ from lastro.instruments.sysbench_oltp import SysbenchOltp
 from lastro.results.samples import Reading
 from lastro.scenarios.base import make_part
 from lastro.scenarios.compute import ComputeScenario
-from lastro.scenarios.shared.workload import WorkloadProbes
+from lastro.scenarios.compute.instrument import WorkloadProbes
 
 from .workload_samples import SAMPLES, damaged, text_of
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from lastro.results.noted import is_number
 from lastro.results.samples import REALLY
 from lastro.stats.notes import N_
 from lastro.study.design import Treatment
@@ -127,15 +128,11 @@ def _verbatim(factor: str, columns: tuple[str, ...], gathered: Gathered) -> Prop
 def _spread(factor: str, columns: tuple[str, ...], gathered: Gathered) -> PropertyTable:
     rows = []
     for name, by_column in gathered.items():
-        numbers = {c: [float(v) for v in by_column.get(c, ()) if _is_number(v)] for c in columns}
+        numbers = {c: [float(v) for v in by_column.get(c, ()) if is_number(v)] for c in columns}
         if any(numbers.values()):
             texts = tuple(_mean_and_range(name, numbers[c]) for c in columns)
             rows.append(PropertyRow(name, texts, len(set(texts) - {ABSENT}) > 1))
     return PropertyTable(factor, columns, tuple(rows))
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _mean_and_range(name: str, numbers: Sequence[float]) -> str:
@@ -149,7 +146,7 @@ def _mean_and_range(name: str, numbers: Sequence[float]) -> str:
 
 def _text(name: str, value: Any) -> str:
     """Format a value for people; the suffix of its name determines the unit."""
-    if not _is_number(value):
+    if not is_number(value):
         return str(value)
     if name.endswith("_bytes"):
         return human_bytes(float(value))

@@ -1,13 +1,12 @@
 """Marks beside numbers: the remarks of trials on metrics, counted for each treatment. Pure.
 
-A remark is a note of a trial, {"remarks": [{"kind", "text", "metrics"}]}, written by `Outcome.remark`; a scenario may
-have kinds of its own. Notes are untrusted input: a part from a third party may have written anything into them."""
+A scenario may have kinds of remarks of its own."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lastro.results.samples import (
     AT_LEAST,
@@ -16,13 +15,10 @@ from lastro.results.samples import (
     GENERATOR_DELAY,
     GENERATOR_LIMITED,
     OVERLOADED,
-    REMARKS,
     THROUGH_CACHE,
     TOO_SHORT,
     WHOLE_LIFE,
     WRONG_CLOCK,
-    Remark,
-    only_at_least,
 )
 
 if TYPE_CHECKING:
@@ -62,7 +58,7 @@ def marks_by_metric(attempts: Iterable[Attempt], names: Collection[str]) -> dict
     """Return the marks of one treatment's valid attempts, for each of the named metrics that has any."""
     found: dict[str, dict[str, Mark]] = {}
     for attempt in attempts:
-        for remark in remarks_of(attempt.notes):
+        for remark in attempt.noted.remarks:
             for name in remark.metrics or attempt.measurements:
                 kinds = found.setdefault(name, {})
                 known = kinds.get(remark.kind)
@@ -78,30 +74,11 @@ def lost_as_too_short(metric: str, attempts: Iterable[Attempt], marks: Iterable[
     Chance decides which attempts have none. The others took longer, so their mean is not the treatment's."""
     return any(mark.kind == TOO_SHORT for mark in marks) and any(
         metric not in attempt.measurements
-        and any(each.kind == TOO_SHORT and metric in each.metrics for each in remarks_of(attempt.notes))
+        and any(each.kind == TOO_SHORT and metric in each.metrics for each in attempt.noted.remarks)
         for attempt in attempts
     )
 
 
 def bounded_by(attempts: Iterable[Attempt], metric: str) -> frozenset[tuple[int, int]]:
     """Return (trial, attempt) of the attempts whose value of the metric is only a lower bound."""
-    return frozenset((attempt.trial, attempt.attempt) for attempt in attempts if only_at_least(attempt.notes, metric))
-
-
-def remarks_of(notes: Mapping[str, Any]) -> Iterator[Remark]:
-    """Yield the remarks of a trial; only the first of each kind on each metric."""
-    if notes.get("generator_limited"):
-        ceiling = notes.get("ceiling")
-        named = tuple(ceiling) if isinstance(ceiling, Mapping) and ceiling else ("throughput",)
-        yield Remark(GENERATOR_LIMITED, "", named)
-    kept = notes.get(REMARKS)
-    seen: set[tuple[str, str]] = set()
-    for each in kept if isinstance(kept, list) else ():
-        if not isinstance(each, Mapping) or not isinstance(each.get("kind"), str) or not each["kind"]:
-            continue
-        metrics = each.get("metrics")
-        named = tuple(map(str, metrics)) if isinstance(metrics, list | tuple) else ()
-        fresh = tuple(name for name in named or ("",) if (each["kind"], name) not in seen)
-        seen.update((each["kind"], name) for name in fresh)
-        if fresh:
-            yield Remark(each["kind"], str(each.get("text", "")), fresh if named else ())
+    return frozenset((attempt.trial, attempt.attempt) for attempt in attempts if attempt.noted.only_at_least(metric))

@@ -83,7 +83,8 @@ def require_runnable(store: Store) -> None:
     check_stored(data.study, schema(scenario), f"the study in {store.directory}")
     for key, value in data.calibrations.items():
         try:
-            made(scenario.calibration_shapes.get(key.partition("/")[0], Any), value)
+            kind = scenario.calibration_kinds.get(key.partition("/")[0])
+            made(kind.shape if kind else Any, value)
         except Misshapen as error:
             raise wrong(store.directory, "calibration.value", key, error) from error
 

@@ -15,7 +15,9 @@ from lastro.app.studies import GivenSuite, load_testbed
 from lastro.campaign.duration import Forecast, configuration, forecast
 from lastro.errors import HostBusy, HostError, TrialError
 from lastro.platforms.base import AVAILABLE, Availability
-from lastro.scenarios.base import Missing, OnPlatforms, Scenario
+from lastro.scenarios.base import Scenario
+from lastro.scenarios.shared.bases import OnPlatforms
+from lastro.scenarios.shared.pools import Missing
 from lastro.study import design
 from lastro.study.model import Study
 

@@ -47,7 +47,7 @@ class Attachment(ABC):
     `remedy` is what to do on a host that cannot provide it. `no_transit` says why an instance cannot forward packets
     over such links, if so. `router_prefix`: each port's link ends at a device through which the DUT itself is reached,
     named as in `Segment.ends` but with this prefix. `separable`: it can give every segment a switch of its own, and
-    does so when `apart` is set."""
+    does so when `apart` is set. `passes_dut`: links of network namespaces pass the DUT's, too."""
 
     kind = "attachment"
     name: ClassVar[str]
@@ -58,6 +58,7 @@ class Attachment(ABC):
     no_transit: ClassVar[str | None] = None
     router_prefix: ClassVar[str | None] = None
     separable: ClassVar[bool] = False
+    passes_dut: ClassVar[bool] = True
     apart: bool = False
     tap_offloads: bool = True  # whether a guest may leave checksums and segmentation to the reader of its tap
     own_cgroups: tuple[str, ...] = ()  # of daemons: their CPU time is a cost of the links, not foreign load

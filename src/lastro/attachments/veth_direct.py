@@ -17,6 +17,7 @@ class VethDirect(Attachment):
     summary = "a veth pair directly between two instances (for virtual machines, two taps that redirect to each other)"
 
     separable = True
+    passes_dut = False
 
     def compile(self, segments: Sequence[Segment]) -> list[str]:
         lines = []

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from lastro.results.samples import only_at_least
 from lastro.results.store import Attempt, Store
 from lastro.stats.ratios import ratio_to_baseline
 from lastro.stats.stopping import Decision, Rule, decide, relative_half_width
@@ -36,7 +35,7 @@ def half_widths(study: Study, treatments: Sequence[Treatment], attempts: Iterabl
         if attempt.valid:
             for name in attempt.measurements.keys() & set(names):
                 values.setdefault((attempt.treatment, name), {})[attempt.block] = attempt.measurements[name]
-                if only_at_least(attempt.notes, name):
+                if attempt.noted.only_at_least(name):
                     bounded.add((attempt.treatment, name))
     widths = {}
     by_index = {treatment.index: treatment for treatment in treatments}

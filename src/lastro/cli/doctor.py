@@ -27,10 +27,11 @@ from lastro.cli._common import testbed_argument
 from lastro.cli._matrix import Finding, cells, lines, parts, summary
 from lastro.errors import HostBusy, InputError, did_you_mean
 from lastro.plain import plain, unfiltered
-from lastro.scenarios.base import AttachmentPool, PlatformPool, start_s
+from lastro.scenarios.base import start_s
 from lastro.scenarios.chain import ChainScenario
-from lastro.scenarios.shared.availability_probes import Probes
-from lastro.study.levels import split_options
+from lastro.scenarios.chain.probes import ChainProbes
+from lastro.scenarios.shared.pools import AttachmentPool, PlatformPool
+from lastro.study.levels import NONE, split_options
 from lastro.study.model import Study
 from lastro.units import human_duration
 
@@ -64,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
         with testbed("lastro doctor", wait=args.wait, file=file) as bed, ExitStack() as stack:
             say = stack.enter_context(_Progress(wanted))
             host = facts.collect(bed.host)
-            findings = examine(Probes(bed, PlatformPool(bed, stack), AttachmentPool(bed, stack)), wanted, say)
+            findings = examine(ChainProbes(bed, PlatformPool(bed, stack), AttachmentPool(bed, stack)), wanted, say)
     except HostBusy as error:
         if not args.quick:
             raise
@@ -136,7 +137,7 @@ def _platforms(chosen: Sequence[str] | None) -> list[str]:
     return list(dict.fromkeys(chosen)) if chosen else sorted(known)
 
 
-def examine(probes: Probes, wanted: Wanted, say: Say) -> list[Finding]:
+def examine(probes: ChainProbes, wanted: Wanted, say: Say) -> list[Finding]:
     """Try every wanted part on every platform. Where a platform is unavailable, its reason applies to all parts."""
     tries = dict(zip(_TRIED, (probes.attachment, probes.isolation, probes.function, probes.anomaly), strict=True))
     findings = []
@@ -150,7 +151,7 @@ def examine(probes: Probes, wanted: Wanted, say: Say) -> list[Finding]:
     works = [each.name for each in findings if each.kind == "platform" and each.availability]
     for platform in works[:1] if wanted.in_click else ():
         say(platform, "functions in Click")
-        findings.append(Finding("function", "in Click", platform, probes.function("none", platform, "click")))
+        findings.append(Finding("function", "in Click", platform, probes.function(NONE, platform, "click")))
     return sorted(findings, key=lambda finding: list(registry.KINDS).index(finding.kind))
 
 

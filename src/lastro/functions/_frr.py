@@ -13,6 +13,7 @@ class Frr(Router):
     """FRRouting, with its daemons zebra and ospfd."""
 
     name = "frr"
+    all_timers = True
     title = "FRRouting"
     package: ClassVar[str | None] = "frr"
     daemons = ("zebra", "ospfd")
@@ -74,6 +75,7 @@ class Quagga(Frr):
     Not run yet: its configuration and its output are known from its manual and its sources."""
 
     name = "quagga"
+    all_timers = False
     title = "Quagga"
     package = None
     programs = ("zebra", "ospfd")

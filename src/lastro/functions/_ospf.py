@@ -76,6 +76,7 @@ class Router(ABC):
     daemons: ClassVar[tuple[str, ...]]
     version_argv: ClassVar[tuple[str, ...]]
     home: ClassVar[str]
+    all_timers: ClassVar[bool] = False  # whether all of its timers can be fast, those of link-state updates included
 
     @abstractmethod
     def configuration(

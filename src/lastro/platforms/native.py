@@ -31,6 +31,7 @@ class NativeInstance(Instance):
 class Native(Platform):
     name = "native"
     summary = "the bare host: chroot into the root filesystem, no container"
+    bare = True
     confines = frozenset({"drop_capabilities"})  # nothing else: root on a host could unmount or leave a namespace
 
     @contextmanager

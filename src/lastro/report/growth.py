@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Literal
 
 from lastro.analysis.campaign import Point, Report, Row
 from lastro.errors import InputError
 from lastro.report.language import Language
 from lastro.report.numbers import interval_text, mean_text
+from lastro.results.noted import NetworkSize
 from lastro.stats.intervals import Interval, Summary, sample_mean
 from lastro.stats.notes import N_
 from lastro.stats.ratios import Ratio, ratio_to_baseline
@@ -52,13 +53,6 @@ EXPLANATION = N_(
 )
 
 
-class Size(NamedTuple):
-    """The size of a topology."""
-
-    routers: int
-    links: int
-
-
 @dataclass(frozen=True, slots=True)
 class Against:
     """A metric against the number of routers, or of links.
@@ -79,7 +73,7 @@ class Growth:
     `sizes` has the topologies with a value, smallest first; `ratio` is the ratio of the means if there are two sizes;
     `against` is in the order of MEASURES."""
 
-    sizes: Mapping[str, Size]
+    sizes: Mapping[str, NetworkSize]
     ratio: Ratio | None
     against: tuple[Against, ...]
 
@@ -122,12 +116,12 @@ def growths(report: Report) -> Growths:
     )
 
 
-def _sizes(report: Report) -> dict[str, Size]:
+def _sizes(report: Report) -> dict[str, NetworkSize]:
     """Return the size of each topology as its trials recorded it; for a grid without a trial, from its name."""
-    told: dict[str, set[Size]] = defaultdict(set)
+    told: dict[str, set[NetworkSize]] = defaultdict(set)
     levels = {row.treatment.index: str(row.treatment.levels[FACTOR]) for row in report.rows}
     for attempt in report.attempts:
-        if attempt.valid and (size := _told(attempt.notes.get("network"))):
+        if attempt.valid and (size := attempt.noted.network):
             told[levels[attempt.treatment]].add(size)
     found = {}
     for level in dict.fromkeys(levels.values()):
@@ -138,21 +132,15 @@ def _sizes(report: Report) -> dict[str, Size]:
     return found
 
 
-def _told(network: Any) -> Size | None:
-    numbers = [network.get(name) for name in MEASURES] if isinstance(network, Mapping) else []
-    whole = [number for number in numbers if isinstance(number, int) and not isinstance(number, bool) and number > 0]
-    return Size(*whole) if len(whole) == len(MEASURES) else None
-
-
-def _of_grid(level: str) -> Size | None:
+def _of_grid(level: str) -> NetworkSize | None:
     try:
         topology = grid(*size) if (size := grid_size(level)) else None
     except InputError:
         return None
-    return Size(len(topology.names), len(topology.links)) if topology else None
+    return NetworkSize(len(topology.names), len(topology.links)) if topology else None
 
 
-def _growth(rows: Sequence[Row], sizes: Mapping[str, Size], metric: int, confidence: float) -> Growth | None:
+def _growth(rows: Sequence[Row], sizes: Mapping[str, NetworkSize], metric: int, confidence: float) -> Growth | None:
     found = {
         level: row.cells[metric].points
         for row in rows
@@ -176,7 +164,7 @@ def _ratio(small: Sequence[Point], large: Sequence[Point], confidence: float) ->
     return ratio_to_baseline(by_block, base, confidence)
 
 
-Sized = Sequence[tuple[Size, Sequence[Point]]]
+Sized = Sequence[tuple[NetworkSize, Sequence[Point]]]
 
 
 def _by_ratio(points: Sized, measure: int, growth: Ratio | None) -> Against:

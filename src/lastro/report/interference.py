@@ -16,9 +16,10 @@ from lastro.report.language import Language
 from lastro.report.phrases import PERCENT, Amount, behind_number, sentence
 from lastro.stats.notes import N_, Note
 from lastro.study.claims import Compare, Levels, Recovery, Statement
+from lastro.study.levels import NONE
 from lastro.study.model import Level
 
-NEIGHBOUR, ISOLATION, NONE = "anomaly", "isolation", "none"
+NEIGHBOUR, ISOLATION = "anomaly", "isolation"
 _MOST = 4  # sentences on neighbours
 _DECIDED = (-1.0, 2.0)  # an interval of a recovery that extends further is too wide to be useful
 

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lastro.analysis.model import FactorPairs
-from lastro.report.interference import ISOLATION, NEIGHBOUR, NONE
+from lastro.report.interference import ISOLATION, NEIGHBOUR
 from lastro.report.language import Language
 from lastro.report.phrases import PERCENT, Amount, behind_number, joined, rounded_up
 from lastro.results.samples import Metric
 from lastro.stats.notes import N_
 from lastro.stats.simultaneous import Pair
+from lastro.study.levels import NONE
 
 ALIKE = 0.10  # relative difference up to which means are called alike
 _MOST_LEVELS = 4  # differing levels in one sentence

@@ -1,21 +1,21 @@
 """What ended the search for the largest load that a host can carry, for each treatment. Pure.
 
 Either the search found a limit, with what failed there, or the study ended the search, so that the number is only a
-lower bound. A metric is the result of a search if its trials have a note of its name that says what stopped it
-(`STOPPED_BY`), or a remark that it is a lower bound."""
+lower bound. A metric is the result of a search if its trials noted what stopped it (`Noted.stopped_by`), or remark that
+it is a lower bound."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lastro.analysis.campaign import Point, Report, Row
-from lastro.analysis.remarks import remarks_of
 from lastro.report.language import Language
 from lastro.report.numbers import MINUS
 from lastro.report.tables import Table, levels_of
-from lastro.results.samples import AT_LEAST, STOPPED_BY, Metric
+from lastro.results.noted import Noted
+from lastro.results.samples import AT_LEAST, Metric
 from lastro.stats.notes import N_
 
 if TYPE_CHECKING:
@@ -63,18 +63,17 @@ def endings(row: Row, index: int, attempts: Mapping[tuple[int, int], Attempt]) -
     groups: dict[tuple[bool, str], list[tuple[float, str]]] = {}
     for point in cell.points:
         attempt = attempts.get((point.trial, point.attempt))
-        text = _stopped_by(attempt.notes, cell.metric.name, point) if attempt else ""
+        text = _stopped_by(attempt.noted, cell.metric.name, point) if attempt else ""
         if text or point.at_least:
             groups.setdefault((not point.at_least, _gist(text)), []).append((point.value, text))
     ended = [Ending(limit, tuple(v for v, _ in same), same[0][1]) for (limit, _), same in groups.items()]
     return tuple(sorted(ended, key=lambda each: (not each.limit, -len(each.values))))
 
 
-def _stopped_by(notes: Mapping[str, Any], metric: str, point: Point) -> str:
-    note = notes.get(metric)
-    if isinstance(note, Mapping) and isinstance(note.get(STOPPED_BY), str):
-        return str(note[STOPPED_BY])
-    bounds = (r.text for r in remarks_of(notes) if r.kind == AT_LEAST and metric in (r.metrics or (metric,)))
+def _stopped_by(noted: Noted, metric: str, point: Point) -> str:
+    if metric in noted.stopped_by:
+        return noted.stopped_by[metric]
+    bounds = (r.text for r in noted.remarks if r.kind == AT_LEAST and metric in (r.metrics or (metric,)))
     return next(bounds, "") if point.at_least else ""
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from lastro.report.language import ENGLISH, Language
 from lastro.results.topology import Link, Node, Topology
-from lastro.study.levels import split_options
+from lastro.study.levels import NONE, split_options
 
 if TYPE_CHECKING:
     from lastro.analysis.campaign import Report
@@ -92,7 +92,7 @@ def facts(node: Node, known: Mapping[str, str], hosts: int, say: Language = ENGL
         lines.append(f"{anomaly}: {node.does}" if node.does else anomaly)
     elif node.does:
         lines.append(node.does)
-    if node.isolation not in ("", "none"):
+    if node.isolation not in ("", NONE):
         lines.append(say("isolation {name}", name=node.isolation))
     if hosts > 1:
         lines.append(say("on {host}", host=node.host))

@@ -21,7 +21,6 @@ from lastro.errors import OutputError
 from lastro.plain import without_controls
 from lastro.results.files import write_atomically
 from lastro.results.read import CampaignData
-from lastro.results.samples import only_at_least
 from lastro.results.store import Attempt, TreatmentRow, TrialRow
 from lastro.study.model import Factor
 
@@ -89,7 +88,7 @@ def _tails(
         verdict = (attempt.attempt, attempt.valid, "; ".join(attempt.reasons) or None)
         for metric, value in attempt.measurements.items():
             known = value if math.isfinite(value) else None
-            yield (*verdict, metric, units.get(metric), known, only_at_least(attempt.notes, metric))
+            yield (*verdict, metric, units.get(metric), known, attempt.noted.only_at_least(metric))
         if not attempt.measurements:
             yield (*verdict, None, None, None, None)
     if silent or trial.state == "unavailable":

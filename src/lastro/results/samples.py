@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Literal
 
@@ -12,11 +12,6 @@ Better = Literal["higher", "lower", "neither"]
 
 # Keys of a trial's notes that the report shows as marks and as a section, for every scenario.
 REMARKS, REALLY = "remarks", "really"
-
-# A metric that is the result of a search has a note of its own name, which says under this key what ended the search.
-# If that was the study and not the system under test, the trial also has the remark AT_LEAST on the metric.
-STOPPED_BY = "stopped_by"
-
 
 _AMOUNTS = frozenset(
     {"1", "%", "bit", "kbit", "Mbit", "Gbit", "B", "kB", "MB", "GB", "KiB", "MiB", "GiB", "ns", "us", "µs", "ms", "s"}
@@ -76,17 +71,6 @@ OVERLOADED = "overloaded"
 GENERATOR_DELAY = "generator delay"
 
 
-def only_at_least(notes: Mapping[str, object], metric: str) -> bool:
-    """Whether a trial remarks that its value of the metric is only a lower bound. Notes may hold anything."""
-    kept = notes.get(REMARKS)
-    for remark in kept if isinstance(kept, list) else ():
-        if isinstance(remark, Mapping) and remark.get("kind") == AT_LEAST:
-            metrics = remark.get("metrics")
-            if not isinstance(metrics, list | tuple) or not metrics or metric in map(str, metrics):
-                return True
-    return False
-
-
 @dataclass(frozen=True, slots=True)
 class Reading:
     """What one instrument or meter reports for one trial: measurements by metric name, and their series.
@@ -108,7 +92,9 @@ class Reading:
 
 @dataclass(slots=True)
 class Outcome:
-    """All that a trial yielded. It is valid if no reason for invalidity was found; validity is not value."""
+    """All that a trial yielded. It is valid if no reason for invalidity was found; validity is not value.
+
+    `notes` are a record for people. `results.noted` has the types of those that programs read back."""
 
     measurements: dict[str, float] = field(default_factory=dict)
     series: list[Series] = field(default_factory=list)

@@ -10,6 +10,7 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -23,6 +24,7 @@ from lastro.results.database import DB_NAME, new_campaign, pack, translated
 from lastro.results.files import write_atomically
 from lastro.results.gate import FORMAT as FORMAT
 from lastro.results.gate import Bounded, connect
+from lastro.results.noted import Noted
 from lastro.results.samples import MAX_ATTEMPTS, Outcome, Series
 from lastro.shapes import MOST, parsed
 from lastro.study.design import Treatment, Trial, block
@@ -56,7 +58,7 @@ class Runner:
     since_utc: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Attempt:
     """One execution of a trial. `measurements` maps metric names to values; invalid attempts have them too."""
 
@@ -70,6 +72,11 @@ class Attempt:
     reasons: tuple[str, ...]
     notes: dict[str, Any]
     measurements: dict[str, float]
+
+    @cached_property
+    def noted(self) -> Noted:
+        """What programs read of the notes."""
+        return Noted.of(self.notes)
 
 
 class Store:

@@ -21,7 +21,7 @@ from pathlib import Path
 from lastro.host.ledger import session
 from lastro.image import rootfs
 from lastro.platforms.base import InstanceSpec
-from lastro.scenarios.base import PlatformPool
+from lastro.scenarios.shared.pools import PlatformPool
 from lastro.testbed import local_testbed
 from contextlib import ExitStack
 state, level = Path(sys.argv[1]), sys.argv[2]

@@ -10,7 +10,7 @@ import pytest
 from lastro.host.ledger import session
 from lastro.host.lock import silently
 from lastro.image import rootfs
-from lastro.scenarios.base import PlatformPool
+from lastro.scenarios.shared.pools import PlatformPool
 from lastro.testbed import Testbed, local_testbed
 
 

@@ -10,8 +10,8 @@ from lastro.anomalies.base import Anomaly, Demand, Dose
 from lastro.functions.base import Counted
 from lastro.host.cgroups import Resources
 from lastro.platforms.base import InstanceSpec
-from lastro.scenarios.base import PlatformPool
-from lastro.scenarios.shared.deploy import deployed
+from lastro.scenarios.chain.deploy import deployed
+from lastro.scenarios.shared.pools import PlatformPool
 from lastro.testbed import Testbed
 from lastro.testing.subject import MIB
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 import pytest
 
 from lastro.platforms.base import Instance
-from lastro.scenarios.base import PlatformPool
+from lastro.scenarios.shared.pools import PlatformPool
 from lastro.testbed import Testbed
 from lastro.testing.commands import Commands
 from lastro.testing.ending import Ending

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lastro.analysis.campaign import Report
 from lastro.analysis.model import Analysis
@@ -176,20 +176,11 @@ def _host_panels(report: Report, clock: _Clock, say: Language) -> Iterator[_Pane
         valid: list[tuple[float, float]] = []
         invalid: list[tuple[float, float]] = []
         for attempt in report.attempts:
-            value, at = _host_reading(attempt.notes, name), clock.at(attempt.started_utc)
+            value, at = attempt.noted.host.get(name), clock.at(attempt.started_utc)
             if value is not None and at is not None:
                 (valid if attempt.valid else invalid).append((at, value))
         if valid or invalid:
             yield _Panel("host", say(label), valid, invalid)
-
-
-def _host_reading(notes: Mapping[str, Any], name: str) -> float | None:
-    """Return a number that an attempt noted about its host; notes are not trusted."""
-    host = notes.get("host")
-    value = host.get(name) if isinstance(host, Mapping) else None
-    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
-        return float(value)
-    return None
 
 
 def _draw(axes: Axes, panel: _Panel) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lastro.analysis.campaign import Report
@@ -93,25 +92,16 @@ def _leading(report: Report) -> tuple[str, tuple[str, ...]]:
 
 
 def _gather(report: Report, factor: str) -> Used:
-    """Gather the resources that valid trials noted. Notes are not trusted: foreign parts may write anything."""
+    """Gather the resources that valid trials noted."""
     levels = {row.treatment.index: str(row.treatment.levels.get(factor, "")) for row in report.rows}
     used: Used = {}
     for attempt in report.attempts:
-        usage = attempt.notes.get("usage") if attempt.valid else None
-        if isinstance(usage, Mapping):
-            for role, quantities in usage.items():
-                for name, value in _numbers(quantities):
-                    if role in used or len(used) < _MOST_ROLES:
-                        of_level = used.setdefault(str(role), {}).setdefault(levels[attempt.treatment], {})
-                        of_level.setdefault(name, []).append(value)
+        for role, amounts in attempt.noted.usage.items() if attempt.valid else ():
+            for name in (name for name, _, _ in QUANTITIES if name in amounts):
+                if role in used or len(used) < _MOST_ROLES:
+                    of_level = used.setdefault(role, {}).setdefault(levels[attempt.treatment], {})
+                    of_level.setdefault(name, []).append(amounts[name])
     return used
-
-
-def _numbers(quantities: Any) -> Iterator[tuple[str, float]]:
-    for name, _, _ in QUANTITIES:
-        value = quantities.get(name) if isinstance(quantities, Mapping) else None
-        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value >= 0:
-            yield name, float(value)
 
 
 def _places(used: Used, levels: Sequence[str]) -> Iterator[tuple[float, str, str | None]]:

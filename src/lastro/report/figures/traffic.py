@@ -6,8 +6,8 @@ panel for each treatment, its valid trials aligned by the second of that moment.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
 
 from lastro.analysis.campaign import Report, Row
 from lastro.report.figures.style import (
@@ -94,16 +94,9 @@ def _attempts(report: Report, moment: Moment) -> dict[int, list[Attempt]]:
     """Return, by treatment, the valid attempts that noted the moment."""
     found: dict[int, list[Attempt]] = {}
     for attempt in report.attempts:
-        if attempt.valid and _at_s(attempt, _BEGINS[moment]) is not None:
+        if attempt.valid and _BEGINS[moment] in attempt.noted.marks_s:
             found.setdefault(attempt.treatment, []).append(attempt)
     return found
-
-
-def _at_s(attempt: Attempt, mark: str) -> float | None:
-    """Return the seconds from the first start to a mark; notes may hold anything."""
-    marks: Any = attempt.notes.get("timeline_s")
-    at_s = marks.get(mark) if isinstance(marks, Mapping) else None
-    return float(at_s) if isinstance(at_s, int | float) and math.isfinite(at_s) and at_s >= 0 else None
 
 
 def _counts(report: Report, attempts: Sequence[Attempt], moment: Moment) -> Counts:
@@ -111,7 +104,7 @@ def _counts(report: Report, attempts: Sequence[Attempt], moment: Moment) -> Coun
     stored = report.later_series([(attempt.trial, attempt.attempt) for attempt in attempts])
     found: Counts = {line: [] for line in ((_CPU,) if moment == "cpu" else _LINES)}
     for attempt, series in zip(attempts, stored, strict=True):
-        at_s, end_s = _at_s(attempt, _BEGINS[moment]), _at_s(attempt, _ENDS[moment])
+        at_s, end_s = attempt.noted.marks_s.get(_BEGINS[moment]), attempt.noted.marks_s.get(_ENDS[moment])
         own = _of_cpu(series) if moment == "cpu" else _by_line(series)
         if at_s is None or not own:
             continue
@@ -154,9 +147,10 @@ def _panel(axes: Axes, counts: Counts, moment: Moment, say: Language, *, named: 
 def _mark_events(axes: Axes, attempts: Sequence[Attempt]) -> None:
     """Mark the cut, and the mean time at which links were back, which differs between trials."""
     gone = [
-        back_s - cut_s
+        marks_s["back"] - marks_s["cut"]
         for attempt in attempts
-        if (cut_s := _at_s(attempt, "cut")) is not None and (back_s := _at_s(attempt, "back")) is not None
+        for marks_s in [attempt.noted.marks_s]
+        if "cut" in marks_s and "back" in marks_s
     ]
     axes.axvline(0, color="black", linewidth=0.8)
     if gone:

@@ -5,12 +5,9 @@ the middle one of a three-node testbed, may be kept busy meanwhile."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict
 from typing import Any
 
 from lastro import registry
@@ -23,7 +20,7 @@ from lastro.image.rootfs import Needs
 from lastro.instruments._http import HttpLoad
 from lastro.platforms.base import AVAILABLE, Availability, Instance, Platform, unavailable
 from lastro.results.samples import Metric, Outcome
-from lastro.scenarios.base import HOST_LIMITS, AttachmentPool, Config, OnLinks, PlatformPool, platform_level, start_s
+from lastro.scenarios.base import CalibrationKind, Config, platform_level, platform_of, slowdown, start_s
 from lastro.scenarios.proxy import generator, logs, measure
 from lastro.scenarios.proxy.capacity import CAPACITY, fill_up
 from lastro.scenarios.proxy.hosts import HostClocks, HostsMeter
@@ -32,14 +29,17 @@ from lastro.scenarios.proxy.origin import APACHE, NGINX, PACKAGES, serving
 from lastro.scenarios.proxy.proxies import MOST, Farm, Proxy, ask, ask_all
 from lastro.scenarios.proxy.three_node import CLIENT, ROLES, SERVER, line
 from lastro.scenarios.proxy.topology import note_topology
-from lastro.scenarios.shared.measure import rest
-from lastro.scenarios.shared.verify_limits import unequal
-from lastro.scenarios.shared.workload import slowdown
+from lastro.scenarios.shared.bases import OnLinks
+from lastro.scenarios.shared.calibration import calibrated, calibration_key, on_bare_host
+from lastro.scenarios.shared.flow import rest
+from lastro.scenarios.shared.host_limits import HOST_LIMITS
+from lastro.scenarios.shared.verify_limits import limits_of, unequal
 from lastro.study.levels import NONE, split_options
 from lastro.study.model import Setting
 from lastro.units import parse_size_bytes
 
 _DAY_S = 86_400
+_STRAIGHT = "straight"  # to the server, without a proxy
 _AROUND_S = 2.5  # what a trial takes besides its requests, roughly; for plans only
 _HEAVIER = 1.8  # an emulated processor slows forwarding down even more than computing: 18 times against 5 were measured
 # A load on the DUT takes CPUs from the proxies. Where one machine plays all roles, the load must not take them from
@@ -53,7 +53,8 @@ class ProxyScenario(OnLinks):
     summary = "clients request one object from a server through one or more HTTP proxies on the DUT"
     parts = ("platform", "attachment", "anomaly", "instrument")
     roles = ROLES
-    calibration_shapes = {"straight": dict[str, float]}
+    # Without it, trials are valid, but the report cannot flag generator-limited ones.
+    calibration_kinds = {_STRAIGHT: CalibrationKind(dict[str, float], optional=True)}
     settings = (
         Setting("proxies", 1, "number of proxies; 0: the clients ask the server directly", 0, MOST),
         Setting("cache", "off", "whether a proxy keeps the object in memory", choices=("off", "on")),
@@ -83,8 +84,6 @@ class ProxyScenario(OnLinks):
 
     def __init__(self, testbed: Any) -> None:
         super().__init__(testbed)
-        self.pool = PlatformPool(self.testbed, self._stack)
-        self.attachments = AttachmentPool(self.testbed, self._stack)
         self._probed: dict[tuple[str, str], Availability] = {}
 
     @classmethod
@@ -108,10 +107,7 @@ class ProxyScenario(OnLinks):
 
     @classmethod
     def duration_s(cls, config: Config) -> float:
-        tool = _tool(config)
-        starts_s = (start_s(config) + 0.25) * (1 + int(config["proxies"]) / 8)
-        more_s = float(config["capacity_s"]) if config["max_proxies"] else 0.0
-        return _AROUND_S + starts_s + float(config["settle_s"]) + tool.expected_s(config, _slowdown(config)) + more_s
+        return _expected_s(config, len(os.sched_getaffinity(0)))  # as if the DUT were this machine: it is not known yet
 
     # Availability
 
@@ -133,7 +129,7 @@ class ProxyScenario(OnLinks):
         """Try whether one proxy answers."""
         try:
             with ExitStack() as stack:
-                self._stand(stack, {**config, "proxies": 1, "anomaly": "none"})
+                self._stand(stack, {**config, "proxies": 1, "anomaly": NONE})
         except LastroError as error:
             return unavailable(error)
         return AVAILABLE
@@ -146,7 +142,7 @@ class ProxyScenario(OnLinks):
         if wanted > usable:
             raise Unavailable(f"this host has {usable} CPUs, and the study asks for {wanted}", "ask for fewer `cpus`")
         memory_mib = max(1, parse_size_bytes(str(config["memory"])) >> 20)  # machines take whole MiB
-        if platform_level(config) == "native":
+        if platform_of(config).bare:
             return Resources()
         return Resources(cpus=wanted or usable, memory_bytes=memory_mib << 20)
 
@@ -156,16 +152,9 @@ class ProxyScenario(OnLinks):
     def calibrations(cls, config: Config) -> dict[str, Config]:
         if not int(config["proxies"]):
             return {}
-        own = {key: value for key, value in config.items() if not key.startswith("platform.")}
-        straight = {**own, "platform": "native", "proxies": 0, "cache": "off", "max_proxies": 0}
+        straight = {**on_bare_host(config), "proxies": 0, "cache": "off", "max_proxies": 0}
         without = ("max_", "cache_", "capacity", "settle", "cpus", "memory")
-        apart = {key: value for key, value in straight.items() if not key.startswith(without)}
-        digest = hashlib.sha256(json.dumps(apart, sort_keys=True).encode()).hexdigest()[:6]
-        return {f"straight/{straight['attachment']}/{straight['instrument']}/{digest}": straight}
-
-    def can_do_without(self, key: str) -> bool:
-        """Return True: without a calibration, trials are valid, but the report cannot flag generator-limited ones."""
-        return True
+        return {calibration_key(_STRAIGHT, straight, ("attachment", "instrument"), without): straight}
 
     def calibration_value(self, key: str, outcome: Outcome) -> Any:
         return generator.rates(outcome)
@@ -173,20 +162,19 @@ class ProxyScenario(OnLinks):
     # The trial
 
     def run(self, config: Config, calibrations: Mapping[str, Any]) -> Outcome:
-        outcome = Outcome()
+        outcome, expected_s = Outcome(), _expected_s(config, len(self.testbed.usable_cpus))
         clocks = HostClocks([session.host for session in self.testbed.sessions])
         with ExitStack() as stack:
             standing = self._stand(stack, config)
             outcome.notes |= standing.started.notes
             outcome.invalidate(standing.started.invalid_because)
             disturbance = stack.enter_context(
-                measure.disturbed(standing, config, float(config["limit_s"]) + 2 * self.duration_s(config) + 60)
+                measure.disturbed(standing, config, float(config["limit_s"]) + 2 * expected_s + 60)
             )
             for proxy in standing.proxies[:1]:  # the others are built alike
                 reasons, seen = unequal(self.testbed, proxy.instance)
                 outcome.invalidate(reasons)
-                limits = {name: value for name, value in asdict(proxy.instance.spec.resources).items() if value}
-                outcome.notes |= {"limits": {"proxy": limits}, "seen inside": seen}
+                outcome.notes |= {"limits": {"proxy": limits_of(proxy.instance.spec)}, "seen inside": seen}
             bare = {CLIENT: standing.client, SERVER: standing.server}
             how = (platform_level(config), str(config["attachment"]))
             note_topology(outcome, standing.wire, bare, [proxy.hosted for proxy in standing.proxies], how, disturbance)
@@ -197,16 +185,16 @@ class ProxyScenario(OnLinks):
             if config["max_proxies"]:
                 fill_up(standing, config, outcome)
             outcome.invalidate(clocks.reasons())
-        generator.judge_generator(next(iter(calibrations.values()), None), outcome)
+        generator.judge_generator(calibrated(calibrations, _STRAIGHT), outcome)
         return outcome
 
     def _stand(self, stack: ExitStack, config: Config) -> Standing:
         """Start clients, proxies and server, and get a first answer through each proxy."""
         platform: Platform = self.pool.get(platform_level(config))
-        links, native = self.attachments.get(str(config["attachment"])), self.pool.get("native")
+        links, native = self.attachments.get(str(config["attachment"])), self.pool.native
         assert isinstance(links, Hosting)
         wire = stack.enter_context(line(self.testbed))
-        weight = None if config["anomaly"] == "none" else _FIRST
+        weight = None if config["anomaly"] == NONE else _FIRST
         client = stack.enter_context(native.start(wire.client.testbed, wire.client.spec("client", weight)))
         server = stack.enter_context(native.start(wire.server.testbed, wire.server.spec("server", weight)))
         kind, n_bytes = str(config["origin"]), int(config["object_bytes"])
@@ -229,7 +217,7 @@ class ProxyScenario(OnLinks):
         origins = sorted({str(config["origin"]) for config in configs})
         found: dict[str, Any] = {"image_tools": {}}
         try:
-            found["image_tools"] = measure.versions(self.testbed, self.pool.get("native"), origins)
+            found["image_tools"] = measure.versions(self.testbed, self.pool.native, origins)
             for name, tool in sorted(tools.items()):
                 found["image_tools"][name] = tool.require(self.testbed.at(CLIENT).host)
         except LastroError as error:
@@ -257,12 +245,19 @@ def _tool(config: Config) -> type[HttpLoad]:
     return registry.get("instrument", split_options(str(config["instrument"]))[0])  # type: ignore[no-any-return]
 
 
-def _slowdown(config: Config) -> float:
+def _expected_s(config: Config, n_cpus: int) -> float:
+    """Estimate how long a trial takes on a DUT with so many CPUs."""
+    starts_s = (start_s(config) + 0.25) * (1 + int(config["proxies"]) / 8)
+    more_s = float(config["capacity_s"]) if config["max_proxies"] else 0.0
+    requests_s = _tool(config).expected_s(config, _slowdown(config, n_cpus))
+    return _AROUND_S + starts_s + float(config["settle_s"]) + requests_s + more_s
+
+
+def _slowdown(config: Config, n_cpus: int) -> float:
     """Estimate the factor by which a request takes longer than through one proxy on a bare and idle host.
 
     It depends on the platform and on the load; each process of the load weighs as much as a proxy."""
     proxies = max(1, int(config["proxies"]))
-    n_cpus = len(os.sched_getaffinity(0))
     load = (int(config["anomaly_workers"]) or n_cpus) if config["anomaly"] != NONE else 0
     slower: float = slowdown(config) ** _HEAVIER
     return slower * max(1.0, (proxies + load) / n_cpus / proxies)

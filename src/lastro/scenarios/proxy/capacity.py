@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from contextlib import ExitStack
+from typing import Any
 
 from lastro.errors import LastroError, PlatformError
-from lastro.results.samples import STOPPED_BY, Metric, Outcome
+from lastro.results.noted import SearchEnd
+from lastro.results.samples import Metric, Outcome
 from lastro.scenarios.base import Config
 from lastro.scenarios.proxy.measure import Standing
 from lastro.scenarios.proxy.proxies import ask_all
@@ -23,7 +25,7 @@ def fill_up(standing: Standing, config: Config, outcome: Outcome) -> None:
     deadline_s = time.monotonic() + float(config["capacity_s"])
     most, host = int(config["max_proxies"]), standing.wire.dut.testbed.host
     proxies, empty_bytes = list(standing.proxies), memory_taken(host)
-    steps: list[dict[str, float | str]] = []
+    steps: list[dict[str, Any]] = []
     broke, n_more = "", max(1, len(proxies))
     with ExitStack() as stack:
         while len(proxies) < most:
@@ -48,5 +50,4 @@ def fill_up(standing: Standing, config: Config, outcome: Outcome) -> None:
             n_more = len(proxies) if not any("broke" in step for step in steps) else n_more
         else:
             broke = f"{ENOUGH}: max_proxies = {most}"
-    tell_capacity(outcome, len(proxies), broke)
-    outcome.notes["capacity"] = {"proxies": len(proxies), STOPPED_BY: broke, "steps": steps}
+    tell_capacity(outcome, SearchEnd("proxies", len(proxies), broke, steps))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from lastro import validity
 from lastro.host.base import Host
@@ -16,6 +15,7 @@ from lastro.platforms.base import Instance
 from lastro.results.samples import Outcome
 from lastro.scenarios.base import Config
 from lastro.scenarios.proxy.three_node import ThreeNodeTestbed
+from lastro.scenarios.shared.host_limits import judged
 
 _LEAST_S = 1.0  # CPU time is counted in ticks: in a shorter time, a few would look like a busy CPU
 
@@ -62,8 +62,8 @@ class HostsMeter:
             foreign_cpus = meter.foreign_cpus(own_s + starts * self._children_s)
             if starts:
                 foreign_cpus *= 0.0 if host.far else min(1.0, meter.elapsed_s / _LEAST_S)
-            note: dict[str, Any] = {"foreign_cpus": round(foreign_cpus, 3), **meter.notes(), **meter.pressure()}
-            reasons = validity.host_reasons(meter.steal_percent, foreign_cpus, config)
+            note, reasons = judged(meter, foreign_cpus, config)
+            note |= meter.pressure()
             if meter is self.dut:
                 found.notes["host"] = note
             else:

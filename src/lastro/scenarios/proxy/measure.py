@@ -8,8 +8,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
-from lastro import registry, validity
-from lastro.anomalies.base import Anomaly, Demand
+from lastro import validity
 from lastro.attachments._hosting import Hosting
 from lastro.errors import InstrumentError
 from lastro.functions.http_proxy import HttpProxy
@@ -24,11 +23,10 @@ from lastro.scenarios.proxy.hosts import HostsMeter
 from lastro.scenarios.proxy.origin import APACHE, NGINX, Origin
 from lastro.scenarios.proxy.proxies import ROLE, Farm, Proxy
 from lastro.scenarios.proxy.three_node import CLIENT, SERVER, ThreeNodeTestbed
-from lastro.scenarios.shared.measure import Disturbance
+from lastro.scenarios.shared.disturbance import Disturbance, demanded
 from lastro.scenarios.shared.topology import note_load, note_meter, note_witness
 from lastro.study.levels import part_level
 from lastro.testbed import Testbed
-from lastro.units import parse_size_bytes
 
 METRICS = (
     Metric("proxy_cpu_time", "ms", "lower", "CPU time of the proxies' instances per request, as the host counts it"),
@@ -87,24 +85,16 @@ class Standing:
 @contextmanager
 def disturbed(standing: Standing, config: Config, timeout_s: float) -> Iterator[Disturbance | None]:
     """Run the anomaly as bare processes on the DUT while the block lasts; yield None when it does nothing."""
-    anomaly: Anomaly = registry.get("anomaly", str(config["anomaly"]))()
-    memory_bytes = parse_size_bytes(str(config["anomaly_memory"]))
     dut = standing.wire.dut
-    demand = Demand(
-        str(config["anomaly_tool"]),
-        int(config["anomaly_workers"]),
-        memory_bytes,
-        timeout_s,
-        len(dut.testbed.usable_cpus),
-    )
-    if not anomaly.argv(demand):
+    if not (asked := demanded(config, dut.testbed, timeout_s)):
         yield None
         return
+    anomaly, demand = asked
     # A group weighs as much as one process. On the paper's host, each process had its own weight, without a group.
     weight = Resources(cpu_weight=min(_MOST_WEIGHT, _USUAL_WEIGHT * demand.n_workers))
     with ExitStack() as stack:
         instance = stack.enter_context(standing.native.start(dut.testbed, dut.spec("neighbour", weight)))
-        yield stack.enter_context(anomaly.at_work(instance, demand)), anomaly, demand
+        yield Disturbance(stack.enter_context(anomaly.at_work(instance, demand)), anomaly, demand)
 
 
 def measure(standing: Standing, config: Config, disturbance: Disturbance | None, outcome: Outcome) -> None:
@@ -113,13 +103,13 @@ def measure(standing: Standing, config: Config, disturbance: Disturbance | None,
     load = tool.load(standing.origin.page, [proxy.endpoint for proxy in standing.proxies], config)
     everyone = dict(standing.everyone)
     if disturbance:
-        everyone["neighbour"] = disturbance[0].instance
-        disturbance[0].require_alive()
+        everyone["neighbour"] = disturbance.neighbour.instance
+        disturbance.neighbour.require_alive()
     hosts = HostsMeter(standing.wire, standing.platform.own_cgroups)
     witness = InterfaceMeter(standing.wire.dut.testbed, {"client": standing.client, "server": standing.server})
     witness.start()
     carried = standing.links.carried(standing.wire.dut.testbed)
-    dose_before = disturbance[0].reading() if disturbance else None
+    dose_before = disturbance.neighbour.reading() if disturbance else None
     before = {role: instance.usage() for role, instance in everyone.items()}
     began_s = time.monotonic()
     hosts.start()
@@ -128,11 +118,7 @@ def measure(standing: Standing, config: Config, disturbance: Disturbance | None,
     elapsed_s = time.monotonic() - began_s
     used = {role: instance.usage().since(before[role]) for role, instance in everyone.items()}
     if disturbance and dose_before:
-        neighbour, anomaly, demand = disturbance
-        dose = neighbour.dose_since(dose_before, elapsed_s)
-        outcome.notes["doses"] = {**asdict(dose), **hosts.dut.pressure()}
-        unmet = anomaly.unmet(dose, demand, neighbour.instance.spec.resources)
-        outcome.invalidate([f"the load on the DUT missed its dose: {unmet}"] if unmet else [])
+        disturbance.judge_dose("the load on the DUT", dose_before, elapsed_s, hosts.dut, outcome)
     witness.stop()
     outcome.add(reading)
     note_load(outcome, tool.name, CLIENT, SERVER)

@@ -18,7 +18,7 @@ from lastro.host.threads import all_of
 from lastro.instruments._http import Endpoint, Page
 from lastro.platforms.base import Instance, InstanceSpec, Platform, start_all
 from lastro.scenarios.proxy.three_node import CLIENT, SERVER, ThreeNodeTestbed
-from lastro.scenarios.shared.deploy import instance_spec
+from lastro.scenarios.shared.instance_spec import instance_spec
 from lastro.scenarios.shared.memory_room import require_room
 from lastro.scenarios.shared.timing import InstanceTimes, TimedPlatform
 from lastro.testbed import Testbed
@@ -81,7 +81,7 @@ class Farm:
         Raises: any error of a start; PlatformError when a proxy does not answer, or not correctly."""
         testbed, clocked = self._wire.dut.testbed, _WithRoom(self._platform)
         self.began_s = time.monotonic()
-        most = MOST_PORTS if self._links.inside_dut and self._platform.name == "native" else 1
+        most = MOST_PORTS if self._links.inside_dut and self._platform.bare else 1
         sizes = [min(most, n - at) for at in range(0, n, most)]
         instances = start_all(stack, clocked, testbed, [self._spec() for _ in sizes], at_once=_AT_ONCE)
         shares = [

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lastro.anomalies.base import Anomaly, Demand, Neighbour
 from lastro.attachments._hosting import Hosted
+from lastro.isolation.base import NEIGHBOUR
 from lastro.platforms.base import Instance
+from lastro.platforms.native import Native
 from lastro.results.samples import Outcome
 from lastro.results.topology import DUT
 from lastro.scenarios.proxy.proxies import ROLE
 from lastro.scenarios.proxy.three_node import LINKS, ThreeNodeTestbed
+from lastro.scenarios.shared.disturbance import Disturbance
 from lastro.scenarios.shared.topology import Built, Plug
 
 
@@ -20,14 +22,14 @@ def note_topology(
     bare: dict[str, Instance],
     hosted: Sequence[Hosted],
     how: tuple[str, str],
-    disturbance: tuple[Neighbour, Anomaly, Demand] | None,
+    disturbance: Disturbance | None,
 ) -> None:
     """Note the topology. `bare`: the instances at the line's ends, by role; `how`: platform level and attachment."""
     platform, attachment = how
     built = Built(wire.dut.testbed)
     for place in wire.places:
         if place.role in bare:
-            built.add(place.role, bare[place.role], "native")
+            built.add(place.role, bare[place.role], Native.name)
         else:
             built.place(place.role, place.testbed, "forwards")
     for a, b in LINKS:
@@ -44,7 +46,5 @@ def note_topology(
         inside_dut = first.instance.spec.netns is not None  # then its interfaces are the DUT's
         built.link(attachment, Plug(ROLE, bed, "", "", "") if inside_dut else own, Plug(DUT, bed, "", "", ""))
     if disturbance:
-        neighbour, anomaly, demand = disturbance
-        told = {"does": " ".join(anomaly.argv(demand)), "anomaly": anomaly.name}
-        built.add("neighbour", neighbour.instance, "native", **told)
+        built.add(NEIGHBOUR, disturbance.neighbour.instance, Native.name, **disturbance.told)
     built.note(outcome)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
-from lastro import registry, validity
+from lastro import registry
 from lastro.errors import LastroError
 from lastro.functions._ospf import NETWORK_TYPES, TIMERS, Protocol
 from lastro.functions.ospf_router import ROUTERS, OspfRouter
@@ -19,24 +19,17 @@ from lastro.host.base import Host
 from lastro.image.rootfs import Needs
 from lastro.meters.host import HostMeter
 from lastro.platforms.base import AVAILABLE, Availability, InstanceSpec, unavailable
+from lastro.results.noted import NetworkSize
 from lastro.results.samples import Metric, Outcome
-from lastro.scenarios.base import (
-    HOST_LIMITS,
-    AttachmentPool,
-    Config,
-    OnLinks,
-    PlatformPool,
-    first_unavailable,
-    platform_level,
-    start_s,
-)
+from lastro.scenarios.base import CalibrationKind, Config, platform_level, start_s
 from lastro.scenarios.routing.convergence import DEAD_HELLOS, Run, wait_for_routes
 from lastro.scenarios.routing.host_timeline import watched
-from lastro.scenarios.routing.network import Network, booted, shortened
+from lastro.scenarios.routing.network import Network, booted, note_network, shortened
 from lastro.scenarios.routing.phase_recorder import PhaseRecorder, patient
 from lastro.scenarios.routing.topology_file import digest, read_topology, require_same
-from lastro.scenarios.shared.availability_probes import Probes
-from lastro.scenarios.shared.topology import note_meter, note_network
+from lastro.scenarios.shared.bases import OnLinks
+from lastro.scenarios.shared.host_limits import HOST_LIMITS, clock_kept, judge_host
+from lastro.scenarios.shared.topology import note_meter
 from lastro.study.model import Setting
 from lastro.study.topology import grid
 from lastro.testbed import Testbed
@@ -65,7 +58,7 @@ class RoutingScenario(OnLinks):
     name = "routing"
     summary = "a network of virtual routers that speak OSPF: it boots, converges, loses links and gets them back"
     parts = ("platform", "attachment")
-    calibration_shapes = {"topology": str}
+    calibration_kinds = {"topology": CalibrationKind(str)}
     settings = (
         Setting("topology", "3x3", "a grid such as 3x3, or a file: .toml, .graphml, edge list", check=read_topology),
         Setting("implementation", "frr", "implementation of OSPF", choices=tuple(ROUTERS)),
@@ -120,9 +113,6 @@ class RoutingScenario(OnLinks):
 
     def __init__(self, testbed: Testbed | None) -> None:
         super().__init__(testbed)
-        self.pool = PlatformPool(self.testbed, self._stack)
-        self.attachments = AttachmentPool(self.testbed, self._stack)
-        self._probes = Probes(self.testbed, self.pool, self.attachments)
         self._probed: dict[tuple[str, ...], Availability] = {}
         self._own_kernels: set[str] = set()  # platforms whose routers have kernels of their own
 
@@ -175,12 +165,10 @@ class RoutingScenario(OnLinks):
             return found
         if config["failure"] != "none" and not read_topology(str(config["topology"])).spare_links():
             return _TREE
-        platform, attachment = platform_level(config), str(config["attachment"])
-        implementation = str(config["implementation"])
+        platform, implementation = platform_level(config), str(config["implementation"])
         if not (found := ROUTERS[implementation].there(self.testbed.host)):
             return found
-        found = first_unavailable(self._probes.platform(platform), self._probes.attachment(attachment, platform))
-        found = found and self._routes(platform, implementation)
+        found = self.parts_available(config) and self._routes(platform, implementation)
         blind = config["failure"] == "carrier" and platform in self._own_kernels
         return _NO_CARRIER if found and blind else found
 
@@ -224,16 +212,16 @@ class RoutingScenario(OnLinks):
             return Outcome(notes={**text})
         require_same(level, calibrations.get(f"topology/{level}"))
         topology, router = read_topology(level), ROUTERS[str(config["implementation"])]
-        size = {"routers": len(topology.names), "links": len(topology.links)}
-        outcome.notes["network"] = {**size, "router": router.name, **text}
+        size = NetworkSize(len(topology.names), len(topology.links))
+        outcome.notes["network"] = {**size._asdict(), "router": router.name, **text}
         platform, links = self.pool.get(platform_level(config)), self._links(str(config["attachment"]))
         hello_s = int(config["hello_s"])
         protocol = Protocol(hello_s, DEAD_HELLOS * hello_s, str(config["network_type"]), str(config["timers"]))
         own_cgroups = (*platform.own_cgroups, *links.own_cgroups)
-        clock, children_s = validity.ClockReading.now(), os.times().children_user
+        children_s = os.times().children_user
         host = HostMeter(self.testbed, {}, own_cgroups)
         host.start()
-        with watched(self.testbed.host) as course, ExitStack() as stack:
+        with clock_kept(outcome), watched(self.testbed.host) as course, ExitStack() as stack:
             work = PhaseRecorder(self.testbed, config, outcome, own_cgroups, course)
             network = stack.enter_context(booted(self.testbed, platform, links, topology, router, protocol))
             work.instances_user_s = network.user_s
@@ -246,7 +234,6 @@ class RoutingScenario(OnLinks):
             began_s = time.monotonic()
             stack.close()
             outcome.measurements["teardown"] = time.monotonic() - began_s
-        outcome.invalidate(validity.clock_reasons(clock, validity.ClockReading.now()))
         return outcome
 
     def facts(self, configs: Sequence[Config]) -> dict[str, Any]:
@@ -254,7 +241,7 @@ class RoutingScenario(OnLinks):
         found: dict[str, str] = {}
         try:
             spec = InstanceSpec(self.testbed.session.unique("facts"), "facts")
-            with self.pool.get("native").start(self.testbed, spec) as instance:
+            with self.pool.native.start(self.testbed, spec) as instance:
                 for name in sorted({str(config["implementation"]) for config in configs}):
                     done = instance.run(ROUTERS[name].version_argv, check=False)
                     found[name] = ((done.text or done.error_text).splitlines() or [""])[0]
@@ -280,6 +267,4 @@ def _judge(network: Network, host: HostMeter, own_user_s: float, config: Config,
         outcome.invalidate([f"links and routes were not watched until the end of the trial: {because}"])
     if lost := network.watch.lost_packets():
         outcome.invalidate([f"{lost} packets on the links were not counted: they came too fast"])
-    foreign_cpus = host.foreign_cpus(own_user_s)
-    outcome.notes["host"] = {"foreign_cpus": round(foreign_cpus, 3), **host.notes()}
-    outcome.invalidate(validity.host_reasons(host.steal_percent, foreign_cpus, config))
+    judge_host(host, own_user_s, config, outcome)

@@ -16,7 +16,7 @@ from lastro.scenarios.routing.flow import PROBE_PID, Flow, lost, outage_s, ping_
 from lastro.scenarios.routing.network import Network, Table, last_full, shortened, wall_offset_s
 from lastro.scenarios.routing.ospf_capture import UPDATE, totals
 from lastro.scenarios.routing.phase_recorder import PhaseRecorder
-from lastro.scenarios.shared.measure import rest
+from lastro.scenarios.shared.flow import rest
 from lastro.scenarios.shared.memory_room import MIB
 
 DEAD_HELLOS = 4  # as published: 1/4, 5/20, 10/40

@@ -16,8 +16,10 @@ from lastro.attachments.base import Attachment, Segment
 from lastro.errors import LastroError, PlatformError, TrialError
 from lastro.functions._ospf import CAPABILITIES, Change, Interface, Protocol, Router, host_name
 from lastro.platforms.base import Instance, Platform, Port, start_all
+from lastro.results.samples import Outcome
 from lastro.scenarios.routing.ospf_capture import CapturePoint, Watch, watching
-from lastro.scenarios.shared.deploy import ROUTER, instance_spec
+from lastro.scenarios.shared.instance_spec import ROUTER, instance_spec
+from lastro.scenarios.shared.topology import Built, note_witness
 from lastro.study.topology import Topology
 from lastro.testbed import Testbed
 from lastro.validity import ClockReading, ClockSample
@@ -257,6 +259,16 @@ def booted(
         yield network
 
 
+def note_network(testbed: Testbed, network: Network, platform: str, outcome: Outcome) -> None:
+    """Keep the topology of a network of routers with its trial."""
+    built = Built(testbed)
+    for name, instance in zip(network.names, network.instances, strict=True):
+        built.add(name, instance, platform, does=network.router.name)
+    built.join(network.attachment.name, network.segments)
+    built.note(outcome)
+    note_witness(outcome, "links", "OSPF packets on every link, and changes of routes", network.names)
+
+
 def segments_of(topology: Topology, instances: Sequence[Instance]) -> list[Segment]:
     """Return a topology's links as segments between ports of its instances, which are in the order of its names."""
     found = []
@@ -276,7 +288,7 @@ def _far_ends(segments: Sequence[Segment]) -> frozenset[str]:
 
 def _places(testbed: Testbed, attachment: Attachment, segments: Sequence[Segment]) -> list[CapturePoint]:
     """Return where each packet on a link is seen once: arriving at the link's end in the DUT, or leaving its port."""
-    if attachment.name != "veth-direct" or any(port.instance.takes_taps for port in segments[0].ports):
+    if attachment.passes_dut or any(port.instance.takes_taps for port in segments[0].ports):
         return [CapturePoint(testbed.dut, _far_ends(segments), outgoing=False)]
     ports: dict[str, set[str]] = {}
     for port in (port for segment in segments for port in segment.ports):

@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from lastro import validity
+from lastro.functions.ospf_router import ROUTERS
 from lastro.meters.host import HostMeter
 from lastro.platforms.base import AVAILABLE, Availability
 from lastro.results.samples import Outcome, Series
 from lastro.scenarios.base import Config
 from lastro.scenarios.routing.host_timeline import HostTimeline
+from lastro.scenarios.shared.host_limits import judged
 from lastro.scenarios.shared.memory_room import MIB, memory_taken
 from lastro.testbed import Testbed
 
@@ -77,8 +78,7 @@ class PhaseRecorder:
         self.measured(f"memory_{phase}", (taken_bytes - self._empty_bytes) / MIB)
         self.measured(f"cpu_{phase}", _percent(host, commands_s))
         foreign_cpus = host.foreign_cpus(self._own_user_s() - own_before_s)
-        self._hosts[phase] = {"foreign_cpus": round(foreign_cpus, 3), **host.notes()}
-        reasons = validity.host_reasons(host.steal_percent, foreign_cpus, self.config)
+        self._hosts[phase], reasons = judged(host, foreign_cpus, self.config)
         self.outcome.invalidate([f"{phase}: {reason}" for reason in reasons])
 
 
@@ -97,7 +97,7 @@ def _percent(host: HostMeter, commands_s: float) -> float:
 def patient(config: Config) -> Availability:
     """Return whether `quiet_s` is longer than every pause that the protocol itself makes in an exchange."""
     pauses = []
-    if config["timers"] != "fast" or config["implementation"] != "frr":  # only frr has all the fast timers
+    if config["timers"] != "fast" or not ROUTERS[str(config["implementation"])].all_timers:
         pauses.append((_HELD_BACK_S, "a router may hold back its next link-state update"))
     else:
         pauses.append((_SENT_AGAIN_S, "a router may wait before it retransmits an update"))

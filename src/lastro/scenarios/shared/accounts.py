@@ -5,14 +5,27 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lastro.host.cgroups import Usage
-from lastro.results.samples import (
-    WHOLE_LIFE,
-    Outcome,
-    Reading,
-    Remark,
-)
+from lastro.results.samples import Metric, Reading
 from lastro.scenarios.shared.guest_stats import GuestAccount
 
+METRICS = (
+    Metric(
+        "instance_cpus",
+        "CPU",
+        "lower",
+        "CPUs used by the instance during its work, as the host counts them; a monitor's included",
+    ),
+    Metric(
+        "instance_memory",
+        "MiB",
+        "lower",
+        "memory peak of the instance under its workload, as the host counts it; page cache and monitor included",
+    ),
+    Metric("guest_cpus", "CPU", "lower", "CPUs used in a virtual machine, by its own kernel and clock"),
+    Metric(
+        "guest_memory", "MiB", "lower", "memory in use in a virtual machine at the end, as its own kernel counts it"
+    ),
+)
 SINCE_START = "since the instance's start: this host's kernel cannot reset it"  # of a memory peak
 # The other metrics are counted in ticks of a guest's clock.
 BY_HOST = frozenset({"instance_cpus", "instance_memory", "guest_memory"})
@@ -40,9 +53,3 @@ def with_account(
     if guest_after:
         found["guest_memory"] = guest_after.used_bytes / 2**20
     return replace(reading, measurements={**reading.measurements, **found})
-
-
-def tell_peak(fresh: bool, outcome: Outcome) -> None:
-    """Add a remark unless the memory peak is `fresh`, which means of the workload alone."""
-    if not fresh:
-        outcome.add_caveat(Remark(WHOLE_LIFE, SINCE_START, ("instance_memory",)))

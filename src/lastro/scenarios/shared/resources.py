@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lastro import registry
 from lastro.errors import InputError, Unavailable
 from lastro.host.cgroups import Resources
 from lastro.instruments._cache import numbers
-from lastro.isolation.base import Isolation, isolate, parts_of
+from lastro.isolation.base import Isolation, isolate
 from lastro.platforms.base import InstanceSpec
-from lastro.scenarios.base import Config
+from lastro.scenarios.base import Config, isolations_of
 from lastro.study.model import Setting
 from lastro.testbed import Testbed
 from lastro.units import parse_size_bytes
@@ -79,5 +78,4 @@ def without_limits(isolations: Sequence[Isolation]) -> Sequence[Isolation]:
 def limited_spec(config: Config, testbed: Testbed, role: str) -> InstanceSpec:
     """Return the spec of an instance. Raises: Unavailable if the host lacks resources or isolation changes them."""
     spec = InstanceSpec(testbed.session.unique(role), role, resources=resources(config, testbed))
-    isolations = [registry.get("isolation", part)() for part in parts_of(str(config["isolation"]))]
-    return isolate(spec, without_limits(isolations), None)
+    return isolate(spec, without_limits(isolations_of(config)), None)

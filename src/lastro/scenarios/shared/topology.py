@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lastro.attachments.base import Segment
 from lastro.errors import LastroError
@@ -25,9 +25,6 @@ from lastro.platforms.base import Instance
 from lastro.results.samples import Outcome
 from lastro.results.topology import TOPOLOGY, Device, End, Link, Load, Node, Topology, Witness
 from lastro.testbed import Testbed
-
-if TYPE_CHECKING:
-    from lastro.scenarios.routing.network import Network
 
 _MOST_LOOKED_AT = 20  # namespaces: looking at hundreds of routers would disturb them
 _ON_PARENT = frozenset({"macvlan", "macvtap", "ipvlan", "ipvtap"})
@@ -163,16 +160,6 @@ def _kind(seen: Seen) -> str:
     info = seen.get("linkinfo", {})
     kind = str(info.get("info_kind", ""))
     return str(info.get("info_data", {}).get("type", kind)) if kind == "tun" else kind
-
-
-def note_network(testbed: Testbed, network: Network, platform: str, outcome: Outcome) -> None:
-    """Keep the topology of a network of routers with its trial."""
-    built = Built(testbed)
-    for name, instance in zip(network.names, network.instances, strict=True):
-        built.add(name, instance, platform, does=network.router.name)
-    built.join(network.attachment.name, network.segments)
-    built.note(outcome)
-    note_witness(outcome, "links", "OSPF packets on every link, and changes of routes", network.names)
 
 
 def note_load(outcome: Outcome, instrument: str, source: str, target: str) -> None:

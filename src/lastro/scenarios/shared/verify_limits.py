@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from lastro.host.cgroups import Resources
 from lastro.instruments._cache import numbers
-from lastro.platforms.base import Instance
+from lastro.platforms.base import Instance, InstanceSpec
 from lastro.scenarios.shared.resources import MIB
 from lastro.testbed import Testbed
 
@@ -24,6 +25,11 @@ def unequal(testbed: Testbed, instance: Instance) -> tuple[list[str], dict[str, 
     reasons, inside = _inside(instance)
     more, outside = _outside(testbed, instance)
     return reasons + more, {"seen inside": inside, "seen outside": outside}
+
+
+def limits_of(spec: InstanceSpec) -> dict[str, Any]:
+    """Return the limits in an instance's specification, to be noted."""
+    return {name: value for name, value in asdict(spec.resources).items() if value is not None}
 
 
 def _inside(instance: Instance) -> tuple[list[str], dict[str, Any]]:

@@ -16,7 +16,8 @@ from lastro.instruments.base import Watch
 from lastro.meters.host import HostMeter
 from lastro.meters.usage import UsageMeter
 from lastro.platforms.base import Instance
-from lastro.results.samples import Outcome
+from lastro.results.samples import WHOLE_LIFE, Outcome, Remark
+from lastro.scenarios.base import Config
 from lastro.scenarios.shared.accounts import SINCE_START
 from lastro.scenarios.shared.guest_stats import GuestAccount
 from lastro.scenarios.shared.topology import note_meter, note_witness
@@ -138,3 +139,16 @@ def watching(
     with testbed.session.owned("cgroup", clients):
         testbed.cgroups.make(testbed.host, clients)
         yield WorkloadWatch(testbed, everyone, main, daemons, clients)
+
+
+def tell_watched(watch: WorkloadWatch, work_s: float | None, config: Config, outcome: Outcome) -> None:
+    """Report what was read under watch, and invalidate the trial if others disturbed its host.
+
+    A memory peak that is not of the workload alone has a remark. `work_s`: how long the work took; None: not known,
+    and then there is no rate of CPUs."""
+    if not watch.fresh_peak:
+        outcome.add_caveat(Remark(WHOLE_LIFE, SINCE_START, ("instance_memory",)))
+    found = watch.host.read(work_s, watch.entered_cpu_s[1])
+    outcome.measurements |= {name: value for name, value in found.items() if work_s or name != "host_cpus"}
+    outcome.notes |= watch.notes()
+    outcome.invalidate(validity.host_reasons(watch.host.steal_percent, watch.foreign_cpus, config))

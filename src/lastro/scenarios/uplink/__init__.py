@@ -5,10 +5,8 @@ nominal rate is a factor here, since at one rate alone, all platforms that carry
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 from lastro import registry, validity
@@ -17,48 +15,31 @@ from lastro.host.base import Host
 from lastro.image.rootfs import Needs
 from lastro.instruments._udp import UdpLoad
 from lastro.instruments.iperf3_tcp import Iperf3Tcp
-from lastro.isolation.base import not_in_force, parts_of
+from lastro.isolation.base import not_in_force
 from lastro.meters.host import HostMeter
 from lastro.meters.interfaces import InterfaceMeter
 from lastro.platforms.base import AVAILABLE, Availability, InstanceSpec, unavailable
 from lastro.results.samples import Outcome, Reading
-from lastro.scenarios.base import (
-    HOST_LIMITS,
-    AttachmentPool,
-    Config,
-    OnLinks,
-    PlatformPool,
-    first_unavailable,
-    platform_level,
-    start_s,
-)
-from lastro.scenarios.shared.accounts import BY_HOST, tell_peak, with_account
-from lastro.scenarios.shared.availability_probes import Probes
+from lastro.scenarios.base import CalibrationKind, Config, isolations_of, platform_level, start_s
+from lastro.scenarios.shared.accounts import BY_HOST, METRICS, with_account
+from lastro.scenarios.shared.bases import OnLinks
+from lastro.scenarios.shared.calibration import calibration_key, on_bare_host
 from lastro.scenarios.shared.clock_policy import by_good_clocks, tell_unverified
-from lastro.scenarios.shared.measure import judge_links, rest
-from lastro.scenarios.shared.point_to_point import (
-    HOST,
-    INSTANCE,
-    PEER,
-    PORT,
-    FarEnd,
-    Joined,
-    far_end,
-    joined,
-    note_topology,
-    require_host_address,
-)
+from lastro.scenarios.shared.flow import judge_links, rest
+from lastro.scenarios.shared.host_limits import HOST_LIMITS, clock_kept
+from lastro.scenarios.shared.point_to_point import INSTANCE, PEER, PORT, Joined, joined
 from lastro.scenarios.shared.resources import RESOURCES, limited_spec
 from lastro.scenarios.shared.topology import note_load, note_meter
-from lastro.scenarios.shared.verify_limits import unequal
-from lastro.scenarios.shared.workload import METRICS
-from lastro.scenarios.shared.workload_meters import watching
+from lastro.scenarios.shared.verify_limits import limits_of, unequal
+from lastro.scenarios.shared.workload_meters import tell_watched, watching
+from lastro.scenarios.uplink.ends import HOST, FarEnd, far_end, note_topology, require_host_address
 from lastro.scenarios.uplink.offered_load import MOST, check_offered, judge_generator, rates, share_of, with_rate
+from lastro.study.levels import NONE
 from lastro.study.model import Setting
 from lastro.testbed import Testbed
 
 _DAY_S = 86_400
-_CEILING = "ceiling"
+_CEILING, _CAPACITY = "ceiling", "capacity"
 _AROUND_S = 0.5  # the two ends of a flow, clocks and meters, roughly
 _NOT_RUN = (126, 127)  # exit codes of a launcher that cannot run its program
 
@@ -68,7 +49,10 @@ class UplinkScenario(OnLinks):
     summary = "one UDP or TCP flow from an instance to its host or a peer, below, at and above the capacity"
     parts = ("platform", "attachment", "isolation", "instrument")
     combinable = frozenset({"isolation"})
-    calibration_shapes = {_CEILING: dict[str, float], "capacity": dict[str, float]}
+    calibration_kinds = {
+        _CEILING: CalibrationKind(dict[str, float], optional=True),  # it only flags limited trials
+        _CAPACITY: CalibrationKind(dict[str, float]),  # the rate is a percentage of it
+    }
     settings = (
         *RESOURCES,
         Setting(
@@ -88,9 +72,6 @@ class UplinkScenario(OnLinks):
 
     def __init__(self, testbed: Testbed | None) -> None:
         super().__init__(testbed)
-        self.pool = PlatformPool(self.testbed, self._stack)
-        self.attachments = AttachmentPool(self.testbed, self._stack)
-        self._probes = Probes(self.testbed, self.pool, self.attachments)
         self._versions: dict[str, str] = {}
 
     @classmethod
@@ -111,13 +92,7 @@ class UplinkScenario(OnLinks):
         return start_s(config) + float(config["settle_s"]) + float(config["load_s"]) + _AROUND_S
 
     def availability(self, config: Config) -> Availability:
-        level = platform_level(config)
-        found = first_unavailable(
-            self._probes.platform(level),
-            self._probes.attachment(str(config["attachment"]), level),
-            *(self._probes.isolation(part, level) for part in parts_of(str(config["isolation"]))),
-        )
-        if not found:
+        if not (found := self.parts_available(config)):
             return found
         try:
             if config["towards"] == HOST:
@@ -132,7 +107,7 @@ class UplinkScenario(OnLinks):
         """Return the version line of its tool in the image; read once. Raises: LastroError when it does not run."""
         if instrument not in self._versions:
             argv = registry.get("instrument", instrument).version_argv
-            with self.pool.get("native").start(self.testbed, InstanceSpec("version", "probe")) as instance:
+            with self.pool.native.start(self.testbed, InstanceSpec("version", "probe")) as instance:
                 done = instance.run(argv, check=False)  # iperf 2 prints its version and exits with 1
             if done.returncode in _NOT_RUN:
                 raise CommandFailed(argv, done.returncode, done.error_text)
@@ -143,21 +118,12 @@ class UplinkScenario(OnLinks):
 
     @classmethod
     def calibrations(cls, config: Config) -> dict[str, Config]:
-        share = None if config["instrument"] == Iperf3Tcp.name else share_of(str(config["offered"]))
-        if share is None and platform_level(config) == "native" and config["isolation"] == "none":
+        is_udp = issubclass(registry.get("instrument", str(config["instrument"])), UdpLoad)
+        share = share_of(str(config["offered"])) if is_udp else None  # TCP takes what it gets
+        if share is None and _is_bare(config):
             return {}
-        own = {key: value for key, value in config.items() if not key.startswith("platform.")}
-        bare = {**own, "platform": "native", "isolation": "none"}
-        if share is not None:
-            bare["offered"] = MOST
-        apart = {key: value for key, value in bare.items() if not key.startswith(("max_", "settle"))}
-        digest = hashlib.sha256(json.dumps(apart, sort_keys=True).encode()).hexdigest()[:6]
-        kind = _CEILING if share is None else "capacity"
-        return {f"{kind}/{bare['attachment']}/{bare['instrument']}/{digest}": bare}
-
-    def can_do_without(self, key: str) -> bool:
-        """Return True for a ceiling, which only flags limited trials. A capacity is needed for the rate."""
-        return key.startswith(_CEILING)
+        kind, bare = (_CEILING, _bare(config)) if share is None else (_CAPACITY, {**_bare(config), "offered": MOST})
+        return {calibration_key(kind, bare, ("attachment", "instrument"), ("max_", "settle")): bare}
 
     def calibration_value(self, key: str, outcome: Outcome) -> Any:
         return rates(outcome)
@@ -169,19 +135,17 @@ class UplinkScenario(OnLinks):
         known = next(iter(calibrations.values()), None) if self.calibrations(config) else None
         config = with_rate(config, known, outcome)
         platform, links = self.pool.get(platform_level(config)), self.attachments.get(str(config["attachment"]))
-        isolations = [registry.get("isolation", part)() for part in parts_of(str(config["isolation"]))]
-        own_cgroups = (*platform.own_cgroups, *links.own_cgroups)
-        clock = validity.ClockReading.now()
-        native, towards = self.pool.get("native"), str(config["towards"])
+        isolations, own_cgroups = isolations_of(config), (*platform.own_cgroups, *links.own_cgroups)
+        native, towards = self.pool.native, str(config["towards"])
         with (
+            clock_kept(outcome),
             joined(self.testbed, native, platform, links, limited_spec(config, self.testbed, INSTANCE)) as pair,
             far_end(self.testbed, native, links, pair, towards) as end,
         ):
             outcome.invalidate(not_in_force(isolations, {INSTANCE: pair.instance}))
             reasons, seen = unequal(self.testbed, pair.instance)
             outcome.invalidate(reasons)
-            limits = {name: value for name, value in asdict(pair.instance.spec.resources).items() if value is not None}
-            outcome.notes |= {"limits": {INSTANCE: limits}, **seen}
+            outcome.notes |= {"limits": {INSTANCE: limits_of(pair.instance.spec)}, **seen}
             built = pair.built(self.testbed, links.name, platform_level(config), isolation=str(config["isolation"]))
             note_topology(built, pair, end, links.name, outcome)
             rest(float(config["settle_s"]))
@@ -189,9 +153,7 @@ class UplinkScenario(OnLinks):
             self._measure(config, pair, end, own_cgroups, outcome)
             if towards == PEER:  # packets to the host itself are not routed
                 judge_links(links.name, counted, links.counters(self.testbed), outcome)
-        outcome.invalidate(validity.clock_reasons(clock, validity.ClockReading.now()))
-        alone = platform_level(config) == "native" and config["isolation"] == "none"
-        judge_generator(config, known or (rates(outcome) if alone else None), outcome)
+        judge_generator(config, known or (rates(outcome) if _is_bare(config) else None), outcome)
         return outcome
 
     def _measure(self, config: Config, pair: Joined, end: FarEnd, own_cgroups: Sequence[str], outcome: Outcome) -> None:
@@ -212,17 +174,14 @@ class UplinkScenario(OnLinks):
         watch.note_witnesses(outcome)
         drift, limit = watch.drift, float(config["max_drift_percent"]) / 100
         by_host = _timed_by_host(tool, reading) | BY_HOST
-        work_s, (inside_s, everywhere_s) = watch.work_s, watch.entered_cpu_s
+        work_s, (inside_s, _) = watch.work_s, watch.entered_cpu_s
         used, lasted_s = watch.used[INSTANCE], reading.lasted_s
         reading = with_account(reading, used, work_s, watch.guest, watch.guest_after, apart_s=inside_s)
         _judge_clock(reading, by_host, drift, limit, outcome)
         tell_unverified(pair.instance, by_host, drift, limit, outcome)
-        tell_peak(watch.fresh_peak, outcome)
         outcome.invalidate(validity.path_reasons(tool.name, witness.moved, reading.payload_bytes, hops))
-        host = watch.host.read(work_s, everywhere_s)
-        outcome.measurements |= {name: value for name, value in host.items() if work_s or name != "host_cpus"}
-        outcome.notes |= {**watch.notes(), "work_s": work_s, "flow_s": lasted_s, "witness": {tool.name: witness.moved}}
-        outcome.invalidate(validity.host_reasons(watch.host.steal_percent, watch.foreign_cpus, config))
+        tell_watched(watch, work_s, config, outcome)
+        outcome.notes |= {"work_s": work_s, "flow_s": lasted_s, "witness": {tool.name: witness.moved}}
 
     def facts(self, configs: Sequence[Config]) -> dict[str, Any]:
         """Return the versions of the tools in the image."""
@@ -233,6 +192,15 @@ class UplinkScenario(OnLinks):
         except LastroError as error:
             found["not_told"] = error.message
         return found
+
+
+def _bare(config: Config) -> dict[str, Any]:
+    return {**on_bare_host(config), "isolation": NONE}
+
+
+def _is_bare(config: Config) -> bool:
+    """Whether a trial is on the bare host, so that it is its own ceiling."""
+    return {**config, **_bare(config)} == dict(config)
 
 
 def _judge_clock(

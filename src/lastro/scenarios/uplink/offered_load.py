@@ -10,13 +10,14 @@ from lastro.errors import InputError
 from lastro.instruments._udp import ACHIEVED, OFFERED
 from lastro.results.samples import Outcome
 from lastro.scenarios.base import Config
+from lastro.scenarios.shared.calibration import judge_ceiling
 from lastro.units import parse_rate_bps
 
 MOST = "100G"  # more than one flow carries anywhere, so what arrives is the capacity
 _SHARE = re.compile(r"(\d{1,4}(?:\.\d{1,3})?) ?%", re.ASCII)
 _LARGEST = 10.0
 _KEPT = 0.95  # fraction of the nominal rate below which that rate was not offered
-_CEILING_SHARE = 0.9  # fraction of the bare host's rate from which on the platform is not what limits
+_THROUGHPUT = "throughput"  # of TCP
 
 
 def check_offered(text: str) -> None:
@@ -48,7 +49,7 @@ def with_rate(config: Config, capacity: Mapping[str, float] | None, outcome: Out
 
 def rates(outcome: Outcome) -> dict[str, float]:
     """Return the measurements that show how fast a trial's generator was, in Mbit/s."""
-    names = (OFFERED.name, ACHIEVED.name, "throughput")
+    names = (OFFERED.name, ACHIEVED.name, _THROUGHPUT)
     return {name: outcome.measurements[name] for name in names if name in outcome.measurements}
 
 
@@ -58,11 +59,6 @@ def judge_generator(config: Config, ceiling: Mapping[str, float] | None, outcome
     The bare host is its own ceiling: its trials are flagged at UDP rates that cannot be offered here, and with TCP."""
     if ceiling is None:  # it could not be measured
         return
-    own = rates(outcome)
-    outcome.notes["ceiling"] = dict(ceiling)
-    if OFFERED.name in own and OFFERED.name in ceiling:
-        sent, bare_sent = own[OFFERED.name], ceiling[OFFERED.name]
-        wanted = _KEPT * parse_rate_bps(str(config["offered"])) / 1e6  # of TCP, it may be a %
-        outcome.notes["generator_limited"] = max(sent, bare_sent) < wanted and sent >= _CEILING_SHARE * bare_sent
-    elif "throughput" in own and "throughput" in ceiling:
-        outcome.notes["generator_limited"] = own["throughput"] >= _CEILING_SHARE * ceiling["throughput"]
+    is_udp = OFFERED.name in outcome.measurements and OFFERED.name in ceiling
+    wanted = _KEPT * parse_rate_bps(str(config["offered"])) / 1e6 if is_udp else None  # of TCP, it may be a %
+    judge_ceiling(outcome, ceiling, rates=(OFFERED.name, _THROUGHPUT), wanted=wanted)

@@ -5,15 +5,12 @@ measured one after the other with a pause between them."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
-from typing import Any
+from typing import Any, TypedDict
 
-from lastro import registry, validity
-from lastro.anomalies.base import Anomaly, Demand
+from lastro import registry
 from lastro.errors import LastroError
 from lastro.functions.base import Service
 from lastro.host import facts
@@ -24,21 +21,39 @@ from lastro.instruments.ping import Ping
 from lastro.isolation.base import NEIGHBOUR, Need, Profile, isolate, not_in_force, parts_of
 from lastro.meters.host import HostMeter
 from lastro.meters.usage import UsageMeter
-from lastro.platforms.base import Availability, Instance, InstanceSpec, Platform
+from lastro.platforms.base import Availability, InstanceSpec, Platform
 from lastro.results.samples import Outcome
-from lastro.scenarios.base import HOST_LIMITS, AttachmentPool, Config, OnLinks, PlatformPool, platform_level, start_s
-from lastro.scenarios.shared.availability_probes import Probes
-from lastro.scenarios.shared.deploy import SOURCE_PORT, Chain, deployed, instance_spec
-from lastro.scenarios.shared.measure import Disturbance, measure, rest
+from lastro.scenarios.base import CalibrationKind, Config, isolations_of, platform_level, start_s
+from lastro.scenarios.chain.deploy import SOURCE_PORT, Chain, deployed
+from lastro.scenarios.chain.measuring import measure
+from lastro.scenarios.chain.probes import ChainProbes
+from lastro.scenarios.shared.bases import OnLinks, first_unavailable
+from lastro.scenarios.shared.calibration import calibrated, calibration_key, judge_ceiling
+from lastro.scenarios.shared.disturbance import Disturbance, demanded
+from lastro.scenarios.shared.flow import rest
+from lastro.scenarios.shared.host_limits import HOST_LIMITS, clock_kept
+from lastro.scenarios.shared.instance_spec import instance_spec
 from lastro.scenarios.shared.topology import Built
+from lastro.scenarios.shared.verify_limits import limits_of
 from lastro.shapes import made
+from lastro.study.levels import NONE
 from lastro.study.model import Setting
 from lastro.testbed import Testbed
 from lastro.units import parse_rate_bps, parse_size_bytes
 
 _DAY_S = 86_400
 _AROUND_S = 0.9  # what a trial takes besides measurements, waits and two starts, roughly
-_CEILING_SHARE = 0.9  # at this fraction of plain forwarding and above, the function is not the limit
+_CEILING, _PROFILE = "ceiling", "profile"  # plain forwarding; the needs of the undisturbed chain
+_THROUGHPUT = "throughput"
+_NO_DIFFERENCE = ("anomaly", "max_", "settle")  # to a calibration run
+
+
+class _Undisturbed(TypedDict):
+    """The notes of a trial from which a profile is made."""
+
+    elapsed_s: float
+    usage: dict[str, Usage]  # by role
+    phases: dict[str, dict[str, float]]  # by instrument
 
 
 class ChainScenario(OnLinks):
@@ -46,7 +61,10 @@ class ChainScenario(OnLinks):
     summary = "a flow from a source through a network function to a sink, beside a neighbour that may misbehave"
     parts = ("platform", "attachment", "isolation", "function", "anomaly")
     combinable = frozenset({"isolation"})
-    calibration_shapes = {"ceiling": float, "profile": Profile}
+    calibration_kinds = {
+        _CEILING: CalibrationKind(float, optional=True),  # it only flags limited trials
+        _PROFILE: CalibrationKind(Profile),  # without it, isolation has no meaning
+    }
     settings = (
         Setting("settle_s", 2.0, "time between the start of the anomaly and the first measurement", 0, _DAY_S),
         Setting("tcp_s", 5, "length of the TCP measurement, in whole seconds as iperf3 takes them", 1, _DAY_S),
@@ -75,9 +93,7 @@ class ChainScenario(OnLinks):
 
     def __init__(self, testbed: Testbed | None) -> None:
         super().__init__(testbed)
-        self.pool = PlatformPool(self.testbed, self._stack)
-        self.attachments = AttachmentPool(self.testbed, self._stack)
-        self._probes = Probes(self.testbed, self.pool, self.attachments)
+        self._probes: ChainProbes = ChainProbes(self.testbed, self.pool, self.attachments)
 
     @classmethod
     def duration_s(cls, config: Config) -> float:
@@ -86,35 +102,40 @@ class ChainScenario(OnLinks):
         return measured_s + waits_s + _AROUND_S + 2 * start_s(config)
 
     def availability(self, config: Config) -> Availability:
-        return self._probes.availability(config)
+        level, probes = platform_level(config), self._probes
+        if not (found := probes.platform(level)):
+            return found
+        links = str(config["attachment"])
+        return first_unavailable(
+            probes.attachment(links, level),
+            probes.transit(links),
+            *(probes.isolation(part, level) for part in parts_of(str(config["isolation"]))),
+            probes.function(str(config["function"]), level, str(config["implementation"])),
+            probes.anomaly(str(config["anomaly"]), level, str(config["anomaly_tool"])),
+        )
 
     # Calibrations
 
     @classmethod
     def calibrations(cls, config: Config) -> dict[str, Config]:
         """Return runs for the ceiling (plain forwarding throughput) and the profile (the undisturbed chain's needs)."""
-        undisturbed = {**config, "isolation": "none", "anomaly": "none"}
+        named = ("platform", "attachment", "function")
+        undisturbed = {**config, "isolation": NONE, "anomaly": NONE}
         wanted: dict[str, Config] = {}
-        if config["function"] != "none":
-            ceiling = {**undisturbed, "function": "none", "implementation": "kernel"}
-            wanted[_calibration_key("ceiling", ceiling)] = ceiling
-        if any(registry.get("isolation", part).needs_profile for part in parts_of(str(config["isolation"]))):
-            wanted[_calibration_key("profile", undisturbed)] = undisturbed
+        if config["function"] != NONE:
+            ceiling = {**undisturbed, "function": NONE, "implementation": "kernel"}
+            wanted[calibration_key(_CEILING, ceiling, named, _NO_DIFFERENCE)] = ceiling
+        if any(isolation.needs_profile for isolation in isolations_of(config)):
+            wanted[calibration_key(_PROFILE, undisturbed, named, _NO_DIFFERENCE)] = undisturbed
         return wanted
 
-    def can_do_without(self, key: str) -> bool:
-        """Return True for a ceiling, which only flags limited trials. Without a profile, isolation has no meaning."""
-        return key.startswith("ceiling/")
-
     def calibration_value(self, key: str, outcome: Outcome) -> Any:
-        if key.startswith("ceiling/"):
-            return outcome.measurements["throughput"]
-        elapsed_s, usage, phases = (outcome.notes[name] for name in ("elapsed_s", "usage", "phases"))
-        assert isinstance(usage, dict) and isinstance(elapsed_s, float) and isinstance(phases, dict)
-        needs = {role: asdict(Need.of(Usage(**used), elapsed_s)) for role, used in usage.items()}
+        if key.startswith(_CEILING):
+            return outcome.measurements[_THROUGHPUT]
+        noted: _Undisturbed = made(_Undisturbed, outcome.notes)
         return {
-            "needs": needs,
-            "chain_cpus": phases[Iperf3Tcp.name]["host_cpus"],
+            "needs": {role: asdict(Need.of(used, noted["elapsed_s"])) for role, used in noted["usage"].items()},
+            "chain_cpus": noted["phases"][Iperf3Tcp.name]["host_cpus"],
             "block_device": block_device_of(self.testbed.scratch_dir, self.testbed.host),
         }
 
@@ -123,14 +144,13 @@ class ChainScenario(OnLinks):
     def run(self, config: Config, calibrations: Mapping[str, Any]) -> Outcome:
         outcome = Outcome()
         platform, links = self.pool.get(platform_level(config)), self.attachments.get(str(config["attachment"]))
-        isolations = [registry.get("isolation", part)() for part in parts_of(str(config["isolation"]))]
-        profile = _profile(calibrations)
+        isolations, profile = isolations_of(config), calibrated(calibrations, _PROFILE)
+        profile = None if profile is None else made(Profile, profile)
 
         def isolated(spec: InstanceSpec) -> InstanceSpec:
             return isolate(spec, isolations, profile)
 
-        clock = validity.ClockReading.now()
-        with ExitStack() as stack:
+        with clock_kept(outcome), ExitStack() as stack:
             chain = stack.enter_context(
                 deployed(
                     self.testbed,
@@ -144,15 +164,15 @@ class ChainScenario(OnLinks):
             neighbour = stack.enter_context(self._disturbance(config, platform, isolated))
             everyone = dict(chain.instances)
             if neighbour:
-                everyone[NEIGHBOUR] = neighbour[0].instance
+                everyone[NEIGHBOUR] = neighbour.neighbour.instance
             outcome.invalidate(not_in_force(isolations, everyone))
-            outcome.notes["limits"] = {role: _limits_of(instance) for role, instance in everyone.items()}
+            outcome.notes["limits"] = {role: limits_of(instance.spec) for role, instance in everyone.items()}
             self._note_topology(config, chain, neighbour, outcome)
             rest(float(config["settle_s"]))
             own_cgroups = (*platform.own_cgroups, *links.own_cgroups)
             measure(self.testbed, config, chain, everyone, neighbour, outcome, own_cgroups=own_cgroups)
-        outcome.invalidate(validity.clock_reasons(clock, validity.ClockReading.now()))
-        _judge_ceiling(calibrations, outcome)
+        ceiling = calibrated(calibrations, _CEILING)
+        judge_ceiling(outcome, None if ceiling is None else {_THROUGHPUT: ceiling}, rates=(_THROUGHPUT,))
         return outcome
 
     def _note_topology(self, config: Config, chain: Chain, neighbour: Disturbance | None, outcome: Outcome) -> None:
@@ -161,68 +181,36 @@ class ChainScenario(OnLinks):
         for role, instance in chain.instances.items():
             built.add(role, instance, platform_level(config), does=work.get(role, ""), **same)
         if neighbour:
-            own = {"does": " ".join(neighbour[1].argv(neighbour[2])), "anomaly": neighbour[1].name}
-            built.add(NEIGHBOUR, neighbour[0].instance, platform_level(config), **own, **same)
+            built.add(NEIGHBOUR, neighbour.neighbour.instance, platform_level(config), **neighbour.told, **same)
         built.join(chain.attachment.name, chain.segments)
         built.note(outcome)
 
     @contextmanager
     def _disturbance(self, config: Config, platform: Platform, isolated: Any) -> Iterator[Disturbance | None]:
         """Run the anomaly in a neighbour, on the same platform and under the same isolation; yield None without one."""
-        anomaly: Anomaly = registry.get("anomaly", str(config["anomaly"]))()
-        demand = Demand(
-            tool=str(config["anomaly_tool"]),
-            workers=int(config["anomaly_workers"]),
-            memory_bytes=parse_size_bytes(str(config["anomaly_memory"])),
-            timeout_s=2 * self.duration_s(config) + 60,
-            usable_cpus=len(self.testbed.usable_cpus),
-        )
-        if not anomaly.argv(demand):
+        if not (asked := demanded(config, self.testbed, 2 * self.duration_s(config) + 60)):
             yield None
             return
+        anomaly, demand = asked
         spec = isolated(instance_spec(self.testbed, NEIGHBOUR))
         with platform.start(self.testbed, spec) as instance, anomaly.at_work(instance, demand) as neighbour:
-            yield neighbour, anomaly, demand
+            yield Disturbance(neighbour, anomaly, demand)
 
     def facts(self, configs: Sequence[Config]) -> dict[str, Any]:
         """Return versions of the image's tools, and the offloads of the study's links, as far as native shows them."""
         found: dict[str, Any] = {"image_tools": {}, "offloads": {}}
         try:
             for name in sorted({str(config["attachment"]) for config in configs}):
-                if self._probes.attachment(name, "native"):
+                if self._probes.attachment(name, self.pool.native.name):
                     found["offloads"][name], found["image_tools"] = self._facts_over(name)
         except LastroError as error:
             found["not_told"] = error.message
         return found
 
     def _facts_over(self, attachment: str) -> tuple[dict[str, str], dict[str, str]]:
-        links, forwarding = self.attachments.get(attachment), registry.get("function", "none")()
-        with deployed(self.testbed, self.pool.get("native"), links, forwarding) as chain:
+        links, forwarding = self.attachments.get(attachment), registry.get("function", NONE)()
+        with deployed(self.testbed, self.pool.native, links, forwarding) as chain:
             offloads = facts.offloads(self.testbed.host, chain.source.netns, SOURCE_PORT)
             commands = (Iperf3Tcp.version_argv, Ping.version_argv, ("stress-ng", "--version"), ("stress", "--version"))
             lines = {argv[0]: chain.source.run(argv, check=False).text.splitlines() for argv in commands}
         return offloads, {tool: words[0] for tool, words in lines.items() if words}
-
-
-def _profile(calibrations: Mapping[str, Any]) -> Profile | None:
-    found = next((value for key, value in calibrations.items() if key.startswith("profile/")), None)
-    return None if found is None else made(Profile, found)
-
-
-def _judge_ceiling(calibrations: Mapping[str, Any], outcome: Outcome) -> None:
-    """Flag, without a verdict, a function that forwards as fast as plain forwarding: it does not limit the chain."""
-    ceiling = next((value for key, value in calibrations.items() if key.startswith("ceiling/")), None)
-    if ceiling is not None and "throughput" in outcome.measurements:
-        outcome.notes["ceiling"] = {"throughput": ceiling}
-        outcome.notes["generator_limited"] = outcome.measurements["throughput"] >= _CEILING_SHARE * ceiling
-
-
-def _calibration_key(kind: str, config: Config) -> str:
-    """Return a readable key that differs for everything that makes a difference to a calibration run."""
-    apart = {key: value for key, value in config.items() if not key.startswith(("anomaly", "max_", "settle"))}
-    digest = hashlib.sha256(json.dumps(apart, sort_keys=True).encode()).hexdigest()[:6]
-    return f"{kind}/{config['platform']}/{config['attachment']}/{config['function']}/{digest}"
-
-
-def _limits_of(instance: Instance) -> dict[str, Any]:
-    return {name: value for name, value in asdict(instance.spec.resources).items() if value is not None}

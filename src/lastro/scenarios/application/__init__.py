@@ -16,9 +16,9 @@ from lastro.platforms.base import Availability, Instance, InstanceSpec, Platform
 from lastro.results.samples import Metric
 from lastro.scenarios.base import Config, platform_level
 from lastro.scenarios.compute import ComputeScenario
+from lastro.scenarios.shared.accounts import METRICS
 from lastro.scenarios.shared.point_to_point import INSTANCE_ADDRESS, PEER, joined
 from lastro.scenarios.shared.topology import Built
-from lastro.scenarios.shared.workload import METRICS
 from lastro.study.model import Level, Setting
 
 _INSIDE, _PEER = "inside", "peer"
@@ -81,7 +81,7 @@ class ApplicationScenario(ComputeScenario):
             return
         assert isinstance(tool, SysbenchOltp)
         links = self.attachments.get(str(config["link"]))
-        with joined(self.testbed, self.pool.get("native"), platform, links, spec) as pair:
+        with joined(self.testbed, self.pool.native, platform, links, spec) as pair:
             tool.from_client(pair.peer, INSTANCE_ADDRESS)
             same = {"isolation": str(config["isolation"])}
             yield pair.everyone, pair.built(self.testbed, links.name, platform_level(config), **same)

@@ -8,38 +8,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
 from typing import Any, ClassVar
 
-from lastro import registry, validity
+from lastro import registry
 from lastro.errors import LastroError
 from lastro.host.base import Host
 from lastro.image.rootfs import Needs
 from lastro.instruments._disk import through_arc
 from lastro.instruments.base import TIME_HOST, Workload
-from lastro.isolation.base import not_in_force, parts_of
+from lastro.isolation.base import not_in_force
 from lastro.meters.host import HostMeter
 from lastro.platforms.base import Availability, Instance, InstanceSpec, Platform, unavailable
 from lastro.results.samples import Metric, Outcome
-from lastro.scenarios.base import (
-    HOST_LIMITS,
-    AttachmentPool,
-    Config,
-    OnPlatforms,
-    PlatformPool,
-    first_unavailable,
-    platform_level,
-    start_s,
-)
-from lastro.scenarios.shared.accounts import BY_HOST, tell_peak, with_account
-from lastro.scenarios.shared.availability_probes import Probes
+from lastro.scenarios.base import Config, isolations_of, platform_level, slowdown, start_s
+from lastro.scenarios.compute.instrument import WorkloadProbes, workload, workload_metrics, workloads
+from lastro.scenarios.shared.accounts import BY_HOST, METRICS, with_account
+from lastro.scenarios.shared.bases import OnPlatforms
 from lastro.scenarios.shared.clock_policy import judge_clock, tell_unverified
+from lastro.scenarios.shared.host_limits import HOST_LIMITS, clock_kept
 from lastro.scenarios.shared.resources import RESOURCES, limited_spec
 from lastro.scenarios.shared.storage import really, storage
 from lastro.scenarios.shared.topology import Built, note_load
-from lastro.scenarios.shared.verify_limits import unequal
-from lastro.scenarios.shared.workload import METRICS, WorkloadProbes, slowdown, workload, workload_metrics, workloads
-from lastro.scenarios.shared.workload_meters import watching
+from lastro.scenarios.shared.verify_limits import limits_of, unequal
+from lastro.scenarios.shared.workload_meters import tell_watched, watching
 from lastro.study.levels import split_options
 from lastro.study.model import Level, Setting
 from lastro.testbed import Testbed
@@ -64,9 +55,6 @@ class ComputeScenario(OnPlatforms):
 
     def __init__(self, testbed: Testbed | None) -> None:
         super().__init__(testbed)
-        self.pool = PlatformPool(self.testbed, self._stack)
-        self.attachments = AttachmentPool(self.testbed, self._stack)
-        self._probes = Probes(self.testbed, self.pool, self.attachments)
         self._workloads = WorkloadProbes(self.testbed)
 
     @classmethod
@@ -119,11 +107,7 @@ class ComputeScenario(OnPlatforms):
 
     def availability(self, config: Config) -> Availability:
         level = platform_level(config)
-        found = first_unavailable(
-            self._probes.platform(level),
-            *(self._probes.isolation(part, level) for part in parts_of(str(config["isolation"]))),
-        )
-        if not found:
+        if not (found := self.parts_available(config)):
             return found
         try:
             platform, tool = self.pool.get(level), self.tool(config)
@@ -149,22 +133,18 @@ class ComputeScenario(OnPlatforms):
     def run(self, config: Config, calibrations: Mapping[str, Any]) -> Outcome:
         outcome = Outcome()
         platform, spec = self.pool.get(platform_level(config)), limited_spec(config, self.testbed, _ROLE)
-        isolations = [registry.get("isolation", part)() for part in parts_of(str(config["isolation"]))]
-        clock = validity.ClockReading.now()
-        tool = self.tool(config)
-        with self._started(config, platform, spec, tool) as (everyone, built):
+        isolations, tool = isolations_of(config), self.tool(config)
+        with clock_kept(outcome), self._started(config, platform, spec, tool) as (everyone, built):
             instance = everyone[_ROLE]
             outcome.invalidate(not_in_force(isolations, {_ROLE: instance}))
             reasons, seen = unequal(self.testbed, instance)
             outcome.invalidate(reasons)
-            limits = {name: value for name, value in asdict(spec.resources).items() if value is not None}
             under = storage(platform, instance)
-            outcome.notes |= {"limits": {_ROLE: limits}, **seen, "storage": under}
+            outcome.notes |= {"limits": {_ROLE: limits_of(spec)}, **seen, "storage": under}
             outcome.add_condition(really(under))
             built.note(outcome)
             with tool.prepared(instance, float(config["limit_s"])):
                 self._measure(config, tool, platform, everyone, under, outcome)
-        outcome.invalidate(validity.clock_reasons(clock, validity.ClockReading.now()))
         return outcome
 
     def _client(self, config: Config) -> str:
@@ -203,16 +183,12 @@ class ComputeScenario(OnPlatforms):
         watch.note_witnesses(outcome)
         drift_limit = float(config["max_drift_percent"]) / 100
         used, by_host = watch.used[_ROLE], tool.by_host_clock | BY_HOST
-        work_s, (inside_s, everywhere_s) = reading.measurements.get(TIME_HOST.name), watch.entered_cpu_s
+        work_s, (inside_s, _) = reading.measurements.get(TIME_HOST.name), watch.entered_cpu_s
         reading = with_account(reading, used, work_s, watch.guest, watch.guest_after, apart_s=inside_s)
         judge_clock(reading, by_host, watch.drift, drift_limit, outcome)
         tell_unverified(everyone[_ROLE], by_host, watch.drift, drift_limit, outcome)
-        tell_peak(watch.fresh_peak, outcome)
-        host = watch.host.read(work_s, everywhere_s)
-        outcome.measurements |= {name: value for name, value in host.items() if work_s or name != "host_cpus"}
-        workload = {"instrument": tool.name, "options": tool.chosen, "command": tool.argv()}
-        outcome.notes |= {**watch.notes(), "workload": workload}
-        outcome.invalidate(validity.host_reasons(watch.host.steal_percent, watch.foreign_cpus, config))
+        tell_watched(watch, work_s, config, outcome)
+        outcome.notes["workload"] = {"instrument": tool.name, "options": tool.chosen, "command": tool.argv()}
 
     def facts(self, configs: Sequence[Config]) -> dict[str, Any]:
         """Return the versions of the workloads' tools in the image."""
@@ -220,7 +196,7 @@ class ComputeScenario(OnPlatforms):
         found: dict[str, Any] = {"image_tools": {}}
         try:
             spec = InstanceSpec(self.testbed.session.unique("facts"), "probe")
-            with self.pool.get("native").start(self.testbed, spec) as instance:
+            with self.pool.native.start(self.testbed, spec) as instance:
                 for name in names:
                     kind = registry.parts("instrument")[name].cls
                     if kind and kind.version_argv:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from lastro import validity
-from lastro.anomalies.base import Anomaly, Demand, Neighbour
 from lastro.functions.base import Counted
 from lastro.instruments.iperf3_tcp import Iperf3Tcp
 from lastro.instruments.iperf3_udp import Iperf3Udp
@@ -18,13 +15,13 @@ from lastro.meters.interfaces import InterfaceMeter
 from lastro.meters.usage import UsageMeter
 from lastro.platforms.base import Instance
 from lastro.results.samples import Outcome
-from lastro.results.topology import DUT
 from lastro.scenarios.base import Config
-from lastro.scenarios.shared.deploy import Chain
+from lastro.scenarios.chain.deploy import Chain
+from lastro.scenarios.shared.disturbance import Disturbance
+from lastro.scenarios.shared.flow import judge_links, rest
+from lastro.scenarios.shared.host_limits import judge_host
 from lastro.scenarios.shared.topology import note_load, note_meter, note_witness
 from lastro.testbed import Testbed
-
-Disturbance = tuple[Neighbour, Anomaly, Demand]
 
 
 def measure(
@@ -40,8 +37,8 @@ def measure(
     """Put everything that a trial measures, and every reason for its invalidity, into `outcome`."""
     host, usage = HostMeter(testbed, everyone, own_cgroups), UsageMeter(testbed, everyone)
     if disturbance:
-        disturbance[0].require_alive()
-    before = disturbance[0].reading() if disturbance else None
+        disturbance.neighbour.require_alive()
+    before = disturbance.neighbour.reading() if disturbance else None
     clocks = _clocks(everyone)
     links = chain.attachment.counters(testbed)
     usage.start()
@@ -56,16 +53,11 @@ def measure(
     outcome.measurements.update({**host.read(), **usage.read()})
     outcome.notes.update(usage.notes())
     outcome.notes["elapsed_s"] = usage.elapsed_s
-    foreign_cpus = host.foreign_cpus(usage.user_s)
-    outcome.notes["host"] = {"foreign_cpus": round(foreign_cpus, 3), **host.notes()}
-    outcome.invalidate(validity.host_reasons(host.steal_percent, foreign_cpus, config))
+    judge_host(host, usage.user_s, config, outcome)
     if disturbance and before:
-        neighbour, anomaly, demand = disturbance
-        note_witness(outcome, "dose", "what the neighbour really did", (neighbour.instance.spec.role,))
-        dose = neighbour.dose_since(before, usage.elapsed_s)
-        outcome.notes["doses"] = {**asdict(dose), **host.pressure()}
-        unmet = anomaly.unmet(dose, demand, neighbour.instance.spec.resources)
-        outcome.invalidate([f"the anomaly missed its dose: {unmet}"] if unmet else [])
+        role = disturbance.neighbour.instance.spec.role
+        note_witness(outcome, "dose", "what the neighbour really did", (role,))
+        disturbance.judge_dose("the anomaly", before, usage.elapsed_s, host, outcome)
 
 
 def _clocks(instances: Mapping[str, Instance]) -> dict[str, validity.ClockSample]:
@@ -119,18 +111,6 @@ def _instruments(testbed: Testbed, config: Config, chain: Chain, outcome: Outcom
     outcome.notes["phases"] = phases
 
 
-def judge_links(name: str, before: Mapping[str, int], after: Mapping[str, int], outcome: Outcome) -> None:
-    """Check that the counters on the path that the links promise, if any, have moved."""
-    moved = {counter: after.get(counter, 0) - value for counter, value in before.items()}
-    if moved:
-        outcome.notes["links"] = moved
-        note_witness(outcome, name, f"packets on the links: {', '.join(sorted(moved))}", (DUT,))
-    outcome.invalidate(
-        [f"the links of '{name}' did not carry the flow: their counter '{each}' stood still"
-         for each, packets in moved.items() if packets <= 0]
-    )  # fmt: skip
-
-
 def _difference(before: Mapping[str, Counted], after: Mapping[str, Counted]) -> dict[str, Counted]:
     return {
         name: Counted(now.packets - before[name].packets, now.bytes - before[name].bytes)
@@ -146,8 +126,3 @@ def _crossings(phase: str, chain: Chain, seen: Mapping[str, Counted], payload_by
     return reasons + [
         f"{phase}: the function did not act on the flow: its counter '{name}' stood still" for name in idle
     ]
-
-
-def rest(seconds: float) -> None:
-    if seconds > 0:
-        time.sleep(seconds)

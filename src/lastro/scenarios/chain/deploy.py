@@ -9,22 +9,12 @@ from dataclasses import dataclass
 from lastro.attachments.base import Attachment, Segment
 from lastro.errors import PlatformError
 from lastro.functions.base import Counted, Function, Path
-from lastro.host.cgroups import Resources
-from lastro.platforms.base import Instance, InstanceSpec, Platform, Port, Security, start_all
+from lastro.platforms.base import Instance, InstanceSpec, Platform, Port, start_all
+from lastro.scenarios.shared.instance_spec import instance_spec
 from lastro.testbed import Testbed
 
 ROLES = ("source", "function", "sink")
 SOURCE_PORT, SINK_PORT = "out0", "in0"
-# With two ports of one instance on one bridge, each must answer for its own address only (kernel ip-sysctl.rst).
-_PRECISE_ARP = {"net.ipv4.conf.all.arp_ignore": "1", "net.ipv4.conf.all.arp_announce": "2"}
-_NO_IPV6 = {"net.ipv6.conf.all.disable_ipv6": "1", "net.ipv6.conf.default.disable_ipv6": "1"}
-ROUTER = {
-    "net.ipv4.ip_forward": "1",
-    "net.ipv4.conf.all.rp_filter": "0",
-    "net.ipv4.conf.default.rp_filter": "0",
-    "net.ipv4.conf.all.send_redirects": "0",
-    "net.ipv4.conf.default.send_redirects": "0",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,20 +67,6 @@ def deployed(
         chain = Chain(instances, attachment, function, path, segments)
         _prove(chain)
         yield chain
-
-
-def instance_spec(
-    testbed: Testbed, role: str, capabilities: tuple[str, ...] = (), ports: tuple[str, ...] = ()
-) -> InstanceSpec:
-    sysctls = {**_PRECISE_ARP, **(_NO_IPV6 if testbed.has_ipv6 else {}), **(ROUTER if role == "function" else {})}
-    return InstanceSpec(
-        name=testbed.session.unique(role),
-        role=role,
-        resources=testbed.on_own_cpus(Resources()),
-        security=Security(capabilities=capabilities),
-        sysctls=sysctls,
-        ports=ports,
-    )
 
 
 def _segments(instances: Mapping[str, Instance], path: Path) -> list[Segment]:

@@ -11,35 +11,14 @@ from lastro.errors import LastroError
 from lastro.host.cgroups import Resources
 from lastro.host.local import here
 from lastro.instruments.base import Workload
-from lastro.platforms.base import AVAILABLE, Availability, Instance, Platform, unavailable
-from lastro.results.samples import (
-    Metric,
-)
+from lastro.platforms.base import AVAILABLE, Availability, Instance, unavailable
+from lastro.results.samples import Metric
 from lastro.scenarios.base import Config, make_part
 from lastro.scenarios.shared.resources import MIB
 from lastro.scenarios.shared.verify_limits import KERNEL_BYTES
-from lastro.study.levels import part_level, split_options
+from lastro.study.levels import part_level
 from lastro.testbed import Testbed
 from lastro.units import human_bytes
-
-METRICS = (
-    Metric(
-        "instance_cpus",
-        "CPU",
-        "lower",
-        "CPUs used by the instance during its work, as the host counts them; a monitor's included",
-    ),
-    Metric(
-        "instance_memory",
-        "MiB",
-        "lower",
-        "memory peak of the instance under its workload, as the host counts it; page cache and monitor included",
-    ),
-    Metric("guest_cpus", "CPU", "lower", "CPUs used in a virtual machine, by its own kernel and clock"),
-    Metric(
-        "guest_memory", "MiB", "lower", "memory in use in a virtual machine at the end, as its own kernel counts it"
-    ),
-)
 
 
 def workloads() -> frozenset[str]:
@@ -60,12 +39,6 @@ def workload_metrics(own: Sequence[Metric]) -> tuple[Metric, ...]:
 def workload(config: Config) -> Workload:
     """Return the instrument of a treatment with its options. Raises: Unavailable, InputError."""
     return make_part("instrument", part_level(config, "instrument"))  # type: ignore[no-any-return]
-
-
-def slowdown(config: Config) -> float:
-    """Estimate the factor by which the treatment's platform slows down a computation."""
-    info = registry.parts("platform").get(split_options(str(config["platform"]))[0])
-    return float(info.cls.slowdown) if info and info.cls else Platform.slowdown
 
 
 Started = Callable[[Workload], AbstractContextManager[Instance]]

@@ -11,29 +11,23 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
-from lastro import validity
 from lastro.errors import LastroError, PlatformError
 from lastro.host.cgroups import Usage
 from lastro.meters.host import HostMeter
 from lastro.platforms.base import Availability, Instance, InstanceSpec, Platform
-from lastro.results.samples import STOPPED_BY, Metric, Outcome, Series
-from lastro.scenarios.base import (
-    HOST_LIMITS,
-    AttachmentPool,
-    Config,
-    OnPlatforms,
-    PlatformPool,
-    first_unavailable,
-    platform_level,
-    start_s,
-)
-from lastro.scenarios.shared.availability_probes import Probes
-from lastro.scenarios.shared.measure import rest
-from lastro.scenarios.shared.memory_room import ENOUGH, MIB, Footprint, memory_taken, require_room, tell_capacity
-from lastro.scenarios.shared.timing import MOST, InstanceTimes, MeetingPlace, TimedPlatform, meeting_place
+from lastro.platforms.native import Native
+from lastro.results.noted import SearchEnd
+from lastro.results.samples import Metric, Outcome, Series
+from lastro.scenarios.base import Config, platform_level, start_s
+from lastro.scenarios.lifecycle.footprint import Footprint
+from lastro.scenarios.lifecycle.meeting import MOST, MeetingPlace, meeting_place
+from lastro.scenarios.shared.bases import OnPlatforms
+from lastro.scenarios.shared.flow import rest
+from lastro.scenarios.shared.host_limits import HOST_LIMITS, clock_kept, judge_host
+from lastro.scenarios.shared.memory_room import ENOUGH, MIB, memory_taken, require_room, tell_capacity
+from lastro.scenarios.shared.timing import InstanceTimes, TimedPlatform
 from lastro.scenarios.shared.topology import Built, note_meter
 from lastro.study.model import Setting
-from lastro.testbed import Testbed
 
 _DAY_S = 86_400
 _HUBS_S = 0.5  # for what is made before the first instance
@@ -71,11 +65,6 @@ class LifecycleScenario(OnPlatforms):
         Metric("capacity", "1", "higher", "most instances that ran at the same time; limited by host or study"),
     )
 
-    def __init__(self, testbed: Testbed | None) -> None:
-        super().__init__(testbed)
-        self.pool = PlatformPool(self.testbed, self._stack)
-        self._probes = Probes(self.testbed, self.pool, AttachmentPool(self.testbed, self._stack))
-
     @classmethod
     def duration_s(cls, config: Config) -> float:
         more_s = float(config["capacity_s"]) if config["max_instances"] else 0.0
@@ -83,18 +72,14 @@ class LifecycleScenario(OnPlatforms):
         return _HUBS_S + 2 * float(config["settle_s"]) + lives_s + more_s
 
     def availability(self, config: Config) -> Availability:
-        platform = platform_level(config)
-        return first_unavailable(
-            self._probes.platform(platform), self._probes.attachment(str(config["attachment"]), platform)
-        )
+        return self.parts_available(config)
 
     def run(self, config: Config, calibrations: Mapping[str, Any]) -> Outcome:
         outcome = Outcome()
         platform = self.pool.get(platform_level(config))
         clocked, n = TimedPlatform(platform), int(config["instances"])
-        clock = validity.ClockReading.now()
-        native, attachment, together = self.pool.get("native"), str(config["attachment"]), bool(config["parallel"])
-        with meeting_place(self.testbed, native, attachment, n, together=together) as place:
+        native, attachment, together = self.pool.native, str(config["attachment"]), bool(config["parallel"])
+        with clock_kept(outcome), meeting_place(self.testbed, native, attachment, n, together=together) as place:
             rest(float(config["settle_s"]))  # meanwhile, the kernel frees what an earlier trial left to it
             host = HostMeter(self.testbed, {}, (*platform.own_cgroups, *place.own_cgroups))
             before = Footprint.of(self.testbed)
@@ -108,13 +93,12 @@ class LifecycleScenario(OnPlatforms):
                 children_s = os.times().children_user - children_s
                 taken = Footprint.of(self.testbed).since(before)
                 _tell_footprint(outcome, taken, usage)
-                _judge_host(outcome, host, sum(used.user_s for used in usage) + children_s, config)
+                judge_host(host, sum(used.user_s for used in usage) + children_s, config, outcome)
                 self._note_topology(config, place, outcome)
                 note_meter(outcome, host)
                 if config["max_instances"]:
                     self._fill_up(config, platform, n, before, outcome)
         _tell_lives(outcome, list(clocked.lives.values()), together=together)
-        outcome.invalidate(validity.clock_reasons(clock, validity.ClockReading.now()))
         return outcome
 
     def _note_topology(self, config: Config, place: MeetingPlace, outcome: Outcome) -> None:
@@ -122,7 +106,7 @@ class LifecycleScenario(OnPlatforms):
         assert place.first is not None
         testbed, segment = place.first
         built = Built(self.testbed)
-        built.add("peer", place.peer, "native")
+        built.add("peer", place.peer, Native.name)
         built.add("instance", segment.ports[1].instance, platform_level(config), count=int(config["instances"]))
         built.join(str(config["attachment"]), [segment], testbed)
         built.note(outcome)
@@ -152,8 +136,7 @@ class LifecycleScenario(OnPlatforms):
                     steps.append({"instances": n + len(more), "memory_total": round(taken_bytes / MIB, 1)})
                 goal *= 2
             running = n + sum(bool(instance.pids()) or not had for instance, had in more)
-        tell_capacity(outcome, running, stopped_by)
-        outcome.notes["capacity"] = {"instances": running, STOPPED_BY: stopped_by, "steps": steps}
+        tell_capacity(outcome, SearchEnd("instances", running, stopped_by, steps))
 
 
 def _tell_lives(outcome: Outcome, lives: Sequence[InstanceTimes], *, together: bool) -> None:
@@ -179,9 +162,3 @@ def _tell_footprint(outcome: Outcome, taken: Footprint, usage: Sequence[Usage]) 
         "instances": {"cpu_s": math.fsum(used.cpu_s for used in usage), "memory_bytes": sum(memory_bytes)},
         "with what watches over them": {"memory_bytes": taken.charged_bytes},
     }
-
-
-def _judge_host(outcome: Outcome, host: HostMeter, own_user_s: float, config: Config) -> None:
-    foreign_cpus = host.foreign_cpus(own_user_s)
-    outcome.notes["host"] = {"foreign_cpus": round(foreign_cpus, 3), **host.notes()}
-    outcome.invalidate(validity.host_reasons(host.steal_percent, foreign_cpus, config))

@@ -8,17 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from lastro import registry
 from lastro.functions.base import Function
-from lastro.isolation.base import Profile, isolate, not_in_force, parts_of
+from lastro.isolation.base import Profile, isolate, not_in_force
 from lastro.meters.exposure import ExposureMeter
 from lastro.platforms.base import Availability
 from lastro.results.samples import Outcome
-from lastro.scenarios.base import AttachmentPool, Config, OnPlatforms, PlatformPool, first_unavailable, platform_level
-from lastro.scenarios.shared.availability_probes import Probes
-from lastro.scenarios.shared.deploy import instance_spec
+from lastro.scenarios.base import Config, isolations_of, platform_level
+from lastro.scenarios.shared.bases import OnPlatforms
+from lastro.scenarios.shared.instance_spec import instance_spec
 from lastro.scenarios.shared.topology import Built, note_meter
-from lastro.testbed import Testbed
 
 _ROLE = "function"
 _DURATION_S = 2.5
@@ -31,25 +29,15 @@ class ExposureScenario(OnPlatforms):
     combinable = frozenset({"isolation"})
     metrics = ExposureMeter.metrics
 
-    def __init__(self, testbed: Testbed | None) -> None:
-        super().__init__(testbed)
-        self.pool = PlatformPool(self.testbed, self._stack)
-        self._probes = Probes(self.testbed, self.pool, AttachmentPool(self.testbed, self._stack))
-
     @classmethod
     def duration_s(cls, config: Config) -> float:
         return _DURATION_S
 
     def availability(self, config: Config) -> Availability:
-        platform = platform_level(config)
-        return first_unavailable(
-            self._probes.platform(platform),
-            *(self._probes.isolation(part, platform) for part in parts_of(str(config["isolation"]))),
-        )
+        return self.parts_available(config)
 
     def run(self, config: Config, calibrations: Mapping[str, Any]) -> Outcome:
-        outcome = Outcome()
-        isolations = [registry.get("isolation", part)() for part in parts_of(str(config["isolation"]))]
+        outcome, isolations = Outcome(), isolations_of(config)
         spec = instance_spec(self.testbed, _ROLE, Function.capabilities)
         spec = isolate(spec, isolations, Profile.unmeasured(self.testbed))
         with self.pool.get(platform_level(config)).start(self.testbed, spec) as instance:

@@ -1,0 +1,121 @@
+"""What programs read of a trial's notes: a typed view of them. Pure.
+
+Notes are a record for people, kept as JSON. A part from a third party may have written anything into them, and older
+campaigns have other notes, so their shapes are checked here and nowhere else: what is not of the shape that is read
+counts as not noted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self, TypeGuard
+
+from lastro.results.samples import AT_LEAST, GENERATOR_LIMITED, REMARKS, Remark
+
+_STOPPED_BY = "stopped_by"
+
+
+@dataclass(frozen=True, slots=True)
+class Ceiling:
+    """The values without what is under test, by metric; `limited`: the trial comes so close that they limit it."""
+
+    values: Mapping[str, float]
+    limited: bool | None = None  # not judged
+
+    def as_notes(self) -> dict[str, object]:
+        judged = {} if self.limited is None else {"generator_limited": self.limited}
+        return {"ceiling": dict(self.values), **judged}
+
+
+@dataclass(frozen=True, slots=True)
+class SearchEnd:
+    """The end of a search for the most that a host can carry: how many of `what` it was, and why there are no more."""
+
+    what: str
+    n: int
+    stopped_by: str
+    steps: list[dict[str, Any]]
+
+    def as_notes(self, metric: str) -> dict[str, object]:
+        return {metric: {self.what: self.n, _STOPPED_BY: self.stopped_by, "steps": self.steps}}
+
+
+class NetworkSize(NamedTuple):
+    """The size of a network of routers."""
+
+    routers: int
+    links: int
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """The notes of a trial that a report or a campaign acts on.
+
+    host: numbers on the host's other load. usage: amounts that each role used, such as `cpu_s`. marks_s: seconds from
+    the first start to each mark of a network. stopped_by: what ended the search for a metric."""
+
+    remarks: tuple[Remark, ...]
+    host: Mapping[str, float]
+    usage: Mapping[str, Mapping[str, float]]
+    marks_s: Mapping[str, float]
+    network: NetworkSize | None
+    stopped_by: Mapping[str, str]
+
+    @classmethod
+    def of(cls, notes: Mapping[str, Any]) -> Self:
+        ends = {metric: _object(note).get(_STOPPED_BY) for metric, note in notes.items()}
+        return cls(
+            tuple(remarks_of(notes)),
+            _numbers(notes.get("host")),
+            {str(role): _amounts(used) for role, used in _object(notes.get("usage")).items()},
+            _amounts(notes.get("timeline_s")),
+            _network(_object(notes.get("network"))),
+            {metric: text for metric, text in ends.items() if isinstance(text, str)},
+        )
+
+    def only_at_least(self, metric: str) -> bool:
+        """Whether the trial remarks that its value of the metric is only a lower bound."""
+        return any(each.kind == AT_LEAST and metric in (each.metrics or (metric,)) for each in self.remarks)
+
+
+def remarks_of(notes: Mapping[str, Any]) -> Iterator[Remark]:
+    """Yield the remarks of a trial; only the first of each kind on each metric."""
+    if notes.get("generator_limited"):
+        yield Remark(GENERATOR_LIMITED, "", tuple(_object(notes.get("ceiling"))) or ("throughput",))
+    seen: set[tuple[str, str]] = set()
+    for each in map(_object, _list(notes.get(REMARKS))):
+        kind = each.get("kind")
+        if not isinstance(kind, str) or not kind:
+            continue
+        named = tuple(map(str, _list(each.get("metrics"))))
+        fresh = tuple(name for name in named or ("",) if (kind, name) not in seen)
+        seen.update((kind, name) for name in fresh)
+        if fresh:
+            yield Remark(kind, str(each.get("text", "")), fresh if named else ())
+
+
+def is_number(value: object) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _object(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _list(value: object) -> list[Any]:
+    return list(value) if isinstance(value, list | tuple) else []
+
+
+def _numbers(value: object) -> dict[str, float]:
+    return {str(name): float(each) for name, each in _object(value).items() if is_number(each)}
+
+
+def _amounts(value: object) -> dict[str, float]:
+    return {name: each for name, each in _numbers(value).items() if each >= 0}
+
+
+def _network(note: Mapping[str, Any]) -> NetworkSize | None:
+    counts = [note.get(name) for name in NetworkSize._fields]
+    whole = [each for each in counts if isinstance(each, int) and not isinstance(each, bool) and each > 0]
+    return NetworkSize(*whole) if len(whole) == len(counts) else None

@@ -1,0 +1,95 @@
+"""The links of timed instances: each is joined to a port of one peer, so that a packet can prove that it is there."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+
+from lastro import registry
+from lastro.attachments.base import Attachment, Segment
+from lastro.errors import PlatformError
+from lastro.host.base import Completed
+from lastro.platforms.base import Instance, InstanceSpec, Platform, Port, start_all
+from lastro.scenarios.shared.instance_spec import instance_spec
+from lastro.scenarios.shared.memory_room import require_room
+from lastro.scenarios.shared.timing import TimedPlatform
+from lastro.testbed import Testbed, beside
+
+MOST = 4096  # instances: each link takes eight addresses, and a link's name has at most 15 letters
+_NETWORK = ipaddress.ip_network("198.18.0.0/15")
+_PORT = "eth0"
+_ANSWER_S = 60.0
+_REACH_S = 10
+
+
+class MeetingPlace:
+    """One peer, and places for the links of `n` instances to it, made before anything is timed.
+
+    Instances that start one after the other are joined one after the other, too, each in a place of its own, since an
+    attachment makes its bridge, for example, once per place. Instances that start together share a place."""
+
+    def __init__(self, peer: Instance, places: Sequence[tuple[Testbed, Attachment]], n: int) -> None:
+        """Keep the peer and the places, each with the prepared attachment that makes the links there."""
+        self.peer, self._places, self._n = peer, places, n
+        self.first: tuple[Testbed, Segment] | None = None  # where the first instance was joined
+
+    @property
+    def own_cgroups(self) -> list[str]:
+        """The cgroups of the links' daemons."""
+        return [name for _, links in self._places for name in links.own_cgroups]
+
+    def fill(self, stack: ExitStack, platform: TimedPlatform) -> list[Instance]:
+        """Start instances, and wait until each has answered and been reached; they end with the stack.
+
+        Raises: any error of a start; PlatformError when an instance does not answer or is not reached."""
+        session = self._places[0][0].session
+        specs = [InstanceSpec(session.unique("life"), "instance", ports=(_PORT,)) for _ in range(self._n)]
+        instances: list[Instance] = []
+        for at, (place, links) in enumerate(self._places):
+            require_room(place.host)
+            new = start_all(stack, platform, place, specs if len(self._places) == 1 else [specs[at]])
+            segments = [self._segment(len(instances) + at, instance) for at, instance in enumerate(new)]
+            stack.enter_context(links.connect(place, segments))
+            self.first = self.first or (place, segments[0])
+            for segment in segments:
+                self._try_out(platform, segment)
+            instances += new
+        return instances
+
+    def _segment(self, at: int, instance: Instance) -> Segment:
+        """Return an instance's link. The peer's port comes first, so that it exists when the instance takes its own."""
+        near, far = (f"{_NETWORK[8 * at + side]}/29" for side in (1, 2))
+        return Segment(str(at), (Port(self.peer, f"to{at}", near), Port(instance, _PORT, far)))
+
+    def _try_out(self, platform: TimedPlatform, segment: Segment) -> None:
+        """Time the first packet, which the peer requests so that no command inside delays it, and the first command."""
+        port = segment.ports[1]
+        name, life = port.instance.spec.name, platform.lives[port.instance.spec.name]
+        ping = ["ping", "-n", "-q", "-c", "1", "-i", "0.002", "-w", str(_REACH_S), port.address.partition("/")[0]]
+        packet = self.peer.run(ping, timeout_s=_REACH_S + 20, check=False)
+        if packet.returncode != 0:
+            raise PlatformError(f"no packet of instance {name} reached its peer within {_REACH_S} s")
+        command = port.instance.run(["true"], timeout_s=_ANSWER_S, check=False)
+        if command.returncode != 0:
+            raise PlatformError(f"instance {name} did not answer: {_last_words(command)}")
+        life.packet_s, life.command_s = packet.duration_s, command.duration_s
+
+
+@contextmanager
+def meeting_place(
+    testbed: Testbed, native: Platform, attachment: str, n: int, *, together: bool
+) -> Iterator[MeetingPlace]:
+    """Make a meeting place for as long as the block lasts. The peer runs on platform `native`."""
+    with ExitStack() as stack:
+        hubs = [testbed.session.unique("hub") for _ in range(1 if together else n)]
+        places = []
+        for hub in hubs:
+            place, links = stack.enter_context(beside(testbed, hub)), registry.get("attachment", attachment)()
+            stack.enter_context(links.prepare(place))
+            places.append((place, links))
+        yield MeetingPlace(stack.enter_context(native.start(testbed, instance_spec(testbed, "peer"))), places, n)
+
+
+def _last_words(done: Completed) -> str:
+    return (done.error_text or done.text).strip()[-200:] or f"`true` exited with {done.returncode}"

@@ -1,0 +1,52 @@
+"""The two bases of scenarios: instances on platforms, and instances that links join."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lastro.isolation.base import parts_of
+from lastro.platforms.base import AVAILABLE, Availability
+from lastro.scenarios.base import Config, Scenario, platform_level
+from lastro.scenarios.shared.availability_probes import Probes
+from lastro.scenarios.shared.pools import AttachmentPool, PlatformPool
+from lastro.testbed import Testbed
+
+
+class OnPlatforms(Scenario):
+    """A scenario whose instances run on the platforms of a pool. Its probes may also try attachments and isolations."""
+
+    def __init__(self, testbed: Testbed | None) -> None:
+        super().__init__(testbed)
+        self.pool = PlatformPool(self.testbed, self._stack)
+        self.attachments = AttachmentPool(self.testbed, self._stack)
+        self._probes = Probes(self.testbed, self.pool, self.attachments)
+
+    def parts_available(self, config: Config) -> Availability:
+        """Return whether this host has the treatment's platform and, on it, its attachment and its isolations."""
+        level = platform_level(config)
+        found = [self._probes.platform(level)]
+        if "attachment" in config:
+            found.append(self._probes.attachment(str(config["attachment"]), level))
+        if "isolation" in config:
+            found += [self._probes.isolation(part, level) for part in parts_of(str(config["isolation"]))]
+        return first_unavailable(*found)
+
+    def preparation(self, config: Config) -> list[dict[str, Any]]:
+        return [*self.testbed.preparation, *self.pool.preparations.get(platform_level(config), ())]
+
+    def residuals(self, config: Config) -> dict[str, Any]:
+        return dict(self.pool.residuals(platform_level(config)))
+
+
+class OnLinks(OnPlatforms):
+    """A scenario whose instances are also joined by the links of a pool."""
+
+    def preparation(self, config: Config) -> list[dict[str, Any]]:
+        return [*super().preparation(config), *self.attachments.preparations.get(str(config["attachment"]), ())]
+
+    def residuals(self, config: Config) -> dict[str, Any]:
+        return {**super().residuals(config), **self.attachments.residuals(str(config["attachment"]))}
+
+
+def first_unavailable(*probes: Availability) -> Availability:
+    return next((found for found in probes if not found), AVAILABLE)

@@ -1,0 +1,57 @@
+"""Runs that trials are compared with: their keys, what they have in common, and the ceiling that some of them show."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from lastro.platforms.native import Native
+from lastro.results.noted import Ceiling
+from lastro.results.samples import Outcome
+from lastro.scenarios.base import Config
+
+_AT_CEILING = 0.9  # of the ceiling: from this fraction on, the treatment is not the limit
+
+
+def calibration_key(kind: str, config: Config, named: Sequence[str], without: tuple[str, ...]) -> str:
+    """Return a readable key that differs for everything that makes a difference to a calibration run.
+
+    It shows the settings `named`. Settings whose names begin as one of `without` make no difference."""
+    apart = {key: value for key, value in config.items() if not key.startswith(without)}
+    digest = hashlib.sha256(json.dumps(apart, sort_keys=True).encode()).hexdigest()[:6]
+    return "/".join((kind, *(str(config[name]) for name in named), digest))
+
+
+def calibrated(calibrations: Mapping[str, Any], kind: str) -> Any:
+    """Return a trial's calibration of a kind; None if it has none."""
+    return next((value for key, value in calibrations.items() if key.startswith(f"{kind}/")), None)
+
+
+def on_bare_host(config: Config) -> dict[str, Any]:
+    """Return the configuration of a treatment on the bare host, without the options of its platform."""
+    return {key: value for key, value in config.items() if not key.startswith("platform.")} | {"platform": Native.name}
+
+
+def judge_ceiling(
+    outcome: Outcome,
+    ceiling: Mapping[str, float] | None,
+    rates: Sequence[str] = (),
+    times: Sequence[str] = (),
+    *,
+    wanted: float | None = None,
+) -> None:
+    """Flag, without a verdict, a trial that comes within a tenth of its ceiling: the treatment does not limit it.
+
+    It is judged by the first metric that both have: `rates` are higher where there is no limit, `times` lower. A rate
+    that reaches `wanted`, in the trial or at the ceiling, is limited by nothing. Without a ceiling there is no flag."""
+    if not ceiling:
+        return
+    limited = None
+    for name in (*rates, *times):
+        if limited is None and name in outcome.measurements and name in ceiling:
+            own, limit = outcome.measurements[name], ceiling[name]
+            reached = own >= _AT_CEILING * limit if name in rates else _AT_CEILING * own <= limit
+            limited = reached and (wanted is None or max(own, limit) < wanted)
+    outcome.notes |= Ceiling(ceiling, limited).as_notes()

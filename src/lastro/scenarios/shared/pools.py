@@ -1,0 +1,140 @@
+"""The platforms and the attachments of a session, each prepared on first use and torn down with the session."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+from lastro import registry
+from lastro.attachments.base import Attachment
+from lastro.errors import ImageError, LastroError, Unavailable
+from lastro.instruments.base import WORK_DIR
+from lastro.platforms.base import Availability, Instance, InstanceSpec, Platform, unavailable
+from lastro.platforms.native import Native
+from lastro.scenarios.base import make_part
+from lastro.scenarios.shared.storage import storage
+from lastro.testbed import Testbed
+
+# What may differ between platforms although the study holds everything equal, and the command that shows it.
+_SEEN_INSIDE = {
+    "kernel": "uname -sr",
+    "CPUs": "nproc",
+    "clock source": "cat /sys/devices/system/clocksource/clocksource0/current_clocksource",
+    "open files": "ulimit -n",
+    "capabilities": "sed -n 's/^CapEff:\\t//p' /proc/self/status",
+    "seccomp mode": "sed -n 's/^Seccomp:\\t//p' /proc/self/status",
+    "file system of /": "stat --file-system --format=%T /",
+    "file system of /tmp": "stat --file-system --format=%T /tmp",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A platform that is not available here, and the seconds that it took to find out."""
+
+    found: Availability
+    took_s: float
+
+
+class PlatformPool:
+    """The platforms of a session, each prepared on first use and torn down with the session.
+
+    Platforms are keyed by level: `docker` and `docker:storage=vfs` are two. Those in `missing` are not available and
+    are not probed again; `spared_s` is the number of seconds that this has saved."""
+
+    def __init__(self, testbed: Testbed, stack: ExitStack) -> None:
+        self._testbed, self._stack = testbed, stack
+        self.missing: dict[str, Missing] = {}
+        self.spared_s = 0.0
+        self._ready: dict[str, Platform] = {}
+        self._probed: dict[str, Availability] = {}
+        self._residuals: dict[str, dict[str, str]] = {}
+        self.preparations: dict[str, list[dict[str, Any]]] = {}  # transcripts, by platform
+
+    def get(self, name: str) -> Platform:
+        """Return a prepared platform. Raises: any error of its preparation."""
+        if name not in self._ready:
+            platform: Platform = make_part("platform", name)
+            if self._testbed.host.far and not platform.over_ssh:
+                raise Unavailable(
+                    f"{platform.name} runs only on the machine where Lastro runs, but the DUT is reached by SSH",
+                    "run Lastro on the DUT itself, and reach the other roles from there",
+                )
+            with self._testbed.host.recorded() as transcript:
+                self._stack.enter_context(platform.prepare(self._testbed))
+            self._ready[name] = platform
+            self.preparations[name] = transcript.records
+        return self._ready[name]
+
+    @property
+    def native(self) -> Platform:
+        """The bare host, for what takes part in a trial without being under test."""
+        return self.get(Native.name)
+
+    def availability(self, name: str) -> Availability:
+        if name not in self._probed:
+            self._probed[name] = self._recalled(name) if name in self.missing else self._found(name)
+        return self._probed[name]
+
+    def _recalled(self, name: str) -> Availability:
+        self.spared_s += self.missing[name].took_s
+        return self.missing[name].found
+
+    def _found(self, name: str) -> Availability:
+        session = self._testbed.session
+        began_s, built_s = time.monotonic(), session.built_s
+        try:
+            found = self.get(name).probe(self._testbed)
+        except ImageError as error:  # the fault of this study's image: another may work
+            return unavailable(error)
+        except LastroError as error:
+            found = unavailable(error)
+        if not found:
+            self.missing[name] = Missing(found, time.monotonic() - began_s - (session.built_s - built_s))
+        return found
+
+    def residuals(self, name: str) -> dict[str, str]:
+        """Return what an undisturbed instance sees, and where its platform keeps its files; each is read once."""
+        if name not in self._residuals:
+            try:
+                platform = self.get(name)
+                spec = InstanceSpec("residuals", "probe")
+                with self._testbed.host.recorded(), platform.start(self._testbed, spec) as instance:
+                    under = {f"under {WORK_DIR}": storage(platform, instance)["in short"]}
+                    self._residuals[name] = {**_seen_inside(instance), **under, **platform.residuals(self._testbed)}
+            except LastroError:  # a description must not invalidate a trial; the next one tries again
+                return {}
+        return self._residuals[name]
+
+
+class AttachmentPool:
+    """The attachments of a session, each prepared on first use and torn down with the session."""
+
+    def __init__(self, testbed: Testbed, stack: ExitStack) -> None:
+        self._testbed, self._stack = testbed, stack
+        self._ready: dict[str, Attachment] = {}
+        self.preparations: dict[str, list[dict[str, Any]]] = {}  # transcripts, by attachment
+
+    def get(self, name: str) -> Attachment:
+        """Return a prepared attachment. Raises: any error of its preparation."""
+        if name not in self._ready:
+            attachment: Attachment = registry.get("attachment", name)()
+            with self._testbed.host.recorded() as transcript:
+                self._stack.enter_context(attachment.prepare(self._testbed))
+            self._ready[name] = attachment
+            self.preparations[name] = transcript.records
+        return self._ready[name]
+
+    def residuals(self, name: str) -> dict[str, str]:
+        """Return what differs with these links, with their name in each key; empty unless they are prepared."""
+        found = self._ready[name].residuals(self._testbed) if name in self._ready else {}
+        return {f"{name}: {what}": text for what, text in found.items()}
+
+
+def _seen_inside(instance: Instance) -> dict[str, str]:
+    """Return what an instance sees of its surroundings; what cannot be read is left out."""
+    script = "\n".join(f"echo $({command} 2>/dev/null)" for command in _SEEN_INSIDE.values())
+    lines = instance.run(["sh"], stdin=script + "\n").text.splitlines()
+    return {name: line for name, line in zip(_SEEN_INSIDE, lines, strict=False) if line}

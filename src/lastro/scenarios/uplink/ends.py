@@ -1,0 +1,71 @@
+"""The end of a flow: the peer, or the instance's own host, which is between the two where the attachment routes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from lastro.attachments._routing import directions
+from lastro.attachments.base import Attachment, batch
+from lastro.errors import Unavailable
+from lastro.platforms.base import Instance, Platform
+from lastro.platforms.native import Native
+from lastro.results.samples import Outcome
+from lastro.scenarios.shared.instance_spec import instance_spec
+from lastro.scenarios.shared.point_to_point import INSTANCE, INSTANCE_ADDRESS, PEER, PEER_ADDRESS, PORT, Joined
+from lastro.scenarios.shared.topology import Built, Plug
+from lastro.testbed import Testbed
+
+HOST = "host"
+
+
+@dataclass(frozen=True, slots=True)
+class FarEnd:
+    """The end of a flow: the instance in `role` at `address`. What arrives is counted at its interface `device`."""
+
+    role: str
+    instance: Instance
+    address: str
+    device: str
+
+
+def require_host_address(attachment: type[Attachment]) -> None:
+    """Check that the host has an address on the attachment's links, to send to. Raises: Unavailable if it has none."""
+    if attachment.router_prefix is None:
+        raise Unavailable(
+            f"over {attachment.name} the host has no address that an instance could send to",
+            'choose an attachment with a router, such as nat, or `towards = "peer"`',
+        )
+
+
+@contextmanager
+def far_end(testbed: Testbed, native: Platform, attachment: Attachment, pair: Joined, towards: str) -> Iterator[FarEnd]:
+    """Yield the peer, or the instance's own host: bare processes in the DUT's namespace, at its address on the link.
+
+    Raises: Unavailable when the host has none there."""
+    if towards == PEER:
+        yield FarEnd(PEER, pair.peer, PEER_ADDRESS, PORT)
+        return
+    require_host_address(type(attachment))
+    sides = (side for side, _ in directions([pair.segment], str(attachment.router_prefix)))
+    side = next(side for side in sides if side.address == INSTANCE_ADDRESS)
+    # The router's routes are for what it forwards. This one is for its own answers, and disappears with the device.
+    batch(testbed, testbed.dut, [f"route add {side.address}/32 dev {side.device} src {side.router}"])
+    spec = replace(instance_spec(testbed, HOST), netns=testbed.dut, sysctls={})
+    with native.start(testbed, spec) as host:
+        yield FarEnd(HOST, host, side.router, side.device)
+
+
+def note_topology(built: Built, pair: Joined, end: FarEnd, attachment: str, outcome: Outcome) -> None:
+    """Note the pair, and the instance's host where the flow ends there, on the same link."""
+    if end.role == HOST:
+        testbed = end.instance.testbed
+        (near,) = (
+            Plug(INSTANCE, testbed, "", port.name, port.address, far)
+            for far, port in pair.segment.ends()
+            if port.instance is pair.instance
+        )
+        built.add(HOST, end.instance, Native.name)
+        built.link(attachment, near, Plug(HOST, testbed, testbed.dut, end.device, end.address))
+    built.note(outcome)
