@@ -141,8 +141,8 @@ class Host(ABC):
     def recover(self) -> None:  # noqa: B027 - this machine is always reachable
         """Reconnect after a loss, and end what still runs there. Raises: HostError when that fails."""
 
-    def run_json(self, argv: Sequence[str], *, timeout_s: float = 60.0) -> Any:
-        return json.loads(self.run(argv, timeout_s=timeout_s).stdout)
+    def run_json(self, argv: Sequence[str]) -> Any:
+        return json.loads(self.run(argv).stdout)
 
     @contextmanager
     def recorded(self, transcript: Transcript | None = None) -> Iterator[Transcript]:

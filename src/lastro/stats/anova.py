@@ -172,7 +172,6 @@ class _Plan:
     terms: tuple[tuple[int, ...], ...]
     fitted: tuple[int | None, ...]
     codes: tuple[Codes, ...]
-    has_block: bool
     notes: tuple[Note, ...]
 
     @classmethod
@@ -203,7 +202,7 @@ class _Plan:
                 if not alone:
                     terms.append(tuple(index[name] for name in group))
         codes += [columns[name] for name in varying]
-        return cls(tuple(names), tuple(terms), tuple(fitted), tuple(codes), has_block, tuple(notes))
+        return cls(tuple(names), tuple(terms), tuple(fitted), tuple(codes), tuple(notes))
 
     def model(self, y: object) -> Model:
         from lastro.stats._projections import Model
