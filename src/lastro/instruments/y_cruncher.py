@@ -13,9 +13,8 @@ import re
 from pathlib import Path
 from typing import Self
 
-from lastro.errors import InstrumentError, LastroError, Unavailable
+from lastro.errors import InstrumentError, Unavailable
 from lastro.host.base import Host
-from lastro.image.rootfs import Needs
 from lastro.instruments import _own
 from lastro.instruments.base import TIME_TOOL, WORK_DIR, Workload, positive
 from lastro.requirements import Requirements
@@ -46,11 +45,8 @@ class YCruncher(Workload):
     )
 
     @classmethod
-    def needs(cls, host: Host) -> Needs:
-        try:
-            return Needs(files=(_own.gathered(host, cls.name, _sources(host)),))
-        except LastroError:
-            return Needs()
+    def programs(cls, host: Host) -> tuple[str, ...]:
+        return (_own.gathered(host, cls.name, _sources(host)),)
 
     @classmethod
     def require(cls, host: Host) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 from lastro.errors import Unavailable
 from lastro.host.cgroups import Resources
 from lastro.host.ledger import NETNS_DIR
-from lastro.platforms.base import Security
+from lastro.platforms.base import InstanceSpec, Security
 from lastro.testbed import Testbed
 
 # What Docker gives a container by default.
@@ -101,6 +102,15 @@ def copied_root(home: Path, scratch: Path, tree: Path) -> list[str]:
         f"sync -f {scratch}",
         f"mount --bind {scratch}/rootfs {home}/rootfs",
     ]
+
+
+def seccomp_profile(testbed: Testbed, spec: InstanceSpec, directory: Path) -> str:
+    """Return what `--security-opt=seccomp` names: a file with the filter, written here, or no filter."""
+    if spec.security.seccomp is None:
+        return "unconfined"
+    file = str(directory / f"seccomp-{spec.name}.json")
+    testbed.host.write_text(file, json.dumps(spec.security.seccomp))
+    return file
 
 
 def limit_flags(resources: Resources) -> list[str]:

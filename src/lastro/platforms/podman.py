@@ -23,6 +23,7 @@ from lastro.platforms._container import (
     capabilities,
     kept_mounts,
     limit_flags,
+    seccomp_profile,
 )
 from lastro.platforms._oci import second_tree
 from lastro.platforms.base import Instance, InstanceSpec, Platform, Security, instance_netns
@@ -130,15 +131,8 @@ class Podman(Platform):
         argv += ["--pull=never", "--log-driver=none", "--no-hosts", "--dns=none"]
         argv += [f"--env={name}={value}" for name, value in ENVIRONMENT.items()]
         argv += [f"--sysctl={key}={value}" for key, value in spec.sysctls.items()]
-        argv += [f"--security-opt=seccomp={self._seccomp(testbed, spec)}"]
+        argv += [f"--security-opt=seccomp={seccomp_profile(testbed, spec, self._home)}"]
         return [*argv, *_confinement(spec.security), *limit_flags(spec.resources), _reference(testbed), *INIT]
-
-    def _seccomp(self, testbed: Testbed, spec: InstanceSpec) -> str:
-        if spec.security.seccomp is None:
-            return "unconfined"
-        file = self._home / f"seccomp-{spec.name}.json"
-        testbed.host.write_text(str(file), json.dumps(spec.security.seccomp))
-        return str(file)
 
     def residuals(self, testbed: Testbed) -> dict[str, str]:
         return {"root filesystem": "overlay", "instance's disk": str(self._scratch)}
