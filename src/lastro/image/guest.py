@@ -72,10 +72,6 @@ class Kernel:
         path = self.directory / "vmlinux"
         return path if path.is_file() else None
 
-    @property
-    def config(self) -> Path:
-        return self.directory / "config"
-
 
 @dataclass(frozen=True, slots=True)
 class Guest:
