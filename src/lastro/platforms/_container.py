@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 
 from lastro.errors import Unavailable
 from lastro.host.cgroups import Resources
 from lastro.host.ledger import NETNS_DIR
-from lastro.platforms.base import InstanceSpec, Security
+from lastro.platforms.base import InstanceSpec, Security, instance_netns
 from lastro.testbed import Testbed
 
 # What Docker gives a container by default.
@@ -36,6 +37,18 @@ def capabilities(security: Security) -> list[str]:
     """Return all capabilities of an instance, sorted."""
     usual = () if security.drop_capabilities else _USUAL_CAPABILITIES
     return sorted({*usual, *security.capabilities})
+
+
+def own_places(stack: ExitStack, testbed: Testbed, spec: InstanceSpec) -> tuple[str, Path, Path, str]:
+    """Return network namespace, two directories and cgroup of an instance, which the session owns until `stack` ends.
+
+    The first directory is for small files, the second for the disk."""
+    netns = stack.enter_context(instance_netns(testbed.host, testbed, spec))
+    home, scratch = testbed.run_dir / spec.name, testbed.scratch_dir / spec.name
+    cgroup = f"{testbed.session.cgroup}/{spec.name}"
+    for kind, name in (("directory", home), ("directory", scratch), ("cgroup", cgroup)):
+        stack.enter_context(testbed.session.owned(kind, str(name)))
+    return netns, home, scratch, cgroup
 
 
 def set_own_sysctls(testbed: Testbed, netns: str, sysctls: Mapping[str, str]) -> None:
