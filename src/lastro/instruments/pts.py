@@ -94,8 +94,7 @@ def _inside(environment: Mapping[str, str], *words: str) -> list[str]:
 
 def _sources(host: Host) -> tuple[Path, Path]:
     """Return the directories of the suite and of what it installed. Raises: Unavailable when one of them is missing."""
-    if host.which(PROGRAM) is None:
-        raise Unavailable(f"this host has no program '{PROGRAM}'", _HINT)
+    host.require(PROGRAM, _HINT)
     suite = next((Path(d) for d in _SUITES if (Path(d) / "pts-core" / "phoronix-test-suite.php").is_file()), None)
     data = next((Path(d) for d in _DATA if (Path(d) / "installed-tests").is_dir()), None)
     if suite is None or data is None:

@@ -95,10 +95,7 @@ class YCruncher(Workload):
 
 def _sources(host: Host) -> dict[str, Path]:
     """Return the user's files that it needs. Raises: Unavailable."""
-    found = host.which(PROGRAM)
-    if found is None:
-        raise Unavailable(f"this host has no program '{PROGRAM}'", _HINT)
-    program = Path(found).resolve()
+    program = Path(host.require(PROGRAM, _HINT)).resolve()
     if not (program.parent / _BINARIES).is_dir():
         raise Unavailable(f"{program} has no directory '{_BINARIES}' beside it", _HINT)
     return {PROGRAM: program, _BINARIES: program.parent / _BINARIES}

@@ -113,9 +113,7 @@ class Docker(Platform):
         if self.runtime not in _PROGRAMS:
             return {}
         program, remedy = _PROGRAMS[self.runtime]
-        found = testbed.host.which(program)
-        if found is None:
-            raise Unavailable(f"this host has no program '{program}'", remedy)
+        found = testbed.host.require(program, remedy)
         if self.runtime == "kata":  # no command line: containerd speaks to its shim
             return {"kata": {"runtimeType": "io.containerd.kata.v2"}}
         more = {"runtimeArgs": list(gvisor.RUNSC_FLAGS)} if self.runtime == "runsc" else {}

@@ -68,8 +68,7 @@ class Lxc(Platform):
     @contextmanager
     def start(self, testbed: Testbed, spec: InstanceSpec) -> Iterator[Instance]:
         self.require_confinement(spec)
-        if testbed.host.which("lxc-start") is None:
-            raise Unavailable("this host has no program 'lxc-start'", self.requirements.install)
+        testbed.host.require("lxc-start", self.requirements.install)
         with ExitStack() as stack:
             netns, home, scratch, cgroup = own_places(stack, testbed, spec)
             # For the process with which LXC watches the instance, and where it goes when the instance ends.

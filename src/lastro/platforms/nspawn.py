@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from lastro.errors import CommandFailed, CommandTimeout, PlatformError, Unavailable
+from lastro.errors import CommandFailed, CommandTimeout, PlatformError
 from lastro.host.base import Process
 from lastro.host.ledger import NETNS_DIR
 from lastro.platforms._container import (
@@ -74,8 +74,7 @@ class Nspawn(Platform):
     @contextmanager
     def start(self, testbed: Testbed, spec: InstanceSpec) -> Iterator[Instance]:
         self.require_confinement(spec)
-        if testbed.host.which("systemd-nspawn") is None:
-            raise Unavailable("this host has no program 'systemd-nspawn'", self.requirements.install)
+        testbed.host.require("systemd-nspawn", self.requirements.install)
         with ExitStack() as stack:
             netns, home, scratch, cgroup = own_places(stack, testbed, spec)
             set_own_sysctls(testbed, netns, spec.sysctls)

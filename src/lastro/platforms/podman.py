@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from lastro.errors import CommandFailed, PlatformError, Unavailable
+from lastro.errors import CommandFailed, PlatformError
 from lastro.host.ledger import NETNS_DIR
 from lastro.platforms._container import (
     ENVIRONMENT,
@@ -62,8 +62,7 @@ class Podman(Platform):
         """Make the mount namespace, the configuration and the image. Only the image outlasts the session."""
         runtime = self.chosen["runtime"]
         for program in ("podman", str(runtime)):
-            if testbed.host.which(program) is None:
-                raise Unavailable(f"this host has no program '{program}'", f"apt-get install {_PROGRAMS[program]}")
+            testbed.host.require(program, f"apt-get install {_PROGRAMS[program]}")
         directory = "podman" if runtime == "runc" else f"podman-{runtime}"
         self._home, self._scratch = testbed.run_dir / directory, testbed.scratch_dir / directory
         self._configure(testbed)
