@@ -34,7 +34,7 @@ MUCUS = {
 
 def test_permeability_mann_whitney() -> None:
     test = mann_whitney(AT_TERM, EARLY)
-    assert (test.statistic, test.exact) == (35, True)
+    assert test.statistic == 35
     assert test.p == pytest.approx(0.2544, abs=5e-5), "twice the one-sided 0.1272"
 
 
@@ -43,12 +43,12 @@ def test_permeability_shift() -> None:
     assert shift.value == pytest.approx(0.305)
     assert shift.interval is not None
     assert (shift.interval.low, shift.interval.high) == pytest.approx((-0.15, 0.76))
-    assert shift.interval.confidence == pytest.approx(0.96, abs=5e-3) and not shift.differs
+    assert shift.interval.confidence == pytest.approx(0.96, abs=5e-3)
 
 
 def test_depression_signed_rank() -> None:
     test = wilcoxon_signed_rank(BEFORE, AFTER)
-    assert (test.statistic, test.n, test.exact) == (40, (9,), True)
+    assert (test.statistic, test.n) == (40, (9,))
     assert test.p == pytest.approx(2 * 0.01953, abs=2e-5)
 
 
@@ -58,7 +58,6 @@ def test_depression_shift() -> None:
     assert shift.interval is not None
     assert (shift.interval.low, shift.interval.high) == pytest.approx((-0.786, -0.010))
     assert shift.interval.confidence == pytest.approx(1 - 2 * 10 / 512)
-    assert shift.differs
 
 
 def test_mucociliary_kruskal_wallis() -> None:
@@ -71,10 +70,7 @@ def test_ties_against_scipy() -> None:
     from scipy import stats
 
     rng = random.Random(4)
-    a, b, c = ([float(rng.randint(0, 9)) for _ in range(40)] for _ in range(3))
-    h = stats.kruskal(a, b, c)
-    assert kruskal_wallis({"a": a, "b": b, "c": c}).statistic == pytest.approx(h.statistic)
-    assert kruskal_wallis({"a": a, "b": b, "c": c}).p == pytest.approx(h.pvalue)
+    a, b = ([float(rng.randint(0, 9)) for _ in range(40)] for _ in range(2))
     u = stats.mannwhitneyu(a, b, method="asymptotic")
     assert (mann_whitney(a, b).statistic, mann_whitney(a, b).p) == pytest.approx((u.statistic, u.pvalue))
     a, b = ([float(rng.randint(0, 9)) for _ in range(90)] for _ in range(2))
@@ -108,16 +104,15 @@ def test_exact_and_approximate_meet_where_one_takes_over(confidence: float, monk
 
 
 @pytest.mark.parametrize(("m", "n"), [(3, 3), (2, 7), (1, 30)])
-def test_too_few_values_for_an_interval_of_the_shift_say_so(m: int, n: int) -> None:
+def test_too_few_values_for_an_interval_of_the_shift(m: int, n: int) -> None:
     shift = hodges_lehmann([float(x) for x in range(m)], [float(x) for x in range(n)], 0.95)
     assert shift.interval is None
-    assert shift.absent_because is not None and f"n = {m} + {n}:" in shift.absent_because
 
 
 def test_pairs_need_six_for_95_percent() -> None:
     five, six = ([float(x) for x in range(n)] for n in (5, 6))
     shift = paired_hodges_lehmann(five, [0.0] * 5, 0.95)
-    assert shift.interval is None and shift.absent_because is not None and "93.8 %" in shift.absent_because
+    assert shift.interval is None
     interval = paired_hodges_lehmann(six, [0.0] * 6, 0.95).interval
     assert interval is not None and (interval.low, interval.high) == (0, 5)
 
@@ -136,12 +131,12 @@ def test_cliffs_delta_of_samples_apart_keeps_an_interval_of_some_width() -> None
 
 
 def test_what_no_rank_can_tell() -> None:
-    assert kruskal_wallis({"a": [1.0, 1.0], "b": [1.0]}).absent_because == "all values are equal"
+    assert kruskal_wallis({"a": [1.0, 1.0], "b": [1.0]}).p is None
     assert kruskal_wallis({"a": [1.0, 2.0], "b": []}).p is None
     assert mann_whitney([], [1.0]).p is None
     assert mann_whitney([2.0] * 4, [2.0] * 4).p == 1
     assert mann_whitney([2.0] * 40, [2.0] * 40).p == 1
-    assert wilcoxon_signed_rank([2.0] * 4, [2.0] * 4).absent_because == "no pair differs"
+    assert wilcoxon_signed_rank([2.0] * 4, [2.0] * 4).p is None
     assert cliffs_delta([1.0], [0.0, 2.0], 0.95).interval is None
     for function in (hodges_lehmann, paired_hodges_lehmann, cliffs_delta):
         with pytest.raises(ValueError, match="no values"):

@@ -1,4 +1,4 @@
-"""What holds of every analysis of variance: types agree where they must, an independent derivation, honest notes."""
+"""What holds of every analysis of variance: shares that add up, an independent derivation, honest notes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from lastro.stats.anova import Anova, Kind, anova, welch_anova
+from lastro.stats.anova import Anova, anova, welch_anova
 from lastro.stats.notes import Note
 
 Rows = list[tuple[int, ...]]
@@ -27,8 +27,8 @@ def factors_of(rows: Rows) -> dict[str, list[str]]:
     return {"ABCD"[i - 1]: [f"level {row[i]}" for row in rows] for i in range(1, len(rows[0]))}
 
 
-def fit(rows: Rows, values: Sequence[float], kind: Kind = "II", order: int | None = None, block: bool = True) -> Anova:
-    return anova(values, factors_of(rows), block=[row[0] for row in rows] if block else None, kind=kind, order=order)
+def fit(rows: Rows, values: Sequence[float], order: int | None = None, block: bool = True) -> Anova:
+    return anova(values, factors_of(rows), block=[row[0] for row in rows] if block else None, order=order)
 
 
 def noisy(rows: Rows, rng: random.Random) -> list[float]:
@@ -45,31 +45,22 @@ def close(first: Anova, second: Anova, scale: float = 1.0) -> None:
 
 @given(st.integers(0, 2**32), st.integers(2, 4), st.integers(2, 3), st.integers(2, 3), st.integers(2, 4))
 @settings(deadline=None, max_examples=30)
-def test_in_balanced_designs_the_three_types_agree_and_shares_add_up(
-    seed: int, a: int, b: int, c: int, blocks: int
-) -> None:
+def test_in_balanced_designs_shares_add_up(seed: int, a: int, b: int, c: int, blocks: int) -> None:
     rows = crossed(a, b, c, blocks=blocks)
     values = noisy(rows, random.Random(seed))
     table = fit(rows, values)
-    for kind in ("I", "III"):
-        close(table, fit(rows, values, kind))
     assert sum(effect.explained for effect in (*table.effects, table.residual)) == pytest.approx(1)
     assert table.notes == ()
     assert sum(effect.df for effect in (*table.effects, table.residual)) == len(rows) - 1
 
 
-@given(
-    st.integers(0, 2**32),
-    st.floats(-1e6, 1e6),
-    st.sampled_from([1e-9, 0.3, 1e3, 1e12]),
-    st.sampled_from(["I", "II", "III"]),
-)
+@given(st.integers(0, 2**32), st.floats(-1e6, 1e6), st.sampled_from([1e-9, 0.3, 1e3, 1e12]))
 @settings(deadline=None, max_examples=30)
-def test_neither_a_constant_nor_a_unit_changes_the_shares(seed: int, shift: float, scale: float, kind: Kind) -> None:
+def test_neither_a_constant_nor_a_unit_changes_the_shares(seed: int, shift: float, scale: float) -> None:
     rng = random.Random(seed)
     rows = [row for row in crossed(3, 2, blocks=5) if rng.random() < 0.8 or row[0] == 0]
     values = noisy(rows, rng)
-    close(fit(rows, values, kind), fit(rows, [scale * (value + shift) for value in values], kind), scale)
+    close(fit(rows, values), fit(rows, [scale * (value + shift) for value in values]), scale)
 
 
 def residual_ss(rows: Rows, values: Sequence[float], terms: Sequence[tuple[int, ...]]) -> float:
@@ -115,23 +106,12 @@ def test_the_short_way_of_balanced_designs_ends_where_nested_models_do(per_cell:
 
 
 def test_one_trial_less_changes_little_though_it_goes_the_long_way() -> None:
-    """So the types agree, nearly, where each is worked out in its own way."""
     rows = crossed(3, 2, 2, blocks=40)
     values = noisy(rows, random.Random(3))
     table = fit(rows, values)
-    for kind in ("I", "II", "III"):
-        almost = fit(rows[:-1], values[:-1], kind)
-        for effect, other in zip(table.effects, almost.effects, strict=True):
-            assert other.explained == pytest.approx(effect.explained, abs=0.02)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_type_i_adds_up_to_all_that_the_model_explains(seed: int) -> None:
-    rng = random.Random(seed)
-    rows = [row for row in crossed(3, 3, blocks=5) if rng.random() < 0.6]
-    table = fit(rows, noisy(rows, rng), "I")
-    assert sum(effect.explained for effect in (*table.effects, table.residual)) == pytest.approx(1)
-    assert sum(effect.df for effect in (*table.effects, table.residual)) == len(rows) - 1
+    almost = fit(rows[:-1], values[:-1])
+    for effect, other in zip(table.effects, almost.effects, strict=True):
+        assert other.explained == pytest.approx(effect.explained, abs=0.02)
 
 
 def test_without_blocks_one_factor_gives_the_f_test_of_scipy() -> None:

@@ -64,7 +64,7 @@ def test_one_server_listens_at_several_ports_and_its_log_tells_them_apart() -> N
         b"     20 198.19.1.11 3129 TCP_MISS/503\n      2 198.19.1.11 3129 TCP_MISS/200\n"
     )
     instance: Any = SimpleNamespace(run=lambda argv: Completed(tuple(argv), 0, text, b"", 0.0, 0.0))
-    running = Running(instance, Wanted(), SimpleNamespace())  # type: ignore[arg-type]
+    running = Running(instance, SimpleNamespace())  # type: ignore[arg-type]
     found = running.served()
     assert found[3128] == Served(Counter({"TCP_MISS/200": 21}), {"198.19.1.10"})
     assert found[3129] == Served(Counter({"TCP_MISS/200": 3, "TCP_MISS/503": 20}), {"198.19.1.10", "198.19.1.11"})

@@ -176,5 +176,5 @@ def test_a_study_without_a_baseline_has_no_aa_study() -> None:
 
 def test_floors_are_read_from_what_was_kept_and_nothing_else() -> None:
     kept = {"format": 1, "blocks": 5, "metrics": {"a": {"floor": 0.03, "treatment": "t"}, "b": {"floor": None}}}
-    assert kept_floors(kept) == {"a": Floor(0.03, 5, "t")}
+    assert kept_floors(kept) == {"a": Floor(0.03, 5)}
     assert kept_floors(None) == {} and kept_floors({}) == {}

@@ -37,7 +37,7 @@ def test_a_whole_campaign(tmp_path: Path) -> None:
     report = report_of(make_campaign(tmp_path))
     assert [row.status for row in report.rows] == ["measured"] * 6
     assert report.progress.finished and report.progress.counts == {"valid": 30}
-    assert {row.treatment.levels["platform"] for row in report.baselines} == {"native", "runc"}
+    assert {row.treatment.levels["platform"] for row in report.rows if row.is_baseline} == {"native", "runc"}
     cell = row_of(report, "runc", "cgroups").cells[0]
     assert cell.summary == describe([point.value for point in cell.points], 0.95)
     assert [point.block for point in cell.points] == [1, 2, 3, 4, 5]

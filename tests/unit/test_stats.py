@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from lastro.stats.intervals import Interval, describe, t_interval, t_quantile
+from lastro.stats.intervals import Interval, describe, t_quantile
 from lastro.stats.quantiles import least_n_for, quantile, quantile_if_estimable
 from lastro.stats.ratios import paired_ratio, unpaired_ratio
 
@@ -21,7 +21,7 @@ def test_t_quantile_against_tables(df: int, t: float) -> None:
 
 def test_interval_of_a_known_sample() -> None:
     """R: t.test(1:5)$conf.int."""
-    interval = t_interval([1.0, 2.0, 3.0, 4.0, 5.0], 0.95)
+    interval = describe([1.0, 2.0, 3.0, 4.0, 5.0], 0.95).interval
     assert interval is not None
     assert (interval.low, interval.high) == pytest.approx((1.036757, 4.963243), abs=1e-6)
     assert interval.half_width == pytest.approx(1.963243, abs=1e-6)
@@ -50,7 +50,7 @@ def _coverage(interval_of: Callable[[random.Random], Interval | None], truth: fl
 
 @pytest.mark.parametrize("n", [5, 10])
 def test_t_interval_covers_what_it_promises(n: int) -> None:
-    covered = _coverage(lambda rng: t_interval([rng.gauss(10, 2) for _ in range(n)], 0.95), 10)
+    covered = _coverage(lambda rng: describe([rng.gauss(10, 2) for _ in range(n)], 0.95).interval, 10)
     assert covered == pytest.approx(0.95, abs=0.02)
 
 

@@ -5,7 +5,6 @@ reason. `analyse` takes seconds on large campaigns, so only code that shows its 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 from lastro.analysis.against import against_baseline
@@ -16,7 +15,7 @@ from lastro.analysis.headline import headline
 from lastro.analysis.joint import joint_pairs
 from lastro.analysis.measured import measured, medians
 from lastro.analysis.model import Analysis, MetricAnalysis
-from lastro.analysis.noise_floor import Floor, floor_here
+from lastro.analysis.noise_floor import floor_here
 from lastro.analysis.pairs import level_pairs
 from lastro.analysis.trends import count_scalings, drift_of
 from lastro.stats.notes import N_, Note
@@ -25,25 +24,15 @@ from lastro.stats.residual_checks import check_residuals
 __all__ = ["analyse", "analyse_metric"]
 
 
-def analyse(report: Report, floors: Mapping[str, float] | None = None) -> Analysis:
-    """Analyse every metric of the report.
-
-    `floors` are noise floors as fractions, {metric: 0.03}. The default is the noise floors that `lastro noise-floor`
-    stored in the campaign, for its number of blocks."""
-    metrics = tuple(
-        analyse_metric(report, index, floor_here(report, index) if floors is None else _given(floors.get(metric.name)))
-        for index, metric in enumerate(report.metrics)
-    )
+def analyse(report: Report) -> Analysis:
+    """Analyse every metric of the report, with the noise floors that `lastro noise-floor` stored in the campaign."""
+    metrics = tuple(analyse_metric(report, index) for index in range(len(report.metrics)))
     return Analysis(metrics, report.study.design.confidence)
 
 
-def _given(share: float | None) -> Floor | None:
-    return None if share is None else Floor(share, 0, "")
-
-
-def analyse_metric(report: Report, index: int, known_floor: Floor | None = None) -> MetricAnalysis:
+def analyse_metric(report: Report, index: int) -> MetricAnalysis:
     """Analyse the report's metric number `index`."""
-    data = measured(report, index)
+    data, known_floor = measured(report, index), floor_here(report, index)
     floor = known_floor.share if known_floor else None
     anova, why_none, notes = variance_of(data)
     bounded = sum(row.cells[index].bounded > 0 for row in report.rows)

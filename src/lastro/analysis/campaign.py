@@ -167,10 +167,6 @@ class Report:
         return self.properties.residuals
 
     @property
-    def baselines(self) -> tuple[Row, ...]:
-        return tuple(row for row in self.rows if row.is_baseline)
-
-    @property
     def n_limited(self) -> int:
         """The number of treatments with a metric that the generator limited."""
         return sum(any(cell.limited for cell in row.cells) for row in self.rows)

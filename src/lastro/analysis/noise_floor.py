@@ -30,11 +30,10 @@ class Floor:
     """The noise floor of one metric: differences smaller than `share` (0.03: 3 %) are not distinguishable here.
 
     It applies to one treatment against another; `stats.noise_floor.hides` judges by it. It holds for `blocks` blocks;
-    `treatment` is the noisiest baseline; `note` says whether the measured floor was scaled."""
+    `note` says whether the measured floor was scaled."""
 
     share: float
     blocks: int
-    treatment: str
     note: Note | None = None
 
 
@@ -97,7 +96,7 @@ def kept_floors(kept: Any) -> dict[str, Floor]:
 
     Metrics without a known floor are left out."""
     return {
-        name: Floor(metric["floor"], kept["blocks"], metric.get("treatment", ""))
+        name: Floor(metric["floor"], kept["blocks"])
         for name, metric in (kept["metrics"] if kept else {}).items()
         if metric.get("floor") is not None
     }

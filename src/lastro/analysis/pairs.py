@@ -56,7 +56,7 @@ def _pair_by_pair(groups: Mapping[str, Sequence[float]], confidence: float) -> t
     found = [paired_difference(groups[first], groups[second], each) for second, first in pairs]
     corrected = holm([one.p for one in found])
     return tuple(
-        Comparison(first, second, one.value, one.interval, p, one.absent_because)
+        Comparison(first, second, one.value, one.interval, p)
         for (second, first), one, p in zip(pairs, found, corrected, strict=True)
     )
 

@@ -77,11 +77,11 @@ def build_properties(study: Study, treatments: Sequence[Treatment], attempts: Se
 
     by = _first_varying(study, ("platform", "isolation", "function"))
     return PropertyTables(
-        residuals=_verbatim("platform", columns("platform"), gather("residuals", "platform")),
+        residuals=_verbatim(columns("platform"), gather("residuals", "platform")),
         usage=_spread("" if by == ALL else by, columns(by), gather("usage", by)),
         doses=_spread("anomaly", columns("anomaly"), gather("doses", "anomaly")),
         host=_spread("", (ALL,), gather("host", ALL)),
-        really=_verbatim("platform", columns("platform"), gather(REALLY, "platform")),
+        really=_verbatim(columns("platform"), gather(REALLY, "platform")),
     )
 
 
@@ -117,12 +117,12 @@ def _first_varying(study: Study, wanted: Sequence[str]) -> str:
     return next((name for name in wanted if name in varying), ALL)
 
 
-def _verbatim(factor: str, columns: tuple[str, ...], gathered: Gathered) -> PropertyTable:
+def _verbatim(columns: tuple[str, ...], gathered: Gathered) -> PropertyTable:
     rows = []
     for name, by_column in gathered.items():
         texts = tuple(" / ".join(sorted({_text(name, v) for v in by_column.get(c, ())})) or ABSENT for c in columns)
         rows.append(PropertyRow(name, texts, len(set(texts) - {ABSENT}) > 1))
-    return PropertyTable(factor, columns, tuple(rows))
+    return PropertyTable("platform", columns, tuple(rows))
 
 
 def _spread(factor: str, columns: tuple[str, ...], gathered: Gathered) -> PropertyTable:

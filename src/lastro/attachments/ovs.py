@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from lastro.attachments.base import Attachment, Segment, far_end
-from lastro.errors import CommandFailed, PlatformError, TrialError, Unavailable
+from lastro.errors import CommandFailed, PlatformError, TrialError
 from lastro.host.base import Completed, Process
 from lastro.host.ledger import NETNS_DIR
 from lastro.host.places import close_sockets
@@ -54,8 +54,7 @@ class Ovs(Attachment):
 
     def _start(self, testbed: Testbed) -> None:
         for program in ("ovsdb-server", "ovs-vswitchd", "ovs-vsctl", "ovs-appctl", "ovsdb-tool"):
-            if testbed.host.which(program) is None:
-                raise Unavailable(f"this host has no program '{program}'", self.requirements.install)
+            testbed.host.require(program, self.requirements.install)
         home = self._directory
         testbed.host.run(["sh", "-ec", f"rm -rf {home}; mkdir -p {home}"])
         testbed.host.run(["ovsdb-tool", "create", f"{home}/conf.db", str(_SCHEMA)])

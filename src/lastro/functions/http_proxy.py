@@ -60,7 +60,6 @@ class Running:
     """A proxy that runs in its instance."""
 
     instance: Instance
-    wanted: Wanted
     process: Process
 
     def require_alive(self) -> None:
@@ -132,7 +131,7 @@ shutdown_lifetime 0 seconds
         argv = [*_UNPRIVILEGED, "squid", "-N", "-d", "1", "-f", _CONFIG]
         process = instance.spawn(["sh", "-ec", _START, "squid", *argv])
         try:
-            yield Running(instance, wanted, process)
+            yield Running(instance, process)
         finally:
             # With a softer signal, Squid would take two seconds to end, and it has nothing to save.
             with suppress(LastroError):

@@ -9,7 +9,7 @@ import os
 import subprocess
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -99,13 +99,11 @@ class Connections:
         """End every master, without waiting for an answer from the remote side."""
         with self._turn:
             for socket in self._in_use:
-                self._control(socket, "exit")
+                argv = ["ssh", "-S", str(socket), "-O", "exit", *self.reach.argv()]
+                with suppress(subprocess.TimeoutExpired):
+                    subprocess.run(argv, env=self._environment, capture_output=True, timeout=_CONNECT_S, check=False)
                 socket.unlink(missing_ok=True)
             self._in_use.clear()
-
-    def alive(self) -> bool:
-        with self._turn:
-            return bool(self._in_use) and all(self._control(socket, "check") for socket in self._in_use)
 
     def _acquire(self) -> Path:
         with self._turn:
@@ -116,14 +114,6 @@ class Connections:
     def _argv(self, socket: Path) -> list[str]:
         # Without its master, ssh would open a new connection and hide the loss: the proxy command prevents that.
         return ["ssh", "-S", str(socket), "-o", "ControlMaster=no", "-o", "ProxyCommand=false", *self.reach.argv()]
-
-    def _control(self, socket: Path, order: str) -> bool:
-        argv = ["ssh", "-S", str(socket), "-O", order, *self.reach.argv()]
-        try:
-            done = subprocess.run(argv, env=self._environment, capture_output=True, timeout=_CONNECT_S, check=False)
-        except subprocess.TimeoutExpired:
-            return False
-        return done.returncode == 0
 
     def _master(self) -> Path:
         self._made += 1

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+from lastro.errors import Unavailable
 from lastro.host.files import Files, LocalFiles
 
 RUN_DIR = Path(os.environ.get("LASTRO_RUN", "/run/lastro"))
@@ -138,11 +139,17 @@ class Host(ABC):
     @abstractmethod
     def which(self, program: str) -> str | None: ...
 
+    def require(self, program: str, remedy: str) -> str:
+        """Return the path of a program. Raises: Unavailable, with the remedy, when the host does not have it."""
+        if (found := self.which(program)) is None:
+            raise Unavailable(f"this host has no program '{program}'", remedy)
+        return found
+
     def recover(self) -> None:  # noqa: B027 - this machine is always reachable
         """Reconnect after a loss, and end what still runs there. Raises: HostError when that fails."""
 
-    def run_json(self, argv: Sequence[str], *, timeout_s: float = 60.0) -> Any:
-        return json.loads(self.run(argv, timeout_s=timeout_s).stdout)
+    def run_json(self, argv: Sequence[str]) -> Any:
+        return json.loads(self.run(argv).stdout)
 
     @contextmanager
     def recorded(self, transcript: Transcript | None = None) -> Iterator[Transcript]:

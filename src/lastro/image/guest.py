@@ -22,10 +22,10 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from lastro.errors import CommandFailed, CommandTimeout, ImageError
+from lastro.errors import ImageError
 from lastro.host.base import Host
 from lastro.image.rootfs import RELEASE, Image
-from lastro.image.workshop import mmdebstrap, unreachable, workshop
+from lastro.image.workshop import building, mmdebstrap, workshop
 
 PACKAGES = ("linux-image-amd64", "busybox-static", "kmod")
 DISK_BYTES = 4 << 30
@@ -72,10 +72,6 @@ class Kernel:
         path = self.directory / "vmlinux"
         return path if path.is_file() else None
 
-    @property
-    def config(self) -> Path:
-        return self.directory / "config"
-
 
 @dataclass(frozen=True, slots=True)
 class Guest:
@@ -95,21 +91,13 @@ def command_line(hostname: str, ports: int | Iterable[str] = 1, *words: str) -> 
     return " ".join([f"lastro.hostname={hostname}", f"lastro.ports={wanted}", *_BOOT_WORDS, *words])
 
 
-def ensure(image: Image, store: Path, host: Host, *, release: str = RELEASE) -> Guest:
+def ensure(image: Image, store: Path, host: Host) -> Guest:
     """Return kernel, initramfs and disk below `store`, made if need be (half a minute in all).
 
     Raises: ImageError with the last words of the tool that failed."""
-    try:
-        kernel = _ensure_kernel(store, host, release, image.snapshot)
+    with building("kernel and disk of virtual machines", store, image.snapshot):
+        kernel = _ensure_kernel(store, host, RELEASE, image.snapshot)
         return Guest(kernel, _ensure_initramfs(kernel, store), _ensure_disk(image, store, host))
-    except (CommandFailed, CommandTimeout) as error:
-        raise ImageError(
-            f"kernel and disk of virtual machines could not be built: {error.message}", unreachable(image.snapshot)
-        ) from error
-    except OSError as error:
-        raise ImageError(
-            f"kernel and disk of virtual machines could not be stored in {store}: {error}", "free some space"
-        ) from error
 
 
 def _ensure_kernel(store: Path, host: Host, release: str, snapshot: str) -> Kernel:

@@ -21,7 +21,7 @@ from lastro.host.base import Host
 from lastro.host.ssh import SshHost
 from lastro.image import manifest
 from lastro.image.manifest import Image as Image
-from lastro.image.workshop import checked_snapshot, mmdebstrap, unreachable, workshop
+from lastro.image.workshop import building, checked_snapshot, mmdebstrap, workshop
 
 RELEASE = "bookworm"
 PACKAGES = (
@@ -178,26 +178,17 @@ def _shift_owner(path: Path, first_id: int) -> None:
 def _build(recipe: Recipe, store: Path, host: Host) -> Image:
     if host.which("mmdebstrap") is None:
         raise ImageError("mmdebstrap, which builds the root filesystem, is not installed", "apt-get install mmdebstrap")
-    with workshop(store) as work:
+    with workshop(store) as work, building("the root filesystem", store, recipe.snapshot):
         tar, tree = work / "rootfs.tar", work / "rootfs"
-        try:
-            host.run(_mmdebstrap(recipe, tar), timeout_s=_BUILD_TIMEOUT_S)
-            tree.mkdir()
-            _extract(tar, tree, host)
-            with open(tar, "rb") as file:
-                digest = hashlib.file_digest(file, "sha256").hexdigest()
-            image = Image(digest, store / digest[:12])
-            if not image.directory.exists():
-                work.rename(image.directory)
-            manifest.keep(image)
-        except (CommandFailed, CommandTimeout) as error:
-            raise ImageError(
-                f"the root filesystem could not be built: {error.message}", unreachable(recipe.snapshot)
-            ) from error
-        except OSError as error:
-            raise ImageError(
-                f"the root filesystem could not be stored in {store}: {error}", "free some space"
-            ) from error
+        host.run(_mmdebstrap(recipe, tar), timeout_s=_BUILD_TIMEOUT_S)
+        tree.mkdir()
+        _extract(tar, tree, host)
+        with open(tar, "rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        image = Image(digest, store / digest[:12])
+        if not image.directory.exists():
+            work.rename(image.directory)
+        manifest.keep(image)
     (store / "recipes").mkdir(exist_ok=True)
     (store / "recipes" / recipe.key).write_text(digest + "\n")
     return image

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 
-from lastro.errors import InputError
+from lastro.errors import CommandFailed, CommandTimeout, ImageError, InputError
 from lastro.host.base import RUN_DIR
 from lastro.host.files import start_time
 
@@ -102,7 +102,18 @@ def mmdebstrap(
     return [*argv, release, seen(str(target)), *([mirror] if mirror else [])]
 
 
-def unreachable(snapshot: str) -> str:
+@contextmanager
+def building(what: str, store: Path, snapshot: str) -> Iterator[None]:
+    """Raise ImageError when a tool fails inside the block, or a file cannot be written."""
+    try:
+        yield
+    except (CommandFailed, CommandTimeout) as error:
+        raise ImageError(f"{what} could not be built: {error.message}", _unreachable(snapshot)) from error
+    except OSError as error:
+        raise ImageError(f"{what} could not be stored in {store}: {error}", "free some space") from error
+
+
+def _unreachable(snapshot: str) -> str:
     """Return what to try when packages could not be fetched."""
     if snapshot:
         return f"is {_SNAPSHOTS}/debian/{snapshot}/ reachable, and did Debian have this release at that moment?"

@@ -40,10 +40,7 @@ def files(host: Host) -> tuple[str, ...]:
 
 def sources(host: Host) -> dict[str, Path]:
     """Return its directories. Raises: Unavailable."""
-    found = host.which("mysqld")
-    if found is None:
-        raise Unavailable("this host has no program 'mysqld'", _HINT)
-    program = Path(found).resolve()
+    program = Path(host.require("mysqld", _HINT)).resolve()
     home = program.parent.parent
     if program.parent.name != "bin" or home == Path("/usr") or not (home / "share").is_dir():
         raise Unavailable(f"{program} is not in a directory of its own, so it would not run in an instance", _HINT)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from statistics import median
 from typing import ClassVar, Self
 
-from lastro.errors import CommandFailed, InstrumentError
+from lastro.errors import CommandFailed, InstrumentError, LastroError
 from lastro.host.base import Completed, Host
 from lastro.image.rootfs import Needs
 from lastro.platforms.base import Instance
@@ -90,10 +90,19 @@ class Workload(ABC):
 
     @classmethod
     def needs(cls, host: Host) -> Needs:
-        """Return what it needs in the image: packages, the user's own programs, and programs built from our source.
+        """Return what it needs in the image: its packages and programs.
 
-        A program that is not available is left out: the probe then finds that it is missing."""
-        return Needs(cls.packages)
+        Where a program is not available, nothing: the probe then finds that it is missing."""
+        with suppress(LastroError):
+            return Needs(cls.packages, cls.programs(host))
+        return Needs()
+
+    @classmethod
+    def programs(cls, host: Host) -> tuple[str, ...]:
+        """Return the programs of this host that it needs: the user's own, or built from our source.
+
+        Raises: Unavailable if this host lacks what they are built from or copied from, such as a compiler."""
+        return ()
 
     @abstractmethod
     def expected_s(self, cpus: float, slowdown: float) -> float:
@@ -113,9 +122,10 @@ class Workload(ABC):
         """Parse the command's output. A pure function. Raises: InstrumentError, and nothing else."""
         raise NotImplementedError
 
-    @classmethod  # noqa: B027 - most need nothing
+    @classmethod
     def require(cls, host: Host) -> None:
-        """Raise Unavailable if this host lacks what the tool is built from or copied from, such as a compiler."""
+        """Raise Unavailable if this host lacks what `programs` builds or copies."""
+        cls.programs(host)
 
     def least_memory_bytes(self, host: Host, cpuset: str | None) -> int:
         """Return how much of the instance's memory its data alone needs, on these CPUs of the host; 0 if little."""

@@ -10,9 +10,7 @@ from __future__ import annotations
 import math
 from typing import Self
 
-from lastro.errors import LastroError
 from lastro.host.base import Host
-from lastro.image.rootfs import Needs
 from lastro.instruments import _own, _words
 from lastro.instruments.base import TIME_TOOL, WORK_DIR, Workload, positive
 from lastro.requirements import Requirements
@@ -50,15 +48,8 @@ class Pi(Workload):
     )
 
     @classmethod
-    def needs(cls, host: Host) -> Needs:
-        try:
-            return Needs(files=(_own.built(host, "pi", ("gmp",), cls.requirements.install),))
-        except LastroError:
-            return Needs()
-
-    @classmethod
-    def require(cls, host: Host) -> None:
-        _own.built(host, "pi", ("gmp",), cls.requirements.install)
+    def programs(cls, host: Host) -> tuple[str, ...]:
+        return (_own.built(host, "pi", ("gmp",), cls.requirements.install),)
 
     def argv(self) -> list[str]:
         return [PROGRAM, str(self.chosen["digits"]), str(self.chosen["threads"]), f"{WORK_DIR}/lastro-pi.txt"]

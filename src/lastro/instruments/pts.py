@@ -12,9 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
-from lastro.errors import InputError, InstrumentError, LastroError, Unavailable
+from lastro.errors import InputError, InstrumentError, Unavailable
 from lastro.host.base import Host
-from lastro.image.rootfs import Needs
 from lastro.instruments import _own
 from lastro.instruments.base import Workload, positive
 from lastro.requirements import Requirements
@@ -57,12 +56,9 @@ class Pts(Workload):
     metrics = (Metric("pts_result", "1", "neither", "mean of the runs as the suite prints it, in the test's own unit"),)
 
     @classmethod
-    def needs(cls, host: Host) -> Needs:
-        try:
-            suite, data = _sources(host)
-            return Needs(cls.packages, (_own.gathered(host, cls.name, {"suite": suite, "data": data}),))
-        except LastroError:
-            return Needs()
+    def programs(cls, host: Host) -> tuple[str, ...]:
+        suite, data = _sources(host)
+        return (_own.gathered(host, cls.name, {"suite": suite, "data": data}),)
 
     @classmethod
     def require(cls, host: Host) -> None:
@@ -98,8 +94,7 @@ def _inside(environment: Mapping[str, str], *words: str) -> list[str]:
 
 def _sources(host: Host) -> tuple[Path, Path]:
     """Return the directories of the suite and of what it installed. Raises: Unavailable when one of them is missing."""
-    if host.which(PROGRAM) is None:
-        raise Unavailable(f"this host has no program '{PROGRAM}'", _HINT)
+    host.require(PROGRAM, _HINT)
     suite = next((Path(d) for d in _SUITES if (Path(d) / "pts-core" / "phoronix-test-suite.php").is_file()), None)
     data = next((Path(d) for d in _DATA if (Path(d) / "installed-tests").is_dir()), None)
     if suite is None or data is None:

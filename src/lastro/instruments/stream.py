@@ -9,9 +9,8 @@ from __future__ import annotations
 from statistics import fmean
 from typing import Self
 
-from lastro.errors import InstrumentError, LastroError
+from lastro.errors import InstrumentError
 from lastro.host.base import Host
-from lastro.image.rootfs import Needs
 from lastro.instruments import _own, _words
 from lastro.instruments._memory import MemoryWorkload
 from lastro.instruments.base import TIME_TOOL, positive
@@ -56,15 +55,8 @@ class Stream(MemoryWorkload):
     sized_by, pieces, bandwidths = "array", "arrays", tuple(f"stream_{name}" for name in BYTES)
 
     @classmethod
-    def needs(cls, host: Host) -> Needs:
-        try:
-            return Needs(files=(_own.built(host, "stream", ("m",), cls.requirements.install),))
-        except LastroError:
-            return Needs()
-
-    @classmethod
-    def require(cls, host: Host) -> None:
-        _own.built(host, "stream", ("m",), cls.requirements.install)
+    def programs(cls, host: Host) -> tuple[str, ...]:
+        return (_own.built(host, "stream", ("m",), cls.requirements.install),)
 
     def asked_bytes(self) -> int:
         return parse_size_bytes(str(self.chosen["array"]))

@@ -13,9 +13,8 @@ import re
 from pathlib import Path
 from typing import Self
 
-from lastro.errors import InstrumentError, LastroError, Unavailable
+from lastro.errors import InstrumentError, Unavailable
 from lastro.host.base import Host
-from lastro.image.rootfs import Needs
 from lastro.instruments import _own
 from lastro.instruments.base import TIME_TOOL, WORK_DIR, Workload, positive
 from lastro.requirements import Requirements
@@ -46,11 +45,8 @@ class YCruncher(Workload):
     )
 
     @classmethod
-    def needs(cls, host: Host) -> Needs:
-        try:
-            return Needs(files=(_own.gathered(host, cls.name, _sources(host)),))
-        except LastroError:
-            return Needs()
+    def programs(cls, host: Host) -> tuple[str, ...]:
+        return (_own.gathered(host, cls.name, _sources(host)),)
 
     @classmethod
     def require(cls, host: Host) -> None:
@@ -99,10 +95,7 @@ class YCruncher(Workload):
 
 def _sources(host: Host) -> dict[str, Path]:
     """Return the user's files that it needs. Raises: Unavailable."""
-    found = host.which(PROGRAM)
-    if found is None:
-        raise Unavailable(f"this host has no program '{PROGRAM}'", _HINT)
-    program = Path(found).resolve()
+    program = Path(host.require(PROGRAM, _HINT)).resolve()
     if not (program.parent / _BINARIES).is_dir():
         raise Unavailable(f"{program} has no directory '{_BINARIES}' beside it", _HINT)
     return {PROGRAM: program, _BINARIES: program.parent / _BINARIES}

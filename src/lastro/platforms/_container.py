@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 
 from lastro.errors import Unavailable
 from lastro.host.cgroups import Resources
 from lastro.host.ledger import NETNS_DIR
-from lastro.platforms.base import Security
+from lastro.platforms.base import InstanceSpec, Security, instance_netns
 from lastro.testbed import Testbed
 
 # What Docker gives a container by default.
@@ -35,6 +37,18 @@ def capabilities(security: Security) -> list[str]:
     """Return all capabilities of an instance, sorted."""
     usual = () if security.drop_capabilities else _USUAL_CAPABILITIES
     return sorted({*usual, *security.capabilities})
+
+
+def own_places(stack: ExitStack, testbed: Testbed, spec: InstanceSpec) -> tuple[str, Path, Path, str]:
+    """Return network namespace, two directories and cgroup of an instance, which the session owns until `stack` ends.
+
+    The first directory is for small files, the second for the disk."""
+    netns = stack.enter_context(instance_netns(testbed.host, testbed, spec))
+    home, scratch = testbed.run_dir / spec.name, testbed.scratch_dir / spec.name
+    cgroup = f"{testbed.session.cgroup}/{spec.name}"
+    for kind, name in (("directory", home), ("directory", scratch), ("cgroup", cgroup)):
+        stack.enter_context(testbed.session.owned(kind, str(name)))
+    return netns, home, scratch, cgroup
 
 
 def set_own_sysctls(testbed: Testbed, netns: str, sysctls: Mapping[str, str]) -> None:
@@ -101,6 +115,15 @@ def copied_root(home: Path, scratch: Path, tree: Path) -> list[str]:
         f"sync -f {scratch}",
         f"mount --bind {scratch}/rootfs {home}/rootfs",
     ]
+
+
+def seccomp_profile(testbed: Testbed, spec: InstanceSpec, directory: Path) -> str:
+    """Return what `--security-opt=seccomp` names: a file with the filter, written here, or no filter."""
+    if spec.security.seccomp is None:
+        return "unconfined"
+    file = str(directory / f"seccomp-{spec.name}.json")
+    testbed.host.write_text(file, json.dumps(spec.security.seccomp))
+    return file
 
 
 def limit_flags(resources: Resources) -> list[str]:

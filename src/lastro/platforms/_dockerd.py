@@ -57,8 +57,7 @@ class Daemon:
         """Start the daemon. Raises: Unavailable without Docker; PlatformError with the daemon's last line of output."""
         host, groups = self._testbed.host, self._testbed.cgroups
         for program in ("dockerd", "docker"):
-            if host.which(program) is None:
-                raise Unavailable(f"this host has no program '{program}'", "apt-get install docker.io")
+            host.require(program, "apt-get install docker.io")
         host.write_text(str(self._run_dir / "client" / "config.json"), "{}")
         # This replaces the user's /etc/docker/daemon.json. Newer versions keep images in containerd by default, and
         # then have no storage drivers.

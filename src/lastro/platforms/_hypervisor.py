@@ -108,8 +108,7 @@ class Hypervisor(Platform):
     @contextmanager
     def prepare(self, testbed: Testbed) -> Iterator[None]:
         """Check that the hypervisor is there, and make kernel, initramfs and disk once for each root filesystem."""
-        if testbed.host.which(self.program) is None:
-            raise Unavailable(f"this host has no program '{self.program}'", self.remedy)
+        testbed.host.require(self.program, self.remedy)
         self.require_host(testbed)
         with testbed.session.building():
             self._guest = guest.ensure(testbed.image, testbed.session.ledger.state / "guest", testbed.host)

@@ -107,8 +107,7 @@ class QemuPlatform(Hypervisor):
     cpu: ClassVar[str]
 
     def require_host(self, testbed: Testbed) -> None:
-        if testbed.host.which("qemu-img") is None:
-            raise Unavailable("this host has no program 'qemu-img'", "apt-get install qemu-utils")
+        testbed.host.require("qemu-img", "apt-get install qemu-utils")
 
     def instance(self, testbed: Testbed, spec: InstanceSpec, cgroup: str) -> QemuInstance:
         made = QemuInstance(testbed, spec, self, cgroup)

@@ -4,7 +4,6 @@ The user's own Docker, its images, networks and firewall rules are never touched
 
 from __future__ import annotations
 
-import json
 import re
 import threading
 from collections.abc import Iterator, Sequence
@@ -13,7 +12,7 @@ from typing import Any, ClassVar
 
 from lastro.errors import CommandFailed, PlatformError, Unavailable
 from lastro.platforms import gvisor
-from lastro.platforms._container import IN_MEMORY, INIT, ON_DISK, limit_flags
+from lastro.platforms._container import IN_MEMORY, INIT, ON_DISK, limit_flags, seccomp_profile
 from lastro.platforms._docker_instance import DockerInstance
 from lastro.platforms._docker_late import KataInstance, LateInstance, RunscInstance
 from lastro.platforms._dockerd import Daemon
@@ -114,9 +113,7 @@ class Docker(Platform):
         if self.runtime not in _PROGRAMS:
             return {}
         program, remedy = _PROGRAMS[self.runtime]
-        found = testbed.host.which(program)
-        if found is None:
-            raise Unavailable(f"this host has no program '{program}'", remedy)
+        found = testbed.host.require(program, remedy)
         if self.runtime == "kata":  # no command line: containerd speaks to its shim
             return {"kata": {"runtimeType": "io.containerd.kata.v2"}}
         more = {"runtimeArgs": list(gvisor.RUNSC_FLAGS)} if self.runtime == "runsc" else {}
@@ -177,15 +174,11 @@ class Docker(Platform):
             argv += [f"--sysctl={key}={value}" for key, value in spec.sysctls.items()]
         if self.chosen.get("place") == _VOLUME or spec.security.read_only_root:  # removed with the container
             argv += [f"--volume={ON_DISK}"]
-        argv += [*_confinement(spec.security), f"--security-opt=seccomp={self._seccomp(testbed, spec)}"]
+        argv += [
+            *_confinement(spec.security),
+            f"--security-opt=seccomp={seccomp_profile(testbed, spec, testbed.run_dir)}",
+        ]
         return argv + limit_flags(spec.resources)
-
-    def _seccomp(self, testbed: Testbed, spec: InstanceSpec) -> str:
-        if spec.security.seccomp is None:
-            return "unconfined"
-        file = testbed.run_dir / f"seccomp-{spec.name}.json"
-        testbed.host.write_text(str(file), json.dumps(spec.security.seccomp))
-        return str(file)
 
     def residuals(self, testbed: Testbed) -> dict[str, str]:
         storage = str(self.chosen["storage"])

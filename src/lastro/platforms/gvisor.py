@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from lastro.errors import PlatformError, Unavailable
+from lastro.errors import PlatformError
 from lastro.platforms._oci import OciInstance, OciPlatform
 from lastro.platforms.base import InstanceSpec, Port, Tap
 from lastro.requirements import Requirements
@@ -78,8 +78,7 @@ class Gvisor(OciPlatform):
 
     @contextmanager
     def prepare(self, testbed: Testbed) -> Iterator[None]:
-        if testbed.host.which(self.binary) is None:
-            raise Unavailable("this host has no program 'runsc'", REMEDY)
+        testbed.host.require(self.binary, REMEDY)
         yield
 
     def residuals(self, testbed: Testbed) -> dict[str, str]:

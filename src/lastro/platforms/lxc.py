@@ -27,9 +27,10 @@ from lastro.platforms._container import (
     fresh_root,
     kept_mounts,
     let_children_inherit,
+    own_places,
     set_own_sysctls,
 )
-from lastro.platforms.base import Instance, InstanceSpec, Platform, Security, instance_netns
+from lastro.platforms.base import Instance, InstanceSpec, Platform, Security
 from lastro.requirements import Requirements
 from lastro.study.model import Setting
 from lastro.testbed import Testbed
@@ -67,20 +68,12 @@ class Lxc(Platform):
     @contextmanager
     def start(self, testbed: Testbed, spec: InstanceSpec) -> Iterator[Instance]:
         self.require_confinement(spec)
-        if testbed.host.which("lxc-start") is None:
-            raise Unavailable("this host has no program 'lxc-start'", self.requirements.install)
-        home, scratch = testbed.run_dir / spec.name, testbed.scratch_dir / spec.name
-        cgroup = f"{testbed.session.cgroup}/{spec.name}"
+        testbed.host.require("lxc-start", self.requirements.install)
         with ExitStack() as stack:
-            netns = stack.enter_context(instance_netns(testbed.host, testbed, spec))
-            for kind, name in (
-                ("directory", home),
-                ("directory", scratch),
-                ("cgroup", cgroup),
-                ("cgroup", f"{cgroup}.monitor"),  # for the process with which LXC watches the instance
-                ("cgroup", f"{cgroup}.pivot"),  # where that process goes when the instance ends
-            ):
-                stack.enter_context(testbed.session.owned(kind, str(name)))
+            netns, home, scratch, cgroup = own_places(stack, testbed, spec)
+            # For the process with which LXC watches the instance, and where it goes when the instance ends.
+            for more in (f"{cgroup}.monitor", f"{cgroup}.pivot"):
+                stack.enter_context(testbed.session.owned("cgroup", more))
             set_own_sysctls(testbed, netns, spec.sysctls)
             let_children_inherit(testbed, testbed.session.cgroup)
             self._write_configuration(testbed, spec, netns, cgroup)

@@ -7,8 +7,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from lastro.host.ledger import NETNS_DIR
-from lastro.platforms._container import ON_DISK
-from lastro.platforms.base import Instance, InstanceSpec, Platform, Security, instance_netns
+from lastro.platforms._container import ON_DISK, own_places
+from lastro.platforms.base import Instance, InstanceSpec, Platform, Security
 from lastro.testbed import Testbed, set_sysctls
 
 
@@ -37,12 +37,8 @@ class Native(Platform):
     @contextmanager
     def start(self, testbed: Testbed, spec: InstanceSpec) -> Iterator[Instance]:
         self.require_confinement(spec)
-        home, scratch = testbed.run_dir / spec.name, testbed.scratch_dir / spec.name
-        cgroup = f"{testbed.session.cgroup}/{spec.name}"
         with ExitStack() as stack:
-            netns = stack.enter_context(instance_netns(testbed.host, testbed, spec))
-            for kind, name in (("directory", home), ("directory", scratch), ("cgroup", cgroup)):
-                stack.enter_context(testbed.session.owned(kind, str(name)))
+            netns, home, scratch, cgroup = own_places(stack, testbed, spec)
             testbed.host.run(["sh", "-e"], stdin=_setup_script(testbed, netns, home, scratch))
             testbed.cgroups.make(testbed.host, cgroup, spec.resources)
             if spec.sysctls:

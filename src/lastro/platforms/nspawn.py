@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from lastro.errors import CommandFailed, CommandTimeout, PlatformError, Unavailable
+from lastro.errors import CommandFailed, CommandTimeout, PlatformError
 from lastro.host.base import Process
 from lastro.host.ledger import NETNS_DIR
 from lastro.platforms._container import (
@@ -25,9 +25,10 @@ from lastro.platforms._container import (
     capabilities,
     fresh_root,
     kept_mounts,
+    own_places,
     set_own_sysctls,
 )
-from lastro.platforms.base import Instance, InstanceSpec, Platform, Security, instance_netns
+from lastro.platforms.base import Instance, InstanceSpec, Platform, Security
 from lastro.requirements import Requirements
 from lastro.testbed import Testbed
 
@@ -73,14 +74,9 @@ class Nspawn(Platform):
     @contextmanager
     def start(self, testbed: Testbed, spec: InstanceSpec) -> Iterator[Instance]:
         self.require_confinement(spec)
-        if testbed.host.which("systemd-nspawn") is None:
-            raise Unavailable("this host has no program 'systemd-nspawn'", self.requirements.install)
-        home, scratch = testbed.run_dir / spec.name, testbed.scratch_dir / spec.name
-        cgroup = f"{testbed.session.cgroup}/{spec.name}"
+        testbed.host.require("systemd-nspawn", self.requirements.install)
         with ExitStack() as stack:
-            netns = stack.enter_context(instance_netns(testbed.host, testbed, spec))
-            for kind, name in (("directory", home), ("directory", scratch), ("cgroup", cgroup)):
-                stack.enter_context(testbed.session.owned(kind, str(name)))
+            netns, home, scratch, cgroup = own_places(stack, testbed, spec)
             set_own_sysctls(testbed, netns, spec.sysctls)
             testbed.cgroups.make(testbed.host, cgroup, spec.resources)
             _forbid_devices(testbed, cgroup)

@@ -47,8 +47,7 @@ class OpenVz(Platform):
     @contextmanager
     def prepare(self, testbed: Testbed) -> Iterator[None]:
         for program in ("vzctl", "ploop"):
-            if testbed.host.which(program) is None:
-                raise Unavailable(f"this host has no program '{program}'", _INSTALL)
+            testbed.host.require(program, _INSTALL)
         if testbed.host.run(["test", "-d", "/proc/vz"], check=False).returncode != 0:
             raise Unavailable("this host's kernel is not OpenVZ's: it has no /proc/vz", _INSTALL)
         yield

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from lastro.errors import CommandFailed, PlatformError, Unavailable
+from lastro.errors import CommandFailed, PlatformError
 from lastro.host.ledger import NETNS_DIR
 from lastro.platforms._container import (
     ENVIRONMENT,
@@ -23,6 +23,7 @@ from lastro.platforms._container import (
     capabilities,
     kept_mounts,
     limit_flags,
+    seccomp_profile,
 )
 from lastro.platforms._oci import second_tree
 from lastro.platforms.base import Instance, InstanceSpec, Platform, Security, instance_netns
@@ -61,8 +62,7 @@ class Podman(Platform):
         """Make the mount namespace, the configuration and the image. Only the image outlasts the session."""
         runtime = self.chosen["runtime"]
         for program in ("podman", str(runtime)):
-            if testbed.host.which(program) is None:
-                raise Unavailable(f"this host has no program '{program}'", f"apt-get install {_PROGRAMS[program]}")
+            testbed.host.require(program, f"apt-get install {_PROGRAMS[program]}")
         directory = "podman" if runtime == "runc" else f"podman-{runtime}"
         self._home, self._scratch = testbed.run_dir / directory, testbed.scratch_dir / directory
         self._configure(testbed)
@@ -130,15 +130,8 @@ class Podman(Platform):
         argv += ["--pull=never", "--log-driver=none", "--no-hosts", "--dns=none"]
         argv += [f"--env={name}={value}" for name, value in ENVIRONMENT.items()]
         argv += [f"--sysctl={key}={value}" for key, value in spec.sysctls.items()]
-        argv += [f"--security-opt=seccomp={self._seccomp(testbed, spec)}"]
+        argv += [f"--security-opt=seccomp={seccomp_profile(testbed, spec, self._home)}"]
         return [*argv, *_confinement(spec.security), *limit_flags(spec.resources), _reference(testbed), *INIT]
-
-    def _seccomp(self, testbed: Testbed, spec: InstanceSpec) -> str:
-        if spec.security.seccomp is None:
-            return "unconfined"
-        file = self._home / f"seccomp-{spec.name}.json"
-        testbed.host.write_text(str(file), json.dumps(spec.security.seccomp))
-        return str(file)
 
     def residuals(self, testbed: Testbed) -> dict[str, str]:
         return {"root filesystem": "overlay", "instance's disk": str(self._scratch)}

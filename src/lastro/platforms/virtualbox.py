@@ -89,8 +89,7 @@ class VirtualBox(Hypervisor):
 
     def require_host(self, testbed: Testbed) -> None:
         for program, package in (("VBoxHeadless", "virtualbox"), ("grub-mkrescue", " ".join(_MAKES_DISCS))):
-            if testbed.host.which(program) is None:
-                raise Unavailable(f"this host has no program '{program}'", f"apt-get install {package}")
+            testbed.host.require(program, f"apt-get install {package}")
         if testbed.host.run(["test", "-c", "/dev/vboxdrv"], check=False).returncode != 0:
             raise Unavailable("VirtualBox's kernel module is not loaded: there is no /dev/vboxdrv", "/sbin/vboxconfig")
         if found := re.search(r"^(\d+)\.(\d+)", testbed.host.run(["VBoxManage", "--version"]).text, re.MULTILINE):

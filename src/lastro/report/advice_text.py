@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from lastro.analysis.advice import Advice, MetricAdvice, Need, Split
-from lastro.plain import json_text, plain
+from lastro.plain import aligned, json_text, plain
 from lastro.units import human_duration, significant
 
 _MUCH = 1.5  # keep the length in use if the best length is within this factor of it
@@ -49,10 +49,7 @@ def advice_text(advice: Advice) -> str:
 
 def _table(advice: Advice) -> list[str]:
     heads = ("metric", "treatment", "n", "half width", "blocks needed", "time")
-    rows = [heads, *(row for metric in advice.metrics for row in _rows(advice, metric))]
-    widths = [max(len(row[at]) for row in rows) for at in range(len(heads))]
-    lines = ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    return [lines[0], "─" * (sum(widths) + 2 * len(widths) - 2), *lines[1:]]
+    return aligned([heads, *(row for metric in advice.metrics for row in _rows(advice, metric))])
 
 
 def _rows(advice: Advice, metric: MetricAdvice) -> Iterator[tuple[str, ...]]:

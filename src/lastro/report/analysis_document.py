@@ -40,6 +40,7 @@ from lastro.analysis.model import (
     LevelPairs,
     MetricAnalysis,
 )
+from lastro.stats.anova import TYPE
 from lastro.stats.intervals import Interval
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ def _metric(metric: MetricAnalysis) -> dict[str, Any]:
 
 def _anova(anova: Anova) -> dict[str, Any]:
     return {
-        "type": anova.kind,
+        "type": TYPE,
         "log": anova.log,
         "effects": [_line(effect) for effect in anova.effects],
         "residual": _line(anova.residual),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 
 from lastro.analysis.noise_floor import MetricFloor, NoiseFloors
+from lastro.plain import aligned
 from lastro.report.numbers import ratio_text
 from lastro.stats.noise_floor import Rate
 from lastro.units import significant
@@ -14,9 +15,7 @@ def noise_floor_text(floors: NoiseFloors) -> str:
     """Return the table of noise floors, with an explanation below it."""
     level = f"{floors.confidence * 100:.4g}%"
     heads = ("metric", "noise floor", "typical", "A/A ratio", "excludes 1", "noisiest baseline")
-    rows = [heads, *(_row(each) for each in floors.metrics)]
-    widths = [max(len(row[at]) for row in rows) for at in range(len(heads))]
-    table = ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    table = aligned([heads, *(_row(each) for each in floors.metrics)])
     below = [
         f"Floor: a smaller difference is not distinguishable from zero with {floors.blocks} blocks on this host: the "
         f"95th percentile of half the width of the {level} interval when the baseline is compared with itself "
@@ -35,8 +34,7 @@ def noise_floor_text(floors: NoiseFloors) -> str:
         below.append(
             f"Only {least} of {floors.pairs} pairs were complete for some metrics: their floors are uncertain."
         )
-    lines = [table[0], "─" * (sum(widths) + 2 * len(widths) - 2), *table[1:], ""]
-    return "\n".join([*lines, *(line for text in below for line in textwrap.wrap(text, 100))])
+    return "\n".join([*table, "", *(line for text in below for line in textwrap.wrap(text, 100))])
 
 
 def _row(each: MetricFloor) -> tuple[str, ...]:

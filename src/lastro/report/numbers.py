@@ -165,9 +165,9 @@ def direction_text(metric: Metric, say: Language = ENGLISH) -> str:
     return say(DIRECTIONS[metric.better])
 
 
-def count(n: int, noun: str, plural: str | None = None) -> str:
+def count(n: int, noun: str) -> str:
     """Return '1 trial' or '2,160 trials'."""
-    return f"{n:,} {noun if n == 1 else plural or noun + 's'}"
+    return f"{n:,} {noun if n == 1 else noun + 's'}"
 
 
 # Numbers in figures

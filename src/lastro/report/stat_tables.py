@@ -12,6 +12,7 @@ from lastro.report.language import Language
 from lastro.report.numbers import MINUS, VERDICT_MARKS, contrast_ratio, fixed, metric_heading, ratio_text
 from lastro.report.remark_words import signs_of
 from lastro.report.tables import Table
+from lastro.stats.anova import TYPE
 from lastro.stats.comparisons import Comparison
 from lastro.stats.notes import N_
 from lastro.units import significant
@@ -173,7 +174,7 @@ def _anova_row(effect: Effect, say: Language) -> tuple[str, ...]:
 
 
 def _anova_notes(metric: MetricAnalysis, anova: Anova, say: Language) -> Sequence[str]:
-    kind = say("Type {kind}, n = {n}.", kind=anova.kind, n=say.integer(anova.n))
+    kind = say("Type {kind}, n = {n}.", kind=TYPE, n=say.integer(anova.n))
     notes = dict.fromkeys(say.note(note) for note in (*metric.notes, *anova.notes))
     return (kind, *(f"{note[:1].upper()}{note[1:]}." for note in notes), *_omnibus_notes(metric, say))
 

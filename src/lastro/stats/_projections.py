@@ -51,13 +51,9 @@ def coded(levels: Sequence[object]) -> Codes:
 
 def contrasts_of(codes: Codes) -> Floats:
     """Return Helmert's contrasts: orthonormal columns that sum to zero over the levels, one fewer than the levels."""
-    k = int(codes.max()) + 1
-    table = np.zeros((k, k - 1))
-    for j in range(1, k):
-        table[:j, j - 1] = 1
-        table[j, j - 1] = -j
-        table[:, j - 1] /= math.sqrt(j * (j + 1))
-    return table[codes]
+    from scipy.linalg import helmert
+
+    return np.asarray(helmert(int(codes.max()) + 1).T[codes])
 
 
 def products(first: Floats, second: Floats) -> Floats:

@@ -2,7 +2,7 @@
 
 Sources: Jain, The Art of Computer Systems Performance Analysis (1991), chapters 17 to 23, for the fraction of variation
 that an effect explains; Montgomery, Design and Analysis of Experiments (8th ed.), chapters 4 and 5, for blocks and
-interactions; Searle, Linear Models for Unbalanced Data (1987), chapters 4, 5 and 12, for Types I, II and III."""
+interactions; Searle, Linear Models for Unbalanced Data (1987), chapters 4, 5 and 12, for sums of squares of Type II."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from lastro.stats.intervals import sample_covariance, sample_mean
 from lastro.stats.notes import Note
@@ -18,13 +18,12 @@ from lastro.stats.notes import Note
 if TYPE_CHECKING:
     from lastro.stats._projections import Codes, Model
 
-Kind = Literal["I", "II", "III"]
+TYPE = "II"
 # The notes; the report's catalogues translate these.
 ONE_LEVEL = "{factor} has one level: there is nothing to compare"
 ONE_BLOCK = "there is one block: it explains nothing"
 TOO_MANY = "interactions of more than {order} factors are left in the residual: there are too many"
 EMPTY_CELLS = "not every combination was measured, which takes degrees of freedom from {effects}"
-TYPE_III_WITH_EMPTY_CELLS = "Type III means little where combinations are missing: read Type II"
 CONSTANT = "every value is the same: nothing varies, so there is nothing to explain"
 NO_RESIDUAL = "no degrees of freedom are left for the residual: repeat trials, or leave out interactions"
 NO_SPREAD = "the residual does not vary: F and p cannot be computed"
@@ -65,7 +64,6 @@ class Anova:
     residual: Effect
     total_ss: float
     n: int
-    kind: Kind
     log: bool
     residuals: tuple[float, ...]
     fitted: tuple[float, ...]
@@ -95,16 +93,14 @@ def anova(
     *,
     block: Sequence[object] | None = None,
     order: int | None = None,
-    kind: Kind = "II",
     log: bool = False,
 ) -> Anova:
     """Analyse which factors, and which of their interactions, explain the variation of the values.
 
     `factors` gives for each factor the level of every value; `block` enters as an additive factor. Interactions reach
-    up to `order` factors (default: all). Type II adjusts an effect for all that do not contain it, Type I for those
-    before it, Type III for all others, on columns that sum to zero; in a balanced design the three agree. Degrees of
-    freedom that empty cells take away are dropped, and the notes say so. With `log` the logarithms of the values are
-    fitted: for effects that multiply.
+    up to `order` factors (default: all). An effect is adjusted for all that do not contain it. Degrees of freedom that
+    empty cells take away are dropped, and the notes say so. With `log` the logarithms of the values are fitted: for
+    effects that multiply.
 
     Raises: ValueError for no or non-finite values, for unequal lengths, and with `log` for values that are not > 0."""
     _check(values, factors, block, log)
@@ -118,7 +114,7 @@ def anova(
     left = data.y - model.fitted
     residual_df = len(values) - model.rank
     rss = varying(left) if residual_df else 0.0
-    found = [(0, 0.0) if term is None else model.effect(term, plan.given(term, kind)) for term in plan.fitted]
+    found = [(0, 0.0) if term is None else model.effect(term, plan.given(term)) for term in plan.fitted]
     effects = tuple(
         _effect(names, df, ss, (residual_df, rss), total, unit)
         for names, (df, ss) in zip(plan.names, found, strict=True)
@@ -129,11 +125,10 @@ def anova(
         residual,
         total * unit,
         len(values),
-        kind,
         log,
         tuple((left * data.scale).tolist()),
         tuple((data.mean + data.scale * model.fitted).tolist()),
-        (*plan.notes, *_notes(effects, plan, residual, total, kind)),
+        (*plan.notes, *_notes(effects, plan, residual, total)),
     )
 
 
@@ -172,7 +167,6 @@ class _Plan:
     terms: tuple[tuple[int, ...], ...]
     fitted: tuple[int | None, ...]
     codes: tuple[Codes, ...]
-    has_block: bool
     notes: tuple[Note, ...]
 
     @classmethod
@@ -203,20 +197,17 @@ class _Plan:
                 if not alone:
                     terms.append(tuple(index[name] for name in group))
         codes += [columns[name] for name in varying]
-        return cls(tuple(names), tuple(terms), tuple(fitted), tuple(codes), has_block, tuple(notes))
+        return cls(tuple(names), tuple(terms), tuple(fitted), tuple(codes), tuple(notes))
 
     def model(self, y: object) -> Model:
         from lastro.stats._projections import Model
 
         return Model.of(y, self.codes, self.terms)  # type: ignore[arg-type]
 
-    def given(self, term: int, kind: Kind) -> list[int]:
-        """Return the terms that an effect of this kind is adjusted for."""
-        if kind == "I":
-            return list(range(term))
+    def given(self, term: int) -> list[int]:
+        """Return the terms that an effect is adjusted for."""
         own = set(self.terms[term])
-        others = [index for index in range(len(self.terms)) if index != term]
-        return others if kind == "III" else [index for index in others if not own < set(self.terms[index])]
+        return [index for index, other in enumerate(self.terms) if not own <= set(other)]
 
     def freedom(self, term: int) -> int:
         """Return the degrees of freedom of a term when no cell is empty."""
@@ -266,7 +257,7 @@ def _p_of_f(f: float, df1: float, df2: float) -> float:
     return float(fdtrc(df1, df2, f))
 
 
-def _notes(effects: Sequence[Effect], plan: _Plan, residual: Effect, total: float, kind: Kind) -> list[Note]:
+def _notes(effects: Sequence[Effect], plan: _Plan, residual: Effect, total: float) -> list[Note]:
     notes = []
     aliased = [
         f"{effect.name} ({effect.df}/{plan.freedom(term)})"
@@ -275,8 +266,6 @@ def _notes(effects: Sequence[Effect], plan: _Plan, residual: Effect, total: floa
     ]
     if aliased:
         notes.append(Note(EMPTY_CELLS, effects="; ".join(aliased)))
-        if kind == "III":
-            notes.append(Note(TYPE_III_WITH_EMPTY_CELLS))
     if total == 0:
         return [*notes, Note(CONSTANT)]
     if residual.df == 0:

@@ -48,13 +48,6 @@ class Contrast:
     pairing: Pairing
     absent_because: Note | None = None
 
-    @property
-    def differs(self) -> bool:
-        """Whether the interval excludes zero; with an interval of no width, p must be low enough too."""
-        if self.interval is None or self.interval.holds(0.0):
-            return False
-        return self.p is None or self.p < 1 - self.interval.confidence
-
 
 def linear(weights: Mapping[K, float], cells: Mapping[K, Mapping[int, float]], confidence: float) -> Contrast:
     """Return the sum of weight times mean over the cells: {treated: 1, baseline: -1} is a difference of two means.

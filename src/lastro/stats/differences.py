@@ -31,13 +31,6 @@ class Difference:
     p: float | None = None
     absent_because: Note | None = None
 
-    @property
-    def differs(self) -> bool:
-        """Whether the interval excludes 0, no difference; with an interval of no width, p must be low enough too."""
-        if self.interval is None or self.interval.holds(0.0):
-            return False
-        return self.p is None or self.p < 1 - self.interval.confidence
-
 
 def paired_difference(values: Sequence[float], baseline: Sequence[float], confidence: float) -> Difference:
     """Return the mean of the differences within blocks: values[i] and baseline[i] come from one block.

@@ -86,13 +86,6 @@ def sample_covariance(first: Sequence[float], second: Sequence[float]) -> float:
     return math.fsum([(a - mean_1) * (b - mean_2) for a, b in zip(first, second, strict=True)]) / (len(first) - 1)
 
 
-def t_interval(values: Sequence[float], confidence: float) -> Interval | None:
-    """Return Student's interval for the mean; None for n < 2, where the spread is unknown.
-
-    Source: Jain, The Art of Computer Systems Performance Analysis (1991), section 13.2."""
-    return describe(values, confidence).interval if values else None
-
-
 def describe(values: Sequence[float], confidence: float) -> Summary:
     """Return n, mean, standard deviation and interval of `values`.
 

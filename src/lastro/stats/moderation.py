@@ -39,16 +39,10 @@ def moderated(variances: Sequence[float], df: Sequence[float]) -> tuple[float, .
 
 
 def _trigamma_inverse(value: float) -> float:
-    """Return the y whose trigamma is this value, above zero, by Newton's method (Smyth 2004, appendix)."""
+    """Return the y whose trigamma is this value, above zero. It lies between 1 / value and 1 / value + 1/2."""
+    from scipy.optimize import brentq
     from scipy.special import polygamma
 
     if value < 1e-6:
         return 1 / value
-    y = 0.5 + 1 / value
-    for _ in range(50):
-        at = float(polygamma(1, y))
-        step = at * (1 - at / value) / float(polygamma(2, y))
-        y += step
-        if abs(step) < 1e-10 * y:
-            break
-    return y
+    return float(brentq(lambda y: polygamma(1, y) - value, 1 / value, 1 / value + 0.5))

@@ -1,6 +1,6 @@
-"""Intervals of quantiles from order statistics: valid for every continuous distribution.
+"""The interval of the median from order statistics: valid for every continuous distribution.
 
-Source: David and Nagaraja, Order Statistics (2003), section 7.1. Which ranks bracket the quantile depends on n alone,
+Source: David and Nagaraja, Order Statistics (2003), section 7.1. Which ranks bracket the median depends on n alone,
 never on the values, so the confidence is exact; it comes in steps, and the interval holds the achieved one."""
 
 from __future__ import annotations
@@ -10,9 +10,7 @@ from dataclasses import dataclass
 
 from lastro.stats.intervals import Interval
 from lastro.stats.notes import Note, steps_too_coarse
-from lastro.stats.quantiles import least_n_for, quantile
-
-NOT_ESTIMABLE = "not estimable: n = {n}, needs {needed}"
+from lastro.stats.quantiles import quantile
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,50 +38,7 @@ def median_interval(values: Sequence[float], confidence: float) -> Estimate:
     median = quantile(values, 0.5)
     k = sum(1 for below in range((n + 1) // 2) if 2 * float(bdtr(below, n, 0.5)) <= (1 - confidence) * (1 + 1e-12))
     if k == 0:
-        return Estimate(median, None, n, steps_too_coarse(n, _range_confidence(n, 0.5), confidence))
+        return Estimate(median, None, n, steps_too_coarse(n, 1 - 2 * 0.5**n, confidence))
     ordered = sorted(values)
     achieved = 1 - 2 * float(bdtr(k - 1, n, 0.5))
     return Estimate(median, Interval(ordered[k - 1], ordered[-k], achieved), n)
-
-
-def quantile_interval(values: Sequence[float], q: float, confidence: float) -> Estimate:
-    """Return the q-quantile between two order statistics: those fewest ranks apart with the requested confidence.
-
-    Not estimable, with neither value nor interval, below `quantiles.least_n_for`: 299 values for p99, 2,995 for p99.9
-    at 95 %. Source: David and Nagaraja (2003), section 7.1.
-
-    Raises: ValueError unless 0 < q < 1 and 0 < confidence < 1."""
-    n, needed = len(values), least_n_for(max(q, 1 - q), confidence)
-    if n < needed:
-        return Estimate(None, None, n, Note(NOT_ESTIMABLE, n=n, needed=needed))
-    ranks = _narrowest_ranks(n, q, confidence)
-    if ranks is None:
-        why = steps_too_coarse(n, _range_confidence(n, q), confidence)
-        return Estimate(quantile(values, q), None, n, why)
-    low, high, achieved = ranks
-    ordered = sorted(values)
-    return Estimate(quantile(values, q), Interval(ordered[low - 1], ordered[high - 1], achieved), n)
-
-
-def _range_confidence(n: int, q: float) -> float:
-    """Return the confidence with which the least and the greatest of n values bracket the q-quantile."""
-    return 1 - q**n - (1 - q) ** n
-
-
-def _narrowest_ranks(n: int, q: float, confidence: float) -> tuple[int, int, float] | None:
-    """Return (low, high, achieved): ranks from 1, fewest apart; among equals, those with the greatest confidence.
-
-    With B values below the quantile, the low-th value is below it and the high-th above when low <= B < high."""
-    import numpy as np
-    from scipy.special import bdtr
-
-    below = bdtr(np.arange(n), n, q)
-    high = np.searchsorted(below, (below + confidence) * (1 - 1e-12)) + 1
-    low = np.arange(1, n + 1)
-    possible = high <= n
-    if not possible.any():
-        return None
-    low, high = low[possible], high[possible]
-    achieved = below[high - 1] - below[low - 1]
-    best = np.lexsort((-achieved, high - low))[0]
-    return int(low[best]), int(high[best]), float(achieved[best])

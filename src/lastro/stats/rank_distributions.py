@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
 from statistics import NormalDist
@@ -19,17 +20,9 @@ EXACT_PAIRS = 50
 
 def mid_ranks(values: Sequence[float]) -> list[float]:
     """Return ranks from 1; tied values share their mean rank. Source: Hollander and Wolfe (1999), section 4.1."""
-    order = sorted(range(len(values)), key=values.__getitem__)
-    ranks = [0.0] * len(values)
-    start = 0
-    while start < len(order):
-        end = start
-        while end < len(order) and values[order[end]] == values[order[start]]:
-            end += 1
-        for at in order[start:end]:
-            ranks[at] = (start + 1 + end) / 2
-        start = end
-    return ranks
+    from scipy.stats import rankdata
+
+    return [float(rank) for rank in rankdata(values)]
 
 
 def at_ranks(values: NDArray[np.float64], *ranks: int) -> tuple[float, ...]:
@@ -48,10 +41,7 @@ def median_of(values: NDArray[np.float64]) -> float:
 
 def tie_term(ranks: Sequence[float]) -> float:
     """Return the sum of t^3 - t over groups of t tied ranks, by which ties lessen the variance of a rank sum."""
-    sizes: dict[float, int] = {}
-    for rank in ranks:
-        sizes[rank] = sizes.get(rank, 0) + 1
-    return float(sum(size**3 - size for size in sizes.values()))
+    return float(sum(size**3 - size for size in Counter(ranks).values()))
 
 
 @lru_cache(maxsize=256)

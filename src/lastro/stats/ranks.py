@@ -12,7 +12,6 @@ from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 from lastro.stats.intervals import Interval
-from lastro.stats.notes import FEWER_THAN_TWO, Note, steps_too_coarse
 from lastro.stats.rank_distributions import (
     EXACT_BOTH,
     EXACT_PAIRS,
@@ -32,40 +31,25 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-TOO_FEW_GROUPS = "a rank test needs two groups or more, and more values than groups"
-ALL_EQUAL = "all values are equal"
-EMPTY_SAMPLE = "a sample has no values"
-NO_PAIR_DIFFERS = "no pair differs"
-
 
 @dataclass(frozen=True, slots=True)
 class RankTest:
-    """A statistic and its two-sided p; both None when there is no test, and `absent_because` says why.
-
-    `n` counts the values of each sample that took part; `exact`: p was counted, not approximated."""
+    """A statistic and its two-sided p, both None when there is no test; `n` counts the values that took part."""
 
     statistic: float | None
     p: float | None
     n: tuple[int, ...]
-    exact: bool = False
-    absent_because: Note | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Shift:
     """The shift of one distribution against another, in the unit of the metric, by Hodges and Lehmann.
 
-    The confidence in `interval` is the one achieved, at least the one requested: ranks come in steps. None, with the
-    reason, where even the widest interval falls short of it."""
+    The confidence in `interval` is the one achieved, at least the one requested: ranks come in steps. None where even
+    the widest interval falls short of it."""
 
     value: float
     interval: Interval | None
-    n: tuple[int, ...]
-    absent_because: Note | None = None
-
-    @property
-    def differs(self) -> bool:
-        return self.interval is not None and not self.interval.holds(0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,31 +58,20 @@ class Delta:
 
     value: float
     interval: Interval | None
-    n: tuple[int, int]
-    absent_because: Note | None = None
 
 
 def kruskal_wallis(groups: Mapping[str, Sequence[float]]) -> RankTest:
     """Test whether independent groups share one distribution: H, corrected for ties, by chi-squared.
 
     Groups without values are left out. Source: Hollander and Wolfe (1999), section 6.1."""
-    samples = [list(values) for values in groups.values() if len(values)]
-    sizes = tuple(len(sample) for sample in samples)
-    if len(samples) < 2 or sum(sizes) == len(samples):
-        return RankTest(None, None, sizes, absent_because=Note(TOO_FEW_GROUPS))
-    ranks = mid_ranks([value for sample in samples for value in sample])
-    total = len(ranks)
-    corrected = 1 - tie_term(ranks) / (total**3 - total)
-    if corrected <= 0:
-        return RankTest(None, None, sizes, absent_because=Note(ALL_EQUAL))
-    between, start = [], 0
-    for size in sizes:
-        between.append(size * (math.fsum(ranks[start : start + size]) / size - (total + 1) / 2) ** 2)
-        start += size
-    h = 12 / (total * (total + 1)) * math.fsum(between) / corrected
-    from scipy.special import chdtrc
+    samples = [values for values in groups.values() if len(values)]
+    sizes = tuple(map(len, samples))
+    if len(samples) < 2 or max(sizes) == 1 or len({value for values in samples for value in values}) == 1:
+        return RankTest(None, None, sizes)
+    from scipy.stats import kruskal
 
-    return RankTest(h, float(chdtrc(len(samples) - 1, h)), sizes)
+    test = kruskal(*samples)
+    return RankTest(float(test.statistic), float(test.pvalue), sizes)
 
 
 def mann_whitney(a: Sequence[float], b: Sequence[float]) -> RankTest:
@@ -108,14 +81,14 @@ def mann_whitney(a: Sequence[float], b: Sequence[float]) -> RankTest:
     section 4.1."""
     n = (len(a), len(b))
     if 0 in n:
-        return RankTest(None, None, n, absent_because=Note(EMPTY_SAMPLE))
+        return RankTest(None, None, n)
     ranks = mid_ranks([*a, *b])
     u = math.fsum(ranks[: n[0]]) - n[0] * (n[0] + 1) / 2
     total = sum(n)
     if total <= EXACT_BOTH:
         doubled = [round(2 * rank) for rank in ranks]
         cdf = rank_sum_cdf(tuple(sorted(doubled)), n[0])
-        return RankTest(u, exact_two_sided(cdf, sum(doubled[: n[0]])), n, exact=True)
+        return RankTest(u, exact_two_sided(cdf, sum(doubled[: n[0]])), n)
     variance = n[0] * n[1] / 12 * (total + 1 - tie_term(ranks) / (total * (total - 1)))
     return RankTest(u, normal_two_sided(u - n[0] * n[1] / 2, variance), n)
 
@@ -130,12 +103,12 @@ def wilcoxon_signed_rank(a: Sequence[float], b: Sequence[float]) -> RankTest:
     differences = [x - y for x, y in zip(a, b, strict=True) if x != y]
     n = len(differences)
     if n == 0:
-        return RankTest(None, None, (0,), absent_because=Note(NO_PAIR_DIFFERS))
+        return RankTest(None, None, (0,))
     ranks = mid_ranks([abs(difference) for difference in differences])
     v = math.fsum(rank for rank, difference in zip(ranks, differences, strict=True) if difference > 0)
     if n <= EXACT_PAIRS:
         cdf = signed_rank_cdf(tuple(sorted(round(2 * rank) for rank in ranks)))
-        return RankTest(v, exact_two_sided(cdf, round(2 * v)), (n,), exact=True)
+        return RankTest(v, exact_two_sided(cdf, round(2 * v)), (n,))
     variance = (n * (n + 1) * (2 * n + 1) - tie_term(ranks) / 2) / 24
     return RankTest(v, normal_two_sided(v - n * (n + 1) / 4, variance), (n,))
 
@@ -150,7 +123,7 @@ def hodges_lehmann(a: Sequence[float], b: Sequence[float], confidence: float) ->
     import numpy as np
 
     differences = np.subtract.outer(np.asarray(a, dtype=float), np.asarray(b, dtype=float)).ravel()
-    return _shift(differences, mann_whitney_order(*n, confidence), n, confidence)
+    return _shift(differences, mann_whitney_order(*n, confidence))
 
 
 def paired_hodges_lehmann(a: Sequence[float], b: Sequence[float], confidence: float) -> Shift:
@@ -167,7 +140,7 @@ def paired_hodges_lehmann(a: Sequence[float], b: Sequence[float], confidence: fl
     n = len(differences)
     first, second = np.triu_indices(n)
     walsh = (np.array(differences)[first] + np.array(differences)[second]) / 2
-    return _shift(walsh, signed_rank_order(n, confidence), (n,), confidence)
+    return _shift(walsh, signed_rank_order(n, confidence))
 
 
 def cliffs_delta(a: Sequence[float], b: Sequence[float], confidence: float) -> Delta:
@@ -184,18 +157,18 @@ def cliffs_delta(a: Sequence[float], b: Sequence[float], confidence: float) -> D
         raise ValueError("no values, no delta")
     theta = (math.fsum(mid_ranks([*a, *b])[: n[0]]) - n[0] * (n[0] + 1) / 2) / (n[0] * n[1])
     if min(n) < 2:
-        return Delta(2 * theta - 1, None, n, Note(FEWER_THAN_TWO, n=min(n)))
+        return Delta(2 * theta - 1, None)
     z2 = NormalDist().inv_cdf((1 + confidence) / 2) ** 2
     low, high = (_newcombe_end(theta, end, n, z2) for end in (0.0, 1.0))
-    return Delta(2 * theta - 1, Interval(2 * low - 1, 2 * high - 1, confidence), n)
+    return Delta(2 * theta - 1, Interval(2 * low - 1, 2 * high - 1, confidence))
 
 
-def _shift(all_shifts: NDArray[np.float64], order: tuple[int, float], n: tuple[int, ...], confidence: float) -> Shift:
+def _shift(all_shifts: NDArray[np.float64], order: tuple[int, float]) -> Shift:
     k, achieved = order
     if k == 0:
-        return Shift(median_of(all_shifts), None, n, steps_too_coarse(" + ".join(map(str, n)), achieved, confidence))
+        return Shift(median_of(all_shifts), None)
     low, high = at_ranks(all_shifts, k, all_shifts.size + 1 - k)
-    return Shift(median_of(all_shifts), Interval(low, high, achieved), n)
+    return Shift(median_of(all_shifts), Interval(low, high, achieved))
 
 
 def _newcombe_end(theta: float, limit: float, n: tuple[int, int], z2: float) -> float:

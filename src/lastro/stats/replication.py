@@ -6,6 +6,7 @@ counted from the lowest: level 1 is repeated at the least cost, and the highest 
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Union
@@ -100,15 +101,8 @@ def least_n(variance: float, wanted_half_width: float, confidence: float, assura
         shown = variance * float(chdtri(n - 1, 1 - assurance)) / (n - 1)
         return half_width(shown, n, confidence) <= wanted_half_width
 
-    low, high = 1, 2
-    while not narrow(high):
-        low, high = high, 2 * high
-        if low > MOST:
-            return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if narrow(middle) else (middle, high)
-    return high
+    n = bisect_left(range(MOST + 1), True, lo=2, key=narrow)
+    return n if n <= MOST else None
 
 
 def ratio_variance(values: Sequence[float], baseline: Sequence[float], *, paired: bool) -> float | None:

@@ -12,6 +12,7 @@ Source: Tukey (1953); Montgomery, Design and Analysis of Experiments (8th ed.), 
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
@@ -67,17 +68,15 @@ class Pair:
             return self.n_blocks
         margin = math.log1p(share) if self.relative else share * self.scale
         wanted, one_block = max(self.distance, margin - self.distance), self.error * math.sqrt(self.n_blocks)
-        if one_block == 0 or not self._enough(MOST_BLOCKS, one_block, wanted):
+        if one_block == 0:
             return None
-        low, high = self.n_blocks, MOST_BLOCKS
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if self._enough(middle, one_block, wanted) else (middle, high)
-        return high
 
-    def _enough(self, n_blocks: int, one_block: float, wanted: float) -> bool:
-        critical = critical_value(self.interval.confidence, self.n_groups, n_blocks)
-        return critical * one_block / math.sqrt(n_blocks) < wanted
+        def enough(n_blocks: int) -> bool:
+            critical = critical_value(self.interval.confidence, self.n_groups, n_blocks)
+            return critical * one_block / math.sqrt(n_blocks) < wanted
+
+        n = bisect_left(range(MOST_BLOCKS + 1), True, lo=self.n_blocks + 1, key=enough)
+        return n if n <= MOST_BLOCKS else None
 
     @property
     def _unproven(self) -> bool:

@@ -64,7 +64,9 @@ def range_sf(q: float, k: int, df: float) -> float:
 def range_quantile(confidence: float, k: int, df: float) -> float:
     """Return the q with P(Q <= q) = confidence: 3.506 for 0.95, 3 means and 27 degrees of freedom.
 
-    By false position (Illinois) on the logarithm of the tail, which is nearly a line."""
+    By Brent's method on the logarithm of the tail, which is nearly a line."""
+    from scipy.optimize import brentq
+
     aim = math.log(1 - confidence)
 
     def above(q: float) -> float:
@@ -73,15 +75,4 @@ def range_quantile(confidence: float, k: int, df: float) -> float:
     low, high = 0.0, 4.0
     while above(high) > 0:
         low, high = high, 2 * high
-    at_low, at_high = above(low), above(high)
-    for _ in range(100):
-        middle = (low * at_high - high * at_low) / (at_high - at_low)
-        at_middle = above(middle)
-        if abs(at_middle) < 1e-10 or abs(high - low) < 1e-12 * middle:
-            return middle
-        if at_middle * at_high < 0:
-            low, at_low = high, at_high
-        else:
-            at_low /= 2
-        high, at_high = middle, at_middle
-    return high
+    return float(brentq(above, low, high))

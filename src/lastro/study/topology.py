@@ -123,20 +123,13 @@ class Topology:
 
     def spare_links(self) -> tuple[int, ...]:
         """Return the links outside a minimum spanning tree (Kruskal 1956); of equal costs, the first link stays."""
-        tree = list(range(len(self.names)))
-
-        def root(router: int) -> int:
-            while tree[router] != router:
-                tree[router] = tree[tree[router]]
-                router = tree[router]
-            return router
-
-        spare = []
+        tree_of, spare = list(range(len(self.names))), []
         for number in sorted(range(len(self.links)), key=lambda number: (self.links[number].cost, number)):
-            a, b = root(self.links[number].a), root(self.links[number].b)
+            a, b = tree_of[self.links[number].a], tree_of[self.links[number].b]
             if a == b:
                 spare.append(number)
-            tree[a] = b
+            else:
+                tree_of = [b if tree == a else tree for tree in tree_of]
         return tuple(sorted(spare))
 
     def detour(self, without: Collection[int]) -> tuple[int, int] | None:

@@ -28,11 +28,8 @@ __all__ = [
     "Picture",
     "Plan",
     "figure_name",
-    "metric_png",
-    "metric_svg",
     "pictures",
     "plans",
-    "timeline_svg",
 ]
 
 Kind = Literal[
@@ -152,7 +149,7 @@ def _campaign_plans(
     yield Plan("topology", None, "topology", say("What a trial consisted of"), partial(draw_shown, report, say))
 
 
-def _distribution(report: Report, index: int, say: Language, analysis: MetricAnalysis | None = None) -> Plan:
+def _distribution(report: Report, index: int, say: Language, analysis: MetricAnalysis) -> Plan:
     from lastro.report.figures.distribution import draw_distribution
 
     metric = report.metrics[index]
@@ -161,30 +158,11 @@ def _distribution(report: Report, index: int, say: Language, analysis: MetricAna
     return Plan("distribution", index, figure_name(metric), title, draw)
 
 
-def _course(report: Report, analysis: Analysis | None, say: Language) -> Plan:
+def _course(report: Report, analysis: Analysis, say: Language) -> Plan:
     from lastro.report.figures.course import draw_course
 
     title = say("Time course of the campaign")
     return Plan("course", None, "course", title, partial(draw_course, report, say, analysis))
-
-
-def metric_svg(report: Report, index: int, say: Language = ENGLISH, analysis: MetricAnalysis | None = None) -> str:
-    """Return every trial of one metric as an SVG document; the same data give the same bytes."""
-    picture = _distribution(report, index, say, analysis).picture()
-    assert picture is not None
-    return picture.svg()
-
-
-def metric_png(report: Report, index: int, dpi: int = 160) -> bytes:
-    picture = _distribution(report, index, ENGLISH).picture()
-    assert picture is not None
-    return picture.png(dpi)
-
-
-def timeline_svg(report: Report, say: Language = ENGLISH, analysis: Analysis | None = None) -> str | None:
-    """Return the time course of the campaign as SVG; None without attempts."""
-    picture = _course(report, analysis, say).picture()
-    return picture.svg() if picture else None
 
 
 def figure_name(metric: Metric) -> str:

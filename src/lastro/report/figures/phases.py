@@ -31,7 +31,6 @@ MOMENTS = (
     "created", "first_ospf_packet", "boot", "initial_adjacency", "initial_last_update", "initial_routes",
     "initial_forwarding",
 )  # fmt: skip
-_ROW_IN = 0.3
 
 
 def draw_phases(report: Report, say: Language) -> Figure | None:

@@ -97,12 +97,12 @@ def style(width_in: float = WIDE_IN) -> Iterator[None]:
         yield
 
 
-def new_figure(height_in: float = 4.0, width_in: float | None = None) -> Figure:
+def new_figure() -> Figure:
     """Return a figure as wide as the style says. `fit` makes it as tall as it must be."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
-    return Figure(figsize=(width_in or mpl.rcParams["figure.figsize"][0], height_in), layout="constrained")
+    return Figure(figsize=(mpl.rcParams["figure.figsize"][0], 4.0), layout="constrained")
 
 
 def width_of(figure: Any) -> float:
