@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lastro import files
-from lastro.app.studies import testbed_of
+from lastro.app import studies
 from lastro.campaign import suite
 from lastro.errors import InputError, LastroError, OutputError, StudyError
 from lastro.files import open_directory, read_regular, require_own_directory, trusting
@@ -74,11 +74,11 @@ def test_the_testbed_that_a_campaign_names_is_read_only_when_it_is_the_callers(
     file.write_text("[dut]\ncpus = '0'\n")
     named = {**PROVENANCE, "testbed": {"file": str(file)}}
     with Store.open(make_campaign(tmp_path / "campaign", stop_after=1, provenance=named), readonly=True) as store:
-        found = testbed_of(store)
+        found = studies.testbed_of(store)
         assert found is not None and found.roles["dut"].cpus == "0"
         monkeypatch.setattr(files, "callers", lambda: frozenset({os.getuid() + 1}))
         with pytest.raises(StudyError, match=r"testbed\.toml: cannot be read: it belongs to user") as caught:
-            testbed_of(store)
+            studies.testbed_of(store)
     assert "--testbed" in str(caught.value.hint)
     assert testbed_file.load(file).roles["dut"].cpus == "0", "given by the caller, whoever owns it"
 

@@ -61,6 +61,9 @@ def main(argv: list[str] | None = None) -> int:
     try:
         code = _main(sys.argv[1:] if argv is None else argv, streams)
         sys.stdout.flush()
+    except KeyboardInterrupt:  # before `_run_command` could see it
+        print("lastro: interrupted", file=sys.stderr)
+        code = 130
     except BrokenPipeError:  # `lastro results DIR | head`: the reader has seen enough
         _discard_output()
     except UnwritableOutput as error:
