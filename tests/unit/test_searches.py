@@ -16,6 +16,8 @@ import pytest
 from lastro.analysis import analyse
 from lastro.analysis.campaign import Cell, Report
 from lastro.analysis.noise_floor import noise_floors
+from lastro.analysis.scaling import scalings
+from lastro.analysis.searches import searches
 from lastro.campaign.sequential import half_widths
 from lastro.report.claims import Judgement, judge
 from lastro.report.claims_document import claims_document
@@ -28,8 +30,7 @@ from lastro.report.html import render_html
 from lastro.report.language import ENGLISH, language
 from lastro.report.latex import render_latex
 from lastro.report.markdown import render_markdown
-from lastro.report.scaling import scalings
-from lastro.report.searches import BOUND, LIMIT, searches, tables_of
+from lastro.report.search_tables import BOUND, LIMIT, tables_of
 from lastro.report.statistics_words import statistics_sentences
 from lastro.report.tables import results_table
 from lastro.report.terminal import render

@@ -18,7 +18,8 @@ from lastro.analysis.measured import measured, medians
 from lastro.analysis.model import Analysis, MetricAnalysis
 from lastro.analysis.noise_floor import Floor, floor_here
 from lastro.analysis.pairs import level_pairs
-from lastro.analysis.trends import count_scalings, drift_of
+from lastro.analysis.scaling import count_scalings
+from lastro.analysis.trends import drift_of
 from lastro.stats.notes import N_, Note
 from lastro.stats.residual_checks import check_residuals
 

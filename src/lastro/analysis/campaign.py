@@ -170,6 +170,13 @@ class Report:
     def baselines(self) -> tuple[Row, ...]:
         return tuple(row for row in self.rows if row.is_baseline)
 
+    def by_levels(self, factors: Sequence[str]) -> dict[tuple[str, ...], list[Row]]:
+        """Return the rows by their levels of these factors, in the report's order."""
+        found: dict[tuple[str, ...], list[Row]] = {}
+        for row in self.rows:
+            found.setdefault(tuple(str(row.treatment.levels[name]) for name in factors), []).append(row)
+        return found
+
     @property
     def n_limited(self) -> int:
         """The number of treatments with a metric that the generator limited."""

@@ -48,17 +48,17 @@ from typing import TYPE_CHECKING, Any
 
 from lastro.analysis import analyse
 from lastro.analysis.campaign import Cell, Gap, InvalidAttempt, Report, Row
+from lastro.analysis.curves import Curve, Line, Panel, curves
+from lastro.analysis.growth import MEASURES, Against, Growth, Growths, growths
 from lastro.analysis.measured import median_of
 from lastro.analysis.properties import ABSENT
+from lastro.analysis.scaling import Scaling, ScalingRow, scalings
+from lastro.analysis.searches import Ending, endings
 from lastro.plain import json_text
 from lastro.report.analysis_document import analysis_document
-from lastro.report.curves import Curve, Line, Panel, curves
-from lastro.report.growth import MEASURES, Against, Growth, Growths, growths
 from lastro.report.key_findings import key_findings
 from lastro.report.language import ENGLISH
 from lastro.report.numbers import verdict
-from lastro.report.scaling import Scaling, ScalingRow, scalings
-from lastro.report.searches import Ending, endings
 from lastro.stats.intervals import Interval
 from lastro.stats.ratios import Ratio
 from lastro.stats.scaling import Line as FittedLine

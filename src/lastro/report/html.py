@@ -17,19 +17,20 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from lastro import __version__
+from lastro.analysis.growth import FACTOR
 from lastro.analysis.properties import ALL
+from lastro.analysis.scaling import scalings
 from lastro.report import stat_tables, words
 from lastro.report.content import Content
 from lastro.report.figures import NARROW_IN, WIDE_IN, Plan, plans
 from lastro.report.figures.svg import own_ids
-from lastro.report.growth import EXPLANATION, FACTOR
 from lastro.report.language import Language
 from lastro.report.numbers import direction_text
+from lastro.report.numeric_words import GROWTH, slope_text, slopes_note
 from lastro.report.opening import opening
 from lastro.report.remark_words import meaning
 from lastro.report.results_view import groups, hoisted_factors
-from lastro.report.scaling import scalings, slope_text
-from lastro.report.searches import tables_of
+from lastro.report.search_tables import tables_of
 from lastro.report.statistics_words import (
     check_sentences,
     drift_sentence,
@@ -89,8 +90,9 @@ def _context(content: Content) -> dict[str, Any]:
         "invalid": invalid_table(report, say),
         "scalings": scalings(report),
         "growths": [replace(table, note="") for table in growth_tables(report, say)],
-        "growth": (say("With {factor}", factor=FACTOR), say(EXPLANATION)),
+        "growth": (say("With {factor}", factor=FACTOR), say(GROWTH)),
         "slope_text": slope_text,
+        "slopes_note": slopes_note,
         "commands": words.commands(report, say),
         "all_trials": ALL,
         "baseline": ", ".join(f"{name} = {level}" for name, level in report.study.design.baseline.items()),

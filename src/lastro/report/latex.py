@@ -8,12 +8,12 @@ import re
 from collections.abc import Iterable, Iterator
 
 from lastro import __version__
+from lastro.analysis.scaling import scalings
 from lastro.plain import plain
 from lastro.report import words
 from lastro.report.content import Content
 from lastro.report.opening import opening
-from lastro.report.scaling import scalings
-from lastro.report.searches import tables_of
+from lastro.report.search_tables import tables_of
 from lastro.report.stat_tables import (
     claims_table,
     effects_table,

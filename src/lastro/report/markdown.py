@@ -10,13 +10,13 @@ from typing import Any
 
 from lastro.analysis.campaign import Report
 from lastro.analysis.model import MetricAnalysis
+from lastro.analysis.scaling import scalings
 from lastro.plain import plain
 from lastro.report import words
 from lastro.report.content import Content
 from lastro.report.language import Language
 from lastro.report.opening import opening
-from lastro.report.scaling import scalings
-from lastro.report.searches import tables_of
+from lastro.report.search_tables import tables_of
 from lastro.report.stat_tables import (
     claims_table,
     effects_table,

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lastro.analysis.campaign import Cell, InvalidAttempt, Report, Row
+from lastro.analysis.curves import Curve, Panel, curves
+from lastro.analysis.growth import FACTOR, Growth, growths
 from lastro.analysis.properties import ALL, PropertyTable, column_of
 from lastro.analysis.remarks import Mark, in_order
+from lastro.analysis.scaling import Scaling
 from lastro.report import words
 from lastro.report.content import Content
-from lastro.report.curves import Curve, Panel, curves, level_text, why_missing
-from lastro.report.growth import EXPLANATION, FACTOR, Growth, against_text, growths, sizes_text
 from lastro.report.language import Language
 from lastro.report.numbers import (
     STATUS_WORDS,
@@ -26,9 +27,17 @@ from lastro.report.numbers import (
     metric_heading,
     ratio_text,
 )
+from lastro.report.numeric_words import (
+    GROWTH,
+    against_text,
+    level_text,
+    sizes_text,
+    slope_text,
+    slopes_note,
+    why_missing,
+)
 from lastro.report.reasons import grouped
 from lastro.report.remark_words import short, sign, signs
-from lastro.report.scaling import Scaling, slope_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +173,7 @@ def scaling_table(report: Report, scaling: Scaling, say: Language) -> Table:
     )
     right = frozenset(range(len(first), len(first) + len(units)))
     title = say("Scaling with {factor}", factor=scaling.factor)
-    return Table(f"scaling-{scaling.factor}", title, first + units, rows, right, note=scaling.explanation(say))
+    return Table(f"scaling-{scaling.factor}", title, first + units, rows, right, note=slopes_note(scaling, say))
 
 
 def growth_tables(report: Report, say: Language) -> tuple[Table, ...]:
@@ -179,7 +188,7 @@ def growth_tables(report: Report, say: Language) -> tuple[Table, ...]:
             (*((*row.levels,) or (say("the only treatment"),)), *_growth(row.metrics[index], say)) for row in found.rows
         )
         right, long = frozenset({len(first) + 1}), frozenset({len(first) + 2, len(first) + 3})
-        note = "" if tables else say(EXPLANATION)
+        note = "" if tables else say(GROWTH)
         tables.append(Table(f"growth-{index + 1}", title, (*columns, say("with the links")), rows, right, long, note))
     return tuple(tables)
 

@@ -13,8 +13,10 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from lastro.analysis.campaign import Cell, Gap, Report, Row
+from lastro.analysis.growth import FACTOR, MEASURES, Growth, Growths, growths
+from lastro.analysis.scaling import Scaling, scalings
+from lastro.analysis.searches import searches
 from lastro.plain import plain
-from lastro.report.growth import EXPLANATION, FACTOR, MEASURES, Growth, Growths, against_text, growths, sizes_text
 from lastro.report.key_findings import key_findings
 from lastro.report.language import ENGLISH
 from lastro.report.numbers import (
@@ -30,11 +32,11 @@ from lastro.report.numbers import (
     ratio_text,
     verdict,
 )
+from lastro.report.numeric_words import GROWTH, against_text, sizes_text, slope_text, slopes_note
 from lastro.report.opening import incomplete
 from lastro.report.reasons import grouped
 from lastro.report.remark_words import signs
-from lastro.report.scaling import Scaling, scalings, slope_text
-from lastro.report.searches import lines_of, searches
+from lastro.report.search_tables import lines_of
 from lastro.report.words import legend, sequential_note
 
 MANY = 40  # with more treatments, the leading factors are always headings
@@ -222,7 +224,7 @@ def _scaling(report: Report, scaling: Scaling, width: int) -> list[Text]:
     metrics = [_slope_column(report, scaling, index) for index in range(len(report.metrics))]
     table = _combinations(scaling.others, [row.levels for row in scaling.rows], metrics, width)
     title = Text(f"Scaling with {plain(scaling.factor)}", style="bold")
-    return [Text(), title, *table, *_wrapped(scaling.explanation(), width)]
+    return [Text(), title, *table, *_wrapped(slopes_note(scaling), width)]
 
 
 def _combinations(
@@ -267,7 +269,7 @@ def _growths(report: Report, found: Growths, width: int) -> list[Text]:
         Text(),
         *(Text(line, style="bold") for line in _broken(title, width)),
         *table,
-        *_wrapped(EXPLANATION, width),
+        *_wrapped(GROWTH, width),
     ]
 
 

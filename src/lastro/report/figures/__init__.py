@@ -10,8 +10,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from lastro.analysis.campaign import Report
+from lastro.analysis.curves import Curve, curves
 from lastro.analysis.model import Analysis, MetricAnalysis
-from lastro.report.curves import Curve, curves
+from lastro.analysis.scaling import scalings
 from lastro.report.figures.style import NARROW_IN, WIDE_IN, Picture, file_stem, style
 from lastro.report.language import ENGLISH, Language
 from lastro.results.samples import Metric
@@ -92,7 +93,6 @@ def _metric_plans(report: Report, index: int, analysis: MetricAnalysis, say: Lan
     from lastro.report.figures.effects import draw_effects
     from lastro.report.figures.interactions import draw_interaction
     from lastro.report.figures.scaling import draw_scaling
-    from lastro.report.scaling import scalings
 
     name, confidence = analysis.metric.name, report.study.design.confidence
     found = curves(report)

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lastro.analysis.campaign import Report
+from lastro.analysis.curves import MOST_PANELS, Curve, Line, Panel
 from lastro.analysis.remarks import Mark, in_order
-from lastro.report.curves import MOST_PANELS, Curve, Line, Panel, level_text, why_missing
 from lastro.report.figures.scale import Reach, interval_bar, reach
 from lastro.report.figures.style import (
     GREY,
@@ -33,6 +33,7 @@ from lastro.report.figures.style import (
 )
 from lastro.report.figures.text import em, safe, wrapped
 from lastro.report.language import Language
+from lastro.report.numeric_words import level_text, why_missing
 from lastro.report.remark_words import short, signs
 from lastro.results.samples import Metric
 from lastro.stats.intervals import Summary

@@ -8,8 +8,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from lastro.analysis.campaign import Report, Row
+from lastro.analysis.campaign import Report
 from lastro.analysis.model import CountScaling, MetricAnalysis
+from lastro.analysis.scaling import Scaling
 from lastro.report.figures.scale import Ends, reach
 from lastro.report.figures.style import (
     GRID,
@@ -27,7 +28,6 @@ from lastro.report.figures.style import (
 )
 from lastro.report.figures.text import wrapped
 from lastro.report.language import Language
-from lastro.report.scaling import Scaling
 from lastro.stats.intervals import sample_mean, t_quantile
 from lastro.stats.scaling import fit_line
 
@@ -78,12 +78,9 @@ def draw_scaling(
 
 def _panels(report: Report, index: int, scaling: Scaling) -> dict[tuple[str, ...], list[tuple[float, float]]]:
     """Return {levels of the other factors: (number, value) of every trial}, for those in which the number varied."""
-    rows: dict[tuple[str, ...], list[Row]] = {}
-    for row in report.rows:
-        rows.setdefault(tuple(str(row.treatment.levels[name]) for name in scaling.others), []).append(row)
     found = {
         levels: [(float(row.treatment.levels[scaling.factor]), p.value) for row in own for p in row.cells[index].points]
-        for levels, own in rows.items()
+        for levels, own in report.by_levels(scaling.others).items()
     }
     return {levels: pairs for levels, pairs in found.items() if len({x for x, _ in pairs}) > 1}
 

@@ -7,20 +7,16 @@ the ratio of the routers, and of the links."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from lastro.analysis.campaign import Point, Report, Row
 from lastro.errors import InputError
-from lastro.report.language import Language
-from lastro.report.numbers import interval_text, mean_text
-from lastro.stats.intervals import Interval, Summary, sample_mean
-from lastro.stats.notes import N_
+from lastro.stats.intervals import Interval, sample_mean
 from lastro.stats.ratios import Ratio, ratio_to_baseline
 from lastro.stats.scaling import Line, fit_bend, fit_line
 from lastro.study.topology import grid, grid_size
-from lastro.units import significant
 
 FACTOR = "topology"
 LEAST_OF_A_LINE = 3
@@ -30,26 +26,6 @@ Verdict = Literal[
     "unknown",
 ]  # fmt: skip
 MEASURES: tuple[Measure, ...] = ("routers", "links")
-_WORDS: dict[Verdict, str] = {
-    "in proportion": N_("yes: in proportion, ×{ratio}"),
-    "slower": N_("no: more slowly than ×{ratio}"),
-    "slower or not": N_("no: more slowly than ×{ratio}, or not at all"),
-    "faster": N_("no: faster than ×{ratio}"),
-    "shrinks": N_("no: it shrinks"),
-    "line": N_("yes: consistent with a line"),
-    "grows": N_("yes; whether on a line is unknown"),
-    "bends up": N_("not on a line: it bends upwards"),
-    "bends down": N_("not on a line: it bends downwards"),
-    "unknown": N_("undecided"),
-}
-EXPLANATION = N_(
-    "Does the metric grow with the routers, with the links? Two sizes: the ratio of the larger to the smaller, with "
-    "its interval, against the ratio of their routers and links. Yes: the interval contains that ratio, but neither "
-    "1 (no growth) nor its square. No: it does not contain that ratio. Two sizes cannot show whether growth is "
-    "linear: a line fits any two points. Three sizes or more: the least-squares line through the valid trials, its "
-    "parameters ± half their intervals. Yes: the slope is above 0, and the interval of a bend (the quadratic "
-    "coefficient) contains 0. Each interval is for one metric alone, uncorrected."
-)
 
 
 class Size(NamedTuple):
@@ -106,18 +82,16 @@ class Growths:
 
 
 def growths(report: Report) -> Growths:
+    """Return the growth of every metric in each combination of the factors besides the topology."""
     others = tuple(factor.name for factor in report.varying if factor.name != FACTOR)
     if len(others) == len(report.varying):
         return Growths((), ())
-    sizes, groups = _sizes(report), defaultdict[tuple[str, ...], list[Row]](list)
-    for row in report.rows:
-        groups[tuple(str(row.treatment.levels[name]) for name in others)].append(row)
-    confidence, metrics = report.study.design.confidence, range(len(report.metrics))
+    sizes, confidence, metrics = _sizes(report), report.study.design.confidence, range(len(report.metrics))
     return Growths(
         others,
         tuple(
             GrowthRow(levels, tuple(_growth(rows, sizes, index, confidence) for index in metrics))
-            for levels, rows in groups.items()
+            for levels, rows in report.by_levels(others).items()
         ),
     )
 
@@ -214,26 +188,3 @@ def _line_verdict(line: Line | None, bend: Interval | None) -> Verdict:
     if line.slope < 0:
         return "shrinks"
     return "grows" if bend is None else "line"
-
-
-# Wording
-
-
-def against_text(against: Against, say: Language) -> str:
-    """Describe growth: 'yes: in proportion, ×1.78'; for a line, also its parameters and the interval of its bend."""
-    ratio = say.number(significant(against.ratio, 3)) if against.ratio is not None else ""
-    verdict = say(_WORDS[against.verdict], ratio=ratio)
-    if (line := against.line) is None:
-        return verdict
-    slope = mean_text(Summary(line.n, line.slope, None, line.slope_interval), say)
-    intercept = mean_text(Summary(line.n, line.intercept, None, line.intercept_interval), say)
-    text = say("{verdict}; {slope} for 1 more, {intercept} at 0", verdict=verdict, slope=slope, intercept=intercept)
-    if (bend := against.bend) is None:
-        return text
-    middle = Summary(line.n, (bend.low + bend.high) / 2, None, bend)
-    return say("{text}; bend {interval}", text=text, interval=interval_text(middle, say))
-
-
-def sizes_text(growth: Growth) -> Iterator[str]:
-    """Format each topology with its number of routers and of links: '3x3 (9, 12)'."""
-    return (f"{level} ({size.routers}, {size.links})" for level, size in growth.sizes.items())

@@ -1,4 +1,6 @@
-"""How each metric scales with a numeric factor: a line for each combination of the other factors. Pure."""
+"""How each metric scales with a numeric factor, for each combination of the other factors. Pure.
+
+Every number gets a line; a count also gets the Universal Scalability Law, where higher is better."""
 
 from __future__ import annotations
 
@@ -6,17 +8,13 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from lastro.analysis.campaign import Report, Row
-from lastro.report.language import ENGLISH, Language
-from lastro.report.numbers import mean_text
-from lastro.stats.intervals import Summary
-from lastro.stats.notes import N_
+from lastro.analysis.measured import Measured
+from lastro.analysis.model import CountScaling
+from lastro.results.samples import Metric
 from lastro.stats.scaling import Line, fit_line
 
 LEAST_LEVELS = 3  # a line fits any two points
-_EXPLANATION = N_(
-    "What 1 more of {factor} adds: the slope of the least-squares line through the valid trials, ± half its interval. "
-    "≈ marks an interval that holds 0. A line says nothing beyond the levels measured."
-)
+LEAST_COUNTS = 4  # levels for a curve with three parameters
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +33,6 @@ class Scaling:
     others: tuple[str, ...]
     rows: tuple[ScalingRow, ...]
 
-    def explanation(self, say: Language = ENGLISH) -> str:
-        return say(_EXPLANATION, factor=self.factor)
-
 
 def scalings(report: Report) -> tuple[Scaling, ...]:
     """Return the lines for each factor with three or more levels, all numbers; leave out factors without a line."""
@@ -51,9 +46,6 @@ def scalings(report: Report) -> tuple[Scaling, ...]:
 
 def _scaling(report: Report, factor: str) -> Scaling:
     others = tuple(other.name for other in report.varying if other.name != factor)
-    groups: dict[tuple[str, ...], list[Row]] = defaultdict(list)
-    for row in report.rows:
-        groups[tuple(str(row.treatment.levels[name]) for name in others)].append(row)
     metrics = range(len(report.metrics))
     confidence = report.study.design.confidence
     return Scaling(
@@ -61,7 +53,7 @@ def _scaling(report: Report, factor: str) -> Scaling:
         others,
         tuple(
             ScalingRow(levels, tuple(_line(rows, factor, index, confidence) for index in metrics))
-            for levels, rows in groups.items()
+            for levels, rows in report.by_levels(others).items()
         ),
     )
 
@@ -75,9 +67,28 @@ def _line(rows: list[Row], factor: str, metric: int, confidence: float) -> Line 
     return fit_line([x for x, _ in points], [y for _, y in points], confidence)
 
 
-def slope_text(line: Line | None, say: Language = ENGLISH) -> str:
-    """Format a slope: '1.23 ± 0.11', with '≈' in front if its interval contains 0."""
-    if line is None:
-        return "—"
-    text = mean_text(Summary(line.n, line.slope, None, line.slope_interval), say)
-    return text if line.grows else f"≈ {text}"
+def count_scalings(report: Report, metric: Metric, data: Measured) -> tuple[CountScaling, ...]:
+    """Fit the Universal Scalability Law to a metric where higher is better.
+
+    There is one fit for each factor whose levels are integers of at least 1, and each combination of the other factors
+    with at least four of these levels."""
+    if metric.better != "higher":
+        return ()
+    from lastro.stats.usl import fit_usl
+
+    found = []
+    for factor in report.varying:
+        counts = [level for level in factor.levels if isinstance(level, int) and not isinstance(level, bool)]
+        if len(counts) < len(factor.levels) or min(counts) < 1 or factor.name not in data.factors:
+            continue
+        groups: dict[tuple[tuple[str, str], ...], list[tuple[float, float]]] = defaultdict(list)
+        for treatment, _, value in data.trials():
+            levels = data.levels[treatment]
+            others = tuple((name, levels[name]) for name in data.factors if name != factor.name)
+            groups[others].append((float(levels[factor.name]), value))
+        for others, points in groups.items():
+            if len({x for x, _ in points}) >= LEAST_COUNTS:
+                fit = fit_usl([x for x, _ in points], [y for _, y in points], data.confidence)
+                if fit is not None:
+                    found.append(CountScaling(factor.name, dict(others), tuple(points), fit))
+    return tuple(found)
