@@ -13,9 +13,9 @@ import pytest
 
 from lastro.analysis import analyse
 from lastro.analysis.campaign import Report, build_report
+from lastro.analysis.claim_effects import Effects, Part
+from lastro.analysis.claims import Judgement
 from lastro.analysis.noise_floor import floor_here
-from lastro.report.claim_effects import Effects, Part
-from lastro.report.claims import Judgement
 from lastro.report.figures import Picture, Plan, pictures, plans
 from lastro.report.figures.claims import draw_claims
 from lastro.report.figures.style import style
@@ -146,7 +146,7 @@ def test_claims_are_drawn_with_what_was_published() -> None:
     ):
         part = Part("", measure, effect, None, 0.001, 0.999)  # type: ignore[arg-type]
         claim = Claim(name, "", {}, "", None, published)  # type: ignore[arg-type]
-        found.append(Judgement(claim, "reproduced", "", "ms", Effects((part,), 1, 1), part, 0.01, 0.01, 12))
+        found.append(Judgement(claim, "reproduced", "ms", Effects((part,), 1, 1), part, 0.01, 0.01, 12))
     with style():
         figure = draw_claims(found, ENGLISH)
     assert figure is not None

@@ -34,9 +34,6 @@ RANKS = {package: rank for rank, packages in enumerate(LAYERS) for package in pa
 PURE = (
     "requirements",
     "shapes",
-    "report.claims",
-    "report.claim_cells",
-    "report.claim_effects",
     "report.claim_words",
     "report.claims_document",
     "report.claims_text",

@@ -15,11 +15,12 @@ import pytest
 
 from lastro.analysis import analyse
 from lastro.analysis.campaign import Cell, Report
+from lastro.analysis.claims import Judgement, judge
 from lastro.analysis.noise_floor import noise_floors
 from lastro.analysis.scaling import scalings
 from lastro.analysis.searches import searches
 from lastro.campaign.sequential import half_widths
-from lastro.report.claims import Judgement, judge
+from lastro.report.claim_words import reason_text
 from lastro.report.claims_document import claims_document
 from lastro.report.claims_text import measured_text
 from lastro.report.compare import compare
@@ -278,9 +279,9 @@ def test_a_claim_is_judged_only_where_no_bound_could_change_the_verdict(
     report: Report, statement: str, verdict: str
 ) -> None:
     one = judged(report, statement)
-    assert one.verdict == verdict, one.reason
+    assert one.verdict == verdict, reason_text(one)
     if verdict == "untestable here":
-        assert "only a lower bound is known" in one.reason and "could change the verdict" in one.reason
+        assert "only a lower bound is known" in reason_text(one) and "could change the verdict" in reason_text(one)
         assert one.p is not None and one.part is None and measured_text(one) == ""
 
 
@@ -304,7 +305,7 @@ def test_what_is_shown_of_a_claim_on_a_bound_is_a_bound(report: Report) -> None:
     assert re.fullmatch(r"≥ ×1\.7\d, ≥ \+26\.\d+ 1", measured_text(one))
     assert measured_text(judged(report, compared("native", "runc", "lower"))).startswith("≤ ×0.5")
     told = judged(report, compared("runc", "native", "higher", "published = { ratio = 1.7, tolerance = 0.5 }"))
-    assert "only a bound on the magnitude is known" in told.reason
+    assert "only a bound on the magnitude is known" in reason_text(told)
     claims = parse_claims(CLAIM + compared("runc", "native", "higher"), "claims.toml", report.study)
     (part,) = claims_document(claims, (one,), report)["claims"][0]["parts"]
     assert part["bound"] == ">=" and part["effect"]["interval"] is None and part["difference"]["p"] < 0.05

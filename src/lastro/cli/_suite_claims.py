@@ -15,7 +15,7 @@ from lastro.cli.claims import Judged
 from lastro.cli.results import loaded
 from lastro.errors import InputError
 from lastro.plain import json_text
-from lastro.report.language import language
+from lastro.report.language import Language, language
 
 FORMAT = "lastro-suite-claims/1"
 
@@ -23,7 +23,7 @@ FORMAT = "lastro-suite-claims/1"
 def run(args: argparse.Namespace) -> int:
     if args.claims:
         refuse_suite(args.dir, "--claims FILE")
-    suite, say = suites.read(args.dir), language(args.lang)
+    suite = suites.read(args.dir)
     found: dict[str, Judged] = {}
     waiting: list[str] = []  # studies that have claims but no campaign yet
     for front in suite.fronts:
@@ -33,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
         if not suites.begun(args.dir, front):
             waiting.append(front.name)
         else:
-            found[front.name] = single.judged(loaded(args.dir / front.name), file, say)
+            found[front.name] = single.judged(loaded(args.dir / front.name), file)
     if not found and not waiting:
         raise InputError(
             f"no front of {args.dir} has claims",
@@ -41,26 +41,29 @@ def run(args: argparse.Namespace) -> int:
             " claims/FRONT.toml next to the study files; docs/explanation-claims.md explains how to write one",
         )
     if args.json:
-        print(json_text(_document(args.dir, suite, found, waiting)))
+        print(json_text(_document(args.dir, suite, found, waiting, language(args.lang))))
     else:
-        _print(suite, found, waiting, args.lang)
+        _print(suite, found, waiting, language(args.lang))
     judgements = [one for judged in found.values() for one in judged.judgements]
     return single.exit_code(args.fail_on, judgements, unjudged=bool(waiting))
 
 
-def _print(suite: Suite, found: dict[str, Judged], waiting: list[str], code: str) -> None:
+def _print(suite: Suite, found: dict[str, Judged], waiting: list[str], say: Language) -> None:
     from lastro.report.claims_table import render_suite_claims
 
-    say = language(code)
     rows = {front: (judged.judgements, judged.report) for front, judged in found.items()}
     print_laid_out(lambda _: [render_suite_claims(suite.label, rows, waiting, say)])
 
 
-def _document(directory: Path, suite: Suite, found: dict[str, Judged], waiting: list[str]) -> dict[str, Any]:
+def _document(
+    directory: Path, suite: Suite, found: dict[str, Judged], waiting: list[str], say: Language
+) -> dict[str, Any]:
     """Return the document: as of a campaign, plus the study of each claim; what differs by study is in `fronts`."""
     from lastro.report.claims_document import claims_document
 
-    documents = {front: claims_document(each.claims, each.judgements, each.report) for front, each in found.items()}
+    documents = {
+        front: claims_document(each.claims, each.judgements, each.report, say) for front, each in found.items()
+    }
     tallies = [document["tally"] for document in documents.values()]
     return {
         "format": FORMAT,

@@ -22,13 +22,13 @@ from lastro.campaign.suite import is_suite
 from lastro.cli._common import campaign_argument
 from lastro.cli._terminal import print_laid_out
 from lastro.cli.results import loaded
-from lastro.report.language import LANGUAGES, Language, language
+from lastro.report.language import LANGUAGES, language
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from lastro.analysis.campaign import Report
-    from lastro.report.claims import Judgement
+    from lastro.analysis.claims import Judgement
     from lastro.results.read import CampaignData
     from lastro.study.claims import Claims
 
@@ -67,23 +67,23 @@ def run(args: argparse.Namespace) -> int:
 
     data = loaded(args.dir)
     say = language(args.lang)
-    found = judged(data, args.claims or find_claims(args.dir, data.study.name), say)
+    found = judged(data, args.claims or find_claims(args.dir, data.study.name))
     if args.json:
-        print(claims_text(found.claims, found.judgements, found.report))
+        print(claims_text(found.claims, found.judgements, found.report, say))
     else:
         print_laid_out(lambda _: [render_claims(found.claims, found.judgements, found.report, say)])
     return exit_code(args.fail_on, found.judgements)
 
 
-def judged(data: CampaignData, file: Path, say: Language) -> Judged:
+def judged(data: CampaignData, file: Path) -> Judged:
     """Judge the claims in a file. Raises: StudyError when it is not a valid claims file of this study."""
     from lastro.analysis.campaign import build_report
-    from lastro.report.claims import judge
+    from lastro.analysis.claims import judge
     from lastro.study.load_claims import load_claims
 
     claims = load_claims(file, data.study)
     report = build_report(data, all_metrics=True)
-    return Judged(claims, tuple(judge(claims, report, say)), report)
+    return Judged(claims, judge(claims, report), report)
 
 
 def exit_code(fail_on: str | None, judgements: Iterable[Judgement], *, unjudged: bool = False) -> int:

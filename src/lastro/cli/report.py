@@ -92,7 +92,7 @@ def content_of(directory: Path, say: Language, *, all_metrics: bool) -> Content:
         return Content(report, analysis, say)
     from lastro.report.claims_text import explanation, source_text, tally_text
 
-    found = judged(data, file, say)
+    found = judged(data, file)
     tally = ": ".join(part for part in (source_text(found.claims.source), tally_text(found.judgements, say)) if part)
     return Content(report, analysis, say, found.judgements, tally, explanation(report, say))
 

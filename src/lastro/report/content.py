@@ -10,8 +10,8 @@ from lastro.report.language import Language
 from lastro.report.numbers import Verdict, decided
 
 if TYPE_CHECKING:
+    from lastro.analysis.claims import Judgement
     from lastro.analysis.model import Analysis
-    from lastro.report.claims import Judgement
 
 
 @dataclass(frozen=True, slots=True)

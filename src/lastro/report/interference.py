@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from lastro.analysis.campaign import Report
-from lastro.report.claim_cells import Untestable
-from lastro.report.claim_effects import Effects, Part, effects_of
+from lastro.analysis.claim_cells import Untestable
+from lastro.analysis.claim_effects import Effects, Part, effects_of
 from lastro.report.language import Language
 from lastro.report.phrases import PERCENT, Amount, behind_number, sentence
 from lastro.stats.notes import N_, Note
@@ -121,9 +121,9 @@ class _Opening:
             why = self.say("n = {n}: the spread is not known with fewer than two blocks", n=self.n_blocks)
             return _Found(level, None, why)
         try:
-            effects = effects_of(statement, None, self.report, self.say, 1 - self.alpha / family)
+            effects = effects_of(statement, None, self.report, 1 - self.alpha / family)
         except Untestable as untestable:
-            return _Found(level, None, str(untestable))
+            return _Found(level, None, "; ".join(map(self.say.note, untestable.why)))
         found = _Found(level, effects, family=family)
         if isinstance(statement, Recovery):
             return found

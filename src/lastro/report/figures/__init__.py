@@ -20,7 +20,7 @@ from lastro.results.samples import Metric
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from lastro.report.claims import Judgement
+    from lastro.analysis.claims import Judgement
 
 __all__ = [
     "NARROW_IN",
