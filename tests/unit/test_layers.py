@@ -49,7 +49,7 @@ PURE = (
     "report.figures.svg",
     "report.figures.text",
     "report.figures.ticks",
-    "report.interference",
+    "report.interference_words",
     "report.key_findings",
     "report.pair_phrases",
     "report.phrases",

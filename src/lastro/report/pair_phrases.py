@@ -6,15 +6,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from lastro.analysis.findings import ALIKE
+from lastro.analysis.interference import ISOLATION, NEIGHBOUR, NONE
 from lastro.analysis.model import FactorPairs
-from lastro.report.interference import ISOLATION, NEIGHBOUR, NONE
 from lastro.report.language import Language
 from lastro.report.phrases import PERCENT, Amount, behind_number, joined, rounded_up
 from lastro.results.samples import Metric
 from lastro.stats.notes import N_
 from lastro.stats.simultaneous import Pair
 
-ALIKE = 0.10  # relative difference up to which means are called alike
 _MOST_LEVELS = 4  # differing levels in one sentence
 _MOST_MORE = 100  # further blocks: a larger number is not given exactly
 _ANSWERS = frozenset({"true", "false", "yes", "no", "on", "off"})
