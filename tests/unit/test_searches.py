@@ -16,6 +16,7 @@ import pytest
 from lastro.analysis import analyse
 from lastro.analysis.campaign import Cell, Report
 from lastro.analysis.claims import Judgement, judge
+from lastro.analysis.compare import compare
 from lastro.analysis.noise_floor import noise_floors
 from lastro.analysis.scaling import scalings
 from lastro.analysis.searches import searches
@@ -23,7 +24,7 @@ from lastro.campaign.sequential import half_widths
 from lastro.report.claim_words import reason_text
 from lastro.report.claims_document import claims_document
 from lastro.report.claims_text import measured_text
-from lastro.report.compare import compare
+from lastro.report.compare_words import not_compared
 from lastro.report.content import Content
 from lastro.report.document import document, document_text
 from lastro.report.figures import plans
@@ -204,7 +205,7 @@ def test_a_line_and_a_floor_are_not_drawn_from_bounds(tmp_path: Path) -> None:
 
 def test_campaigns_are_not_compared_by_bounds(report: Report, tmp_path: Path) -> None:
     found = compare(report, replace(campaign(tmp_path), timeline=()))  # with its times, it would be a copy
-    untested = {dict(c.levels)["platform"]: c.not_compared for c in found.cells if c.test is None}
+    untested = {dict(c.levels)["platform"]: not_compared(c) for c in found.cells if c.test is None}
     assert untested == {
         "docker": "A: only a lower bound in 1 of 4 trials; B: only a lower bound in 1 of 4 trials",
         "runc": "A: only a lower bound in 4 of 4 trials; B: only a lower bound in 4 of 4 trials",

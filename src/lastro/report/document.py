@@ -54,11 +54,11 @@ from lastro.analysis.measured import median_of
 from lastro.analysis.properties import ABSENT
 from lastro.analysis.scaling import Scaling, ScalingRow, scalings
 from lastro.analysis.searches import Ending, endings
+from lastro.analysis.verdicts import verdict
 from lastro.plain import json_text
 from lastro.report.analysis_document import analysis_document
 from lastro.report.key_findings import key_findings
 from lastro.report.language import ENGLISH
-from lastro.report.numbers import verdict
 from lastro.stats.intervals import Interval
 from lastro.stats.ratios import Ratio
 from lastro.stats.scaling import Line as FittedLine

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from lastro.analysis.campaign import Cell, Report, Row
+from lastro.analysis.verdicts import Verdict
 from lastro.report import words
 from lastro.report.content import Content
 from lastro.report.language import Language
 from lastro.report.numbers import (
     STATUS_WORDS,
     VERDICT_WORDS,
-    Verdict,
     comparison_text,
     interval_text,
     is_undecided,

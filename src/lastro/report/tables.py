@@ -12,6 +12,7 @@ from lastro.analysis.growth import FACTOR, Growth, growths
 from lastro.analysis.properties import ALL, PropertyTable, column_of
 from lastro.analysis.remarks import Mark, in_order
 from lastro.analysis.scaling import Scaling
+from lastro.analysis.verdicts import Verdict
 from lastro.report import words
 from lastro.report.content import Content
 from lastro.report.language import Language
@@ -19,7 +20,6 @@ from lastro.report.numbers import (
     STATUS_WORDS,
     UNDECIDED,
     WIDEST,
-    Verdict,
     comparison_text,
     interval_text,
     is_undecided,

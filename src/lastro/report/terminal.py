@@ -16,6 +16,7 @@ from lastro.analysis.campaign import Cell, Gap, Report, Row
 from lastro.analysis.growth import FACTOR, MEASURES, Growth, Growths, growths
 from lastro.analysis.scaling import Scaling, scalings
 from lastro.analysis.searches import searches
+from lastro.analysis.verdicts import verdict
 from lastro.plain import plain
 from lastro.report.key_findings import key_findings
 from lastro.report.language import ENGLISH
@@ -30,7 +31,6 @@ from lastro.report.numbers import (
     is_undecided,
     mean_text,
     ratio_text,
-    verdict,
 )
 from lastro.report.numeric_words import GROWTH, against_text, sizes_text, slope_text, slopes_note
 from lastro.report.opening import incomplete
