@@ -244,13 +244,13 @@ def test_under_the_noise_floor_nothing_is_told_by_claims_and_report_alike(templa
 
 def test_a_floor_made_for_another_number_of_blocks_is_scaled_and_says_so(template: Report) -> None:
     report = measured(template, TRUE, 1)
-    floor = floor_here(with_floor(report, 0.02, blocks=12), 0)
+    floor = floor_here(with_floor(report, 0.02, blocks=12).views[0])
     assert floor is not None and floor.blocks == BLOCKS
     assert floor.share == rescaled(0.02, 12, BLOCKS, 0.95) > 0.028
     assert floor.note == "the noise floor was measured for 12 blocks and scaled to the 6 of this campaign"
-    same = floor_here(with_floor(report, 0.02), 0)
+    same = floor_here(with_floor(report, 0.02).views[0])
     assert same is not None and (same.share, same.note) == (0.02, None)
-    assert floor_here(with_floor(report, 0.02, blocks=0), 0) is None
+    assert floor_here(with_floor(report, 0.02, blocks=0).views[0]) is None
 
 
 def test_a_likeness_is_not_contradicted_by_what_lies_under_the_floor(template: Report) -> None:

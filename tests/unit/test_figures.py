@@ -128,7 +128,7 @@ def test_a_noise_floor_is_drawn_and_marks_the_effects(normal: Report) -> None:
     other = {"format": 1, "blocks": 20, "metrics": {"throughput": kept}}
     rescaled = replace(normal, noise_floor=other)
     picture = texts(drawn(rescaled)["floor"].svg())
-    floor = floor_here(rescaled, 0)
+    floor = floor_here(rescaled.views[0])
     assert floor is not None and floor.share > 0.06 and f"± {100 * floor.share:.2g} %" in picture
     assert "measured for 20 blocks and scaled to the 5" in picture.replace("\n", " ")
     for damaged in ({}, None):

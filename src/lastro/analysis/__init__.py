@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from lastro.analysis.against import against_baseline
-from lastro.analysis.campaign import Report
+from lastro.analysis.campaign import MetricView, Report
 from lastro.analysis.effects import interactions, main_effects, marked
 from lastro.analysis.factorial import omnibus, spread_notes, variance_of
 from lastro.analysis.headline import headline
@@ -32,8 +32,8 @@ def analyse(report: Report, floors: Mapping[str, float] | None = None) -> Analys
     `floors` are noise floors as fractions, {metric: 0.03}. The default is the noise floors that `lastro noise-floor`
     stored in the campaign, for its number of blocks."""
     metrics = tuple(
-        analyse_metric(report, index, floor_here(report, index) if floors is None else _given(floors.get(metric.name)))
-        for index, metric in enumerate(report.metrics)
+        analyse_metric(view, floor_here(view) if floors is None else _given(floors.get(view.metric.name)))
+        for view in report.views
     )
     return Analysis(metrics, report.study.design.confidence)
 
@@ -42,39 +42,39 @@ def _given(share: float | None) -> Floor | None:
     return None if share is None else Floor(share, 0, "")
 
 
-def analyse_metric(report: Report, index: int, known_floor: Floor | None = None) -> MetricAnalysis:
-    """Analyse the report's metric number `index`."""
-    data = measured(report, index)
+def analyse_metric(view: MetricView, known_floor: Floor | None = None) -> MetricAnalysis:
+    """Analyse one metric of a report."""
+    data = measured(view)
     floor = known_floor.share if known_floor else None
     anova, why_none, notes = variance_of(data)
-    bounded = sum(row.cells[index].bounded > 0 for row in report.rows)
+    bounded = sum(cell.bounded > 0 for cell in view.cells)
     if bounded and not data.cells:
         why_none = Note(N_("every treatment is known by a lower bound only"))
     alpha = 1 - data.confidence
     checks = check_residuals(anova, [index for index, _, _ in data.trials()], alpha=alpha) if anova else None
     effects = main_effects(data, floor)
-    comparisons, correction = against_baseline(report, index, data, floor)
+    comparisons, correction = against_baseline(view, data, floor)
     return MetricAnalysis(
-        metric=report.metrics[index],
+        metric=view.metric,
         n=data.n,
         anova=anova,
         why_none=why_none,
-        effects=marked(report, index, effects),
+        effects=marked(view, effects),
         interactions=tuple(
-            replace(found, effects=marked(report, index, found.effects)) for found in interactions(data, anova, floor)
+            replace(found, effects=marked(view, found.effects)) for found in interactions(data, anova, floor)
         ),
         comparisons=comparisons,
         correction=correction,
         pairs=level_pairs(data),
         checks=checks,
-        drift=drift_of(report, index),
-        scaling=count_scalings(report, report.metrics[index], data),
+        drift=drift_of(view),
+        scaling=count_scalings(view, data),
         headline=headline(anova, effects, comparisons),
         notes=(*notes, *spread_notes(checks)),
         floor=floor,
         floor_note=known_floor.note if known_floor else None,
         omnibus=omnibus(data),
-        medians=medians(report, index, data.confidence),
+        medians=medians(view),
         bounded=bounded,
         joint=joint_pairs(data, floor),
     )

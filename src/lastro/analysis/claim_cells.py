@@ -9,7 +9,7 @@ import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from lastro.analysis.campaign import Report, Row, common_levels
+from lastro.analysis.campaign import Report, Row, by_block, common_levels
 from lastro.analysis.noise_floor import floor_here
 from lastro.stats.contrasts import Contrast, linear, ratio_of_linears
 from lastro.stats.noise_floor import hides
@@ -39,21 +39,21 @@ class Cells:
     """The valid values of one metric by treatment, and the strata to which they belong."""
 
     def __init__(self, report: Report, metric: str, confidence: float | None = None) -> None:
-        at = next((index for index, known in enumerate(report.metrics) if known.name == metric), None)
-        if at is None:
+        view = next((view for view in report.views if view.metric.name == metric), None)
+        if view is None:
             raise Untestable(Note(N_("{metric} was not measured"), metric=metric))
-        self.report, self.metric = report, report.metrics[at]
-        self.confidence = report.study.design.confidence if confidence is None else confidence
-        self.floor = floor_here(report, at)
+        self.report, self.metric = report, view.metric
+        self.confidence = view.confidence if confidence is None else confidence
+        self.floor = floor_here(view)
         self.rows = {_key(row.treatment.levels): row for row in report.rows}
         self.factors = {
             factor.name: {_plain(level): level for level in factor.levels} for factor in report.study.factors
         }
-        values = {row.treatment.index: {p.block: p.value for p in row.cells[at].points} for row in report.rows}
+        values = {row.treatment.index: by_block(cell.points) for row, cell in view}
         # A cell with a single value has no spread, and would prevent an interval for all the others.
         least = min(2, max(map(len, values.values()), default=0))
-        self.values = {index: by_block for index, by_block in values.items() if by_block and len(by_block) >= least}
-        self.bounded = {row.treatment.index: row for row in report.rows if row.cells[at].bounded}
+        self.values = {index: found for index, found in values.items() if found and len(found) >= least}
+        self.bounded = {row.treatment.index: row for row, cell in view if cell.bounded}
         self.used: set[int] = set()
 
     def sides(self, sides: Sequence[Levels], at: Levels) -> tuple[list[Weights], int, int]:

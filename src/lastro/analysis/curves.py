@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from lastro.analysis.campaign import Report, Row
+from lastro.analysis.campaign import MetricView, Report, Row
 from lastro.study.levels import join_options, part_level, split_options
 from lastro.study.model import Factor, Level
 
@@ -66,21 +66,21 @@ class Curve:
         order = sorted(found, key=lambda name: (name not in running, not found[name].is_baseline))
         return tuple(order)
 
-    def measures(self, index: int) -> bool:
-        """Whether a line has values of the report's metric number `index` at two numbers or more."""
+    def measures(self, view: MetricView) -> bool:
+        """Whether a line has values of the metric at two numbers or more."""
         lines = [line for panel in self.panels for line in panel.lines]
-        return any(sum(_n(row, index) > 0 for row in line.rows) > 1 for line in lines)
+        return any(sum(_n(row, view) > 0 for row in line.rows) > 1 for line in lines)
 
-    def shows_all(self, report: Report, index: int) -> bool:
+    def shows_all(self, view: MetricView) -> bool:
         """Whether every trial of the metric is a point of this curve."""
-        if not self.measures(index) or len(self.panels) > MOST_PANELS:
+        if not self.measures(view) or len(self.panels) > MOST_PANELS:
             return False
-        own = sum(_n(row, index) for panel in self.panels for line in panel.lines for row in line.rows)
-        return own == sum(_n(row, index) for row in report.rows)
+        own = sum(_n(row, view) for panel in self.panels for line in panel.lines for row in line.rows)
+        return own == sum(len(cell.points) for cell in view.cells)
 
 
-def _n(row: Row | None, index: int) -> int:
-    return len(row.cells[index].points) if row is not None else 0
+def _n(row: Row | None, view: MetricView) -> int:
+    return len(view.of(row).points) if row is not None else 0
 
 
 def curves(report: Report) -> tuple[Curve, ...]:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from lastro.analysis.campaign import Gap, Report, common_levels
+from lastro.analysis.campaign import Gap, MetricView, Report, common_levels
 from lastro.analysis.interference import ISOLATION, NEIGHBOUR, Interference, interference, isolation_is_told
 from lastro.analysis.joint import LEAST_BLOCKS, joint_pairs
 from lastro.analysis.measured import Measured, measured
@@ -132,19 +132,19 @@ def findings(report: Report) -> Findings | None:
         return None
     found = interference(report)
     covered = {NEIGHBOUR} | ({ISOLATION} if isolation_is_told(report) else set()) if found else set()
-    others = sorted(range(1, len(report.metrics)), key=lambda index: report.metrics[index].better == "neither")
+    first, *others = report.views
     return Findings(
         interference=found,
         covered=frozenset(covered),
-        first=_metric_findings(report, 0),
-        others=tuple(_metric_findings(report, index) for index in others),
+        first=_metric_findings(first),
+        others=tuple(map(_metric_findings, sorted(others, key=lambda view: view.metric.better == "neither"))),
         missing=_missing(report),
     )
 
 
-def _metric_findings(report: Report, index: int) -> MetricFindings:
-    data, floor = measured(report, index), floor_here(report, index)
-    return MetricFindings(report.metrics[index], data, joint_pairs(data, floor.share if floor else None))
+def _metric_findings(view: MetricView) -> MetricFindings:
+    data, floor = measured(view), floor_here(view)
+    return MetricFindings(view.metric, data, joint_pairs(data, floor.share if floor else None))
 
 
 def _largest_first(factor: FactorPairs) -> float:
@@ -184,11 +184,10 @@ def _alike(levels: Sequence[str], factor: FactorPairs) -> tuple[list[str], Pair 
 
 def _missing(report: Report) -> Missing:
     lost = [row.treatment for row in report.rows if row.status == "invalid"]
-    columns = [(metric.name, [row.cells[at] for row in report.rows]) for at, metric in enumerate(report.metrics)]
     return Missing(
         gaps=report.gaps,
         lost=len(lost),
         where=common_levels(report.study, lost) if lost else "",
-        empty=tuple(name for name, cells in columns if not any(cell.points for cell in cells)),
-        bounded=tuple(name for name, cells in columns if any(cell.bounded for cell in cells)),
+        empty=tuple(view.metric.name for view in report.views if not view.n_blocks),
+        bounded=tuple(view.metric.name for view in report.views if any(cell.bounded for cell in view.cells)),
     )

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from lastro.analysis.campaign import Point, Report, Row
+from lastro.analysis.campaign import MetricView, Point, Report, Row, by_block
 from lastro.errors import InputError
 from lastro.stats.intervals import Interval, sample_mean
 from lastro.stats.ratios import Ratio, ratio_to_baseline
@@ -86,11 +86,11 @@ def growths(report: Report) -> Growths:
     others = tuple(factor.name for factor in report.varying if factor.name != FACTOR)
     if len(others) == len(report.varying):
         return Growths((), ())
-    sizes, confidence, metrics = _sizes(report), report.study.design.confidence, range(len(report.metrics))
+    sizes = _sizes(report)
     return Growths(
         others,
         tuple(
-            GrowthRow(levels, tuple(_growth(rows, sizes, index, confidence) for index in metrics))
+            GrowthRow(levels, tuple(_growth(rows, sizes, view) for view in report.views))
             for levels, rows in report.by_levels(others).items()
         ),
     )
@@ -126,28 +126,27 @@ def _of_grid(level: str) -> Size | None:
     return Size(len(topology.names), len(topology.links)) if topology else None
 
 
-def _growth(rows: Sequence[Row], sizes: Mapping[str, Size], metric: int, confidence: float) -> Growth | None:
+def _growth(rows: Sequence[Row], sizes: Mapping[str, Size], view: MetricView) -> Growth | None:
     found = {
-        level: row.cells[metric].points
+        level: view.of(row).points
         for row in rows
-        if (level := str(row.treatment.levels[FACTOR])) in sizes and row.cells[metric].points
+        if (level := str(row.treatment.levels[FACTOR])) in sizes and view.of(row).points
     }
     if not found or any(point.at_least for points in found.values() for point in points):
         return None
     ordered = {level: sizes[level] for level in sorted(found, key=lambda level: sizes[level])}
     points = [(size, found[level]) for level, size in ordered.items()]
     if len(points) == 2:
-        ratio = _ratio(points[0][1], points[1][1], confidence)
+        ratio = _ratio(points[0][1], points[1][1], view.confidence)
         return Growth(ordered, ratio, tuple(_by_ratio(points, at, ratio) for at in range(len(MEASURES))))
-    return Growth(ordered, None, tuple(_by_line(points, at, confidence) for at in range(len(MEASURES))))
+    return Growth(ordered, None, tuple(_by_line(points, at, view.confidence) for at in range(len(MEASURES))))
 
 
 def _ratio(small: Sequence[Point], large: Sequence[Point], confidence: float) -> Ratio | None:
     """Return the ratio of the means; None if the mean of the smaller network is not above zero."""
     if sample_mean([point.value for point in small]) <= 0:
         return None
-    by_block, base = ({point.block: point.value for point in points} for points in (large, small))
-    return ratio_to_baseline(by_block, base, confidence)
+    return ratio_to_baseline(by_block(large), by_block(small), confidence)
 
 
 Sized = Sequence[tuple[Size, Sequence[Point]]]

@@ -131,7 +131,7 @@ def interference(report: Report) -> Interference | None:
     levels = _levels(report, NEIGHBOUR)
     if NONE not in levels or len(levels) < 2 or not report.metrics:
         return None
-    if not any(row.cells[0].points for row in report.rows):
+    if not report.views[0].n_blocks:
         return None
     return _Tests(report).all()
 
@@ -154,7 +154,7 @@ class _Tests:
         isolations = _levels(report, ISOLATION)
         self.unprotected: Levels = {ISOLATION: (NONE,)} if NONE in isolations else {}
         self.isolations = [level for level in isolations if level != NONE] if self.unprotected else []
-        self.n_blocks = len({point.block for row in report.rows for point in row.cells[0].points})
+        self.n_blocks = report.views[0].n_blocks
 
     def all(self) -> Interference:
         tested = self._tested([(level, self._loss(level)) for level in self.neighbours])

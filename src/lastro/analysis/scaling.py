@@ -7,10 +7,9 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 
-from lastro.analysis.campaign import Report, Row
+from lastro.analysis.campaign import MetricView, Report, Row
 from lastro.analysis.measured import Measured
 from lastro.analysis.model import CountScaling
-from lastro.results.samples import Metric
 from lastro.stats.scaling import Line, fit_line
 
 LEAST_LEVELS = 3  # a line fits any two points
@@ -46,38 +45,36 @@ def scalings(report: Report) -> tuple[Scaling, ...]:
 
 def _scaling(report: Report, factor: str) -> Scaling:
     others = tuple(other.name for other in report.varying if other.name != factor)
-    metrics = range(len(report.metrics))
-    confidence = report.study.design.confidence
     return Scaling(
         factor,
         others,
         tuple(
-            ScalingRow(levels, tuple(_line(rows, factor, index, confidence) for index in metrics))
+            ScalingRow(levels, tuple(_line(rows, factor, view) for view in report.views))
             for levels, rows in report.by_levels(others).items()
         ),
     )
 
 
-def _line(rows: list[Row], factor: str, metric: int, confidence: float) -> Line | None:
-    if any(row.cells[metric].bounded for row in rows):
+def _line(rows: list[Row], factor: str, view: MetricView) -> Line | None:
+    if any(view.of(row).bounded for row in rows):
         return None
-    points = [(float(row.treatment.levels[factor]), p.value) for row in rows for p in row.cells[metric].points]
+    points = [(float(row.treatment.levels[factor]), p.value) for row in rows for p in view.of(row).points]
     if len({x for x, _ in points}) < LEAST_LEVELS:
         return None
-    return fit_line([x for x, _ in points], [y for _, y in points], confidence)
+    return fit_line([x for x, _ in points], [y for _, y in points], view.confidence)
 
 
-def count_scalings(report: Report, metric: Metric, data: Measured) -> tuple[CountScaling, ...]:
+def count_scalings(view: MetricView, data: Measured) -> tuple[CountScaling, ...]:
     """Fit the Universal Scalability Law to a metric where higher is better.
 
     There is one fit for each factor whose levels are integers of at least 1, and each combination of the other factors
     with at least four of these levels."""
-    if metric.better != "higher":
+    if view.metric.better != "higher":
         return ()
     from lastro.stats.usl import fit_usl
 
     found = []
-    for factor in report.varying:
+    for factor in view.report.varying:
         counts = [level for level in factor.levels if isinstance(level, int) and not isinstance(level, bool)]
         if len(counts) < len(factor.levels) or min(counts) < 1 or factor.name not in data.factors:
             continue

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lastro.analysis.campaign import Point, Report, Row
+from lastro.analysis.campaign import Cell, Point, Report, Row
 from lastro.analysis.remarks import remarks_of
 from lastro.results.samples import AT_LEAST, STOPPED_BY, Metric
 
@@ -44,16 +44,15 @@ def searches(report: Report) -> tuple[Search, ...]:
     """Return a search for each metric for which any trial recorded what ended its search."""
     kept = {(attempt.trial, attempt.attempt): attempt for attempt in report.attempts}
     found = []
-    for index, metric in enumerate(report.metrics):
-        rows = [(row, endings(row, index, kept)) for row in report.rows]
+    for view in report.views:
+        rows = [(row, endings(cell, kept)) for row, cell in view]
         if any(ended for _, ended in rows):
-            found.append(Search(metric, tuple((row, ended) for row, ended in rows if ended)))
+            found.append(Search(view.metric, tuple((row, ended) for row, ended in rows if ended)))
     return tuple(found)
 
 
-def endings(row: Row, index: int, attempts: Mapping[tuple[int, int], Attempt]) -> tuple[Ending, ...]:
-    """Return the endings for the row's metric number `index`; `attempts` are by trial and number."""
-    cell = row.cells[index]
+def endings(cell: Cell, attempts: Mapping[tuple[int, int], Attempt]) -> tuple[Ending, ...]:
+    """Return the endings of the searches of a cell; `attempts` are by trial and number."""
     groups: dict[tuple[bool, str], list[tuple[float, str]]] = {}
     for point in cell.points:
         attempt = attempts.get((point.trial, point.attempt))

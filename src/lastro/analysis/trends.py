@@ -5,23 +5,23 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from lastro.analysis.campaign import Report
+from lastro.analysis.campaign import MetricView
 
 if TYPE_CHECKING:
     from lastro.stats.drift import Drift
 
 
-def drift_of(report: Report, index: int) -> Drift | None:
+def drift_of(view: MetricView) -> Drift | None:
     """Estimate the trend of the metric over the duration of the campaign, from block means.
 
     It is relative to the treatments' means where all means are above zero. None when no trial has both a value and a
     time."""
-    times = {(a.trial, a.attempt): a.started_utc for a in report.attempts}
+    times = {(a.trial, a.attempt): a.started_utc for a in view.report.attempts}
     found = [
         (point.value, at, row.treatment.index, point.block)
-        for row in report.rows
-        if not row.cells[index].bounded
-        for point in row.cells[index].points
+        for row, cell in view
+        if not cell.bounded
+        for point in cell.points
         if (at := parse_utc(times.get((point.trial, point.attempt), ""))) is not None
     ]
     if not found:
@@ -31,9 +31,8 @@ def drift_of(report: Report, index: int) -> Drift | None:
     values, moments, treatments, blocks = zip(*found, strict=True)
     origin = min(moments)
     hours = [(at - origin).total_seconds() / 3600 for at in moments]
-    relative = all(cell.summary.mean > 0 for row in report.rows if (cell := row.cells[index]).summary)
-    confidence = report.study.design.confidence
-    return drift(values, hours, treatments, confidence, blocks=blocks, relative=relative)
+    relative = all(cell.summary.mean > 0 for cell in view.cells if cell.summary)
+    return drift(values, hours, treatments, view.confidence, blocks=blocks, relative=relative)
 
 
 def parse_utc(utc: str) -> datetime | None:

@@ -133,8 +133,8 @@ def _treatment(row: Row, report: Report, kept: Mapping[tuple[int, int], Attempt]
         "baseline": row.baseline.id if row.baseline else None,
         "trials": dict(row.trials),
         "metrics": {
-            cell.metric.name: _cell(cell, confidence) | {"ended": [_ending(each) for each in endings(row, at, kept)]}
-            for at, cell in enumerate(row.cells)
+            cell.metric.name: _cell(cell, confidence) | {"ended": [_ending(each) for each in endings(cell, kept)]}
+            for cell in row.cells
         },
     }
 

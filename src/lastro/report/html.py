@@ -18,6 +18,7 @@ from markupsafe import Markup
 
 from lastro import __version__
 from lastro.analysis.growth import FACTOR
+from lastro.analysis.model import MetricAnalysis
 from lastro.analysis.properties import ALL
 from lastro.analysis.scaling import scalings
 from lastro.report import stat_tables, words
@@ -75,7 +76,7 @@ def _context(content: Content) -> dict[str, Any]:
         "summary": words.summary(report, say),
         "noise_floor": noise_floor_sentence(content.analysis, say),
         "drawn": drawn,
-        "metrics": [_metric(content, index) for index in range(len(report.metrics))],
+        "metrics": [_metric(content, metric) for metric in content.analysis.metrics],
         "claims": stat_tables.claims_table(content.judgements, content.claims_note, say),
         "claims_tally": content.claims_tally,
         "limitations": words.limitations(report, say),
@@ -143,9 +144,9 @@ def _tiles(content: Content) -> list[tuple[str, str, str]]:
     return [(say.integer(number), label, kind if number else "") for number, label, kind in tiles]
 
 
-def _metric(content: Content, index: int) -> dict[str, Any]:
+def _metric(content: Content, metric: MetricAnalysis) -> dict[str, Any]:
     """Return the sentences and tables of one metric."""
-    metric, say = content.analysis.metrics[index], content.say
+    say = content.say
     return {
         "name": metric.metric.name,
         "summary": metric_summary(metric, say),

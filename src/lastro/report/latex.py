@@ -84,7 +84,7 @@ def _tables(content: Content) -> Iterator[Table]:
         yield effects_table(metric, say)
         yield from (interaction_table(metric, found, say) for found in metric.interactions)
     yield claims_table(content.judgements, content.claims_note, say)
-    yield from (results_table(content, index) for index in range(len(report.metrics)))
+    yield from (results_table(content, view) for view in report.views)
     yield from tables_of(report, say)
     yield from (scaling_table(report, scaling, say) for scaling in scalings(report))
     yield from growth_tables(report, say)

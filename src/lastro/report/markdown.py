@@ -93,7 +93,7 @@ def _statistics(content: Content) -> Iterator[str]:
         escape(content.claims_tally),
         *texts([claims_table(content.judgements, content.claims_note, say)]),
     )
-    results = (results_table(content, index) for index in range(len(report.metrics)))
+    results = (results_table(content, view) for view in report.views)
     yield from _section(say("Results"), *texts(results), *texts(tables_of(report, say)))
     yield from _section(say("What was really measured"), *_really(report, say))
     yield from _section(

@@ -34,6 +34,13 @@ STATUS_WORDS = {
     "unavailable": N_("unavailable here"),
     "pending": N_("not run yet"),
 }
+WHY_MISSING = {
+    "unavailable": N_("unavailable"),
+    "invalid": N_("invalid"),
+    "pending": N_("not run yet"),
+    "excluded": N_("excluded by the study"),
+    "valueless": N_("no value"),
+}
 VERDICT_WORDS: dict[Verdict, str] = {
     "better": N_("better than the baseline"),
     "worse": N_("worse than the baseline"),

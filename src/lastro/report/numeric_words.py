@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lastro.analysis.campaign import Row
+from lastro.analysis.campaign import MetricView, Row
 from lastro.analysis.growth import Against, Growth, Verdict
 from lastro.analysis.scaling import Scaling
 from lastro.report.language import ENGLISH, Language
-from lastro.report.numbers import interval_text, mean_text
+from lastro.report.numbers import WHY_MISSING, interval_text, mean_text
 from lastro.report.remark_words import signs
 from lastro.stats.intervals import Summary
 from lastro.stats.notes import N_
@@ -16,12 +16,6 @@ from lastro.stats.scaling import Line
 from lastro.study.model import Level
 from lastro.units import significant
 
-_WHY_MISSING = {
-    "unavailable": N_("unavailable"),
-    "invalid": N_("invalid"),
-    "pending": N_("not run yet"),
-    "valueless": N_("no value"),
-}
 _SLOPES = N_(
     "What 1 more of {factor} adds: the slope of the least-squares line through the valid trials, ± half its interval. "
     "≈ marks an interval that holds 0. A line says nothing beyond the levels measured."
@@ -55,11 +49,11 @@ def level_text(level: Level, say: Language) -> str:
     return say.number(f"{level:g}") if isinstance(level, float) else level
 
 
-def why_missing(row: Row | None, index: int, say: Language) -> str:
+def why_missing(row: Row | None, view: MetricView, say: Language) -> str:
     """Return why a treatment has no value of a metric, with its marks; empty if it has one, or if `row` is None."""
-    if row is None or row.cells[index].summary is not None:
+    if row is None or view.of(row).summary is not None:
         return ""
-    return say(_WHY_MISSING.get(row.status, _WHY_MISSING["valueless"])) + signs(row.cells[index].marks)
+    return say(WHY_MISSING.get(row.status, WHY_MISSING["valueless"])) + signs(view.of(row).marks)
 
 
 def slopes_note(scaling: Scaling, say: Language = ENGLISH) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from rich.cells import cell_len
 from rich.text import Text
 
-from lastro.analysis.campaign import Cell, Gap, Report, Row
+from lastro.analysis.campaign import Cell, Gap, MetricView, Report, Row
 from lastro.analysis.growth import FACTOR, MEASURES, Growth, Growths, growths
 from lastro.analysis.scaling import Scaling, scalings
 from lastro.analysis.searches import searches
@@ -104,7 +104,7 @@ def _tally(report: Report) -> str:
 def _layout(report: Report, width: int) -> tuple[int, list[list[_Column]]]:
     """Return how many leading factors become headings, and the columns of each table."""
     factors = [_factor_column(report, factor.name) for factor in report.varying] or [_label_column(report)]
-    metrics = [_metric_column(report, index) for index in range(len(report.metrics))]
+    metrics = list(map(_metric_column, report.views))
     counted = _Column((("n", "bold"),), tuple(((_n_text(row), ""),) for row in report.rows), right=True)
     least = max(0, len(factors) - 2) if len(report.rows) > MANY else 0
     hoisted = least
@@ -149,10 +149,10 @@ def _n_text(row: Row) -> str:
     return str(row.n_valid) if row.n_valid == total else f"{row.n_valid}/{total}"
 
 
-def _metric_column(report: Report, index: int) -> _Column:
-    metric = report.metrics[index]
+def _metric_column(view: MetricView) -> _Column:
+    metric = view.metric
     heading = ((plain(metric.name), "bold"), (plain(metric.unit), "dim"), (direction_text(metric), "dim"))
-    blocks = tuple(() if row.status == "unavailable" else _cell_block(row, row.cells[index]) for row in report.rows)
+    blocks = tuple(() if row.status == "unavailable" else _cell_block(row, cell) for row, cell in view)
     return _Column(heading, blocks)
 
 
@@ -221,7 +221,7 @@ def _join(cells: Sequence[Line], columns: Sequence[_Column]) -> Text:
 
 def _scaling(report: Report, scaling: Scaling, width: int) -> list[Text]:
     """Return the table of slopes for one factor."""
-    metrics = [_slope_column(report, scaling, index) for index in range(len(report.metrics))]
+    metrics = [_slope_column(scaling, view) for view in report.views]
     table = _combinations(scaling.others, [row.levels for row in scaling.rows], metrics, width)
     title = Text(f"Scaling with {plain(scaling.factor)}", style="bold")
     return [Text(), title, *table, *_wrapped(slopes_note(scaling), width)]
@@ -247,10 +247,9 @@ def _combinations(
     return lines
 
 
-def _slope_column(report: Report, scaling: Scaling, index: int) -> _Column:
-    metric = report.metrics[index]
-    heading = ((plain(metric.name), "bold"), (f"{plain(metric.unit)} for 1 more", "dim"))
-    lines = [row.lines[index] for row in scaling.rows]
+def _slope_column(scaling: Scaling, view: MetricView) -> _Column:
+    heading = ((plain(view.metric.name), "bold"), (f"{plain(view.metric.unit)} for 1 more", "dim"))
+    lines = [row.lines[view.index] for row in scaling.rows]
     return _Column(heading, tuple(((slope_text(line), "" if line and line.grows else "dim"),) for line in lines))
 
 
