@@ -178,16 +178,18 @@ def growth_tables(report: Report, say: Language) -> tuple[Table, ...]:
     """Return tables of how each metric grows with routers and links; the note of the first explains all of them."""
     found = growths(report)
     first = found.others or (say("treatment"),)
-    columns = (*first, say("{factor} (routers, links)", factor=FACTOR), say("growth"), say("with the routers"))
+    grows = say("growth"), say("with the routers"), say("with the links")
+    columns = (*first, say("{factor} (routers, links)", factor=FACTOR), *grows)
     tables: list[Table] = []
-    for index, metric in enumerate(report.metrics) if found else ():
-        title = say("Growth of {metric}", metric=metric_heading(metric))
+    for view in report.views if found else ():
+        title = say("Growth of {metric}", metric=metric_heading(view.metric))
         rows = tuple(
-            (*((*row.levels,) or (say("the only treatment"),)), *_growth(row.metrics[index], say)) for row in found.rows
+            (*(row.levels or (say("the only treatment"),)), *_growth(row.metrics[view.index], say))
+            for row in found.rows
         )
         right, long = frozenset({len(first) + 1}), frozenset({len(first) + 2, len(first) + 3})
         note = "" if tables else say(GROWTH)
-        tables.append(Table(f"growth-{index + 1}", title, (*columns, say("with the links")), rows, right, long, note))
+        tables.append(Table(f"growth-{view.index + 1}", title, columns, rows, right, long, note))
     return tuple(tables)
 
 

@@ -257,11 +257,7 @@ def _growths(report: Report, found: Growths, width: int) -> list[Text]:
     """Return how each metric grows with routers and links, in sentences, because columns of numbers would not fit."""
     measured = [growth for row in found.rows for growth in row.metrics if growth is not None]
     widest = max(measured, key=lambda growth: len(growth.sizes))
-    metrics = []
-    for index, metric in enumerate(report.metrics):
-        heading = ((plain(metric.name), "bold"), (plain(metric.unit), "dim"))
-        blocks = (_growth_block(row.metrics[index], widest) for row in found.rows)
-        metrics.append(_Column(heading, tuple(blocks)))
+    metrics = [_growth_column(found, widest, view) for view in report.views]
     table = _combinations(found.others, [row.levels for row in found.rows], metrics, width)
     title = f"Growth with {FACTOR} (routers, links): {'; '.join(sizes_text(widest))}"
     return [
@@ -270,6 +266,11 @@ def _growths(report: Report, found: Growths, width: int) -> list[Text]:
         *table,
         *_wrapped(GROWTH, width),
     ]
+
+
+def _growth_column(found: Growths, widest: Growth, view: MetricView) -> _Column:
+    heading = ((plain(view.metric.name), "bold"), (plain(view.metric.unit), "dim"))
+    return _Column(heading, tuple(_growth_block(row.metrics[view.index], widest) for row in found.rows))
 
 
 def _growth_block(growth: Growth | None, widest: Growth) -> Block:

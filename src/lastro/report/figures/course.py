@@ -73,7 +73,7 @@ class _Panel:
     blocks: tuple[tuple[float, float], ...] = ()  # the means of the blocks, through which the trend goes
 
 
-def draw_course(report: Report, say: Language, analysis: Analysis | None = None) -> Figure | None:
+def draw_course(report: Report, say: Language, analysis: Analysis) -> Figure | None:
     """Draw every attempt at its start time; None without any."""
     clock = _clock(report)
     if clock is None:
@@ -106,17 +106,16 @@ def _clock(report: Report) -> _Clock | None:
     return _Clock(min(moments), 3600 if hours else 60)
 
 
-def _metric_panels(report: Report, clock: _Clock, say: Language, analysis: Analysis | None) -> Iterator[_Panel]:
+def _metric_panels(report: Report, clock: _Clock, say: Language, analysis: Analysis) -> Iterator[_Panel]:
     starts = {(a.trial, a.attempt): a.started_utc for a in report.attempts}
-    for view in report.views:
-        metric = view.metric
+    for view, known in zip(report.views, analysis.metrics, strict=True):
+        metric, drift = known.metric, known.drift
         found, relative = deviations(view)
         timed = [(at, value) for key, value in found if (at := clock.at(starts.get(key, ""))) is not None]
         if not timed:
             continue
         unit = "%" if relative else metric.unit
         label = f"{metric.name} ({unit})" if unit else metric.name
-        drift = analysis.metrics[view.index].drift if analysis else None
         if drift is None or drift.slope_per_hour is None or drift.relative != relative:
             yield _Panel("metric", label, timed, ())
             continue
