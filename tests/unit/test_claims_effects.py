@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from lastro.analysis.campaign import build_report
-from lastro.report.claims import Judgement, judge
+from lastro.analysis.claims import Judgement, judge
+from lastro.report.claim_words import reason_text
 from lastro.results.read import load_campaign
 from lastro.results.samples import Metric
 from lastro.results.store import Store
@@ -39,7 +40,7 @@ def one(directory: Path, statement: str, study: Study = STUDY, **options: Any) -
 
 
 def effect(judgement: Judgement) -> float:
-    assert judgement.part is not None and judgement.part.effect.value is not None, judgement.reason
+    assert judgement.part is not None and judgement.part.effect.value is not None, reason_text(judgement)
     return judgement.part.effect.value
 
 
@@ -70,7 +71,7 @@ def test_only_conditions_with_both_sides_count(tmp_path: Path) -> None:
     gone = {"link": "direct", "isolation": "a+b", "streams": 4}
     found = one(tmp_path, DIRECT % "", unavailable=lambda levels: ("no such thing", None) if levels == gone else None)
     assert effect(found) == pytest.approx((200 + 600 + 1200) / (100 + 300 + 1100))
-    assert found.reason.endswith("over 3 of 4 conditions of the design")
+    assert reason_text(found).endswith("over 3 of 4 conditions of the design")
 
 
 def test_what_the_design_excludes_is_not_counted(tmp_path: Path) -> None:
@@ -92,7 +93,7 @@ def test_what_the_design_excludes_is_not_counted(tmp_path: Path) -> None:
 )
 def test_levels_that_the_study_lacks_make_a_claim_untestable(tmp_path: Path, at: str, reason: str) -> None:
     found = one(tmp_path, DIRECT % f", at = {{ {at} }}")
-    assert (found.verdict, found.reason) == ("untestable here", reason)
+    assert (found.verdict, reason_text(found)) == ("untestable here", reason)
 
 
 def test_every_reason_for_what_is_missing_is_said(tmp_path: Path) -> None:
@@ -101,7 +102,7 @@ def test_every_reason_for_what_is_missing_is_said(tmp_path: Path) -> None:
         DIRECT % "",
         unavailable=lambda levels: ("no direct link here", "buy one") if levels["link"] == "direct" else None,
     )
-    assert found.reason == "link = direct is unavailable: no direct link here"
+    assert reason_text(found) == "link = direct is unavailable: no direct link here"
     assert found.p is None and found.effects is None
 
 
@@ -114,12 +115,12 @@ def test_what_is_unavailable_is_named_where_it_has_no_level_in_common(tmp_path: 
             None if levels["link"] == "bridge" and levels["streams"] != 4 else ("none left", None)
         ),
     )
-    assert "direct" in found.reason and found.reason.endswith("is unavailable: none left")
+    assert "direct" in reason_text(found) and reason_text(found).endswith("is unavailable: none left")
 
 
 def test_invalid_and_pending_treatments_are_told_from_unavailable_ones(tmp_path: Path) -> None:
     doubts = one(tmp_path / "1", DIRECT % "", doubts=lambda x, b, a: ["no traffic"] if x["link"] == "direct" else [])
-    assert doubts.reason == "every attempt at a treatment that it needs was invalid"
+    assert reason_text(doubts) == "every attempt at a treatment that it needs was invalid"
     unfinished = one(tmp_path / "2", DIRECT % ", at = { streams = 1 }", stop_after=12)
     assert unfinished.verdict in {"untestable here", "not distinguishable here", "reproduced"}
 
@@ -148,4 +149,4 @@ def test_an_interaction_is_a_deviation_from_the_sum_of_main_effects(tmp_path: Pa
 
 def test_a_study_that_does_not_vary_a_factor_has_no_interaction(tmp_path: Path) -> None:
     found = one(tmp_path, 'additive = { metric = "throughput", factors = ["link", "platform"] }\nmargin = 0.01')
-    assert found.reason == "this study does not vary platform"
+    assert reason_text(found) == "this study does not vary platform"

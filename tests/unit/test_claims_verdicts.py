@@ -17,8 +17,9 @@ import pytest
 
 from lastro.analysis import analyse
 from lastro.analysis.campaign import Point, Report, build_report
+from lastro.analysis.claims import judge
 from lastro.analysis.noise_floor import floor_here
-from lastro.report.claims import judge
+from lastro.report.claim_words import reason_text
 from lastro.results.read import load_campaign
 from lastro.results.samples import Metric
 from lastro.results.store import Store
@@ -205,7 +206,7 @@ def test_more_claims_ask_for_more_evidence(template: Report) -> None:
         assert (among.p_adjusted or 0) >= (alone.p_adjusted or 0)
         tally[f"{alone.verdict} -> {among.verdict}"] += 1
         if alone.verdict in TOLD and among.verdict not in TOLD:
-            assert "after correction for the number of claims" in among.reason
+            assert "after correction for the number of claims" in reason_text(among)
     assert tally["same direction only -> not distinguishable here"] > 0
     assert not any(key.startswith("not distinguishable here -> ") and key.endswith("only") for key in tally)
 
@@ -214,7 +215,7 @@ def test_an_effect_that_would_have_been_seen_is_said_to_be(template: Report) -> 
     found = [judge(CLAIMS, measured(template, world(), seed))[0] for seed in range(20)]
     said = [one for one in found if one.verdict == "not distinguishable here"]
     assert said and all(
-        "an effect as large as the published one would have been detected" in one.reason for one in said
+        "an effect as large as the published one would have been detected" in reason_text(one) for one in said
     )
 
 
@@ -233,7 +234,7 @@ def test_under_the_noise_floor_nothing_is_told_by_claims_and_report_alike(templa
         known = with_floor(report, share)
         judged = {one.claim.id: one for one in judge(CLAIMS, known)}
         assert judged["faster"].verdict == verdict
-        assert ("below the noise floor" in judged["faster"].reason) == (verdict != "reproduced")
+        assert ("below the noise floor" in reason_text(judged["faster"])) == (verdict != "reproduced")
         assert judged["alike"].verdict == "reproduced"  # a floor hides no likeness
         metric = analyse(known).metrics[0]
         (link,) = (effect for effect in metric.effects if effect.factor == "link")
@@ -243,13 +244,13 @@ def test_under_the_noise_floor_nothing_is_told_by_claims_and_report_alike(templa
 
 def test_a_floor_made_for_another_number_of_blocks_is_scaled_and_says_so(template: Report) -> None:
     report = measured(template, TRUE, 1)
-    floor = floor_here(with_floor(report, 0.02, blocks=12), 0)
+    floor = floor_here(with_floor(report, 0.02, blocks=12).views[0])
     assert floor is not None and floor.blocks == BLOCKS
     assert floor.share == rescaled(0.02, 12, BLOCKS, 0.95) > 0.028
     assert floor.note == "the noise floor was measured for 12 blocks and scaled to the 6 of this campaign"
-    same = floor_here(with_floor(report, 0.02), 0)
+    same = floor_here(with_floor(report, 0.02).views[0])
     assert same is not None and (same.share, same.note) == (0.02, None)
-    assert floor_here(with_floor(report, 0.02, blocks=0), 0) is None
+    assert floor_here(with_floor(report, 0.02, blocks=0).views[0]) is None
 
 
 def test_a_likeness_is_not_contradicted_by_what_lies_under_the_floor(template: Report) -> None:
@@ -258,7 +259,7 @@ def test_a_likeness_is_not_contradicted_by_what_lies_under_the_floor(template: R
     for share, verdict in ((0.0, "contradicted"), (0.18, "contradicted"), (0.25, "not distinguishable here")):
         judged = {one.claim.id: one for one in judge(CLAIMS, with_floor(report, share))}
         assert judged["alike"].verdict == verdict
-        assert ("below the noise floor" in judged["alike"].reason) == (verdict != "contradicted")
+        assert ("below the noise floor" in reason_text(judged["alike"])) == (verdict != "contradicted")
     assert judge(CLAIMS, report)[5].verdict == "contradicted"
     assert judge(CLAIMS, with_floor(report, 0.5))[5].verdict == "not distinguishable here"
 
@@ -272,7 +273,7 @@ def test_a_recovery_and_an_order_of_effects_stand_on_nothing_that_the_floor_hide
     for campaign, at in ((report, 0), (twisted, 1)):
         assert judge(own, campaign)[at].part is not None
         hidden = judge(own, with_floor(campaign, 5.0))[at]
-        assert hidden.verdict == "not distinguishable here" and "below the noise floor" in hidden.reason
+        assert hidden.verdict == "not distinguishable here" and "below the noise floor" in reason_text(hidden)
 
 
 def test_a_null_file_of_many_recoveries_keeps_its_rate(template: Report) -> None:
@@ -294,7 +295,7 @@ def test_a_null_file_of_many_recoveries_keeps_its_rate(template: Report) -> None
     for seed in range(200):
         judged = judge(file, measured(template, world(), seed))
         assert all(claim.p is not None and claim.p_adjusted is not None for claim in judged)
-        assert all(claim.verdict == "untestable here" for claim in judged if "nothing to recover" in claim.reason)
+        assert all(claim.verdict == "untestable here" for claim in judged if "nothing to recover" in reason_text(claim))
         wrong += any(claim.verdict in TOLD for claim in judged)
     assert wrong <= 0.05 * 200
 

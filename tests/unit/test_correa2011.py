@@ -12,8 +12,9 @@ import pytest
 
 from lastro import papers, registry
 from lastro.analysis.campaign import build_report
+from lastro.analysis.claims import Judgement, judge
 from lastro.campaign.duration import forecast
-from lastro.report.claims import Judgement, judge
+from lastro.report.claim_words import reason_text
 from lastro.report.claims_text import measured_text
 from lastro.report.figures.claims import draw_claims
 from lastro.report.figures.phases import MOMENTS, draw_phases
@@ -112,7 +113,7 @@ def test_every_exchange_is_waited_for_to_its_end(study: Study, profile: str) -> 
     chosen = study.with_profile(profile) if profile else study
     for row in treatments(chosen):
         found = patient({**chosen.settings, **row.levels})
-        assert found, found.reason
+        assert found, reason_text(found)
 
 
 def test_claims_have_their_place_their_portuguese_and_half_the_effect_as_tolerance(claims: tuple[Claim, ...]) -> None:
@@ -129,10 +130,10 @@ def test_every_claim_is_reproduced_where_the_published_is_so(
     study: Study, claims: tuple[Claim, ...], tmp_path: Path
 ) -> None:
     found = judged(study, claims, tmp_path / "c")
-    others = {name: (one.verdict, one.reason) for name, one in found.items() if one.verdict != "reproduced"}
+    others = {name: (one.verdict, reason_text(one)) for name, one in found.items() if one.verdict != "reproduced"}
     assert others == {}
     level = found["level-failure-cpu-lxc"]
-    assert level.reason == "the data show that the mean is at most 3 %" and measured_text(level).startswith("2.5")
+    assert reason_text(level) == "the data show that the mean is at most 3 %" and measured_text(level).startswith("2.5")
     figure = draw_claims(list(found.values()), ENGLISH)
     assert figure is not None and {"mean (%)", "mean (s)"} <= {axes.get_xlabel() for axes in figure.axes}
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lastro.analysis import analyse
 from lastro.analysis.campaign import Report
-from lastro.report.curves import curves, number_of
+from lastro.analysis.curves import curves, number_of
 from lastro.report.figures import Plan, plans
 from lastro.report.language import ENGLISH, language
 from lastro.report.tables import curve_tables

@@ -12,8 +12,8 @@ import pytest
 
 from lastro import papers, registry
 from lastro.analysis.campaign import build_report
+from lastro.analysis.claims import Judgement, judge
 from lastro.campaign.duration import forecast
-from lastro.report.claims import Judgement, judge
 from lastro.results.read import load_campaign
 from lastro.results.store import Store
 from lastro.scenarios.base import schemas

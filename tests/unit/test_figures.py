@@ -13,9 +13,9 @@ import pytest
 
 from lastro.analysis import analyse
 from lastro.analysis.campaign import Report, build_report
+from lastro.analysis.claim_effects import Effects, Part
+from lastro.analysis.claims import Judgement
 from lastro.analysis.noise_floor import floor_here
-from lastro.report.claim_effects import Effects, Part
-from lastro.report.claims import Judgement
 from lastro.report.figures import Picture, Plan, pictures, plans
 from lastro.report.figures.claims import draw_claims
 from lastro.report.figures.style import style
@@ -128,7 +128,7 @@ def test_a_noise_floor_is_drawn_and_marks_the_effects(normal: Report) -> None:
     other = {"format": 1, "blocks": 20, "metrics": {"throughput": kept}}
     rescaled = replace(normal, noise_floor=other)
     picture = texts(drawn(rescaled)["floor"].svg())
-    floor = floor_here(rescaled, 0)
+    floor = floor_here(rescaled.views[0])
     assert floor is not None and floor.share > 0.06 and f"± {100 * floor.share:.2g} %" in picture
     assert "measured for 20 blocks and scaled to the 5" in picture.replace("\n", " ")
     for damaged in ({}, None):
@@ -146,7 +146,7 @@ def test_claims_are_drawn_with_what_was_published() -> None:
     ):
         part = Part("", measure, effect, None, 0.001, 0.999)  # type: ignore[arg-type]
         claim = Claim(name, "", {}, "", None, published)  # type: ignore[arg-type]
-        found.append(Judgement(claim, "reproduced", "", "ms", Effects((part,), 1, 1), part, 0.01, 0.01, 12))
+        found.append(Judgement(claim, "reproduced", "ms", Effects((part,), 1, 1), part, 0.01, 0.01, 12))
     with style():
         figure = draw_claims(found, ENGLISH)
     assert figure is not None

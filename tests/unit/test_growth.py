@@ -10,10 +10,11 @@ import pytest
 from rich.cells import cell_len
 
 from lastro.analysis.campaign import Report
+from lastro.analysis.growth import Growth, Verdict, _ratio_verdict, growths
 from lastro.cli import main
 from lastro.report.document import document
-from lastro.report.growth import EXPLANATION, Growth, Verdict, _ratio_verdict, growths
 from lastro.report.language import ENGLISH, language
+from lastro.report.numeric_words import GROWTH
 from lastro.report.tables import growth_tables
 from lastro.report.terminal import render
 from lastro.results.noted import NetworkSize
@@ -138,7 +139,7 @@ def test_what_is_missing_stands_in_the_table(tmp_path: Path) -> None:
     assert by_platform["native"][2:] == ("yes: in proportion, ×1.78", "no: more slowly than ×2.00")
     assert by_platform["lxc"] == ("3x3 (9, 12)", "—", "undecided", "undecided")
     assert by_platform["xen"] == ("not measured", "—", "—", "—")
-    assert nodes.note == EXPLANATION and not any(table.note for table in others)
+    assert nodes.note == GROWTH and not any(table.note for table in others)
 
 
 def shown(report: Report, width: int) -> str:
@@ -198,6 +199,6 @@ def test_every_format_shows_it_in_both_languages(tmp_path: Path, capsys: Any) ->
         for form, file in (("html", "report.html"), ("md", "report.md")):
             assert main(["report", str(directory), "--format", form, "--lang", code]) == 0
             text = (directory / file).read_text(encoding="utf-8")
-            assert said in text and text.count(language(code)(EXPLANATION)) == 1
+            assert said in text and text.count(language(code)(GROWTH)) == 1
         assert ('<h2 id="scaling">') in (directory / "report.html").read_text(encoding="utf-8")
         assert main(["report", str(directory), "--format", "latex", "--lang", code]) == 0

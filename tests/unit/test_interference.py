@@ -13,11 +13,12 @@ import pytest
 
 from lastro.analysis import analyse
 from lastro.analysis.campaign import Report, build_report
+from lastro.analysis.interference import interference
 from lastro.analysis.noise_floor import FORMAT
 from lastro.report.content import Content
 from lastro.report.document import document
 from lastro.report.html import render_html
-from lastro.report.interference import interference
+from lastro.report.interference_words import interference_sentences
 from lastro.report.key_findings import key_findings
 from lastro.report.language import ENGLISH, language
 from lastro.report.latex import render_latex
@@ -69,7 +70,7 @@ def report_of(
 
 
 def said(report: Report, code: str = "en") -> list[str]:
-    return [sentence.replace("\xa0", " ") for sentence in interference(report, language(code))]
+    return [sentence.replace("\xa0", " ") for sentence in interference_sentences(interference(report), language(code))]
 
 
 def test_one_sentence_has_the_loss_and_what_comes_back(tmp_path: Path) -> None:
@@ -255,7 +256,7 @@ def test_a_study_without_isolation_or_without_a_neighbour(tmp_path: Path) -> Non
     assert said(report_of(tmp_path / "v", varied))[0].endswith(", measured only with isolation by cgroups, apparmor.")
     assert said(report_of(tmp_path / "a", {"anomaly": ("cpu", "disk"), "isolation": ("none", "cgroups")})) == []
     with Store.open(make_campaign(tmp_path / "w")) as store:
-        assert interference(build_report(load_campaign(store)), ENGLISH) == ()
+        assert interference(build_report(load_campaign(store))) is None
 
 
 def test_it_opens_every_document_and_ends_what_a_terminal_shows(tmp_path: Path) -> None:

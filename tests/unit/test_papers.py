@@ -16,9 +16,10 @@ import pytest
 
 from lastro import papers, registry
 from lastro.analysis.campaign import build_report
+from lastro.analysis.claims import Judgement, judge
 from lastro.campaign.duration import forecast
 from lastro.errors import InputError
-from lastro.report.claims import Judgement, judge
+from lastro.report.claim_words import reason_text
 from lastro.results.read import load_campaign
 from lastro.results.store import Store
 from lastro.scenarios.base import schemas
@@ -282,7 +283,7 @@ def test_claims_on_what_a_host_lacks_are_untestable_and_the_others_are_judged(fr
     needing = {claim.id for claim in claims_of(study_of(front)) if needs_missing(claim)}
     assert {name for name, one in found.items() if one.verdict == "untestable here"} == needing
     for name in needing:
-        assert "unavailable: not on this host" in found[name].reason, name
+        assert "unavailable: not on this host" in reason_text(found[name]), name
 
 
 def missing(levels: Levels) -> tuple[str, str | None] | None:

@@ -77,7 +77,7 @@ def test_marks_are_counted_on_the_metric_that_they_are_about(report: Report) -> 
 
 
 def test_tables_carry_the_marks_and_say_what_they_mean(report: Report) -> None:
-    throughput, jitter = (results_table(content(report), index) for index in (0, 1))
+    throughput, jitter = (results_table(content(report), view) for view in report.views[:2])
     assert {row[0] for row in throughput.rows if "‡" in row[3]} == {"docker:storage=vfs", "docker:place=volume"}
     assert "‡ a cache may hide what is measured" in throughput.note and "* odd" in throughput.note
     assert {row[3] for row in jitter.rows if row[0] == "kvm"} == {"not measured §"}

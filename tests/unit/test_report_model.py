@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from lastro.analysis.campaign import Report, Row, build_report
+from lastro.analysis.verdicts import verdict
 from lastro.report.language import ENGLISH
-from lastro.report.numbers import comparison_text, mean_text, ratio_text, verdict
+from lastro.report.numbers import comparison_text, mean_text, ratio_text
 from lastro.report.words import limitations, summary
 from lastro.results.read import load_campaign
 from lastro.results.samples import Metric

@@ -15,12 +15,16 @@ import pytest
 
 from lastro.analysis import analyse
 from lastro.analysis.campaign import Cell, Report
+from lastro.analysis.claims import Judgement, judge
+from lastro.analysis.compare import compare
 from lastro.analysis.noise_floor import noise_floors
+from lastro.analysis.scaling import scalings
+from lastro.analysis.searches import searches
 from lastro.campaign.sequential import half_widths
-from lastro.report.claims import Judgement, judge
+from lastro.report.claim_words import reason_text
 from lastro.report.claims_document import claims_document
 from lastro.report.claims_text import measured_text
-from lastro.report.compare import compare
+from lastro.report.compare_words import not_compared
 from lastro.report.content import Content
 from lastro.report.document import document, document_text
 from lastro.report.figures import plans
@@ -28,8 +32,7 @@ from lastro.report.html import render_html
 from lastro.report.language import ENGLISH, language
 from lastro.report.latex import render_latex
 from lastro.report.markdown import render_markdown
-from lastro.report.scaling import scalings
-from lastro.report.searches import BOUND, LIMIT, searches, tables_of
+from lastro.report.search_tables import BOUND, LIMIT, tables_of
 from lastro.report.statistics_words import statistics_sentences
 from lastro.report.tables import results_table
 from lastro.report.terminal import render
@@ -146,13 +149,13 @@ def test_the_document_says_it_for_programs(report: Report) -> None:
 
 
 def test_a_mean_with_a_bound_is_a_lower_bound_without_an_interval(report: Report) -> None:
-    table = results_table(content(report), 0)
+    table = results_table(content(report), report.views[0])
     texts = {row[0]: row[2:] for row in table.rows}
     assert texts["runc"][0] == "≥ 64 ⁺ (no interval: a lower bound in 4 of 4 trials)"
     assert texts["runc"][1].startswith("≥ ×1.7") and "[" not in texts["runc"][1]
     assert texts["docker"][0].startswith("≥ 61.") and "in 1 of 4 trials" in texts["docker"][0]
     assert "±" in texts["native"][0] and "[" in texts["kvm"][1]
-    times = results_table(content(report), 1)
+    times = results_table(content(report), report.views[1])
     assert not any("≥" in cell for row in times.rows for cell in row), "of another metric nothing is bounded"
 
 
@@ -203,7 +206,7 @@ def test_a_line_and_a_floor_are_not_drawn_from_bounds(tmp_path: Path) -> None:
 
 def test_campaigns_are_not_compared_by_bounds(report: Report, tmp_path: Path) -> None:
     found = compare(report, replace(campaign(tmp_path), timeline=()))  # with its times, it would be a copy
-    untested = {dict(c.levels)["platform"]: c.not_compared for c in found.cells if c.test is None}
+    untested = {dict(c.levels)["platform"]: not_compared(c) for c in found.cells if c.test is None}
     assert untested == {
         "docker": "A: only a lower bound in 1 of 4 trials; B: only a lower bound in 1 of 4 trials",
         "runc": "A: only a lower bound in 4 of 4 trials; B: only a lower bound in 4 of 4 trials",
@@ -279,9 +282,9 @@ def test_a_claim_is_judged_only_where_no_bound_could_change_the_verdict(
     report: Report, statement: str, verdict: str
 ) -> None:
     one = judged(report, statement)
-    assert one.verdict == verdict, one.reason
+    assert one.verdict == verdict, reason_text(one)
     if verdict == "untestable here":
-        assert "only a lower bound is known" in one.reason and "could change the verdict" in one.reason
+        assert "only a lower bound is known" in reason_text(one) and "could change the verdict" in reason_text(one)
         assert one.p is not None and one.part is None and measured_text(one) == ""
 
 
@@ -305,7 +308,7 @@ def test_what_is_shown_of_a_claim_on_a_bound_is_a_bound(report: Report) -> None:
     assert re.fullmatch(r"≥ ×1\.7\d, ≥ \+26\.\d+ 1", measured_text(one))
     assert measured_text(judged(report, compared("native", "runc", "lower"))).startswith("≤ ×0.5")
     told = judged(report, compared("runc", "native", "higher", "published = { ratio = 1.7, tolerance = 0.5 }"))
-    assert "only a bound on the magnitude is known" in told.reason
+    assert "only a bound on the magnitude is known" in reason_text(told)
     claims = parse_claims(CLAIM + compared("runc", "native", "higher"), "claims.toml", report.study)
     (part,) = claims_document(claims, (one,), report)["claims"][0]["parts"]
     assert part["bound"] == ">=" and part["effect"]["interval"] is None and part["difference"]["p"] < 0.05

@@ -13,11 +13,11 @@ import pytest
 
 from lastro.analysis import analyse
 from lastro.analysis.campaign import build_report
+from lastro.analysis.topology import shown
 from lastro.report.content import Content
 from lastro.report.figures.topology import topology_picture
 from lastro.report.html import render_html
 from lastro.report.language import language
-from lastro.report.topology import shown
 from lastro.report.topology_text import topology_lines
 from lastro.results.read import load_campaign
 from lastro.results.store import Store

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lastro.analysis.against import against_baseline
-from lastro.analysis.campaign import Report
+from lastro.analysis.campaign import MetricView, Report
 from lastro.analysis.effects import interactions, main_effects, marked
 from lastro.analysis.factorial import omnibus, spread_notes, variance_of
 from lastro.analysis.headline import headline
@@ -17,7 +17,8 @@ from lastro.analysis.measured import measured, medians
 from lastro.analysis.model import Analysis, MetricAnalysis
 from lastro.analysis.noise_floor import floor_here
 from lastro.analysis.pairs import level_pairs
-from lastro.analysis.trends import count_scalings, drift_of
+from lastro.analysis.scaling import count_scalings
+from lastro.analysis.trends import drift_of
 from lastro.stats.notes import N_, Note
 from lastro.stats.residual_checks import check_residuals
 
@@ -26,43 +27,43 @@ __all__ = ["analyse", "analyse_metric"]
 
 def analyse(report: Report) -> Analysis:
     """Analyse every metric of the report, with the noise floors that `lastro noise-floor` stored in the campaign."""
-    metrics = tuple(analyse_metric(report, index) for index in range(len(report.metrics)))
+    metrics = tuple(analyse_metric(view) for view in report.views)
     return Analysis(metrics, report.study.design.confidence)
 
 
-def analyse_metric(report: Report, index: int) -> MetricAnalysis:
-    """Analyse the report's metric number `index`."""
-    data, known_floor = measured(report, index), floor_here(report, index)
+def analyse_metric(view: MetricView) -> MetricAnalysis:
+    """Analyse one metric of a report."""
+    data, known_floor = measured(view), floor_here(view)
     floor = known_floor.share if known_floor else None
     anova, why_none, notes = variance_of(data)
-    bounded = sum(row.cells[index].bounded > 0 for row in report.rows)
+    bounded = sum(cell.bounded > 0 for cell in view.cells)
     if bounded and not data.cells:
         why_none = Note(N_("every treatment is known by a lower bound only"))
     alpha = 1 - data.confidence
     checks = check_residuals(anova, [index for index, _, _ in data.trials()], alpha=alpha) if anova else None
     effects = main_effects(data, floor)
-    comparisons, correction = against_baseline(report, index, data, floor)
+    comparisons, correction = against_baseline(view, data, floor)
     return MetricAnalysis(
-        metric=report.metrics[index],
+        metric=view.metric,
         n=data.n,
         anova=anova,
         why_none=why_none,
-        effects=marked(report, index, effects),
+        effects=marked(view, effects),
         interactions=tuple(
-            replace(found, effects=marked(report, index, found.effects)) for found in interactions(data, anova, floor)
+            replace(found, effects=marked(view, found.effects)) for found in interactions(data, anova, floor)
         ),
         comparisons=comparisons,
         correction=correction,
         pairs=level_pairs(data),
         checks=checks,
-        drift=drift_of(report, index),
-        scaling=count_scalings(report, report.metrics[index], data),
+        drift=drift_of(view),
+        scaling=count_scalings(view, data),
         headline=headline(anova, effects, comparisons),
         notes=(*notes, *spread_notes(checks)),
         floor=floor,
         floor_note=known_floor.note if known_floor else None,
         omnibus=omnibus(data),
-        medians=medians(report, index, data.confidence),
+        medians=medians(view),
         bounded=bounded,
         joint=joint_pairs(data, floor),
     )

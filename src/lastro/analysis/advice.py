@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 
-from lastro.analysis.campaign import Cell, Point, Report, Row
+from lastro.analysis.campaign import Cell, MetricView, Point, Report, Row, by_block
 from lastro.results.samples import Metric, Series
 from lastro.stats.intervals import sample_covariance, sample_mean
 from lastro.stats.moderation import moderated
@@ -112,9 +112,6 @@ def _most(blocks: Sequence[int | None]) -> int | None:
 def advise(report: Report, precision: float, series: SeriesByAttempt) -> Advice:
     """Return advice for a desired relative half width: `precision` is above zero, 0.05 for plus or minus 5 %."""
     of_ratio = any(cell.ratio is not None for row in report.rows for cell in row.cells)
-    metrics = [
-        _metric_advice(report, index, metric, precision, of_ratio) for index, metric in enumerate(report.metrics)
-    ]
     return Advice(
         directory=report.directory,
         title=report.study.title or report.study.name,
@@ -123,7 +120,7 @@ def advise(report: Report, precision: float, series: SeriesByAttempt) -> Advice:
         of_ratio=of_ratio,
         replicates=report.study.design.replicates,
         block_s=_block_s(report),
-        metrics=tuple(metrics),
+        metrics=tuple(_metric_advice(view, precision, of_ratio) for view in report.views),
         splits=tuple(_splits(report, series)),
     )
 
@@ -139,25 +136,24 @@ def _block_s(report: Report) -> float | None:
 # Blocks
 
 
-def _metric_advice(report: Report, index: int, metric: Metric, precision: float, of_ratio: bool) -> MetricAdvice:
-    confidence = report.study.design.confidence
-    rows = {row.treatment.index: row for row in report.rows}
+def _metric_advice(view: MetricView, precision: float, of_ratio: bool) -> MetricAdvice:
+    cells = {row.treatment.index: cell for row, cell in view}
     spreads: list[tuple[Row, float, int]] = []
-    for row in report.rows:
+    for row, cell in view:
         if of_ratio and (row.baseline is None or row.is_baseline):
             continue
-        reference = rows[row.baseline.index].cells[index] if of_ratio and row.baseline is not None else None
-        if (found := _variance(row.cells[index], reference)) is not None:
+        reference = cells[row.baseline.index] if of_ratio and row.baseline is not None else None
+        if (found := _variance(cell, reference)) is not None:
             spreads.append((row, *found))
     if not spreads:
-        return MetricAdvice(metric, None, None, "no treatment has two valid trials and a mean other than zero")
+        return MetricAdvice(view.metric, None, None, "no treatment has two valid trials and a mean other than zero")
     variances = moderated([variance for _, variance, _ in spreads], [df for _, _, df in spreads])
     needs = [
-        _need(row, row.cells[index], variance, precision, confidence, of_ratio)
+        _need(row, view.of(row), variance, precision, view.confidence, of_ratio)
         for (row, _, _), variance in zip(spreads, variances, strict=True)
     ]
     needs.sort(key=lambda need: (math.inf if need.sure is None else need.sure, need.now))
-    return MetricAdvice(metric, needs[-1], needs[(len(needs) - 1) // 2])
+    return MetricAdvice(view.metric, needs[-1], needs[(len(needs) - 1) // 2])
 
 
 def _variance(cell: Cell, reference: Cell | None) -> tuple[float, int] | None:
@@ -165,7 +161,7 @@ def _variance(cell: Cell, reference: Cell | None) -> tuple[float, int] | None:
     if cell.bounded or (reference is not None and reference.bounded):
         return None  # the spread of lower bounds is not known
     if reference is not None:
-        found = match_blocks(_by_block(cell.points), _by_block(reference.points))
+        found = match_blocks(by_block(cell.points), by_block(reference.points))
         if found is None:
             return None
         paired = found.pairing == "paired"
@@ -176,10 +172,6 @@ def _variance(cell: Cell, reference: Cell | None) -> tuple[float, int] | None:
     if len(values) < 2 or sample_mean(values) == 0:
         return None
     return sample_covariance(values, values) / sample_mean(values) ** 2, len(values) - 1
-
-
-def _by_block(points: Iterable[Point]) -> dict[int, float]:
-    return {point.block: point.value for point in points}
 
 
 def _need(row: Row, cell: Cell, variance: float, precision: float, confidence: float, of_ratio: bool) -> Need:
@@ -195,12 +187,12 @@ def _need(row: Row, cell: Cell, variance: float, precision: float, confidence: f
 
 
 def _splits(report: Report, series: SeriesByAttempt) -> Iterable[Split]:
-    for index, metric in enumerate(report.metrics):
-        by_treatment = [_samples(row.cells[index].points, metric, series) for row in report.rows]
+    for view in report.views:
+        by_treatment = [_samples(cell.points, view.metric, series) for cell in view.cells]
         names = {name for name, _ in filter(None, by_treatment)}
         if len(names) == 1:
             found = [samples for _, samples in filter(None, by_treatment)]
-            if split := _split(report, metric, names.pop(), found):
+            if split := _split(report, view.metric, names.pop(), found):
                 yield split
 
 

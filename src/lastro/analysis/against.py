@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from lastro.analysis.campaign import Report, Row
+from lastro.analysis.campaign import Cell, MetricView, Row
 from lastro.analysis.effects import decide
 from lastro.analysis.measured import Measured
 from lastro.analysis.model import BaselineComparison, Correction, RankTwin
@@ -27,7 +27,7 @@ MOST_PLANNED = 20  # a larger family of comparisons is a screening, not planned 
 
 
 def against_baseline(
-    report: Report, index: int, data: Measured, floor: float | None = None
+    view: MetricView, data: Measured, floor: float | None = None
 ) -> tuple[tuple[BaselineComparison, ...], Correction]:
     """Return the comparisons of one metric, in the order of the report's rows, and the method of correction.
 
@@ -35,13 +35,13 @@ def against_baseline(
     Benjamini and Hochberg's."""
     pairs = [
         (row, row.baseline)
-        for row in report.rows
+        for row in view.report.rows
         if row.baseline is not None
         and not row.is_baseline
         and row.treatment.index in data.cells
         and row.baseline.index in data.cells
     ]
-    raw = [_comparison(row, index, data) for row, _ in pairs]
+    raw = [_comparison(row, view.of(row), data) for row, _ in pairs]
     correction: Correction = "holm" if len(raw) <= MOST_PLANNED else "benjamini-hochberg"
     adjust = holm if correction == "holm" else benjamini_hochberg
     return _decided(raw, adjust([comparison.p for comparison in raw]), data, floor), correction
@@ -59,7 +59,7 @@ def _decided(
     return tuple(found)
 
 
-def _comparison(row: Row, index: int, data: Measured) -> BaselineComparison:
+def _comparison(row: Row, cell: Cell, data: Measured) -> BaselineComparison:
     assert row.baseline is not None
     values, baseline = data.cells[row.treatment.index], data.cells[row.baseline.index]
     difference = difference_to_baseline(values, baseline, data.confidence)
@@ -74,7 +74,7 @@ def _comparison(row: Row, index: int, data: Measured) -> BaselineComparison:
     return BaselineComparison(
         treatment=row.treatment,
         baseline=row.baseline,
-        ratio=row.cells[index].ratio,
+        ratio=cell.ratio,
         difference=difference,
         p=p,
         p_adjusted=None,

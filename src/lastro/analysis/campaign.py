@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from operator import attrgetter
@@ -137,6 +137,46 @@ class Moment:
     valid: bool
 
 
+def by_block(points: Iterable[Point]) -> dict[int, float]:
+    """Return {block: value}."""
+    return {point.block: point.value for point in points}
+
+
+@dataclass(frozen=True, slots=True)
+class MetricView:
+    """One metric of a report; `index` is its number there. Iteration yields each row with its cell of the metric."""
+
+    report: Report
+    index: int
+
+    def __iter__(self) -> Iterator[tuple[Row, Cell]]:
+        return zip(self.report.rows, self.cells, strict=True)
+
+    def of(self, row: Row) -> Cell:
+        return row.cells[self.index]
+
+    @property
+    def metric(self) -> Metric:
+        return self.report.metrics[self.index]
+
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        return tuple(map(self.of, self.report.rows))
+
+    @property
+    def confidence(self) -> float:
+        return self.report.study.design.confidence
+
+    @property
+    def n_blocks(self) -> int:
+        """The number of blocks with a valid value."""
+        return len({point.block for cell in self.cells for point in cell.points})
+
+    @property
+    def kinds_of_marks(self) -> tuple[str, ...]:
+        return in_order(mark.kind for cell in self.cells for mark in cell.marks)
+
+
 @dataclass(frozen=True, slots=True)
 class Report:
     """Everything that the table, the figures, the HTML page and the JSON document show."""
@@ -159,12 +199,24 @@ class Report:
     attempts: Sequence[Attempt] = ()  # with their notes, for figures
 
     @property
+    def views(self) -> tuple[MetricView, ...]:
+        """A view for each metric, in order."""
+        return tuple(MetricView(self, index) for index in range(len(self.metrics)))
+
+    @property
     def properties(self) -> PropertyTables:
         return self.later_properties()
 
     @property
     def residuals(self) -> PropertyTable:
         return self.properties.residuals
+
+    def by_levels(self, factors: Sequence[str]) -> dict[tuple[str, ...], list[Row]]:
+        """Return the rows by their levels of these factors, in the report's order."""
+        found: dict[tuple[str, ...], list[Row]] = {}
+        for row in self.rows:
+            found.setdefault(tuple(str(row.treatment.levels[name]) for name in factors), []).append(row)
+        return found
 
     @property
     def n_limited(self) -> int:
@@ -260,7 +312,7 @@ def _cells(
     points = {
         index: _points(metric.name, valid.get(index, ()), found.get(metric.name, ())) for index, found in marks.items()
     }
-    values = {index: {point.block: point.value for point in found} for index, found in points.items()}
+    values = {index: by_block(found) for index, found in points.items()}
     cells = {}
     for index, found in points.items():
         attempts = valid.get(index, ())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from lastro.analysis.campaign import Report
+from lastro.analysis.campaign import MetricView
 from lastro.analysis.measured import Measured
 from lastro.analysis.model import Decision, Interaction, LevelEffect
 from lastro.analysis.remarks import in_order
@@ -108,19 +108,19 @@ def _roles(data: Measured, pair: Sequence[str]) -> tuple[str, str]:
     return first, second
 
 
-def marked(report: Report, index: int, effects: Sequence[LevelEffect]) -> tuple[LevelEffect, ...]:
+def marked(view: MetricView, effects: Sequence[LevelEffect]) -> tuple[LevelEffect, ...]:
     """Return the effects with the kinds of marks on the numbers behind them."""
-    if not any(row.cells[index].marks for row in report.rows):
+    if not any(cell.marks for cell in view.cells):
         return tuple(effects)
-    return tuple(replace(effect, kinds=_kinds(report, index, effect)) for effect in effects)
+    return tuple(replace(effect, kinds=_kinds(view, effect)) for effect in effects)
 
 
-def _kinds(report: Report, index: int, effect: LevelEffect) -> tuple[str, ...]:
+def _kinds(view: MetricView, effect: LevelEffect) -> tuple[str, ...]:
     levels, given = {effect.level, effect.reference}, dict(effect.given)
     return in_order(
         mark.kind
-        for row in report.rows
+        for row, cell in view
         if str(row.treatment.levels[effect.factor]) in levels
         and all(str(row.treatment.levels[name]) == level for name, level in given.items())
-        for mark in row.cells[index].marks
+        for mark in cell.marks
     )

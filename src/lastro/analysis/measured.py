@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from lastro.analysis.campaign import Cell, Report, Row
+from lastro.analysis.campaign import Cell, MetricView, Report, Row, by_block
 from lastro.stats.censored import median_of_bounded
 from lastro.stats.order import Estimate
 from lastro.study.design import Treatment
@@ -66,32 +66,31 @@ class Measured:
         return list(found.values())
 
 
-def measured(report: Report, index: int) -> Measured:
-    """Return the valid values of the report's metric number `index`.
+def measured(view: MetricView) -> Measured:
+    """Return the valid values of a metric.
 
     Treatments with a value that is only a lower bound are left out: no effect or test may treat it as exact."""
-    rows = [row for row in report.rows if row.cells[index].points and not row.cells[index].bounded]
-    levels = {row.treatment.index: _texts(row) for row in rows}
+    report = view.report
+    found = [(row, cell) for row, cell in view if cell.points and not cell.bounded]
+    levels = {row.treatment.index: _texts(row) for row, _ in found}
     factors = {}
     for factor in report.varying:
         here = {of[factor.name] for of in levels.values()}
         if len(here) > 1:
             factors[factor.name] = tuple(text for level in factor.levels if (text := str(level)) in here)
     return Measured(
-        cells={row.treatment.index: {p.block: p.value for p in row.cells[index].points} for row in rows},
+        cells={row.treatment.index: by_block(cell.points) for row, cell in found},
         levels=levels,
         factors=factors,
-        references={name: _reference(report, name, found) for name, found in factors.items()},
-        confidence=report.study.design.confidence,
+        references={name: _reference(report, name, measured) for name, measured in factors.items()},
+        confidence=view.confidence,
         planned=tuple(_texts(row) for row in report.rows),
     )
 
 
-def medians(report: Report, index: int, confidence: float) -> tuple[tuple[Treatment, Estimate], ...]:
+def medians(view: MetricView) -> tuple[tuple[Treatment, Estimate], ...]:
     """Return the median of the metric for each treatment that has a valid value."""
-    return tuple(
-        (row.treatment, median_of(row.cells[index], confidence)) for row in report.rows if row.cells[index].points
-    )
+    return tuple((row.treatment, median_of(cell, view.confidence)) for row, cell in view if cell.points)
 
 
 def median_of(cell: Cell, confidence: float) -> Estimate:

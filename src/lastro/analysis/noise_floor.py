@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from lastro.analysis.campaign import Report
+from lastro.analysis.campaign import MetricView, Report, by_block
 from lastro.results.samples import Metric
 from lastro.stats.intervals import Interval
 from lastro.stats.noise_floor import NoiseFloor, Rate, noise_floor, pairs_of, rate, rescaled
@@ -63,15 +63,14 @@ def noise_floors(report: Report, blocks: int) -> NoiseFloors:
     """Compute the noise floors of an A/A campaign for a study with this number of blocks (2 or more)."""
     design = report.study.design
     found: list[MetricFloor] = []
-    for index, metric in enumerate(report.metrics):
-        for row in report.rows:
+    for view in report.views:
+        for row, cell in view:
             # Where the study ended a search, equal values are no evidence of low noise.
-            exact = () if row.cells[index].bounded else row.cells[index].points
-            pairs = pairs_of({point.block: point.value for point in exact})
+            pairs = pairs_of(by_block(() if cell.bounded else cell.points))
             # Seed by treatment, not by metric: metrics of one trial share the coin, as they share the trial.
             seed = f"{design.seed}:{row.treatment.label}"
             floor = noise_floor(pairs, blocks, design.confidence, seed)
-            found.append(MetricFloor(metric, row.treatment.label, floor))
+            found.append(MetricFloor(view.metric, row.treatment.label, floor))
     return NoiseFloors(
         directory=report.directory,
         blocks=blocks,
@@ -102,19 +101,18 @@ def kept_floors(kept: Any) -> dict[str, Floor]:
     }
 
 
-def floor_here(report: Report, index: int) -> Floor | None:
-    """Return the noise floor of the report's metric number `index`, for the number of blocks with valid values.
+def floor_here(view: MetricView) -> Floor | None:
+    """Return the noise floor of a metric, for the number of blocks with valid values.
 
     If the campaign is unfinished, lost trials or was extended, this number differs from the one that the floor was
     computed for; the floor is then scaled and its note says so. None where no floor is known, or where there are too
     few blocks for an interval."""
-    floor = kept_floors(report.noise_floor).get(report.metrics[index].name)
-    blocks = len({point.block for row in report.rows for point in row.cells[index].points})
+    floor, blocks = kept_floors(view.report.noise_floor).get(view.metric.name), view.n_blocks
     if floor is None or min(floor.blocks, blocks) < 2:
         return None
     if floor.blocks == blocks:
         return floor
-    share = rescaled(floor.share, floor.blocks, blocks, report.study.design.confidence)
+    share = rescaled(floor.share, floor.blocks, blocks, view.confidence)
     return replace(floor, share=share, blocks=blocks, note=Note(_SCALED, found=floor.blocks, here=blocks))
 
 

@@ -11,7 +11,7 @@ from lastro.report.language import Language
 
 if TYPE_CHECKING:
     from lastro.analysis.campaign import Report
-    from lastro.report.claims import Judgement
+    from lastro.analysis.claims import Judgement
     from lastro.report.content import Content
     from lastro.results.read import CampaignData
     from lastro.study.claims import Claims
@@ -39,7 +39,7 @@ def content_of(directory: Path, say: Language, *, all_metrics: bool) -> Content:
         return Content(report, analysis, say)
     from lastro.report.claims_text import explanation, source_text, tally_text
 
-    found = judged(data, file, say)
+    found = judged(data, file)
     tally = ": ".join(part for part in (source_text(found.claims.source), tally_text(found.judgements, say)) if part)
     return Content(report, analysis, say, found.judgements, tally, explanation(report, say))
 
@@ -53,15 +53,15 @@ class Judged:
     report: Report
 
 
-def judged(data: CampaignData, file: Path, say: Language) -> Judged:
+def judged(data: CampaignData, file: Path) -> Judged:
     """Judge the claims in a file. Raises: StudyError when it is not a valid claims file of this study."""
     from lastro.analysis.campaign import build_report
-    from lastro.report.claims import judge
+    from lastro.analysis.claims import judge
     from lastro.study.load_claims import load_claims
 
     claims = load_claims(file, data.study)
     report = build_report(data, all_metrics=True)
-    return Judged(claims, tuple(judge(claims, report, say)), report)
+    return Judged(claims, judge(claims, report), report)
 
 
 def find_claims(directory: Path, study: str) -> Path:

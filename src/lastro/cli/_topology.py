@@ -8,10 +8,10 @@ import textwrap
 from dataclasses import asdict
 from pathlib import Path
 
+from lastro.analysis.topology import Recorded, recorded, versions
 from lastro.cli._terminal import print_document
 from lastro.errors import InputError
 from lastro.plain import json_text
-from lastro.report.topology import Recorded, recorded, versions
 from lastro.results.store import Attempt, Store, TrialRow
 
 _SUFFIXES = (".svg", ".png", ".pdf")

@@ -25,12 +25,12 @@ from lastro.cli._common import campaign_argument
 from lastro.cli._terminal import print_laid_out
 from lastro.errors import InputError
 from lastro.plain import json_text
-from lastro.report.language import LANGUAGES, language
+from lastro.report.language import LANGUAGES, Language, language
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from lastro.report.claims import Judgement
+    from lastro.analysis.claims import Judgement
 
 _SUITE_FORMAT = "lastro-suite-claims/1"
 _GATES = {
@@ -57,9 +57,9 @@ def run(args: argparse.Namespace) -> int:
 
     data = loaded(args.dir)
     say = language(args.lang)
-    found = judged(data, args.claims or find_claims(args.dir, data.study.name), say)
+    found = judged(data, args.claims or find_claims(args.dir, data.study.name))
     if args.json:
-        print(claims_text(found.claims, found.judgements, found.report))
+        print(claims_text(found.claims, found.judgements, found.report, say))
     else:
         print_laid_out(lambda _: [render_claims(found.claims, found.judgements, found.report, say)])
     return _exit_code(args.fail_on, found.judgements)
@@ -78,7 +78,7 @@ def _run_suite(args: argparse.Namespace) -> int:
         if not suites.begun(args.dir, front):
             waiting.append(front.name)
         else:
-            found[front.name] = judged(loaded(args.dir / front.name), file, say)
+            found[front.name] = judged(loaded(args.dir / front.name), file)
     if not found and not waiting:
         raise InputError(
             f"no front of {args.dir} has claims",
@@ -86,7 +86,7 @@ def _run_suite(args: argparse.Namespace) -> int:
             " claims/FRONT.toml next to the study files; docs/explanation-claims.md explains how to write one",
         )
     if args.json:
-        print(json_text(_suite_document(args.dir, suite, found, waiting)))
+        print(json_text(_suite_document(args.dir, suite, found, waiting, say)))
     else:
         from lastro.report.claims_table import render_suite_claims
 
@@ -96,11 +96,15 @@ def _run_suite(args: argparse.Namespace) -> int:
     return _exit_code(args.fail_on, judgements, unjudged=bool(waiting))
 
 
-def _suite_document(directory: Path, suite: Suite, found: dict[str, Judged], waiting: list[str]) -> dict[str, Any]:
+def _suite_document(
+    directory: Path, suite: Suite, found: dict[str, Judged], waiting: list[str], say: Language
+) -> dict[str, Any]:
     """Return the document: as of a campaign, plus the study of each claim; what differs by study is in `fronts`."""
     from lastro.report.claims_document import claims_document
 
-    documents = {front: claims_document(each.claims, each.judgements, each.report) for front, each in found.items()}
+    documents = {
+        front: claims_document(each.claims, each.judgements, each.report, say) for front, each in found.items()
+    }
     tallies = [document["tally"] for document in documents.values()]
     return {
         "format": _SUITE_FORMAT,

@@ -30,7 +30,7 @@ from lastro.errors import InputError
 
 if TYPE_CHECKING:
     from lastro.analysis.campaign import Report
-    from lastro.report.compare import Comparison
+    from lastro.analysis.compare import Comparison
 
 REGRESSION = 4
 INCONCLUSIVE = 8
@@ -69,7 +69,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from lastro.report.compare import compare
+    from lastro.analysis.compare import compare
 
     margin = None if args.fail_over is None else share(args.fail_over, "--fail-over")
     if args.confidence is not None and not 0.5 <= args.confidence < 1:

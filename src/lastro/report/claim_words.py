@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Literal
 
+from lastro.analysis.claim_effects import Part
+from lastro.analysis.claims import Judgement, Verdict, judged_interval, tolerated
 from lastro.report.language import ENGLISH, Language
 from lastro.report.numbers import MINUS, fixed, ratio_text
 from lastro.stats.contrasts import Contrast
-from lastro.stats.intervals import Bound, Interval
+from lastro.stats.intervals import Bound
 from lastro.stats.notes import N_
 from lastro.stats.ratios import Ratio
 from lastro.study.claims import Absolute, Additive, Alike, Claim, Compare, Measure, Order, Published
 from lastro.units import significant
-
-if TYPE_CHECKING:
-    from lastro.report.claim_effects import Effects, Part
-
-Verdict = Literal["reproduced", "same direction only", "contradicted", "not distinguishable here", "untestable here"]
 
 VERDICT_MARKS: dict[Verdict, str] = {
     "reproduced": "✓",
@@ -81,29 +77,21 @@ def p_text(p: float | None, say: Language = ENGLISH) -> str:
     return "" if p is None else say.number("< 0.001" if p < 0.001 else f"{p:.3f}" if p < 0.1 else f"{p:.2f}")
 
 
-def reason_words(
-    claim: Claim,
-    verdict: Verdict,
-    effects: Effects,
-    part: Part,
-    say: Language = ENGLISH,
-    *,
-    corrected: bool = False,
-    hidden: bool = False,
-) -> str:
-    """Explain the verdict on a claim that could be tested, and say how much of the design it covers.
-
-    `corrected`: the raw p would have been small enough. `hidden`: the part lies under the noise floor."""
-    if verdict == "reproduced":
-        text = _reproduced(claim, part, say)
-    elif verdict == "same direction only":
-        text = _direction_only(claim, part, say)
-    elif verdict == "contradicted":
-        text = _contradicted(claim, part, say)
+def reason_text(one: Judgement, say: Language = ENGLISH) -> str:
+    """Explain the verdict on a claim, and say how much of the design it covers; or say why it is untestable."""
+    if one.verdict == "untestable here" or one.effects is None or one.part is None:
+        return "; ".join(map(say.note, one.why_not))
+    if one.verdict == "reproduced":
+        text = _reproduced(one.claim, one.part, say)
+    elif one.verdict == "same direction only":
+        text = _direction_only(one.claim, one.part, say)
+    elif one.verdict == "contradicted":
+        text = _contradicted(one.claim, one.part, say)
     else:
-        text = _not_distinguishable(claim, part, say, corrected=corrected, hidden=hidden)
-    if effects.strata < effects.all_strata:
-        text += "; " + say("over {n} of {all} conditions of the design", n=effects.strata, all=effects.all_strata)
+        text = _not_distinguishable(one, one.claim, one.part, say)
+    if one.effects.strata < one.effects.all_strata:
+        n, total = one.effects.strata, one.effects.all_strata
+        text += "; " + say("over {n} of {all} conditions of the design", n=n, all=total)
     return text
 
 
@@ -145,7 +133,7 @@ def _contradicted(claim: Claim, part: Part, say: Language) -> str:
     return say("the effect is significant, in the opposite direction")
 
 
-def _not_distinguishable(claim: Claim, part: Part, say: Language, *, corrected: bool, hidden: bool) -> str:
+def _not_distinguishable(one: Judgement, claim: Claim, part: Part, say: Language) -> str:
     if _of_likeness(claim):
         text = say("the data cannot show whether {levels} differ by more than {margin}",
                    levels=part.label, margin=_margin(claim, say))  # fmt: skip
@@ -155,9 +143,9 @@ def _not_distinguishable(claim: Claim, part: Part, say: Language, *, corrected: 
         text = say("the data cannot show whether the mean is {level}", level=level_text(claim.statement, say))
     else:
         text = say("no effect is distinguishable")
-    if hidden:
+    if one.hidden:
         text += "; " + say("the effect is below the noise floor of this host")
-    elif corrected:
+    elif one.corrected:
         text += " " + say("after correction for the number of claims")
     found = judged_interval(claim, part)
     if found is not None and claim.published is not None and claim.published.tolerance is not None:
@@ -175,22 +163,6 @@ def level_text(statement: Absolute, say: Language) -> str:
     if math.isinf(high):
         return say("at least {figure}", figure=say.number(f"{low:g} {statement.unit}"))
     return say.number(f"{(low + high) / 2:g} ± {(high - low) / 2:g} {statement.unit}").replace("-", MINUS)
-
-
-def tolerated(claim: Claim) -> tuple[float, float]:
-    """Return the smallest and largest effect within the tolerance of the published figure; infinite without one."""
-    if claim.published is None or claim.published.tolerance is None:
-        return -math.inf, math.inf
-    _, figure = claim.published.judged
-    return figure - claim.published.tolerance, figure + claim.published.tolerance
-
-
-def judged_interval(claim: Claim, part: Part) -> Interval | None:
-    """Return the interval of the effect in the measure of the published figure, if there is one, or as it is."""
-    measure = claim.published.judged[0] if claim.published and claim.published.tolerance is not None else part.measure
-    if part.measure == measure:
-        return part.effect.interval
-    return part.beside.interval if measure == "difference" and part.beside is not None else None
 
 
 def _of_likeness(claim: Claim) -> bool:

@@ -26,22 +26,27 @@ from dataclasses import asdict
 from typing import Any
 
 from lastro.analysis.campaign import Report
+from lastro.analysis.claim_effects import Part
+from lastro.analysis.claims import Judgement, tally
 from lastro.plain import json_text
-from lastro.report.claim_effects import Part
-from lastro.report.claims import Judgement
-from lastro.report.claims_text import tally
+from lastro.report.claim_words import reason_text
+from lastro.report.language import ENGLISH, Language
 from lastro.stats.contrasts import Contrast
 from lastro.study.claims import Claims
 
 FORMAT = "lastro-claims/1"
 
 
-def claims_text(claims: Claims, judgements: Sequence[Judgement], report: Report) -> str:
-    return json_text(claims_document(claims, judgements, report))
+def claims_text(claims: Claims, judgements: Sequence[Judgement], report: Report, say: Language) -> str:
+    return json_text(claims_document(claims, judgements, report, say))
 
 
-def claims_document(claims: Claims, judgements: Sequence[Judgement], report: Report) -> dict[str, Any]:
-    """Return the judgements as JSON-serializable data, with the keys of this module's docstring."""
+def claims_document(
+    claims: Claims, judgements: Sequence[Judgement], report: Report, say: Language = ENGLISH
+) -> dict[str, Any]:
+    """Return the judgements as JSON-serializable data, with the keys of this module's docstring.
+
+    Only the reasons for the verdicts are in the requested language."""
     return {
         "format": FORMAT,
         "directory": report.directory,
@@ -50,11 +55,11 @@ def claims_document(claims: Claims, judgements: Sequence[Judgement], report: Rep
         "source": asdict(claims.source),
         "confidence": report.study.design.confidence,
         "tally": dict(tally(judgements)),
-        "claims": [_judgement(one) for one in judgements],
+        "claims": [_judgement(one, say) for one in judgements],
     }
 
 
-def _judgement(one: Judgement) -> dict[str, Any]:
+def _judgement(one: Judgement, say: Language) -> dict[str, Any]:
     effects = one.effects
     return {
         "id": one.claim.id,
@@ -63,7 +68,7 @@ def _judgement(one: Judgement) -> dict[str, Any]:
         "metric": one.claim.statement.metric,
         "unit": one.unit,
         "verdict": one.verdict,
-        "reason": one.reason,
+        "reason": reason_text(one, say),
         "published": asdict(one.claim.published) if one.claim.published else None,
         "margin": one.claim.margin,
         "p": one.p,

@@ -9,9 +9,9 @@ from rich.table import Table
 from rich.text import Text
 
 from lastro.analysis.campaign import Report
+from lastro.analysis.claims import Judgement, Verdict
 from lastro.plain import plain
-from lastro.report.claim_words import VERDICT_MARKS, VERDICT_WORDS, Verdict, published_text
-from lastro.report.claims import Judgement
+from lastro.report.claim_words import VERDICT_MARKS, VERDICT_WORDS, published_text, reason_text
 from lastro.report.claims_text import evidence_text, explanation, measured_text, source_text, tally_text
 from lastro.report.language import ENGLISH, Language
 from lastro.study.claims import Claims
@@ -91,5 +91,5 @@ def _claim(one: Judgement, say: Language) -> RenderableType:
     if one.part is not None:
         figures.add_row(say("measured"), plain(measured_text(one, say)))
     evidence = evidence_text(one, say)
-    figures.add_row(say("why"), plain(one.reason) + (f" ({evidence})" if evidence else ""))
+    figures.add_row(say("why"), plain(reason_text(one, say)) + (f" ({evidence})" if evidence else ""))
     return Group(Text(plain(one.claim.text(say.code)), style="bold"), Text(plain(where), style="dim"), figures)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lastro.analysis.campaign import Report
-from lastro.report.claim_words import VERDICT_WORDS, Verdict, effect_text, p_text
-from lastro.report.claims import Judgement
+from lastro.analysis.claims import Judgement, Verdict, tally
+from lastro.report.claim_words import effect_text, p_text
 from lastro.report.language import ENGLISH, Language
 from lastro.stats.notes import N_
 from lastro.study.claims import Source
@@ -68,8 +68,3 @@ def explanation(report: Report, say: Language = ENGLISH) -> str:
         "lies within the tolerance.",
         confidence=f"{report.study.design.confidence:.0%}",
     )
-
-
-def tally(judgements: Sequence[Judgement]) -> dict[Verdict, int]:
-    """Count the claims with each verdict, in the order of VERDICT_WORDS."""
-    return {verdict: sum(one.verdict == verdict for one in judgements) for verdict in VERDICT_WORDS}

@@ -28,9 +28,10 @@ import re
 from typing import Any
 from xml.etree import ElementTree
 
+from lastro.analysis.compare import Compared, Comparison
 from lastro.plain import json_text
-from lastro.report.compare import Compared, Comparison
 from lastro.report.compare_text import p_text
+from lastro.report.compare_words import differences, label, not_compared, notes, why_only
 from lastro.report.numbers import ratio_text
 from lastro.stats.intervals import sample_mean
 
@@ -55,14 +56,14 @@ def document(comparison: Comparison) -> dict[str, Any]:
     }
     return {
         "format": FORMAT,
-        "a": comparison.a,
-        "b": comparison.b,
+        "a": comparison.a.directory,
+        "b": comparison.b.directory,
         "study": {"name": comparison.study.name, "title": comparison.study.title},
         "confidence": comparison.confidence,
-        "differences": [{"what": what, "a": a, "b": b} for what, a, b in comparison.differences],
-        "notes": list(comparison.notes),
+        "differences": [{"what": what, "a": a, "b": b} for what, a, b in differences(comparison)],
+        "notes": list(notes(comparison)),
         "only_in": [
-            {"side": side.only_in, "treatments": [dict(levels) for levels in side.levels], "reason": side.reason}
+            {"side": side.only_in, "treatments": [dict(levels) for levels in side.levels], "reason": why_only(side)}
             for side in comparison.one_sided
         ],
         "tests": comparison.n_tests,
@@ -94,7 +95,7 @@ def _cell(cell: Compared) -> dict[str, Any]:
         "p": cell.test.p if cell.test else None,
         "p_adjusted": cell.p_adjusted,
         "verdict": cell.verdict or None,
-        "not_compared": cell.not_compared,
+        "not_compared": not_compared(cell),
         "gate": None
         if cell.judged is None
         else {
@@ -129,7 +130,7 @@ def junit(comparison: Comparison, *, fail_lost: bool = False) -> bytes:
         suite = ElementTree.SubElement(root, "testsuite", name=_xml(metric.name), errors="0", time="0")
         for cell in cells:
             case = ElementTree.SubElement(
-                suite, "testcase", name=_xml(cell.label), classname=_xml(f"{comparison.study.name}.{metric.name}"),
+                suite, "testcase", name=_xml(label(cell)), classname=_xml(f"{comparison.study.name}.{metric.name}"),
                 time="0",
             )  # fmt: skip
             _judge(case, cell, comparison, fail_lost)
@@ -142,12 +143,12 @@ def junit(comparison: Comparison, *, fail_lost: bool = False) -> bytes:
 
 def _judge(case: ElementTree.Element, cell: Compared, comparison: Comparison, fail_lost: bool) -> None:
     if cell.regressed or (fail_lost and cell.lost):
-        message = figures(cell) if cell.regressed else f"B has no value: {cell.not_compared}"
+        message = figures(cell) if cell.regressed else f"B has no value: {not_compared(cell)}"
         kind = "regression" if cell.regressed else "lost"
         failure = ElementTree.SubElement(case, "failure", message=_xml(message), type=kind)
-        failure.text = _xml(f"A {comparison.a}: {list(cell.a)}\nB {comparison.b}: {list(cell.b)}")
-    elif cell.not_compared:
-        ElementTree.SubElement(case, "skipped", message=_xml(cell.not_compared))
+        failure.text = _xml(f"A {comparison.a.directory}: {list(cell.a)}\nB {comparison.b.directory}: {list(cell.b)}")
+    elif why := not_compared(cell):
+        ElementTree.SubElement(case, "skipped", message=_xml(why))
     elif comparison.margin is not None and cell.judged is None:
         ElementTree.SubElement(case, "skipped", message="neither higher nor lower is better: the gate cannot judge it")
     elif cell.test is not None:
@@ -159,7 +160,7 @@ def figures(cell: Compared) -> str:
     ratio = ratio_text(cell.ratio) if cell.ratio is not None else "no ratio"
     means = f"{sample_mean(cell.a):.5g} to {sample_mean(cell.b):.5g} {cell.metric.unit}".rstrip()
     n = f"n = {len(cell.a)} and {len(cell.b)}"
-    text = f"{cell.metric.name} of {cell.label}: {ratio}, {means}, {n}, p {p_text(cell.test.p if cell.test else None)}"
+    text = f"{cell.metric.name} of {label(cell)}: {ratio}, {means}, {n}, p {p_text(cell.test.p if cell.test else None)}"
     if cell.judged is None:
         return f"{text}, corrected {p_text(cell.p_adjusted)}"
     beyond = f"{'above' if cell.judged.test.side == 'above' else 'below'} ×{cell.judged.test.limit:g}"

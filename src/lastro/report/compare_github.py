@@ -5,9 +5,10 @@ each, and the tenth counts the others."""
 
 from __future__ import annotations
 
-from lastro.report.compare import Compared, Comparison
+from lastro.analysis.compare import Compared, Comparison
 from lastro.report.compare_document import figures
 from lastro.report.compare_text import conclusion
+from lastro.report.compare_words import label, not_compared
 from lastro.report.numbers import count
 
 _MOST = 9
@@ -28,11 +29,11 @@ def workflow_commands(comparison: Comparison, *, fail_lost: bool = False) -> lis
 
 
 def _title(cell: Compared) -> str:
-    return f"{cell.metric.name} {'regressed' if cell.regressed else 'was lost'}: {cell.label}"
+    return f"{cell.metric.name} {'regressed' if cell.regressed else 'was lost'}: {label(cell)}"
 
 
 def _message(cell: Compared) -> str:
-    return figures(cell) if cell.regressed else f"B has no value: {cell.not_compared}"
+    return figures(cell) if cell.regressed else f"B has no value: {not_compared(cell)}"
 
 
 def _command(kind: str, title: str, message: str) -> str:

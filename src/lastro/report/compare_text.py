@@ -6,8 +6,9 @@ import math
 import textwrap
 from collections.abc import Iterator, Sequence
 
+from lastro.analysis.compare import Compared, Comparison
 from lastro.plain import plain
-from lastro.report.compare import Compared, Comparison
+from lastro.report.compare_words import differences, label, not_compared, notes, why_only
 from lastro.report.numbers import VERDICT_MARKS, count, ratio_text
 from lastro.units import significant
 
@@ -120,7 +121,7 @@ def _missed(comparison: Comparison) -> str:
         return ""
     loss, cell = comparison.most_allowed
     size = f"of up to {significant(loss * 100, 2)} %" if loss < math.inf else "of any size"
-    return f" The intervals allow one {size}: {cell.metric.name} of {cell.label}."
+    return f" The intervals allow one {size}: {cell.metric.name} of {label(cell)}."
 
 
 def _row(cell: Compared) -> tuple[str, ...]:
@@ -128,7 +129,7 @@ def _row(cell: Compared) -> tuple[str, ...]:
     ratio = ratio_text(cell.ratio) if cell.ratio is not None else ""
     p = cell.test.p if cell.test is not None else None
     return (
-        cell.metric.name, cell.label, *means, cell.metric.unit, ratio, p_text(p), p_text(cell.p_adjusted),
+        cell.metric.name, label(cell), *means, cell.metric.unit, ratio, p_text(p), p_text(cell.p_adjusted),
         verdict_text(cell),
     )  # fmt: skip
 
@@ -155,11 +156,10 @@ def _joined(row: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def _above(comparison: Comparison) -> Iterator[str]:
-    yield f"A: {comparison.a}"
-    yield f"B: {comparison.b}"
-    for what, in_a, in_b in comparison.differences:
+    yield from (f"{side}: {report.directory}" for side, report in comparison.sides)
+    for what, in_a, in_b in differences(comparison):
         yield f"differs: {what}: A {in_a}, B {in_b}"
-    yield from comparison.notes
+    yield from notes(comparison)
 
 
 def _below(comparison: Comparison) -> Iterator[str]:
@@ -172,13 +172,13 @@ def _below(comparison: Comparison) -> Iterator[str]:
     else:
         yield "Nothing could be compared."
     for side in comparison.one_sided:
-        yield f"only in {side.only_in}: {count(len(side.levels), 'treatment')}: {side.reason}"
+        yield f"only in {side.only_in}: {count(len(side.levels), 'treatment')}: {why_only(side)}"
     groups: dict[tuple[str, str], list[str]] = {}
     for cell in comparison.cells:
-        if cell.not_compared:
-            groups.setdefault((cell.label, cell.not_compared), []).append(cell.metric.name)
-    for (label, reason), names in groups.items():
-        yield f"not compared: {label} ({', '.join(names)}): {reason}"
+        if why := not_compared(cell):
+            groups.setdefault((label(cell), why), []).append(cell.metric.name)
+    for (treatment, reason), names in groups.items():
+        yield f"not compared: {treatment} ({', '.join(names)}): {reason}"
     if sentence := conclusion(comparison):
         yield sentence
 

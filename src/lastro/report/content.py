@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lastro.analysis.campaign import Report
+from lastro.analysis.verdicts import Verdict, decided
 from lastro.report.language import Language
-from lastro.report.numbers import Verdict, decided
 
 if TYPE_CHECKING:
+    from lastro.analysis.claims import Judgement
     from lastro.analysis.model import Analysis
-    from lastro.report.claims import Judgement
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,17 +48,17 @@ from typing import TYPE_CHECKING, Any
 
 from lastro.analysis import analyse
 from lastro.analysis.campaign import Cell, Gap, InvalidAttempt, Report, Row
+from lastro.analysis.curves import Curve, Line, Panel, curves
+from lastro.analysis.growth import MEASURES, Against, Growth, Growths, growths
 from lastro.analysis.measured import median_of
 from lastro.analysis.properties import ABSENT
+from lastro.analysis.scaling import Scaling, ScalingRow, scalings
+from lastro.analysis.searches import Ending, endings
+from lastro.analysis.verdicts import verdict
 from lastro.plain import json_text
 from lastro.report.analysis_document import analysis_document
-from lastro.report.curves import Curve, Line, Panel, curves
-from lastro.report.growth import MEASURES, Against, Growth, Growths, growths
 from lastro.report.key_findings import key_findings
 from lastro.report.language import ENGLISH
-from lastro.report.numbers import verdict
-from lastro.report.scaling import Scaling, ScalingRow, scalings
-from lastro.report.searches import Ending, endings
 from lastro.stats.intervals import Interval
 from lastro.stats.ratios import Ratio
 from lastro.stats.scaling import Line as FittedLine
@@ -133,8 +133,8 @@ def _treatment(row: Row, report: Report, kept: Mapping[tuple[int, int], Attempt]
         "baseline": row.baseline.id if row.baseline else None,
         "trials": dict(row.trials),
         "metrics": {
-            cell.metric.name: _cell(cell, confidence) | {"ended": [_ending(each) for each in endings(row, at, kept)]}
-            for at, cell in enumerate(row.cells)
+            cell.metric.name: _cell(cell, confidence) | {"ended": [_ending(each) for each in endings(cell, kept)]}
+            for cell in row.cells
         },
     }
 

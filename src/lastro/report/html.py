@@ -17,19 +17,21 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from lastro import __version__
+from lastro.analysis.growth import FACTOR
+from lastro.analysis.model import MetricAnalysis
 from lastro.analysis.properties import ALL
+from lastro.analysis.scaling import scalings
 from lastro.report import stat_tables, words
 from lastro.report.content import Content
 from lastro.report.figures import NARROW_IN, WIDE_IN, Plan, plans
 from lastro.report.figures.svg import own_ids
-from lastro.report.growth import EXPLANATION, FACTOR
 from lastro.report.language import Language
 from lastro.report.numbers import direction_text
+from lastro.report.numeric_words import GROWTH, slope_text, slopes_note
 from lastro.report.opening import opening
 from lastro.report.remark_words import meaning
 from lastro.report.results_view import groups, hoisted_factors
-from lastro.report.scaling import scalings, slope_text
-from lastro.report.searches import tables_of
+from lastro.report.search_tables import tables_of
 from lastro.report.statistics_words import (
     check_sentences,
     drift_sentence,
@@ -74,7 +76,7 @@ def _context(content: Content) -> dict[str, Any]:
         "summary": words.summary(report, say),
         "noise_floor": noise_floor_sentence(content.analysis, say),
         "drawn": drawn,
-        "metrics": [_metric(content, index) for index in range(len(report.metrics))],
+        "metrics": [_metric(content, metric) for metric in content.analysis.metrics],
         "claims": stat_tables.claims_table(content.judgements, content.claims_note, say),
         "claims_tally": content.claims_tally,
         "limitations": words.limitations(report, say),
@@ -89,8 +91,9 @@ def _context(content: Content) -> dict[str, Any]:
         "invalid": invalid_table(report, say),
         "scalings": scalings(report),
         "growths": [replace(table, note="") for table in growth_tables(report, say)],
-        "growth": (say("With {factor}", factor=FACTOR), say(EXPLANATION)),
+        "growth": (say("With {factor}", factor=FACTOR), say(GROWTH)),
         "slope_text": slope_text,
+        "slopes_note": slopes_note,
         "commands": words.commands(report, say),
         "all_trials": ALL,
         "baseline": ", ".join(f"{name} = {level}" for name, level in report.study.design.baseline.items()),
@@ -141,9 +144,9 @@ def _tiles(content: Content) -> list[tuple[str, str, str]]:
     return [(say.integer(number), label, kind if number else "") for number, label, kind in tiles]
 
 
-def _metric(content: Content, index: int) -> dict[str, Any]:
+def _metric(content: Content, metric: MetricAnalysis) -> dict[str, Any]:
     """Return the sentences and tables of one metric."""
-    metric, say = content.analysis.metrics[index], content.say
+    say = content.say
     return {
         "name": metric.metric.name,
         "summary": metric_summary(metric, say),

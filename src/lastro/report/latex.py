@@ -8,12 +8,12 @@ import re
 from collections.abc import Iterable, Iterator
 
 from lastro import __version__
+from lastro.analysis.scaling import scalings
 from lastro.plain import plain
 from lastro.report import words
 from lastro.report.content import Content
 from lastro.report.opening import opening
-from lastro.report.scaling import scalings
-from lastro.report.searches import tables_of
+from lastro.report.search_tables import tables_of
 from lastro.report.stat_tables import (
     claims_table,
     effects_table,
@@ -84,7 +84,7 @@ def _tables(content: Content) -> Iterator[Table]:
         yield effects_table(metric, say)
         yield from (interaction_table(metric, found, say) for found in metric.interactions)
     yield claims_table(content.judgements, content.claims_note, say)
-    yield from (results_table(content, index) for index in range(len(report.metrics)))
+    yield from (results_table(content, view) for view in report.views)
     yield from tables_of(report, say)
     yield from (scaling_table(report, scaling, say) for scaling in scalings(report))
     yield from growth_tables(report, say)

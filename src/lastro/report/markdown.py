@@ -10,13 +10,13 @@ from typing import Any
 
 from lastro.analysis.campaign import Report
 from lastro.analysis.model import MetricAnalysis
+from lastro.analysis.scaling import scalings
 from lastro.plain import plain
 from lastro.report import words
 from lastro.report.content import Content
 from lastro.report.language import Language
 from lastro.report.opening import opening
-from lastro.report.scaling import scalings
-from lastro.report.searches import tables_of
+from lastro.report.search_tables import tables_of
 from lastro.report.stat_tables import (
     claims_table,
     effects_table,
@@ -93,7 +93,7 @@ def _statistics(content: Content) -> Iterator[str]:
         escape(content.claims_tally),
         *texts([claims_table(content.judgements, content.claims_note, say)]),
     )
-    results = (results_table(content, index) for index in range(len(report.metrics)))
+    results = (results_table(content, view) for view in report.views)
     yield from _section(say("Results"), *texts(results), *texts(tables_of(report, say)))
     yield from _section(say("What was really measured"), *_really(report, say))
     yield from _section(

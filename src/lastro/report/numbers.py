@@ -9,9 +9,10 @@ import re
 from collections.abc import Sequence
 from decimal import Decimal
 from itertools import pairwise
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from lastro.analysis.campaign import Cell, Row
+from lastro.analysis.verdicts import Verdict
 from lastro.report.language import ENGLISH, Language
 from lastro.results.samples import Metric
 from lastro.stats.contrasts import UNBOUNDED, ZERO_DENOMINATOR, Contrast
@@ -21,11 +22,10 @@ from lastro.stats.ratios import Ratio
 from lastro.units import significant
 
 if TYPE_CHECKING:
-    from lastro.analysis.model import Decision
+    pass
 
 MINUS = "−"
 WIDEST = 10  # a table does not show a ratio whose interval spans more than this factor
-Verdict = Literal["better", "worse", "higher", "lower", "same", ""]
 
 STATUS_WORDS = {
     "measured": N_("measured"),
@@ -33,6 +33,13 @@ STATUS_WORDS = {
     "invalid": N_("every attempt invalid"),
     "unavailable": N_("unavailable here"),
     "pending": N_("not run yet"),
+}
+WHY_MISSING = {
+    "unavailable": N_("unavailable"),
+    "invalid": N_("invalid"),
+    "pending": N_("not run yet"),
+    "excluded": N_("excluded by the study"),
+    "valueless": N_("no value"),
 }
 VERDICT_WORDS: dict[Verdict, str] = {
     "better": N_("better than the baseline"),
@@ -120,27 +127,6 @@ def _ratio_decimals(half_width: float, value: float) -> int:
     if abs(value) >= 100:
         return 0
     return 3 if half_width <= 0 else max(2, min(5, 1 - math.floor(math.log10(half_width))))
-
-
-def verdict(metric: Metric, ratio: Ratio | None) -> Verdict:
-    """Return the verdict by the interval of the ratio, not corrected for the number of comparisons."""
-    if ratio is None or ratio.interval is None or ratio.value is None:
-        return ""
-    return direction(metric, ratio.value) if ratio.differs else "same"
-
-
-def decided(metric: Metric, decision: Decision, ratio: float | None) -> Verdict:
-    """Return the verdict on a ratio by the test that is corrected for the number of comparisons."""
-    if decision == "unknown" or ratio is None:
-        return ""
-    return "same" if decision == "same" else direction(metric, ratio)
-
-
-def direction(metric: Metric, ratio: float) -> Verdict:
-    """Return what a ratio that differs from 1 means for the metric: better or worse, higher or lower."""
-    if metric.better == "neither":
-        return "higher" if ratio > 1 else "lower"
-    return "better" if (ratio > 1) == (metric.better == "higher") else "worse"
 
 
 def comparison_text(row: Row, cell: Cell, said: Verdict, say: Language = ENGLISH) -> str:

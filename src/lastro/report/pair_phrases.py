@@ -6,8 +6,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from lastro.analysis.findings import ALIKE
+from lastro.analysis.interference import ISOLATION, NEIGHBOUR
 from lastro.analysis.model import FactorPairs
-from lastro.report.interference import ISOLATION, NEIGHBOUR
 from lastro.report.language import Language
 from lastro.report.phrases import PERCENT, Amount, behind_number, joined, rounded_up
 from lastro.results.samples import Metric
@@ -15,7 +16,6 @@ from lastro.stats.notes import N_
 from lastro.stats.simultaneous import Pair
 from lastro.study.levels import NONE
 
-ALIKE = 0.10  # relative difference up to which means are called alike
 _MOST_LEVELS = 4  # differing levels in one sentence
 _MOST_MORE = 100  # further blocks: a larger number is not given exactly
 _ANSWERS = frozenset({"true", "false", "yes", "no", "on", "off"})

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from lastro.analysis.campaign import Cell, Report, Row
+from lastro.analysis.campaign import Cell, MetricView, Report, Row
+from lastro.analysis.verdicts import Verdict
 from lastro.report import words
 from lastro.report.content import Content
 from lastro.report.language import Language
 from lastro.report.numbers import (
     STATUS_WORDS,
     VERDICT_WORDS,
-    Verdict,
     comparison_text,
     interval_text,
     is_undecided,
@@ -86,7 +86,7 @@ def groups(content: Content, hoisted: int) -> Iterator[GroupView]:
     verdicts, under = content.verdicts, content.under_floor
     names = [factor.name for factor in report.varying]
     marks = {t.index: str(number) for number, gap in enumerate(report.gaps, 1) for t in gap.treatments}
-    reaches = [_reach(report, index) for index in range(len(report.metrics))]
+    reaches = list(map(_reach, report.views))
 
     def heading(row: Row) -> str:
         return " · ".join(str(row.treatment.levels[name]) for name in names[:hoisted])
@@ -149,12 +149,12 @@ def _cell_view(row: Row, cell: Cell, reach: float, say: Language, said: Verdict,
     )
 
 
-def _reach(report: Report, index: int) -> float:
+def _reach(view: MetricView) -> float:
     """Return how far the small axes of one metric extend on either side of ratio 1, as a logarithm."""
     ends = [
         abs(math.log(end))
-        for row in report.rows
-        if (ratio := row.cells[index].ratio) is not None and ratio.interval is not None
+        for cell in view.cells
+        if (ratio := cell.ratio) is not None and ratio.interval is not None
         for end in (ratio.interval.low, ratio.interval.high)
         if end > 0
     ]

@@ -18,6 +18,7 @@ from lastro.stats.notes import N_
 from lastro.units import significant
 
 if TYPE_CHECKING:
+    from lastro.analysis.claims import Judgement
     from lastro.analysis.model import (
         BaselineComparison,
         Interaction,
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
         MetricAnalysis,
         RankTwin,
     )
-    from lastro.report.claims import Judgement
     from lastro.stats.anova import Anova, Effect
     from lastro.stats.contrasts import Contrast
     from lastro.stats.differences import Difference
@@ -368,7 +368,7 @@ def _claim_row(judgement: Judgement, say: Language) -> tuple[str, ...]:
         p_text(judgement.p, say),
         p_text(judgement.p_adjusted, say),
         str(part.effect.n) if part else "",
-        f"{mark} {said}: {judgement.reason}",
+        f"{mark} {said}: {claim_words.reason_text(judgement, say)}",
     )
 
 

@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from lastro.analysis.model import Analysis, LevelEffect, MetricAnalysis
+from lastro.analysis.verdicts import Verdict
 from lastro.report.figures.effects import judged
 from lastro.report.language import Language
-from lastro.report.numbers import MINUS, Verdict, contrast_ratio
+from lastro.report.numbers import MINUS, contrast_ratio
 from lastro.report.phrases import joined
 from lastro.report.stat_tables import METHODS, of_variation, p_text, share_text
 from lastro.stats.adjust import holm

@@ -99,16 +99,12 @@ def _front(front: SuiteFront, say: Language) -> dict[str, Any]:
     }
 
 
-def _measured(content: Content, metric: int) -> bool:
-    return any(row.cells[metric].summary is not None for row in content.report.rows)
-
-
 def _key_figure(content: Content) -> dict[str, Any] | None:
     """Return the title and SVG of the most informative figure: one of the first measured metric."""
     found = [
         plan
         for plan in plans(content.report, content.analysis, content.say, content.judgements)
-        if plan.metric is not None and _measured(content, plan.metric)
+        if plan.metric is not None and content.report.views[plan.metric].n_blocks
     ]
     for kind in _KEY_FIGURES:
         for plan in (plan for plan in found if plan.kind == kind):

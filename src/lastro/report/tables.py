@@ -6,19 +6,20 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lastro.analysis.campaign import Cell, InvalidAttempt, Report, Row
+from lastro.analysis.campaign import Cell, InvalidAttempt, MetricView, Report, Row
+from lastro.analysis.curves import Curve, Panel, curves
+from lastro.analysis.growth import FACTOR, Growth, growths
 from lastro.analysis.properties import ALL, PropertyTable, column_of
-from lastro.analysis.remarks import Mark, in_order
+from lastro.analysis.remarks import Mark
+from lastro.analysis.scaling import Scaling
+from lastro.analysis.verdicts import Verdict
 from lastro.report import words
 from lastro.report.content import Content
-from lastro.report.curves import Curve, Panel, curves, level_text, why_missing
-from lastro.report.growth import EXPLANATION, FACTOR, Growth, against_text, growths, sizes_text
 from lastro.report.language import Language
 from lastro.report.numbers import (
     STATUS_WORDS,
     UNDECIDED,
     WIDEST,
-    Verdict,
     comparison_text,
     interval_text,
     is_undecided,
@@ -26,9 +27,17 @@ from lastro.report.numbers import (
     metric_heading,
     ratio_text,
 )
+from lastro.report.numeric_words import (
+    GROWTH,
+    against_text,
+    level_text,
+    sizes_text,
+    slope_text,
+    slopes_note,
+    why_missing,
+)
 from lastro.report.reasons import grouped
 from lastro.report.remark_words import short, sign, signs
-from lastro.report.scaling import Scaling, slope_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,33 +58,31 @@ class Table:
         return bool(self.rows)
 
 
-def results_table(content: Content, index: int) -> Table:
+def results_table(content: Content, view: MetricView) -> Table:
     """Return a table with the mean and ratio of every treatment in one metric, or why it has no value."""
     report, say = content.report, content.say
     verdicts, under = content.verdicts, content.under_floor
-    metric = report.metrics[index]
     factors = tuple(factor.name for factor in report.varying) or (say("treatment"),)
-    heading = say("mean ± half of the {confidence} interval", confidence=words.percent(report.study.design.confidence))
+    heading = say("mean ± half of the {confidence} interval", confidence=words.percent(view.confidence))
     return Table(
-        f"results-{index + 1}",
-        metric_heading(metric),
+        f"results-{view.index + 1}",
+        metric_heading(view.metric),
         (*factors, "n", heading, say("ratio to the baseline")),
         tuple(
-            (*levels_of(report, row, say), *_result(row, row.cells[index], say, verdicts.get(key, ""), key in under))
-            for row in report.rows
-            for key in [(row.treatment.index, index)]
+            (*levels_of(report, row, say), *_result(row, cell, say, verdicts.get(key, ""), key in under))
+            for row, cell in view
+            for key in [(row.treatment.index, view.index)]
         ),
         frozenset({len(factors), len(factors) + 1}),
-        note=" — ".join((words.metric_note(metric, say), *_legends(report, index, say))),
+        note=" — ".join((words.metric_note(view.metric, say), *_legends(view, say))),
     )
 
 
-def _legends(report: Report, index: int, say: Language) -> tuple[str, ...]:
+def _legends(view: MetricView, say: Language) -> tuple[str, ...]:
     """Return what the marks on a metric mean."""
-    kinds = in_order(mark.kind for row in report.rows for mark in row.cells[index].marks)
-    ratios = [ratio for row in report.rows if (ratio := row.cells[index].ratio)]
+    ratios = [cell.ratio for cell in view.cells if cell.ratio]
     undecided = (say(UNDECIDED, widest=WIDEST).rstrip("."),) if any(map(is_undecided, ratios)) else ()
-    return (*(short(kind, say) for kind in kinds), *undecided)
+    return (*(short(kind, say) for kind in view.kinds_of_marks), *undecided)
 
 
 def levels_of(report: Report, row: Row, say: Language) -> tuple[str, ...]:
@@ -97,55 +104,55 @@ def curve_tables(report: Report, say: Language) -> dict[tuple[int, str], Table]:
     """Return the means by number and line, as in papers: {(number of the metric, factor of the curve): table}."""
     found = curves(report)
     return {
-        (index, curve.factor): _curve_table(report, index, curve, say)
-        for index in range(len(report.metrics))
+        (view.index, curve.factor): _curve_table(view, curve, say)
+        for view in report.views
         for curve in found
-        if curve.measures(index)
+        if curve.measures(view)
     }
 
 
-def _curve_table(report: Report, index: int, curve: Curve, say: Language) -> Table:
+def _curve_table(view: MetricView, curve: Curve, say: Language) -> Table:
     """Return the table of one curve; the columns are numbers or lines, whichever are fewer."""
     names, labels = curve.line_names, [level_text(level, say) for level in curve.labels]
     across, several = len(labels) <= len(names), len(curve.panels) > 1
     rows: list[tuple[str, ...]] = []
     for panel in curve.panels:
-        cells, first = _curve_cells(panel, index, curve, say), panel.levels if several else ()
+        cells, first = _curve_cells(panel, view, curve, say), panel.levels if several else ()
         if across:
             rows += [(*first, name, *(cells[name][at] for at in range(len(labels)))) for name in names]
         else:
             rows += [(*first, label, *(cells[name][at] for name in names)) for at, label in enumerate(labels)]
     head = curve.lines or say("treatment") if across else curve.factor
     columns = labels if across else [name or say("the only treatment") for name in names]
-    heading = say("mean ± half of the {confidence} interval", confidence=words.percent(report.study.design.confidence))
+    heading = say("mean ± half of the {confidence} interval", confidence=words.percent(view.confidence))
     # Levels that are the same in all rows have no column; the note lists them.
     others, same = (curve.others, ()) if several else ((), curve.panels[0].levels)
-    metric, fixed = report.metrics[index], len(others) + 1
+    fixed = len(others) + 1
     return Table(
-        f"curve-{index + 1}-{curve.factor}",
-        say("{metric} by {factor}", metric=metric_heading(metric), factor=curve.factor),
+        f"curve-{view.index + 1}-{curve.factor}",
+        say("{metric} by {factor}", metric=metric_heading(view.metric), factor=curve.factor),
         (*others, head, *columns),
         tuple(rows),
         frozenset(range(fixed, fixed + len(columns))),
-        note=" — ".join((*same, heading, words.metric_note(metric, say), *_legends(report, index, say))),
+        note=" — ".join((*same, heading, words.metric_note(view.metric, say), *_legends(view, say))),
     )
 
 
-def _curve_cells(panel: Panel, index: int, curve: Curve, say: Language) -> dict[str, list[str]]:
+def _curve_cells(panel: Panel, view: MetricView, curve: Curve, say: Language) -> dict[str, list[str]]:
     """Return {line: a text for each number}; a dash where the study has no such treatment."""
     own = {line.name: line.rows for line in panel.lines}
     cells: dict[str, list[str]] = {}
     for name in curve.line_names:
         rows = own.get(name, (None,) * len(curve.labels))
-        cells[name] = [_curve_cell(row, index, say) for row in rows]
+        cells[name] = [_curve_cell(row, view, say) for row in rows]
     return cells
 
 
-def _curve_cell(row: Row | None, index: int, say: Language) -> str:
+def _curve_cell(row: Row | None, view: MetricView, say: Language) -> str:
     if row is None:
         return "—"
-    cell = row.cells[index]
-    return _mean(cell, say) if cell.summary is not None else why_missing(row, index, say)
+    cell = view.of(row)
+    return _mean(cell, say) if cell.summary is not None else why_missing(row, view, say)
 
 
 def _mean(cell: Cell, say: Language) -> str:
@@ -164,23 +171,25 @@ def scaling_table(report: Report, scaling: Scaling, say: Language) -> Table:
     )
     right = frozenset(range(len(first), len(first) + len(units)))
     title = say("Scaling with {factor}", factor=scaling.factor)
-    return Table(f"scaling-{scaling.factor}", title, first + units, rows, right, note=scaling.explanation(say))
+    return Table(f"scaling-{scaling.factor}", title, first + units, rows, right, note=slopes_note(scaling, say))
 
 
 def growth_tables(report: Report, say: Language) -> tuple[Table, ...]:
     """Return tables of how each metric grows with routers and links; the note of the first explains all of them."""
     found = growths(report)
     first = found.others or (say("treatment"),)
-    columns = (*first, say("{factor} (routers, links)", factor=FACTOR), say("growth"), say("with the routers"))
+    grows = say("growth"), say("with the routers"), say("with the links")
+    columns = (*first, say("{factor} (routers, links)", factor=FACTOR), *grows)
     tables: list[Table] = []
-    for index, metric in enumerate(report.metrics) if found else ():
-        title = say("Growth of {metric}", metric=metric_heading(metric))
+    for view in report.views if found else ():
+        title = say("Growth of {metric}", metric=metric_heading(view.metric))
         rows = tuple(
-            (*((*row.levels,) or (say("the only treatment"),)), *_growth(row.metrics[index], say)) for row in found.rows
+            (*(row.levels or (say("the only treatment"),)), *_growth(row.metrics[view.index], say))
+            for row in found.rows
         )
         right, long = frozenset({len(first) + 1}), frozenset({len(first) + 2, len(first) + 3})
-        note = "" if tables else say(EXPLANATION)
-        tables.append(Table(f"growth-{index + 1}", title, (*columns, say("with the links")), rows, right, long, note))
+        note = "" if tables else say(GROWTH)
+        tables.append(Table(f"growth-{view.index + 1}", title, columns, rows, right, long, note))
     return tuple(tables)
 
 

@@ -12,9 +12,12 @@ from dataclasses import dataclass
 from rich.cells import cell_len
 from rich.text import Text
 
-from lastro.analysis.campaign import Cell, Gap, Report, Row
+from lastro.analysis.campaign import Cell, Gap, MetricView, Report, Row
+from lastro.analysis.growth import FACTOR, MEASURES, Growth, Growths, growths
+from lastro.analysis.scaling import Scaling, scalings
+from lastro.analysis.searches import searches
+from lastro.analysis.verdicts import verdict
 from lastro.plain import plain
-from lastro.report.growth import EXPLANATION, FACTOR, MEASURES, Growth, Growths, against_text, growths, sizes_text
 from lastro.report.key_findings import key_findings
 from lastro.report.language import ENGLISH
 from lastro.report.numbers import (
@@ -28,13 +31,12 @@ from lastro.report.numbers import (
     is_undecided,
     mean_text,
     ratio_text,
-    verdict,
 )
+from lastro.report.numeric_words import GROWTH, against_text, sizes_text, slope_text, slopes_note
 from lastro.report.opening import incomplete
 from lastro.report.reasons import grouped
 from lastro.report.remark_words import signs
-from lastro.report.scaling import Scaling, scalings, slope_text
-from lastro.report.searches import lines_of, searches
+from lastro.report.search_tables import lines_of
 from lastro.report.words import legend, sequential_note
 
 MANY = 40  # with more treatments, the leading factors are always headings
@@ -102,7 +104,7 @@ def _tally(report: Report) -> str:
 def _layout(report: Report, width: int) -> tuple[int, list[list[_Column]]]:
     """Return how many leading factors become headings, and the columns of each table."""
     factors = [_factor_column(report, factor.name) for factor in report.varying] or [_label_column(report)]
-    metrics = [_metric_column(report, index) for index in range(len(report.metrics))]
+    metrics = list(map(_metric_column, report.views))
     counted = _Column((("n", "bold"),), tuple(((_n_text(row), ""),) for row in report.rows), right=True)
     least = max(0, len(factors) - 2) if len(report.rows) > MANY else 0
     hoisted = least
@@ -147,10 +149,10 @@ def _n_text(row: Row) -> str:
     return str(row.n_valid) if row.n_valid == total else f"{row.n_valid}/{total}"
 
 
-def _metric_column(report: Report, index: int) -> _Column:
-    metric = report.metrics[index]
+def _metric_column(view: MetricView) -> _Column:
+    metric = view.metric
     heading = ((plain(metric.name), "bold"), (plain(metric.unit), "dim"), (direction_text(metric), "dim"))
-    blocks = tuple(() if row.status == "unavailable" else _cell_block(row, row.cells[index]) for row in report.rows)
+    blocks = tuple(() if row.status == "unavailable" else _cell_block(row, cell) for row, cell in view)
     return _Column(heading, blocks)
 
 
@@ -219,10 +221,10 @@ def _join(cells: Sequence[Line], columns: Sequence[_Column]) -> Text:
 
 def _scaling(report: Report, scaling: Scaling, width: int) -> list[Text]:
     """Return the table of slopes for one factor."""
-    metrics = [_slope_column(report, scaling, index) for index in range(len(report.metrics))]
+    metrics = [_slope_column(scaling, view) for view in report.views]
     table = _combinations(scaling.others, [row.levels for row in scaling.rows], metrics, width)
     title = Text(f"Scaling with {plain(scaling.factor)}", style="bold")
-    return [Text(), title, *table, *_wrapped(scaling.explanation(), width)]
+    return [Text(), title, *table, *_wrapped(slopes_note(scaling), width)]
 
 
 def _combinations(
@@ -245,10 +247,9 @@ def _combinations(
     return lines
 
 
-def _slope_column(report: Report, scaling: Scaling, index: int) -> _Column:
-    metric = report.metrics[index]
-    heading = ((plain(metric.name), "bold"), (f"{plain(metric.unit)} for 1 more", "dim"))
-    lines = [row.lines[index] for row in scaling.rows]
+def _slope_column(scaling: Scaling, view: MetricView) -> _Column:
+    heading = ((plain(view.metric.name), "bold"), (f"{plain(view.metric.unit)} for 1 more", "dim"))
+    lines = [row.lines[view.index] for row in scaling.rows]
     return _Column(heading, tuple(((slope_text(line), "" if line and line.grows else "dim"),) for line in lines))
 
 
@@ -256,19 +257,20 @@ def _growths(report: Report, found: Growths, width: int) -> list[Text]:
     """Return how each metric grows with routers and links, in sentences, because columns of numbers would not fit."""
     measured = [growth for row in found.rows for growth in row.metrics if growth is not None]
     widest = max(measured, key=lambda growth: len(growth.sizes))
-    metrics = []
-    for index, metric in enumerate(report.metrics):
-        heading = ((plain(metric.name), "bold"), (plain(metric.unit), "dim"))
-        blocks = (_growth_block(row.metrics[index], widest) for row in found.rows)
-        metrics.append(_Column(heading, tuple(blocks)))
+    metrics = [_growth_column(found, widest, view) for view in report.views]
     table = _combinations(found.others, [row.levels for row in found.rows], metrics, width)
     title = f"Growth with {FACTOR} (routers, links): {'; '.join(sizes_text(widest))}"
     return [
         Text(),
         *(Text(line, style="bold") for line in _broken(title, width)),
         *table,
-        *_wrapped(EXPLANATION, width),
+        *_wrapped(GROWTH, width),
     ]
+
+
+def _growth_column(found: Growths, widest: Growth, view: MetricView) -> _Column:
+    heading = ((plain(view.metric.name), "bold"), (plain(view.metric.unit), "dim"))
+    return _Column(heading, tuple(_growth_block(row.metrics[view.index], widest) for row in found.rows))
 
 
 def _growth_block(growth: Growth | None, widest: Growth) -> Block:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 
-from lastro.report.topology import beside, devices, facts, heading, is_mesh, loads, n_hosts
+from lastro.analysis.topology import beside, is_mesh, loads, n_hosts
+from lastro.report.topology_words import devices, facts, heading
 from lastro.results.topology import End, Link, Node, Topology, Witness
 
 _WIDEST, _BOX, _NAME = 80, 50, 15

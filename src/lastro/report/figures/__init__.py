@@ -9,17 +9,17 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-from lastro.analysis.campaign import Report
+from lastro.analysis.campaign import MetricView, Report
+from lastro.analysis.curves import Curve, curves
 from lastro.analysis.model import Analysis, MetricAnalysis
-from lastro.report.curves import Curve, curves
+from lastro.analysis.scaling import scalings
 from lastro.report.figures.style import NARROW_IN, WIDE_IN, Picture, file_stem, style
 from lastro.report.language import ENGLISH, Language
-from lastro.results.samples import Metric
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from lastro.report.claims import Judgement
+    from lastro.analysis.claims import Judgement
 
 __all__ = [
     "NARROW_IN",
@@ -27,7 +27,6 @@ __all__ = [
     "Kind",
     "Picture",
     "Plan",
-    "figure_name",
     "pictures",
     "plans",
 ]
@@ -72,8 +71,8 @@ def plans(
 ) -> Iterator[Plan]:
     """Yield what can be drawn of a campaign; a plan may still turn out to have nothing to show."""
     yield _variation(analysis, say)
-    for index, metric in enumerate(analysis.metrics):
-        yield from _metric_plans(report, index, metric, say)
+    for view, metric in zip(report.views, analysis.metrics, strict=True):
+        yield from _metric_plans(view, metric, say)
     yield from _campaign_plans(report, analysis, say, judgements)
 
 
@@ -84,17 +83,16 @@ def _variation(analysis: Analysis, say: Language) -> Plan:
     return Plan("variation", None, "variation", title, partial(draw_variation, analysis, say))
 
 
-def _metric_plans(report: Report, index: int, analysis: MetricAnalysis, say: Language) -> Iterator[Plan]:
+def _metric_plans(view: MetricView, analysis: MetricAnalysis, say: Language) -> Iterator[Plan]:
     from lastro.report.figures.checks import draw_checks
     from lastro.report.figures.effects import draw_effects
     from lastro.report.figures.interactions import draw_interaction
     from lastro.report.figures.scaling import draw_scaling
-    from lastro.report.scaling import scalings
 
-    name, confidence = analysis.metric.name, report.study.design.confidence
-    found = curves(report)
+    name, index, confidence = analysis.metric.name, view.index, view.confidence
+    found = curves(view.report)
     for curve in found:
-        yield _curve(report, index, curve, say)
+        yield _curve(view, curve, say)
     title = say("Effects on {metric}", metric=name)
     draw = partial(draw_effects, analysis, say, confidence)
     yield Plan("effects", index, file_stem("effects", name), title, draw)
@@ -103,25 +101,25 @@ def _metric_plans(report: Report, index: int, analysis: MetricAnalysis, say: Lan
         title = say("{shown} under each {given}, on {metric}", shown=shown, given=given, metric=name)
         draw = partial(draw_interaction, analysis, interaction, say, confidence)
         yield Plan("interaction", index, file_stem("interaction", name, given, shown), title, draw)
-    if not any(curve.shows_all(report, index) for curve in found):  # the same trials twice would add nothing
-        yield _distribution(report, index, say, analysis)
-    for scaling in scalings(report):
+    if not any(curve.shows_all(view) for curve in found):  # the same trials twice would add nothing
+        yield _distribution(view, say, analysis)
+    for scaling in scalings(view.report):
         if all(law.factor != scaling.factor for law in analysis.scaling):
             continue  # the line alone is a slope, which is in the table; its trials are in the curve
         title = say("{metric} by {factor}", metric=name, factor=scaling.factor)
-        draw = partial(draw_scaling, report, index, scaling, analysis, say)
+        draw = partial(draw_scaling, view, scaling, analysis, say)
         yield Plan("scaling", index, file_stem("scaling", name, scaling.factor), title, draw)
     title = say("Residuals of {metric}", metric=name)
     yield Plan("checks", index, file_stem("checks", name), title, partial(draw_checks, analysis, say))
 
 
-def _curve(report: Report, index: int, curve: Curve, say: Language) -> Plan:
+def _curve(view: MetricView, curve: Curve, say: Language) -> Plan:
     from lastro.report.figures.curve import draw_curve
 
-    name = report.metrics[index].name
+    name = view.metric.name
     title = say("{metric} against {factor}", metric=name, factor=curve.factor)
-    draw = partial(draw_curve, report, index, curve, say)
-    return Plan("curve", index, file_stem("curve", name, curve.factor), title, draw, curve.factor)
+    draw = partial(draw_curve, view, curve, say)
+    return Plan("curve", view.index, file_stem("curve", name, curve.factor), title, draw, curve.factor)
 
 
 def _campaign_plans(
@@ -149,13 +147,12 @@ def _campaign_plans(
     yield Plan("topology", None, "topology", say("What a trial consisted of"), partial(draw_shown, report, say))
 
 
-def _distribution(report: Report, index: int, say: Language, analysis: MetricAnalysis) -> Plan:
+def _distribution(view: MetricView, say: Language, analysis: MetricAnalysis) -> Plan:
     from lastro.report.figures.distribution import draw_distribution
 
-    metric = report.metrics[index]
-    title = say("Every trial of {metric}", metric=metric.name)
-    draw = partial(draw_distribution, report, index, say, analysis)
-    return Plan("distribution", index, figure_name(metric), title, draw)
+    name = view.metric.name
+    draw = partial(draw_distribution, view, say, analysis)
+    return Plan("distribution", view.index, file_stem(name), say("Every trial of {metric}", metric=name), draw)
 
 
 def _course(report: Report, analysis: Analysis, say: Language) -> Plan:
@@ -163,8 +160,3 @@ def _course(report: Report, analysis: Analysis, say: Language) -> Plan:
 
     title = say("Time course of the campaign")
     return Plan("course", None, "course", title, partial(draw_course, report, say, analysis))
-
-
-def figure_name(metric: Metric) -> str:
-    """Return a file name without characters that are special to a file system or a shell."""
-    return file_stem(metric.name)

@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from lastro.analysis.claims import Judgement
 from lastro.report.claim_words import VERDICT_MARKS, VERDICT_WORDS, effect_text
-from lastro.report.claims import Judgement
 from lastro.report.figures.effects import ratio_axis
 from lastro.report.figures.rows import Entry, Rows, fit_rows, set_rows
 from lastro.report.figures.scale import Reach, interval_bar, over

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from lastro.analysis.campaign import Report
+from lastro.analysis.campaign import MetricView, Report
 from lastro.analysis.model import Analysis
 from lastro.analysis.trends import parse_utc
 from lastro.report.figures.style import (
@@ -73,7 +73,7 @@ class _Panel:
     blocks: tuple[tuple[float, float], ...] = ()  # the means of the blocks, through which the trend goes
 
 
-def draw_course(report: Report, say: Language, analysis: Analysis | None = None) -> Figure | None:
+def draw_course(report: Report, say: Language, analysis: Analysis) -> Figure | None:
     """Draw every attempt at its start time; None without any."""
     clock = _clock(report)
     if clock is None:
@@ -106,20 +106,20 @@ def _clock(report: Report) -> _Clock | None:
     return _Clock(min(moments), 3600 if hours else 60)
 
 
-def _metric_panels(report: Report, clock: _Clock, say: Language, analysis: Analysis | None) -> Iterator[_Panel]:
+def _metric_panels(report: Report, clock: _Clock, say: Language, analysis: Analysis) -> Iterator[_Panel]:
     starts = {(a.trial, a.attempt): a.started_utc for a in report.attempts}
-    for index, metric in enumerate(report.metrics):
-        found, relative = deviations(report, index)
+    for view, known in zip(report.views, analysis.metrics, strict=True):
+        metric, drift = known.metric, known.drift
+        found, relative = deviations(view)
         timed = [(at, value) for key, value in found if (at := clock.at(starts.get(key, ""))) is not None]
         if not timed:
             continue
         unit = "%" if relative else metric.unit
         label = f"{metric.name} ({unit})" if unit else metric.name
-        drift = analysis.metrics[index].drift if analysis else None
         if drift is None or drift.slope_per_hour is None or drift.relative != relative:
             yield _Panel("metric", label, timed, ())
             continue
-        keys = [(p.trial, p.attempt) for row in report.rows for p in row.cells[index].points]
+        keys = [(p.trial, p.attempt) for cell in view.cells for p in cell.points]
         first = min(at for key in keys if (at := clock.at(starts.get(key, ""))) is not None)
         per_hour, scale = clock.unit_s / 3600, 100 if relative else 1
         blocks = tuple((first + hour / per_hour, value * scale) for hour, value in drift.points)
@@ -148,12 +148,12 @@ def _drift_words(drift: Drift, unit: str, scale: float, say: Language) -> str:
     return say.number(no_exponent(text).replace("-", "−")) + "; " + say("n = {n}", n=drift.n)
 
 
-def deviations(report: Report, index: int) -> tuple[list[tuple[tuple[int, int], float]], bool]:
+def deviations(view: MetricView) -> tuple[list[tuple[tuple[int, int], float]], bool]:
     """Return ((trial, attempt), deviation from the mean of its treatment) for treatments with several trials.
 
     The deviation is in per cent of that mean, and the flag true, where all means are above zero; else in the metric's
     unit."""
-    cells = [cell for row in report.rows if (cell := row.cells[index]).summary and len(cell.points) > 1]
+    cells = [cell for cell in view.cells if cell.summary and len(cell.points) > 1]
     relative = all(cell.summary is not None and cell.summary.mean > 0 for cell in cells)
     found = []
     for cell in cells:

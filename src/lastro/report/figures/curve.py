@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lastro.analysis.campaign import Report
+from lastro.analysis.campaign import MetricView
+from lastro.analysis.curves import MOST_PANELS, Curve, Line, Panel
 from lastro.analysis.remarks import Mark, in_order
-from lastro.report.curves import MOST_PANELS, Curve, Line, Panel, level_text, why_missing
 from lastro.report.figures.scale import Reach, interval_bar, reach
 from lastro.report.figures.style import (
     GREY,
@@ -33,8 +33,8 @@ from lastro.report.figures.style import (
 )
 from lastro.report.figures.text import em, safe, wrapped
 from lastro.report.language import Language
+from lastro.report.numeric_words import level_text, why_missing
 from lastro.report.remark_words import short, signs
-from lastro.results.samples import Metric
 from lastro.stats.intervals import Summary
 
 if TYPE_CHECKING:
@@ -74,22 +74,22 @@ class _Axis:
         return (max(self.places) - min(self.places)) or 1.0
 
 
-def draw_curve(report: Report, index: int, curve: Curve, say: Language) -> Figure | None:
-    """Draw the report's metric number `index` against the numbers of a curve; None where fewer than two have values."""
-    if not curve.measures(index):
+def draw_curve(view: MetricView, curve: Curve, say: Language) -> Figure | None:
+    """Draw a metric against the numbers of a curve; None where fewer than two have values."""
+    if not curve.measures(view):
         return None
-    panels = [panel for panel in curve.panels if _has_values(panel, index)]
+    panels = [panel for panel in curve.panels if _has_values(panel, view)]
     shown = panels[:MOST_PANELS]
     running = [name for name in curve.line_names if any(name == ln.name and ln.runs_here for ln in _lines(shown))]
     looks = _looks(running, {line.name for line in _lines(shown) if line.is_baseline})
-    figure, alike = new_figure(), _alike(shown, index)
+    figure, alike = new_figure(), _alike(shown, view)
     stacked = figure.subplots(len(shown), 1, sharex=True, sharey=alike, squeeze=False)[:, 0]
-    axis, metric = _axis_of(curve), report.metrics[index]
+    axis, metric = _axis_of(curve), view.metric
     arrows: dict[str, None] = {}
     for axes, panel in zip(stacked, shown, strict=True):
-        ends = _value_axis(axes, metric, shown if alike else [panel], index)
+        ends = _value_axis(axes, shown if alike else [panel], view)
         arrows[ends.words(metric.name, say)] = None
-        _panel(axes, panel, index, axis, looks)
+        _panel(axes, panel, view, axis, looks)
         if named := [f"{name} = {level}" for name, level in zip(curve.others, panel.levels, strict=True)]:
             titled(axes, " · ".join(named))
         numbers_in(axes, say, x=False, y=True)
@@ -97,8 +97,8 @@ def draw_curve(report: Report, index: int, curve: Curve, say: Language) -> Figur
     panel_in = _PANEL_IN.get(len(shown), 1.6)
     side_title(figure, axis_title(metric), panel_in * len(shown))
     apart = len(looks) > 1 and any(axes.get_yscale() == "linear" for axes in stacked)
-    headed(figure, metric_title(metric, say), *_how_to_read(report, panels, index, apart, say), *arrows)
-    _legend(figure, curve, shown, index, looks, say)
+    headed(figure, metric_title(metric, say), *_how_to_read(panels, view, apart, say), *arrows)
+    _legend(figure, curve, shown, view, looks, say)
     return fit(figure, list(stacked), panel_in * len(shown))
 
 
@@ -106,12 +106,12 @@ def _lines(panels: Sequence[Panel]) -> Iterator[Line]:
     return (line for panel in panels for line in panel.lines)
 
 
-def _summaries(line: Line, index: int) -> list[Summary | None]:
-    return [None if row is None else row.cells[index].summary for row in line.rows]
+def _summaries(line: Line, view: MetricView) -> list[Summary | None]:
+    return [None if row is None else view.of(row).summary for row in line.rows]
 
 
-def _has_values(panel: Panel, index: int) -> bool:
-    return any(summary for line in panel.lines for summary in _summaries(line, index))
+def _has_values(panel: Panel, view: MetricView) -> bool:
+    return any(summary for line in panel.lines for summary in _summaries(line, view))
 
 
 def _looks(names: Sequence[str], baselines: set[str]) -> dict[str, _Look]:
@@ -127,18 +127,18 @@ def _looks(names: Sequence[str], baselines: set[str]) -> dict[str, _Look]:
     return found
 
 
-def _how_to_read(report: Report, panels: Sequence[Panel], index: int, apart: bool, say: Language) -> Iterator[str]:
-    confidence = say.number(f"{100 * report.study.design.confidence:g}") + " %"
+def _how_to_read(panels: Sequence[Panel], view: MetricView, apart: bool, say: Language) -> Iterator[str]:
+    confidence = say.number(f"{100 * view.confidence:g}") + " %"
     how = say("mean with its {confidence} interval and every trial", confidence=confidence)
     yield "; ".join((how, say("lines drawn slightly apart")) if apart else (how,))
-    if usual := _usual_n(panels, index):
+    if usual := _usual_n(panels, view):
         yield say("n = {n} unless noted", n=say.integer(usual))
     if len(panels) > MOST_PANELS:
         yield say("{n} of {all} combinations", n=MOST_PANELS, all=len(panels))
 
 
-def _usual_n(panels: Sequence[Panel], index: int) -> int | None:
-    found = Counter(summary.n for line in _lines(panels) for summary in _summaries(line, index) if summary)
+def _usual_n(panels: Sequence[Panel], view: MetricView) -> int | None:
+    found = Counter(summary.n for line in _lines(panels) for summary in _summaries(line, view) if summary)
     return found.most_common(1)[0][0] if found else None
 
 
@@ -176,22 +176,22 @@ def _number_axis(axes: Axes, curve: Curve, axis: _Axis, say: Language) -> None:
     axes.set_xlabel(wrapped(curve.factor, 40))
 
 
-def _alike(panels: Sequence[Panel], index: int) -> bool:
+def _alike(panels: Sequence[Panel], view: MetricView) -> bool:
     """Whether panels can share a scale: their largest means are within a decade of each other."""
     tops = [
-        max(abs(summary.mean) for line in panel.lines for summary in _summaries(line, index) if summary)
+        max(abs(summary.mean) for line in panel.lines for summary in _summaries(line, view) if summary)
         for panel in panels
     ]
     return max(tops) <= _DECADE * min(tops)
 
 
-def _value_axis(axes: Axes, metric: Metric, panels: Sequence[Panel], index: int) -> Reach:
+def _value_axis(axes: Axes, panels: Sequence[Panel], view: MetricView) -> Reach:
     """Set the ends of the axis by every trial and interval of some panels."""
-    found = [summary for line in _lines(panels) for summary in _summaries(line, index) if summary]
+    found = [summary for line in _lines(panels) for summary in _summaries(line, view) if summary]
     rows = [row for line in _lines(panels) for row in line.rows if row]
-    values = [point.value for row in rows for point in row.cells[index].points]
+    values = [point.value for row in rows for point in view.of(row).points]
     intervals = [(s.interval.low, s.interval.high) for s in found if s.interval]
-    ends = reach(metric, values, intervals, [summary.mean for summary in found])
+    ends = reach(view.metric, values, intervals, [summary.mean for summary in found])
     axes.set_yscale("log" if ends.log else "linear")
     axes.set_ylim(ends.low, ends.high)
     return ends
@@ -200,14 +200,14 @@ def _value_axis(axes: Axes, metric: Metric, panels: Sequence[Panel], index: int)
 # Drawing
 
 
-def _panel(axes: Axes, panel: Panel, index: int, axis: _Axis, looks: dict[str, _Look]) -> None:
+def _panel(axes: Axes, panel: Panel, view: MetricView, axis: _Axis, looks: dict[str, _Look]) -> None:
     # On a logarithmic scale of values lines are steep, and a line moved aside would look lower.
     step = 0.0 if axes.get_yscale() == "log" else min(_ASIDE, 0.4 * _least_gap(axis) / max(1, len(looks)))
     for at, (name, look) in enumerate(looks.items()):
         aside = (at - (len(looks) - 1) / 2) * step
         for line in panel.lines:
             if line.name == name:
-                _line(axes, line, index, axis, aside, look)
+                _line(axes, line, view, axis, aside, look)
     axes.grid(color=GRID, linewidth=0.6)
     axes.tick_params(axis="y", length=0)
     axes.tick_params(axis="x", labelbottom=True)
@@ -219,16 +219,16 @@ def _least_gap(axis: _Axis) -> float:
     return min(gaps, default=1.0) / axis.length
 
 
-def _line(axes: Axes, line: Line, index: int, axis: _Axis, aside: float, look: _Look) -> None:
+def _line(axes: Axes, line: Line, view: MetricView, axis: _Axis, aside: float, look: _Look) -> None:
     """Draw the means, joined where neighbours were measured; gaps stay gaps."""
-    summaries = _summaries(line, index)
+    summaries = _summaries(line, view)
     x = [axis.at(place, aside) for place in range(len(summaries))]
     means = [math.nan if summary is None else summary.mean for summary in summaries]
     axes.plot(x, means, color=look.colour, linewidth=look.width_pt, linestyle=look.stroke, zorder=3)
     for place, (row, summary) in enumerate(zip(line.rows, summaries, strict=True)):
         if row is None or summary is None:
             continue
-        cell = row.cells[index]
+        cell = view.of(row)
         values = [point.value for point in cell.points]
         points(axes, [x[place]] * len(values), values, look.colour, 2.6, alpha=0.35, zorder=2.5)
         if summary.interval is not None:
@@ -241,13 +241,13 @@ def _line(axes: Axes, line: Line, index: int, axis: _Axis, aside: float, look: _
         )  # fmt: skip
 
 
-def _missing(curve: Curve, panels: Sequence[Panel], index: int, say: Language) -> Iterator[str]:
+def _missing(curve: Curve, panels: Sequence[Panel], view: MetricView, say: Language) -> Iterator[str]:
     """Yield '✕ lxd: unavailable', '✕ docker at 4,000 (cache = on): invalid', in the order of the lines."""
     for name in curve.line_names:
         found: dict[tuple[str, tuple[int, ...]], list[Panel]] = {}  # (reason, indices of the numbers) -> panels
         for panel in panels:
             for line in panel.lines:
-                said = [why_missing(row, index, say) for row in line.rows] if line.name == name else []
+                said = [why_missing(row, view, say) for row in line.rows] if line.name == name else []
                 for why in dict.fromkeys(filter(None, said)):
                     lost = tuple(at for at, text in enumerate(said) if text == why)
                     found.setdefault((why, lost), []).append(panel)
@@ -261,28 +261,29 @@ def _missing(curve: Curve, panels: Sequence[Panel], index: int, say: Language) -
             yield f"✕ {place}: {why}"
 
 
-def _marks(panels: Sequence[Panel], index: int, name: str | None = None, *, measured: bool = False) -> Iterator[Mark]:
+def _marks(
+    panels: Sequence[Panel], view: MetricView, name: str | None = None, *, measured: bool = False
+) -> Iterator[Mark]:
     """Return the marks on the metric: of all lines or those of one name, of all points or those with a value."""
     rows = (row for line in _lines(panels) if name in (None, line.name) for row in line.rows if row is not None)
-    cells = (row.cells[index] for row in rows)
-    return (mark for cell in cells if cell.summary or not measured for mark in cell.marks)
+    return (mark for cell in map(view.of, rows) if cell.summary or not measured for mark in cell.marks)
 
 
 def _legend(
-    figure: Figure, curve: Curve, panels: Sequence[Panel], index: int, looks: dict[str, _Look], say: Language
+    figure: Figure, curve: Curve, panels: Sequence[Panel], view: MetricView, looks: dict[str, _Look], say: Language
 ) -> None:
     from matplotlib.lines import Line2D
 
-    usual = _usual_n(panels, index)
+    usual = _usual_n(panels, view)
     handles: list[Any] = []
     for name, look in looks.items():
-        found = [s for line in _lines(panels) if line.name == name for s in _summaries(line, index) if s]
+        found = [s for line in _lines(panels) if line.name == name for s in _summaries(line, view) if s]
         if not found:
             continue
         label = safe(name or say("the only treatment"), 44)
         if any(line.is_baseline for line in _lines(panels) if line.name == name):
             label = f"{label} ({say('baseline')})"
-        label += signs(_marks(panels, index, name))
+        label += signs(_marks(panels, view, name))
         low, high = min(s.n for s in found), max(s.n for s in found)
         if (low, high) != (usual, usual):
             label += f", n = {say.integer(low)}" + (f"–{say.integer(high)}" if high > low else "")
@@ -290,12 +291,12 @@ def _legend(
             Line2D([], [], color=look.colour, marker=look.marker, ms=5, linestyle=look.stroke, linewidth=look.width_pt,
                    label=safe(label, 90))
         )  # fmt: skip
-    hollow = {mark.kind for mark in _marks(panels, index, measured=True)}
-    for kind in in_order(mark.kind for mark in _marks(panels, index)):
+    hollow = {mark.kind for mark in _marks(panels, view, measured=True)}
+    for kind in in_order(mark.kind for mark in _marks(panels, view)):
         words, shape = (short(kind, say), "")
         if kind in hollow:
             words, shape = say("hollow: {mark}", mark=words), "o"
         label = safe(words, 130)
         handles.append(Line2D([], [], linestyle="none", marker=shape, mfc="white", mec=GREY, ms=5, label=label))
-    handles += [Line2D([], [], linestyle="none", label=safe(text, 130)) for text in _missing(curve, panels, index, say)]
+    handles += [Line2D([], [], linestyle="none", label=safe(text, 130)) for text in _missing(curve, panels, view, say)]
     legend(figure, handles, safe(curve.lines) if curve.lines else None)

@@ -12,9 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from lastro.analysis.campaign import Cell, Report, Row
+from lastro.analysis.campaign import Cell, MetricView, Report, Row
 from lastro.analysis.model import MetricAnalysis
-from lastro.analysis.remarks import in_order
 from lastro.report.figures.scale import Reach, interval_bar, reach
 from lastro.report.figures.style import (
     DASHED,
@@ -38,9 +37,9 @@ from lastro.report.figures.style import (
 )
 from lastro.report.figures.text import chars, lines_of, safe, wrapped
 from lastro.report.language import Language
+from lastro.report.numbers import WHY_MISSING
 from lastro.report.remark_words import short, signs
 from lastro.stats.intervals import Summary, describe
-from lastro.stats.notes import N_
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -52,14 +51,6 @@ _LINE_IN = 0.135  # height of a line of a level's label
 _GAP_SLOTS = 0.8  # between two levels of the factor on the axis
 _MOST_COLOURS = 8
 _FEW = 15  # points of one place: so few are drawn larger
-
-WHY_MISSING = {
-    "unavailable": N_("unavailable"),
-    "invalid": N_("invalid"),
-    "pending": N_("not run yet"),
-    "excluded": N_("excluded by the study"),
-    "valueless": N_("no value"),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,17 +98,17 @@ class _Grid:
         return len(self.rows) * (max(self.group, self.least) + _GAP_SLOTS) + _GAP_SLOTS
 
 
-def draw_distribution(report: Report, index: int, say: Language, analysis: MetricAnalysis | None = None) -> Figure:
-    """Draw the report's metric number `index`; with its analysis, the factors that matter most come first."""
-    metric, grid = report.metrics[index], _grid(report, index, analysis)
+def draw_distribution(view: MetricView, say: Language, analysis: MetricAnalysis) -> Figure:
+    """Draw every trial of a metric; the factors that matter most, by its analysis, come first."""
+    metric, grid = view.metric, _grid(view, analysis)
     figure = new_figure()
     labels = [wrapped(level, 14 if is_narrow(figure) else 18) or say("all") for level in grid.rows]
     grid = replace(grid, least=max(map(lines_of, labels)) * _LINE_IN / _SLOT_IN)
     stacked = figure.subplots(len(grid.panels), 1, sharex=True, squeeze=False)[:, 0]
-    ends = _scale(stacked[0], report, index)
-    usual_n, baselines = _usual_n(grid, index), _baseline_means(report, index)
+    ends = _scale(stacked[0], view)
+    usual_n, baselines = _usual_n(grid, view), _baseline_means(view)
     for axes, panel in zip(stacked, grid.panels, strict=True):
-        _panel(axes, index, grid, panel, usual_n, baselines, say)
+        _panel(axes, view, grid, panel, usual_n, baselines, say)
         axes.set_yticks([grid.top(at) + (grid.group - 1) / 2 for at in range(len(grid.rows))], labels)
         if panel:
             titled(axes, panel)
@@ -125,13 +116,13 @@ def draw_distribution(report: Report, index: int, say: Language, analysis: Metri
             numbers_in(axes, say)
     stacked[-1].set_xlabel(wrapped(axis_title(metric), 40, 90))
     arrows = ends.words(metric.name, say) if ends is not None else ""
-    headed(figure, metric_title(metric, say), *_how_to_read(report, grid, usual_n, say), arrows)
-    _legend(figure, report, index, grid, say)
+    headed(figure, metric_title(metric, say), *_how_to_read(view, grid, usual_n, say), arrows)
+    _legend(figure, view, grid, say)
     return fit(figure, list(stacked), grid.slots * _SLOT_IN * len(grid.panels))
 
 
-def _how_to_read(report: Report, grid: _Grid, usual_n: int | None, say: Language) -> Iterator[str]:
-    confidence = say.number(f"{100 * report.study.design.confidence:g}") + " %"
+def _how_to_read(view: MetricView, grid: _Grid, usual_n: int | None, say: Language) -> Iterator[str]:
+    confidence = say.number(f"{100 * view.confidence:g}") + " %"
     yield say("mean with its {confidence} interval, median (thin line) and every trial", confidence=confidence)
     if grid.roles.pooled:
         names = " × ".join(grid.roles.pooled)
@@ -143,7 +134,8 @@ def _how_to_read(report: Report, grid: _Grid, usual_n: int | None, say: Language
 # The role of each factor
 
 
-def _grid(report: Report, index: int, analysis: MetricAnalysis | None) -> _Grid:
+def _grid(view: MetricView, analysis: MetricAnalysis) -> _Grid:
+    report = view.report
     roles = _roles(report, analysis)
     levels = {factor.name: [str(level) for level in factor.levels] for factor in report.study.factors}
 
@@ -157,12 +149,12 @@ def _grid(report: Report, index: int, analysis: MetricAnalysis | None) -> _Grid:
     for row in report.rows:
         at.setdefault((place(row, roles.rows), place(row, roles.colours), place(row, roles.panels)), []).append(row)
     colours = combined(roles.colours)
-    seen = {colour for (_, colour, _), rows in at.items() if any(row.cells[index].summary for row in rows)}
+    seen = {colour for (_, colour, _), rows in at.items() if any(view.of(row).summary for row in rows)}
     absent = tuple(colour for colour in colours if colour not in seen) if roles.colours else ()
     return _Grid(roles, combined(roles.rows), colours, absent, combined(roles.panels), at)
 
 
-def _roles(report: Report, analysis: MetricAnalysis | None) -> _Roles:
+def _roles(report: Report, analysis: MetricAnalysis) -> _Roles:
     """Put the factor with most levels on the axis, the next into colours (if they suffice), the others into panels.
 
     Where that makes more than sixty places, the factors that explain least, or have fewest levels, share places."""
@@ -182,25 +174,25 @@ def _roles(report: Report, analysis: MetricAnalysis | None) -> _Roles:
     return _Roles((kept[0],), (colour,) if colour else (), panels, pooled)
 
 
-def _explained(analysis: MetricAnalysis | None, factor: str) -> float:
+def _explained(analysis: MetricAnalysis, factor: str) -> float:
     """Return the fraction of variation of the effects of a factor, alone or with others."""
-    if analysis is None or analysis.anova is None:
+    if analysis.anova is None:
         return 0.0
     return math.fsum(effect.explained for effect in analysis.anova.effects if factor in effect.factors)
 
 
-def _usual_n(grid: _Grid, index: int) -> int | None:
+def _usual_n(grid: _Grid, view: MetricView) -> int | None:
     """Return the n that most places have, written once; None when nothing was measured."""
-    found = Counter(n for rows in grid.at.values() if (n := sum(len(row.cells[index].points) for row in rows)))
+    found = Counter(n for rows in grid.at.values() if (n := sum(len(view.of(row).points) for row in rows)))
     return found.most_common(1)[0][0] if found else None
 
 
-def _baseline_means(report: Report, index: int) -> dict[int, float]:
+def _baseline_means(view: MetricView) -> dict[int, float]:
     """Return {treatment: mean of its baseline}, for those whose baseline has one."""
-    means = {row.treatment.index: cell.summary.mean for row in report.rows if (cell := row.cells[index]).summary}
+    means = {row.treatment.index: cell.summary.mean for row, cell in view if cell.summary}
     return {
         row.treatment.index: means[row.baseline.index]
-        for row in report.rows
+        for row in view.report.rows
         if row.baseline is not None and row.baseline.index in means
     }
 
@@ -210,7 +202,7 @@ def _baseline_means(report: Report, index: int) -> dict[int, float]:
 
 def _panel(
     axes: Axes,
-    index: int,
+    view: MetricView,
     grid: _Grid,
     panel: str,
     usual_n: int | None,
@@ -221,10 +213,10 @@ def _panel(
         top = grid.top(row_at)
         for slot, colour in enumerate(grid.present):
             rows = grid.at.get((level, colour, panel), ())
-            if not any(row.cells[index].summary for row in rows):
+            if not any(view.of(row).summary for row in rows):
                 _missing(axes, top + slot, _why_missing(rows, say))
             else:
-                _place(axes, rows, index, top + slot, grid.colours.index(colour), usual_n, say)
+                _place(axes, list(map(view.of, rows)), top + slot, grid.colours.index(colour), usual_n, say)
             means = [mean for row in rows if (mean := baselines.get(row.treatment.index)) is not None]
             if means:
                 mean = math.fsum(means) / len(means)
@@ -252,11 +244,9 @@ def _missing(axes: Axes, y: float, words: str) -> None:
     axes.annotate(text, (0.02, y), xycoords=place, va="center", fontsize=SMALL_PT - 0.5, color=GREY, bbox=box)
 
 
-def _place(
-    axes: Axes, rows: Sequence[Row], index: int, y: float, colour_at: int, usual_n: int | None, say: Language
-) -> None:
-    """Draw the points of the rows that share a place, their mean with its interval, and their median."""
-    cells = [row.cells[index] for row in rows if row.cells[index].summary]
+def _place(axes: Axes, cells: Sequence[Cell], y: float, colour_at: int, usual_n: int | None, say: Language) -> None:
+    """Draw the points of the cells that share a place, their mean with its interval, and their median."""
+    cells = [cell for cell in cells if cell.summary]
     colour, marker = colour_of(colour_at), marker_of(colour_at)
     values = [point.value for cell in cells for point in cell.points]
     summary = _summary(cells, values)
@@ -303,21 +293,21 @@ def _spread(y: float, n: int) -> list[float]:
     return [y + (0.0 if n == 1 else 0.32 * (2 * at / (n - 1) - 1)) for at in range(n)]
 
 
-def _scale(axes: Axes, report: Report, index: int) -> Reach | None:
+def _scale(axes: Axes, view: MetricView) -> Reach | None:
     """Set the ends of the axis by every trial and interval; None without any."""
-    found = [summary for row in report.rows if (summary := row.cells[index].summary) is not None]
-    values = [point.value for row in report.rows for point in row.cells[index].points]
+    found = [cell.summary for cell in view.cells if cell.summary is not None]
+    values = [point.value for cell in view.cells for point in cell.points]
     if not values:
         axes.set_xticks([])
         return None
     intervals = [(each.interval.low, each.interval.high) for each in found if each.interval is not None]
-    ends = reach(report.metrics[index], values, intervals, [each.mean for each in found])
+    ends = reach(view.metric, values, intervals, [each.mean for each in found])
     axes.set_xscale("log" if ends.log else "linear")
     axes.set_xlim(ends.low, ends.high)
     return ends
 
 
-def _legend(figure: Figure, report: Report, index: int, grid: _Grid, say: Language) -> None:
+def _legend(figure: Figure, view: MetricView, grid: _Grid, say: Language) -> None:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
@@ -326,12 +316,11 @@ def _legend(figure: Figure, report: Report, index: int, grid: _Grid, say: Langua
         for at, level in enumerate(grid.colours)
         if grid.roles.colours and level not in grid.absent
     ]
-    if _baseline_means(report, index):
+    if _baseline_means(view):
         handles.append(Line2D([], [], label=say("mean of its baseline"), **DASHED))
-    missing = [row for row in report.rows if row.cells[index].summary is None]
+    missing = [row for row, cell in view if cell.summary is None]
     if missing:
         label = f"✕ {_why_missing(missing, say)}"
         handles.append(Patch(facecolor="none", edgecolor=FAINT, hatch="//////", linewidth=0, label=label))
-    kinds = in_order(mark.kind for row in report.rows for mark in row.cells[index].marks)
-    handles += [Line2D([], [], linestyle="none", label=short(kind, say)) for kind in kinds]
+    handles += [Line2D([], [], linestyle="none", label=short(kind, say)) for kind in view.kinds_of_marks]
     legend(figure, handles, safe(grid.roles.colours[0]) if grid.roles.colours else None)

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 from lastro.analysis.model import LevelEffect, MetricAnalysis
 from lastro.analysis.remarks import in_order
+from lastro.analysis.verdicts import Verdict, decided
 from lastro.report.figures.rows import Entry, Rows, fit_rows, set_rows
 from lastro.report.figures.scale import interval_bar
 from lastro.report.figures.style import FAINT, GREY, PALETTE, headed, metric_title, new_figure
 from lastro.report.language import Language
-from lastro.report.numbers import VERDICT_MARKS, Verdict, axis_numbers, contrast_ratio, decided, no_exponent
+from lastro.report.numbers import VERDICT_MARKS, axis_numbers, contrast_ratio, no_exponent
 from lastro.report.remark_words import short, signs_of
 from lastro.results.samples import Metric
 

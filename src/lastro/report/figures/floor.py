@@ -22,7 +22,7 @@ _BAND_IN = 0.17
 
 def draw_floor(report: Report, say: Language) -> Figure | None:
     """Draw a row for each metric with a noise floor, the one by which tables judge; None when none is known."""
-    floors = {metric.name: floor_here(report, index) for index, metric in enumerate(report.metrics)}
+    floors = {view.metric.name: floor_here(view) for view in report.views}
     found = {name: (floor, report.noise_floor["metrics"][name]) for name, floor in floors.items() if floor is not None}
     if not found:
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from lastro.analysis.campaign import Report, Row
+from lastro.analysis.campaign import Report
 from lastro.report.figures.scale import Reach, interval_bar, over
 from lastro.report.figures.style import (
     GRID,
@@ -21,6 +21,7 @@ from lastro.report.figures.style import (
 )
 from lastro.report.figures.text import lines_of, wrapped
 from lastro.report.language import Language
+from lastro.stats.intervals import Summary
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,8 +38,8 @@ def draw_phases(report: Report, say: Language) -> Figure | None:
     """Draw means with their intervals; None for a study without two such moments, or without a valid trial."""
     from matplotlib.lines import Line2D
 
-    columns = {metric.name: at for at, metric in enumerate(report.metrics) if metric.name in MOMENTS}
-    rows = [row for row in report.rows if any(row.cells[at].summary for at in columns.values())]
+    columns = {view.metric.name: view for view in report.views if view.metric.name in MOMENTS}
+    rows = [row for row in report.rows if any(view.of(row).summary for view in columns.values())]
     if len(columns) < 2 or not rows:
         return None
     figure = new_figure()
@@ -49,14 +50,14 @@ def draw_phases(report: Report, say: Language) -> Figure | None:
     row_in = max(0.26, 0.06 + 0.13 * max(map(lines_of, labels)))
     axes.set_yticks(range(len(rows)), labels)
     axes.set_ylim(len(rows) - 0.5, -0.5)
-    ends = _reach(rows, list(columns.values()))
+    ends = _reach([summary for row in rows for view in columns.values() if (summary := view.of(row).summary)])
     axes.set_xlim(ends.low, ends.high)
     handles = []
     for number, name in enumerate(each for each in MOMENTS if each in columns):
         look: dict[str, Any] = {"marker": marker_of(number), "color": colour_of(number), "linestyle": "none"}
         handles.append(Line2D([], [], ms=4.5, label=name, **look))
         for y, row in enumerate(rows):
-            _mark(axes, y, row, columns[name], look)
+            _mark(axes, y, columns[name].of(row).summary, look)
     axes.tick_params(axis="y", length=0, labelsize=SMALL_PT)
     axes.grid(axis="x", color=GRID, linewidth=0.6)
     axes.set_xlabel(say("seconds since the first start"))
@@ -68,16 +69,14 @@ def draw_phases(report: Report, say: Language) -> Figure | None:
     return fit(figure, [axes], row_in * len(rows))
 
 
-def _reach(rows: Sequence[Row], columns: Sequence[int]) -> Reach:
+def _reach(found: Sequence[Summary]) -> Reach:
     """Return an axis from the first start to beyond every interval."""
-    found = [summary for row in rows for at in columns if (summary := row.cells[at].summary) is not None]
     intervals = [(each.interval.low, each.interval.high) for each in found if each.interval is not None]
     high = max([each.mean for each in found] + [end for _, end in intervals])
     return over(intervals, Reach(0.0, 1.05 * high or 1.0), bounded=True)
 
 
-def _mark(axes: Axes, y: int, row: Row, column: int, look: Mapping[str, Any]) -> None:
-    summary = row.cells[column].summary
+def _mark(axes: Axes, y: int, summary: Summary | None, look: Mapping[str, Any]) -> None:
     if summary is None:
         return
     if summary.interval is not None:

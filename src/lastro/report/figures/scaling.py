@@ -8,8 +8,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from lastro.analysis.campaign import Report, Row
+from lastro.analysis.campaign import MetricView
 from lastro.analysis.model import CountScaling, MetricAnalysis
+from lastro.analysis.scaling import Scaling
 from lastro.report.figures.scale import Ends, reach
 from lastro.report.figures.style import (
     GRID,
@@ -27,7 +28,6 @@ from lastro.report.figures.style import (
 )
 from lastro.report.figures.text import wrapped
 from lastro.report.language import Language
-from lastro.report.scaling import Scaling
 from lastro.stats.intervals import sample_mean, t_quantile
 from lastro.stats.scaling import fit_line
 
@@ -40,17 +40,15 @@ _STEPS = 60
 MOST_PANELS = 12
 
 
-def draw_scaling(
-    report: Report, index: int, scaling: Scaling, analysis: MetricAnalysis, say: Language
-) -> Figure | None:
+def draw_scaling(view: MetricView, scaling: Scaling, analysis: MetricAnalysis, say: Language) -> Figure | None:
     """Draw a panel for each combination of the other factors; None where the metric has no values to draw."""
-    panels = _panels(report, index, scaling)
+    panels = _panels(view, scaling)
     if not panels:
         return None
     shown = dict(list(panels.items())[:MOST_PANELS])
     figure = new_figure()
     stacked = figure.subplots(len(shown), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
-    confidence = report.study.design.confidence
+    confidence = view.confidence
     bands: list[Ends] = []
     for axes, (levels, found) in zip(stacked, shown.items(), strict=True):
         x, y = [at for at, _ in found], [value for _, value in found]
@@ -76,14 +74,11 @@ def draw_scaling(
     return fit(figure, list(stacked), _PANEL_IN * len(shown))
 
 
-def _panels(report: Report, index: int, scaling: Scaling) -> dict[tuple[str, ...], list[tuple[float, float]]]:
+def _panels(view: MetricView, scaling: Scaling) -> dict[tuple[str, ...], list[tuple[float, float]]]:
     """Return {levels of the other factors: (number, value) of every trial}, for those in which the number varied."""
-    rows: dict[tuple[str, ...], list[Row]] = {}
-    for row in report.rows:
-        rows.setdefault(tuple(str(row.treatment.levels[name]) for name in scaling.others), []).append(row)
     found = {
-        levels: [(float(row.treatment.levels[scaling.factor]), p.value) for row in own for p in row.cells[index].points]
-        for levels, own in rows.items()
+        levels: [(float(row.treatment.levels[scaling.factor]), p.value) for row in own for p in view.of(row).points]
+        for levels, own in view.report.by_levels(scaling.others).items()
     }
     return {levels: pairs for levels, pairs in found.items() if len({x for x, _ in pairs}) > 1}
 

@@ -10,10 +10,11 @@ from math import cos, pi, sin
 from typing import TYPE_CHECKING, Any
 
 from lastro.analysis.campaign import Report
+from lastro.analysis.topology import beside, is_mesh, loads, n_hosts, shown, versions
 from lastro.report.figures.style import GREY, PALETTE, SMALL_PT, Picture, new_figure, style, width_of
 from lastro.report.figures.text import chars, safe, wrapped
 from lastro.report.language import ENGLISH, Language
-from lastro.report.topology import beside, description, facts, heading, is_mesh, loads, n_hosts, shown, versions
+from lastro.report.topology_words import description, facts, heading
 from lastro.results.topology import Device, End, Link, Node, Topology
 
 if TYPE_CHECKING:

@@ -10,10 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from lastro.analysis.campaign import Report, Row
-from lastro.report.language import Language
-from lastro.report.remark_words import signs
-from lastro.stats.notes import N_
+from lastro.analysis.campaign import MetricView, Report, Row
 from lastro.study.levels import join_options, part_level, split_options
 from lastro.study.model import Factor, Level
 
@@ -21,12 +18,6 @@ _NUMBER = re.compile(r"(\d+(?:\.\d+)?)([kMGT]?)(?:i?B|bit/s|bps)?", re.IGNORECAS
 _PREFIX = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}  # for an axis, 1000 is close enough to 1024
 MOST_PANELS = 12  # in one figure
 _FIRST = "platform"  # the factor that provides the lines, where it varies
-_WHY_MISSING = {
-    "unavailable": N_("unavailable"),
-    "invalid": N_("invalid"),
-    "pending": N_("not run yet"),
-    "valueless": N_("no value"),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,21 +66,21 @@ class Curve:
         order = sorted(found, key=lambda name: (name not in running, not found[name].is_baseline))
         return tuple(order)
 
-    def measures(self, index: int) -> bool:
-        """Whether a line has values of the report's metric number `index` at two numbers or more."""
+    def measures(self, view: MetricView) -> bool:
+        """Whether a line has values of the metric at two numbers or more."""
         lines = [line for panel in self.panels for line in panel.lines]
-        return any(sum(_n(row, index) > 0 for row in line.rows) > 1 for line in lines)
+        return any(sum(_n(row, view) > 0 for row in line.rows) > 1 for line in lines)
 
-    def shows_all(self, report: Report, index: int) -> bool:
+    def shows_all(self, view: MetricView) -> bool:
         """Whether every trial of the metric is a point of this curve."""
-        if not self.measures(index) or len(self.panels) > MOST_PANELS:
+        if not self.measures(view) or len(self.panels) > MOST_PANELS:
             return False
-        own = sum(_n(row, index) for panel in self.panels for line in panel.lines for row in line.rows)
-        return own == sum(_n(row, index) for row in report.rows)
+        own = sum(_n(row, view) for panel in self.panels for line in panel.lines for row in line.rows)
+        return own == sum(len(cell.points) for cell in view.cells)
 
 
-def _n(row: Row | None, index: int) -> int:
-    return len(row.cells[index].points) if row is not None else 0
+def _n(row: Row | None, view: MetricView) -> int:
+    return len(view.of(row).points) if row is not None else 0
 
 
 def curves(report: Report) -> tuple[Curve, ...]:
@@ -112,20 +103,6 @@ def number_of(level: Level) -> float | None:
         return float(level)
     match = _NUMBER.fullmatch(level)
     return float(match[1]) * _PREFIX[match[2].lower()] if match else None
-
-
-def level_text(level: Level, say: Language) -> str:
-    """Format a number of an axis as '200,000'; return text as the study writes it."""
-    if isinstance(level, int):
-        return say.integer(level)
-    return say.number(f"{level:g}") if isinstance(level, float) else level
-
-
-def why_missing(row: Row | None, index: int, say: Language) -> str:
-    """Return why a treatment has no value of a metric, with its marks; empty if it has one, or if `row` is None."""
-    if row is None or row.cells[index].summary is not None:
-        return ""
-    return say(_WHY_MISSING.get(row.status, _WHY_MISSING["valueless"])) + signs(row.cells[index].marks)
 
 
 def _numbered_options(factor: Factor) -> list[str]:

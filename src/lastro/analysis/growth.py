@@ -7,21 +7,17 @@ the ratio of the routers, and of the links."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from lastro.analysis.campaign import Point, Report, Row
+from lastro.analysis.campaign import MetricView, Point, Report, Row, by_block
 from lastro.errors import InputError
-from lastro.report.language import Language
-from lastro.report.numbers import interval_text, mean_text
 from lastro.results.noted import NetworkSize
-from lastro.stats.intervals import Interval, Summary, sample_mean
-from lastro.stats.notes import N_
+from lastro.stats.intervals import Interval, sample_mean
 from lastro.stats.ratios import Ratio, ratio_to_baseline
 from lastro.stats.scaling import Line, fit_bend, fit_line
 from lastro.study.topology import grid, grid_size
-from lastro.units import significant
 
 FACTOR = "topology"
 LEAST_OF_A_LINE = 3
@@ -31,26 +27,6 @@ Verdict = Literal[
     "unknown",
 ]  # fmt: skip
 MEASURES: tuple[Measure, ...] = ("routers", "links")
-_WORDS: dict[Verdict, str] = {
-    "in proportion": N_("yes: in proportion, ×{ratio}"),
-    "slower": N_("no: more slowly than ×{ratio}"),
-    "slower or not": N_("no: more slowly than ×{ratio}, or not at all"),
-    "faster": N_("no: faster than ×{ratio}"),
-    "shrinks": N_("no: it shrinks"),
-    "line": N_("yes: consistent with a line"),
-    "grows": N_("yes; whether on a line is unknown"),
-    "bends up": N_("not on a line: it bends upwards"),
-    "bends down": N_("not on a line: it bends downwards"),
-    "unknown": N_("undecided"),
-}
-EXPLANATION = N_(
-    "Does the metric grow with the routers, with the links? Two sizes: the ratio of the larger to the smaller, with "
-    "its interval, against the ratio of their routers and links. Yes: the interval contains that ratio, but neither "
-    "1 (no growth) nor its square. No: it does not contain that ratio. Two sizes cannot show whether growth is "
-    "linear: a line fits any two points. Three sizes or more: the least-squares line through the valid trials, its "
-    "parameters ± half their intervals. Yes: the slope is above 0, and the interval of a bend (the quadratic "
-    "coefficient) contains 0. Each interval is for one metric alone, uncorrected."
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,18 +76,16 @@ class Growths:
 
 
 def growths(report: Report) -> Growths:
+    """Return the growth of every metric in each combination of the factors besides the topology."""
     others = tuple(factor.name for factor in report.varying if factor.name != FACTOR)
     if len(others) == len(report.varying):
         return Growths((), ())
-    sizes, groups = _sizes(report), defaultdict[tuple[str, ...], list[Row]](list)
-    for row in report.rows:
-        groups[tuple(str(row.treatment.levels[name]) for name in others)].append(row)
-    confidence, metrics = report.study.design.confidence, range(len(report.metrics))
+    sizes = _sizes(report)
     return Growths(
         others,
         tuple(
-            GrowthRow(levels, tuple(_growth(rows, sizes, index, confidence) for index in metrics))
-            for levels, rows in groups.items()
+            GrowthRow(levels, tuple(_growth(rows, sizes, view) for view in report.views))
+            for levels, rows in report.by_levels(others).items()
         ),
     )
 
@@ -140,28 +114,27 @@ def _of_grid(level: str) -> NetworkSize | None:
     return NetworkSize(len(topology.names), len(topology.links)) if topology else None
 
 
-def _growth(rows: Sequence[Row], sizes: Mapping[str, NetworkSize], metric: int, confidence: float) -> Growth | None:
+def _growth(rows: Sequence[Row], sizes: Mapping[str, NetworkSize], view: MetricView) -> Growth | None:
     found = {
-        level: row.cells[metric].points
+        level: view.of(row).points
         for row in rows
-        if (level := str(row.treatment.levels[FACTOR])) in sizes and row.cells[metric].points
+        if (level := str(row.treatment.levels[FACTOR])) in sizes and view.of(row).points
     }
     if not found or any(point.at_least for points in found.values() for point in points):
         return None
     ordered = {level: sizes[level] for level in sorted(found, key=lambda level: sizes[level])}
     points = [(size, found[level]) for level, size in ordered.items()]
     if len(points) == 2:
-        ratio = _ratio(points[0][1], points[1][1], confidence)
+        ratio = _ratio(points[0][1], points[1][1], view.confidence)
         return Growth(ordered, ratio, tuple(_by_ratio(points, at, ratio) for at in range(len(MEASURES))))
-    return Growth(ordered, None, tuple(_by_line(points, at, confidence) for at in range(len(MEASURES))))
+    return Growth(ordered, None, tuple(_by_line(points, at, view.confidence) for at in range(len(MEASURES))))
 
 
 def _ratio(small: Sequence[Point], large: Sequence[Point], confidence: float) -> Ratio | None:
     """Return the ratio of the means; None if the mean of the smaller network is not above zero."""
     if sample_mean([point.value for point in small]) <= 0:
         return None
-    by_block, base = ({point.block: point.value for point in points} for points in (large, small))
-    return ratio_to_baseline(by_block, base, confidence)
+    return ratio_to_baseline(by_block(large), by_block(small), confidence)
 
 
 Sized = Sequence[tuple[NetworkSize, Sequence[Point]]]
@@ -202,26 +175,3 @@ def _line_verdict(line: Line | None, bend: Interval | None) -> Verdict:
     if line.slope < 0:
         return "shrinks"
     return "grows" if bend is None else "line"
-
-
-# Wording
-
-
-def against_text(against: Against, say: Language) -> str:
-    """Describe growth: 'yes: in proportion, ×1.78'; for a line, also its parameters and the interval of its bend."""
-    ratio = say.number(significant(against.ratio, 3)) if against.ratio is not None else ""
-    verdict = say(_WORDS[against.verdict], ratio=ratio)
-    if (line := against.line) is None:
-        return verdict
-    slope = mean_text(Summary(line.n, line.slope, None, line.slope_interval), say)
-    intercept = mean_text(Summary(line.n, line.intercept, None, line.intercept_interval), say)
-    text = say("{verdict}; {slope} for 1 more, {intercept} at 0", verdict=verdict, slope=slope, intercept=intercept)
-    if (bend := against.bend) is None:
-        return text
-    middle = Summary(line.n, (bend.low + bend.high) / 2, None, bend)
-    return say("{text}; bend {interval}", text=text, interval=interval_text(middle, say))
-
-
-def sizes_text(growth: Growth) -> Iterator[str]:
-    """Format each topology with its number of routers and of links: '3x3 (9, 12)'."""
-    return (f"{level} ({size.routers}, {size.links})" for level, size in growth.sizes.items())

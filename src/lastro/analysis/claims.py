@@ -28,16 +28,20 @@ Pure: a report in, judgements out."""
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 from lastro.analysis.campaign import Report
-from lastro.report.claim_cells import Untestable
-from lastro.report.claim_effects import Effects, Part, effects_of
-from lastro.report.claim_words import Verdict, judged_interval, reason_words, tolerated
-from lastro.report.language import ENGLISH, Language
+from lastro.analysis.claim_cells import Untestable
+from lastro.analysis.claim_effects import Effects, Part, effects_of
 from lastro.stats.adjust import holm
+from lastro.stats.contrasts import Contrast
+from lastro.stats.intervals import Interval
 from lastro.stats.notes import N_, Note
 from lastro.study.claims import Claim, Claims
+
+Verdict = Literal["reproduced", "same direction only", "contradicted", "not distinguishable here", "untestable here"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,19 +49,22 @@ class Judgement:
     """The judgement of this campaign on one claim, with everything that a table of claims needs.
 
     `part` is the part of the claim that decided the verdict; `effects` has all parts. In an untestable claim, both may
-    be None. `p` is raw, `p_adjusted` is corrected by Holm's method over the claims of the file. A recovery without a
-    loss, and a claim that a lower bound leaves open, have p-values although they are untestable. `n_blocks` counts the
-    blocks with valid trials. `reason` is a sentence in the requested language."""
+    be None; `why_not` says why it is untestable. `p` is raw, `p_adjusted` is corrected by Holm's method over the claims
+    of the file. A recovery without a loss, and a claim that a lower bound leaves open, have p-values although they are
+    untestable. `n_blocks` counts the blocks with valid trials. `corrected`: the raw p would have been small enough.
+    `hidden`: the part lies under the noise floor."""
 
     claim: Claim
     verdict: Verdict
-    reason: str
     unit: str
     effects: Effects | None
     part: Part | None
     p: float | None
     p_adjusted: float | None
     n_blocks: int
+    why_not: tuple[Note, ...] = ()
+    corrected: bool = False
+    hidden: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,29 +78,28 @@ class _Tested:
     so: bool = False
     hidden: bool = False
     open: bool = False
-    why_not: str = ""
+    why_not: tuple[Note, ...] = ()
 
 
-def judge(claims: Claims, report: Report, say: Language = ENGLISH) -> tuple[Judgement, ...]:
+def judge(claims: Claims, report: Report) -> tuple[Judgement, ...]:
     """Judge each claim, in the order of the file, by the rule in this module's docstring."""
     blocks = {p.block for row in report.rows for cell in row.cells for p in cell.points}
-    tested = [_test(claim, report, len(blocks), say) for claim in claims.claims]
+    tested = [_test(claim, report, len(blocks)) for claim in claims.claims]
     adjusted = holm([one.p for one in tested])
-    return tuple(_judgement(one, p, report, len(blocks), say) for one, p in zip(tested, adjusted, strict=True))
+    return tuple(_judgement(one, p, report, len(blocks)) for one, p in zip(tested, adjusted, strict=True))
 
 
-def _test(claim: Claim, report: Report, n_blocks: int, say: Language) -> _Tested:
+def _test(claim: Claim, report: Report, n_blocks: int) -> _Tested:
     if n_blocks < 2:
-        why = say("n = {n}: the spread is not known with fewer than two blocks", n=n_blocks)
-        effects = _first_look(claim, report, say) if n_blocks else None
-        return _Tested(claim, effects, effects.parts[0] if effects else None, why_not=why)
+        effects = _first_look(claim, report) if n_blocks else None
+        return _Tested(claim, effects, effects.parts[0] if effects else None, why_not=(too_few_blocks(n_blocks),))
     try:
-        effects = effects_of(claim.statement, claim.margin, report, say)
+        effects = effects_of(claim.statement, claim.margin, report)
     except Untestable as untestable:
-        return _Tested(claim, why_not=str(untestable))
+        return _Tested(claim, why_not=untestable.why)
     for part in effects.parts:
         if part.p_for is None or part.p_against is None:
-            return _Tested(claim, effects, part, why_not=_why_absent(part, say))
+            return _Tested(claim, effects, part, why_not=(why_absent(part.effect),))
     p_for = max(part.p_for or 0.0 for part in effects.parts)
     # A part that the noise floor hides counts against a claim only if all parts are hidden.
     unhidden = [part for part in effects.parts if not part.hidden_against] or effects.parts
@@ -101,7 +107,7 @@ def _test(claim: Claim, report: Report, n_blocks: int, say: Language) -> _Tested
     worst = min(against, key=lambda part: part.p_against or 0.0)
     p_against = min(1.0, len(effects.parts) * (worst.p_against or 0.0))
     if effects.nothing and not effects.bounded:
-        return _Tested(claim, p=min(p_for, p_against), why_not=effects.nothing)
+        return _Tested(claim, p=min(p_for, p_against), why_not=(effects.nothing,))
     if p_for > p_against:
         return _Tested(claim, effects, worst, p_against, hidden=worst.hidden_against, open=worst.open_against)
     weakest = max(effects.parts, key=lambda part: part.p_for or 0.0)
@@ -110,32 +116,45 @@ def _test(claim: Claim, report: Report, n_blocks: int, say: Language) -> _Tested
     return _Tested(claim, effects, hidden or weakest, p_for, so=True, hidden=hidden is not None, open=undone)
 
 
-def _first_look(claim: Claim, report: Report, say: Language) -> Effects | None:
+def _first_look(claim: Claim, report: Report) -> Effects | None:
     """Return the effects of a single block, without intervals, or None."""
     try:
-        return effects_of(claim.statement, claim.margin, report, say)
+        return effects_of(claim.statement, claim.margin, report)
     except Untestable:
         return None
 
 
-def _why_absent(part: Part, say: Language) -> str:
-    why = part.effect.absent_because
-    return say.note(why) if isinstance(why, Note) else why or say("there is no interval")
+def too_few_blocks(n: int) -> Note:
+    """Return the reason why nothing can be tested with `n` blocks."""
+    return Note(N_("n = {n}: the spread is not known with fewer than two blocks"), n=n)
 
 
-def _judgement(one: _Tested, p_adjusted: float | None, report: Report, n_blocks: int, say: Language) -> Judgement:
+def why_absent(*effects: Contrast | None) -> Note:
+    """Return why the first of these effects that says so has no p or no interval."""
+    found = (effect.absent_because for effect in effects if effect is not None)
+    return next(filter(None, found), Note(N_("there is no interval")))
+
+
+def _judgement(one: _Tested, p_adjusted: float | None, report: Report, n_blocks: int) -> Judgement:
     alpha = 1 - report.study.design.confidence
     metric = next((metric for metric in report.metrics if metric.name == one.claim.statement.metric), None)
     verdict = _verdict(one, p_adjusted, alpha)
     if one.effects and _undecided(one, verdict):
-        why = say(_LOWER_BOUND, levels=one.effects.bounded)
-        one, verdict = _Tested(one.claim, p=one.p, why_not=why), "untestable here"
-    reason = one.why_not
-    if verdict != "untestable here" and one.effects and one.part and one.p is not None:
-        told = {"corrected": one.p < alpha, "hidden": one.hidden}
-        reason = reason_words(one.claim, verdict, one.effects, one.part, say, **told)
-    unit = metric.unit if metric else ""
-    return Judgement(one.claim, verdict, reason, unit, one.effects, one.part, one.p, p_adjusted, n_blocks)
+        why = Note(_LOWER_BOUND, levels=one.effects.bounded)
+        one, verdict = _Tested(one.claim, p=one.p, why_not=(why,)), "untestable here"
+    return Judgement(
+        one.claim,
+        verdict,
+        metric.unit if metric else "",
+        one.effects,
+        one.part,
+        one.p,
+        p_adjusted,
+        n_blocks,
+        one.why_not,
+        corrected=one.p is not None and one.p < alpha,
+        hidden=one.hidden,
+    )
 
 
 def _verdict(one: _Tested, p_adjusted: float | None, alpha: float) -> Verdict:
@@ -167,3 +186,25 @@ def magnitude_agrees(claim: Claim, part: Part) -> bool:
     low, high = tolerated(claim)
     found = judged_interval(claim, part)
     return low == -math.inf or (found is not None and low <= found.low and found.high <= high)
+
+
+def tolerated(claim: Claim) -> tuple[float, float]:
+    """Return the smallest and largest effect within the tolerance of the published figure; infinite without one."""
+    if claim.published is None or claim.published.tolerance is None:
+        return -math.inf, math.inf
+    _, figure = claim.published.judged
+    return figure - claim.published.tolerance, figure + claim.published.tolerance
+
+
+def judged_interval(claim: Claim, part: Part) -> Interval | None:
+    """Return the interval of the effect in the measure of the published figure, if there is one, or as it is."""
+    measure = claim.published.judged[0] if claim.published and claim.published.tolerance is not None else part.measure
+    if part.measure == measure:
+        return part.effect.interval
+    return part.beside.interval if measure == "difference" and part.beside is not None else None
+
+
+def tally(judgements: Iterable[Judgement]) -> dict[Verdict, int]:
+    """Count the claims with each verdict, in the order from reproduced to untestable."""
+    verdicts = [one.verdict for one in judgements]
+    return {verdict: verdicts.count(verdict) for verdict in get_args(Verdict)}

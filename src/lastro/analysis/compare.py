@@ -8,26 +8,32 @@ for all cells that it judges. Pure: two reports in, frozen data out."""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from lastro.analysis.campaign import Cell, Report, Row
+from lastro.analysis.verdicts import Verdict, direction
 from lastro.errors import InputError, did_you_mean
-from lastro.report.language import ENGLISH
-from lastro.report.numbers import STATUS_WORDS, count, direction
-from lastro.report.remark_words import meaning
-from lastro.results.samples import GENERATOR_LIMITED, Metric
+from lastro.results.samples import Metric
 from lastro.stats.adjust import holm
 from lastro.stats.intervals import sample_mean
 from lastro.stats.margins import Candidate, Judged, RatioTest, gate, ratio_test
 from lastro.stats.ratios import Ratio, unpaired_ratio
 from lastro.study.model import PATIENCE, Level, Study
 
-Verdict = Literal["worse", "better", "higher", "lower", "same", ""]
 _WORST_FIRST: tuple[Verdict, ...] = ("worse", "higher", "lower", "same", "better", "")
 
 Levels = tuple[tuple[str, Level], ...]
+Side = Literal["A", "B"]
+
+
+class Absent(NamedTuple):
+    """A campaign whose values of a cell cannot be compared: it has none, or some are only lower bounds."""
+
+    side: Side
+    row: Row
+    cell: Cell
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +41,9 @@ class Compared:
     """One treatment and metric of both campaigns; values in the metric's unit, one for each valid trial.
 
     If the mean of A is below zero, there is no ratio; if it is zero, the ratio has no value. Such cells are still
-    tested, as differences. `not_compared` says why there is no test. `judged` is the gate's judgement: None without a
-    gate, or if neither direction of the metric is better. `lost`: A has values for this treatment, and B has none."""
+    tested, as differences. `absent` are the campaigns that prevent a test; `no_test` says why values cannot be tested.
+    `judged` is the gate's judgement: None without a gate, or if neither direction of the metric is better. `lost`: A
+    has values for this treatment, and B has none."""
 
     metric: Metric
     levels: Levels
@@ -44,15 +51,12 @@ class Compared:
     b: tuple[float, ...]
     ratio: Ratio | None
     test: RatioTest | None
-    not_compared: str | None
+    absent: tuple[Absent, ...] = ()
+    no_test: str = ""
     p_adjusted: float | None = None
     judged: Judged | None = None
     lost: bool = False
     alpha: float = 0.05
-
-    @property
-    def label(self) -> str:
-        return " · ".join(str(level) for _, level in self.levels) or "the treatment"
 
     @property
     def regressed(self) -> bool:
@@ -96,30 +100,46 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class OneSided:
-    """Treatments that only one of the campaigns has, and the reason why the other lacks them."""
+    """Treatments that only one of the campaigns has.
 
-    only_in: Literal["A", "B"]
+    `lacking` are their levels that the other does not have; without any, the other excludes these combinations."""
+
+    only_in: Side
     levels: tuple[Levels, ...]
-    reason: str
+    lacking: Levels
+
+
+class Different(NamedTuple):
+    """A difference in `what`, of provenance, settings or design, between the campaigns; None where there is none."""
+
+    kind: Literal["provenance", "profile", "setting", "design"]
+    what: str
+    a: str | None
+    b: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """The comparison of two campaigns, A and B.
 
-    `cells` are in order from worst to best; cells that could not be compared come last. `differences` are (what, value
-    in A, value in B)."""
+    `cells` are in order from worst to best; cells that could not be compared come last."""
 
-    a: str
-    b: str
-    study: Study
+    a: Report
+    b: Report
     metrics: tuple[Metric, ...]
     cells: tuple[Compared, ...]
     one_sided: tuple[OneSided, ...]
-    differences: tuple[tuple[str, str, str], ...]
-    notes: tuple[str, ...]
+    differences: tuple[Different, ...]
     confidence: float
     margin: float | None
+
+    @property
+    def study(self) -> Study:
+        return self.a.study
+
+    @property
+    def sides(self) -> tuple[tuple[Side, Report], ...]:
+        return ("A", self.a), ("B", self.b)
 
     @property
     def alpha(self) -> float:
@@ -196,14 +216,12 @@ def compare(
     if margin is not None:
         cells = _gated(cells, margin, alpha)
     return Comparison(
-        a=a.directory,
-        b=b.directory,
-        study=a.study,
+        a=a,
+        b=b,
         metrics=chosen,
         cells=tuple(sorted(cells, key=_badness)),
         one_sided=(*_one_sided("A", a.study, rows_a, rows_b), *_one_sided("B", b.study, rows_b, rows_a)),
         differences=tuple(_differences(a, b)),
-        notes=tuple(_notes(a, b)),
         confidence=confidence,
         margin=margin,
     )
@@ -267,29 +285,18 @@ def _cell(row: Row, metric: Metric) -> tuple[Row, Cell]:
 
 def _compared(metric: Metric, levels: Levels, a: tuple[Row, Cell], b: tuple[Row, Cell], confidence: float) -> Compared:
     values_a, values_b = (tuple(point.value for point in cell.points) for _, cell in (a, b))
-    absent = [f"{side}: {why}" for side, (row, cell) in (("A", a), ("B", b)) if (why := _why_not_compared(row, cell))]
-    ratio = test = None
+    sides: tuple[tuple[Side, tuple[Row, Cell]], ...] = (("A", a), ("B", b))
+    absent = tuple(Absent(side, *found) for side, found in sides if found[1].bounded or not found[1].points)
+    ratio, test, no_test = None, None, ""
     if not absent and sample_mean(values_a) >= 0:
         ratio = unpaired_ratio(values_b, values_a, confidence)
     if not absent:
         try:
             test = ratio_test(values_b, values_a, 1.0, "either")
         except ValueError as error:
-            absent = [str(error)]
+            no_test = str(error)
     lost = bool(values_a) and not values_b
-    return Compared(metric, levels, values_a, values_b, ratio, test, "; ".join(absent) or None, lost=lost)
-
-
-def _why_not_compared(row: Row, cell: Cell) -> str:
-    if cell.bounded:
-        return f"only a lower bound in {cell.bounded} of {count(len(cell.points), 'trial')}"
-    return "" if cell.points else _why_none(row)
-
-
-def _why_none(row: Row) -> str:
-    if row.status == "unavailable" and row.reason:
-        return f"unavailable: {row.reason}"
-    return "not measured" if row.n_valid else STATUS_WORDS[row.status]
+    return Compared(metric, levels, values_a, values_b, ratio, test, absent, no_test, lost=lost)
 
 
 def _corrected(cells: Sequence[Compared], alpha: float) -> list[Compared]:
@@ -311,23 +318,19 @@ def _badness(cell: Compared) -> tuple[bool, int, float]:
     return (not cell.regressed, _WORST_FIRST.index(cell.verdict), -cell.loss)
 
 
-def _one_sided(
-    side: Literal["A", "B"], study: Study, here: Mapping[Levels, Row], there: Mapping[Levels, Row]
-) -> Iterable[OneSided]:
+def _one_sided(side: Side, study: Study, here: Mapping[Levels, Row], there: Mapping[Levels, Row]) -> Iterable[OneSided]:
     """Yield the treatments that the other campaign lacks, grouped by the levels that it does not have."""
-    other = "B" if side == "A" else "A"
     known = [{levels[at][1] for levels in there} for at in range(len(study.factors))]
-    groups: dict[str, list[Levels]] = {}
+    groups: dict[Levels, list[Levels]] = {}
     for levels in here:
         if levels not in there:
-            foreign = [f"{name} = {level}" for at, (name, level) in enumerate(levels) if level not in known[at]]
-            groups.setdefault(", ".join(foreign), []).append(levels)
+            lacking = tuple((name, level) for at, (name, level) in enumerate(levels) if level not in known[at])
+            groups.setdefault(lacking, []).append(levels)
     for lacking, found in groups.items():
-        reason = f"{other} has no {lacking}" if lacking else f"{other}'s study excludes this combination"
-        yield OneSided(side, tuple(found), reason)
+        yield OneSided(side, tuple(found), lacking)
 
 
-# The paragraphs above the table
+# Provenance, settings and design
 
 _PROVENANCE = (
     ("host", ("host", "hostname")),
@@ -339,43 +342,30 @@ _PROVENANCE = (
 )
 
 
-def _differences(a: Report, b: Report) -> Iterable[tuple[str, str, str]]:
-    """Yield the differences in provenance, settings and design between the campaigns."""
-    for name, keys in _PROVENANCE:
-        was, is_ = (_at(report.provenance, keys) for report in (a, b))
-        if was != is_:
-            yield name, was[:40], is_[:40]
-    if a.study.profile != b.study.profile:
-        yield "profile", a.study.profile or "none", b.study.profile or "none"
-    for name in {**a.study.settings, **b.study.settings}:
-        was, is_ = (str(report.study.settings.get(name, "not set")) for report in (a, b))
-        if was != is_ and name not in PATIENCE:
-            yield name, was, is_
-    if a.study.design.stopping != b.study.design.stopping:
-        yield "stopping", a.study.design.stopping, b.study.design.stopping
-    if a.study.design.replicates != b.study.design.replicates:
-        yield "replicates", str(a.study.design.replicates), str(b.study.design.replicates)
+def _differences(a: Report, b: Report) -> Iterator[Different]:
+    found = [
+        *(
+            Different("provenance", name, _at(a.provenance, keys), _at(b.provenance, keys))
+            for name, keys in _PROVENANCE
+        ),
+        Different("profile", "profile", a.study.profile or None, b.study.profile or None),
+        *(
+            Different("setting", name, _setting(a.study, name), _setting(b.study, name))
+            for name in {**a.study.settings, **b.study.settings}
+            if name not in PATIENCE
+        ),
+        Different("design", "stopping", a.study.design.stopping, b.study.design.stopping),
+        Different("design", "replicates", str(a.study.design.replicates), str(b.study.design.replicates)),
+    ]
+    return (each for each in found if each.a != each.b)
 
 
-def _at(data: Mapping[str, Any], keys: tuple[str, ...]) -> str:
+def _at(data: Mapping[str, Any], keys: tuple[str, ...]) -> str | None:
     value: Any = data
     for key in keys:
         value = value.get(key) if isinstance(value, Mapping) else None
-    return "not recorded" if value is None else str(value)
+    return None if value is None else str(value)
 
 
-def _notes(a: Report, b: Report) -> Iterable[str]:
-    for side, report in (("A", a), ("B", b)):
-        counts = report.progress.counts
-        if not report.progress.finished:
-            left = counts.get("pending", 0) + counts.get("running", 0)
-            yield f"{side} is unfinished: {left:,} of {report.progress.n_trials:,} trials have not run"
-        if report.n_limited:
-            yield f"{side}: the generator was the bottleneck in some trials of {count(report.n_limited, 'treatment')}"
-        for kind in report.kinds_of_marks:
-            if kind != GENERATOR_LIMITED:
-                yield f"{side}: some numbers are marked '{kind}': {meaning(kind, ENGLISH)}"
-    own_a, own_b = ({metric.name for metric in report.study.metrics} for report in (a, b))
-    for side, alone in (("A", own_a - own_b), ("B", own_b - own_a)):
-        if alone:
-            yield f"metrics only in {side}'s study: {', '.join(sorted(alone))}"
+def _setting(study: Study, name: str) -> str | None:
+    return str(study.settings[name]) if name in study.settings else None

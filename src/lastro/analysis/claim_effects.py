@@ -11,13 +11,11 @@ import math
 from dataclasses import dataclass, replace
 
 from lastro.analysis.campaign import Report
-from lastro.report.claim_cells import Cells, Untestable, Weights, less, weighted_sum
-from lastro.report.language import Language
-from lastro.report.numbers import MINUS
+from lastro.analysis.claim_cells import Cells, Untestable, Weights, less, not_varied, weighted_sum
 from lastro.stats.censored import BOTH_ARE_BOUNDS, RATIO_IS_BOUND
 from lastro.stats.contrasts import Contrast, linear, ratio_of_linears
 from lastro.stats.intervals import Bound
-from lastro.stats.notes import Note
+from lastro.stats.notes import N_, Note
 from lastro.study.claims import Absolute, Additive, Alike, Compare, Levels, Measure, Order, Recovery, Statement
 from lastro.study.model import Level
 
@@ -61,17 +59,15 @@ class Effects:
     parts: tuple[Part, ...]
     strata: int
     all_strata: int
-    nothing: str = ""
+    nothing: Note | None = None
     bounded: str = ""
 
 
-def effects_of(
-    statement: Statement, margin: float | None, report: Report, say: Language, confidence: float | None = None
-) -> Effects:
+def effects_of(statement: Statement, margin: float | None, report: Report, confidence: float | None = None) -> Effects:
     """Return the effects that a statement depends on; `confidence` of the intervals is by default the study's.
 
     Raises: Untestable, with the reason, when the campaign lacks the data that the statement needs."""
-    cells = Cells(report, statement.metric, say, confidence)
+    cells = Cells(report, statement.metric, confidence)
     return replace(_effects(statement, margin, cells), bounded=cells.bounds_used())
 
 
@@ -106,14 +102,15 @@ def _recovery(statement: Recovery, cells: Cells) -> Effects:
     loss = cells.difference(ideal, without)
     higher = (loss.value or 0) > 0
     lost = cells.metric.better == "neither" or higher == (cells.metric.better == "higher")
-    say, name = cells.say, cells.metric.name
-    nothing = ""
-    if loss.p is None or loss.p >= 1 - cells.confidence:
-        nothing = say("there is nothing to recover: the loss of {metric} is not distinguishable from zero", metric=name)
-    elif not lost:
-        nothing = say("there is nothing to recover: {metric} is no worse without protection", metric=name)
+    name = cells.metric.name
+    unclear = N_("there is nothing to recover: the loss of {metric} is not distinguishable from zero")
     if loss.p is None:
-        raise Untestable(nothing)
+        raise Untestable(Note(unclear, metric=name))
+    nothing = None
+    if loss.p >= 1 - cells.confidence:
+        nothing = Note(unclear, metric=name)
+    elif not lost:
+        nothing = Note(N_("there is nothing to recover: {metric} is no worse without protection"), metric=name)
     gain = cells.difference(protected, without)
     share = ratio_of_linears(less(protected, without), less(ideal, without), cells.values, cells.confidence)
     label = f"{_words(statement.protected, statement.without)} / {_words(statement.without, statement.protected)}"
@@ -141,7 +138,7 @@ def _order(statement: Order, cells: Cells) -> Effects:
             if share == 1:
                 parts.append(_direction(f"{first} / {second}", of_level[first][0], of_level[second][0], True, cells))
             else:
-                label = f"{first} {MINUS} {second}"
+                label = f"{first} \N{MINUS SIGN} {second}"
                 effects = [less(*of_level[level]) for level in (first, second)]
                 gap = cells.difference(effects[0], effects[1])
                 hidden = cells.hides_gap(less(*effects), gap.value)
@@ -169,8 +166,7 @@ def _additive(statement: Additive, margin: float, cells: Cells) -> Effects:
     first, second = ((name, [*cells.factors.get(name, {}).values()]) for name in statement.factors)
     for name, levels in (first, second):
         if len(levels) < 2:
-            say = cells.say
-            raise Untestable(say("this study does not vary {factor}", factor=name))
+            raise not_varied(name)
     pairs = list(itertools.product(first[1], second[1]))
     sides: list[Levels] = [{first[0]: (a,), second[0]: (b,)} for a, b in pairs]
     weights, used, total = cells.sides(sides, statement.at)
@@ -278,8 +274,7 @@ def _within_bounds(
 ) -> Part:
     low, high = bounds
     if (linear(to, cells.values, cells.confidence).value or 0.0) <= 0:
-        say = cells.say
-        raise Untestable(say("there is no ratio: {metric} is not above zero", metric=cells.metric.name))
+        raise Untestable(Note(N_("there is no ratio: {metric} is not above zero"), metric=cells.metric.name))
     above_low, above_high = cells.above(of, to, low), cells.above(of, to, high)
     if effect.value is None or above_low is None or above_high is None:
         return Part(label, "ratio", effect, beside, None, None)

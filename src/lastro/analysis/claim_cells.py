@@ -9,11 +9,11 @@ import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from lastro.analysis.campaign import Report, Row, common_levels
+from lastro.analysis.campaign import Report, Row, by_block, common_levels
 from lastro.analysis.noise_floor import floor_here
-from lastro.report.language import Language
 from lastro.stats.contrasts import Contrast, linear, ratio_of_linears
 from lastro.stats.noise_floor import hides
+from lastro.stats.notes import N_, Note
 from lastro.study.claims import Levels
 from lastro.study.model import Level
 
@@ -23,28 +23,37 @@ _MOST_NAMED = 3  # treatments to name where they have no level in common
 
 
 class Untestable(Exception):
-    """A statement that this campaign cannot test, with the reason."""
+    """A statement that this campaign cannot test; `why` are the reasons, to be joined by semicolons."""
+
+    def __init__(self, *why: Note) -> None:
+        super().__init__("; ".join(why))
+        self.why = why
+
+
+def not_varied(factor: str) -> Untestable:
+    """Return the reason why a statement on a factor that the study does not vary cannot be tested."""
+    return Untestable(Note(N_("this study does not vary {factor}"), factor=factor))
 
 
 class Cells:
     """The valid values of one metric by treatment, and the strata to which they belong."""
 
-    def __init__(self, report: Report, metric: str, say: Language, confidence: float | None = None) -> None:
-        at = next((index for index, known in enumerate(report.metrics) if known.name == metric), None)
-        if at is None:
-            raise Untestable(say("{metric} was not measured", metric=metric))
-        self.report, self.metric, self.say = report, report.metrics[at], say
-        self.confidence = report.study.design.confidence if confidence is None else confidence
-        self.floor = floor_here(report, at)
+    def __init__(self, report: Report, metric: str, confidence: float | None = None) -> None:
+        view = next((view for view in report.views if view.metric.name == metric), None)
+        if view is None:
+            raise Untestable(Note(N_("{metric} was not measured"), metric=metric))
+        self.report, self.metric = report, view.metric
+        self.confidence = view.confidence if confidence is None else confidence
+        self.floor = floor_here(view)
         self.rows = {_key(row.treatment.levels): row for row in report.rows}
         self.factors = {
             factor.name: {_plain(level): level for level in factor.levels} for factor in report.study.factors
         }
-        values = {row.treatment.index: {p.block: p.value for p in row.cells[at].points} for row in report.rows}
+        values = {row.treatment.index: by_block(cell.points) for row, cell in view}
         # A cell with a single value has no spread, and would prevent an interval for all the others.
         least = min(2, max(map(len, values.values()), default=0))
-        self.values = {index: by_block for index, by_block in values.items() if by_block and len(by_block) >= least}
-        self.bounded = {row.treatment.index: row for row in report.rows if row.cells[at].bounded}
+        self.values = {index: found for index, found in values.items() if found and len(found) >= least}
+        self.bounded = {row.treatment.index: row for row, cell in view if cell.bounded}
         self.used: set[int] = set()
 
     def sides(self, sides: Sequence[Levels], at: Levels) -> tuple[list[Weights], int, int]:
@@ -69,7 +78,7 @@ class Cells:
             for side, found in zip(weights, rows, strict=True):
                 side.update({row.treatment.index: 1 / len(found) for row in found})
         if not used:
-            raise Untestable(self._why([row for rows in lost for row in rows]))
+            raise Untestable(*self._why([row for rows in lost for row in rows]))
         self.used.update(*weights)
         return [{index: weight / used for index, weight in side.items()} for side in weights], used, used + len(lost)
 
@@ -95,38 +104,37 @@ class Cells:
                 continue
             if absent := [level for level in levels if _plain(level) not in known]:
                 near = difflib.get_close_matches(str(absent[0]), map(str, known.values()), n=1)
-                say = self.say
-                text = say("the study has no {factor} {level}", factor=name, level=absent[0])
-                raise Untestable(f"{text}; {say('did you mean {level}?', level=near[0])}" if near else text)
+                why = Note(N_("the study has no {factor} {level}"), factor=name, level=str(absent[0]))
+                raise Untestable(why, *(Note(N_("did you mean {level}?"), level=level) for level in near))
             settled[name] = tuple(dict.fromkeys(_plain(level) for level in levels))
         return settled
 
     def _check_constant(self, name: str, levels: Sequence[Level], condition: bool) -> None:
-        say, constant = self.say, self.report.study.settings.get(name)
+        constant = self.report.study.settings.get(name)
         if constant is None:
-            raise Untestable(say("this study does not vary {factor}", factor=name))
+            raise not_varied(name)
         if not condition or _plain(constant) not in {_plain(level) for level in levels}:
-            text = say("this study holds {factor} at {level}, and does not vary it", factor=name, level=constant)
-            raise Untestable(text)
+            text = N_("this study holds {factor} at {level}, and does not vary it")
+            raise Untestable(Note(text, factor=name, level=str(constant)))
 
-    def _why(self, rows: Iterable[Row]) -> str:
+    def _why(self, rows: Sequence[Row]) -> list[Note]:
         """Return why none of these treatments has enough values, each reason once."""
-        say, found = self.say, list(rows)
         lost: dict[str, list[Row]] = {}
-        for row in found:
+        for row in rows:
             if row.status == "unavailable":
                 lost.setdefault(row.reason or "", []).append(row)
         said = [
-            say("{levels} is unavailable: {reason}", levels=_shared(self.report, reason, rows), reason=reason)
-            for reason, rows in lost.items()
+            Note(N_("{levels} is unavailable: {reason}"), levels=_shared(self.report, reason, own), reason=reason)
+            for reason, own in lost.items()
         ]
-        if any(row.status == "pending" for row in found):
-            said.append(say("trials that it needs have not run yet"))
-        if any(row.status == "invalid" for row in found):
-            said.append(say("every attempt at a treatment that it needs was invalid"))
-        if any(row.status in ("measured", "partly") for row in found):
-            said.append(say("treatments that it needs have fewer than two values of {metric}", metric=self.metric.name))
-        return "; ".join(said) or say("the design has no treatments to test it on")
+        if any(row.status == "pending" for row in rows):
+            said.append(Note(N_("trials that it needs have not run yet")))
+        if any(row.status == "invalid" for row in rows):
+            said.append(Note(N_("every attempt at a treatment that it needs was invalid")))
+        if any(row.status in ("measured", "partly") for row in rows):
+            text = N_("treatments that it needs have fewer than two values of {metric}")
+            said.append(Note(text, metric=self.metric.name))
+        return said or [Note(N_("the design has no treatments to test it on"))]
 
     def difference(self, of: Weights, to: Weights) -> Contrast:
         return linear(less(of, to), self.values, self.confidence)

@@ -1,0 +1,193 @@
+"""The key findings of a campaign: what they rest on, and which levels of a factor differ, are alike, or are undecided.
+
+They are the cost of neighbours and the recovery by isolation (`interference`), the effect of every other factor on the
+first metric, a finding on each further metric, and what is missing. The numbers on factors come from simultaneous
+intervals for all pairs of levels of all factors of a metric (`joint`), so that any of them may be reported. A level
+differs if its interval excludes no difference; levels are alike if the intervals of all their pairs lie within `ALIKE`;
+anything else is undecided. Pure: a report in, findings out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from lastro.analysis.campaign import Gap, MetricView, Report, common_levels
+from lastro.analysis.interference import ISOLATION, NEIGHBOUR, Interference, interference, isolation_is_told
+from lastro.analysis.joint import LEAST_BLOCKS, joint_pairs
+from lastro.analysis.measured import Measured, measured
+from lastro.analysis.model import FactorPairs
+from lastro.analysis.noise_floor import floor_here
+from lastro.results.samples import Metric
+from lastro.stats.simultaneous import Pair
+
+ALIKE = 0.10  # relative difference up to which means are called alike
+
+Effect = tuple[FactorPairs, str, str]  # (factor, level, the level that it is compared with)
+
+
+@dataclass(frozen=True, slots=True)
+class LevelGroups:
+    """The levels of one factor by what is known of them.
+
+    `differing` differ from the reference, farthest first. In `group` all pairs are alike, the reference included;
+    `widest` is the pair among them that may differ most, None where the reference is alone. `near` are alike to the
+    reference, but not to all of the group. `hidden` differ by less than the noise floor."""
+
+    differing: tuple[str, ...]
+    group: tuple[str, ...]
+    widest: Pair | None
+    near: tuple[str, ...]
+    hidden: tuple[str, ...]
+    undecided: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MetricFindings:
+    """The findings on one metric: the pairs of levels of each factor that varied."""
+
+    metric: Metric
+    data: Measured
+    factors: tuple[FactorPairs, ...]
+
+    @property
+    def shared(self) -> frozenset[str]:
+        """The names of levels that several factors have."""
+        levels = [level for names in self.data.factors.values() for level in names]
+        return frozenset(level for level in levels if levels.count(level) > 1)
+
+    @property
+    def one_block(self) -> bool:
+        """Whether there are too few blocks to distinguish any difference from chance."""
+        return len(self.data.blocks) < LEAST_BLOCKS
+
+    @property
+    def largest_first(self) -> list[FactorPairs]:
+        """The factors with a level that differs, by the largest difference; then the others."""
+        return sorted(self.factors, key=_largest_first)
+
+    @property
+    def compared(self) -> list[FactorPairs]:
+        return [factor for factor in self.factors if factor.pairs]
+
+    @property
+    def pairs(self) -> list[Pair]:
+        return [factor.pairs[at] for factor in self.compared for at in combinations(factor.levels, 2)]
+
+    @property
+    def never_varied(self) -> bool:
+        return all(pair.error == pair.distance == 0 for pair in self.pairs)
+
+    @property
+    def differing(self) -> list[Effect]:
+        """Return the levels that differ from their reference; if none does, those that differ from each other."""
+        effects = [(factor, level, factor.reference) for factor in self.compared for level in factor.others]
+        found = [effect for effect in effects if effect[0].differs(effect[1])] or [
+            (factor, level, to)
+            for factor in self.compared
+            for to, level in combinations(factor.others, 2)
+            if factor.floor is None and factor.pairs[level, to].differs
+        ]
+        return sorted(found, key=lambda effect: -effect[0].pairs[effect[1:]].distance)
+
+    @property
+    def undecided(self) -> list[Pair]:
+        return [pair for pair in self.pairs if not (pair.differs or pair.alike(ALIKE))]
+
+    @property
+    def hides(self) -> bool:
+        """Whether a level differs from its reference; where none is in `differing`, by less than the noise floor."""
+        return any(factor.of(level).differs for factor in self.compared for level in factor.others)
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """What was not measured: `lost` counts treatments without a valid trial, `where` are their common levels.
+
+    `empty` are metrics without a value; `bounded` are metrics with only a lower bound for some treatments."""
+
+    gaps: tuple[Gap, ...]
+    lost: int
+    where: str
+    empty: tuple[str, ...]
+    bounded: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """The key findings. `covered` are the factors on which `interference` reports.
+
+    `others` has the further metrics, those with a better direction first."""
+
+    interference: Interference | None
+    covered: frozenset[str]
+    first: MetricFindings
+    others: tuple[MetricFindings, ...]
+    missing: Missing
+
+
+def findings(report: Report) -> Findings | None:
+    """Return the key findings; None before anything was measured."""
+    if not any(cell.points for row in report.rows for cell in row.cells):
+        return None
+    found = interference(report)
+    covered = {NEIGHBOUR} | ({ISOLATION} if isolation_is_told(report) else set()) if found else set()
+    first, *others = report.views
+    return Findings(
+        interference=found,
+        covered=frozenset(covered),
+        first=_metric_findings(first),
+        others=tuple(map(_metric_findings, sorted(others, key=lambda view: view.metric.better == "neither"))),
+        missing=_missing(report),
+    )
+
+
+def _metric_findings(view: MetricView) -> MetricFindings:
+    data, floor = measured(view), floor_here(view)
+    return MetricFindings(view.metric, data, joint_pairs(data, floor.share if floor else None))
+
+
+def _largest_first(factor: FactorPairs) -> float:
+    return min(
+        (-factor.of(level).distance for level in factor.others if factor.pairs and factor.differs(level)), default=0
+    )
+
+
+def level_groups(factor: FactorPairs) -> LevelGroups:
+    """Return the levels of a factor that was compared, by what is known of them."""
+    differing = [level for level in factor.others if factor.differs(level)]
+    rest = [level for level in factor.others if level not in differing]
+    group, widest = _alike(rest, factor)
+    rest = [level for level in rest if level not in group]
+    near = [level for level in rest if factor.of(level).alike(ALIKE)]
+    rest = [level for level in rest if level not in near]
+    return LevelGroups(
+        differing=tuple(sorted(differing, key=lambda level: -factor.of(level).distance)),
+        group=tuple(level for level in factor.levels if level in group),
+        widest=widest,
+        near=tuple(near),
+        hidden=tuple(level for level in rest if factor.of(level).differs),
+        undecided=tuple(level for level in rest if not factor.of(level).differs),
+    )
+
+
+def _alike(levels: Sequence[str], factor: FactorPairs) -> tuple[list[str], Pair | None]:
+    """Return a group of levels with the reference in which all pairs are alike, and the pair that may differ most."""
+    group, widest = [factor.reference], None
+    for level in sorted(levels, key=lambda level: factor.of(level).distance):
+        pairs = [factor.pairs[level, other] for other in group]
+        if all(pair.alike(ALIKE) for pair in pairs):
+            group.append(level)
+            widest = max(filter(None, [widest, *pairs]), key=lambda pair: pair.most)
+    return group, widest
+
+
+def _missing(report: Report) -> Missing:
+    lost = [row.treatment for row in report.rows if row.status == "invalid"]
+    return Missing(
+        gaps=report.gaps,
+        lost=len(lost),
+        where=common_levels(report.study, lost) if lost else "",
+        empty=tuple(view.metric.name for view in report.views if not view.n_blocks),
+        bounded=tuple(view.metric.name for view in report.views if any(cell.bounded for cell in view.cells)),
+    )

@@ -1,0 +1,246 @@
+"""What a noisy neighbour costs and what isolation recovers, in a study that varies both.
+
+Every number is obtained like that of a claim: statements of comparison and recovery, with the contrasts and intervals
+of `claim_effects`. The losses to the neighbours, the recoveries and the costs of isolation are one family of tests
+each: all intervals of a family hold simultaneously, so any may be reported. Pure: a report in, effects out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from lastro.analysis.campaign import Report
+from lastro.analysis.claim_cells import Untestable
+from lastro.analysis.claim_effects import Effects, Part, effects_of
+from lastro.analysis.claims import too_few_blocks, why_absent
+from lastro.results.samples import Metric
+from lastro.stats.notes import N_, Note
+from lastro.study.claims import Compare, Levels, Recovery, Statement
+from lastro.study.levels import NONE
+from lastro.study.model import Level
+
+NEIGHBOUR, ISOLATION = "anomaly", "isolation"
+_DECIDED = (-1.0, 2.0)  # an interval of a recovery that extends further is too wide to be useful
+
+
+class Change(NamedTuple):
+    """A change with its interval, None without one: in percent where `relative`, otherwise in the metric's unit."""
+
+    value: float
+    low: float | None
+    high: float | None
+    relative: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Tested:
+    """A level with the effects of its statement, or with the reasons why there are none.
+
+    Intervals and `p` are corrected for all tests of its `family` (its number of tests)."""
+
+    level: Level
+    metric: Metric
+    alpha: float
+    effects: Effects | None
+    why_not: tuple[Note, ...] = ()
+    family: int = 1
+
+    @property
+    def part(self) -> Part:
+        assert self.effects is not None
+        return self.effects.parts[0]
+
+    @property
+    def raw_p(self) -> float | None:
+        """The uncorrected p of no effect in either direction."""
+        if self.effects is None or self.part.p_for is None or self.part.p_against is None:
+            return None
+        return min(self.part.p_for, self.part.p_against)
+
+    @property
+    def p(self) -> float | None:
+        return None if self.raw_p is None else min(1.0, self.family * self.raw_p)
+
+    @property
+    def significant(self) -> bool:
+        return self.p is not None and self.p < self.alpha
+
+    @property
+    def distinguishable(self) -> bool:
+        """Whether the effect is significant, and not below the noise floor."""
+        return self.significant and not self.part.hidden_for
+
+    @property
+    def lost_to_correction(self) -> bool:
+        """Whether the effect would be significant without correction for the number of tests."""
+        return self.raw_p is not None and self.raw_p < self.alpha <= (self.p or 0.0)
+
+    @property
+    def is_loss(self) -> bool:
+        return self.distinguishable and (self.metric.better == "neither" or self.change.value > 0)
+
+    @property
+    def change(self) -> Change:
+        """How much worse `of` is than `to`; a percentage if the ratio has an interval and `to` is above zero."""
+        part, sign = self.part, -1.0 if self.metric.better == "higher" else 1.0
+        gap, above = part.beside, (part.effect.value or 0.0) - 1
+        below_zero = gap is not None and (gap.value or 0.0) * above < 0
+        relative = part.measure == "ratio" and not below_zero
+        relative = relative and bool(part.effect.interval or not gap or gap.interval is None)
+        effect, scale, least = (part.effect, 100 * sign, 1.0) if relative else (gap or part.effect, sign, 0.0)
+        value = scale * ((effect.value or 0.0) - least)
+        if effect.interval is None:
+            return Change(value, None, None, relative)
+        low, high = sorted(scale * (end - least) for end in (effect.interval.low, effect.interval.high))
+        return Change(value, low, high, relative)
+
+    @property
+    def decided(self) -> bool:
+        """Whether the recovered fraction is known well enough to be reported."""
+        if self.effects is None or self.effects.nothing or self.part.hidden_for:
+            return False
+        interval = self.part.effect.interval
+        return interval is not None and _DECIDED[0] <= interval.low and interval.high <= _DECIDED[1]
+
+    @property
+    def recovered(self) -> Change:
+        """The recovered fraction of a loss, where it is `decided`."""
+        effect = self.part.effect
+        assert effect.value is not None and effect.interval is not None
+        return Change(100 * effect.value, 100 * effect.interval.low, 100 * effect.interval.high)
+
+
+@dataclass(frozen=True, slots=True)
+class Interference:
+    """The effects of neighbours and of isolation on the study's first metric.
+
+    `losses` has every neighbour, the worst first; `recoveries` has those of each neighbour that takes something.
+    `costs` are the distinguishable effects of isolation without a neighbour. `only_with` has the levels of isolation of
+    a study that never measured without."""
+
+    metric: Metric
+    n_blocks: int
+    losses: tuple[Tested, ...]
+    recoveries: Mapping[Level, tuple[Tested, ...]]
+    costs: tuple[Tested, ...]
+    only_with: tuple[Level, ...]
+
+
+def interference(report: Report) -> Interference | None:
+    """Return the effects; None if the study does not vary the neighbour, or the first metric was not measured."""
+    levels = _levels(report, NEIGHBOUR)
+    if NONE not in levels or len(levels) < 2 or not report.metrics:
+        return None
+    if not report.views[0].n_blocks:
+        return None
+    return _Tests(report).all()
+
+
+def isolation_is_told(report: Report) -> bool:
+    """Whether the effects of neighbours include those of isolation.
+
+    They do if the study compares isolation with none, and the first metric has a better direction."""
+    levels = _levels(report, ISOLATION)
+    return NONE in levels and len(levels) > 1 and report.metrics[0].better != "neither"
+
+
+class _Tests:
+    """The statements of one study and their tests."""
+
+    def __init__(self, report: Report) -> None:
+        self.report, self.metric = report, report.metrics[0]
+        self.alpha = 1 - report.study.design.confidence
+        self.neighbours = [level for level in _levels(report, NEIGHBOUR) if level != NONE]
+        isolations = _levels(report, ISOLATION)
+        self.unprotected: Levels = {ISOLATION: (NONE,)} if NONE in isolations else {}
+        self.isolations = [level for level in isolations if level != NONE] if self.unprotected else []
+        self.n_blocks = report.views[0].n_blocks
+
+    def all(self) -> Interference:
+        tested = self._tested([(level, self._loss(level)) for level in self.neighbours])
+        losses = sorted((one for one in tested if one.effects), key=_rank)
+        return Interference(
+            metric=self.metric,
+            n_blocks=self.n_blocks,
+            losses=(*losses, *(one for one in tested if not one.effects)),
+            recoveries=self._recoveries([one.level for one in losses if one.is_loss]),
+            costs=tuple(self._costs()),
+            only_with=self._only_with(),
+        )
+
+    # Statements
+
+    def _loss(self, level: Level) -> Statement:
+        return self._worse({NEIGHBOUR: (level,), **self.unprotected}, {NEIGHBOUR: (NONE,), **self.unprotected})
+
+    def _worse(self, of: Levels, to: Levels) -> Statement:
+        return Compare(self.metric.name, of, to, {}, "lower" if self.metric.better == "higher" else "higher")
+
+    def _recovery(self, neighbour: Level, isolation: Level) -> Statement:
+        return Recovery(
+            self.metric.name,
+            ideal={NEIGHBOUR: (NONE,), **self.unprotected},
+            without={NEIGHBOUR: (neighbour,), **self.unprotected},
+            protected={NEIGHBOUR: (neighbour,), ISOLATION: (isolation,)},
+            at={},
+        )
+
+    # Tests
+
+    def _tested(self, statements: Sequence[tuple[Level, Statement]]) -> list[Tested]:
+        """Test the statements; those that can be tested are one family, by Bonferroni's method."""
+        found = [self._one(level, statement, 1) for level, statement in statements]
+        n = sum(one.raw_p is not None for one in found)
+        return [self._one(level, statement, n) for level, statement in statements] if n > 1 else found
+
+    def _one(self, level: Level, statement: Statement, family: int) -> Tested:
+        def unknown(*why: Note) -> Tested:
+            return Tested(level, self.metric, self.alpha, None, why)
+
+        if self.n_blocks < 2:
+            return unknown(too_few_blocks(self.n_blocks))
+        try:
+            effects = effects_of(statement, None, self.report, 1 - self.alpha / family)
+        except Untestable as untestable:
+            return unknown(*untestable.why)
+        found = Tested(level, self.metric, self.alpha, effects, family=family)
+        if isinstance(statement, Recovery):
+            return found
+        if found.part.open:
+            return unknown(Note(N_("only a lower bound is known for {levels}"), levels=effects.bounded))
+        return found if found.raw_p is not None else unknown(why_absent(found.part.beside, found.part.effect))
+
+    def _recoveries(self, neighbours: Iterable[Level]) -> dict[Level, tuple[Tested, ...]]:
+        pairs = [(neighbour, isolation) for neighbour in neighbours for isolation in self.isolations]
+        tested = self._tested([(isolation, self._recovery(neighbour, isolation)) for neighbour, isolation in pairs])
+        found: dict[Level, tuple[Tested, ...]] = {}
+        for (neighbour, _), one in zip(pairs, tested, strict=True):
+            found[neighbour] = (*found.get(neighbour, ()), one)
+        return found
+
+    def _costs(self) -> list[Tested]:
+        """Return what isolation costs, or gains, without a neighbour, where that is distinguishable."""
+        if not isolation_is_told(self.report):
+            return []
+        alone: Levels = {NEIGHBOUR: (NONE,)}
+        statements = [
+            (level, self._worse({ISOLATION: (level,), **alone}, {**self.unprotected, **alone}))
+            for level in self.isolations
+        ]
+        return sorted((one for one in self._tested(statements) if one.effects and one.distinguishable), key=_rank)
+
+    def _only_with(self) -> tuple[Level, ...]:
+        held = _levels(self.report, ISOLATION) or [self.report.study.settings.get(ISOLATION, NONE)]
+        return () if NONE in held else tuple(held)
+
+
+def _rank(one: Tested) -> tuple[bool, float]:
+    """Return a sort key: the worst first, then those that are not distinguishable."""
+    size = one.change.value
+    return not one.distinguishable, -abs(size) if one.metric.better == "neither" else -size
+
+
+def _levels(report: Report, factor: str) -> list[Level]:
+    """Return the levels of a factor; empty if the study has no such factor."""
+    return next((list(found.levels) for found in report.study.factors if found.name == factor), [])

@@ -1,0 +1,67 @@
+"""The words of a comparison of two campaigns that its forms share: what differs, and what was not compared. Pure.
+
+They are in English only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lastro.analysis.compare import Absent, Compared, Comparison, OneSided
+from lastro.report.language import ENGLISH
+from lastro.report.numbers import STATUS_WORDS, count
+from lastro.report.remark_words import meaning
+from lastro.results.samples import GENERATOR_LIMITED
+
+_NONE = {"provenance": "not recorded", "profile": "none", "setting": "not set", "design": ""}
+_MOST_CHARACTERS = 40  # of a fact of provenance
+
+
+def label(cell: Compared) -> str:
+    """Return the levels of a treatment: 'native · cgroups'."""
+    return " · ".join(str(level) for _, level in cell.levels) or "the treatment"
+
+
+def not_compared(cell: Compared) -> str | None:
+    """Return why a cell has no test; None if it has one."""
+    return "; ".join(f"{each.side}: {_why_absent(each)}" for each in cell.absent) or cell.no_test or None
+
+
+def _why_absent(absent: Absent) -> str:
+    row, cell = absent.row, absent.cell
+    if cell.bounded:
+        return f"only a lower bound in {cell.bounded} of {count(len(cell.points), 'trial')}"
+    if row.status == "unavailable" and row.reason:
+        return f"unavailable: {row.reason}"
+    return "not measured" if row.n_valid else STATUS_WORDS[row.status]
+
+
+def why_only(found: OneSided) -> str:
+    """Return why the other campaign lacks these treatments."""
+    other = "B" if found.only_in == "A" else "A"
+    lacking = ", ".join(f"{name} = {level}" for name, level in found.lacking)
+    return f"{other} has no {lacking}" if lacking else f"{other}'s study excludes this combination"
+
+
+def differences(comparison: Comparison) -> Iterator[tuple[str, str, str]]:
+    """Yield (what, value in A, value in B)."""
+    for kind, what, *values in comparison.differences:
+        a, b = (_NONE[kind] if value is None else value for value in values)
+        yield (what, a[:_MOST_CHARACTERS], b[:_MOST_CHARACTERS]) if kind == "provenance" else (what, a, b)
+
+
+def notes(comparison: Comparison) -> Iterator[str]:
+    """Yield what a reader must know of each campaign, and which metrics only one of them has."""
+    for side, report in comparison.sides:
+        counts = report.progress.counts
+        if not report.progress.finished:
+            left = counts.get("pending", 0) + counts.get("running", 0)
+            yield f"{side} is unfinished: {left:,} of {report.progress.n_trials:,} trials have not run"
+        if report.n_limited:
+            yield f"{side}: the generator was the bottleneck in some trials of {count(report.n_limited, 'treatment')}"
+        for kind in report.kinds_of_marks:
+            if kind != GENERATOR_LIMITED:
+                yield f"{side}: some numbers are marked '{kind}': {meaning(kind, ENGLISH)}"
+    own_a, own_b = ({metric.name for metric in report.study.metrics} for _, report in comparison.sides)
+    for side, alone in (("A", own_a - own_b), ("B", own_b - own_a)):
+        if alone:
+            yield f"metrics only in {side}'s study: {', '.join(sorted(alone))}"

@@ -1,0 +1,160 @@
+"""What a noisy neighbour costs and what isolation recovers, in sentences. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from lastro.analysis.interference import Change, Interference, Tested
+from lastro.report.language import Language
+from lastro.report.phrases import PERCENT, Amount, behind_number, sentence
+from lastro.stats.notes import N_
+
+_MOST = 4  # sentences on neighbours
+
+
+def interference_sentences(found: Interference | None, say: Language, most: int = _MOST + 1) -> tuple[str, ...]:
+    """Return at most `most` sentences, worst neighbour first; none without effects."""
+    return () if found is None else tuple(_Sentences(found, say).all(most))[:most]
+
+
+class _Sentences:
+    """The sentences on one study."""
+
+    def __init__(self, found: Interference, say: Language) -> None:
+        self.found, self.say, self.metric = found, say, found.metric
+
+    def all(self, most: int) -> Iterator[str]:
+        known = [one for one in self.found.losses if one.effects]
+        cost, where = self._cost(), self._only_with()
+        known = known[: min(_MOST, most - bool(cost and len(known) > 1))]
+        for one in known:
+            recoveries = self.found.recoveries.get(one.level, ())
+            clauses = [self._loss_words(one) + where, *self._recovery_clauses(recoveries)]
+            yield sentence([*clauses, cost] if len(known) == 1 else clauses)
+        if len(known) != 1 and cost:
+            yield sentence([cost])
+        text = N_("The cost of the neighbour is not known here ({neighbours}): {reason}.")
+        for why, levels in self._by_reason(self.found.losses).items():
+            yield self.say(text, neighbours=levels, reason=why)
+
+    def _amount(self, change: Change) -> Amount:
+        unit = PERCENT if change.relative else behind_number(self.metric.unit, self.say)
+        return Amount(change.value, change.low, change.high, unit)
+
+    # The cost of a neighbour
+
+    def _loss_words(self, one: Tested) -> str:
+        say, amount = self.say, self._amount(one.change)
+        words = {"neighbour": one.level, "metric": self.metric.name}
+        if not one.distinguishable:
+            text = self._nothing_words(one, amount, words)
+        elif self.metric.better == "neither":
+            text = say("The {neighbour} neighbour changes {metric} by {amount}", amount=amount.text(say), **words)
+        elif amount.value > 0 and self.metric.better == "higher":
+            text = say("The {neighbour} neighbour takes {amount} of {metric}", amount=amount.text(say), **words)
+        elif amount.value > 0:
+            text = say("The {neighbour} neighbour adds {amount} to {metric}", amount=amount.text(say), **words)
+        else:
+            better = (-amount).text(say)
+            text = say("With the {neighbour} neighbour, {metric} is {amount} better", amount=better, **words)
+        return text + self._over(one)
+
+    def _nothing_words(self, one: Tested, amount: Amount, words: Mapping[str, object]) -> str:
+        say = self.say
+        text = say(
+            "No effect of the {neighbour} neighbour on {metric} is distinguishable with {blocks}",
+            blocks=say.count(self.found.n_blocks, "block"),
+            **words,
+        )
+        if one.significant:
+            return text + "; " + say("the effect is below the noise floor of this host")
+        if corrected := self._by_correction([one]):
+            text += " " + corrected
+        most = {"higher": N_("at most {limit} is lost"), "lower": N_("at most {limit} is added")}
+        if (limit := amount.limit(say)) and self.metric.better in most:
+            text += "; " + say(most[self.metric.better], limit=limit)
+        return text
+
+    def _by_correction(self, tested: Sequence[Tested]) -> str:
+        """Return 'after correction for 4 comparisons' if correction makes one of these not distinguishable."""
+        if not any(one.lost_to_correction for one in tested):
+            return ""
+        say = self.say
+        return say("after correction for {comparisons}", comparisons=say.count(tested[0].family, "comparison"))
+
+    def _over(self, one: Tested) -> str:
+        assert one.effects is not None
+        n, total = one.effects.strata, one.effects.all_strata
+        text = self.say("over {n} of {all} conditions of the design", n=n, all=total)
+        return f" ({text})" if n < total else ""
+
+    def _only_with(self) -> str:
+        """Return the isolation under which everything was measured; empty if anything was measured without."""
+        levels = ", ".join(map(str, self.found.only_with))
+        return ", " + self.say("measured only with isolation by {levels}", levels=levels) if levels else ""
+
+    # The recovery by isolation, and its cost
+
+    def _recovery_clauses(self, recoveries: Sequence[Tested]) -> Iterator[str]:
+        say, higher = self.say, self.metric.better == "higher"
+        known = [one for one in recoveries if one.effects]
+        decided = sorted((one for one in known if one.decided), key=lambda one: -one.recovered.value)
+        shares = [(one, self._amount(one.recovered)) for one in decided if one.distinguishable]
+        if gains := [(one, share.text(say)) for one, share in shares if share.value > 0]:
+            first = N_("isolation by {level} gives back {share} of it")
+            yield self._listed(first if higher else N_("isolation by {level} removes {share} of it"), gains)
+        if harms := [(one, (-share).text(say)) for one, share in shares if share.value <= 0]:
+            yield self._listed(N_("isolation by {level} makes it {share} larger"), harms)
+        if rest := [one for one in decided if not one.distinguishable]:
+            yield self._nothing_back(rest)
+        if open_ := ", ".join(str(one.level) for one in known if not one.decided):
+            text = N_("how much of it isolation by {levels} gives back is undecided")
+            yield say(text if higher else N_("how much of it isolation by {levels} removes is undecided"), levels=open_)
+        for why, levels in self._by_reason(recoveries).items():
+            yield say("what isolation by {levels} does is not known ({reason})", levels=levels, reason=why)
+
+    def _nothing_back(self, tested: Sequence[Tested]) -> str:
+        say, several = self.say, len(tested) > 1
+        shares = ", ".join(
+            (f"{one.level} " if several else "") + self._amount(one.recovered).text(say) + self._over(one)
+            for one in tested
+        )
+        text = N_("isolation by {levels} gives back nothing distinguishable ({shares})")
+        if self.metric.better != "higher":
+            text = N_("isolation by {levels} removes nothing distinguishable of it ({shares})")
+        levels = ", ".join(str(one.level) for one in tested)
+        return say(text, levels=levels, shares="; ".join(filter(None, (shares, self._by_correction(tested)))))
+
+    def _listed(self, first: str, shares: Sequence[tuple[Tested, str]], **words: str) -> str:
+        """Return a list such as 'isolation by cgroups gives back 71 % [50, 90] of it, by apparmor 3 % [1, 5]'."""
+        say = self.say
+        parts = [
+            say("by {level} {share}", level=one.level, share=share)
+            if at
+            else say(first, level=one.level, share=share, **words)
+            for at, (one, share) in enumerate(shares)
+        ]
+        return ", ".join(part + self._over(one) for part, (one, _) in zip(parts, shares, strict=True))
+
+    def _cost(self) -> str:
+        """Return what isolation costs, or gains, without a neighbour; empty where that is not distinguishable."""
+        first = N_("without a neighbour, isolation by {level} takes {share} of {metric}")
+        if self.metric.better == "lower":
+            first = N_("without a neighbour, isolation by {level} adds {share} to {metric}")
+        losses = [(one, self._amount(one.change).text(self.say)) for one in self.found.costs if one.is_loss]
+        cost = self._listed(first, losses, metric=self.metric.name) if losses else ""
+        better = N_("without a neighbour, {metric} is {share} better with isolation by {level}")
+        gains = [
+            self.say(better, level=one.level, share=(-self._amount(one.change)).text(self.say), metric=self.metric.name)
+            for one in self.found.costs
+            if not one.is_loss
+        ]
+        return "; ".join(filter(None, [cost, *gains]))
+
+    def _by_reason(self, tested: Iterable[Tested]) -> dict[str, str]:
+        """Return {reason why nothing is known: the levels it applies to}."""
+        reasons: dict[str, list[str]] = {}
+        for one in tested:
+            if one.effects is None:
+                reasons.setdefault("; ".join(map(self.say.note, one.why_not)), []).append(str(one.level))
+        return {why: ", ".join(levels) for why, levels in reasons.items()}
