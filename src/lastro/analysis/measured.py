@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from lastro.analysis.campaign import Cell, MetricView, Report, Row, by_block
 from lastro.stats.censored import median_of_bounded
+from lastro.stats.intervals import Summary, describe
 from lastro.stats.order import Estimate
 from lastro.study.design import Treatment
 
@@ -96,6 +97,23 @@ def medians(view: MetricView) -> tuple[tuple[Treatment, Estimate], ...]:
 def median_of(cell: Cell, confidence: float) -> Estimate:
     """Return the median of a cell that has values."""
     return median_of_bounded([p.value for p in cell.points], [p.at_least for p in cell.points], confidence)
+
+
+def pooled(cells: Sequence[Cell]) -> Summary:
+    """Return the summary of one treatment, or the mean over several with the interval of their means in each block."""
+    alone = cells[0].summary
+    if len(cells) == 1 and alone is not None:
+        return alone
+    blocks: dict[int, list[float]] = {}
+    for cell in cells:
+        for point in cell.points:
+            blocks.setdefault(point.block, []).append(point.value)
+    bounded = sum(cell.bounded for cell in cells)
+    whole = [math.fsum(found) / len(found) for found in blocks.values() if len(found) == len(cells)]
+    confidence = next((c.summary.interval.confidence for c in cells if c.summary and c.summary.interval), 0.95)
+    mean = math.fsum(cell.summary.mean for cell in cells if cell.summary) / len(cells)
+    interval = describe(whole, confidence).interval if len(whole) > 1 and not bounded else None
+    return Summary(sum(len(cell.points) for cell in cells), mean, None, interval, bounded)
 
 
 def _texts(row: Row) -> dict[str, str]:

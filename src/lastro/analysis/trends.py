@@ -42,3 +42,19 @@ def parse_utc(utc: str) -> datetime | None:
     except ValueError:
         return None
     return at.replace(tzinfo=None)
+
+
+def deviations(view: MetricView) -> tuple[list[tuple[tuple[int, int], float]], bool]:
+    """Return ((trial, attempt), deviation from the mean of its treatment) for treatments with several trials.
+
+    The deviation is in per cent of that mean, and the flag true, where all means are above zero; else in the metric's
+    unit."""
+    cells = [cell for cell in view.cells if cell.summary and len(cell.points) > 1]
+    relative = all(cell.summary is not None and cell.summary.mean > 0 for cell in cells)
+    found = []
+    for cell in cells:
+        assert cell.summary is not None
+        mean = cell.summary.mean
+        scale = 100 / mean if relative else 1.0
+        found += [((point.trial, point.attempt), (point.value - mean) * scale) for point in cell.points]
+    return found, relative

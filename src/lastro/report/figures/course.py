@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from lastro.analysis.campaign import MetricView, Report
+from lastro.analysis.campaign import Report
 from lastro.analysis.model import Analysis
-from lastro.analysis.trends import parse_utc
+from lastro.analysis.trends import deviations, parse_utc
 from lastro.report.figures.style import (
     GREY,
     GRID,
@@ -146,22 +146,6 @@ def _drift_words(drift: Drift, unit: str, scale: float, say: Language) -> str:
     if drift.p is not None:
         text += ", p < 0.001" if drift.p < 0.001 else f", p = {drift.p:.2f}"
     return say.number(no_exponent(text).replace("-", "−")) + "; " + say("n = {n}", n=drift.n)
-
-
-def deviations(view: MetricView) -> tuple[list[tuple[tuple[int, int], float]], bool]:
-    """Return ((trial, attempt), deviation from the mean of its treatment) for treatments with several trials.
-
-    The deviation is in per cent of that mean, and the flag true, where all means are above zero; else in the metric's
-    unit."""
-    cells = [cell for cell in view.cells if cell.summary and len(cell.points) > 1]
-    relative = all(cell.summary is not None and cell.summary.mean > 0 for cell in cells)
-    found = []
-    for cell in cells:
-        assert cell.summary is not None
-        mean = cell.summary.mean
-        scale = 100 / mean if relative else 1.0
-        found += [((point.trial, point.attempt), (point.value - mean) * scale) for point in cell.points]
-    return found, relative
 
 
 def _duration_panel(report: Report, clock: _Clock, say: Language) -> _Panel:

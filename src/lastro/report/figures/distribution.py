@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from lastro.analysis.campaign import Cell, MetricView, Report, Row
+from lastro.analysis.measured import pooled
 from lastro.analysis.model import MetricAnalysis
 from lastro.report.figures.scale import Reach, interval_bar, reach
 from lastro.report.figures.style import (
@@ -39,7 +40,6 @@ from lastro.report.figures.text import chars, lines_of, safe, wrapped
 from lastro.report.language import Language
 from lastro.report.numbers import WHY_MISSING
 from lastro.report.remark_words import short, signs
-from lastro.stats.intervals import Summary, describe
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -249,7 +249,7 @@ def _place(axes: Axes, cells: Sequence[Cell], y: float, colour_at: int, usual_n:
     cells = [cell for cell in cells if cell.summary]
     colour, marker = colour_of(colour_at), marker_of(colour_at)
     values = [point.value for cell in cells for point in cell.points]
-    summary = _summary(cells, values)
+    summary = pooled(cells)
     few = len(values) <= _FEW
     points(axes, values, _spread(y, len(values)), colour, 3.4 if few else 2.2, alpha=0.65 if few else 0.5, zorder=3.6)
     if summary.interval is not None:
@@ -269,23 +269,6 @@ def _place(axes: Axes, cells: Sequence[Cell], y: float, colour_at: int, usual_n:
         axes.annotate(
             text, (1.01, y), xycoords=place, va="center", fontsize=SMALL_PT - 0.5, color=GREY, annotation_clip=False
         )
-
-
-def _summary(cells: Sequence[Cell], values: Sequence[float]) -> Summary:
-    """Return the summary of one treatment, or the mean over several with the interval of their means in each block."""
-    alone = cells[0].summary
-    if len(cells) == 1 and alone is not None:
-        return alone
-    by_block: dict[int, list[float]] = {}
-    for cell in cells:
-        for point in cell.points:
-            by_block.setdefault(point.block, []).append(point.value)
-    bounded = sum(cell.bounded for cell in cells)
-    whole = [math.fsum(found) / len(found) for found in by_block.values() if len(found) == len(cells)]
-    confidence = next((c.summary.interval.confidence for c in cells if c.summary and c.summary.interval), 0.95)
-    mean = math.fsum(cell.summary.mean for cell in cells if cell.summary) / len(cells)
-    interval = describe(whole, confidence).interval if len(whole) > 1 and not bounded else None
-    return Summary(len(values), mean, None, interval, bounded)
 
 
 def _spread(y: float, n: int) -> list[float]:

@@ -4,7 +4,6 @@ A throughput also gets the Universal Scalability Law. Nothing is drawn beyond th
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -28,8 +27,7 @@ from lastro.report.figures.style import (
 )
 from lastro.report.figures.text import wrapped
 from lastro.report.language import Language
-from lastro.stats.intervals import sample_mean, t_quantile
-from lastro.stats.scaling import fit_line
+from lastro.stats.scaling import fit_line, mean_band
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -84,24 +82,16 @@ def _panels(view: MetricView, scaling: Scaling) -> dict[tuple[str, ...], list[tu
 
 
 def _line(axes: Axes, x: Sequence[float], y: Sequence[float], confidence: float, say: Language) -> list[Ends]:
-    """Draw the line and the band of its mean: y ± t s sqrt(1/n + (x - mean)² / Sxx) (Jain, section 14.5).
-
-    Returns the ends of the band."""
+    """Draw the line and the band of its mean; return the ends of the band."""
     line = fit_line(x, y, confidence)
-    n, centre = len(x), sample_mean(x)
-    if line is None or n < 3:
+    if line is None or line.n < 3:
         return []
     at = _steps(min(x), max(x))
-    fitted = [line.intercept + line.slope * each for each in at]
-    axes.plot(at, fitted, color="black", linewidth=1.3, label=say("line"))
-    squares = math.fsum((b - line.intercept - line.slope * a) ** 2 for a, b in zip(x, y, strict=True))
-    spread = math.fsum((each - centre) ** 2 for each in x)
-    half = t_quantile(confidence, n - 2) * math.sqrt(squares / (n - 2))
-    around = [half * math.sqrt(1 / n + (each - centre) ** 2 / spread) for each in at]
-    low = [a - b for a, b in zip(fitted, around, strict=True)]
-    high = [a + b for a, b in zip(fitted, around, strict=True)]
+    axes.plot(at, [line.intercept + line.slope * each for each in at], color="black", linewidth=1.3, label=say("line"))
+    band = mean_band(line, x, y, at, confidence)
+    low, high = zip(*band, strict=True)
     axes.fill_between(at, low, high, color="black", alpha=0.15, linewidth=0)
-    return list(zip(low, high, strict=True))
+    return band
 
 
 def _law(analysis: MetricAnalysis, scaling: Scaling, levels: Sequence[str]) -> CountScaling | None:
