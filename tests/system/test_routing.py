@@ -7,7 +7,6 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,13 +16,12 @@ from lastro import registry
 from lastro.errors import PlatformError
 from lastro.functions._ospf import Protocol
 from lastro.functions.ospf_router import ROUTERS
-from lastro.host.ledger import NETNS_DIR
 from lastro.scenarios.routing import RoutingScenario
 from lastro.scenarios.routing.convergence import Run, wait_for_routes
 from lastro.scenarios.routing.network import Network, booted
 from lastro.study.topology import grid
 from lastro.testbed import Testbed
-from lastro.testing.subject import owned_processes
+from lastro.testing.subject import left
 
 from ..scenarios import configured, image_needs
 
@@ -81,21 +79,6 @@ def test_a_square_boots_converges_fails_and_recovers(
     if chosen["failure"] == "carrier":
         assert values["failure_routes"] < 3
     assert testbed.session.mark() == mark, "nothing is left but what was prepared"
-
-
-def left(testbed: Testbed, switch: Path | None = None) -> dict[str, Any]:
-    """Return all that a trial may leave behind, to compare with the state before it. Needs root.
-
-    `switch` is the directory of an Open vSwitch whose two daemons do not count: the next trial may start them anew."""
-    daemons = {int(file.read_text()) for file in switch.glob("*.pid")} if switch else set()
-    links = testbed.host.run_json(["ip", "-n", testbed.dut, "-j", "link"])
-    return {
-        "ledger": testbed.session.mark(),
-        "namespaces": sorted(path.name for path in NETNS_DIR.glob(f"*{testbed.session.token}*")),
-        "links": {each["ifname"] for each in links},
-        "processes": owned_processes(testbed.session.token) - daemons,
-        "run directory": sorted(path.name for path in testbed.run_dir.iterdir()),
-    }
 
 
 @pytest.fixture

@@ -77,6 +77,21 @@ def owned_processes(token: str) -> set[int]:
     return found - {os.getpid()}
 
 
+def left(testbed: Testbed, switch: Path | None = None) -> dict[str, Any]:
+    """Return all that a trial may leave behind, to compare with the state before it. Needs root.
+
+    `switch` is the directory of an Open vSwitch whose two daemons do not count: the next trial may start them anew."""
+    daemons = {int(file.read_text()) for file in switch.glob("*.pid")} if switch else set()
+    links = testbed.host.run_json(["ip", "-n", testbed.dut, "-j", "link"])
+    return {
+        "ledger": testbed.session.mark(),
+        "namespaces": sorted(path.name for path in NETNS_DIR.glob(f"*{testbed.session.token}*")),
+        "links": {each["ifname"] for each in links},
+        "processes": owned_processes(testbed.session.token) - daemons,
+        "run directory": sorted(path.name for path in testbed.run_dir.iterdir()),
+    }
+
+
 def _is_zombie(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
