@@ -91,7 +91,7 @@ class Testbed:
     @property
     def usable_cpus(self) -> list[int]:
         """CPUs on which processes of the role may run: granted by its host, and listed in the testbed file."""
-        if self.host.far:
+        if self.host.remote:
             line = self.host.read_text("/proc/self/status").partition("Cpus_allowed_list:")[2].partition("\n")[0]
             granted = parse_cpus(line)
         else:
@@ -131,7 +131,7 @@ def spread_testbed(
 
     Raises: HostError when a host cannot be used, or lacks the CPUs of a role; HostBusy when another Lastro holds one
     and `wait` is None."""
-    from lastro.host.far import far_session
+    from lastro.host.remote import remote_session
 
     with ExitStack() as stack:
         sessions: dict[Any, Session] = {None: near}
@@ -139,7 +139,7 @@ def spread_testbed(
         for role, plan in file.roles.items():
             if plan.reach not in sessions:
                 assert plan.reach is not None
-                sessions[plan.reach] = stack.enter_context(far_session(near, plan.reach, purpose, wait))
+                sessions[plan.reach] = stack.enter_context(remote_session(near, plan.reach, purpose, wait))
             held = sessions[plan.reach]
             there = rootfs.sent(image, held.host, held.state / "rootfs")
             stack.enter_context(_guarded(held, there))

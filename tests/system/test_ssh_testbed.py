@@ -18,10 +18,10 @@ import pytest
 from lastro.app.hosts import image_of
 from lastro.errors import ConnectionLost, HostBusy, PlatformError, Unavailable
 from lastro.host import _connections
-from lastro.host.far import far_session
 from lastro.host.files import LocalFiles
 from lastro.host.ledger import RUN_DIR, STATE_DIR, Session, session
 from lastro.host.lock import silently
+from lastro.host.remote import remote_session
 from lastro.host.testbed_file import parse
 from lastro.platforms.native import Native
 from lastro.results.store import Store
@@ -163,7 +163,7 @@ def middle_bytes(bed: Testbed) -> str:
     return str(link["stats64"]["rx"]["bytes"])
 
 
-def test_requests_go_through_a_proxy_on_a_far_dut_and_every_log_accounts_for_them(two: list[Machine]) -> None:
+def test_requests_go_through_a_proxy_on_a_remote_dut_and_every_log_accounts_for_them(two: list[Machine]) -> None:
     parts = {"platform": "runc", "attachment": "routed", "anomaly": "none", "instrument": "curl"}
     wanted = configured(ProxyScenario, **parts, settle_s=0.0, memory="512M", clients=4, requests=5)
     with session("tests", wait=silently) as near, ExitStack() as stack:
@@ -185,7 +185,7 @@ def lastro(*words: str | Path, timeout_s: float = 150) -> subprocess.CompletedPr
     return subprocess.run(argv, capture_output=True, text=True, timeout=timeout_s, check=False)
 
 
-def test_a_whole_campaign_runs_on_a_far_dut(two: list[Machine], file: Path, tmp_path: Path) -> None:
+def test_a_whole_campaign_runs_on_a_remote_dut(two: list[Machine], file: Path, tmp_path: Path) -> None:
     study, campaign = tmp_path / "far.toml", tmp_path / "campaign"
     study.write_text(STUDY)
     done = lastro("run", study, "--testbed", file, "-o", campaign, "--wait", "--no-report")
@@ -283,11 +283,11 @@ def holder(held: Session) -> int:
     return pids.pop()
 
 
-def test_a_loss_that_the_far_side_has_not_seen_is_recovered_from(
+def test_a_loss_that_the_remote_side_has_not_seen_is_recovered_from(
     two: list[Machine], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_connections, "_ALIVE_S", 1)
-    with session("tests", wait=silently) as near, far_session(near, two[1].reach, "tests") as held:
+    with session("tests", wait=silently) as near, remote_session(near, two[1].reach, "tests") as held:
         first = holder(held)
         with two[1].unaware():
             with pytest.raises(ConnectionLost, match="was lost"):
@@ -295,13 +295,13 @@ def test_a_loss_that_the_far_side_has_not_seen_is_recovered_from(
             held.host.recover()
             assert holder(held) != first
             assert (Path(two[1].reach.state) / "lock").read_text() == "tests"
-            with pytest.raises(HostBusy, match="in use by tests"), far_session(near, two[1].reach, "second"):
+            with pytest.raises(HostBusy, match="in use by tests"), remote_session(near, two[1].reach, "second"):
                 pass
     assert nothing_is_left(two[1])
 
 
 @pytest.mark.parametrize("aware", [True, False], ids=["a-loss-that-sshd-sees", "a-loss-that-it-does-not"])
-def test_what_a_killed_campaign_left_on_far_hosts_is_cleaned_without_the_testbeds_file(
+def test_what_a_killed_campaign_left_on_remote_hosts_is_cleaned_without_the_testbeds_file(
     two: list[Machine], file: Path, tmp_path: Path, aware: bool
 ) -> None:
     process, _ = started(file, two[1], tmp_path, load_s=7)

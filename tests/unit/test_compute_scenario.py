@@ -41,7 +41,7 @@ def four_cpus(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def asked(role_cpus: str | None = None, **settings: Any) -> Resources:
-    host: Any = SimpleNamespace(far=False, name="local")
+    host: Any = SimpleNamespace(remote=False, name="local")
     nothing: Any = None
     testbed = Testbed(host, nothing, nothing, nothing, "dut", cpus=role_cpus)
     return resources({**DEFAULTS, **settings}, testbed)
@@ -89,18 +89,18 @@ def test_an_isolation_with_limits_of_its_own_is_unavailable() -> None:
         without_limits([Cgroups()])
 
 
-# On a far host
+# On a remote host
 
 
 def test_threads_are_looked_at_where_they_run() -> None:
-    """Far processes have other numbers than ours: here there is at most somebody else's under the same."""
-    view = _FarView({"/proc/1/task/1/status": "Name:\ta\nCpus_allowed_list:\t7\n", "/proc/1/task/9/status": ""})
+    """Remote processes have other numbers than ours: here there is at most somebody else's under the same."""
+    view = _RemoteView({"/proc/1/task/1/status": "Name:\ta\nCpus_allowed_list:\t7\n", "/proc/1/task/9/status": ""})
     testbed: Any = SimpleNamespace(host=SimpleNamespace(view=view))
     assert _allowed(testbed, 1) == ["7"]
     assert _allowed(testbed, 2) == []
 
 
-class _FarView:
+class _RemoteView:
     def __init__(self, files: dict[str, str]) -> None:
         self.files = files
 
@@ -111,9 +111,9 @@ class _FarView:
         return {path: self.files[path] for path in paths}
 
 
-@pytest.mark.parametrize("far", [False, True])
+@pytest.mark.parametrize("remote", [False, True])
 def test_what_goes_into_the_image_is_required_of_the_host_that_makes_images(
-    monkeypatch: pytest.MonkeyPatch, far: bool
+    monkeypatch: pytest.MonkeyPatch, remote: bool
 ) -> None:
     asked_of: list[Any] = []
 
@@ -121,12 +121,12 @@ def test_what_goes_into_the_image_is_required_of_the_host_that_makes_images(
         asked_of.append(host)
         raise Unavailable("no compiler")
 
-    tool, dut = SysbenchCpu(), cast(Any, SimpleNamespace(far=far))
+    tool, dut = SysbenchCpu(), cast(Any, SimpleNamespace(remote=remote))
     monkeypatch.setattr(tool, "require", require)
     probes = WorkloadProbes(cast(Any, SimpleNamespace(host=dut)))
     found = probes._probe(tool, lambda brief: pytest.fail("nothing is started without it"))
     assert found.reason == "no compiler"
-    assert isinstance(asked_of[0], LocalHost) if far else asked_of == [dut]
+    assert isinstance(asked_of[0], LocalHost) if remote else asked_of == [dut]
 
 
 def test_a_probe_waits_as_long_as_the_workload_says_that_its_short_version_may_take() -> None:
@@ -142,7 +142,7 @@ def probe_limit_s(tool: Any) -> float:
         probe_limit_s=tool.brief().probe_limit_s,
     )  # fmt: skip
     stand_in: Any = SimpleNamespace(require=lambda host: None, brief=lambda: brief)
-    probes = WorkloadProbes(cast(Any, SimpleNamespace(host=SimpleNamespace(far=False))))
+    probes = WorkloadProbes(cast(Any, SimpleNamespace(host=SimpleNamespace(remote=False))))
     assert probes._probe(stand_in, lambda brief: nullcontext(cast(Any, None)))
     return limits[0]
 

@@ -16,8 +16,10 @@ from lastro.analysis.campaign import Report, build_report
 from lastro.analysis.claim_effects import Effects, Part
 from lastro.analysis.claims import Judgement
 from lastro.analysis.noise_floor import floor_here
+from lastro.meters.host import HostMeter
 from lastro.report.figures import Picture, Plan, pictures, plans
 from lastro.report.figures.claims import draw_claims
+from lastro.report.figures.course import HOST_READINGS
 from lastro.report.figures.style import style
 from lastro.report.figures.svg import compact
 from lastro.report.language import ENGLISH, language
@@ -67,6 +69,11 @@ def test_every_campaign_can_be_drawn_and_every_trial_is_a_point(report: Report) 
         assert "n = " in texts(svg) or plan.kind == "course" or not report.progress.counts.get("valid"), plan.name
         if plan.kind == "distribution":
             assert len(DOT.findall(svg)) == sum(len(row.cells[0].points) for row in report.rows)
+
+
+def test_readings_of_the_host_have_the_names_that_trials_note() -> None:
+    noted = {"steal_percent", "foreign_cpus", *(metric.name for metric in HostMeter.metrics)}
+    assert set(HOST_READINGS) <= noted
 
 
 def test_every_trial_is_drawn_once_and_a_course_is_always_there(report: Report) -> None:

@@ -21,9 +21,9 @@ STAT = "cpu  {user} 0 0 1000 0 0 0 {steal}\n"
 class Counted(RecordingHost):
     """A host whose user time and stolen time, in hundredths of a second, are what a test says."""
 
-    def __init__(self, name: str, *, far: bool = False) -> None:
+    def __init__(self, name: str, *, remote: bool = False) -> None:
         super().__init__()
-        self.name, self.far = name, far  # type: ignore[misc]
+        self.name, self.remote = name, remote  # type: ignore[misc]
         self.user = self.steal = 0
 
     def read_text(self, path: str) -> str:
@@ -50,7 +50,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 def test_a_disturbed_client_on_a_host_of_its_own_makes_the_trial_invalid(clock: list[float]) -> None:
-    client, dut, server = (Counted(name, far=True) for name in ("client-host", "dut-host", "server-host"))
+    client, dut, server = (Counted(name, remote=True) for name in ("client-host", "dut-host", "server-host"))
     hosts = HostsMeter(wire(client, dut, server), ())
     hosts.start()
     client.user, dut.user, server.user, clock[0] = 900, 100, 100, 110.0
@@ -67,7 +67,7 @@ def test_a_disturbed_client_on_a_host_of_its_own_makes_the_trial_invalid(clock: 
 
 
 def test_one_machine_for_all_roles_is_judged_once(clock: list[float]) -> None:
-    one = Counted("here", far=True)
+    one = Counted("here", remote=True)
     hosts = HostsMeter(wire(one, one, one), ())
     hosts.start()
     one.user, one.steal, clock[0] = 250, 500, 110.0
@@ -96,8 +96,8 @@ def test_starts_are_judged_without_what_lastros_own_commands_used(
     assert found.invalid_because == [told] and set(found.notes) == {"host at start"}
 
 
-def test_the_clock_of_a_far_host_is_asked_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    near, client = Counted("here"), Counted("client-host", far=True)
+def test_the_clock_of_a_remote_host_is_asked_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    near, client = Counted("here"), Counted("client-host", remote=True)
     readings = {near: validity.ClockReading(10.0, 1000.0), client: validity.ClockReading(50.0, 2000.0)}
     monkeypatch.setattr(role_hosts, "_clock", lambda host: readings[host])
     clocks = HostClocks([near, client])

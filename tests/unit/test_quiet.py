@@ -33,7 +33,7 @@ def between(start_s: float, end_s: float, cpus: float) -> Load:
 class Script:
     """A host with two CPUs whose load is given; time passes only in `sleep`."""
 
-    far = False
+    remote = False
     name = "edge"
 
     def __init__(self, *, foreign: Load = nothing, own: Load = nothing, steal: Load = nothing, io: Load = nothing):

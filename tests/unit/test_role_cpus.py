@@ -47,7 +47,7 @@ def test_a_machine_has_as_many_cpus_as_it_was_given() -> None:
 @pytest.mark.parametrize(
     ("workers", "limits", "cpus"),
     [
-        (12, Resources(), 64),  # of a far host, however few the controller has
+        (12, Resources(), 64),  # of a remote host, however few the controller has
         (12, Resources(cpuset="0-1,4"), 3),
         (2, Resources(cpuset="0-3"), 2),
         (0, Resources(cpus=1.5, cpuset="0-3"), 1.5),

@@ -471,7 +471,7 @@ def test_guests_are_left_alone_until_an_update_or_until_neighbours_must_be_dead(
 
 def test_routing_is_refused_where_its_links_cannot_be_watched() -> None:
     scenario: Any = object.__new__(RoutingScenario)
-    scenario._testbed = SimpleNamespace(host=SimpleNamespace(far=True))
+    scenario._testbed = SimpleNamespace(host=SimpleNamespace(remote=True))
     found = scenario.availability({"platform": "runc", "attachment": "veth-bridge"})
     assert not found and "reached by SSH" in str(found.reason) and found.remedy == "run Lastro on the DUT itself"
 
@@ -483,7 +483,7 @@ def test_a_router_with_a_kernel_of_its_own_sees_no_carrier_go(
     monkeypatch: pytest.MonkeyPatch, shares_kernel: bool, failure: str, can: bool
 ) -> None:
     scenario: Any = object.__new__(RoutingScenario)
-    scenario._testbed = SimpleNamespace(host=SimpleNamespace(far=False))
+    scenario._testbed = SimpleNamespace(host=SimpleNamespace(remote=False))
     scenario._probed, scenario._own_kernels = {}, set()
     scenario._probes = SimpleNamespace(platform=lambda name: AVAILABLE, attachment=lambda name, platform: AVAILABLE)
     scenario.pool = SimpleNamespace(get=lambda level: None)

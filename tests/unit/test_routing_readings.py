@@ -112,7 +112,7 @@ def test_a_tree_has_no_link_to_spare_and_nothing_boots_to_find_that_out(failure:
         raise AssertionError("that takes a start")
 
     scenario: Any = object.__new__(RoutingScenario)
-    scenario._testbed = SimpleNamespace(host=SimpleNamespace(far=False))
+    scenario._testbed = SimpleNamespace(host=SimpleNamespace(remote=False))
     scenario._probes = SimpleNamespace(platform=probe, attachment=probe)
     parts = {"platform": "runc", "attachment": "veth-bridge", "implementation": "frr"}
     timing = {"timers": "standard", "hello_s": 1, "quiet_s": 8.0, "failure": failure}

@@ -80,7 +80,7 @@ def test_what_cannot_be_is_told_with_its_place(text: str, said: str) -> None:
     assert said in wrong(text)
 
 
-def test_roles_on_one_far_host_need_no_cards() -> None:
+def test_roles_on_one_remote_host_need_no_cards() -> None:
     roles = "\n".join(f'[{role}]\naddress = "a"\n' for role in ROLES)
     assert len({plan.reach for plan in parse(roles, "testbed.toml").roles.values()}) == 1
 

@@ -154,7 +154,7 @@ class World:
         )
         self.fresh = True
         self.session = SimpleNamespace(cgroup="/s", unique=lambda name: name, owned=lambda kind, name: nullcontext())
-        self.host = SimpleNamespace(read_text=self.read_text, far=True)
+        self.host = SimpleNamespace(read_text=self.read_text, remote=True)
 
     def works(self, seconds: float, *, instance: float = 0.0, clients: float = 0.0, others: float = 0.0) -> None:
         self.now_s += seconds

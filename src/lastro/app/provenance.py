@@ -40,7 +40,7 @@ def _places(scenario: Scenario, file: TestbedFile | None) -> dict[str, Any]:
         return {}
     chapter: dict[str, Any] = {"file": str(Path(file.file).absolute()), "roles": file.provenance()} if file else {}
     for role, bed in scenario.testbed.others.items():
-        chapter["roles"][role] |= {"machine": facts.machine(bed.host)["host"]} if bed.host.far else {}
+        chapter["roles"][role] |= {"machine": facts.machine(bed.host)["host"]} if bed.host.remote else {}
     shared = scenario.testbed.shared_cpus if len(scenario.roles) > 1 else []
     return {"testbed": {**chapter, "shared_cpus": shared}}
 

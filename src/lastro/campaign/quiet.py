@@ -99,7 +99,7 @@ class _Glance:
         with self._session.host.recorded():
             seen = look(self._session.host)
         times = os.times()
-        return seen, 0.0 if self._session.host.far else times.user + times.children_user
+        return seen, 0.0 if self._session.host.remote else times.user + times.children_user
 
     def reasons(self, config: Mapping[str, Any]) -> list[str]:
         """Report what disturbs the host, and which process."""
@@ -117,7 +117,7 @@ class _Glance:
             for name, seconds in totals.stalled_s.items()
             if name != "cpu" and 100 * seconds / elapsed_s > MAX_PRESSURE_PERCENT
         ]
-        return [f"{self._session.host.name}: {reason}" for reason in found] if self._session.host.far else found
+        return [f"{self._session.host.name}: {reason}" for reason in found] if self._session.host.remote else found
 
     def _foreign(
         self, before: Look, now: Look, foreign_s: float, steal_percent: float, config: Mapping[str, Any]

@@ -18,7 +18,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from lastro.app.waiting import teller
-    from lastro.host import far
+    from lastro.host import remote
     from lastro.host.ledger import Ledger
     from lastro.host.lock import lock
     from lastro.image import workshop
@@ -34,9 +34,9 @@ def run(args: argparse.Namespace) -> int:
             print(f"{done} {owned.kind} {owned.name}")
         for path in unfinished:
             print(f"{done} unfinished {path}")
-        far_objects = far.clean(ledger.state, dry_run=args.dry_run)
-        for host, owned in far_objects:
+        remote_objects = remote.clean(ledger.state, dry_run=args.dry_run)
+        for host, owned in remote_objects:
             print(f"{done} {owned.kind} {owned.name} on {host}")
-    if not (objects or unfinished or far_objects):
+    if not (objects or unfinished or remote_objects):
         print("nothing was left behind")
     return 0

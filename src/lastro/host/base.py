@@ -106,10 +106,10 @@ class Process(ABC):
 class Host(ABC):
     """A local or remote machine. Its commands are argv with optional standard input; no shell in between.
 
-    `run_root` is the machine's directory for small files of sessions. `far`: it is reached over a network."""
+    `run_root` is the machine's directory for small files of sessions. `remote`: it is reached over a network."""
 
     name: str
-    far: ClassVar[bool] = False
+    remote: ClassVar[bool] = False
     run_root: Path = RUN_DIR
 
     def __init__(self) -> None:

@@ -404,7 +404,7 @@ def detect(root: Path = Path("/sys/fs/cgroup"), files: Files | None = None) -> C
 
 def block_device_of(path: Path, host: Host | None = None) -> str | None:
     """Return 'MAJOR:MINOR' of the whole disk under a path, or None if there is none (tmpfs, overlay)."""
-    if host is not None and host.far:
+    if host is not None and host.remote:
         return host.run(["sh", "-c", _DISK, "disk", str(path)]).text.strip() or None
     device = path.stat().st_dev
     number = f"{os.major(device)}:{os.minor(device)}"

@@ -104,7 +104,7 @@ def tools(host: Host, commands: Mapping[str, tuple[str, ...]]) -> dict[str, Any]
 
 
 def _sha256(host: Host, path: str) -> str:
-    if host.far:
+    if host.remote:
         return host.run(["sha256sum", path]).text.split()[0]
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -109,7 +109,7 @@ def _file_for(argv: Sequence[str], content: bytes | None = None) -> memory_file:
 
 def here(host: Host) -> Host:
     """Return the machine on which images and their contents are made: the host itself, unless it is remote."""
-    return LocalHost() if host.far else host
+    return LocalHost() if host.remote else host
 
 
 class LocalProcess(Process):

@@ -28,8 +28,8 @@ from lastro.errors import (
 )
 from lastro.host._child import GRACE_S, ended_within, kill_group, memory_file
 from lastro.host._connections import Connections, SshTarget
-from lastro.host._far_files import FarFiles
-from lastro.host._far_shell import Lost, Shells
+from lastro.host._remote_files import RemoteFiles
+from lastro.host._remote_shell import Lost, Shells
 from lastro.host.base import ENVIRONMENT, Completed, Host, Process
 from lastro.host.files import OWNER_VARIABLE
 from lastro.host.local import LocalProcess
@@ -61,12 +61,12 @@ class SshHost(Host):
 
     `sockets` is a local directory for ssh's control sockets; `near_token` marks the processes that run here."""
 
-    far = True
+    remote = True
 
     def __init__(self, reach: SshTarget, sockets: Path, token: str, near_token: str = "") -> None:
         super().__init__()
         self.reach, self.name, self.run_root = reach, reach.name, Path(reach.run)
-        self.view = FarFiles(self.ask)
+        self.view = RemoteFiles(self.ask)
         self._environment = {**ENVIRONMENT, OWNER_VARIABLE: token}
         self._token = token
         self._connections = Connections(reach, sockets, {OWNER_VARIABLE: near_token})
@@ -294,10 +294,10 @@ class SshProcess(LocalProcess):
         pid: int, release: Callable[[], None],
     ) -> None:  # fmt: skip
         super().__init__(host, argv, process, err)
-        self._far, self._nonce, self.pid, self._release = host, nonce, pid, release
+        self._remote, self._nonce, self.pid, self._release = host, nonce, pid, release
 
     def _told_to_stop(self) -> None:
-        self._far.transcript.add_stop(self.argv, time.monotonic(), ssh=self._far.reach.argv())
+        self._remote.transcript.add_stop(self.argv, time.monotonic(), ssh=self._remote.reach.argv())
 
     def _end(self) -> None:
         assert self._process.stdin is not None
@@ -309,7 +309,7 @@ class SshProcess(LocalProcess):
     def _ending(self, code: int, error: bytes) -> tuple[int, bytes]:
         self._release()
         told, words = ending(self._nonce, error)
-        self._far.ended(self)
+        self._remote.ended(self)
         if told is None:
-            self._far.lose(_last_line(error))
+            self._remote.lose(_last_line(error))
         return (code if told is None else told), words

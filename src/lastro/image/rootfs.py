@@ -140,7 +140,7 @@ def shifted(image: Image, first_id: int, host: Host) -> Path:
 
     It is made once, beside the image's own tree. Raises: ImageError."""
     tree = image.directory / f"rootfs-{first_id}"
-    if host.far:
+    if host.remote:
         raise ImageError(
             "instances in user namespaces run only on the host where Lastro runs", "leave out user namespaces"
         )

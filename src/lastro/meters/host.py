@@ -40,7 +40,7 @@ class HostMeter(Meter):
         self.elapsed_s = time.monotonic() - self._started_s
         self.totals, own = read_totals(self.testbed.host).since(self._before), os.times()
         self.daemons_user_s = self._read_daemons_user_s() - self._daemons_user_s
-        here = not self.testbed.host.far  # on a remote host we run only sshd and shells
+        here = not self.testbed.host.remote  # on a remote host we run only sshd and shells
         self.own_user_s = here * (own.user - self._own.user)
         self.own_cpu_s = self.own_user_s + here * (own.system - self._own.system)
 

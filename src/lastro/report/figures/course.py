@@ -45,7 +45,7 @@ TREND = N_("dots: each trial minus the mean of its treatment; squares: means of 
 HOST_READINGS = {
     "steal_percent": N_("CPU stolen (%)"),
     "foreign_cpus": N_("foreign CPUs"),
-    "psi_cpu_percent": N_("CPU pressure (%)"),
+    "psi_cpu": N_("CPU pressure (%)"),
 }
 
 

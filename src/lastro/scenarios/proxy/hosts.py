@@ -61,7 +61,7 @@ class HostsMeter:
             own_s = sum(each.user_s for role, each in used.items() if everyone[role].testbed.host is host)
             foreign_cpus = meter.foreign_cpus(own_s + starts * self._children_s)
             if starts:
-                foreign_cpus *= 0.0 if host.far else min(1.0, meter.elapsed_s / _LEAST_S)
+                foreign_cpus *= 0.0 if host.remote else min(1.0, meter.elapsed_s / _LEAST_S)
             note, reasons = judged(meter, foreign_cpus, config)
             note |= meter.pressure()
             if meter is self.dut:
@@ -87,7 +87,7 @@ class HostClocks:
         """Return a reason for each clock that was set since then."""
         now = self._read()
         return [
-            f"{host.name}: {reason}" if host.far else reason
+            f"{host.name}: {reason}" if host.remote else reason
             for host, before in self._before.items()
             for reason in validity.clock_reasons(before, now[host])
         ]

@@ -159,7 +159,7 @@ class RoutingScenario(OnLinks):
     # Availability
 
     def availability(self, config: Config) -> Availability:
-        if self.testbed.host.far:
+        if self.testbed.host.remote:
             return _FAR
         if not (found := patient(config)):
             return found

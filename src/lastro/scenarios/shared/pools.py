@@ -57,7 +57,7 @@ class PlatformPool:
         """Return a prepared platform. Raises: any error of its preparation."""
         if name not in self._ready:
             platform: Platform = make_part("platform", name)
-            if self._testbed.host.far and not platform.over_ssh:
+            if self._testbed.host.remote and not platform.over_ssh:
                 raise Unavailable(
                     f"{platform.name} runs only on the machine where Lastro runs, but the DUT is reached by SSH",
                     "run Lastro on the DUT itself, and reach the other roles from there",

@@ -35,7 +35,7 @@ printf '%s' "$2" >"$1/lock"; echo held; exec sleep infinity"""
 
 
 @contextmanager
-def far_session(near: Session, reach: SshTarget, purpose: str, wait: Tell | None = None) -> Iterator[Session]:
+def remote_session(near: Session, reach: SshTarget, purpose: str, wait: Tell | None = None) -> Iterator[Session]:
     """Hold a remote host, clean up after dead sessions there, and own what is made there inside the block.
 
     `near` is this machine's session. `wait` is called once with the holder of the host. Raises: HostError when the host

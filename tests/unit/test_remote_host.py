@@ -1,4 +1,4 @@
-"""What is said to a far host and how it is held, with a shell of this machine in the place of ssh."""
+"""What is said to a remote host and how it is held, with a shell of this machine in the place of ssh."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from lastro.errors import ConnectionLost, HostBusy, HostError, WriteFailed
-from lastro.host import far
+from lastro.host import remote
 from lastro.host._connections import SshTarget
-from lastro.host._far_shell import Shell
+from lastro.host._remote_shell import Shell
 from lastro.host.ledger import Ledger
 from lastro.host.lock import Holder
 from lastro.host.ssh import SshHost
@@ -72,12 +72,12 @@ def holder(host: SshHost, token: str) -> int:
 
 
 def refused(host: SshHost, ledger: Ledger, token: str, told: str) -> None:
-    with pytest.raises(HostBusy, match=told), far._held(host, ledger, token, "another", wait=None):
+    with pytest.raises(HostBusy, match=told), remote._held(host, ledger, token, "another", wait=None):
         pass
 
 
 def test_a_host_is_held_anew_when_sshd_has_not_seen_the_loss(tmp_path: Path, ledger: Ledger) -> None:
-    with host_of(tmp_path, "5ca1a0") as host, far._held(host, ledger, "5ca1a0", "tests", wait=None):
+    with host_of(tmp_path, "5ca1a0") as host, remote._held(host, ledger, "5ca1a0", "tests", wait=None):
         first = holder(host, "5ca1a0")
         host.again()  # as `recover` does; the first one is still there, as its connection seems to be
         second = holder(host, "5ca1a0")
@@ -85,7 +85,7 @@ def test_a_host_is_held_anew_when_sshd_has_not_seen_the_loss(tmp_path: Path, led
         with closing(Ledger(tmp_path / "of another")) as elsewhere, host_of(tmp_path, "5ca1a1") as other:
             refused(other, elsewhere, "5ca1a1", "in use by tests")
         assert holder(host, "5ca1a0") == second
-    assert not ledger.objects(far._HOLDERS)
+    assert not ledger.objects(remote._HOLDERS)
 
 
 def test_who_waits_is_told_at_once_for_whom(tmp_path: Path, ledger: Ledger) -> None:
@@ -98,10 +98,10 @@ def test_who_waits_is_told_at_once_for_whom(tmp_path: Path, ledger: Ledger) -> N
         elsewhere = held.enter_context(closing(Ledger(tmp_path / "of another")))
         one, other = (held.enter_context(host_of(tmp_path, token)) for token in ("5ca1a5", "5ca1a6"))
         first = held.enter_context(ExitStack())
-        first.enter_context(far._held(one, ledger, "5ca1a5", "the first", None))
+        first.enter_context(remote._held(one, ledger, "5ca1a5", "the first", None))
 
         def wait() -> None:
-            with far._held(other, elsewhere, "5ca1a6", "the second", tell):
+            with remote._held(other, elsewhere, "5ca1a6", "the second", tell):
                 entered.set()
 
         waiting = threading.Thread(target=wait)
@@ -120,13 +120,13 @@ def test_who_waits_is_told_at_once_for_whom(tmp_path: Path, ledger: Ledger) -> N
 
 
 def test_what_a_dead_session_holds_is_freed_and_what_a_live_one_holds_is_not(tmp_path: Path, ledger: Ledger) -> None:
-    with host_of(tmp_path, "5ca1a2") as host, far._held(host, ledger, "5ca1a2", "the first", wait=None):
+    with host_of(tmp_path, "5ca1a2") as host, remote._held(host, ledger, "5ca1a2", "the first", wait=None):
         ledger.open_session("5ca1a2", "the first")
         with host_of(tmp_path, "5ca1a3") as other:
             refused(other, ledger, "5ca1a3", "in use by the first")
             assert holder(other, "5ca1a2")
             ledger.close_session("5ca1a2")  # as of a machine that lost its power, and sshd there knows nothing of it
-            with far._held(other, ledger, "5ca1a3", "the second", wait=None):
+            with remote._held(other, ledger, "5ca1a3", "the second", wait=None):
                 assert not host.view.owned_pids("holder-5ca1a2")
                 assert (tmp_path / "there" / "lock").read_text() == "the second"
 
@@ -142,19 +142,19 @@ def test_a_busy_host_keeps_no_other_from_being_cleaned(tmp_path: Path, monkeypat
     errors = {"a": HostBusy("a is in use by another"), "b": ConnectionLost("b", "gone"), "c": HostError("c is away")}
     tried = []
 
-    def cleaned(reach: SshTarget, ledger: Ledger) -> list[far.Owned]:
+    def cleaned(reach: SshTarget, ledger: Ledger) -> list[remote.Owned]:
         tried.append(reach.name)
         if reach.name in errors:
             raise errors[reach.name]
         return []
 
-    monkeypatch.setattr(far, "_cleaned", cleaned)
+    monkeypatch.setattr(remote, "_cleaned", cleaned)
     with pytest.raises(HostError, match=r"a is in use by another \(objects left there: 1\).*b was lost.*c is away"):
-        far.clean(tmp_path)
+        remote.clean(tmp_path)
     assert tried == ["a", "b", "c", "d"]
     del errors["b"], errors["c"]
     with pytest.raises(HostBusy):
-        far.clean(tmp_path)
+        remote.clean(tmp_path)
 
 
 # What is said

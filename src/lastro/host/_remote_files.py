@@ -34,7 +34,7 @@ for d; do
 done 2>/dev/null; :"""
 
 
-class FarFiles(Files):
+class RemoteFiles(Files):
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
 
