@@ -13,9 +13,10 @@ import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
+from pkgutil import walk_packages
 from tempfile import TemporaryFile
 
-_MODULES = ("run", "resume", "plan", "results", "report", "show", "status", "compare", "noise_floor", "claims")
+import lastro
 
 
 class Forks:
@@ -48,9 +49,7 @@ class Forks:
 
 
 def _serve(channel: socket.socket) -> None:
-    for name in _MODULES:
-        import_module(f"lastro.cli.{name}")
-    import_module("lastro.report.html")
+    _import_all()
     while True:
         request, fds, _, _ = socket.recv_fds(channel, 1 << 20, 2)
         if not request:
@@ -64,6 +63,15 @@ def _serve(channel: socket.socket) -> None:
         channel.send(str(pid).encode())
         _, status = os.waitpid(pid, 0)
         channel.send(str(os.waitstatus_to_exitcode(status)).encode())
+
+
+def _import_all() -> None:
+    """Import every module that a command may need when it runs, and not only when it begins."""
+    for module in walk_packages(lastro.__path__, "lastro."):
+        if module.name != "lastro.__main__":
+            import_module(module.name)
+    for name in ("matplotlib.figure", "matplotlib.backends.backend_svg", "rich.table", "jinja2", "ctypes"):
+        import_module(name)
 
 
 def _command(request: bytes, fds: Sequence[int]) -> None:

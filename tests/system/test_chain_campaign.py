@@ -301,7 +301,7 @@ def test_a_waiting_campaign_can_be_interrupted(tmp_path: Path) -> None:
     with open(STATE_DIR / "lock", "a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         waiting = start("run", study, "-o", tmp_path / "campaign", "--wait")
-        time.sleep(1.0)
+        assert waiting.stderr is not None and "waiting for " in waiting.stderr.readline()
         waiting.send_signal(signal.SIGINT)
         assert finish(waiting, 20).code == 130
     assert not (tmp_path / "campaign").exists()

@@ -107,9 +107,9 @@ def test_without_a_proxy_the_clients_ask_the_server_itself(scenario: ProxyScenar
     assert logs(outcome)["server"] == {"198.19.1.10 200 1024000": REQUESTS + 1}
     straight = scenario.calibration_value("straight", outcome)
     assert straight["requests_per_s"] > 0
-    limited = run(scenario, config("native", "host"), {"straight": {"requests_per_s": 1e-6}})
+    limited = run(scenario, config("native", "host"), {"straight/x": {"requests_per_s": 1e-6}})
     assert limited.notes["generator_limited"] is True
-    assert run(scenario, config("native", "host"), {"straight": straight}).notes["ceiling"] == straight
+    assert run(scenario, config("native", "host"), {"straight/x": straight}).notes["ceiling"] == straight
 
 
 @pytest.mark.parametrize(("anomaly", "comes_first"), [("none", False), ("cpu", True)])

@@ -49,3 +49,20 @@ def test_only_a_few_real_ones_are_tried_again(
     argv = [sys.executable, "-m", "pytest", "-q", "--numprocesses", "1", "--rootdir", str(tmp_path), str(tmp_path)]
     done = subprocess.run(argv, capture_output=True, text=True, cwd=tmp_path, env={"PYTHONPATH": str(ROOT)})
     assert done.returncode == code, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "passes"),
+    [
+        (0, "false", True),
+        (1, "true", False),
+        (2, "true", False),
+        (DISTURBED, "true", True),
+        (DISTURBED, "false", False),
+    ],
+)
+def test_make_passes_only_if_what_is_tried_again_passes(first: int, second: str, passes: bool) -> None:
+    rule = f"probe:\n\tsh -c 'exit {first}' || $(AGAIN)\n\techo after"
+    argv = ["make", "--silent", "--directory", str(ROOT), "--eval", rule, "probe", f"PYTEST={second}"]
+    done = subprocess.run(argv, capture_output=True, text=True)
+    assert ((done.returncode == 0), "after" in done.stdout) == (passes, passes), done

@@ -43,7 +43,7 @@ def test_a_runtime_is_its_own_command_where_the_host_has_one_version_of_cgroups(
 ) -> None:
     host = RecordingHost()
     testbed = recording_testbed(host, tmp_path)
-    runtime, bundle = f"{kind.binary} --root {testbed.run_dir}/{kind.binary}", testbed.run_dir / "one"
+    runtime, bundle = f"{kind.binary} --root {testbed.run_dir}/one/{kind.binary}", testbed.run_dir / "one"
     with kind().start(testbed, SPEC) as instance:
         assert instance.wrap(["ip", "link"]) == [*runtime.split(), "exec", "one", "ip", "link"]
     start = host.command("run --detach")
@@ -61,7 +61,7 @@ def test_every_command_of_crun_is_hidden_from_controllers_of_version_2(tmp_path:
     host.files[f"{tree}/cgroup.controllers"] = "hugetlb\n"
     hidden = [
         "unshare", "--mount", "--propagation", "private", "sh", "-ec", f'umount {tree}; exec "$0" "$@"',
-        "crun", "--root", f"{testbed.run_dir}/crun",
+        "crun", "--root", f"{testbed.run_dir}/one/crun",
     ]  # fmt: skip
     with Crun().start(testbed, SPEC) as instance:
         assert instance.wrap(["true"]) == [*hidden, "exec", "one", "true"]

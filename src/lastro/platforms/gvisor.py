@@ -72,9 +72,7 @@ class Gvisor(OciPlatform):
     options = (Setting("platform", "systrap", "how it intercepts system calls", choices=("systrap", "ptrace", "kvm")),)
 
     def runtime_argv(self, testbed: Testbed, spec: InstanceSpec) -> tuple[str, ...]:
-        # A root per instance: in a common one, runsc takes `many-1` for an abbreviation of `many-10` too.
-        root = testbed.run_dir / spec.name / "runsc"
-        return (self.binary, "--root", str(root), f"--platform={self.chosen['platform']}", *RUNSC_FLAGS)
+        return (*super().runtime_argv(testbed, spec), f"--platform={self.chosen['platform']}", *RUNSC_FLAGS)
 
     @contextmanager
     def prepare(self, testbed: Testbed) -> Iterator[None]:
