@@ -14,7 +14,7 @@ SIDE_BY_SIDE := --tx '$(WORKERS)*popen//python=tests/own-machine' --dist loadsco
 AGAIN := { [ $$? -eq 10 ] || exit 1; $(PYTEST) --last-failed --last-failed-no-failures none; }
 DEMO := campaigns/demo-$(shell date +%Y%m%d-%H%M%S)
 
-.PHONY: help install platforms images demo test test-fast test-all lint docs bench manual clean
+.PHONY: help install platforms images demo test side-by-side test-fast test-all lint docs bench manual clean
 
 help:  ## Show what can be made
 	@sed -n 's/^\([a-z-]*\):.*##/\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -41,10 +41,12 @@ images: platforms  ## Build the images that tests need (root; about two minutes,
 demo: install  ## Run a small study of a noisy neighbour on real containers (root; under five minutes)
 	$(VENV)/bin/lastro run examples/demo.toml --wait --output $(DEMO)
 
-test: platforms  ## Run the tests: every kind of check, with a real case of each (root; about 15 minutes)
-	+$(MAKE) --no-print-directory --jobs 2 --output-sync lint images
-	$(PYTEST) -m "not slow and not measures" $(SIDE_BY_SIDE) || $(AGAIN)
+test: platforms  ## Run the tests: every kind of check, with a real case of each (root; about 20 minutes)
+	+$(MAKE) --no-print-directory --jobs 2 lint side-by-side
 	$(PYTEST) -m "measures and not slow" --durations 10
+
+side-by-side: images
+	$(PYTEST) -m "not slow and not measures" $(SIDE_BY_SIDE) || $(AGAIN)
 
 test-fast: install  ## Run the tests of single modules and of the statistics (no root; under 90 seconds)
 	$(PYTEST) tests/unit tests/known -m "not root and not slow" --numprocesses auto --dist loadfile

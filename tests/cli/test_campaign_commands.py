@@ -276,7 +276,7 @@ def test_an_early_interrupt_is_no_traceback(bench: Bench) -> None:
         assert process.returncode in (130, -signal.SIGINT, *([1] if "Traceback" in err else [])), (out, err)
 
 
-@pytest.mark.parametrize("least_kills", [12, pytest.param(60, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("least_kills", [8, pytest.param(60, marks=pytest.mark.slow)])
 def test_killed_at_random_moments_it_resumes_to_the_same_end(
     bench: Bench, uninterrupted: list[tuple[int, int, int]], least_kills: int
 ) -> None:

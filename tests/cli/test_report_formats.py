@@ -19,7 +19,7 @@ from lastro.report import latex, markdown
 from lastro.report.language import LANGUAGES
 from lastro.results.store import FORMAT
 
-from ..campaigns import KAGAMI, make_campaign, make_study
+from ..campaigns import KAGAMI, METRICS, make_campaign, make_study
 from ..fates import CAMPAIGNS
 
 texts = st.text(st.characters(min_codepoint=32, max_codepoint=0x17F) | st.sampled_from("\n\t×±≈−▲▼↑↓²†—“”…中"))
@@ -149,7 +149,7 @@ def test_a_damaged_campaign_and_a_newer_one_are_one_clear_error(kind: str, code:
 
 
 def test_figures_are_linked_from_where_the_text_lies(tmp_path: Path, capsys) -> None:
-    directory = make_campaign(tmp_path / "a campaign")
+    directory = make_campaign(tmp_path / "a campaign", make_study(metrics=METRICS[:1]))
     assert main(["report", str(directory), "--format", "md", "--figures", "-o", str(tmp_path / "x.md")]) == 0
     capsys.readouterr()
     links = re.findall(r"!\[.*?\]\(<(.*?)>\)", (tmp_path / "x.md").read_text())

@@ -21,7 +21,11 @@ raw = importlib.import_module("_raw")
 PLATFORMS = sorted(set(raw.RECIPES) - {"kvm"})  # which this host may lack, and which has the recipe of qemu-tcg
 
 
-@pytest.mark.parametrize("platform", PLATFORMS)
+FIRST = {raw.RECIPES[name]: name for name in reversed(PLATFORMS)}
+OF_EACH_RECIPE = [name if name in FIRST.values() else pytest.param(name, marks=pytest.mark.slow) for name in PLATFORMS]
+
+
+@pytest.mark.parametrize("platform", OF_EACH_RECIPE)
 def test_an_instance_by_hand(testbed: Testbed, pool: PlatformPool, platform: str) -> None:
     if not (found := pool.availability(platform)):
         assert found.reason

@@ -61,7 +61,9 @@ def test_a_driver_that_the_disk_does_not_support_is_unavailable_with_dockers_own
     assert found.remedy and "docker:storage=vfs" in found.remedy
 
 
-@pytest.mark.parametrize("runtime", ["crun", pytest.param("runsc", marks=needs_runsc)])
+@pytest.mark.parametrize(
+    "runtime", [pytest.param("crun", marks=pytest.mark.slow), pytest.param("runsc", marks=needs_runsc)]
+)
 def test_instances_of_every_runtime_are_reached_over_their_links(
     runtime: str, testbed: Testbed, pool: PlatformPool
 ) -> None:

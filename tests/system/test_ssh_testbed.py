@@ -256,6 +256,7 @@ def test_a_connection_lost_in_mid_trial_makes_it_invalid_and_leaves_nothing(
     assert all(nothing_is_left(machine) for machine in two)
 
 
+@pytest.mark.slow
 def test_a_connection_lost_while_proxies_are_asked_leaves_neither_them_nor_their_links(
     two: list[Machine], file: Path, tmp_path: Path
 ) -> None:
@@ -300,7 +301,13 @@ def test_a_loss_that_the_remote_side_has_not_seen_is_recovered_from(
     assert nothing_is_left(two[1])
 
 
-@pytest.mark.parametrize("aware", [True, False], ids=["a-loss-that-sshd-sees", "a-loss-that-it-does-not"])
+@pytest.mark.parametrize(
+    "aware",
+    [
+        pytest.param(True, id="a-loss-that-sshd-sees", marks=pytest.mark.slow),
+        pytest.param(False, id="a-loss-that-it-does-not"),
+    ],
+)
 def test_what_a_killed_campaign_left_on_remote_hosts_is_cleaned_without_the_testbeds_file(
     two: list[Machine], file: Path, tmp_path: Path, aware: bool
 ) -> None:
