@@ -1,4 +1,4 @@
-"""Directories of campaigns and suites: a name for a new one, whether it can be one, and opening one that exists."""
+"""Directories of campaigns and suites: name a new one, check that it can be created, open an existing one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far a campaign or a suite is, as JSON-able data."""
+"""The status of a campaign or a suite, as JSON-able data."""
 
 from __future__ import annotations
 
@@ -74,9 +74,9 @@ def status_of_suite(directory: Path, suite: Suite) -> dict[str, Any]:
 
 
 def _study_status(directory: Path, suite: Suite, member: SuiteStudy, gone: set[str]) -> dict[str, Any]:
-    """Return the status of a study: that of its campaign, or, before it begins, all trials pending.
+    """Return the status of a study: that of its campaign, or all trials pending before the campaign begins.
 
-    The remaining time is then that of its plan, without platforms that other studies found missing."""
+    The remaining time is then that of the plan, without platforms that other studies found missing."""
     head = {
         "front": member.name,
         "begun": suites.begun(directory, member),

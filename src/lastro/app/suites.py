@@ -1,4 +1,4 @@
-"""Run the remaining studies of a suite, one after the other."""
+"""Create or resume a suite, and run its remaining studies one after the other."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def begin(directory: Path, given: GivenSuite, how: How) -> None:
 
 
 def resume(directory: Path, how: How) -> bool:
-    """Run what is left of a suite; return whether anything ran. If nothing is left, try again what was unavailable.
+    """Run the rest of a suite; return whether anything ran. If nothing is left, retry unavailable trials.
 
     Raises: as `SuiteRun.run`."""
     suite = suites.read(directory)
@@ -54,9 +54,9 @@ class SuiteRun:
     ran: bool = False
 
     def run(self, members: Sequence[SuiteStudy]) -> None:
-        """Run each of these studies, as far as it can run here.
+        """Run each of these studies as far as this host allows.
 
-        Raises: what ends the whole suite: an interruption, a host that is busy, a database that cannot be written."""
+        Raises: errors that end the whole suite: an interruption, a busy host, a database that cannot be written."""
         for index, member in enumerate(members):
             position = self.suite.fronts.index(member) + 1
             say(f"study {position} of {len(self.suite.fronts)}: {member.name} ({member.title or member.study})")
@@ -104,10 +104,10 @@ class SuiteRun:
         return load_file(suites.study_file(self.directory, member), self.suite.profile)
 
     def _among(self, member: SuiteStudy, later: Sequence[SuiteStudy]) -> SuitePosition:
-        """Return what the progress of one study shows about the others.
+        """Return the position of a study in the suite, for its progress.
 
-        Treatments on platforms that any study, this one included, found missing are not counted. Studies to come are
-        assumed to be as slow as those so far."""
+        Treatments on platforms that any study found missing are not counted. Later studies are assumed to be as slow
+        as the studies so far."""
         trials, done, begun_s, later_s, gone = 0, 0, 0.0, 0.0, set[str]()
         took_s = wanted_s = 0.0
         for other in (each for each in self.suite.fronts if suites.begun(self.directory, each)):
