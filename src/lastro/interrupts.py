@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: they end a command, none is lost, and while the host is held nothing cuts the clean-up short."""
+"""Ctrl-C and SIGTERM: they end a command. None is lost, and none cuts the clean-up of the host short."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _terminated(_number: int, _frame: FrameType | None) -> None:
 
 
 def _unraisable(ignored: sys.UnraisableHookArgs) -> None:
-    kind = ignored.exc_type  # and not the exception, whose frames would live on
+    kind = ignored.exc_type  # not the exception, which would keep its frames
     if not issubclass(kind, KeyboardInterrupt):
         sys.__unraisablehook__(ignored)
         return
@@ -57,7 +57,7 @@ def one_interrupt() -> Iterator[Callable[[], None]]:
     Yields a function to call when only the clean-up is left: from then on the first signal is ignored too."""
     import ctypes  # here: only commands that hold the host need it
 
-    # The parent may have had them ignored, as a shell does for background jobs.
+    # The parent may ignore them for its children, as a shell does for background jobs.
     handlers = {number: handler for number in _SIGNALS if (handler := signal.getsignal(number)) != signal.SIG_IGN}
 
     def first(number: int, frame: FrameType | None) -> None:
@@ -72,7 +72,7 @@ def one_interrupt() -> Iterator[Callable[[], None]]:
         # From now on the kernel ignores the signal, also in clean-up commands, which inherit that. For Python it keeps
         # a handler until exit: Python complains if another thread notices a signal while `signal.signal` sets it to be
         # ignored. Blocking it does not help: another thread then takes it. But when Python exits, it restores the
-        # default action of signals with a handler, which is to die: hence `atexit`.
+        # default action of signals with a handler, which ends the process: hence `atexit`.
         for number in handlers:
             signal.signal(number, _nothing)
             ctypes.CDLL(None).signal(int(number), ctypes.c_void_p(signal.SIG_IGN))
@@ -92,13 +92,13 @@ def one_interrupt() -> Iterator[Callable[[], None]]:
 
 
 def _call_soon(handler: Handler) -> None:
-    """Call a handler as if its signal came in a moment."""
+    """Call a handler after a moment, as for a signal."""
     signal.signal(signal.SIGALRM, handler)
     signal.setitimer(signal.ITIMER_REAL, _AGAIN_S)
 
 
 def _deferred(handler: Handler) -> Handler:
-    """Return a handler that is called later if the code that the signal interrupted must not be."""
+    """Return a handler that waits while the interrupted code must not be left."""
 
     def deferred(number: int, frame: FrameType | None) -> None:
         if _is_entering_a_block(frame) or _is_starting_a_process(frame):

@@ -1,4 +1,4 @@
-"""Folders of study files for tests of suites, and the claims on one of their fronts."""
+"""Folders of study files for tests of suites, and the claims on one of them."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ direction = "lower"
 """
 
 LEVELS = {"level": ["a", "b"]}
-Front = tuple[Mapping[str, list[Any]], Mapping[str, Any]]
-GOOD: Mapping[str, Front] = {
+SuiteFile = tuple[Mapping[str, list[Any]], Mapping[str, Any]]
+GOOD: Mapping[str, SuiteFile] = {
     "cpu": (LEVELS, {"replicates": 6, "baseline": {"level": "a"}}),
     "disk": ({"level": ["a", "b", "c"], "fault": ["none", "unavailable"]}, {"baseline": {"level": "a"}}),
     "uplink": ({"step": [1, 2]}, {}),
 }
-WITH_A_GAP = {**GOOD, "memory": ({"fault": ["unavailable"]}, {})}  # a front that cannot run here at all
+WITH_A_GAP = {**GOOD, "memory": ({"fault": ["unavailable"]}, {})}  # a study that cannot run here at all
 
 
 def write_folder(
     folder: Path,
-    fronts: Mapping[str, Front] = GOOD,
+    members: Mapping[str, SuiteFile] = GOOD,
     *,
     order: Sequence[str] = (),
     claims: str = CLAIMS,
     **more: Any,
 ) -> Path:
-    """A folder with a study file for each front, claims on `cpu`, and `suite.toml` where an order is wished."""
+    """A folder with the study files, claims on `cpu`, and `suite.toml` where an order is wished."""
     (folder / "claims").mkdir(parents=True)
-    for name, (factors, options) in fronts.items():
+    for name, (factors, options) in members.items():
         (folder / f"{name}.toml").write_text(study_text(factors, **options, **more) + PROFILES)
     if claims:
         (folder / "claims" / "cpu.toml").write_text(claims)
@@ -58,4 +58,4 @@ def write_folder(
 def n_done(directory: Path) -> int:
     """Trials of a suite with a final state."""
     found = [rows(database.parent) for database in directory.glob("*/campaign.db")]
-    return sum(row[3] in ("valid", "invalid") for front in found for row in front)
+    return sum(row[3] in ("valid", "invalid") for trials in found for row in trials)

@@ -100,7 +100,7 @@ def test_unknown_papers_and_profiles(tmp_path: Path) -> None:
     is_error(lastro("plan", "paper:kagami2071"), 2, "no paper is named 'kagami2071'", "did you mean 'kagami2017'?")
     is_error(lastro("plan", "paper:../../../etc/passwd"), 2, "no paper is named")
     is_error(lastro("plan", "paper:"), 2, "no paper is named ''")
-    is_error(lastro("noise-floor", "paper:trindade2018"), 2, "has 8 fronts", "paper:trindade2018/cpu")
+    is_error(lastro("noise-floor", "paper:trindade2018"), 2, "has 8 studies", "paper:trindade2018/cpu")
     is_error(lastro("plan", "paper:trindade2018/disc"), 2, "did you mean 'trindade2018/disk'?")
     is_error(lastro("plan", "paper:kagami2017", "--profile", "quik"), 2, "did you mean 'quick'?")
     (tmp_path / "study.toml").write_text(study_text())

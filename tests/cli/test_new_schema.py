@@ -89,17 +89,17 @@ def test_a_paper_is_a_study() -> None:
     assert caught.value.hint == "did you mean 'kagami2017'?"
 
 
-def test_a_front_of_a_paper_is_a_study() -> None:
+def test_a_study_of_a_paper_is_loaded() -> None:
     study = loaded("paper:trindade2018/uplink", "--profile", "quick")
     assert (study.name, study.profile, study.settings["load_s"]) == ("trindade2018-uplink", "quick", 1)
-    with pytest.raises(InputError, match="paper 'mendes2019' has 4 fronts"):
+    with pytest.raises(InputError, match="paper 'mendes2019' has 4 studies"):
         loaded("paper:mendes2019")
 
 
-@pytest.mark.parametrize("front", [*papers.fronts("mendes2019"), *papers.fronts("trindade2018")])
+@pytest.mark.parametrize("member", [*papers.studies("mendes2019"), *papers.studies("trindade2018")])
 @pytest.mark.parametrize("profile", ["quick", "standard", "paper"])
-def test_every_front_is_planned(front: str, profile: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["plan", f"paper:{front}", "--profile", profile, "--no-probe", "--json"]) == 0
+def test_every_study_of_a_paper_is_planned(member: str, profile: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", f"paper:{member}", "--profile", profile, "--no-probe", "--json"]) == 0
     plan = json.loads(capsys.readouterr().out)
     assert plan["expected_s"] > 0
 

@@ -1,4 +1,4 @@
-"""What is read of a suite: results, claims, status and the page on all of its fronts; and what is for one front."""
+"""What is read of a suite: results, claims, status and the page on all of its studies; and what is for one study."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .suites import GOOD, WITH_A_GAP, write_folder
 
 @pytest.fixture(scope="module")
 def suite(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three fronts that ran and one that could not."""
+    """Three studies that ran and one that could not."""
     home = tmp_path_factory.mktemp("suite")
     folder = write_folder(home / "mine", WITH_A_GAP, order=("cpu", "disk", "memory", "uplink"))
     assert lastro("run", folder, "-o", home / "out", "--no-report").code == 3
@@ -25,7 +25,7 @@ def suite(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def begun(suite: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same, before any front has begun."""
+    """The same, before any study has begun."""
     place = tmp_path_factory.mktemp("begun") / "out"
     for name in ("cpu", "disk", "memory", "uplink"):
         (place / name).mkdir(parents=True)
@@ -52,21 +52,21 @@ def test_status(suite: Path, begun: Path) -> None:
     assert "not begun" in lastro("status", begun).out
 
 
-def test_results_of_all_fronts(suite: Path, begun: Path) -> None:
+def test_results_of_all_studies(suite: Path, begun: Path) -> None:
     text = lastro("results", suite).out
-    places = [text.index(f"front {number} of 4: {name}") for number, name in enumerate(("cpu", "disk", "memory"), 1)]
+    places = [text.index(f"study {number} of 4: {name}") for number, name in enumerate(("cpu", "disk", "memory"), 1)]
     assert places == sorted(places) and "this fault cannot be had here" in text
     document = lastro("results", suite, "--json").json
     assert document["format"] == "lastro-suite-results/1" and document["not_begun"] == []
-    assert [front["front"] for front in document["fronts"]] == ["cpu", "disk", "memory", "uplink"]
-    assert all(front["format"] == "lastro-results/1" for front in document["fronts"])
+    assert [member["front"] for member in document["fronts"]] == ["cpu", "disk", "memory", "uplink"]
+    assert all(member["format"] == "lastro-results/1" for member in document["fronts"])
     missing = lastro("results", begun, "--json").json
-    assert [front["front"] for front in missing["not_begun"]] == ["cpu", "disk", "memory", "uplink"]
+    assert [member["front"] for member in missing["not_begun"]] == ["cpu", "disk", "memory", "uplink"]
     assert "not begun: no treatment" in lastro("results", begun).out
     assert "\n  remedy: `lastro doctor` shows what can" in lastro("results", begun).out
 
 
-def test_every_value_of_all_fronts(suite: Path, tmp_path: Path) -> None:
+def test_every_value_of_all_studies(suite: Path, tmp_path: Path) -> None:
     done = lastro("results", suite, "--csv", "-", "--parquet", tmp_path / "all.parquet")
     found = list(csv.DictReader(io.StringIO(done.out)))
     assert list(found[0])[:5] == ["front", "treatment", "level", "fault", "step"]
@@ -80,11 +80,11 @@ def test_every_value_of_all_fronts(suite: Path, tmp_path: Path) -> None:
     assert counted == (len(found), 4)
 
 
-def test_claims_of_all_fronts_are_one_table(suite: Path, begun: Path) -> None:
+def test_claims_of_all_studies_are_one_table(suite: Path, begun: Path) -> None:
     text = lastro("claims", suite)
     assert text.code == 0 and "2 claims: 1 reproduced, 1 contradicted" in text.out
     assert re.search(r"^cpu +\S reproduced", text.out, re.MULTILINE)
-    assert "The claims of each front are a separate family." in text.out
+    assert "The claims of each study are a separate family." in text.out
     document = lastro("claims", suite, "--json").json
     assert document["format"] == "lastro-suite-claims/1" and document["not_begun"] == []
     assert [(claim["front"], claim["id"]) for claim in document["claims"]] == [
@@ -96,20 +96,20 @@ def test_claims_of_all_fronts_are_one_table(suite: Path, begun: Path) -> None:
     assert lastro("claims", begun, "--fail-on", "contradicted").code == 0
     waiting = lastro("claims", begun, "--fail-on", "not-reproduced")
     assert waiting.code == 4, "what was never judged was not reproduced"
-    assert "Front cpu has not started: its claims are not judged." in waiting.out
-    assert "A frente cpu não começou" in lastro("claims", begun, "--lang", "pt-BR").out
+    assert "Study cpu has not started: its claims are not judged." in waiting.out
+    assert "O estudo cpu não começou" in lastro("claims", begun, "--lang", "pt-BR").out
 
 
-def test_claims_that_are_for_one_front_or_are_nowhere(suite: Path, tmp_path: Path) -> None:
+def test_claims_that_are_for_one_study_or_are_nowhere(suite: Path, tmp_path: Path) -> None:
     mine = suite / "cpu" / "claims.toml"
     is_error(lastro("claims", suite, "--claims", mine), 2, "--claims FILE takes one of them", f"{suite / 'cpu'}")
     assert lastro("claims", suite / "cpu", "--claims", mine).code == 0
     folder = write_folder(tmp_path / "mine", {"uplink": GOOD["uplink"]}, claims="")
     assert lastro("run", folder, "-o", tmp_path / "out", "--no-report").code == 0
-    is_error(lastro("claims", tmp_path / "out"), 2, "no front of", "has claims")
+    is_error(lastro("claims", tmp_path / "out"), 2, "no study of", "has claims")
 
 
-def test_the_page_answers_for_all_fronts_and_links_to_theirs(suite: Path) -> None:
+def test_the_page_answers_for_all_studies_and_links_to_theirs(suite: Path) -> None:
     done = lastro("report", suite)
     assert done.code == 0
     pages = [str(suite / name / "report.html") for name in ("cpu", "disk", "memory", "uplink")]
@@ -118,8 +118,8 @@ def test_the_page_answers_for_all_fronts_and_links_to_theirs(suite: Path) -> Non
     links = re.findall(r'href="([^"#]+)"', page)
     assert links == [f"{name}/report.html" for name in ("cpu", "disk", "memory", "uplink")]
     assert all((suite / link).is_file() for link in links)
-    assert all(f'id="front-{name}"' in page for name in WITH_A_GAP)
-    assert page.count("<figure>") == 3, "the key figure of each front that has measured something"
+    assert all(f'id="study-{name}"' in page for name in WITH_A_GAP)
+    assert page.count("<figure>") == 3, "the key figure of each study that has measured something"
     assert "b is faster than a" in page and "2 claims: 1 reproduced, 1 contradicted" in page
     assert "this fault cannot be had here" in page and "could not run" in page
     assert "Remedy: `lastro doctor` shows what can" in page and "its claims are not judged" not in page
@@ -130,14 +130,14 @@ def test_the_page_elsewhere_in_portuguese_and_before_anything_has_run(suite: Pat
     page = tmp_path / "page.html"
     assert lastro("report", suite, "-o", page, "--lang", "pt-BR").code == 0
     text = page.read_text()
-    assert '<html lang="pt-BR">' in text and "O relatório completo desta frente" in text
+    assert '<html lang="pt-BR">' in text and "O relatório completo deste estudo" in text
     assert (tmp_path / re.findall(r'href="([^"#]+)"', text)[0]).resolve() == suite / "cpu" / "report.html"
     early = lastro("report", begun)
     assert early.code == 0 and early.out.split() == [str(begun / "report.html")]
     text = (begun / "report.html").read_text()
     assert "It has not started." in text and 'href="#claims"' in text and 'id="claims"' in text
-    assert text.count("has not started: its claims are not judged.") == 1, "of the one front that has claims"
-    assert "Front cpu has not started: its claims are not judged." in text and "0 claims" not in text
+    assert text.count("has not started: its claims are not judged.") == 1, "of the one study that has claims"
+    assert "Study cpu has not started: its claims are not judged." in text and "0 claims" not in text
 
 
 @pytest.mark.parametrize(
@@ -152,6 +152,6 @@ def test_the_page_elsewhere_in_portuguese_and_before_anything_has_run(suite: Pat
     ],
     ids=lambda words: " ".join(words[::2]),
 )
-def test_what_makes_no_sense_of_several_names_the_fronts(suite: Path, words: tuple[str, ...]) -> None:
+def test_what_makes_no_sense_of_several_names_the_studies(suite: Path, words: tuple[str, ...]) -> None:
     told = is_error(lastro(*(word.format(suite) for word in words)), 2, f"{suite / 'cpu'}, {suite / 'disk'}")
-    assert "is a suite of 4 fronts" in told
+    assert "is a suite of 4 studies" in told

@@ -34,7 +34,7 @@ SUITE = {"lastro.campaign.suite:note_stop": 120}
 FIRST_OF_SUITE = {"lastro.campaign.suite:create": 150}
 OFTEN = 6  # as often as any other place
 FACTORS = {"level": ["a", "b"], "fault": ["none", "invalid-once"]}
-FRONTS: dict[str, Any] = {"cpu": (LEVELS, {}), "gap": ({"fault": ["unavailable"]}, {}), "uplink": (LEVELS, {})}
+MEMBERS: dict[str, Any] = {"cpu": (LEVELS, {}), "gap": ({"fault": ["unavailable"]}, {}), "uplink": (LEVELS, {})}
 
 Attempts = dict[tuple[int, int], tuple[Any, ...]]
 
@@ -162,6 +162,6 @@ def test_a_campaign_weathers_it(tmp_path: Path, kills: int, trial_s: float) -> N
 @SIZES
 def test_a_suite_weathers_it(tmp_path: Path, kills: int, trial_s: float) -> None:
     def write(folder: Path, trial_s: float) -> Path:
-        return write_folder(folder, FRONTS, trial_s=trial_s)
+        return write_folder(folder, MEMBERS, trial_s=trial_s)
 
     weather(tmp_path, kills, trial_s, write, suite=True)

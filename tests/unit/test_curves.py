@@ -29,12 +29,12 @@ def value(levels: Levels, block: int, metric: str) -> float:
 
 
 @pytest.fixture(scope="module")
-def front(tmp_path_factory: pytest.TempPathFactory) -> Report:
+def sweep(tmp_path_factory: pytest.TempPathFactory) -> Report:
     """Four platforms by four numbers of threads: one cannot run, one lost its trials with 4,000 threads."""
     study = make_study(THREADS, metrics=METRICS[:1], replicates=4, baseline={"platform": "native"})
     return report_of(
         make_campaign(
-            tmp_path_factory.mktemp("front") / "c", study, value=value,
+            tmp_path_factory.mktemp("sweep") / "c", study, value=value,
             unavailable=lambda levels: ("not installed", None) if levels["platform"] == "virtualbox" else None,
             doubts=lambda levels, block, attempt:
                 ["disturbed"] if levels["platform"] == "kvm" and levels["instrument.threads"] == 4000 else [],
@@ -52,19 +52,19 @@ def drawn(report: Report, kind: str, code: str = "en") -> list[Plan]:
     return [plan for plan in plans(report, analyse(report), say) if plan.kind == kind]
 
 
-def test_the_baseline_leads_and_what_cannot_run_stands_last(front: Report) -> None:
-    (curve,) = curves(front)
+def test_the_baseline_leads_and_what_cannot_run_stands_last(sweep: Report) -> None:
+    (curve,) = curves(sweep)
     assert (curve.factor, curve.lines, curve.others) == ("instrument.threads", "platform", ())
     assert curve.line_names == ("native", "lxc", "kvm", "virtualbox")
     assert [line.name for line in curve.panels[0].lines if line.is_baseline] == ["native"]
 
 
 @pytest.mark.parametrize("code", ["en", "pt-BR"])
-def test_every_valid_trial_is_a_point_and_what_is_missing_is_named(front: Report, code: str) -> None:
-    (plan,) = drawn(front, "curve", code)
+def test_every_valid_trial_is_a_point_and_what_is_missing_is_named(sweep: Report, code: str) -> None:
+    (plan,) = drawn(sweep, "curve", code)
     picture = plan.picture()
     assert picture is not None and picture.name == "curve-throughput-instrument.threads"
-    svg, n_trials = picture.svg(), sum(len(row.cells[0].points) for row in front.rows)
+    svg, n_trials = picture.svg(), sum(len(row.cells[0].points) for row in sweep.rows)
     assert len(DOT.findall(svg)) == n_trials == 4 * 11
     words = texts(svg)
     for said in {
@@ -74,14 +74,14 @@ def test_every_valid_trial_is_a_point_and_what_is_missing_is_named(front: Report
         assert said in words
 
 
-def test_trials_that_a_curve_shows_are_not_drawn_again(front: Report, tmp_path: Path) -> None:
-    assert not drawn(front, "distribution")
+def test_trials_that_a_curve_shows_are_not_drawn_again(sweep: Report, tmp_path: Path) -> None:
+    assert not drawn(sweep, "distribution")
     some = of(tmp_path, {"platform": ("native",), "instrument": ("pi:digits=10", "pi:digits=99", "mbw")})
     assert drawn(some, "curve") and drawn(some, "distribution")
 
 
-def test_the_table_has_every_mean_with_its_interval_and_every_hole(front: Report) -> None:
-    (table,) = curve_tables(front, ENGLISH).values()
+def test_the_table_has_every_mean_with_its_interval_and_every_hole(sweep: Report) -> None:
+    (table,) = curve_tables(sweep, ENGLISH).values()
     assert table.columns == ("platform", "1", "1,000", "2,000", "4,000")
     rows = {row[0]: row[1:] for row in table.rows}
     assert list(rows) == ["native", "lxc", "kvm", "virtualbox"]
@@ -96,9 +96,9 @@ def test_the_shorter_side_of_the_table_is_across(tmp_path: Path) -> None:
     assert table.columns == ("proxies", "native", "runc") and [row[0] for row in table.rows] == ["1", "2", "4", "8"]
 
 
-def test_an_axis_is_logarithmic_beyond_a_decade_and_every_level_has_a_tick(front: Report, tmp_path: Path) -> None:
+def test_an_axis_is_logarithmic_beyond_a_decade_and_every_level_has_a_tick(sweep: Report, tmp_path: Path) -> None:
     narrow = of(tmp_path, {"platform": ("native",), "instrument.files": (25, 50, 100)})
-    for report, scale, ticks in ((front, "log", [1, 1000, 2000, 4000]), (narrow, "linear", [25, 50, 100])):
+    for report, scale, ticks in ((sweep, "log", [1, 1000, 2000, 4000]), (narrow, "linear", [25, 50, 100])):
         figure = drawn(report, "curve")[0].draw()
         assert figure is not None
         axes = figure.axes[0]

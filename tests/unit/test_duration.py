@@ -24,7 +24,7 @@ from .caches import cache_of
 RECORDED: list[dict[str, Any]] = json.loads(
     (Path(__file__).parents[1] / "data" / "durations.json").read_text(encoding="utf-8")
 )
-ALONE = [each for each in RECORDED if each.get("alone", True)]  # fronts of a minute or two are read as a suite alone
+ALONE = [each for each in RECORDED if each.get("alone", True)]  # studies of a minute or two are read as a suite alone
 COMPUTE = """
 [study]
 name = "compute"
@@ -72,7 +72,7 @@ def test_a_forecast_is_within_a_quarter_of_what_a_campaign_took(recorded: dict[s
 
 @pytest.mark.parametrize("paper", ["correa2011", "eiras2018", "trindade2018"])
 def test_a_paper_is_foretold_within_a_quarter_with_all_that_comes_before_its_trials(paper: str) -> None:
-    """All fronts of it in `quick`: probes, calibration runs and images are of its time, too."""
+    """All its studies in `quick`: probes, calibration runs and images are of its time, too."""
     foretold_s = took_s = 0.0
     for recorded in RECORDED:
         if recorded["name"].partition("-")[0] == paper:

@@ -26,7 +26,7 @@ from lastro.study.model import Study
 from ..campaigns import Levels, make_campaign
 
 JUDGED = ["eiras2018/platforms", "eiras2018/resources", "eiras2018/scaling"]
-FRONTS = ["eiras2018/capacity", "eiras2018/loops", *JUDGED]
+MEMBERS = ["eiras2018/capacity", "eiras2018/loops", *JUDGED]
 BLOCKS = 6
 _NOISE = 1e-4
 _MINUTES = 60.0
@@ -63,13 +63,13 @@ def _mean(levels: Levels, metric: str) -> float:
     return {"proxy_cpus": _CPUS, "proxy_memory": _MEMORY}.get(metric, {}).get(attachment, 1.0)
 
 
-def study_of(front: str) -> Study:
-    study = load(papers.find(front), schemas())
+def study_of(member: str) -> Study:
+    study = load(papers.find(member), schemas())
     return replace(study, design=replace(study.design, replicates=BLOCKS))
 
 
-def judged(front: str, directory: Path) -> dict[str, Judgement]:
-    study = study_of(front)
+def judged(member: str, directory: Path) -> dict[str, Judgement]:
+    study = study_of(member)
     make_campaign(directory, study, value=published_value, notes=lambda levels, block: {})
     with Store.open(directory) as store:
         report = build_report(load_campaign(store))
@@ -78,24 +78,24 @@ def judged(front: str, directory: Path) -> dict[str, Judgement]:
     return {one.claim.id: one for one in judge(load_claims(file, study), report)}
 
 
-def test_the_paper_has_these_fronts() -> None:
-    assert papers.fronts("eiras2018") == FRONTS
+def test_the_paper_has_these_studies() -> None:
+    assert papers.studies("eiras2018") == MEMBERS
 
 
-@pytest.mark.parametrize("front", FRONTS)
-def test_a_front_names_itself_and_has_the_published_effort(front: str) -> None:
-    study = load(papers.find(front), schemas())
-    assert study.name == front.replace("/", "-")
+@pytest.mark.parametrize("member", MEMBERS)
+def test_a_study_names_itself_and_has_the_published_effort(member: str) -> None:
+    study = load(papers.find(member), schemas())
+    assert study.name == member.replace("/", "-")
     assert set(study.profiles) == {"quick", "standard", "paper"}
     assert study.title and study.description
     whole = study.with_profile("paper")
-    assert front == FRONTS[0] or (whole.design.replicates, whole.settings["requests"]) == (10, 1000)
+    assert member == MEMBERS[0] or (whole.design.replicates, whole.settings["requests"]) == (10, 1000)
 
 
 def test_the_published_time_is_that_of_a_client_by_its_number_of_requests() -> None:
     """Section 4: the total time is divided by 1000; what JMeter takes between two requests is in it."""
-    for front in ("eiras2018/platforms", "eiras2018/scaling"):
-        study, file = study_of(front), papers.claims(front.replace("/", "-"))
+    for member in ("eiras2018/platforms", "eiras2018/scaling"):
+        study, file = study_of(member), papers.claims(member.replace("/", "-"))
         assert study.metrics[0].name == "request_cycle" and file is not None
         assert {claim.statement.metric for claim in load_claims(file, study).claims} == {"request_cycle"}
 
@@ -121,7 +121,7 @@ def two_cpus(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.sched_getaffinity", lambda pid: {0, 1})
 
 
-def test_the_suite_has_every_front_and_all_are_quick_without_hardware_virtualization(
+def test_the_suite_has_every_study_and_all_are_quick_without_hardware_virtualization(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The open loop, which is ours, included: a third of an hour, on two CPUs under the published load."""
@@ -129,10 +129,10 @@ def test_the_suite_has_every_front_and_all_are_quick_without_hardware_virtualiza
     folder = papers.folder("eiras2018")
     assert folder is not None
     suite = tomllib.loads((folder / "suite.toml").read_text())
-    assert sorted(f"eiras2018/{front}" for front in suite["fronts"]) == FRONTS
+    assert sorted(f"eiras2018/{member}" for member in suite["fronts"]) == MEMBERS
     expected_s = 0.0
-    for front in FRONTS:
-        study = load(papers.find(front), schemas()).with_profile("quick")
+    for member in MEMBERS:
+        study = load(papers.find(member), schemas()).with_profile("quick")
         here = [row for row in treatments(study) if not str(row.levels.get("platform")).startswith(_OF_OTHER_HOSTS)]
         expected_s += forecast(study, registry.get("scenario", study.scenario), here).total_s
     assert 0 < expected_s < 20 * _MINUTES
@@ -179,21 +179,21 @@ def test_a_container_that_a_machine_surpasses_contradicts_with_any_number_of_pro
     assert found["nat-over-routed-cached"]["proxies"] == (1,), "section 4.3 looks back at one proxy"
 
 
-@pytest.mark.parametrize("front", JUDGED)
-def test_every_claim_is_reproduced_where_the_published_is_so(front: str, tmp_path: Path) -> None:
-    others = {name: one.verdict for name, one in judged(front, tmp_path / "c").items() if one.verdict != "reproduced"}
+@pytest.mark.parametrize("member", JUDGED)
+def test_every_claim_is_reproduced_where_the_published_is_so(member: str, tmp_path: Path) -> None:
+    others = {name: one.verdict for name, one in judged(member, tmp_path / "c").items() if one.verdict != "reproduced"}
     assert others == {}
 
 
-@pytest.mark.parametrize("front", JUDGED)
-def test_every_claim_has_its_place_and_names_what_the_study_has(front: str) -> None:
-    study = study_of(front)
+@pytest.mark.parametrize("member", JUDGED)
+def test_every_claim_has_its_place_and_names_what_the_study_has(member: str) -> None:
+    study = study_of(member)
     known = {factor.name: set(factor.levels) for factor in study.factors}
     file = papers.claims(study.name)
     assert file is not None
     found = load_claims(file, study).claims
     assert (
-        len({claim.id for claim in found}) == len(found) == {"platforms": 39, "scaling": 8, "resources": 2}[front[10:]]
+        len({claim.id for claim in found}) == len(found) == {"platforms": 39, "scaling": 8, "resources": 2}[member[10:]]
     )
     for claim in found:
         assert claim.where.startswith("section "), claim.id

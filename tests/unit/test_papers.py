@@ -1,4 +1,4 @@
-"""The studies of papers with several fronts: each loads and plans, and its claims are judged on synthetic campaigns."""
+"""Papers with several studies: each study loads and plans, and its claims are judged on synthetic campaigns."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from lastro.study.model import Study
 from ..campaigns import Levels, make_campaign
 from .caches import LARGE, cache_of
 
-FRONTS = [*papers.fronts("mendes2019"), *papers.fronts("trindade2018")]
+MEMBERS = [*papers.studies("mendes2019"), *papers.studies("trindade2018")]
 BLOCKS = 6
 _MISSING = (  # a usual host without hardware virtualization
     "kvm", "virtualbox", "y-cruncher", "pts", "lxd:storage=zfs", "docker:storage=aufs", "docker:storage=devicemapper",
@@ -42,8 +42,8 @@ _MISSING = (  # a usual host without hardware virtualization
 _NOISE = 1e-4  # the smallest published effect is 0.29 %
 
 
-def study_of(front: str) -> Study:
-    study = load(papers.find(front), schemas())
+def study_of(member: str) -> Study:
+    study = load(papers.find(member), schemas())
     return replace(study, design=replace(study.design, replicates=BLOCKS))
 
 
@@ -53,8 +53,8 @@ def claims_of(study: Study) -> tuple[Claim, ...]:
     return load_claims(file, study).claims
 
 
-def judged(front: str, directory: Path, **options: Any) -> dict[str, Judgement]:
-    study = study_of(front)
+def judged(member: str, directory: Path, **options: Any) -> dict[str, Judgement]:
+    study = study_of(member)
     make_campaign(directory, study, value=published_value, notes=lambda levels, block: {}, **options)
     with Store.open(directory) as store:
         report = build_report(load_campaign(store))
@@ -124,10 +124,10 @@ def _loops(platform: str, levels: Levels) -> float:
 # What the files say
 
 
-@pytest.mark.parametrize("front", FRONTS)
-def test_a_front_is_a_study_that_names_itself_and_has_claims(front: str) -> None:
-    study = study_of(front)
-    assert study.name == front.replace("/", "-")
+@pytest.mark.parametrize("member", MEMBERS)
+def test_a_study_of_a_paper_names_itself_and_has_claims(member: str) -> None:
+    study = study_of(member)
+    assert study.name == member.replace("/", "-")
     assert set(study.profiles) == {"quick", "standard", "paper"}
     assert study.title and study.description
     assert claims_of(study)
@@ -140,10 +140,10 @@ def test_editors_find_every_published_study_sound() -> None:
         assert [error.message for error in validator.iter_errors(document)] == [], name
 
 
-@pytest.mark.parametrize("front", FRONTS)
-def test_the_quick_profile_of_a_front_takes_minutes_where_only_software_virtualizes(front: str) -> None:
-    study = study_of(front)
-    assert 0 < quick_s(front) < 25 * 60
+@pytest.mark.parametrize("member", MEMBERS)
+def test_the_quick_profile_of_a_study_takes_minutes_where_only_software_virtualizes(member: str) -> None:
+    study = study_of(member)
+    assert 0 < quick_s(member) < 25 * 60
     assert study.with_profile("paper").design.replicates >= 30
 
 
@@ -152,45 +152,45 @@ def test_the_quick_profile_of_a_whole_suite_is_short_where_only_software_virtual
     """25 minutes on two CPUs, less three for trials that must be repeated and for probes that fail late.
 
     The cache, by which STREAM's arrays are sized, is a large one, on whatever host this runs."""
-    suite = tomllib.loads((papers.find(papers.fronts(paper)[0]).parent / "suite.toml").read_text(encoding="utf-8"))
+    suite = tomllib.loads((papers.find(papers.studies(paper)[0]).parent / "suite.toml").read_text(encoding="utf-8"))
     with cache_of(LARGE):
-        assert 0 < sum(quick_s(f"{paper}/{front}") for front in suite["fronts"]) < 22 * 60
+        assert 0 < sum(quick_s(f"{paper}/{member}") for member in suite["fronts"]) < 22 * 60
 
 
-def quick_s(front: str) -> float:
+def quick_s(member: str) -> float:
     """Seconds that the quick profile is expected to take on a usual host."""
-    study = study_of(front).with_profile("quick")
+    study = study_of(member).with_profile("quick")
     here = [row for row in treatments(study) if not missing(row.levels)]
     return forecast(study, registry.get("scenario", study.scenario), here).total_s
 
 
-@pytest.mark.parametrize("front", papers.fronts("trindade2018"))
-def test_what_a_machine_and_its_process_on_the_host_use_is_on_the_page(front: str) -> None:
-    reported = {metric.name for metric in study_of(front).metrics}
+@pytest.mark.parametrize("member", papers.studies("trindade2018"))
+def test_what_a_machine_and_its_process_on_the_host_use_is_on_the_page(member: str) -> None:
+    reported = {metric.name for metric in study_of(member).metrics}
     assert reported >= {"instance_cpus", "guest_cpus", "instance_memory", "guest_memory"}
 
 
-@pytest.mark.parametrize("front", FRONTS)
-def test_claims_name_levels_that_the_study_has(front: str) -> None:
+@pytest.mark.parametrize("member", MEMBERS)
+def test_claims_name_levels_that_the_study_has(member: str) -> None:
     """A level that is misspelt would be untestable for ever, in silence."""
-    study = study_of(front)
+    study = study_of(member)
     known = {factor.name: set(factor.levels) for factor in study.factors}
     for claim in claims_of(study):
         for name, level in levels_named(claim):
             assert level in known[name], (claim.id, name, level)
 
 
-@pytest.mark.parametrize("front", FRONTS)
-def test_every_claim_of_a_front_has_its_place_and_its_portuguese(front: str) -> None:
-    for claim in claims_of(study_of(front)):
+@pytest.mark.parametrize("member", MEMBERS)
+def test_every_claim_of_a_study_has_its_place_and_its_portuguese(member: str) -> None:
+    for claim in claims_of(study_of(member)):
         assert claim.where.startswith(("section ", "chapter ", "results ", "conclusion")), claim.id
         assert claim.text("pt-BR") != claim.text("en"), claim.id
         assert claim.published is None or claim.published.printed, claim.id
 
 
-@pytest.mark.parametrize("front", FRONTS)
-def test_a_tolerance_is_half_of_the_published_effect(front: str) -> None:
-    for claim in claims_of(study_of(front)):
+@pytest.mark.parametrize("member", MEMBERS)
+def test_a_tolerance_is_half_of_the_published_effect(member: str) -> None:
+    for claim in claims_of(study_of(member)):
         if claim.published is not None and claim.published.tolerance is not None:
             measure, figure = claim.published.judged
             effect = abs(figure - 1) if measure == "ratio" else abs(figure)
@@ -219,16 +219,16 @@ SECONDS = {
 }
 
 
-@pytest.mark.parametrize("front", RATIOS)
-def test_published_ratios_are_in_the_claims(front: str) -> None:
-    found = {claim.id: claim.published.ratio for claim in claims_of(study_of(front)) if claim.published}
-    assert {name: found[name] for name in RATIOS[front]} == pytest.approx(RATIOS[front], abs=6e-5)
+@pytest.mark.parametrize("member", RATIOS)
+def test_published_ratios_are_in_the_claims(member: str) -> None:
+    found = {claim.id: claim.published.ratio for claim in claims_of(study_of(member)) if claim.published}
+    assert {name: found[name] for name in RATIOS[member]} == pytest.approx(RATIOS[member], abs=6e-5)
 
 
-@pytest.mark.parametrize("front", SECONDS)
-def test_published_seconds_are_in_the_claims(front: str) -> None:
-    published = {claim.id: claim.published for claim in claims_of(study_of(front)) if claim.published}
-    for name, seconds in SECONDS[front].items():
+@pytest.mark.parametrize("member", SECONDS)
+def test_published_seconds_are_in_the_claims(member: str) -> None:
+    published = {claim.id: claim.published for claim in claims_of(study_of(member)) if claim.published}
+    for name, seconds in SECONDS[member].items():
         assert (published[name].difference, published[name].unit) == (seconds, "s"), name
 
 
@@ -244,8 +244,8 @@ def test_published_tables_are_printed_as_they_were() -> None:
     """With the bare host's 815 Mbit/s, the UDP table has five platforms; that of dbench has both of four numbers."""
     printed = {
         claim.id: claim.published.printed
-        for front in ("mendes2019/disk", "trindade2018/uplink")
-        for claim in claims_of(study_of(front))
+        for member in ("mendes2019/disk", "trindade2018/uplink")
+        for claim in claims_of(study_of(member))
         if claim.published
     }
     for platform, mbit_s in _UDP_MBIT_S.items():
@@ -270,17 +270,17 @@ def levels_named(claim: Claim) -> list[tuple[str, Any]]:
 # Verdicts
 
 
-@pytest.mark.parametrize("front", FRONTS)
-def test_every_claim_of_a_front_is_reproduced_where_the_published_is_so(front: str, tmp_path: Path) -> None:
-    others = {name: one.verdict for name, one in judged(front, tmp_path / "c").items() if one.verdict != "reproduced"}
+@pytest.mark.parametrize("member", MEMBERS)
+def test_every_claim_of_a_study_is_reproduced_where_the_published_is_so(member: str, tmp_path: Path) -> None:
+    others = {name: one.verdict for name, one in judged(member, tmp_path / "c").items() if one.verdict != "reproduced"}
     # The dissertation's own table has 17.5 % for what its last chapter calls 40 %.
-    assert others == ({"kvm-40": "same direction only"} if front == "trindade2018/uplink" else {})
+    assert others == ({"kvm-40": "same direction only"} if member == "trindade2018/uplink" else {})
 
 
-@pytest.mark.parametrize("front", FRONTS)
-def test_claims_on_what_a_host_lacks_are_untestable_and_the_others_are_judged(front: str, tmp_path: Path) -> None:
-    found = judged(front, tmp_path / "c", unavailable=missing)
-    needing = {claim.id for claim in claims_of(study_of(front)) if needs_missing(claim)}
+@pytest.mark.parametrize("member", MEMBERS)
+def test_claims_on_what_a_host_lacks_are_untestable_and_the_others_are_judged(member: str, tmp_path: Path) -> None:
+    found = judged(member, tmp_path / "c", unavailable=missing)
+    needing = {claim.id for claim in claims_of(study_of(member)) if needs_missing(claim)}
     assert {name for name, one in found.items() if one.verdict == "untestable here"} == needing
     for name in needing:
         assert "unavailable: not on this host" in reason_text(found[name]), name
@@ -300,21 +300,21 @@ def needs_missing(claim: Claim) -> bool:
 
 def test_the_page_on_claims_counts_them() -> None:
     page = (Path(__file__).parents[2] / "docs" / "explanation-claims.md").read_text(encoding="utf-8")
-    told = {front: int(number) for front, number in re.findall(r"^\| `paper:(\S+)` \| (\d+) \|", page, re.MULTILINE)}
-    assert set(FRONTS) <= set(told)
-    assert told == {front: len(claims_of(load(papers.find(front), schemas()))) for front in told}
+    told = {member: int(number) for member, number in re.findall(r"^\| `paper:(\S+)` \| (\d+) \|", page, re.MULTILINE)}
+    assert set(MEMBERS) <= set(told)
+    assert told == {member: len(claims_of(load(papers.find(member), schemas()))) for member in told}
 
 
-def test_a_paper_with_fronts_lists_them_and_says_how_to_name_one() -> None:
-    with pytest.raises(InputError, match="paper 'trindade2018' has 8 fronts") as caught:
+def test_a_paper_with_several_studies_lists_them_and_says_how_to_name_one() -> None:
+    with pytest.raises(InputError, match="paper 'trindade2018' has 8 studies") as caught:
         papers.find("trindade2018")
     assert caught.value.hint is not None
-    assert all(f"paper:{front}" in caught.value.hint for front in papers.fronts("trindade2018"))
-    assert len(papers.fronts("trindade2018")) == 8 and len(papers.fronts("mendes2019")) == 4
-    assert papers.fronts("kagami2017") == []
+    assert all(f"paper:{member}" in caught.value.hint for member in papers.studies("trindade2018"))
+    assert len(papers.studies("trindade2018")) == 8 and len(papers.studies("mendes2019")) == 4
+    assert papers.studies("kagami2017") == []
 
 
-def test_a_front_that_is_misspelt_is_answered_with_the_nearest() -> None:
+def test_a_study_that_is_misspelt_is_answered_with_the_nearest() -> None:
     with pytest.raises(InputError) as caught:
         papers.find("trindade2018/disc")
     assert caught.value.hint == "did you mean 'trindade2018/disk'?"

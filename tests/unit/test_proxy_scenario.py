@@ -234,9 +234,9 @@ def test_what_is_told_of_the_whole_host_says_of_when_and_no_published_study_take
         metric.name: metric.summary for metric in ProxyScenario.metrics if metric.name.startswith(("host_", "psi_"))
     }
     assert all(summary.endswith("from the instrument's start to its end") for summary in whole.values()) and whole
-    for front in papers.fronts("eiras2018"):
-        study = load_study(papers.find(front), schemas())
-        assert whole.keys().isdisjoint(metric.name for metric in study.metrics), front
+    for member in papers.studies("eiras2018"):
+        study = load_study(papers.find(member), schemas())
+        assert whole.keys().isdisjoint(metric.name for metric in study.metrics), member
 
 
 # The first answer

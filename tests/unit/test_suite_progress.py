@@ -1,4 +1,4 @@
-"""What is foretold of a suite: fronts to come know what fronts before them have found missing here."""
+"""The forecast of a suite: later studies know what earlier studies found missing here."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def begun(directory: Path, study: Study) -> Store:
     return Store.create(directory, study, rows, design.trials(study, len(rows)), {})
 
 
-def test_fronts_to_come_have_no_trials_on_platforms_that_this_one_has_just_found_missing(
+def test_studies_to_come_have_no_trials_on_platforms_that_this_one_has_just_found_missing(
     tmp_path: Path, studies: list[Study], suite: Suite
 ) -> None:
     place, first = tmp_path / "out", suite.fronts[0]

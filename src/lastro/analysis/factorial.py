@@ -67,7 +67,7 @@ def _why_none(data: Measured) -> Note | None:
 def _order(data: Measured) -> int:
     """Return the highest order of interactions that leaves degrees of freedom to estimate the noise; 0 if none does.
 
-    Where cells are missing it is at most two: higher interactions would be estimated from what is left of them."""
+    Where cells are missing it is at most two: higher interactions would be estimated from too few cells."""
     sizes = [len(levels) - 1 for levels in data.factors.values()]
     highest = len(sizes) if data.complete else min(2, len(sizes))
     for order in range(highest, 0, -1):
@@ -89,7 +89,7 @@ def omnibus(data: Measured) -> Omnibus | None:
 
 
 def spread_notes(checks: Checks | None) -> tuple[Note, ...]:
-    """Return a note on what unequal spreads mean for the results shown; empty where they look equal."""
+    """Return a note on the consequences of unequal spreads for the results shown; empty where they look equal."""
     if checks is None or checks.spreads_look_equal is not False:
         return ()
     return (

@@ -28,7 +28,7 @@ Effect = tuple[FactorPairs, str, str]  # (factor, level, the level that it is co
 
 @dataclass(frozen=True, slots=True)
 class LevelGroups:
-    """The levels of one factor by what is known of them.
+    """The levels of one factor, grouped by what the data show.
 
     `differing` differ from the reference, farthest first. In `group` all pairs are alike, the reference included;
     `widest` is the pair among them that may differ most, None where the reference is alone. `near` are alike to the
@@ -102,7 +102,7 @@ class MetricFindings:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """What was not measured: `lost` counts treatments without a valid trial, `where` are their common levels.
+    """The gaps of a campaign: `lost` counts treatments without a valid trial, `where` are their common levels.
 
     `empty` are metrics without a value; `bounded` are metrics with only a lower bound for some treatments."""
 
@@ -154,7 +154,7 @@ def _largest_first(factor: FactorPairs) -> float:
 
 
 def level_groups(factor: FactorPairs) -> LevelGroups:
-    """Return the levels of a factor that was compared, by what is known of them."""
+    """Return the levels of a compared factor, grouped by what the data show."""
     differing = [level for level in factor.others if factor.differs(level)]
     rest = [level for level in factor.others if level not in differing]
     group, widest = _alike(rest, factor)

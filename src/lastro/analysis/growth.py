@@ -92,15 +92,15 @@ def growths(report: Report) -> Growths:
 
 def _sizes(report: Report) -> dict[str, NetworkSize]:
     """Return the size of each topology as its trials recorded it; for a grid without a trial, from its name."""
-    told: dict[str, set[NetworkSize]] = defaultdict(set)
+    seen: dict[str, set[NetworkSize]] = defaultdict(set)
     levels = {row.treatment.index: str(row.treatment.levels[FACTOR]) for row in report.rows}
     for attempt in report.attempts:
         if attempt.valid and (size := attempt.noted.network):
-            told[levels[attempt.treatment]].add(size)
+            seen[levels[attempt.treatment]].add(size)
     found = {}
     for level in dict.fromkeys(levels.values()):
         # A file that was changed between trials has no size.
-        size = next(iter(told[level])) if len(told[level]) == 1 else None if told[level] else _of_grid(level)
+        size = next(iter(seen[level])) if len(seen[level]) == 1 else None if seen[level] else _of_grid(level)
         if size is not None:
             found[level] = size
     return found

@@ -1,4 +1,4 @@
-"""What a noisy neighbour costs and what isolation recovers, in a study that varies both.
+"""The cost of a noisy neighbour and the recovery by isolation, in a study that varies both.
 
 Every number is obtained like that of a claim: statements of comparison and recovery, with the contrasts and intervals
 of `claim_effects`. The losses to the neighbours, the recoveries and the costs of isolation are one family of tests
@@ -220,7 +220,7 @@ class _Tests:
         return found
 
     def _costs(self) -> list[Tested]:
-        """Return what isolation costs, or gains, without a neighbour, where that is distinguishable."""
+        """Return the costs and gains of isolation without a neighbour that are distinguishable."""
         if not isolation_is_told(self.report):
             return []
         alone: Levels = {NEIGHBOUR: (NONE,)}

@@ -1,6 +1,6 @@
-"""What ended the search for the largest load that a host can carry, for each treatment. Pure.
+"""The end of the search for the largest load that a host can carry, for each treatment. Pure.
 
-Either the search found a limit, with what failed there, or the study ended the search, so that the number is only a
+Either the search found a limit and the failure there, or the study ended the search, so that the number is only a
 lower bound. A metric is the result of a search if its trials noted what stopped it (`Noted.stopped_by`), or remark that
 it is a lower bound."""
 

@@ -1,4 +1,4 @@
-"""What a ratio means for a metric: better or worse, higher or lower, or not distinguishable from 1. Pure."""
+"""The meaning of a ratio for a metric: better or worse, higher or lower, or not distinguishable from 1. Pure."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def decided(metric: Metric, decision: Decision, ratio: float | None) -> Verdict:
 
 
 def direction(metric: Metric, ratio: float) -> Verdict:
-    """Return what a ratio that differs from 1 means for the metric: better or worse, higher or lower."""
+    """Return the meaning of a ratio that differs from 1: better or worse, higher or lower."""
     if metric.better == "neither":
         return "higher" if ratio > 1 else "lower"
     return "better" if (ratio > 1) == (metric.better == "higher") else "worse"

@@ -1,4 +1,4 @@
-"""Campaigns: begin one, or resume it, and run its remaining trials."""
+"""Begin or resume a campaign, and run its remaining trials."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def begin(
 
 
 def resume(directory: Path, how: How, place: Place = alone) -> bool:
-    """Run what is left of a campaign, and try again what was unavailable; return whether anything changed."""
+    """Run the rest of a campaign, and retry unavailable trials; return whether anything changed."""
     with open_campaign(directory, readonly=False) as store:
         if registry.get("scenario", store.study.scenario).needs_root:
             require_root("resume")
@@ -80,14 +80,14 @@ def is_unfinished(store: Store) -> bool:
 
 
 def _tidy(store: Store) -> None:
-    """Clean up after a process that was killed when its last trial was saved, but not yet torn down."""
+    """Clean up after a process that was killed between saving its last trial and tearing it down."""
     if registry.get("scenario", store.study.scenario).needs_root:
         with closing(Ledger()) as ledger:
             ledger.clean()
 
 
 def _carry_on(store: Store, how: How, place: Place) -> None:
-    """Run what is left, on the testbed of the given file, or else the one with which the campaign began."""
+    """Run the remaining trials, on the given testbed or else on that with which the campaign began."""
     study, file = store.study, load_testbed(how.testbed) or testbed_of(store)
     with scenario_on_host(study, f"campaign {store.directory.resolve()}", wait=how.wait, file=file) as scenario:
         if changes := changes_between(store.provenance, identity(scenario)):

@@ -1,4 +1,4 @@
-"""What a campaign says: its data, its report with the analysis, and the verdicts on its claims."""
+"""The contents of a report: the data of a campaign, its analysis, and the verdicts on its claims."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Taking the host: session, image, testbed and scenario."""
+"""Take the host: session, image, testbed and scenario."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def testbed(
     needs: NeedsOn = lambda host: rootfs.Needs(),
     file: TestbedFile | None = None,
 ) -> Iterator[Testbed]:
-    """Hold this host for one purpose, and yield a testbed whose image has what `needs` asks for.
+    """Hold this host for one purpose, and yield a testbed whose image meets `needs`.
 
     The hosts of a testbed `file` are held too, and have the same root filesystem."""
     with (
@@ -60,7 +60,7 @@ def _placed(
 
 
 def _found(held: Session, needs: NeedsOn) -> rootfs.Needs:
-    """Return the requirements of the image. What is compiled for them stays out of every trial's transcript."""
+    """Return the requirements of the image. Commands that compile for them stay out of the transcripts of trials."""
     with held.host.recorded():
         return needs(held.host)
 
@@ -75,7 +75,7 @@ def image_of(held: Session, needs: rootfs.Needs | None = None, snapshot: str | N
 
 
 def require_runnable(store: Store) -> None:
-    """Check a stored campaign before running it: its data is valid, and a study file could say the same.
+    """Check a stored campaign before running it: its data is valid, and its study could be read from a file.
 
     Raises: StoreError, StudyError."""
     data = load_campaign(store)

@@ -1,4 +1,4 @@
-"""What a use case prints while it works."""
+"""Messages of a use case while it works."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ import sys
 
 
 def say(line: str) -> None:
-    """Print a line on standard error, at once."""
+    """Print a line on standard error, and flush it."""
     print(line, file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""The noise floor of a study: its A/A campaign, and the judgement of that."""
+"""The noise floor of a study: run its A/A campaign and judge it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def study_of(directory: Path) -> Study:
     """Return the study of a campaign. Raises: InputError when it is an A/A campaign."""
     with open_campaign(directory) as store:
         if MARK in store.provenance:
-            raise InputError(f"{directory} is an A/A campaign itself", "give the campaign or study that it is for")
+            raise InputError(f"{directory} is an A/A campaign itself", "name the campaign or study for which it ran")
         return store.study
 
 
@@ -146,12 +146,12 @@ def keep_with(judged: Path, directory: Path, floors: NoiseFloors, *, changed_hos
 def _moved(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
     """Return the roles that moved to other hosts, CPUs or network cards, by the testbed in each provenance."""
     was, is_ = (facts.get("testbed", {}).get("roles", {}) for facts in (before, now))
-    told = {role: [_place_of(roles.get(role, {})) for roles in (was, is_)] for role in {**was, **is_}}
-    return [f"{role} was on {there}, is on {here}" for role, (there, here) in told.items() if there != here]
+    places = {role: [_place_of(roles.get(role, {})) for roles in (was, is_)] for role in {**was, **is_}}
+    return [f"{role} was on {there}, is on {here}" for role, (there, here) in places.items() if there != here]
 
 
 def _place_of(role: dict[str, Any]) -> str:
-    """Return the place of a role, which is as in `TestbedFile.provenance`.
+    """Return the place of a role as text; `role` is from `TestbedFile.provenance`.
 
     For example 'root@192.0.2.2, CPUs 0-1, cards eth1, eth2', or 'this machine'."""
     cpus, cards = str(role.get("cpu_set", "all")), role.get("links", {})

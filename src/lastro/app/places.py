@@ -1,4 +1,4 @@
-"""Directories of campaigns and suites: a name for a new one, whether it can be one, and opening one that exists."""
+"""Directories of campaigns and suites: name a new one, check that it can be created, open an existing one."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def check_place(directory: Path) -> None:
             f"continue it with `lastro resume {directory}`, or choose another -o DIR",
         )
     around = directory.absolute().parent
-    if suites.is_suite(around) and directory.absolute().name in (front.name for front in suites.read(around).fronts):
+    if suites.is_suite(around) and directory.absolute().name in (member.name for member in suites.read(around).fronts):
         raise InputError(
-            f"{directory} is reserved for a front of the suite in {around}",
+            f"{directory} is reserved for a study of the suite in {around}",
             f"`lastro resume {around}` runs it there; choose another -o DIR",
         )
     if not nearest.is_dir():
@@ -52,8 +52,8 @@ def open_campaign(directory: Path, *, readonly: bool = True) -> Store:
 def refuse_suite(directory: Path, what: str = "this command") -> None:
     """Raise InputError when a directory is a suite; `what` names the command or option that needs a single campaign."""
     if suites.is_suite(directory):
-        fronts = suites.read(directory).fronts
+        members = suites.read(directory).fronts
         raise InputError(
-            f"{directory} is a suite of {len(fronts)} fronts, but {what} takes one of them",
-            f"name one: {', '.join(str(directory / front.name) for front in fronts)}",
+            f"{directory} is a suite of {len(members)} studies, but {what} takes one of them",
+            f"name one: {', '.join(str(directory / member.name) for member in members)}",
         )

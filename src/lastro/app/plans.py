@@ -1,4 +1,4 @@
-"""Plans: what a study, or each study of a suite, would run here, and for how long."""
+"""Plans: the trials that a study or a suite would run here, and how long they would take."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Planned = tuple[str, "Plan | NoPlan"]  # a study's name in its suite, and its pl
 
 @dataclass(frozen=True, slots=True)
 class Probing:
-    """How to probe for a plan: the options of the command. `wait`: until another Lastro lets go of the host."""
+    """How to probe for a plan: the options of the command. `wait`: until another Lastro releases the host."""
 
     probe: bool = True
     wait: bool = False
@@ -36,7 +36,7 @@ class Probing:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A study as it would run here: the availability of each treatment, and how long those that can run may take."""
+    """A study as it would run here: the availability of each treatment, and the forecast of the duration."""
 
     study: Study
     treatments: list[design.Treatment]
@@ -58,8 +58,8 @@ class Plan:
 def plan_of(study: Study, probing: Probing, missing: dict[str, Missing] | None = None) -> Plan:
     """Return the plan of a study. `missing`: platforms that this command found missing so far; this plan adds its own.
 
-    Raises: HostError when this host cannot even be probed, as without its root filesystem; TrialError when it is lost
-    while it is probed."""
+    Raises: HostError when this host cannot be probed, for example without a root filesystem; TrialError when a probe
+    loses the connection to a host."""
     scenario: type[Scenario] = registry.get("scenario", study.scenario)
     treatments = design.treatments(study)
     probed = probing.probe and (os.geteuid() == 0 or not scenario.needs_root)
@@ -77,10 +77,10 @@ def plan_of(study: Study, probing: Probing, missing: dict[str, Missing] | None =
 def _probe(
     study: Study, treatments: list[design.Treatment], probing: Probing, missing: dict[str, Missing]
 ) -> tuple[list[Availability], float]:
-    """Return the availability of each treatment, and the seconds that a campaign needs to find it again.
+    """Return the availability of each treatment, and the seconds that a campaign would need to probe it.
 
-    That excludes what was built now, and includes what was known already: a campaign has the former, but not the
-    latter."""
+    The time to build images is excluded, since a campaign will find them. The time that known results saved is
+    included, since a campaign probes again."""
     file = load_testbed(probing.testbed)
     with scenario_on_host(study, f"plan of {study.name}", wait=probing.wait, file=file) as scenario:
         pool = scenario.pool if isinstance(scenario, OnPlatforms) else None

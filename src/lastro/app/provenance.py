@@ -1,4 +1,4 @@
-"""Where the trials of a campaign ran, and what must be equal for trials to be comparable."""
+"""Provenance: where the trials of a campaign ran, and which facts must be equal for trials to be comparable."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _IDENTITY = (
 
 
 def provenance(study: Study, scenario: Scenario, file: TestbedFile | None = None) -> dict[str, Any]:
-    """Return the DUT's host at the start of the campaign, the tools in the image, and where the other roles are."""
+    """Return the facts of the DUT's host at the start of a campaign, the tools in its image, and the other hosts."""
     if not scenario.needs_root:
         return {**facts.collect(LocalHost()), "controller": facts.controller()}
     configs = [configuration(study, treatment) for treatment in design.treatments(study)]
@@ -35,7 +35,7 @@ def provenance(study: Study, scenario: Scenario, file: TestbedFile | None = None
 
 
 def _places(scenario: Scenario, file: TestbedFile | None) -> dict[str, Any]:
-    """Return the chapter on the testbed: of a file, or of a scenario that has several roles on this machine."""
+    """Return the testbed of a file, or of a scenario with several roles on this machine; otherwise nothing."""
     if file is None and len(scenario.roles) == 1:
         return {}
     chapter: dict[str, Any] = {"file": str(Path(file.file).absolute()), "roles": file.provenance()} if file else {}
@@ -46,7 +46,7 @@ def _places(scenario: Scenario, file: TestbedFile | None) -> dict[str, Any]:
 
 
 def identity(scenario: Scenario) -> dict[str, Any]:
-    """Return what must be equal for trials to be comparable: the part of the provenance that is quick to collect."""
+    """Return the facts that must be equal for trials to be comparable; they are quick to collect."""
     found = facts.machine(scenario.testbed.host if scenario.needs_root else LocalHost())
     if scenario.needs_root:
         image = scenario.testbed.image

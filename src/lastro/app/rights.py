@@ -8,7 +8,7 @@ from lastro.errors import NeedsRoot
 
 
 def require_root(command: str) -> None:
-    """Raise NeedsRoot unless this process is root's."""
+    """Raise NeedsRoot unless this process runs as root."""
     if os.geteuid() != 0:
         raise NeedsRoot(
             f"`lastro {command}` creates namespaces, links and containers, and needs root",

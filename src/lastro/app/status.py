@@ -1,4 +1,4 @@
-"""How far a campaign or a suite is, as JSON-able data."""
+"""The status of a campaign or a suite, as JSON-able data."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lastro.app.places import open_campaign
 from lastro.app.studies import load_file
 from lastro.campaign import suite as suites
 from lastro.campaign.duration import forecast, missing, missing_trials, pace_of, scenario_of
-from lastro.campaign.suite import Front, Suite
+from lastro.campaign.suite import Suite, SuiteStudy
 from lastro.results.store import Store
 from lastro.study import design
 
@@ -51,42 +51,42 @@ def status_of(directory: Path) -> dict[str, Any]:
 def status_of_suite(directory: Path, suite: Suite) -> dict[str, Any]:
     """Return the status of a suite: of each study, and the total."""
     gone = set[str]()
-    for front in suite.fronts:
-        if suites.begun(directory, front):
-            with Store.open(directory / front.name, readonly=True) as store:
+    for member in suite.fronts:
+        if suites.begun(directory, member):
+            with Store.open(directory / member.name, readonly=True) as store:
                 gone |= missing(store)
-    fronts = [_front(directory, suite, front, gone) for front in suite.fronts]
-    finished = all(front["finished"] for front in fronts)
-    command = "report" if finished else "status" if any(front.get("running") for front in fronts) else "resume"
-    left = [front["remaining_s"] for front in fronts]
+    members = [_study_status(directory, suite, member, gone) for member in suite.fronts]
+    finished = all(member["finished"] for member in members)
+    command = "report" if finished else "status" if any(member.get("running") for member in members) else "resume"
+    left = [member["remaining_s"] for member in members]
     return {
         "format": _SUITE_FORMAT,
         "suite": suite.name,
         "title": suite.title,
         "profile": suite.profile,
-        "counts": {state: sum(front["counts"][state] for front in fronts) for state in STATES},
-        "trials": sum(front["trials"] for front in fronts),
+        "counts": {state: sum(member["counts"][state] for member in members) for state in STATES},
+        "trials": sum(member["trials"] for member in members),
         "finished": finished,
         "remaining_s": None if None in left else sum(left),
         "next": f"lastro {command} {shlex.quote(str(directory))}",
-        "fronts": fronts,
+        "fronts": members,
     }
 
 
-def _front(directory: Path, suite: Suite, front: Front, gone: set[str]) -> dict[str, Any]:
-    """Return the status of a study: that of its campaign, or, before it begins, all trials pending.
+def _study_status(directory: Path, suite: Suite, member: SuiteStudy, gone: set[str]) -> dict[str, Any]:
+    """Return the status of a study: that of its campaign, or all trials pending before the campaign begins.
 
-    The remaining time is then that of its plan, without platforms that other studies found missing."""
+    The remaining time is then that of the plan, without platforms that other studies found missing."""
     head = {
-        "front": front.name,
-        "begun": suites.begun(directory, front),
-        "stopped": front.stopped,
-        "remedy": front.remedy,
-        "midway": front.stopped is not None and suites.can_run(directory, front),
+        "front": member.name,
+        "begun": suites.begun(directory, member),
+        "stopped": member.stopped,
+        "remedy": member.remedy,
+        "midway": member.stopped is not None and suites.can_run(directory, member),
     }
     if head["begun"]:
-        return {**head, **status_of(directory / front.name)}
-    study = load_file(suites.study_file(directory, front), suite.profile)
+        return {**head, **status_of(directory / member.name)}
+    study = load_file(suites.study_file(directory, member), suite.profile)
     trials = len(design.treatments(study)) * study.design.replicates
     return {
         **head,

@@ -1,4 +1,4 @@
-"""Loading what a user names: a study or a suite, under a profile, and a testbed."""
+"""Load the study, suite or testbed that a user names."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def testbed_of(store: Store) -> TestbedFile | None:
 
 
 def load_study(name: str, profile: str | None) -> Study:
-    """Load the study with a name, which is that of its file or paper:NAME, under a profile.
+    """Load a study, named by its file or as paper:NAME, under a profile.
 
     Raises: InputError when there is no such paper or profile; StudyError when the file is not a valid study."""
     from lastro import papers
@@ -68,7 +68,7 @@ class GivenSuite:
 
 
 def suite_of(name: str, profile: str | None) -> GivenSuite | None:
-    """Load the suite with a name, and all its studies, under a profile; None when a single study has this name.
+    """Load a suite and all its studies under a profile; None when the name is that of a single study.
 
     Raises: InputError when a folder holds no studies, or holds a campaign; StudyError when a study is invalid."""
     from lastro import papers

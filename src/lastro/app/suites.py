@@ -1,4 +1,4 @@
-"""Run the remaining studies of a suite, one after the other."""
+"""Create or resume a suite, and run its remaining studies one after the other."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ from lastro.app.studies import GivenSuite, load_file, load_testbed
 from lastro.campaign import suite as suites
 from lastro.campaign.duration import forecast, missing, missing_trials, pace_of, scenario_of
 from lastro.campaign.progress import Place, SuitePosition
-from lastro.campaign.suite import Front, Suite
+from lastro.campaign.suite import Suite, SuiteStudy
 from lastro.errors import HostBusy, HostError, LastroError, TrialError
 from lastro.results.store import Store
 from lastro.study.model import Study
 
 
 def begin(directory: Path, given: GivenSuite, how: How) -> None:
-    """Create a suite in a directory, and run it to its end. Raises: as `SuiteRun.fronts`."""
+    """Create a suite in a directory, and run it to its end. Raises: as `SuiteRun.run`."""
     for place in (directory, *(directory / file.stem for file in given.folder.files)):
         check_place(place)  # a campaign already there would be mistaken for one of the suite
     suite = suites.create(directory, given.folder, given.source, given.studies, papers.claims)
-    SuiteRun(directory, suite, how).fronts(suite.fronts)
+    SuiteRun(directory, suite, how).run(suite.fronts)
 
 
 def resume(directory: Path, how: How) -> bool:
-    """Run what is left of a suite; return whether anything ran. If nothing is left, try again what was unavailable.
+    """Run the rest of a suite; return whether anything ran. If nothing is left, retry unavailable trials.
 
-    Raises: as `SuiteRun.fronts`."""
+    Raises: as `SuiteRun.run`."""
     suite = suites.read(directory)
-    run = SuiteRun(directory, suite, how)
-    left = [front for front in suite.fronts if run.is_unfinished(front)]
-    for front in left:
-        if not suites.begun(directory, front):
-            run.study(front)  # as in a new suite: an invalid study ends it before anything runs
-    run.fronts(left or suite.fronts)
-    return run.ran
+    session = SuiteRun(directory, suite, how)
+    left = [member for member in suite.fronts if session.is_unfinished(member)]
+    for member in left:
+        if not suites.begun(directory, member):
+            session.study(member)  # as in a new suite: an invalid study ends it before anything runs
+    session.run(left or suite.fronts)
+    return session.ran
 
 
 @dataclass
@@ -53,61 +53,61 @@ class SuiteRun:
     how: How
     ran: bool = False
 
-    def fronts(self, fronts: Sequence[Front]) -> None:
-        """Run each of these studies, as far as it can run here.
+    def run(self, members: Sequence[SuiteStudy]) -> None:
+        """Run each of these studies as far as this host allows.
 
-        Raises: what ends the whole suite: an interruption, a host that is busy, a database that cannot be written."""
-        for index, front in enumerate(fronts):
-            position = self.suite.fronts.index(front) + 1
-            say(f"front {position} of {len(self.suite.fronts)}: {front.name} ({front.title or front.study})")
+        Raises: errors that end the whole suite: an interruption, a busy host, a database that cannot be written."""
+        for index, member in enumerate(members):
+            position = self.suite.fronts.index(member) + 1
+            say(f"study {position} of {len(self.suite.fronts)}: {member.name} ({member.title or member.study})")
             try:
-                self._front(front, partial(self._among, front, fronts[index + 1 :]))
+                self._run(member, partial(self._among, member, members[index + 1 :]))
             except KeyboardInterrupt as interrupt:
-                interrupt.args = (f"in front {front.name}; continue with `lastro resume {self.directory}`",)
+                interrupt.args = (f"in study {member.name}; continue with `lastro resume {self.directory}`",)
                 raise
             except HostBusy:
                 raise
             except (HostError, TrialError) as error:  # a TrialError outside a trial; the other studies may run
-                self._stopped(front, error)
+                self._stopped(member, error)
             except LastroError as error:
                 error.hint = f"{error.hint or 'fix that'}; then continue with `lastro resume {self.directory}`"
                 raise
             else:
-                suites.note_stop(self.directory, front.name, None)
+                suites.note_stop(self.directory, member.name, None)
             self.how = replace(self.how, wait=True)  # the host is ours: wait if a command takes it between two studies
 
-    def _stopped(self, front: Front, error: LastroError) -> None:
-        suites.note_stop(self.directory, front.name, error.message, error.hint)
-        midway = suites.can_run(self.directory, front)
-        say(f"front {front.name} {'was ended by an error' if midway else 'cannot run here'}: {error.message}")
+    def _stopped(self, member: SuiteStudy, error: LastroError) -> None:
+        suites.note_stop(self.directory, member.name, error.message, error.hint)
+        midway = suites.can_run(self.directory, member)
+        say(f"study {member.name} {'was ended by an error' if midway else 'cannot run here'}: {error.message}")
         if error.hint:
             say(f"  remedy: {error.hint}")
 
-    def _front(self, front: Front, place: Place) -> None:
-        directory = self.directory / front.name
-        if suites.begun(self.directory, front):
+    def _run(self, member: SuiteStudy, place: Place) -> None:
+        directory = self.directory / member.name
+        if suites.begun(self.directory, member):
             self.ran |= campaigns.resume(directory, self.how, place)
         else:
             file = load_testbed(self.how.testbed)
-            campaigns.begin(directory, self.study(front), wait=self.how.wait, place=place, file=file)
+            campaigns.begin(directory, self.study(member), wait=self.how.wait, place=place, file=file)
             self.ran = True
 
-    def is_unfinished(self, front: Front) -> bool:
-        if not suites.begun(self.directory, front):
+    def is_unfinished(self, member: SuiteStudy) -> bool:
+        if not suites.begun(self.directory, member):
             return True
-        if front.stopped is None and not suites.can_run(self.directory, front):
+        if member.stopped is None and not suites.can_run(self.directory, member):
             return True  # killed before the index said why it cannot run
-        with Store.open(self.directory / front.name, readonly=True) as store:
+        with Store.open(self.directory / member.name, readonly=True) as store:
             return campaigns.is_unfinished(store) or (self.how.invalid and bool(store.counts()["invalid"]))
 
-    def study(self, front: Front) -> Study:
-        return load_file(suites.study_file(self.directory, front), self.suite.profile)
+    def study(self, member: SuiteStudy) -> Study:
+        return load_file(suites.study_file(self.directory, member), self.suite.profile)
 
-    def _among(self, front: Front, later: Sequence[Front]) -> SuitePosition:
-        """Return what the progress of one study shows about the others.
+    def _among(self, member: SuiteStudy, later: Sequence[SuiteStudy]) -> SuitePosition:
+        """Return the position of a study in the suite, for its progress.
 
-        Treatments on platforms that any study, this one included, found missing are not counted. Studies to come are
-        assumed to be as slow as those so far."""
+        Treatments on platforms that any study found missing are not counted. Later studies are assumed to be as slow
+        as the studies so far."""
         trials, done, begun_s, later_s, gone = 0, 0, 0.0, 0.0, set[str]()
         took_s = wanted_s = 0.0
         for other in (each for each in self.suite.fronts if suites.begun(self.directory, each)):
@@ -115,7 +115,7 @@ class SuiteRun:
                 gone |= missing(store)
                 pace, counts = pace_of(store, scenario_of(store.study)), store.counts()
             took_s, wanted_s = took_s + pace.seen_s[0], wanted_s + pace.seen_s[1]
-            if other != front:
+            if other != member:
                 begun_s += pace.remaining_s if other in later else 0.0
                 trials += sum(counts.values()) - counts["unavailable"]
                 done += counts["valid"] + counts["invalid"]
@@ -123,4 +123,4 @@ class SuiteRun:
             rows = missing_trials(study, gone)
             trials += len(rows) * study.design.replicates
             later_s += forecast(study, registry.get("scenario", study.scenario), rows).total_s
-        return SuitePosition(front.name, trials, done, begun_s + later_s * (took_s / wanted_s if wanted_s else 1.0))
+        return SuitePosition(member.name, trials, done, begun_s + later_s * (took_s / wanted_s if wanted_s else 1.0))

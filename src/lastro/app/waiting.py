@@ -1,4 +1,4 @@
-"""What `--wait` shows while another Lastro holds the host."""
+"""Messages of `--wait` while another Lastro holds the host."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ def teller(wait: bool) -> Tell | None:
 
 class _Teller:
     def __init__(self) -> None:
-        self._told: tuple[object, ...] = ()
-        self._told_s = 0.0
+        self._shown: tuple[object, ...] = ()
+        self._shown_s = 0.0
 
     def __call__(self, holder: Holder | None, ahead: int) -> None:
         """Print the holder if it has changed, or after a minute. Called several times a second."""
         situation, now_s = (holder, ahead), time.monotonic()
-        if situation == self._told and now_s - self._told_s < _AGAIN_S:
+        if situation == self._shown and now_s - self._shown_s < _AGAIN_S:
             return
-        self._told, self._told_s = situation, now_s
+        self._shown, self._shown_s = situation, now_s
         who = f"{holder.text}: {holder.command}{_time_left(holder)}" if holder else "another Lastro"
         queue = f"; ahead in the queue: {ahead}" if ahead else ""
         say(f"waiting for {who}{queue}")

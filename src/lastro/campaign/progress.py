@@ -26,10 +26,10 @@ _HEADLINES = 2  # measurements shown with each finished trial
 class SuitePosition:
     """The place of a campaign in a suite. The counts and times shown are then those of the whole suite.
 
-    `front` is the name of its study. `other_trials` and `other_done` count the trials of the other studies, and
-    `later_s` is the expected time of the studies that have not begun."""
+    `study` is the name of its study in the suite. `other_trials` and `other_done` count the trials of the other
+    studies, and `later_s` is the expected time of the studies that have not begun."""
 
-    front: str = ""
+    study: str = ""
     other_trials: int = 0
     other_done: int = 0
     later_s: float = 0.0
@@ -92,8 +92,8 @@ class Plain:
     def started(self, trial: TrialRow, treatment: Treatment, remaining_s: float) -> None:
         self._waits = False
         again = f" (attempt {trial.attempts + 1})" if trial.attempts else ""
-        front = f"{self._among.front}  " if self._among.front else ""
-        self._trial = f"{front}block {trial.block}  {treatment.label}{again}"
+        study = f"{self._among.study}  " if self._among.study else ""
+        self._trial = f"{study}block {trial.block}  {treatment.label}{again}"
         self._remaining = self._left(remaining_s)
 
     def finished(self, trial: TrialRow, outcome: Outcome, state: State, remaining_s: float) -> None:

@@ -33,9 +33,11 @@ _MOST_BYTES = 16 * 2**20  # of an index; a larger one is read only in part, and 
 
 
 @dataclass(frozen=True, slots=True)
-class Front:
-    """One study of a suite. `stopped` says why it ended early when last run, `remedy` what helps.
+class SuiteStudy:
+    """One study of a suite.
 
+    `name` is its name in the suite, `study` the name that it gives itself. `stopped` is the reason why its last run
+    ended early, and `remedy` says how to correct that.
     `digest` is the SHA-256 of the study's text; it is empty in an index from before digests were stored."""
 
     name: str
@@ -60,7 +62,7 @@ class Suite:
     description: str
     source: str
     profile: str | None
-    fronts: tuple[Front, ...]
+    fronts: tuple[SuiteStudy, ...]
 
     @property
     def label(self) -> str:
@@ -80,8 +82,8 @@ class Folder:
     def name(self) -> str:
         return self.path.resolve().name
 
-    def claims(self, front: str) -> Path | None:
-        file = self.path / "claims" / f"{front}.toml"
+    def claims(self, name: str) -> Path | None:
+        file = self.path / "claims" / f"{name}.toml"
         return file if file.is_file() else None
 
 
@@ -129,24 +131,24 @@ def is_suite(directory: Path) -> bool:
     return os.path.lexists(directory / INDEX)
 
 
-def begun(directory: Path, front: Front) -> bool:
+def begun(directory: Path, member: SuiteStudy) -> bool:
     """Whether a study already has a campaign."""
-    return (directory / front.name / DB_NAME).exists()
+    return (directory / member.name / DB_NAME).exists()
 
 
-def can_run(directory: Path, front: Front) -> bool:
+def can_run(directory: Path, member: SuiteStudy) -> bool:
     """Whether a study has a campaign with trials that can run: if it stopped, it stopped midway."""
-    if not begun(directory, front):
+    if not begun(directory, member):
         return False
-    with Store.open(directory / front.name, readonly=True) as store:
+    with Store.open(directory / member.name, readonly=True) as store:
         counts = store.counts()
     return counts["unavailable"] < sum(counts.values())
 
 
-def study_file(directory: Path, front: Front) -> Path:
+def study_file(directory: Path, member: SuiteStudy) -> Path:
     """Return the suite's copy of a study. Raises: InputError when it has changed since the suite began."""
-    file = _copy(directory, front)
-    if not front.is_of(read_text(file, "study", "restore the study file")):
+    file = _copy(directory, member)
+    if not member.is_of(read_text(file, "study", "restore the study file")):
         raise InputError(
             f"{file} has changed since the suite began",
             f"restore it, or run the changed study in a new suite: {directory} would mix both",
@@ -154,20 +156,20 @@ def study_file(directory: Path, front: Front) -> Path:
     return file
 
 
-def _copy(directory: Path, front: Front) -> Path:
-    return directory / front.name / "study.toml"
+def _copy(directory: Path, member: SuiteStudy) -> Path:
+    return directory / member.name / "study.toml"
 
 
-def _require_own(directory: Path, suite: Suite, front: Front) -> None:
+def _require_own(directory: Path, suite: Suite, member: SuiteStudy) -> None:
     """Raise InputError when the campaign in the directory of a study is that of another study."""
-    with Store.open(directory / front.name, readonly=True) as store:
+    with Store.open(directory / member.name, readonly=True) as store:
         study = store.study
-    wanted = (front.study, front.seed, suite.profile)
-    if (study.name, study.design.seed, study.profile) != wanted or not front.is_of(study.source):
+    wanted = (member.study, member.seed, suite.profile)
+    if (study.name, study.design.seed, study.profile) != wanted or not member.is_of(study.source):
         raise InputError(
-            f"the campaign in {directory / front.name} is not that of front '{front.name}' of the suite in {directory}",
-            f"move it away and restore the front's study as {_copy(directory, front)}; then run"
-            f" `lastro resume {directory}`",
+            f"the campaign in {directory / member.name} is not that of study '{member.name}' of the suite in"
+            f" {directory}",
+            f"move it away and restore the study as {_copy(directory, member)}; then run `lastro resume {directory}`",
         )
 
 
@@ -183,16 +185,16 @@ def create(
     `published` returns the file of a paper's claims on a study, by the study's name. Those claims are looked up
     whenever they are needed; claims that only the folder has are copied. Raises: StoreError when the directory cannot
     be written."""
-    fronts = []
+    members = []
     for file, study in zip(folder.files, studies, strict=True):
-        fronts.append(Front(file.stem, study.name, study.title, study.design.seed, digest=_digest(study.source)))
-        write_atomically(_copy(directory, fronts[-1]), study.source, durable=True)
+        members.append(SuiteStudy(file.stem, study.name, study.title, study.design.seed, digest=_digest(study.source)))
+        write_atomically(_copy(directory, members[-1]), study.source, durable=True)
         claims = folder.claims(file.stem)
         if claims is not None and claims != published(study.name):
             text = read_text(claims, "claims", "correct the file, or remove it")
             write_atomically(directory / file.stem / "claims.toml", text, durable=True)
     sync_directory(directory)  # the names of the studies, too, before the index that relies on them
-    suite = Suite(folder.name, folder.title, folder.description, source, studies[0].profile, tuple(fronts))
+    suite = Suite(folder.name, folder.title, folder.description, source, studies[0].profile, tuple(members))
     write(directory, suite)  # last: a suite is complete, or there is none
     return suite
 
@@ -218,17 +220,17 @@ def read(directory: Path) -> Suite:
                 f"{file} has format {shown(version)}, but this Lastro reads only format {FORMAT}", "update Lastro"
             )
         suite: Suite = made(Suite, document)
-        if not suite.fronts or not all(_is_name(front.name) for front in suite.fronts):
-            raise ValueError("a front's name is not a valid directory name")
+        if not suite.fronts or not all(_is_name(member.name) for member in suite.fronts):
+            raise ValueError("the name of a study is not a valid directory name")
     except OSError as error:
         raise StoreError(f"{file} cannot be read: {error.strerror}", "check its permissions") from error
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise StoreError(
             f"{file} is not a readable index of a suite: {error}", "restore it from a copy, or run the suite again"
         ) from error
-    for front in suite.fronts:
-        if begun(directory, front):
-            _require_own(directory, suite, front)
+    for member in suite.fronts:
+        if begun(directory, member):
+            _require_own(directory, suite, member)
     return suite
 
 
@@ -243,8 +245,8 @@ def _digest(text: str) -> str:
 def note_stop(directory: Path, name: str, reason: str | None, remedy: str | None = None) -> None:
     """Record why a study could not run, or not to its end; None if it could."""
     suite = read(directory)
-    fronts = tuple(
-        replace(front, stopped=reason, remedy=remedy) if front.name == name else front for front in suite.fronts
+    members = tuple(
+        replace(member, stopped=reason, remedy=remedy) if member.name == name else member for member in suite.fronts
     )
-    if fronts != suite.fronts:
-        write(directory, replace(suite, fronts=fronts))
+    if members != suite.fronts:
+        write(directory, replace(suite, fronts=members))

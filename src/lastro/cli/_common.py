@@ -22,7 +22,7 @@ def study_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "study",
         metavar="STUDY",
-        help="a study file; a published study: paper:NAME or paper:NAME/FRONT; a suite: a folder of studies or a paper",
+        help="a study file; a published study: paper:NAME or paper:NAME/STUDY; a suite: a folder of studies or a paper",
     )
     testbed_argument(parser)
     parser.add_argument("--profile", metavar="P", help="one of the study's profiles: quick, standard or paper")

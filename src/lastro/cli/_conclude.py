@@ -44,14 +44,16 @@ def _conclude_suite(directory: Path, report: bool, most_invalid: float | None) -
     print(f"tables: lastro results {shown}\nverdicts on the claims: lastro claims {shown}", flush=True)
     if report:
         write(directory, Wanted())
-    stopped = [front for front in suite.fronts if front.stopped]
+    stopped = [member for member in suite.fronts if member.stopped]
     for words, midway in (("did not run here", False), ("ended by an error", True)):
-        if names := [front.name for front in stopped if suites.can_run(directory, front) is midway]:
+        if names := [member.name for member in stopped if suites.can_run(directory, member) is midway]:
             say(f"{words}: {', '.join(names)}")
-    counts = {front.name: _counts(directory / front.name) for front in suite.fronts if suites.begun(directory, front)}
-    for name, of_front in counts.items():
-        if warning := incomplete(of_front, ENGLISH):
-            say(f"front {name}: {warning}")
+    counts = {
+        member.name: _counts(directory / member.name) for member in suite.fronts if suites.begun(directory, member)
+    }
+    for name, of_study in counts.items():
+        if warning := incomplete(of_study, ENGLISH):
+            say(f"study {name}: {warning}")
     if stopped:
         return _CANNOT
     return _exit_code(max(map(invalid_fraction, counts.values()), default=0.0), most_invalid)

@@ -1,4 +1,4 @@
-"""What is printed: what rich has laid out, as wide as the terminal; documents; small tables."""
+"""Printing: layouts of rich, as wide as the terminal; documents; small tables."""
 
 from __future__ import annotations
 

@@ -71,26 +71,26 @@ def _run_suite(args: argparse.Namespace) -> int:
     suite, say = suites.read(args.dir), language(args.lang)
     found: dict[str, Judged] = {}
     waiting: list[str] = []  # studies that have claims but no campaign yet
-    for front in suite.fronts:
-        file = claims_of(args.dir / front.name, front.study)
+    for member in suite.fronts:
+        file = claims_of(args.dir / member.name, member.study)
         if file is None:
             continue
-        if not suites.begun(args.dir, front):
-            waiting.append(front.name)
+        if not suites.begun(args.dir, member):
+            waiting.append(member.name)
         else:
-            found[front.name] = judged(loaded(args.dir / front.name), file)
+            found[member.name] = judged(loaded(args.dir / member.name), file)
     if not found and not waiting:
         raise InputError(
-            f"no front of {args.dir} has claims",
-            f"put them into {args.dir}/FRONT/claims.toml, or before the run into"
-            " claims/FRONT.toml next to the study files; docs/explanation-claims.md explains how to write one",
+            f"no study of {args.dir} has claims",
+            f"put them into {args.dir}/STUDY/claims.toml, or before the run into"
+            " claims/STUDY.toml next to the study files; docs/explanation-claims.md explains how to write one",
         )
     if args.json:
         print(json_text(_suite_document(args.dir, suite, found, waiting, say)))
     else:
         from lastro.report.claims_table import render_suite_claims
 
-        rows = {front: (judged.judgements, judged.report) for front, judged in found.items()}
+        rows = {name: (judged.judgements, judged.report) for name, judged in found.items()}
         print_laid_out(lambda _: [render_suite_claims(suite.label, rows, waiting, say)])
     judgements = [one for judged in found.values() for one in judged.judgements]
     return _exit_code(args.fail_on, judgements, unjudged=bool(waiting))
@@ -102,9 +102,7 @@ def _suite_document(
     """Return the document: as of a campaign, plus the study of each claim; what differs by study is in `fronts`."""
     from lastro.report.claims_document import claims_document
 
-    documents = {
-        front: claims_document(each.claims, each.judgements, each.report, say) for front, each in found.items()
-    }
+    documents = {name: claims_document(each.claims, each.judgements, each.report, say) for name, each in found.items()}
     tallies = [document["tally"] for document in documents.values()]
     return {
         "format": _SUITE_FORMAT,
@@ -113,10 +111,10 @@ def _suite_document(
         "tally": {verdict: sum(tally[verdict] for tally in tallies) for verdict in (tallies[0] if tallies else ())},
         "not_begun": waiting,
         "fronts": [
-            {"front": front, **{key: value for key, value in document.items() if key not in ("format", "claims")}}
-            for front, document in documents.items()
+            {"front": name, **{key: value for key, value in document.items() if key not in ("format", "claims")}}
+            for name, document in documents.items()
         ],
-        "claims": [{"front": front, **claim} for front, document in documents.items() for claim in document["claims"]],
+        "claims": [{"front": name, **claim} for name, document in documents.items() for claim in document["claims"]],
     }
 
 

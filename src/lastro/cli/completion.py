@@ -1,4 +1,4 @@
-"""Install it for yourself, then start a new shell (make the directory first where it is missing):
+"""Install it for yourself, then start a new shell (create the directory first if it is missing):
 
   lastro completion bash > ~/.local/share/bash-completion/completions/lastro
   lastro completion zsh > ~/.zfunc/_lastro

@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps({"host": host, "parts": parts(findings), "matrix": cells(findings)}, indent=2))
         return 0
     for role, other in bed.others.items():
-        print(f"{role}: {other.host.name} is reachable, and has what Lastro needs")
+        print(f"{role}: {other.host.name} is reachable and meets the requirements")
     machine = host["host"]
     print(f"{machine['hostname']}: {machine['distribution']}, kernel {machine['kernel']}")
     print(f"{machine['cpus']} CPUs ({machine['cpu_model']})\n")
@@ -158,8 +158,7 @@ def examine(probes: ChainProbes, wanted: Wanted, say: Say) -> list[Finding]:
 class _Progress:
     """Progress on stderr: one live line on a terminal, a line for each platform elsewhere.
 
-    The time left is estimated from the time that an instance of each platform takes to start, and from the time so
-    far."""
+    The time left is estimated from the usual start time of each platform, and from the pace so far."""
 
     def __init__(self, wanted: Wanted) -> None:
         self._expected_s = {name: n * start_s({"platform": name}) for name, n in wanted.attempts.items()}
@@ -168,18 +167,18 @@ class _Progress:
 
     def __enter__(self) -> Say:
         self._live, self._began_s = sys.stderr.isatty(), time.monotonic()
-        self._told: set[str] = set()
+        self._shown: set[str] = set()
         self._tried, self._done_s = 0, 0.0
         return self._say
 
     def _say(self, platform: str, what: str) -> None:
-        told = f"{self._tried + 1}/{self._n}, {self._left()}"
+        progress = f"{self._tried + 1}/{self._n}, {self._left()}"
         if self._live:
-            line = f"trying {platform}: {what} ({told})"
+            line = f"trying {platform}: {what} ({progress})"
             print(f"\r\x1b[K{plain(line)[: _WIDTH - 1]}", end="", file=unfiltered(sys.stderr), flush=True)
-        elif platform not in self._told:
-            print(f"trying {platform} … ({told})", file=sys.stderr, flush=True)
-        self._told.add(platform)
+        elif platform not in self._shown:
+            print(f"trying {platform} … ({progress})", file=sys.stderr, flush=True)
+        self._shown.add(platform)
         self._tried += 1
         self._done_s += self._each_s.get(platform, 0.0)
 

@@ -1,4 +1,4 @@
-"""The file's comments say what each line means. What to do next:
+"""Comments in the file explain each line. Then:
 
   lastro plan study.toml
   sudo lastro run study.toml --profile quick

@@ -20,7 +20,7 @@ from lastro.study import design
 from lastro.units import human_duration
 
 _SUITE_FORMAT = "lastro-suite-plan/1"
-_HEADS = ("front", "treatments", "blocks", "trials", "unavailable", "expected")
+_HEADS = ("study", "treatments", "blocks", "trials", "unavailable", "expected")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -144,7 +144,8 @@ def _suite_lines(given: GivenSuite, planned: Sequence[Planned]) -> list[str]:
     rows = [_HEADS, *(_row(name, plan) for name, plan in planned)]
     plans = [(name, plan) for name, plan in planned if isinstance(plan, Plan)]
     rows.append(_sum(plans))
-    found = [f"{given.folder.title or given.folder.name}", f"suite of {len(planned)} fronts{profile}", "", *table(rows)]
+    title = given.folder.title or given.folder.name
+    found = [title, f"suite of {len(planned)} studies{profile}", "", *table(rows)]
     return [*found, *_reasons(planned), *_hints(plans)]
 
 
@@ -179,8 +180,8 @@ def _reasons(planned: Sequence[Planned]) -> list[str]:
         for why, count in reasons(plan).items():
             where.setdefault(why, []).append(f"{name} ({count} of {len(plan.treatments)} treatments)")
     lines = ["", "unavailable here:"] if where else []
-    for (reason, remedy), fronts in where.items():
-        lines += [f"  {', '.join(fronts)}: {reason}", *([f"    remedy: {remedy}"] if remedy else [])]
+    for (reason, remedy), names in where.items():
+        lines += [f"  {', '.join(names)}: {reason}", *([f"    remedy: {remedy}"] if remedy else [])]
     return lines
 
 
@@ -198,11 +199,11 @@ def _suite_document(given: GivenSuite, planned: Sequence[Planned], schedule: boo
         "profile": given.studies[0].profile,
         "trials": sum(p.trials for _, p in planned if isinstance(p, Plan)),
         "expected_s": round(_total_s(planned), 1),
-        "fronts": [{"front": name, **_front(plan, schedule)} for name, plan in planned],
+        "fronts": [{"front": name, **_document_of(plan, schedule)} for name, plan in planned],
     }
 
 
-def _front(plan: Plan | NoPlan, schedule: bool) -> dict[str, Any]:
+def _document_of(plan: Plan | NoPlan, schedule: bool) -> dict[str, Any]:
     if isinstance(plan, NoPlan):
         return {"unavailable": plan.message, "remedy": plan.hint}
     return {"unavailable": None, "remedy": None, **_document(plan, schedule)}

@@ -9,7 +9,7 @@ page needs no network and no script, so it can be mailed or archived as it is.
   lastro report DIR --figures           also every figure as SVG, PNG and PDF, in DIR/figures
 
 Needs no root. The report of an unfinished campaign covers its trials so far. For a suite: a page on the whole,
-which links to the page of each study in DIR/FRONT."""
+which links to the page of each study in DIR/STUDY."""
 
 from __future__ import annotations
 
@@ -73,26 +73,26 @@ def write(directory: Path, wanted: Wanted) -> None:
 
 def _write_suite(directory: Path, wanted: Wanted) -> None:
     """Write the page of the whole suite, and the pages of its studies, to which it links."""
-    from lastro.report.suite import Stopped, SuiteFront, render_suite
+    from lastro.report.suite import Stopped, StudySection, render_suite
 
     if wanted.format != "html":
         refuse_suite(directory, f"--format {wanted.format}")
     suite, say = suites.read(directory), language(wanted.lang)
     output = wanted.output or str(directory / "report.html")
     folder = Path.cwd() if output == "-" else Path(output).parent
-    fronts = []
-    for front in suite.fronts:
-        place = directory / front.name
+    sections = []
+    for member in suite.fronts:
+        place = directory / member.name
         content, unjudged = None, False
-        if suites.begun(directory, front):
+        if suites.begun(directory, member):
             content = content_of(place, say, all_metrics=wanted.all_metrics)
             _write(place, replace(wanted, output=None), content, base=directory)
         else:
-            unjudged = claims_of(place, front.study) is not None
-        stopped = Stopped(front.stopped, front.remedy, suites.can_run(directory, front)) if front.stopped else None
+            unjudged = claims_of(place, member.study) is not None
+        stopped = Stopped(member.stopped, member.remedy, suites.can_run(directory, member)) if member.stopped else None
         link = os.path.relpath(place / "report.html", folder)
-        fronts.append(SuiteFront(front.name, front.title, content, stopped, unjudged, link))
-    _put(output, render_suite(suite.label, suite.description, str(directory), fronts, say), base=None)
+        sections.append(StudySection(member.name, member.title, content, stopped, unjudged, link))
+    _put(output, render_suite(suite.label, suite.description, str(directory), sections, say), base=None)
 
 
 def _write(directory: Path, wanted: Wanted, content: Content, base: Path) -> None:

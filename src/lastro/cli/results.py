@@ -7,7 +7,7 @@ Unavailable and invalid levels stay in it, with their reasons below.
   lastro results DIR --parquet all.parquet  the same rows as Parquet
 
 Needs no root, and works while the campaign runs. For a suite: the tables one after the other; JSON with all studies in
-`fronts`; CSV and Parquet with a column `front`."""
+`fronts`; CSV and Parquet with a column `front`: the name of a study in its suite."""
 
 from __future__ import annotations
 
@@ -67,26 +67,26 @@ def _run_suite(args: argparse.Namespace, suite: Suite) -> int:
     from lastro.analysis.campaign import build_report
     from lastro.report.document import document
 
-    data = {front.name: loaded(args.dir / front.name) for front in suite.fronts if suites.begun(args.dir, front)}
+    data = {member.name: loaded(args.dir / member.name) for member in suite.fronts if suites.begun(args.dir, member)}
     _export(args, data)
-    reports = {front: build_report(each, all_metrics=args.all_metrics) for front, each in data.items()}
+    reports = {name: build_report(each, all_metrics=args.all_metrics) for name, each in data.items()}
     if args.json:
-        fronts = [{"front": front, **document(report)} for front, report in reports.items()]
+        fronts = [{"front": name, **document(report)} for name, report in reports.items()]
         missing = [
-            {"front": front.name, "reason": front.stopped, "remedy": front.remedy}
-            for front in suite.fronts
-            if front.name not in data
+            {"front": member.name, "reason": member.stopped, "remedy": member.remedy}
+            for member in suite.fronts
+            if member.name not in data
         ]
         head = {"format": _SUITE_FORMAT, "directory": str(args.dir), "suite": suite.name, "title": suite.title}
         print(json_text({**head, "fronts": fronts, "not_begun": missing}))
     elif not (args.csv or args.parquet):
-        for number, front in enumerate(suite.fronts, 1):
-            print(f"── front {number} of {len(suite.fronts)}: {front.name} ──\n", flush=True)
-            if front.name in reports:
-                print_table(reports[front.name])
+        for number, member in enumerate(suite.fronts, 1):
+            print(f"── study {number} of {len(suite.fronts)}: {member.name} ──\n", flush=True)
+            if member.name in reports:
+                print_table(reports[member.name])
             else:
-                remedy = f"\n  remedy: {front.remedy}" if front.remedy else ""
-                print(f"not begun{': ' + front.stopped if front.stopped else ''}{remedy}\n")
+                remedy = f"\n  remedy: {member.remedy}" if member.remedy else ""
+                print(f"not begun{': ' + member.stopped if member.stopped else ''}{remedy}\n")
     return 0
 
 

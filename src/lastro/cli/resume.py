@@ -1,11 +1,11 @@
 """Continues with the schedule drawn at the start. The trial that was running when the campaign stopped runs again.
 
-Trials of one campaign are compared with each other, so it continues only on the host and with the root filesystem with
-which it began; --changed-host continues anyway, and the report says so. --invalid also repeats the trials that were
-given up as invalid; their earlier attempts are kept and reported.
+Trials of one campaign are compared with each other, so a campaign continues only on the host and with the root
+filesystem with which it began; --changed-host continues anyway, and the report says so. --invalid also
+repeats the trials that were given up as invalid; their earlier attempts are kept and reported.
 
-A suite continues with the study that was interrupted and those that had not begun. When nothing is left, what was
-unavailable in any study is tried again."""
+A suite continues with the study that was interrupted and those that had not begun. When nothing is left, it
+tries again what was unavailable."""
 
 from __future__ import annotations
 

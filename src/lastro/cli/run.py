@@ -2,7 +2,7 @@
 saved immediately: after Ctrl-C, a crash or kill -9, `lastro resume DIR` continues with the same schedule.
 
 A folder of study files, or a paper with several studies, is a suite: its studies run one after the other, each as a
-campaign of its own in DIR/FRONT. One that cannot run here, or cannot finish, does not stop the others; the exit code is
+campaign of its own in DIR/STUDY. One that cannot run here, or cannot finish, does not stop the others; the exit code is
 then 3."""
 
 from __future__ import annotations

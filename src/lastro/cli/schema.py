@@ -1,5 +1,5 @@
-"""Save it next to your studies, and begin each with a line that names it; editors with a TOML language server (Taplo,
-Even Better TOML) then complete and check what you type:
+"""Save it next to your studies, and begin each study with a line that names the file. Editors with a TOML
+language server (Taplo, Even Better TOML) then complete and check the study:
 
   lastro schema > study.schema.json
   sed -i '1i #:schema ./study.schema.json' study.toml

@@ -67,29 +67,29 @@ def suite_text(suite: Suite, facts: dict[str, Any]) -> str:
     """Return the status of a suite as text, without the next command."""
     profile = f" (profile {suite.profile})" if suite.profile else ""
     lines = [plain(f"{suite.label}{profile}"), _bar(facts["counts"]), ""]
-    rows = [("front", *STATES, ""), *(_row(front) for front in facts["fronts"])]
+    rows = [("study", *STATES, ""), *(_row(member) for member in facts["fronts"])]
     lines += table(rows)
-    lines += [plain(line) for front in facts["fronts"] for line in _why_stopped(front)]
+    lines += [plain(line) for member in facts["fronts"] for line in _why_stopped(member)]
     if facts["remaining_s"]:
         lines += ["", f"about {human_duration(facts['remaining_s'])} to go, if nothing is repeated"]
     return "\n".join(lines)
 
 
-def _row(front: dict[str, Any]) -> tuple[str, ...]:
-    left_s = front["remaining_s"]
-    state = "finished" if front["finished"] else f"{human_duration(left_s)} to go" if left_s else "unfinished"
-    if front["stopped"]:
-        state = f"stopped, {state}" if front["midway"] else "could not run"
-    elif front.get("running") and not front["finished"]:
+def _row(member: dict[str, Any]) -> tuple[str, ...]:
+    left_s = member["remaining_s"]
+    state = "finished" if member["finished"] else f"{human_duration(left_s)} to go" if left_s else "unfinished"
+    if member["stopped"]:
+        state = f"stopped, {state}" if member["midway"] else "could not run"
+    elif member.get("running") and not member["finished"]:
         state = f"running, {state}"
-    elif not front["begun"]:
+    elif not member["begun"]:
         state = f"not begun, {state}"
-    return (front["front"], *(str(front["counts"][name] or "·") for name in STATES), state)
+    return (member["front"], *(str(member["counts"][name] or "·") for name in STATES), state)
 
 
-def _why_stopped(front: dict[str, Any]) -> list[str]:
-    if not front["stopped"]:
+def _why_stopped(member: dict[str, Any]) -> list[str]:
+    if not member["stopped"]:
         return []
-    words = "was ended by an error" if front["midway"] else "could not run"
-    remedy = [f"  remedy: {front['remedy']}"] if front["remedy"] else []
-    return [f"{front['front']} {words}: {front['stopped']}", *remedy]
+    words = "was ended by an error" if member["midway"] else "could not run"
+    remedy = [f"  remedy: {member['remedy']}"] if member["remedy"] else []
+    return [f"{member['front']} {words}: {member['stopped']}", *remedy]

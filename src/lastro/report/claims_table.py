@@ -44,26 +44,26 @@ def render_claims(
 
 def render_suite_claims(
     title: str,
-    fronts: Mapping[str, tuple[Sequence[Judgement], Report]],
+    studies: Mapping[str, tuple[Sequence[Judgement], Report]],
     waiting: Sequence[str],
     say: Language,
 ) -> RenderableType:
     """Render the claims of several campaigns, with a column for their studies.
 
     Studies in `waiting` have claims but no campaign yet."""
-    table = _table("front")
-    for front, (judgements, _) in fronts.items():
+    table = _table("study")
+    for name, (judgements, _) in studies.items():
         for one in judgements:
-            table.add_row(Text(front, style="bold"), _verdict(one, say), _claim(one, say))
-    everything = [one for judgements, _ in fronts.values() for one in judgements]
+            table.add_row(Text(name, style="bold"), _verdict(one, say), _claim(one, say))
+    everything = [one for judgements, _ in studies.values() for one in judgements]
     return Group(
         Text(plain(title), style="bold"),
         Text(tally_text(everything, say)),
         Text(),
         table,
-        *(Text(explanation(report, say), style="dim") for _, report in list(fronts.values())[:1]),
-        Text(say("The claims of each front are a separate family."), style="dim"),
-        *(Text(say("Front {front} has not started: its claims are not judged.", front=front)) for front in waiting),
+        *(Text(explanation(report, say), style="dim") for _, report in list(studies.values())[:1]),
+        Text(say("The claims of each study are a separate family."), style="dim"),
+        *(Text(say("Study {study} has not started: its claims are not judged.", study=name)) for name in waiting),
     )
 
 

@@ -31,7 +31,7 @@ class Stopped:
 
 
 @dataclass(frozen=True, slots=True)
-class SuiteFront:
+class StudySection:
     """A study of a suite.
 
     `content` is what its report shows, None before it has a campaign; `link` leads from the page to its report.
@@ -45,7 +45,7 @@ class SuiteFront:
     link: str
 
 
-def render_suite(title: str, description: str, directory: str, fronts: Sequence[SuiteFront], say: Language) -> str:
+def render_suite(title: str, description: str, directory: str, sections: Sequence[StudySection], say: Language) -> str:
     """Return the page as a string. The same reports give the same bytes."""
     context = {
         "say": say,
@@ -54,40 +54,47 @@ def render_suite(title: str, description: str, directory: str, fronts: Sequence[
         "title": title,
         "description": description,
         "directory": directory,
-        "tiles": _tiles(fronts, say),
-        "fronts": [_front(front, say) for front in fronts],
-        "claims": _claims(fronts, say),
-        "tally": tally_text([one for front in fronts if front.content for one in front.content.judgements], say),
+        "tiles": _tiles(sections, say),
+        "sections": [_section(section, say) for section in sections],
+        "claims": _claims(sections, say),
+        "tally": tally_text(
+            [one for section in sections if section.content for one in section.content.judgements], say
+        ),
         "unjudged": [
-            say("Front {front} has not started: its claims are not judged.", front=front.name)
-            for front in fronts
-            if front.unjudged
+            say("Study {study} has not started: its claims are not judged.", study=section.name)
+            for section in sections
+            if section.unjudged
         ],
-        "gaps": list(_gaps(fronts)),
-        "invalid": sum(front.content.report.progress.n_invalid_attempts for front in fronts if front.content),
-        "unfinished": any(f.content is None or not f.content.report.progress.finished for f in fronts),
+        "gaps": list(_gaps(sections)),
+        "invalid": sum(section.content.report.progress.n_invalid_attempts for section in sections if section.content),
+        "unfinished": any(f.content is None or not f.content.report.progress.finished for f in sections),
     }
     return environment().get_template("suite.html.j2").render(context)
 
 
-def _tiles(fronts: Sequence[SuiteFront], say: Language) -> list[tuple[str, str, str]]:
+def _tiles(sections: Sequence[StudySection], say: Language) -> list[tuple[str, str, str]]:
     """Return (number, words, CSS class) for each tile in the band under the title."""
-    reports = [front.content.report for front in fronts if front.content]
+    reports = [section.content.report for section in sections if section.content]
     states = (
         ("valid", say("valid trials")),
         ("invalid", say("invalid trials")),
         ("unavailable", say("trials unavailable here")),
     )
-    tiles = [(len(fronts), say("fronts"), ""), (sum(len(report.rows) for report in reports), say("treatments"), "")]
+    tiles = [(len(sections), say("studies"), ""), (sum(len(report.rows) for report in reports), say("treatments"), "")]
     tiles += [(sum(report.progress.counts.get(state, 0) for report in reports), text, state) for state, text in states]
     if waiting := sum(words.waiting(report) for report in reports):
         tiles.append((waiting, say("trials not run yet"), "pending"))
     return [(say.integer(number), text, kind if number else "") for number, text, kind in tiles]
 
 
-def _front(front: SuiteFront, say: Language) -> dict[str, Any]:
-    content = front.content
-    found: dict[str, Any] = {"name": front.name, "title": front.title, "link": front.link, "stopped": front.stopped}
+def _section(section: StudySection, say: Language) -> dict[str, Any]:
+    content = section.content
+    found: dict[str, Any] = {
+        "name": section.name,
+        "title": section.title,
+        "link": section.link,
+        "stopped": section.stopped,
+    }
     if content is None:
         return {**found, "summary": "", "opening": (), "figure": None, "tally": ""}
     return {
@@ -118,24 +125,24 @@ def _drawn(plan: Plan) -> dict[str, Any] | None:
     return {"title": plan.title, "note": "", "svg": svg, "table": None} if svg else None
 
 
-def _claims(fronts: Sequence[SuiteFront], say: Language) -> Table | None:
+def _claims(sections: Sequence[StudySection], say: Language) -> Table | None:
     """Return one table with the claims of all studies, with a column for the study."""
     tables = [
-        (front.name, stat_tables.claims_table(front.content.judgements, "", say))
-        for front in fronts
-        if front.content and front.content.judgements
+        (section.name, stat_tables.claims_table(section.content.judgements, "", say))
+        for section in sections
+        if section.content and section.content.judgements
     ]
     if not tables:
         return None
     first = tables[0][1]
     notes = (
-        explanation(next(f.content.report for f in fronts if f.content), say),
-        say("The claims of each front are a separate family."),
+        explanation(next(f.content.report for f in sections if f.content), say),
+        say("The claims of each study are a separate family."),
     )
     return Table(
         first.name,
         first.title,
-        (say("front"), *first.columns),
+        (say("study"), *first.columns),
         tuple((name, *row) for name, table in tables for row in table.rows),
         frozenset(column + 1 for column in first.right),
         frozenset(column + 1 for column in first.long),
@@ -143,11 +150,11 @@ def _claims(fronts: Sequence[SuiteFront], say: Language) -> Table | None:
     )
 
 
-def _gaps(fronts: Sequence[SuiteFront]) -> Iterator[dict[str, Any]]:
+def _gaps(sections: Sequence[StudySection]) -> Iterator[dict[str, Any]]:
     """Yield each reason for unavailability once, with the studies and levels that it affects."""
     where: dict[tuple[str, str | None], list[tuple[str, str, int]]] = {}
-    for front in fronts:
-        for gap in front.content.report.gaps if front.content else ():
-            where.setdefault((gap.reason, gap.remedy), []).append((front.name, gap.where, gap.n_trials))
+    for section in sections:
+        for gap in section.content.report.gaps if section.content else ():
+            where.setdefault((gap.reason, gap.remedy), []).append((section.name, gap.where, gap.n_trials))
     for (reason, remedy), places in where.items():
         yield {"reason": reason, "remedy": remedy, "places": places}

@@ -4,7 +4,8 @@ Columns: `treatment`, one for each factor, `block`, `trial`, `state` (of the tri
 attempt), `reasons`, `metric`, `unit`, `value`, `at_least` (the value is only a lower bound: censored on the right).
 Every trial has a row: a trial that was never attempted has no attempt and no metric, and an unavailable one has its
 reason. Analyse the rows with `valid` true; invalid attempts are included for inspection.
-A suite's rows begin with the column `front`, the name of the study, and have the factors of all its studies."""
+The rows of a suite begin with the column `front`, the name of the study in its suite, and have the factors of all
+its studies."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ from lastro.results.read import CampaignData
 from lastro.results.store import Attempt, TreatmentRow, TrialRow
 from lastro.study.model import Factor
 
-_FRONT = "front"
+_STUDY = "front"
 _BEFORE = {"treatment": "VARCHAR"}
 _AFTER = {
     "block": "INTEGER",
@@ -51,7 +52,7 @@ def columns(data: CampaignData) -> dict[str, str]:
 
 
 def _column(factor: Factor) -> str:
-    return f"factor_{factor.name}" if factor.name in {_FRONT, *_BEFORE, *_AFTER} else factor.name
+    return f"factor_{factor.name}" if factor.name in {_STUDY, *_BEFORE, *_AFTER} else factor.name
 
 
 def _sql_type(factor: Factor) -> str:
@@ -102,7 +103,7 @@ def _all_columns(data: Data) -> dict[str, str]:
     """Return the columns; for a suite, `front` first and all factors, as text if campaigns differ in a type."""
     if isinstance(data, CampaignData):
         return columns(data)
-    found = {_FRONT: "VARCHAR", **_BEFORE}
+    found = {_STUDY: "VARCHAR", **_BEFORE}
     for each in data.values():
         for name, kind in columns(each).items():
             if name not in _AFTER:
@@ -115,10 +116,10 @@ def _all_rows(data: Data) -> Iterator[tuple[Value, ...]]:
         yield from rows(data)
         return
     names = list(_all_columns(data))
-    for front, each in data.items():
+    for study, each in data.items():
         own = list(columns(each))
         for row in rows(each):
-            values = {**dict(zip(own, row, strict=True)), _FRONT: front}
+            values = {**dict(zip(own, row, strict=True)), _STUDY: study}
             yield tuple(values.get(name) for name in names)
 
 

@@ -1,8 +1,8 @@
-"""What programs read of a trial's notes: a typed view of them. Pure.
+"""A typed view of a trial's notes, for programs. Pure.
 
 Notes are a record for people, kept as JSON. A part from a third party may have written anything into them, and older
-campaigns have other notes, so their shapes are checked here and nowhere else: what is not of the shape that is read
-counts as not noted."""
+campaigns have other notes, so their shapes are checked here and nowhere else: a note of another
+shape counts as missing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _STOPPED_BY = "stopped_by"
 
 @dataclass(frozen=True, slots=True)
 class Ceiling:
-    """The values without what is under test, by metric; `limited`: the trial comes so close that they limit it."""
+    """The values without the system under test, by metric; `limited`: they are so close that they limit the trial."""
 
     values: Mapping[str, float]
     limited: bool | None = None  # not judged
@@ -30,7 +30,7 @@ class Ceiling:
 
 @dataclass(frozen=True, slots=True)
 class SearchEnd:
-    """The end of a search for the most that a host can carry: how many of `what` it was, and why there are no more."""
+    """The end of a search for the largest load of a host: it carried `n` of `what`; `stopped_by` says why not more."""
 
     what: str
     n: int

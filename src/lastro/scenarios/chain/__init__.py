@@ -181,7 +181,7 @@ class ChainScenario(OnLinks):
         for role, instance in chain.instances.items():
             built.add(role, instance, platform_level(config), does=work.get(role, ""), **same)
         if neighbour:
-            built.add(NEIGHBOUR, neighbour.neighbour.instance, platform_level(config), **neighbour.told, **same)
+            built.add(NEIGHBOUR, neighbour.neighbour.instance, platform_level(config), **neighbour.fields, **same)
         built.join(chain.attachment.name, chain.segments)
         built.note(outcome)
 

@@ -46,5 +46,5 @@ def note_topology(
         inside_dut = first.instance.spec.netns is not None  # then its interfaces are the DUT's
         built.link(attachment, Plug(ROLE, bed, "", "", "") if inside_dut else own, Plug(DUT, bed, "", "", ""))
     if disturbance:
-        built.add(NEIGHBOUR, disturbance.neighbour.instance, Native.name, **disturbance.told)
+        built.add(NEIGHBOUR, disturbance.neighbour.instance, Native.name, **disturbance.fields)
     built.note(outcome)

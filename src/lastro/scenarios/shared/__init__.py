@@ -1,1 +1,1 @@
-"""Rooms that several scenarios share: deployment, timing, meters, probes, storage and the topology record."""
+"""Modules that several scenarios share: deployment, timing, meters, probes, storage and the topology record."""

@@ -1,4 +1,4 @@
-"""CPU time and memory of an instance per time of its work, by the host's account and the guest's."""
+"""CPU time and memory of an instance during its work, as the host and the guest count them."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ def with_account(
     *,
     apart_s: float = 0.0,
 ) -> Reading:
-    """Return the reading with METRICS: what the host counted, and what a machine's kernel counted by its own clock.
+    """Return the reading with METRICS, as the host counted them, and as a machine's kernel did by its own clock.
 
-    `work_s` is how long the work took, not how long it was watched, which includes the overhead of exec; None means
-    not known, and then there is no rate of CPUs. `apart_s`: CPU seconds in `used` that do not belong to the work."""
+    `work_s` is the duration of the work, without the overhead of exec. Where it is None, there is no rate of CPUs.
+    `apart_s`: CPU seconds in `used` that do not belong to the work."""
     found = {"instance_memory": used.memory_peak_bytes / 2**20}
     if work_s:
         found["instance_cpus"] = max(0.0, used.cpu_s - apart_s) / work_s

@@ -1,4 +1,4 @@
-"""Probes of what this host can run, which try each thing once in a session."""
+"""Probes of the parts that this host can run. Each part is tried once in a session."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Probes:
         return self._once(("isolation", platform, name), self._probe_isolation)
 
     def _once(self, key: tuple[str, ...], probe: Callable[..., Availability]) -> Availability:
-        """Probe once per key. `key` is the kind of part, the platform, and what `probe` takes after the platform."""
+        """Probe once per key. `key` is the kind of part, the platform, and the other arguments of `probe`."""
         if key not in self._probed:
             try:
                 found = self.platform(key[1])

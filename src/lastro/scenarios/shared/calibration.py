@@ -1,4 +1,4 @@
-"""Runs that trials are compared with: their keys, what they have in common, and the ceiling that some of them show."""
+"""Calibration runs: their keys, their configuration on the bare host, and the ceiling that some of them measure."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _AT_CEILING = 0.9  # of the ceiling: from this fraction on, the treatment is not
 
 
 def calibration_key(kind: str, config: Config, named: Sequence[str], without: tuple[str, ...]) -> str:
-    """Return a readable key that differs for everything that makes a difference to a calibration run.
+    """Return a readable key of the settings that affect a calibration run.
 
-    It shows the settings `named`. Settings whose names begin as one of `without` make no difference."""
+    It shows the settings `named`. Settings whose names begin with one of `without` are left out."""
     apart = {key: value for key, value in config.items() if not key.startswith(without)}
     digest = hashlib.sha256(json.dumps(apart, sort_keys=True).encode()).hexdigest()[:6]
     return "/".join((kind, *(str(config[name]) for name in named), digest))
@@ -42,10 +42,10 @@ def judge_ceiling(
     *,
     wanted: float | None = None,
 ) -> None:
-    """Flag, without a verdict, a trial that comes within a tenth of its ceiling: the treatment does not limit it.
+    """Flag a trial within a tenth of its ceiling: the treatment is not its bottleneck. The trial stays valid.
 
-    It is judged by the first metric that both have: `rates` are higher where there is no limit, `times` lower. A rate
-    that reaches `wanted`, in the trial or at the ceiling, is limited by nothing. Without a ceiling there is no flag."""
+    The first metric that both have decides: `rates` are higher without a limit, `times` are lower. A rate that reaches
+    `wanted`, in the trial or at the ceiling, is not limited. Without a ceiling there is no flag."""
     if not ceiling:
         return
     limited = None

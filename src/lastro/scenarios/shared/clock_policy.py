@@ -1,4 +1,4 @@
-"""What an instance's own clock may time: all, nothing, or only with a caveat."""
+"""The use of an instance's own clock: for all metrics, for none, or with a caveat."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ CLOCK = "clock of the tool"  # the key under which it is reported
 def by_good_clocks(
     reading: Reading, by_host: Collection[str], found: validity.Drift | None, limit: float, outcome: Outcome
 ) -> Reading:
-    """Return the reading without what an instance's clock timed, if that clock ran wrong; report what was dropped.
+    """Drop the metrics that an instance's clock timed, if that clock ran wrong, and report them.
 
-    `by_host` names what the host timed; all series that it does not name were timed by the sender or the tool. `limit`
+    `by_host` names the metrics that the host timed; the sender or the tool timed all other series. `limit`
     is a fraction, such as 0.001."""
     if found is None:
         return reading
@@ -48,7 +48,7 @@ def by_good_clocks(
 def tell_unverified(
     instance: Instance, by_host: Collection[str], found: validity.Drift | None, limit: float, outcome: Outcome
 ) -> None:
-    """Report a foreign kernel's clock that could not be verified, which does not invalidate the trial.
+    """Report the clock of a foreign kernel that could not be verified. The trial stays valid.
 
     Call this after `by_good_clocks` and before the host's meters add their metrics. `by_host` names metrics that do not
     depend on the instance's clock."""
@@ -65,7 +65,7 @@ def tell_unverified(
 def judge_clock(
     reading: Reading, by_host: Collection[str], found: validity.Drift | None, limit: float, outcome: Outcome
 ) -> None:
-    """Add the reading without what a wrong clock timed; invalidate it if the tool worked longer than its process."""
+    """Add the reading without the metrics of a wrong clock; invalidate it if a tool outlasted its process."""
     reading = by_good_clocks(reading, by_host, found, limit, outcome)
     measured, reasons = reading.measurements, reading.invalid_because
     if TIME_TOOL.name in measured and TIME_HOST.name in measured:

@@ -1,4 +1,4 @@
-"""A load beside what is measured: what was asked of it, and whether it reached its dose."""
+"""A load in a neighbour: the demand of the treatment, and whether the load reached its dose."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Disturbance:
     demand: Demand
 
     @property
-    def told(self) -> dict[str, str]:
-        """What the topology of a trial says of its instance."""
+    def fields(self) -> dict[str, str]:
+        """The fields of its instance in the topology of a trial."""
         return {"does": " ".join(self.anomaly.argv(self.demand)), "anomaly": self.anomaly.name}
 
     def judge_dose(
@@ -38,7 +38,7 @@ class Disturbance:
 
 
 def demanded(config: Config, testbed: Testbed, timeout_s: float) -> tuple[Anomaly, Demand] | None:
-    """Return the treatment's anomaly and what is asked of it in `testbed`; None when the anomaly does nothing."""
+    """Return the treatment's anomaly and its demand in `testbed`; None when the anomaly does nothing."""
     anomaly: Anomaly = registry.get("anomaly", str(config["anomaly"]))()
     demand = Demand(
         tool=str(config["anomaly_tool"]),

@@ -1,4 +1,4 @@
-"""What is around a flow: pauses, and whether the links carried it."""
+"""Around a flow: pauses, and the check that the links carried it."""
 
 from __future__ import annotations
 

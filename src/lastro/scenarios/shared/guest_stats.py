@@ -14,7 +14,7 @@ _ACCOUNT = "grep -hE '^([0-9]|cpu |Mem(Total|Available):)' /proc/uptime /proc/st
 
 @dataclass(frozen=True, slots=True)
 class GuestAccount:
-    """What a virtual machine's kernel counts: busy and stolen CPU seconds since its boot, and memory in use.
+    """The counters of a virtual machine's kernel: busy and stolen CPU seconds since its boot, and memory in use.
 
     `up_s` is the time since that boot by its own clock."""
 

@@ -1,4 +1,4 @@
-"""Whether others disturbed a host while something was measured on it, and whether its clock was set."""
+"""Checks that nothing disturbed a host during a measurement, and that its clock was not set."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HOST_LIMITS = (
 
 
 def judged(host: HostMeter, foreign_cpus: float, config: Config) -> tuple[dict[str, Any], list[str]]:
-    """Return a note of what others used while the meter ran, and a reason for each limit that they exceeded."""
+    """Return a note of foreign load while the meter ran, and a reason for each limit that it exceeded."""
     note = {"foreign_cpus": round(foreign_cpus, 3), **host.notes()}
     return note, validity.host_reasons(host.steal_percent, foreign_cpus, config)
 

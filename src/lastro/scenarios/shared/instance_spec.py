@@ -1,4 +1,4 @@
-"""The specification of an instance that has links: its name, its role, and what it needs of the kernel's network."""
+"""The specification of an instance that has links: its name, its role, and its requirements on the kernel's network."""
 
 from __future__ import annotations
 

@@ -28,10 +28,10 @@ class Joined:
     peer: Instance
     segment: Segment
 
-    def built(self, testbed: Testbed, attachment: str, platform: str, **told: Any) -> Built:
-        """Return both with their link, to be noted. `platform` and `told` describe the instance."""
+    def built(self, testbed: Testbed, attachment: str, platform: str, **fields: Any) -> Built:
+        """Return the topology of both and their link. `platform` and `fields` describe the instance."""
         found = Built(testbed)
-        found.add(INSTANCE, self.instance, platform, **told)
+        found.add(INSTANCE, self.instance, platform, **fields)
         found.add(PEER, self.peer, Native.name)
         found.join(attachment, [self.segment])
         return found
@@ -45,7 +45,7 @@ class Joined:
 def joined(
     testbed: Testbed, native: Platform, platform: Platform, attachment: Attachment, spec: InstanceSpec
 ) -> Iterator[Joined]:
-    """Start and join both for as long as the block lasts, proven by a ping. Platforms and attachment are prepared.
+    """Start both and join them while the block lasts; a ping proves the link. All parts must be prepared.
 
     Raises: PlatformError when the instance does not reach its peer."""
     own = instance_spec(testbed, PEER, ports=(PORT,))

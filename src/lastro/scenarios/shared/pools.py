@@ -32,7 +32,7 @@ _SEEN_INSIDE = {
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """A platform that is not available here, and the seconds that it took to find out."""
+    """A platform that is not available here, and the seconds that its probe took."""
 
     found: Availability
     took_s: float
@@ -70,7 +70,7 @@ class PlatformPool:
 
     @property
     def native(self) -> Platform:
-        """The bare host, for what takes part in a trial without being under test."""
+        """The bare host, for roles that take part in a trial but are not under test."""
         return self.get(Native.name)
 
     def availability(self, name: str) -> Availability:

@@ -1,4 +1,4 @@
-"""The storage of a workload's files: the file system that an instance sees, and what that rests on at the host.
+"""The storage of a workload's files: the file system that an instance sees, and the host's storage under it.
 
 A container's disk benchmark often measures a file system in disguise, so each trial names the file system."""
 
@@ -35,7 +35,9 @@ def storage(platform: Platform, instance: Instance) -> dict[str, str]:
 
 
 def really(found: Mapping[str, str]) -> dict[str, str]:
-    """Return what a report shows, the same in each trial of a platform. The root file system may be elsewhere."""
+    """Return the facts that a report shows, which are the same in each trial of a platform.
+
+    The root file system may be elsewhere."""
     names = {"file system": "in short", "kept in": "kept in", "root filesystem": "root filesystem"}
     return {name: found[key] for name, key in names.items() if key in found}
 

@@ -7,7 +7,7 @@
     note_load(outcome, "ping", "source", "sink")
     note_meter(outcome, meter)
 
-What lies between two ports is not reported by the part that made it, but read from the kernel. This takes one command
+The devices between two ports are read from the kernel, not reported by the part that made them. This takes one command
 for each host, which is not a step of the trial and is in no transcript."""
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ class Built:
         self._roles: dict[int, str] = {}
         self._links: list[tuple[str, Plug, Plug]] = []
 
-    def add(self, role: str, instance: Instance, platform: str, **told: Any) -> None:
-        """Add an instance of a platform's level; `told` are other fields of `Node`."""
+    def add(self, role: str, instance: Instance, platform: str, **fields: Any) -> None:
+        """Add an instance of a platform's level; `fields` are other fields of `Node`."""
         self._roles[id(instance)] = role
-        self._nodes.append(Node(role, platform, host=instance.testbed.host.name, **told))
+        self._nodes.append(Node(role, platform, host=instance.testbed.host.name, **fields))
 
     def place(self, role: str, testbed: Testbed, does: str) -> None:
         """Add a role that has only its own namespace."""

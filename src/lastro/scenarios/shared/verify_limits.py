@@ -1,4 +1,4 @@
-"""Whether an instance has the resources that the study gives it, seen from inside and from outside."""
+"""Checks from inside and outside that an instance has the resources that the study gives it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KERNEL_BYTES = 96 << 20
 
 
 def unequal(testbed: Testbed, instance: Instance) -> tuple[list[str], dict[str, Any]]:
-    """Return reasons why the instance does not have the resources that it should have, and notes of what was seen.
+    """Return a reason for each resource that differs from the specification, and notes of the observed values.
 
     CPUs, and the size of a machine's memory, are read inside. From outside, the kernel shows the limits on the
     instance's group, and the CPUs on which each of its threads may run; a machine's threads are its monitor's."""
@@ -47,13 +47,13 @@ def _inside(instance: Instance) -> tuple[list[str], dict[str, Any]]:
     if wanted.memory_bytes and instance.limits_outside().memory_bytes is None:
         seen["machine_bytes"] = _mapped_bytes(lines[2:])
         if not has_memory(wanted.memory_bytes, memory_bytes, seen["machine_bytes"]):
-            told = (seen["machine_bytes"] or memory_bytes) >> 20
-            reasons.append(f"the instance sees {told} MiB of memory instead of {wanted.memory_bytes >> 20}")
+            mib = (seen["machine_bytes"] or memory_bytes) >> 20
+            reasons.append(f"the instance sees {mib} MiB of memory instead of {wanted.memory_bytes >> 20}")
     return reasons, seen
 
 
 def cpus_inside(wanted: Resources, shares_kernel: bool) -> int | None:
-    """Return how many CPUs `nproc` must count; None: all of the host's, since the instance is not pinned.
+    """Return the number of CPUs that `nproc` must count; None: all of the host's, since the instance is not pinned.
 
     A machine counts its own CPUs; an instance on the host's kernel counts those it may run on, regardless of quota."""
     if not shares_kernel:

@@ -93,7 +93,7 @@ class WorkloadWatch(Watch):
 
     @property
     def work_s(self) -> float | None:
-        """How long the command worked: the watched time less the median overhead of exec; None where that is most."""
+        """The duration of the work: the watched time less the median overhead of exec; None if that is most of it."""
         entering_s = median(self._entered_s) if self._entered_s else 0.0
         worked_s = self.elapsed_s - entering_s
         return worked_s if worked_s > entering_s else None
@@ -142,10 +142,10 @@ def watching(
 
 
 def tell_watched(watch: WorkloadWatch, work_s: float | None, config: Config, outcome: Outcome) -> None:
-    """Report what was read under watch, and invalidate the trial if others disturbed its host.
+    """Report the readings of a watch, and invalidate the trial if others disturbed its host.
 
-    A memory peak that is not of the workload alone has a remark. `work_s`: how long the work took; None: not known,
-    and then there is no rate of CPUs."""
+    A memory peak that is not of the workload alone has a remark. `work_s` is the duration of the work; where it
+    is None, there is no rate of CPUs."""
     if not watch.fresh_peak:
         outcome.add_caveat(Remark(WHOLE_LIFE, SINCE_START, ("instance_memory",)))
     found = watch.host.read(work_s, watch.entered_cpu_s[1])
