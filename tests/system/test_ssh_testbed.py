@@ -29,6 +29,7 @@ from lastro.scenarios.proxy import ProxyScenario
 from lastro.scenarios.proxy.three_node import line
 from lastro.testbed import Testbed, spread_testbed
 
+from ..products import one_of
 from ..scenarios import configured
 from ..sshmachine import Machine, cable, machines, run
 
@@ -301,19 +302,16 @@ def test_a_loss_that_the_remote_side_has_not_seen_is_recovered_from(
     assert nothing_is_left(two[1])
 
 
-@pytest.mark.parametrize(
-    "aware",
-    [
-        pytest.param(True, id="a-loss-that-sshd-sees", marks=pytest.mark.slow),
-        pytest.param(False, id="a-loss-that-it-does-not"),
-    ],
-)
+SEEN, UNSEEN = "a-loss-that-sshd-sees", "a-loss-that-it-does-not"
+
+
+@pytest.mark.parametrize("loss", one_of([SEEN, UNSEEN], UNSEEN))
 def test_what_a_killed_campaign_left_on_remote_hosts_is_cleaned_without_the_testbeds_file(
-    two: list[Machine], file: Path, tmp_path: Path, aware: bool
+    two: list[Machine], file: Path, tmp_path: Path, loss: str
 ) -> None:
     process, _ = started(file, two[1], tmp_path, load_s=7)
     with ExitStack() as stack:
-        if not aware:
+        if not loss == SEEN:
             stack.enter_context(two[1].unaware())
         os.kill(process.pid, signal.SIGKILL)
         process.communicate(timeout=30)
