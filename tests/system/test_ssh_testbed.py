@@ -311,7 +311,7 @@ def test_what_a_killed_campaign_left_on_remote_hosts_is_cleaned_without_the_test
 ) -> None:
     process, _ = started(file, two[1], tmp_path, load_s=7)
     with ExitStack() as stack:
-        if not loss == SEEN:
+        if loss == UNSEEN:
             stack.enter_context(two[1].unaware())
         os.kill(process.pid, signal.SIGKILL)
         process.communicate(timeout=30)
