@@ -23,7 +23,7 @@ from lastro.cli._terminal import print_document
 from lastro.cli._topology import show_topology
 from lastro.errors import InputError
 from lastro.plain import json_text
-from lastro.report.encoder import encode
+from lastro.report.encoder import encode, only
 from lastro.results.store import Attempt, Store, TrialRow
 from lastro.results.topology import TOPOLOGY
 from lastro.units import human_duration, significant
@@ -120,13 +120,7 @@ def _document(store: Store, trial: TrialRow, attempts: list[Attempt]) -> dict[st
 def _attempt_document(store: Store, attempt: Attempt) -> dict[str, Any]:
     series = store.series(attempt.trial, attempt.attempt)
     return {
-        "attempt": attempt.attempt,
-        "started_utc": attempt.started_utc,
-        "duration_s": attempt.duration_s,
-        "valid": attempt.valid,
-        "reasons": list(attempt.reasons),
-        "measurements": attempt.measurements,
-        "notes": attempt.notes,
+        **only(attempt, "attempt started_utc duration_s valid reasons measurements notes"),
         "series": {each.name: {"unit": each.unit, "values": list(each.values)} for each in series},
         "transcript": store.transcript(attempt.trial, attempt.attempt),
     }
