@@ -46,6 +46,7 @@ PURE = (
     "report.compare_words",
     "report.compare_document",
     "report.compare_github",
+    "report.encoder",
     "report.figures.scale",
     "report.figures.svg",
     "report.figures.text",

@@ -73,8 +73,8 @@ class Row:
     status: Status
     reason: str | None
     remedy: str | None
-    trials: Mapping[str, int]
     baseline: Treatment | None
+    trials: Mapping[str, int]
     cells: tuple[Cell, ...]
 
     @property
@@ -285,8 +285,8 @@ def _rows(data: CampaignData, metrics: Sequence[Metric]) -> tuple[Row, ...]:
             status=_status(row, states[row.treatment.index]),
             reason=row.unavailable,
             remedy=row.remedy,
-            trials=dict(states[row.treatment.index]),
             baseline=by_index.get(references.get(row.treatment.index, -1)),
+            trials=dict(states[row.treatment.index]),
             cells=tuple(column[row.treatment.index] for column in columns),
         )
         for row in data.treatments

@@ -62,14 +62,15 @@ def _effect(data: Measured, factor: str, level: str, given: dict[str, str], floo
     weights = treated | {index: -weight for index, weight in untreated.items()}
     ratio = ratio_of_linears(treated, untreated, data.cells, data.confidence)
     away = None if ratio.value is None else ratio.value - 1
+    difference = linear(weights, data.cells, data.confidence)
     return LevelEffect(
         factor=factor,
         level=level,
         reference=reference,
         given=tuple(given.items()),
         ratio=ratio,
-        difference=linear(weights, data.cells, data.confidence),
-        p_adjusted=None,
+        difference=difference,
+        p=difference.p,
         cells=len(both),
         all_cells=len(combinations),
         n=(_values(data, treated), _values(data, untreated)),
@@ -93,7 +94,7 @@ def _simple_effects(data: Measured, given: str, shown: str, floor: float | None)
 
 
 def _decided(effects: Sequence[LevelEffect], confidence: float) -> tuple[LevelEffect, ...]:
-    adjusted = holm([effect.difference.p for effect in effects])
+    adjusted = holm([effect.p for effect in effects])
     return tuple(
         replace(effect, p_adjusted=p, decision=decide(p, 1 - confidence, effect.under_floor))
         for effect, p in zip(effects, adjusted, strict=True)

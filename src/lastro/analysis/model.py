@@ -31,13 +31,13 @@ Decision = Literal["different", "same", "unknown"]
 Correction = Literal["holm", "benjamini-hochberg"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LevelEffect:
     """The effect of a level of a factor, against the factor's reference level.
 
     Both means are over the cells of the other factors in which both levels were measured: `cells` of `all_cells`.
     `given` fixes a level of another factor for a simple effect, and is empty for a main effect. `ratio` is the ratio
-    of the two means; `difference` is in the metric's unit and has the p-value. `p_adjusted` is corrected (Holm) for
+    of the two means; `difference` is in the metric's unit, and `p` is its p-value. `p_adjusted` is corrected (Holm) for
     all main effects of the metric, or all simple effects of one interaction. `n` counts the trials of the level and of
     the reference. `floor` is the noise floor of this ratio, as a fraction: the floor of one treatment against another,
     scaled to means over this many; it and `under_floor` are None when no noise floor is known. `kinds` are the kinds of
@@ -49,14 +49,15 @@ class LevelEffect:
     given: tuple[tuple[str, str], ...]
     ratio: Contrast
     difference: Contrast
-    p_adjusted: float | None
+    p: float | None
+    p_adjusted: float | None = None
+    kinds: tuple[str, ...] = ()
+    decision: Decision = "unknown"
     cells: int
     all_cells: int
     n: tuple[int, int]
     floor: float | None = None
     under_floor: bool | None = None
-    decision: Decision = "unknown"
-    kinds: tuple[str, ...] = ()
 
     @property
     def distance(self) -> float:
@@ -218,6 +219,7 @@ class MetricAnalysis:
     n: int
     anova: Anova | None
     why_none: Note | None
+    notes: tuple[Note, ...]
     effects: tuple[LevelEffect, ...]
     interactions: tuple[Interaction, ...]
     comparisons: tuple[BaselineComparison, ...]
@@ -226,14 +228,13 @@ class MetricAnalysis:
     checks: Checks | None
     drift: Drift | None
     scaling: tuple[CountScaling, ...]
+    omnibus: Omnibus | None
+    floor: float | None
+    floor_note: Note | None
     headline: Headline
-    notes: tuple[Note, ...]
-    floor: float | None = None
-    floor_note: Note | None = None
-    omnibus: Omnibus | None = None
-    medians: tuple[tuple[Treatment, Estimate], ...] = ()
-    bounded: int = 0
-    joint: tuple[FactorPairs, ...] = ()
+    bounded: int
+    medians: tuple[tuple[Treatment, Estimate], ...]
+    joint: tuple[FactorPairs, ...]
 
     @property
     def log(self) -> bool:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 from typing import Any
 
 from lastro.app.places import open_campaign
@@ -24,6 +23,7 @@ from lastro.cli._terminal import print_document
 from lastro.cli._topology import show_topology
 from lastro.errors import InputError
 from lastro.plain import json_text
+from lastro.report.encoder import encode, only
 from lastro.results.store import Attempt, Store, TrialRow
 from lastro.results.topology import TOPOLOGY
 from lastro.units import human_duration, significant
@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
         elif args.topology:
             show_topology(args, store, trial, chosen)
         elif args.json:
-            print(json_text(_finite(_document(store, trial, attempts))))
+            print(json_text(encode(_document(store, trial, attempts), {})))
         else:
             print("\n".join(_lines(store, trial, attempts, chosen)))
     return 0
@@ -117,25 +117,10 @@ def _document(store: Store, trial: TrialRow, attempts: list[Attempt]) -> dict[st
     }
 
 
-def _finite(value: Any) -> Any:
-    """Replace numbers that are not finite by None: JSON has no way to write them."""
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_finite(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
 def _attempt_document(store: Store, attempt: Attempt) -> dict[str, Any]:
     series = store.series(attempt.trial, attempt.attempt)
     return {
-        "attempt": attempt.attempt,
-        "started_utc": attempt.started_utc,
-        "duration_s": attempt.duration_s,
-        "valid": attempt.valid,
-        "reasons": list(attempt.reasons),
-        "measurements": attempt.measurements,
-        "notes": attempt.notes,
+        **only(attempt, "attempt started_utc duration_s valid reasons measurements notes"),
         "series": {each.name: {"unit": each.unit, "values": list(each.values)} for each in series},
         "transcript": store.transcript(attempt.trial, attempt.attempt),
     }

@@ -15,13 +15,21 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Iterator
+from operator import attrgetter
 from typing import Any
 
 from lastro.analysis.advice import Advice, MetricAdvice, Need, Split
 from lastro.plain import aligned, json_text, plain
+from lastro.report.encoder import Forms, encode, only, own
+from lastro.results.samples import Metric
 from lastro.units import human_duration, significant
 
 _MUCH = 1.5  # keep the length in use if the best length is within this factor of it
+_FORMS: Forms = {
+    Metric: attrgetter("name"),
+    MetricAdvice: lambda metric: own(metric, middle="median"),
+    Need: lambda need: own(need, now="half_width"),
+}
 
 
 def advice_text(advice: Advice) -> str:
@@ -111,46 +119,13 @@ def document_text(advice: Advice) -> str:
 def document(advice: Advice) -> dict[str, Any]:
     """Return the advice as JSON-serializable data, with the keys of this module's docstring."""
     likely, sure = advice.likely_blocks, advice.sure_blocks
-    return {
+    found = {
         "format": "lastro-advice/1",
-        "directory": advice.directory,
-        "precision": advice.precision,
-        "confidence": advice.confidence,
+        **only(advice, "directory precision confidence"),
         "of": "ratio to the baseline" if advice.of_ratio else "mean",
-        "replicates": advice.replicates,
-        "block_s": advice.block_s,
+        **only(advice, "replicates block_s"),
         "blocks": {"likely": likely, "sure": sure},
         "duration_s": {"likely": advice.duration_s(likely), "sure": advice.duration_s(sure)},
-        "metrics": [
-            {
-                "metric": metric.metric.name,
-                "worst": _need(metric.worst),
-                "median": _need(metric.middle),
-                "absent_because": metric.absent_because,
-            }
-            for metric in advice.metrics
-        ],
-        "splits": [
-            {
-                "metric": split.metric.name,
-                "setting": split.setting,
-                "samples": split.samples,
-                "inside": split.inside,
-                "length_s": split.length_s,
-                "best_s": split.best_s,
-            }
-            for split in advice.splits
-        ],
+        **only(advice, "metrics splits"),
     }
-
-
-def _need(need: Need | None) -> dict[str, Any] | None:
-    if need is None:
-        return None
-    return {
-        "treatment": need.treatment,
-        "n": need.n,
-        "half_width": None if math.isinf(need.now) else need.now,
-        "likely": need.likely,
-        "sure": need.sure,
-    }
+    return encode(found, _FORMS)

@@ -22,7 +22,6 @@ A value that does not exist is null."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
 
 from lastro.analysis.campaign import Report
@@ -30,11 +29,15 @@ from lastro.analysis.claim_effects import Part
 from lastro.analysis.claims import Judgement, tally
 from lastro.plain import json_text
 from lastro.report.claim_words import reason_text
+from lastro.report.encoder import Forms, encode, only
 from lastro.report.language import ENGLISH, Language
-from lastro.stats.contrasts import Contrast
 from lastro.study.claims import Claims
 
 FORMAT = "lastro-claims/1"
+_BOUNDS = {"": None, "≥": ">=", "≤": "<=", None: "unknown"}
+_FORMS: Forms = {
+    Part: lambda part: only(part, "label measure effect") | {"difference": part.beside, "bound": _BOUNDS[part.bound]},
+}
 
 
 def claims_text(claims: Claims, judgements: Sequence[Judgement], report: Report, say: Language) -> str:
@@ -47,16 +50,17 @@ def claims_document(
     """Return the judgements as JSON-serializable data, with the keys of this module's docstring.
 
     Only the reasons for the verdicts are in the requested language."""
-    return {
+    found = {
         "format": FORMAT,
         "directory": report.directory,
         "study": report.study.name,
         "file": claims.file,
-        "source": asdict(claims.source),
+        "source": claims.source,
         "confidence": report.study.design.confidence,
-        "tally": dict(tally(judgements)),
+        "tally": tally(judgements),
         "claims": [_judgement(one, say) for one in judgements],
     }
+    return encode(found, _FORMS)
 
 
 def _judgement(one: Judgement, say: Language) -> dict[str, Any]:
@@ -69,7 +73,7 @@ def _judgement(one: Judgement, say: Language) -> dict[str, Any]:
         "unit": one.unit,
         "verdict": one.verdict,
         "reason": reason_text(one, say),
-        "published": asdict(one.claim.published) if one.claim.published else None,
+        "published": one.claim.published,
         "margin": one.claim.margin,
         "p": one.p,
         "p_adjusted": one.p_adjusted,
@@ -77,28 +81,5 @@ def _judgement(one: Judgement, say: Language) -> dict[str, Any]:
         "strata": effects.strata if effects else None,
         "all_strata": effects.all_strata if effects else None,
         "decided_by": one.part.label if one.part else None,
-        "parts": [_part(part) for part in effects.parts] if effects else [],
-    }
-
-
-def _part(part: Part) -> dict[str, Any]:
-    return {
-        "label": part.label,
-        "measure": part.measure,
-        "effect": _effect(part.effect),
-        "difference": _effect(part.beside) if part.beside else None,
-        "bound": {"": None, "≥": ">=", "≤": "<=", None: "unknown"}[part.bound],
-    }
-
-
-def _effect(effect: Contrast) -> dict[str, Any]:
-    interval = effect.interval
-    return {
-        "value": effect.value,
-        "interval": asdict(interval) if interval else None,
-        "p": effect.p,
-        "df": effect.df,
-        "n": effect.n,
-        "pairing": effect.pairing,
-        "absent_because": effect.absent_because,
+        "parts": effects.parts if effects else (),
     }

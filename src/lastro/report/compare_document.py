@@ -23,7 +23,6 @@ JUnit: a testsuite for each metric, a testcase for each treatment. Only the gate
 
 from __future__ import annotations
 
-import math
 import re
 from typing import Any
 from xml.etree import ElementTree
@@ -32,8 +31,11 @@ from lastro.analysis.compare import Compared, Comparison
 from lastro.plain import json_text
 from lastro.report.compare_text import p_text
 from lastro.report.compare_words import differences, label, not_compared, notes, why_only
+from lastro.report.encoder import Forms, encode, only, own
 from lastro.report.numbers import ratio_text
-from lastro.stats.intervals import sample_mean
+from lastro.stats.intervals import Interval, sample_mean
+from lastro.stats.margins import Judged
+from lastro.stats.ratios import Ratio
 
 FORMAT = "lastro-compare/1"
 # Characters that XML 1.0 does not allow, not even escaped (W3C, Extensible Markup Language 1.0, production 2).
@@ -46,19 +48,11 @@ def document_text(comparison: Comparison) -> str:
 
 def document(comparison: Comparison) -> dict[str, Any]:
     """Return the comparison as JSON-serializable data, with the keys of this module's docstring."""
-    gate = {
-        "margin": comparison.margin,
-        "tests": comparison.n_judged,
-        "not_judged": len(comparison.not_judged),
-        "regressions": len(comparison.regressions),
-        "lost": len(comparison.lost),
-        "most_allowed": _most_allowed(comparison),
-    }
-    return {
+    found = {
         "format": FORMAT,
         "a": comparison.a.directory,
         "b": comparison.b.directory,
-        "study": {"name": comparison.study.name, "title": comparison.study.title},
+        "study": only(comparison.study, "name title"),
         "confidence": comparison.confidence,
         "differences": [{"what": what, "a": a, "b": b} for what, a, b in differences(comparison)],
         "notes": list(notes(comparison)),
@@ -67,19 +61,21 @@ def document(comparison: Comparison) -> dict[str, Any]:
             for side in comparison.one_sided
         ],
         "tests": comparison.n_tests,
-        "cells": [_cell(cell) for cell in comparison.cells],
-        "gate": gate if comparison.margin is not None else None,
+        "cells": comparison.cells,
+        "gate": _gate(comparison) if comparison.margin is not None else None,
     }
+    return encode(found, _FORMS)
 
 
-def _most_allowed(comparison: Comparison) -> dict[str, Any] | None:
-    if comparison.most_allowed is None:
-        return None
-    loss, cell = comparison.most_allowed
+def _gate(comparison: Comparison) -> dict[str, Any]:
+    loss, cell = comparison.most_allowed or (None, None)
     return {
-        "metric": cell.metric.name,
-        "levels": dict(cell.levels),
-        "loss": loss if math.isfinite(loss) else None,
+        "margin": comparison.margin,
+        "tests": comparison.n_judged,
+        "not_judged": len(comparison.not_judged),
+        "regressions": len(comparison.regressions),
+        "lost": len(comparison.lost),
+        "most_allowed": cell and {"metric": cell.metric.name, "levels": dict(cell.levels), "loss": loss},
     }
 
 
@@ -91,35 +87,25 @@ def _cell(cell: Compared) -> dict[str, Any]:
         "levels": dict(cell.levels),
         "a": _side(cell.a),
         "b": _side(cell.b),
-        "ratio": _ratio(cell),
+        "ratio": cell.ratio,
         "p": cell.test.p if cell.test else None,
         "p_adjusted": cell.p_adjusted,
         "verdict": cell.verdict or None,
         "not_compared": not_compared(cell),
-        "gate": None
-        if cell.judged is None
-        else {
-            "limit": cell.judged.test.limit,
-            "p": cell.judged.test.p,
-            "p_adjusted": cell.judged.p_adjusted,
-            "regressed": cell.judged.regressed,
-        },
+        "gate": cell.judged,
     }
 
 
 def _side(values: tuple[float, ...]) -> dict[str, Any]:
-    return {"n": len(values), "mean": sample_mean(values) if values else None, "values": list(values)}
+    return {"n": len(values), "mean": sample_mean(values) if values else None, "values": values}
 
 
-def _ratio(cell: Compared) -> dict[str, Any] | None:
-    if cell.ratio is None:
-        return None
-    interval = cell.ratio.interval
-    return {
-        "value": cell.ratio.value,
-        "interval": None if interval is None else {"low": interval.low, "high": interval.high},
-        "absent_because": cell.ratio.absent_because,
-    }
+_FORMS: Forms = {
+    Compared: _cell,
+    Interval: lambda interval: own(interval, "confidence"),
+    Judged: lambda judged: only(judged.test, "limit p") | own(judged, "test"),
+    Ratio: lambda ratio: only(ratio, "value interval absent_because"),
+}
 
 
 def junit(comparison: Comparison, *, fail_lost: bool = False) -> bytes:

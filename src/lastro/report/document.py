@@ -43,31 +43,56 @@ A value that does not exist is null, never absent and never NaN."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from lastro.analysis import analyse
-from lastro.analysis.campaign import Cell, Gap, InvalidAttempt, Report, Row
+from lastro.analysis.campaign import Cell, Gap, Point, Report, Row
 from lastro.analysis.curves import Curve, Line, Panel, curves
-from lastro.analysis.growth import MEASURES, Against, Growth, Growths, growths
+from lastro.analysis.growth import MEASURES, Growth, growths
 from lastro.analysis.measured import median_of
 from lastro.analysis.properties import ABSENT
-from lastro.analysis.scaling import Scaling, ScalingRow, scalings
+from lastro.analysis.remarks import Mark
+from lastro.analysis.scaling import scalings
 from lastro.analysis.searches import Ending, endings
 from lastro.analysis.verdicts import verdict
 from lastro.plain import json_text
 from lastro.report.analysis_document import analysis_document
+from lastro.report.encoder import Forms, encode, only, own
 from lastro.report.key_findings import key_findings
 from lastro.report.language import ENGLISH
-from lastro.stats.intervals import Interval
+from lastro.results.noted import NetworkSize
+from lastro.results.samples import Metric
+from lastro.stats.order import Estimate
 from lastro.stats.ratios import Ratio
-from lastro.stats.scaling import Line as FittedLine
+from lastro.study.design import Treatment
+from lastro.study.model import Study
 
 if TYPE_CHECKING:
     from lastro.results.store import Attempt
 
 FORMAT = "lastro-results/1"
 _STATES = ("pending", "running", "valid", "invalid", "unavailable")
+_BOUNDS = {"": None, "≥": ">=", "≤": "<="}
+_FORMS: Forms = {
+    Ending: lambda each: {
+        "limit": each.limit,
+        "trials": len(each.values),
+        "least": min(each.values),
+        "greatest": max(each.values),
+        "text": each.text,
+    },
+    Estimate: lambda median: only(median, "value at_least interval absent_because"),
+    Gap: lambda gap: own(gap, n_trials="trials"),
+    Growth: lambda growth: own(growth, "against") | dict(zip(MEASURES, growth.against, strict=True)),
+    Mark: lambda mark: own(mark, n="trials"),
+    Metric: lambda metric: own(metric, "signed"),
+    NetworkSize: NetworkSize._asdict,
+    Point: lambda point: {"block": point.block} | point._asdict(),
+    Ratio: lambda ratio: only(ratio, "value interval pairing n"),
+    Treatment: attrgetter("id"),
+}
 
 
 def document_text(report: Report) -> str:
@@ -78,10 +103,10 @@ def document(report: Report) -> dict[str, Any]:
     """Return the report as JSON-serializable data, with the keys of this module's docstring."""
     progress = report.progress
     kept = {(attempt.trial, attempt.attempt): attempt for attempt in report.attempts}
-    return {
+    found = {
         "format": FORMAT,
         "directory": report.directory,
-        "study": _study(report),
+        "study": _study(report.study),
         "counts": {state: progress.counts.get(state, 0) for state in _STATES}
         | {
             "trials": progress.n_trials,
@@ -89,54 +114,34 @@ def document(report: Report) -> dict[str, Any]:
             "invalid_attempts": progress.n_invalid_attempts,
         },
         "finished": progress.finished,
-        "key_findings": list(key_findings(report, ENGLISH)),
-        "metrics": [{"name": m.name, "unit": m.unit, "better": m.better, "summary": m.summary} for m in report.metrics],
+        "key_findings": key_findings(report, ENGLISH),
+        "metrics": report.metrics,
         "treatments": [_treatment(row, report, kept) for row in report.rows],
-        "unavailable": [_gap(gap) for gap in report.gaps],
-        "invalid_attempts": [_invalid(attempt) for attempt in report.invalid_attempts],
+        "unavailable": report.gaps,
+        "invalid_attempts": report.invalid_attempts,
         "really": _really(report),
         "curves": [
             _curve(curve, panel, line) for curve in curves(report) for panel in curve.panels for line in panel.lines
         ],
-        "scaling": [_scaling(report, scaling, row) for scaling in scalings(report) for row in scaling.rows],
-        "growth": _growths(report, growths(report)),
+        "scaling": list(_scaling(report)),
+        "growth": list(_growth(report)),
         "analysis": analysis_document(analyse(report)),
     }
+    return encode(found, _FORMS)
 
 
-def _study(report: Report) -> dict[str, Any]:
-    study = report.study
-    return {
-        "name": study.name,
-        "title": study.title,
-        "scenario": study.scenario,
-        "profile": study.profile,
-        "factors": {factor.name: list(factor.levels) for factor in study.factors},
-        "settings": dict(study.settings),
-        "confidence": study.design.confidence,
-        "replicates": study.design.replicates,
-        "stopping": study.design.stopping,
-        "seed": study.design.seed,
-        "baseline": dict(study.design.baseline),
-    }
+def _study(study: Study) -> dict[str, Any]:
+    return (
+        only(study, "name title scenario profile")
+        | {"factors": {factor.name: factor.levels for factor in study.factors}, "settings": study.settings}
+        | only(study.design, "confidence replicates stopping seed baseline")
+    )
 
 
 def _treatment(row: Row, report: Report, kept: Mapping[tuple[int, int], Attempt]) -> dict[str, Any]:
     confidence = report.study.design.confidence
-    return {
-        "id": row.treatment.id,
-        "label": row.treatment.label,
-        "levels": dict(row.treatment.levels),
-        "status": row.status,
-        "reason": row.reason,
-        "remedy": row.remedy,
-        "baseline": row.baseline.id if row.baseline else None,
-        "trials": dict(row.trials),
-        "metrics": {
-            cell.metric.name: _cell(cell, confidence) | {"ended": [_ending(each) for each in endings(cell, kept)]}
-            for cell in row.cells
-        },
-    }
+    metrics = {cell.metric.name: _cell(cell, confidence) | {"ended": endings(cell, kept)} for cell in row.cells}
+    return only(row.treatment, "id label levels") | own(row, "treatment cells") | {"metrics": metrics}
 
 
 def _cell(cell: Cell, confidence: float) -> dict[str, Any]:
@@ -146,74 +151,18 @@ def _cell(cell: Cell, confidence: float) -> dict[str, Any]:
         "bounded": cell.bounded,
         "mean": summary.mean if summary else None,
         "sd": summary.sd if summary else None,
-        "interval": _interval(summary.interval if summary else None),
-        "median": _median(cell, confidence) if summary else None,
-        "ratio": _ratio(cell, cell.ratio) if cell.ratio else None,
+        "interval": summary.interval if summary else None,
+        "median": median_of(cell, confidence) if summary else None,
+        "ratio": _ratio(cell.metric, cell.ratio) if cell.ratio else None,
         "generator_limited": cell.limited,
-        "marks": [{"kind": mark.kind, "trials": mark.n, "text": mark.text} for mark in cell.marks],
-        "values": [
-            {"block": p.block, "trial": p.trial, "attempt": p.attempt, "value": p.value, "at_least": p.at_least}
-            for p in cell.points
-        ],
+        "marks": cell.marks,
+        "values": cell.points,
     }
 
 
-def _ending(each: Ending) -> dict[str, Any]:
-    return {
-        "limit": each.limit,
-        "trials": len(each.values),
-        "least": min(each.values),
-        "greatest": max(each.values),
-        "text": each.text,
-    }
-
-
-def _median(cell: Cell, confidence: float) -> dict[str, Any]:
-    found = median_of(cell, confidence)
-    return {
-        "value": found.value,
-        "at_least": found.at_least,
-        "interval": _interval(found.interval),
-        "absent_because": found.absent_because,
-    }
-
-
-def _ratio(cell: Cell, ratio: Ratio) -> dict[str, Any]:
-    return {
-        "value": ratio.value,
-        "bound": {"": None, "≥": ">=", "≤": "<="}[ratio.bound],
-        "interval": _interval(ratio.interval),
-        "pairing": ratio.pairing,
-        "n": list(ratio.n),
-        "unbounded": ratio.unbounded,
-        "absent_because": ratio.absent_because,
-        "verdict": verdict(cell.metric, ratio) or None,
-    }
-
-
-def _interval(interval: Interval | None) -> dict[str, float] | None:
-    return {"low": interval.low, "high": interval.high, "confidence": interval.confidence} if interval else None
-
-
-def _gap(gap: Gap) -> dict[str, Any]:
-    return {
-        "reason": gap.reason,
-        "remedy": gap.remedy,
-        "where": gap.where,
-        "treatments": [treatment.id for treatment in gap.treatments],
-        "trials": gap.n_trials,
-    }
-
-
-def _invalid(attempt: InvalidAttempt) -> dict[str, Any]:
-    return {
-        "trial": attempt.trial,
-        "attempt": attempt.attempt,
-        "block": attempt.block,
-        "treatment": attempt.treatment.id,
-        "reasons": list(attempt.reasons),
-        "trial_state": attempt.trial_state,
-    }
+def _ratio(metric: Metric, ratio: Ratio) -> dict[str, Any]:
+    first = {"value": ratio.value, "bound": _BOUNDS[ratio.bound]}
+    return first | own(ratio, "bound") | {"verdict": verdict(metric, ratio) or None}
 
 
 def _really(report: Report) -> dict[str, dict[str, str]]:
@@ -231,63 +180,26 @@ def _curve(curve: Curve, panel: Panel, line: Line) -> dict[str, Any]:
         "line": line.name or None,
         "is_baseline": line.is_baseline,
         "points": [
-            {"level": level, "number": number, "treatment": row.treatment.id}
+            {"level": level, "number": number, "treatment": row.treatment}
             for level, number, row in places
             if row is not None
         ],
     }
 
 
-def _scaling(report: Report, scaling: Scaling, row: ScalingRow) -> dict[str, Any]:
-    return {
-        "factor": scaling.factor,
-        "levels": dict(zip(scaling.others, row.levels, strict=True)),
-        "metrics": {m.name: _line(line) for m, line in zip(report.metrics, row.lines, strict=True)},
-    }
+def _scaling(report: Report) -> Iterator[dict[str, Any]]:
+    for scaling in scalings(report):
+        for row in scaling.rows:
+            levels = dict(zip(scaling.others, row.levels, strict=True))
+            yield {"factor": scaling.factor, "levels": levels, "metrics": _by_metric(report, row.lines)}
 
 
-def _growths(report: Report, found: Growths) -> list[dict[str, Any]]:
-    return [
-        {
-            "levels": dict(zip(found.others, row.levels, strict=True)),
-            "metrics": {m.name: _growth(growth) for m, growth in zip(report.metrics, row.metrics, strict=True)},
-        }
-        for row in (found.rows if found else ())
-    ]
+def _growth(report: Report) -> Iterator[dict[str, Any]]:
+    if found := growths(report):
+        for row in found.rows:
+            levels = dict(zip(found.others, row.levels, strict=True))
+            yield {"levels": levels, "metrics": _by_metric(report, row.metrics)}
 
 
-def _growth(growth: Growth | None) -> dict[str, Any] | None:
-    if growth is None:
-        return None
-    ratio = growth.ratio
-    return {
-        "sizes": {level: size._asdict() for level, size in growth.sizes.items()},
-        "ratio": None
-        if ratio is None
-        else {
-            "value": ratio.value, "interval": _interval(ratio.interval), "pairing": ratio.pairing, "n": list(ratio.n),
-        },
-        **{name: _against(against) for name, against in zip(MEASURES, growth.against, strict=True)},
-    }  # fmt: skip
-
-
-def _against(against: Against) -> dict[str, Any]:
-    return {
-        "ratio": against.ratio,
-        "line": _line(against.line),
-        "bend": _interval(against.bend),
-        "verdict": against.verdict,
-    }
-
-
-def _line(line: FittedLine | None) -> dict[str, Any] | None:
-    if line is None:
-        return None
-    return {
-        "slope": line.slope,
-        "slope_interval": _interval(line.slope_interval),
-        "intercept": line.intercept,
-        "intercept_interval": _interval(line.intercept_interval),
-        "r2": line.r2,
-        "n": line.n,
-    }
+def _by_metric(report: Report, found: Sequence[object]) -> dict[str, object]:
+    return {metric.name: each for metric, each in zip(report.metrics, found, strict=True)}

@@ -127,7 +127,7 @@ def _effect_row(metric: MetricAnalysis, effect: LevelEffect, say: Language) -> t
         effect.reference,
         f"{ratio} ({say('below the noise floor')})" if effect.under_floor else ratio,
         difference_text(effect.difference, say),
-        p_text(effect.difference.p, say),
+        p_text(effect.p, say),
         p_text(effect.p_adjusted, say),
         _n_text(effect.difference, say),
         f"{say.integer(effect.n[0])} / {say.integer(effect.n[1])}",

@@ -129,7 +129,7 @@ def _widest(metric: MetricAnalysis, say: Language) -> Iterator[str]:
     effect = metric.headline.widest
     if effect is None or effect.decision == "unknown" or effect.distance == 0:
         return
-    n = sum(other.difference.p is not None for other in metric.effects)
+    n = sum(other.p is not None for other in metric.effects)
     ratio = contrast_ratio(effect.ratio, say)
     if effect.decision == "same":
         yield say(

@@ -60,11 +60,11 @@ class Anova:
     `effects` holds the block first, then factors, then interactions. For a log model `fitted` and `residuals` are in
     natural logarithms. `notes` says in English what the table cannot: aliased or untestable effects, and why."""
 
+    log: bool
     effects: tuple[Effect, ...]
     residual: Effect
     total_ss: float
     n: int
-    log: bool
     residuals: tuple[float, ...]
     fitted: tuple[float, ...]
     notes: tuple[Note, ...]
@@ -121,11 +121,11 @@ def anova(
     )
     residual = _effect(("residual",), residual_df, rss, (0, 0.0), total, unit)
     return Anova(
+        log,
         effects,
         residual,
         total * unit,
         len(values),
-        log,
         tuple((left * data.scale).tolist()),
         tuple((data.mean + data.scale * model.fitted).tolist()),
         (*plan.notes, *_notes(effects, plan, residual, total)),

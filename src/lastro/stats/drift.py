@@ -44,8 +44,8 @@ class Drift:
     p: float | None
     slope_per_hour: float | None
     interval: Interval | None
-    n: int
     relative: bool
+    n: int
     points: tuple[tuple[float, float], ...]
     absent_because: Note | None = None
 
@@ -82,17 +82,17 @@ def drift(
     points = _points(residuals, hours, blocks)
     n = len(points)
     if n < 3:
-        return Drift(None, None, None, None, n, relative, points, Note(TOO_FEW_POINTS, n=n))
+        return Drift(None, None, None, None, relative, n, points, Note(TOO_FEW_POINTS, n=n))
     slopes, s = _slopes_and_s(points)
     if not slopes.size:
-        return Drift(None, None, None, None, n, relative, points, Note(ONE_TIME))
+        return Drift(None, None, None, None, relative, n, points, Note(ONE_TIME))
     p, variance, tau = _mann_kendall(points, s)
     k, achieved = kendall_order(n, variance, confidence)
     slope = median_of(slopes)
     if k == 0 or 2 * k > slopes.size:
-        return Drift(tau, p, slope, None, n, relative, points, steps_too_coarse(n, achieved, confidence))
+        return Drift(tau, p, slope, None, relative, n, points, steps_too_coarse(n, achieved, confidence))
     low, high = at_ranks(slopes, k, slopes.size + 1 - k)
-    return Drift(tau, p, slope, Interval(low, high, achieved), n, relative, points)
+    return Drift(tau, p, slope, Interval(low, high, achieved), relative, n, points)
 
 
 def _residuals(values: Sequence[float], treatments: Sequence[Hashable], relative: bool) -> dict[int, float]:

@@ -16,8 +16,8 @@ class Line:
     `r2` is the fraction of y's variance that the line explains; None when y does not vary."""
 
     slope: float
-    intercept: float
     slope_interval: Interval | None
+    intercept: float
     intercept_interval: Interval | None
     r2: float | None
     n: int
@@ -47,13 +47,13 @@ def fit_line(x: Sequence[float], y: Sequence[float], confidence: float) -> Line 
     residual = math.fsum([(b - intercept - slope * a) ** 2 for a, b in zip(x, y, strict=True)])
     r2 = 1 - residual / yy if yy else None
     if n == 2:
-        return Line(slope, intercept, None, None, r2, n)
+        return Line(slope, None, intercept, None, r2, n)
     t, sd = t_quantile(confidence, n - 2), math.sqrt(residual / (n - 2))
     of_slope, of_intercept = t * sd / math.sqrt(xx), t * sd * math.sqrt(1 / n + mean_x**2 / xx)
     return Line(
         slope,
-        intercept,
         Interval(slope - of_slope, slope + of_slope, confidence),
+        intercept,
         Interval(intercept - of_intercept, intercept + of_intercept, confidence),
         r2,
         n,

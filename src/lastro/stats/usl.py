@@ -55,12 +55,12 @@ class Usl:
     `residual_sd`, and `covariance`, that of the three estimates, are None where no degrees of freedom are left (n =
     3)."""
 
+    n: int
     lambda_: Parameter
     sigma: Parameter
     kappa: Parameter
     residuals: tuple[float, ...]
     residual_sd: float | None
-    n: int
     peak: Peak | None
     no_peak_because: NoPeak | None = None
     covariance: tuple[tuple[float, ...], ...] | None = None
@@ -151,7 +151,7 @@ def _described(
         for at in range(3)
     )
     known = tuple(map(tuple, covariance.tolist())) if df else None
-    fit = Usl(lambda_, sigma, kappa, tuple(residuals.tolist()), sd, n, None, covariance=known)
+    fit = Usl(n, lambda_, sigma, kappa, tuple(residuals.tolist()), sd, None, covariance=known)
     if kappa.interval is None or kappa.interval.low <= 0:
         return replace(fit, no_peak_because="coherency may be zero")
     at_load = math.sqrt((1 - sigma.value) / kappa.value)

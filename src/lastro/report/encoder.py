@@ -1,0 +1,48 @@
+"""JSON-serializable data from results: each frozen dataclass becomes an object with its fields. Pure.
+
+A document states only what differs from that, as `Forms`: for a class, a function to what is encoded in its place, made
+with `own` or `only` where that is some of its fields. So a new field reaches JSON without another line."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+Forms = Mapping[type, Callable[[Any], Any]]
+
+
+def encode(document: Mapping[str, Any], forms: Forms) -> dict[str, Any]:
+    """Return a document as JSON-serializable data; a number that is not finite becomes None."""
+    return {key: _encoded(value, forms) for key, value in document.items()}
+
+
+def _encoded(value: Any, forms: Forms) -> Any:
+    if form := forms.get(type(value)):
+        value = form(value)
+    elif is_dataclass(value):
+        value = own(value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return encode(value, forms)
+    if isinstance(value, list | tuple):
+        return [_encoded(each, forms) for each in value]
+    return value
+
+
+def own(value: Any, without: str = "", **keys: str) -> dict[str, Any]:
+    """Return the fields of a dataclass by name, except those `without`; `keys` renames some: {field: key}.
+
+    Raises: TypeError when the dataclass has no such field."""
+    found = {each.name: getattr(value, each.name) for each in fields(value)}
+    left_out = without.split()
+    if unknown := {*left_out, *keys} - found.keys():
+        raise TypeError(f"{type(value).__name__} has no {', '.join(unknown)}")
+    return {keys.get(name, name): each for name, each in found.items() if name not in left_out}
+
+
+def only(value: Any, names: str) -> dict[str, Any]:
+    """Return these fields or properties by name."""
+    return {name: getattr(value, name) for name in names.split()}
