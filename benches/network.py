@@ -18,7 +18,7 @@ from lastro.app.hosts import testbed
 from lastro.host.ledger import NETNS_DIR
 from lastro.platforms.base import Instance, InstanceSpec, instance_netns
 from lastro.scenarios.routing.network import segments_of
-from lastro.study.topology import Topology, grid
+from lastro.study.topology import RouterTopology, grid
 from lastro.testbed import Testbed, beside
 
 N_PAIRS = 20
@@ -32,7 +32,7 @@ class Node(Instance):
 
 
 @contextmanager
-def ours(bed: Testbed, topology: Topology) -> Iterator[None]:
+def ours(bed: Testbed, topology: RouterTopology) -> Iterator[None]:
     links = registry.get("attachment", "veth-bridge")()
     links.apart = True
     with ExitStack() as stack:
@@ -47,7 +47,7 @@ def ours(bed: Testbed, topology: Topology) -> Iterator[None]:
 
 
 @contextmanager
-def by_hand(topology: Topology) -> Iterator[None]:
+def by_hand(topology: RouterTopology) -> Iterator[None]:
     names = ["raw-hub", *(f"raw-{number}" for number in range(len(topology.names)))]
     lines, own = [], {number: [""] for number in range(len(topology.names))}
     for number, link in enumerate(topology.links):

@@ -22,7 +22,7 @@ from lastro.functions._ospf import CAPABILITIES, Protocol, host_name
 from lastro.functions.ospf_router import ROUTERS
 from lastro.scenarios.routing import RoutingScenario
 from lastro.scenarios.routing.network import booted
-from lastro.study.topology import Topology, grid
+from lastro.study.topology import RouterTopology, grid
 from lastro.testbed import Testbed
 from lastro.testing.subject import left
 
@@ -42,7 +42,7 @@ def config(**more: Any) -> dict[str, Any]:
     return {**settings, **anyhow, "attachment": "veth-bridge", "isolation": "none", **more}
 
 
-def ratios(n_pairs: int = N_PAIRS, topology: Topology | None = None) -> list[Ratio]:
+def ratios(n_pairs: int = N_PAIRS, topology: RouterTopology | None = None) -> list[Ratio]:
     chosen = topology or grid(4, 4)
     n = len(chosen.names)
     needs = RoutingScenario.image_needs

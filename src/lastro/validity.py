@@ -106,7 +106,7 @@ class ClockSample:
 
 
 @dataclass(frozen=True, slots=True)
-class Drift:
+class ClockDrift:
     """The rate of a guest's clock: guest seconds per host second, 1.0 when right, known to ± `uncertainty`."""
 
     ratio: float
@@ -118,23 +118,23 @@ class Drift:
         return abs(self.ratio - 1.0) > self.uncertainty
 
 
-def drift(before: ClockSample, after: ClockSample) -> Drift:
+def drift(before: ClockSample, after: ClockSample) -> ClockDrift:
     """The rate of the guest's monotonic clock between two readings; unknown if no time passed between them."""
     elapsed_s = after.host_s - before.host_s
     if elapsed_s <= 0:
-        return Drift(1.0, math.inf)
+        return ClockDrift(1.0, math.inf)
     # The bracketing intervals are bounds, not deviations: they add up.
     ratio = (after.guest_s - before.guest_s) / elapsed_s
     uncertainty_s = before.uncertainty_s + after.uncertainty_s
-    return Drift(ratio, uncertainty_s / elapsed_s)
+    return ClockDrift(ratio, uncertainty_s / elapsed_s)
 
 
-def drift_between(before: ClockSample | None, after: ClockSample | None) -> Drift | None:
+def drift_between(before: ClockSample | None, after: ClockSample | None) -> ClockDrift | None:
     """The drift between two readings; None without readings, since the clocks are the host's."""
     return drift(before, after) if before and after else None
 
 
-def unverified(found: Drift | None, limit: float) -> str | None:
+def unverified(found: ClockDrift | None, limit: float) -> str | None:
     """Say why the clock of a foreign kernel is not verified; None when it is. `limit` is a fraction.
 
     It is verified only if all values that the drift may have are within the limit."""
@@ -150,12 +150,12 @@ def unverified(found: Drift | None, limit: float) -> str | None:
     return None
 
 
-def _told(found: Drift) -> str:
+def _told(found: ClockDrift) -> str:
     """Format a drift: '+0.150 % (± 0.090 %)'."""
     return f"{100 * (found.ratio - 1):+.3f} % (± {100 * found.uncertainty:.3f} %)"
 
 
-def drift_reasons(drifts: Mapping[str, Drift], limit: float) -> list[str]:
+def drift_reasons(drifts: Mapping[str, ClockDrift], limit: float) -> list[str]:
     """Report guests' clocks that drift, since their tools' timings drift too. `limit` is a fraction, such as 0.001."""
     return [
         f"the clock of the {role} drifted by {_told(found)} relative to the host's (limit {100 * limit:g} %)"

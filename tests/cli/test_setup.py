@@ -19,7 +19,7 @@ from lastro.instruments import jmeter
 from lastro.requirements import Requirements
 from lastro.setup import run as running
 from lastro.setup.machine import Machine
-from lastro.setup.scripts import DEBIAN, HERE, RECIPES, Step, apt_step
+from lastro.setup.scripts import DEBIAN, HERE, RECIPES, SetupStep, apt_step
 from lastro.setup.selection import select
 
 from .conftest import is_error, lastro, until
@@ -237,7 +237,7 @@ def test_a_build_runs_beside_apt_and_is_not_run_again(
     # Apt waits for the build to start, which it would in vain if they took turns.
     program = machine.bin / "runsc"
     script = f"printf '#!/bin/sh\\n' >{program}; /bin/chmod 755 {program}"
-    monkeypatch.setattr("lastro.setup.plan.recipe_step", lambda recipe, prefix: Step(recipe.name, script))
+    monkeypatch.setattr("lastro.setup.plan.recipe_step", lambda recipe, prefix: SetupStep(recipe.name, script))
     wait = f"i=0; until [ -e {program} ]; do i=$((i + 1)); [ $i -lt 100 ]; /bin/sleep 0.1; done"
     monkeypatch.setattr("lastro.setup.scripts._APT", f"{wait}\napt-get install {{packages}}\n")
     assert cli.main(["setup", "gvisor"]) == 0
@@ -269,7 +269,7 @@ def test_what_runs_is_what_a_dry_run_prints(made: Callable[..., Made], capsys: p
 
 def test_an_interruption_ends_the_children(tmp_path: Path) -> None:
     pid_file = tmp_path / "pid"
-    step = Step("slow", f"echo $$ >{shlex.quote(str(pid_file))}; sleep 600; true")
+    step = SetupStep("slow", f"echo $$ >{shlex.quote(str(pid_file))}; sleep 600; true")
 
     def interrupt(line: str) -> None:
         while not pid_file.exists() or not pid_file.read_text().strip():

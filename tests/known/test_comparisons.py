@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from lastro.stats.comparisons import Comparison, tukey_from_model
+from lastro.stats.comparisons import PairComparison, tukey_from_model
 from lastro.stats.intervals import sample_covariance, sample_mean
 from lastro.stats.studentized_range import range_quantile, range_sf
 
@@ -19,7 +19,7 @@ PLANTS = {
 UNEQUAL = {"a": [1.0, 2.0, 4.0], "b": [2.5, 9.0, 5.0, 7.0, 1.0], "c": [8.0, 8.5], "d": [6.0, 6.5, 7.5, 7.0]}
 
 
-def tukey_hsd(groups: dict[str, list[float]], confidence: float) -> tuple[Comparison, ...]:
+def tukey_hsd(groups: dict[str, list[float]], confidence: float) -> tuple[PairComparison, ...]:
     """Compare independent groups of one variance."""
     sizes = {name: len(values) for name, values in groups.items()}
     df = sum(sizes.values()) - len(sizes)

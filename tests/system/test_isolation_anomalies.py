@@ -15,8 +15,8 @@ from lastro.anomalies.base import Anomaly, Demand, Dose
 from lastro.errors import CommandFailed, Unavailable
 from lastro.host.cgroups import Resources, block_device_of
 from lastro.isolation.apparmor import AppArmor
-from lastro.isolation.base import NEIGHBOUR, Isolation, Need, Profile, isolate, parts_of
-from lastro.isolation.cgroups import Cgroups
+from lastro.isolation.base import NEIGHBOUR, Isolation, MeasuredUse, Profile, isolate, parts_of
+from lastro.isolation.cgroups import CgroupLimits
 from lastro.isolation.none import NoIsolation
 from lastro.isolation.seccomp import Seccomp, filter_profile
 from lastro.platforms._oci import oci_config
@@ -42,7 +42,7 @@ def platform(request: pytest.FixtureRequest, pool: PlatformPool) -> Platform:
 @pytest.fixture
 def profile(testbed: Testbed) -> Profile:
     """What a small function may have needed: little enough that every floor of the neighbour's limits is in force."""
-    need = Need(cpus=0.04, memory_bytes=8 * MIB, read_bps=0, write_bps=1000, read_iops=0, write_iops=1)
+    need = MeasuredUse(cpus=0.04, memory_bytes=8 * MIB, read_bps=0, write_bps=1000, read_iops=0, write_iops=1)
     needs = dict.fromkeys(("source", "function", "sink"), need)
     return Profile(needs, float(os.cpu_count() or 1), block_device_of(testbed.scratch_dir))
 
@@ -55,23 +55,23 @@ def neighbour(*isolations: Isolation, profile: Profile | None = None) -> Instanc
 
 
 def test_limits_follow_from_the_profile(profile: Profile) -> None:
-    busy = Need(cpus=0.8, memory_bytes=100 * MIB, read_bps=0, write_bps=5e6, read_iops=0, write_iops=300)
+    busy = MeasuredUse(cpus=0.8, memory_bytes=100 * MIB, read_bps=0, write_bps=5e6, read_iops=0, write_iops=300)
     n_cpus = os.cpu_count() or 1
     chain = Profile({"function": busy, "source": profile.needs["source"]}, n_cpus - 0.6, "254:0")
-    assert neighbour(Cgroups(), profile=chain).resources == Resources(
+    assert neighbour(CgroupLimits(), profile=chain).resources == Resources(
         cpus=0.6, cpu_weight=10, memory_bytes=200 * MIB, read_bps=4 * MIB, write_bps=10_000_000, read_iops=100,
         write_iops=600, block_device="254:0",
     )  # fmt: skip
-    assert isolate(InstanceSpec("function", "function"), [Cgroups()], chain).resources == Resources(
+    assert isolate(InstanceSpec("function", "function"), [CgroupLimits()], chain).resources == Resources(
         cpu_weight=round(1000 * chain.chain_cpus), memory_reserved_bytes=200 * MIB
     )
-    assert isolate(InstanceSpec("source", "source"), [Cgroups()], chain).resources == Resources(
+    assert isolate(InstanceSpec("source", "source"), [CgroupLimits()], chain).resources == Resources(
         cpu_weight=round(1000 * chain.chain_cpus), memory_reserved_bytes=64 * MIB
     )
 
 
 def test_without_a_disk_no_rates_are_limited(profile: Profile) -> None:
-    resources = neighbour(Cgroups(), profile=Profile(profile.needs, 1000.0, None)).resources
+    resources = neighbour(CgroupLimits(), profile=Profile(profile.needs, 1000.0, None)).resources
     assert (resources.write_bps, resources.read_iops, resources.block_device) == (None, None, None)
     assert resources.cpus == 0.1
 
@@ -80,14 +80,14 @@ def test_without_a_disk_no_rates_are_limited(profile: Profile) -> None:
 def test_reservations_and_limits_are_in_force(
     testbed: Testbed, platform: Platform, profile: Profile, role: str
 ) -> None:
-    spec = isolate(InstanceSpec("isolated", role), [Cgroups()], profile)
+    spec = isolate(InstanceSpec("isolated", role), [CgroupLimits()], profile)
     with platform.start(testbed, spec) as instance:
-        assert Cgroups().verify(instance) is None
+        assert CgroupLimits().verify(instance) is None
 
 
 def test_the_neighbour_is_held_to_its_limits(testbed: Testbed, platform: Platform, profile: Profile) -> None:
     """CPU 0.1, memory 64 MiB, and 4 MiB/s written: the floors."""
-    with platform.start(testbed, neighbour(Cgroups(), profile=profile)) as instance:
+    with platform.start(testbed, neighbour(CgroupLimits(), profile=profile)) as instance:
         before = instance.usage()
         spun = instance.run(["timeout", "1.5", "sh", "-c", "while :; do :; done"], check=False)
         assert instance.usage().since(before).cpu_s / spun.duration_s < 0.17
@@ -111,7 +111,7 @@ def test_the_neighbour_is_held_to_its_limits(testbed: Testbed, platform: Platfor
 def test_limits_that_are_not_there_are_missed(testbed: Testbed, pool: PlatformPool, resources: Resources) -> None:
     with pool.get("runc").start(testbed, InstanceSpec("free", NEIGHBOUR)) as instance:
         instance.spec = InstanceSpec("free", NEIGHBOUR, resources=resources)
-        reason = Cgroups().verify(instance)
+        reason = CgroupLimits().verify(instance)
     assert reason is not None
     assert " is " in reason
 
@@ -192,8 +192,8 @@ def test_a_combination_is_the_sum_of_its_parts(testbed: Testbed, profile: Profil
 
 @pytest.mark.parametrize("name", FILTERED)
 def test_a_combination_is_in_force(testbed: Testbed, pool: PlatformPool, profile: Profile, name: str) -> None:
-    with pool.get(name).start(testbed, neighbour(Cgroups(), Seccomp(), profile=profile)) as instance:
-        assert Cgroups().verify(instance) is None
+    with pool.get(name).start(testbed, neighbour(CgroupLimits(), Seccomp(), profile=profile)) as instance:
+        assert CgroupLimits().verify(instance) is None
         assert Seccomp().verify(instance) is None
 
 
@@ -261,7 +261,7 @@ def test_a_neighbour_under_limits_still_reaches_what_these_allow(
     part, demand = anomaly("cpu"), demand_of("stress-ng")
     with pool.get("runc").start(testbed, neighbour()) as instance:  # a cold program comes with 100 reads a second below
         instance.run([*part.argv(replace(demand, timeout_s=1.0))])
-    with pool.get("runc").start(testbed, neighbour(Cgroups(), profile=profile)) as instance:
+    with pool.get("runc").start(testbed, neighbour(CgroupLimits(), profile=profile)) as instance:
         with part.at_work(instance, demand) as load:
             time.sleep(0.8)
             before, started_s = load.reading(), time.monotonic()

@@ -14,7 +14,7 @@ import pytest
 from lastro.errors import HostError, PlatformError, StoreError
 from lastro.host.base import Host
 from lastro.host.ledger import RUN_DIR, Ledger, session
-from lastro.host.undo import UNDO, Kind
+from lastro.host.undo import UNDO, ObjectKind
 
 from ..hostlisting import clean_host, listing, live, owned_processes, settled_differences
 
@@ -39,7 +39,7 @@ def undone(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             raise PlatformError("it is stuck")
         names.append(name)
 
-    monkeypatch.setitem(UNDO, "note", Kind(lambda owner, name: True, undo))
+    monkeypatch.setitem(UNDO, "note", ObjectKind(lambda owner, name: True, undo))
     return names
 
 
@@ -133,7 +133,7 @@ def test_an_interrupt_while_the_dead_are_cleaned_up_after_waits_for_its_end(
             raise interrupts.pop()
         undone.append(name)
 
-    monkeypatch.setitem(UNDO, "note", Kind(lambda owner, name: True, undo))
+    monkeypatch.setitem(UNDO, "note", ObjectKind(lambda owner, name: True, undo))
     with pytest.raises(KeyboardInterrupt), session("test", state=state):
         pytest.fail("it went on after the interrupt")
     assert undone == ["second", "first"]

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from lastro.attachments.nat import Nat
+from lastro.attachments.nat import NatAttachment
 from lastro.attachments.routed import Routed
 from lastro.errors import PlatformError
-from lastro.functions.http_proxy import HttpProxy, Wanted
+from lastro.functions.http_proxy import HttpProxy, ProxyOptions
 from lastro.platforms.base import InstanceSpec
 from lastro.platforms.runc import Runc
 from lastro.results.noted import remarks_of
@@ -145,7 +145,10 @@ def test_thirty_two_proxies_are_up_together_and_each_answers(scenario: ProxyScen
 
 
 def test_a_proxy_has_no_privilege_at_all(testbed: Testbed) -> None:
-    with Runc().start(testbed, InstanceSpec("bare", "proxy")) as instance, HttpProxy().running(instance, Wanted()):
+    with (
+        Runc().start(testbed, InstanceSpec("bare", "proxy")) as instance,
+        HttpProxy().running(instance, ProxyOptions()),
+    ):
         script = "until grep -q squid /proc/$(cat /var/tmp/lastro-proxy/pid)/comm; do sleep 0.05; done"
         instance.run(["sh", "-c", script], timeout_s=20)
         text = instance.run(["sh", "-c", "cat /proc/$(cat /var/tmp/lastro-proxy/pid)/status"]).text
@@ -158,7 +161,7 @@ def test_a_connection_that_a_client_did_not_need_is_no_request(testbed: Testbed)
     """Open loops leave some behind. Squid writes a line of each into its log."""
     with Runc().start(testbed, InstanceSpec("idle", "proxy")) as instance:
         testbed.host.run(["ip", "-n", instance.netns, "link", "set", "lo", "up"])
-        with HttpProxy().running(instance, Wanted()) as proxy:
+        with HttpProxy().running(instance, ProxyOptions()) as proxy:
             for until in ("nc -z 127.0.0.1 3128", "grep -q NONE_NONE/000 /var/tmp/lastro-proxy/access.log"):
                 instance.run(["sh", "-c", f"until {until}; do sleep 0.05; done"], timeout_s=20)
             assert proxy.served() == {}
@@ -195,7 +198,7 @@ def test_clients_whose_addresses_are_changed_on_the_way_in_are_found(
     scenario: ProxyScenario, attachment: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By a rule that hides those who ask behind the DUT, as some container platforms have it."""
-    kind = {"nat": Nat, "routed": Routed}[attachment]
+    kind = {"nat": NatAttachment, "routed": Routed}[attachment]
     publish = kind.publish
     rules = (
         "add table ip hiding\nadd chain ip hiding go { type nat hook postrouting priority 99; }\n"
@@ -227,7 +230,7 @@ def test_a_way_that_carried_what_was_asked_by_hand_alone_is_found(
     scenario: ProxyScenario, attachment: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As the counters are when the requests take another way: moved by the line's ping, and still from then on."""
-    kind = {"nat": Nat, "routed": Routed}[attachment]
+    kind = {"nat": NatAttachment, "routed": Routed}[attachment]
     counted = {"nat": {"routed": 70, "published": 1, "translated": 1}, "routed": {"routed": 70}}[attachment]
     monkeypatch.setattr(kind, "carried", lambda self, testbed: counted)
     outcome = run(scenario, config("runc", attachment))

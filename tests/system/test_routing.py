@@ -18,7 +18,7 @@ from lastro.functions._ospf import Protocol
 from lastro.functions.ospf_router import ROUTERS
 from lastro.scenarios.routing import RoutingScenario
 from lastro.scenarios.routing.convergence import Run, wait_for_routes
-from lastro.scenarios.routing.network import Network, booted
+from lastro.scenarios.routing.network import RouterNetwork, booted
 from lastro.study.topology import grid
 from lastro.testbed import Testbed
 from lastro.testing.subject import left
@@ -82,7 +82,7 @@ def test_a_square_boots_converges_fails_and_recovers(
 
 
 @pytest.fixture
-def square(testbed: Testbed) -> Iterator[Network]:
+def square(testbed: Testbed) -> Iterator[RouterNetwork]:
     platform, links = registry.get("platform", "native")(), registry.get("attachment", "veth-bridge")()
     links.apart = True
     with ExitStack() as stack:
@@ -91,7 +91,7 @@ def square(testbed: Testbed) -> Iterator[Network]:
         yield stack.enter_context(booted(testbed, platform, links, grid(2, 2), ROUTERS["frr"], FAST))
 
 
-def test_a_daemon_that_dies_is_named_and_so_are_the_routes_that_are_missed(square: Network) -> None:
+def test_a_daemon_that_dies_is_named_and_so_are_the_routes_that_are_missed(square: RouterNetwork) -> None:
     routes = square.topology.routes()
     assert wait_for_routes(square, routes, square.marks["booted"], quiet_s=0.5, within_s=30) == []
     assert square.dead() == []
@@ -149,7 +149,7 @@ def test_a_switch_that_is_killed_costs_its_trial_and_leaves_nothing(
     assert left(testbed, part._directory) == before
 
 
-def test_pings_go_on_when_a_router_says_that_it_has_no_way(square: Network) -> None:
+def test_pings_go_on_when_a_router_says_that_it_has_no_way(square: RouterNetwork) -> None:
     """As routers do while they converge, the more of them the oftener: then some have a way, and others not yet."""
     topology = square.topology
     assert wait_for_routes(square, topology.routes(), square.marks["booted"], quiet_s=0.5, within_s=30) == []
@@ -174,7 +174,7 @@ def test_pings_go_on_when_a_router_says_that_it_has_no_way(square: Network) -> N
         assert max(at_s for at_s, _ in flow.answered()) > back_s
 
 
-def test_what_is_sent_to_links_that_are_cut_is_not_counted(square: Network) -> None:
+def test_what_is_sent_to_links_that_are_cut_is_not_counted(square: RouterNetwork) -> None:
     topology = square.topology
     assert wait_for_routes(square, topology.routes(), square.marks["booted"], quiet_s=0.5, within_s=30) == []
     spare = topology.spare_links()

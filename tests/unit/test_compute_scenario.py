@@ -16,7 +16,7 @@ from lastro.host.local import LocalHost
 from lastro.instruments.gzip import Gzip
 from lastro.instruments.pts import Pts
 from lastro.instruments.sysbench_cpu import SysbenchCpu
-from lastro.isolation.cgroups import Cgroups
+from lastro.isolation.cgroups import CgroupLimits
 from lastro.meters.host import HostMeter
 from lastro.results.samples import Outcome, Reading, Remark
 from lastro.scenarios import compute
@@ -29,7 +29,7 @@ from lastro.scenarios.shared.resources import check_cpuset, resources, without_l
 from lastro.scenarios.shared.verify_limits import _allowed, has_memory
 from lastro.scenarios.shared.workload_meters import WorkloadWatch
 from lastro.testbed import Testbed
-from lastro.validity import ClockSample, Drift, drift_between
+from lastro.validity import ClockDrift, ClockSample, drift_between
 
 DEFAULTS = {setting.name: setting.default for setting in ComputeScenario.settings}
 
@@ -86,7 +86,7 @@ def test_a_list_of_cpus_is_checked_before_anything_runs() -> None:
 
 def test_an_isolation_with_limits_of_its_own_is_unavailable() -> None:
     with pytest.raises(Unavailable, match="sets limits"):
-        without_limits([Cgroups()])
+        without_limits([CgroupLimits()])
 
 
 # On a remote host
@@ -248,7 +248,7 @@ def test_a_trial_marks_what_is_not_of_the_workload_or_of_a_clock_that_is_right(
     monkeypatch: pytest.MonkeyPatch, fresh: bool
 ) -> None:
     """The peak of memory where the kernel keeps an older one, and what a slow guest counted by its clock."""
-    outcome = measured(monkeypatch, drift=Drift(0.9, 0.0001), fresh_peak=fresh)
+    outcome = measured(monkeypatch, drift=ClockDrift(0.9, 0.0001), fresh_peak=fresh)
     by_host = {"time_host", "instance_cpus", "instance_memory", "guest_memory", "host_cpus", "host_steal"}
     assert set(outcome.measurements) == by_host
     marked = {each["kind"]: each["metrics"] for each in cast(list[dict[str, Any]], outcome.notes["remarks"])}
@@ -274,19 +274,19 @@ def test_on_the_hosts_own_kernel_there_is_one_clock() -> None:
     [
         (None, True, ""),
         (None, False, "cannot be compared"),
-        (Drift(1.0, 0.0005), False, ""),
-        (Drift(1.0, 0.02), False, "too coarsely: ± 2.000 % (limit 0.1 %)"),
+        (ClockDrift(1.0, 0.0005), False, ""),
+        (ClockDrift(1.0, 0.02), False, "too coarsely: ± 2.000 % (limit 0.1 %)"),
         (
-            Drift(1.0015, 0.0009),
+            ClockDrift(1.0015, 0.0009),
             False,
             "drifted by +0.150 % (± 0.090 %) relative to the host's, which may or may not be within",
         ),
         (
-            Drift(0.9985, 0.0009),
+            ClockDrift(0.9985, 0.0009),
             False,
             "drifted by -0.150 % (± 0.090 %) relative to the host's, which may or may not be within",
         ),
-        (Drift(1.0005, 0.0004), False, ""),
+        (ClockDrift(1.0005, 0.0004), False, ""),
     ],
 )
 def test_a_foreign_clock_that_nobody_can_vouch_for_is_told(drift: Any, shares_kernel: bool, words: str) -> None:
@@ -303,12 +303,12 @@ def test_a_foreign_clock_that_nobody_can_vouch_for_is_told(drift: Any, shares_ke
 @pytest.mark.parametrize(
     ("drift", "told"),
     [
-        (Drift(1.0005, 0.0004), "its own, within 0.1 % of the host's"),
-        (Drift(1.0015, 0.0009), "its own, not verified"),
-        (Drift(1.0015, 0.0004), "its own, which ran wrong: what it timed was dropped"),
+        (ClockDrift(1.0005, 0.0004), "its own, within 0.1 % of the host's"),
+        (ClockDrift(1.0015, 0.0009), "its own, not verified"),
+        (ClockDrift(1.0015, 0.0004), "its own, which ran wrong: what it timed was dropped"),
     ],
 )
-def test_a_clock_is_within_the_limit_only_with_all_that_is_not_known_of_it(drift: Drift, told: str) -> None:
+def test_a_clock_is_within_the_limit_only_with_all_that_is_not_known_of_it(drift: ClockDrift, told: str) -> None:
     outcome, guest = Outcome(), cast(Any, SimpleNamespace(shares_kernel=False))
     judge_clock(READING, BY_HOST, drift, 0.001, outcome)
     tell_unverified(guest, BY_HOST, drift, 0.001, outcome)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from lastro.analysis import analyse
 from lastro.analysis.campaign import Report
 from lastro.analysis.curves import curves, number_of
-from lastro.report.figures import Plan, plans
+from lastro.report.figures import FigurePlan, plans
 from lastro.report.language import ENGLISH, language
 from lastro.report.tables import curve_tables
 from lastro.study.model import Level
@@ -47,7 +47,7 @@ def of(tmp_path: Path, factors: dict[str, tuple[Level, ...]], **more: object) ->
     return report_of(make_campaign(tmp_path / "c", study, value=lambda levels, block, metric: 1.0 + block))
 
 
-def drawn(report: Report, kind: str, code: str = "en") -> list[Plan]:
+def drawn(report: Report, kind: str, code: str = "en") -> list[FigurePlan]:
     say = ENGLISH if code == "en" else language(code)
     return [plan for plan in plans(report, analyse(report), say) if plan.kind == kind]
 

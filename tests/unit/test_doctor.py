@@ -11,7 +11,7 @@ import pytest
 
 from lastro import registry
 from lastro.cli import doctor
-from lastro.cli._matrix import Finding, cells, lines, parts, summary
+from lastro.cli._matrix import ProbedPart, cells, lines, parts, summary
 from lastro.errors import InputError
 from lastro.platforms.base import AVAILABLE, Availability
 from lastro.scenarios.chain import ChainScenario
@@ -38,10 +38,10 @@ def found(kind: str, name: str, platform: str) -> Availability:
     return AVAILABLE
 
 
-def everything() -> list[Finding]:
-    findings = [Finding("platform", name, name, found("platform", name, name)) for name in PLATFORMS]
+def everything() -> list[ProbedPart]:
+    findings = [ProbedPart("platform", name, name, found("platform", name, name)) for name in PLATFORMS]
     for kind, names in (("attachment", ATTACHMENTS), ("isolation", ISOLATIONS)):
-        findings += [Finding(kind, name, on, found(kind, name, on)) for on in PLATFORMS for name in names]
+        findings += [ProbedPart(kind, name, on, found(kind, name, on)) for on in PLATFORMS for name in names]
     return findings
 
 
@@ -88,9 +88,9 @@ def test_every_combination_has_a_mark_and_a_reason() -> None:
 
 def test_what_was_not_tried_is_no_failure() -> None:
     findings = [
-        Finding("platform", "native", "native", AVAILABLE),
-        Finding("platform", "runc", "runc", AVAILABLE),
-        Finding("function", "in Click", "native", Availability("no click")),
+        ProbedPart("platform", "native", "native", AVAILABLE),
+        ProbedPart("platform", "runc", "runc", AVAILABLE),
+        ProbedPart("function", "in Click", "native", Availability("no click")),
     ]
     text = list(lines(findings, 80))
     assert "native    ✗1" in text and "runc      ·" in text
@@ -114,7 +114,7 @@ class Probes:
         return probe
 
 
-def wanted(*words: str) -> doctor.Wanted:
+def wanted(*words: str) -> doctor.PartsToTry:
     parser = argparse.ArgumentParser()
     doctor.configure(parser)
     return doctor._wanted(parser.parse_args(words))
@@ -124,11 +124,11 @@ def test_a_study_or_haste_narrows_what_is_tried(tmp_path: Path) -> None:
     study = tmp_path / "study.toml"
     factors = {"platform": ["runc", "lxc:storage=dir"], "isolation": ["none", "cgroups+seccomp"]}
     study.write_text(study_text(factors, scenario="chain", attachment="nat", function="dpi"))
-    assert wanted("--study", str(study)) == doctor.Wanted(
+    assert wanted("--study", str(study)) == doctor.PartsToTry(
         ["runc", "lxc:storage=dir"],
         {"attachment": ["nat"], "isolation": ["cgroups", "none", "seccomp"], "function": ["dpi"], "anomaly": ["none"]},
     )
-    assert wanted("--quick", "--platform", "runc") == doctor.Wanted(["runc"], {})
+    assert wanted("--quick", "--platform", "runc") == doctor.PartsToTry(["runc"], {})
     everything = wanted()
     assert set(everything.platforms) == registry.names("platform") and everything.in_click
     assert set(everything.attempts.values()) == {1 + sum(map(len, everything.names.values()))}
@@ -143,8 +143,8 @@ def test_without_options_a_host_fits_a_screen() -> None:
     assert next(line for line in text if line.startswith("kvm")).endswith(
         "✗ no guest boots on /dev/kvm within 20 s, though the device is there"
     )
-    assert next(summary([Finding("platform", "runc", "runc", AVAILABLE)], 80)).split() == ["platform"]
-    short = [Finding("platform", "runc", "runc", AVAILABLE), Finding("anomaly", "cpu", "runc", AVAILABLE)]
+    assert next(summary([ProbedPart("platform", "runc", "runc", AVAILABLE)], 80)).split() == ["platform"]
+    short = [ProbedPart("platform", "runc", "runc", AVAILABLE), ProbedPart("anomaly", "cpu", "runc", AVAILABLE)]
     assert list(summary(short, 80)) == ["platform  anomaly", "runc      1/1"]
     assert text[-2:] == ["unavailable on every platform:", "  attachment ipvlan: this kernel has no ipvlan"]
 

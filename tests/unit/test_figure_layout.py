@@ -21,7 +21,7 @@ from matplotlib.transforms import Bbox
 
 from lastro.analysis import analyse
 from lastro.analysis.campaign import Report
-from lastro.report.figures import NARROW_IN, WIDE_IN, Plan, plans
+from lastro.report.figures import NARROW_IN, WIDE_IN, FigurePlan, plans
 from lastro.report.figures.effects import draw_effects
 from lastro.report.figures.scale import reach
 from lastro.report.figures.style import style
@@ -44,7 +44,7 @@ LONG = {
 MAGNITUDES = tuple(Metric(f"m{exponent}", "1/s", "higher", "") for exponent in range(-4, 10))
 
 
-def figures(report: Report, width_in: float) -> Iterator[tuple[Plan, Figure]]:
+def figures(report: Report, width_in: float) -> Iterator[tuple[FigurePlan, Figure]]:
     kept = {"floor": 1.3, "n_pairs": 20, "ratio": 1.2, "interval": {"low": -0.1, "high": 2.5}}
     floors = {"format": 1, "blocks": 2, "metrics": {metric.name: kept for metric in report.metrics}}
     report = replace(report, noise_floor=floors)

@@ -17,7 +17,7 @@ from lastro.analysis.claim_effects import Effects, Part
 from lastro.analysis.claims import Judgement
 from lastro.analysis.noise_floor import floor_here
 from lastro.meters.host import HostMeter
-from lastro.report.figures import Picture, Plan, pictures, plans
+from lastro.report.figures import FigurePlan, Picture, pictures, plans
 from lastro.report.figures.claims import draw_claims
 from lastro.report.figures.course import HOST_READINGS
 from lastro.report.figures.style import style
@@ -56,7 +56,7 @@ def report(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return report_of(CAMPAIGNS[request.param](tmp_path_factory.mktemp("figures") / request.param))
 
 
-def of_first_metric(report: Report) -> list[Plan]:
+def of_first_metric(report: Report) -> list[FigurePlan]:
     return [plan for plan in plans(report, analyse(report)) if not plan.metric]
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from lastro.errors import InstrumentError
 from lastro.instruments import _http, _jmeter_plan
-from lastro.instruments._http import ClosedLoad, Endpoint, OpenLoad, Page, Sample
+from lastro.instruments._http import ClosedLoad, Endpoint, OpenLoad, Page, Request
 from lastro.instruments.jmeter import Jmeter
 from lastro.instruments.vegeta import Vegeta
 from lastro.results.samples import CLOSED_LOOP, GENERATOR_DELAY, OVERLOADED, Reading
@@ -272,7 +272,7 @@ def test_vegetas_command_can_be_typed() -> None:
 
 
 def test_percentiles_of_a_closed_loop_are_marked_and_those_of_an_open_one_are_not() -> None:
-    some = [Sample(float(i), 5.0, "1") for i in range(60)]
+    some = [Request(float(i), 5.0, "1") for i in range(60)]
     (remark,) = _http.read("", some, STRAIGHT).remarks
     assert remark.kind == CLOSED_LOOP and remark.metrics == ("request_time_p50", "request_time_p95")
     assert _http.read("open_", some, STRAIGHT).remarks == ()
@@ -280,7 +280,7 @@ def test_percentiles_of_a_closed_loop_are_marked_and_those_of_an_open_one_are_no
 
 @pytest.mark.parametrize(("n", "names"), [(58, {"p50"}), (59, {"p50", "p95"}), (2995, {"p50", "p95", "p99", "p99_9"})])
 def test_percentiles_only_where_the_sample_knows_them(n: int, names: set[str]) -> None:
-    found = _http.read("", [Sample(float(i), 5.0, "1") for i in range(n)], STRAIGHT)
+    found = _http.read("", [Request(float(i), 5.0, "1") for i in range(n)], STRAIGHT)
     assert {
         name.removeprefix("request_time_") for name in found.measurements if "_p" in name and "per" not in name
     } == names

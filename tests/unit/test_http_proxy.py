@@ -11,7 +11,7 @@ import pytest
 from lastro import registry
 from lastro.attachments._hosting import GATEWAY, Hosted, Hosting
 from lastro.errors import Unavailable
-from lastro.functions.http_proxy import HttpProxy, Running, Served, Wanted, judge_served
+from lastro.functions.http_proxy import HttpProxy, ProxyOptions, Running, Served, judge_served
 from lastro.host.base import Completed
 from lastro.platforms.base import Instance
 from lastro.scenarios.chain import ChainScenario
@@ -19,19 +19,19 @@ from lastro.scenarios.chain import ChainScenario
 OUTSIDE, OUTWARD = "198.19.1.1", "198.19.2.1"
 
 
-def lines(wanted: Wanted) -> list[str]:
+def lines(wanted: ProxyOptions) -> list[str]:
     return [line for line in HttpProxy().configuration(wanted).splitlines() if line and not line.startswith("#")]
 
 
 def test_the_configuration_has_the_sizes_that_were_published_and_no_disk() -> None:
-    found = lines(Wanted(cache=True))
+    found = lines(ProxyOptions(cache=True))
     assert {"cache_mem 260 MB", "maximum_object_size_in_memory 1024 KB", "http_port 3128"} <= set(found)
     assert not any(line.startswith(("cache_dir", "cache deny")) for line in found)
-    assert "cache deny all" in lines(Wanted(cache=False))
+    assert "cache deny all" in lines(ProxyOptions(cache=False))
 
 
 def test_only_the_testbeds_own_addresses_may_ask() -> None:
-    found = lines(Wanted())
+    found = lines(ProxyOptions())
     assert found.index("http_access allow clients") < found.index("http_access deny all")
     assert "acl clients src 198.18.0.0/15" in found
 
@@ -57,7 +57,7 @@ def test_what_a_log_proves(served: dict[str, int], cache: bool, words: list[str]
 
 
 def test_one_server_listens_at_several_ports_and_its_log_tells_them_apart() -> None:
-    listening = lines(Wanted(ports=(3128, 3129)))
+    listening = lines(ProxyOptions(ports=(3128, 3129)))
     assert [line for line in listening if line.startswith("http_port")] == ["http_port 3128", "http_port 3129"]
     text = (
         b"     21 198.19.1.10 3128 TCP_MISS/200\n      1 198.19.1.10 3129 TCP_MISS/200\n"

@@ -12,8 +12,8 @@ from lastro import registry
 from lastro.anomalies.base import Anomaly, Demand, Dose
 from lastro.host.cgroups import CgroupsV2, Resources, Usage
 from lastro.host.local import LocalHost
-from lastro.isolation.base import NEIGHBOUR, Need
-from lastro.isolation.cgroups import Cgroups
+from lastro.isolation.base import NEIGHBOUR, MeasuredUse
+from lastro.isolation.cgroups import CgroupLimits
 from lastro.isolation.seccomp import DENIED, filter_profile
 from lastro.platforms.base import InstanceSpec
 
@@ -41,12 +41,12 @@ def test_a_missing_quota_is_missed_on_version_2_too(tmp_path: Path) -> None:
     )
     (tmp_path / "group/io.max").write_text("8:0 rbps=7 wbps=max riops=max wiops=9\n")
     (tmp_path / "group/cpu.max").write_text("50000 100000\n")
-    assert Cgroups().verify(instance) is None
+    assert CgroupLimits().verify(instance) is None
     (tmp_path / "group/cpu.max").write_text("max 100000\n")
-    assert "cpu.max is 'max 100000', not '50000 100000'" in str(Cgroups().verify(instance))
+    assert "cpu.max is 'max 100000', not '50000 100000'" in str(CgroupLimits().verify(instance))
     (tmp_path / "group/cpu.max").write_text("50000 100000\n")
     (tmp_path / "group/io.max").write_text("8:0 rbps=max wbps=max riops=max wiops=9\n")
-    assert "io.max" in str(Cgroups().verify(instance))
+    assert "io.max" in str(CgroupLimits().verify(instance))
 
 
 def test_the_filter_denies_by_name_and_allows_the_rest() -> None:
@@ -115,4 +115,4 @@ def test_a_missed_dose_is_told(name: str, changes: dict[str, Any], limits: dict[
 
 def test_a_need_is_a_use_per_second() -> None:
     used = Usage(cpu_s=5.0, memory_peak_bytes=7, read_bytes=100, write_bytes=200, read_ops=10, write_ops=20)
-    assert Need.of(used, 10.0) == Need(0.5, 7, 10, 20, 1, 2)
+    assert MeasuredUse.of(used, 10.0) == MeasuredUse(0.5, 7, 10, 20, 1, 2)

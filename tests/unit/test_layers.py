@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -151,6 +152,18 @@ def test_no_module_imports_itself_in_a_circle() -> None:
 
     for module in graph:
         visit(module, ())
+
+
+def test_a_class_name_means_one_thing() -> None:
+    """Except in `testing`: its contracts are named for what they are about, and its templates all make `MyPart`."""
+    defined = Counter(
+        node.name
+        for module, file in modules().items()
+        if not module.startswith("testing")
+        for node in ast.parse(file.read_text()).body
+        if isinstance(node, ast.ClassDef)
+    )
+    assert [name for name, times in defined.items() if times > 1] == []
 
 
 def pure_modules() -> list[str]:

@@ -12,9 +12,9 @@ import pytest
 
 from lastro.attachments._hosting import Hosted
 from lastro.attachments.host import HostNetwork
-from lastro.attachments.nat import Nat
+from lastro.attachments.nat import NatAttachment
 from lastro.errors import PlatformError
-from lastro.functions.http_proxy import HttpProxy, Wanted
+from lastro.functions.http_proxy import HttpProxy, ProxyOptions
 from lastro.host.activity import Totals
 from lastro.host.cgroups import Resources, Usage
 from lastro.results.noted import remarks_of
@@ -47,7 +47,7 @@ def farm_of(platform: str, links: Any, monkeypatch: pytest.MonkeyPatch) -> tuple
     servers: list[tuple[int, ...]] = []
 
     @contextmanager
-    def running(self: HttpProxy, instance: Any, wanted: Wanted) -> Iterator[Any]:
+    def running(self: HttpProxy, instance: Any, wanted: ProxyOptions) -> Iterator[Any]:
         servers.append(wanted.ports)
         yield SimpleNamespace(require_alive=lambda: None)
 
@@ -62,7 +62,7 @@ def farm_of(platform: str, links: Any, monkeypatch: pytest.MonkeyPatch) -> tuple
         spec=lambda *of: SimpleNamespace(name=f"proxy-{next(numbers)}"),
     )
     wire, client = SimpleNamespace(dut=dut), SimpleNamespace()
-    made: Any = (wire, Started(platform), links, client, PAGE, Wanted(), Resources())
+    made: Any = (wire, Started(platform), links, client, PAGE, ProxyOptions(), Resources())
     return proxies.Farm(*made), servers
 
 
@@ -215,7 +215,7 @@ def test_an_answer_is_timed_without_the_wait_for_other_instances(monkeypatch: py
     dut = SimpleNamespace(addresses={"client": "198.19.1.1", "server": "198.19.2.1"})
     wire: Any = SimpleNamespace(dut=dut)
     nothing: Any = None
-    farm = proxies.Farm(wire, nothing, Nat(), nothing, PAGE, Wanted(), Resources())
+    farm = proxies.Farm(wire, nothing, NatAttachment(), nothing, PAGE, ProxyOptions(), Resources())
     monkeypatch.setattr(farm, "_running", lambda hosted: nullcontext(SimpleNamespace(require_alive=lambda: None)))
     with farm._answering([Hosted(0, nothing, 3128)], InstanceTimes(began_s=0.0, create_s=1.5, port_s=0.5)) as (proxy,):
         assert (proxy.start_s, proxy.answer_s) == (2.0, 5.0)

@@ -11,7 +11,7 @@ import pytest
 
 from lastro import papers
 from lastro.attachments._hosting import Hosted
-from lastro.attachments.nat import Nat
+from lastro.attachments.nat import NatAttachment
 from lastro.errors import InstrumentError, PlatformError
 from lastro.functions.http_proxy import Served
 from lastro.host.local import LocalHost
@@ -158,9 +158,9 @@ def test_counters_that_moved_before_the_load_and_not_in_it_carried_nothing(
     moved: dict[str, int], still: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = {name: count + moved.get(name, 0) for name, count in COUNTED.items()}
-    monkeypatch.setattr(Nat, "carried", lambda self, testbed: now)
+    monkeypatch.setattr(NatAttachment, "carried", lambda self, testbed: now)
     outcome = Outcome()
-    reasons = proxy_measure.carried_reasons(standing(Nat()), COUNTED, outcome)
+    reasons = proxy_measure.carried_reasons(standing(NatAttachment()), COUNTED, outcome)
     assert [reason.split("'")[1] for reason in reasons] == still
     assert outcome.notes["carried"] == {name: moved.get(name, 0) for name in COUNTED}
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from lastro import registry
 from lastro.attachments.base import Segment
 from lastro.errors import InputError, StudyError
-from lastro.functions._ospf import Change, Interface, Protocol, router_id
+from lastro.functions._ospf import Interface, NeighbourChange, Protocol, router_id
 from lastro.functions.ospf_router import ROUTERS, OspfRouter
 from lastro.image.rootfs import Needs
 from lastro.platforms.base import Port
@@ -147,8 +147,8 @@ def test_logs_tell_when_which_neighbour_took_which_state() -> None:
 
 
 def test_adjacencies_are_those_that_are_full_at_the_end() -> None:
-    def change(number: int, at_s: float, state: str) -> tuple[int, Change]:
-        return number, Change(at_s, "eth0", "0.0.0.9", state)
+    def change(number: int, at_s: float, state: str) -> tuple[int, NeighbourChange]:
+        return number, NeighbourChange(at_s, "eth0", "0.0.0.9", state)
 
     changes = [change(0, 1, "Full"), change(1, 2, "Full"), change(1, 5, "Down"), change(1, 8, "Full")]
     assert last_full(changes, 0, 3) == (2, 2)

@@ -25,9 +25,9 @@ from lastro.scenarios.routing import RoutingScenario, _judge, convergence, flow,
 from lastro.scenarios.routing import network as router_network
 from lastro.scenarios.routing.convergence import Run, wait_for_routes
 from lastro.scenarios.routing.flow import Flow, answers, lost, outage_s
-from lastro.scenarios.routing.host_timeline import HostTimeline, Sample
-from lastro.scenarios.routing.network import Network
-from lastro.scenarios.routing.ospf_capture import HELLO, UPDATE, CapturePoint, Packet, Watch
+from lastro.scenarios.routing.host_timeline import HostReading, HostTimeline
+from lastro.scenarios.routing.network import RouterNetwork
+from lastro.scenarios.routing.ospf_capture import HELLO, UPDATE, Capture, CapturePoint, Packet
 from lastro.scenarios.routing.phase_recorder import PhaseRecorder, patient
 from lastro.study.topology import grid, parse
 from lastro.validity import ClockSample
@@ -186,7 +186,7 @@ def test_a_watch_that_ends_before_the_trial_makes_it_invalid(monkeypatch: pytest
     def fail(*arguments: Any) -> None:
         raise OSError(errno.ENETDOWN, "Network is down")
 
-    watch = Watch()
+    watch = Capture()
     monkeypatch.setattr(watch, "_take_packet", fail)
     ours, theirs = socket.socketpair()
     with ours, theirs:
@@ -210,14 +210,14 @@ def test_a_watch_that_ends_before_the_trial_makes_it_invalid(monkeypatch: pytest
     ("at_s", "kind", "late"), [(995.0, UPDATE, False), (996.5, HELLO, False), (996.5, UPDATE, True)]
 )
 def test_an_update_after_the_end_tells_that_it_was_none(run: Any, at_s: float, kind: int, late: bool) -> None:
-    run.network.watch = Watch()
+    run.network.watch = Capture()
     run.network.watch.packets = [Packet(at_s, "far0", kind, 64)]
     run._judge_end("initial convergence", 996.0)
     assert any("had not ended: 1 link-state updates" in words for words in run.work.outcome.invalid_because) == late
 
 
 def test_a_link_state_that_is_only_refreshed_is_no_late_update(run: Any) -> None:
-    run.network.watch, run.network.marks["begin"] = Watch(), 50.0
+    run.network.watch, run.network.marks["begin"] = Capture(), 50.0
     run.network.watch.packets = [Packet(960.0, "far0", UPDATE, 64)]
     run._judge_end("initial convergence", 200.0)
     assert run.work.outcome.valid
@@ -340,7 +340,7 @@ def test_the_host_is_judged_in_each_phase_that_is_read(
     monkeypatch.setattr(BusyFor, "foreign_s", 4.0)
     outcome, used = Outcome(), iter((0.0, used_s))
     testbed: Any = SimpleNamespace(host=None)
-    course = HostTimeline(lambda: Sample(0.0, 0.0, 0.0))
+    course = HostTimeline(lambda: HostReading(0.0, 0.0, 0.0))
     work = PhaseRecorder(testbed, {"max_steal_percent": 5.0, "max_foreign_cpus": 0.3}, outcome, (), course)
     if phase == "boot":
         work.booted(0.0)
@@ -356,7 +356,7 @@ def test_the_host_is_judged_in_each_phase_that_is_read(
 
 def test_a_course_has_a_value_for_each_second_and_means_over_phases() -> None:
     cpus = os.cpu_count() or 1
-    read = iter([Sample(10, 5, 0), Sample(13, 5 + 3 * cpus / 2, 300), Sample(12, 6, 200)])
+    read = iter([HostReading(10, 5, 0), HostReading(13, 5 + 3 * cpus / 2, 300), HostReading(12, 6, 200)])
     course = HostTimeline(lambda: next(read))
     for _ in range(3):
         course.take()
@@ -370,7 +370,7 @@ def test_a_course_has_a_value_for_each_second_and_means_over_phases() -> None:
 
 def guests(rate: float, step_s: float = 0.0) -> Any:
     """One router whose clock is read at 100 s and at 200 s of the host's, and another that runs on the host's own."""
-    found: Any = object.__new__(Network)
+    found: Any = object.__new__(RouterNetwork)
     before, after = (
         ClockSample(at_s, rate * (at_s - 90), 5000 + rate * (at_s - 90) + step, 0.001)
         for at_s, step in ((100.0, 0.0), (200.0, step_s))
@@ -422,7 +422,7 @@ def test_a_process_that_lives_and_cannot_be_read_is_no_small_one(second: dict[st
             raise FileNotFoundError(path)
         return files[path]
 
-    network: Any = object.__new__(Network)
+    network: Any = object.__new__(RouterNetwork)
     network.testbed = SimpleNamespace(host=SimpleNamespace(read_text=read_text))
     network.instances = [SimpleNamespace(pids=lambda: {1, 2})]
     assert network.proportional_bytes() == expected

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lastro.errors import PlatformError
-from lastro.functions._ospf import Change
+from lastro.functions._ospf import NeighbourChange
 from lastro.platforms._docker_instance import DockerInstance
 from lastro.platforms._docker_late import KataInstance, RunscInstance
 from lastro.platforms._hypervisor import HypervisorInstance
@@ -19,9 +19,9 @@ from lastro.platforms.gvisor import GvisorInstance
 from lastro.results.samples import Outcome
 from lastro.scenarios.routing import RoutingScenario, ospf_capture, phase_recorder
 from lastro.scenarios.routing.convergence import Run
-from lastro.scenarios.routing.host_timeline import HostTimeline, Sample
-from lastro.scenarios.routing.network import Network
-from lastro.scenarios.routing.ospf_capture import UPDATE, CapturePoint, Watch
+from lastro.scenarios.routing.host_timeline import HostReading, HostTimeline
+from lastro.scenarios.routing.network import RouterNetwork
+from lastro.scenarios.routing.ospf_capture import UPDATE, Capture, CapturePoint
 from lastro.scenarios.routing.phase_recorder import PhaseRecorder
 from lastro.validity import ClockReading
 
@@ -57,7 +57,7 @@ def test_commands_are_no_part_of_what_an_event_takes_and_all_of_what_a_boot_is(m
     testbed: Any = SimpleNamespace(host=None)
     limits = {"max_steal_percent": 5.0, "max_foreign_cpus": 0.3}
     outcome = Outcome()
-    work = PhaseRecorder(testbed, limits, outcome, (), HostTimeline(lambda: Sample(0.0, 0.0, 3 << 20)))
+    work = PhaseRecorder(testbed, limits, outcome, (), HostTimeline(lambda: HostReading(0.0, 0.0, 3 << 20)))
     work.booted(0.0)
     with work.phase("recovery"):
         pass
@@ -90,7 +90,7 @@ def test_what_has_a_kernel_of_its_own_starts_on_its_links() -> None:
 def test_what_is_sent_to_links_that_are_cut_is_no_packet_on_a_link(monkeypatch: pytest.MonkeyPatch) -> None:
     now_s = 0.0
     monkeypatch.setattr(ospf_capture, "time", SimpleNamespace(monotonic=lambda: now_s))
-    watch, place = Watch(), CapturePoint("dut", frozenset({"hub-0a", "hub-1a"}), outgoing=False)
+    watch, place = Capture(), CapturePoint("dut", frozenset({"hub-0a", "hub-1a"}), outgoing=False)
     watch._selector.close()
     for now_s in range(1, 7):
         if now_s == 3:
@@ -126,17 +126,18 @@ def test_a_tree_has_no_link_to_spare_and_nothing_boots_to_find_that_out(failure:
 
 def test_what_routers_log_by_the_hosts_wall_clock_goes_by_the_reading_that_is_nearest() -> None:
     """Over ten minutes the clock is brought back to the world's time by three tenths of a second."""
-    network: Any = object.__new__(Network)
+    network: Any = object.__new__(RouterNetwork)
     network.host_clocks, network.clocks = [ClockReading(100.0, 5000.0), ClockReading(700.0, 5600.3)], [[None], [None]]
     network.router = SimpleNamespace(
-        log="x", changes=lambda log: [Change(at_s, "eth0", "0.0.0.2", "Full") for at_s in (4999.0, 5001.0, 5599.3)]
+        log="x",
+        changes=lambda log: [NeighbourChange(at_s, "eth0", "0.0.0.2", "Full") for at_s in (4999.0, 5001.0, 5599.3)],
     )
     network.testbed, network.instances = None, [SimpleNamespace(run=lambda *a, **k: SimpleNamespace(text=""))]
     assert [each.at_s for _, each in network.changes()] == pytest.approx([99.0, 101.0, 699.0])
 
 
 def test_the_hosts_clock_is_read_beside_those_of_the_routers() -> None:
-    network: Any = object.__new__(Network)
+    network: Any = object.__new__(RouterNetwork)
     network.host_clocks, network.clocks = [], []
     network.instances = [SimpleNamespace(clock=lambda: None)]
     for _ in range(2):

@@ -21,7 +21,7 @@ from lastro.platforms.base import AVAILABLE
 from lastro.results.store import Store
 from lastro.scenarios.base import schemas
 from lastro.scenarios.shared.bases import OnPlatforms
-from lastro.scenarios.shared.pools import Missing, PlatformPool
+from lastro.scenarios.shared.pools import MissingPlatform, PlatformPool
 from lastro.study import design
 from lastro.study.load import load
 from lastro.study.model import Study
@@ -109,6 +109,6 @@ def test_a_plan_counts_what_a_campaign_will_probe_again_and_not_what_is_built_by
 
     monkeypatch.setattr(plans, "scenario_on_host", on_host)
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
-    missing = {"kvm": Missing(AVAILABLE, 20.0)}
+    missing = {"kvm": MissingPlatform(AVAILABLE, 20.0)}
     _, probing_s = plans._probe(studies[0], design.treatments(studies[0]), plans.Probing(), missing)
     assert probing_s == 130 - 100 + 20

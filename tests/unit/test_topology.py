@@ -12,25 +12,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lastro.errors import InputError
-from lastro.study.topology import NETWORK, Link, Topology, grid, grid_size, parse
+from lastro.study.topology import NETWORK, RouterLink, RouterTopology, grid, grid_size, parse
 
 RING = '[[link]]\nends = ["a", "b"]\n[[link]]\nends = ["b", "c"]\ncost = 3\n[[link]]\nends = ["c", "a"]\n'
 
 
 @st.composite
-def topologies(draw: st.DrawFn) -> Topology:
+def topologies(draw: st.DrawFn) -> RouterTopology:
     """Connected, with costs that are often alike, so that shortest paths are often several."""
     n = draw(st.integers(2, 9))
     cost = st.integers(1, 3)
-    links = [Link(draw(st.integers(0, at - 1)), at, draw(cost)) for at in range(1, n)]
+    links = [RouterLink(draw(st.integers(0, at - 1)), at, draw(cost)) for at in range(1, n)]
     joined = {(link.a, link.b) for link in links}
     for a, b in itertools.combinations(range(n), 2):
         if (a, b) not in joined and draw(st.booleans()):
-            links.append(Link(a, b, draw(cost)))
-    return Topology(tuple(f"n{at}" for at in range(n)), tuple(links))
+            links.append(RouterLink(a, b, draw(cost)))
+    return RouterTopology(tuple(f"n{at}" for at in range(n)), tuple(links))
 
 
-def as_networkx(topology: Topology, without: tuple[int, ...] = ()) -> networkx.Graph:
+def as_networkx(topology: RouterTopology, without: tuple[int, ...] = ()) -> networkx.Graph:
     graph = networkx.Graph()
     graph.add_nodes_from(range(len(topology.names)))
     for number, link in enumerate(topology.links):
@@ -54,7 +54,7 @@ def test_grids_of_the_paper() -> None:
 
 
 @given(topologies())
-def test_every_link_has_a_subnet_and_both_ends_have_addresses_in_it(topology: Topology) -> None:
+def test_every_link_has_a_subnet_and_both_ends_have_addresses_in_it(topology: RouterTopology) -> None:
     subnets = [topology.subnet(number) for number in range(len(topology.links))]
     assert all(subnet.subnet_of(NETWORK) for subnet in subnets) and len(set(subnets)) == len(subnets)
     assert not any(a.overlaps(b) for a, b in itertools.pairwise(sorted(subnets)))
@@ -67,7 +67,7 @@ def test_every_link_has_a_subnet_and_both_ends_have_addresses_in_it(topology: To
 
 @settings(max_examples=60)
 @given(topologies(), st.randoms())
-def test_distances_are_those_of_networkx(topology: Topology, draw: random.Random) -> None:
+def test_distances_are_those_of_networkx(topology: RouterTopology, draw: random.Random) -> None:
     without = tuple(number for number in topology.spare_links() if draw.random() < 0.5)
     graph = as_networkx(topology, without)
     for start in range(len(topology.names)):
@@ -77,7 +77,7 @@ def test_distances_are_those_of_networkx(topology: Topology, draw: random.Random
 
 @settings(max_examples=60)
 @given(topologies(), st.randoms())
-def test_next_hops_are_those_of_all_shortest_paths(topology: Topology, draw: random.Random) -> None:
+def test_next_hops_are_those_of_all_shortest_paths(topology: RouterTopology, draw: random.Random) -> None:
     without = tuple(number for number in topology.spare_links() if draw.random() < 0.5)
     graph = as_networkx(topology, without)
     for router, routes in enumerate(topology.routes(without)):
@@ -107,7 +107,7 @@ def test_a_link_without_carrier_takes_its_subnet_along() -> None:
 
 
 @given(topologies())
-def test_what_is_not_spare_is_a_minimum_spanning_tree(topology: Topology) -> None:
+def test_what_is_not_spare_is_a_minimum_spanning_tree(topology: RouterTopology) -> None:
     spare = topology.spare_links()
     tree = as_networkx(topology, spare)
     assert networkx.is_tree(tree)
@@ -116,7 +116,7 @@ def test_what_is_not_spare_is_a_minimum_spanning_tree(topology: Topology) -> Non
 
 
 @given(topologies())
-def test_the_probe_takes_a_way_that_the_failure_cuts(topology: Topology) -> None:
+def test_the_probe_takes_a_way_that_the_failure_cuts(topology: RouterTopology) -> None:
     spare = topology.spare_links()
     found = topology.detour(spare)
     if found is None:
@@ -145,7 +145,7 @@ def test_files_of_three_formats_make_the_same_ring() -> None:
     toml, xml = parse(RING, "ring.toml"), parse(graphml, "ring.graphml")
     edges = parse("# a ring\na b\nb,c 3\nc a  % back\na c\n", "ring.txt")
     assert toml.names == xml.names == edges.names == ("a", "b", "c")
-    assert toml.links == edges.links == (Link(0, 1), Link(1, 2, 3), Link(2, 0))
+    assert toml.links == edges.links == (RouterLink(0, 1), RouterLink(1, 2, 3), RouterLink(2, 0))
     assert [link.cost for link in xml.links] == [10, 10, 10]
 
 
@@ -183,5 +183,5 @@ def test_more_links_than_subnets_are_refused() -> None:
         parse("\n".join(f"{a} {b}" for a, b in pairs), "many.txt")
     with pytest.raises(InputError, match="9801 routers; the limit is 1024"):
         grid(99, 99)
-    last = Topology(("a", "b"), (Link(0, 1),)).subnet(32_767)
+    last = RouterTopology(("a", "b"), (RouterLink(0, 1),)).subnet(32_767)
     assert last == ipaddress.ip_network("198.19.255.252/30")

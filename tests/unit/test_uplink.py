@@ -27,7 +27,7 @@ from lastro.scenarios.uplink import UplinkScenario
 from lastro.scenarios.uplink.ends import require_host_address
 from lastro.scenarios.uplink.offered_load import check_offered, judge_generator, share_of, with_rate
 from lastro.study.load import parse
-from lastro.validity import Drift
+from lastro.validity import ClockDrift
 
 STUDY = """
 [study]
@@ -117,7 +117,7 @@ def test_without_a_ceiling_nothing_is_said_of_the_generator() -> None:
     assert outcome.notes == {}
 
 
-def judged(tool: Any, drift: Drift | None, values: dict[str, float]) -> Outcome:
+def judged(tool: Any, drift: ClockDrift | None, values: dict[str, float]) -> Outcome:
     outcome, reading = Outcome(), Reading(dict(values), SERIES)
     uplink._judge_clock(reading, uplink._timed_by_host(tool, reading), drift, 0.001, outcome)
     return outcome
@@ -129,11 +129,11 @@ UDP = {"udp_offered": 1.0, "udp_throughput": 1.0, "udp_loss": 0.0, "jitter": 0.1
 
 def test_only_what_the_host_timed_outlives_a_wrong_clock() -> None:
     assert set(judged(Iperf2Udp(), None, UDP).measurements) == set(UDP)
-    assert set(judged(Iperf2Udp(), Drift(1.0005, 0.0001), UDP).measurements) == set(UDP)
-    wrong = judged(Iperf2Udp(), Drift(0.9, 0.001), UDP)
+    assert set(judged(Iperf2Udp(), ClockDrift(1.0005, 0.0001), UDP).measurements) == set(UDP)
+    wrong = judged(Iperf2Udp(), ClockDrift(0.9, 0.001), UDP)
     assert wrong.valid and set(wrong.measurements) == {"udp_throughput", "udp_loss"}
     assert wrong.notes["remarks"][0]["metrics"] == ["jitter", "udp_offered"]  # type: ignore[index]
-    tcp = judged(Iperf3Tcp(), Drift(0.9, 0.001), {"throughput": 1.0})
+    tcp = judged(Iperf3Tcp(), ClockDrift(0.9, 0.001), {"throughput": 1.0})
     assert tcp.measurements == {"throughput": 1.0} and tcp.series == [], "the rate is the receiver's, each second's not"
     assert "remarks" not in tcp.notes, "nothing that is left was timed by that clock"
     assert judged(Iperf3Tcp(), None, {"throughput": 1.0}).series == list(SERIES)

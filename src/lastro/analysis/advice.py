@@ -29,7 +29,7 @@ SeriesByAttempt = Mapping[tuple[int, int], Sequence[Series]]  # (trial, attempt)
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class BlocksNeeded:
     """The number of blocks that one treatment needs in one metric.
 
     `now` is the relative half width of its interval now, infinite without an interval. `likely` and `sure` are the
@@ -49,8 +49,8 @@ class MetricAdvice:
     Both are None, with the reason, where the spread is not known."""
 
     metric: Metric
-    worst: Need | None
-    middle: Need | None
+    worst: BlocksNeeded | None
+    middle: BlocksNeeded | None
     absent_because: str | None = None
 
 
@@ -174,13 +174,13 @@ def _variance(cell: Cell, reference: Cell | None) -> tuple[float, int] | None:
     return sample_covariance(values, values) / sample_mean(values) ** 2, len(values) - 1
 
 
-def _need(row: Row, cell: Cell, variance: float, precision: float, confidence: float, of_ratio: bool) -> Need:
+def _need(row: Row, cell: Cell, variance: float, precision: float, confidence: float, of_ratio: bool) -> BlocksNeeded:
     if of_ratio:
         now = relative_half_width(cell.ratio.value, cell.ratio.interval) if cell.ratio else math.inf
     else:
         now = relative_half_width(cell.summary.mean, cell.summary.interval) if cell.summary else math.inf
     likely, sure = (least_n(variance, precision, confidence, chance) for chance in (LIKELY, SURE))
-    return Need(row.treatment.label, len(cell.points), now, likely, sure)
+    return BlocksNeeded(row.treatment.label, len(cell.points), now, likely, sure)
 
 
 # Longer trials or more trials

@@ -18,7 +18,7 @@ from lastro.errors import InputError, did_you_mean
 from lastro.results.samples import Metric
 from lastro.stats.adjust import holm
 from lastro.stats.intervals import sample_mean
-from lastro.stats.margins import Candidate, Judged, RatioTest, gate, ratio_test
+from lastro.stats.margins import Candidate, GateTest, RatioTest, gate, ratio_test
 from lastro.stats.ratios import Ratio, unpaired_ratio
 from lastro.study.model import PATIENCE, Level, Study
 
@@ -54,7 +54,7 @@ class Compared:
     absent: tuple[Absent, ...] = ()
     no_test: str = ""
     p_adjusted: float | None = None
-    judged: Judged | None = None
+    judged: GateTest | None = None
     lost: bool = False
     alpha: float = 0.05
 

@@ -21,7 +21,7 @@ _FIRST = "platform"  # the factor that provides the lines, where it varies
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class CurveLine:
     """One line of a curve: a treatment for each number, None where the study has no such treatment.
 
     `is_baseline`: the other lines are compared with this one."""
@@ -40,7 +40,7 @@ class Panel:
     """One combination of the factors that are neither the axis nor lines."""
 
     levels: tuple[str, ...]
-    lines: tuple[Line, ...]
+    lines: tuple[CurveLine, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,5 +174,5 @@ def _panel(
     baseline = {line for line, rows in own.items() if any(row.is_baseline for row in rows.values())}
     if len(baseline) == len(own) > 1:  # the baseline is a number of every line, not one of the lines
         baseline = set()
-    lines = (Line(name, tuple(map(rows.get, labels)), name in baseline) for name, rows in own.items())
+    lines = (CurveLine(name, tuple(map(rows.get, labels)), name in baseline) for name, rows in own.items())
     return Panel(levels, tuple(lines))

@@ -16,7 +16,7 @@ from lastro.errors import InputError
 from lastro.results.noted import NetworkSize
 from lastro.stats.intervals import Interval, sample_mean
 from lastro.stats.ratios import Ratio, ratio_to_baseline
-from lastro.stats.scaling import Line, fit_bend, fit_line
+from lastro.stats.scaling import FittedLine, fit_bend, fit_line
 from lastro.study.topology import grid, grid_size
 
 FACTOR = "topology"
@@ -37,7 +37,7 @@ class Against:
     if there are enough trials."""
 
     ratio: float | None
-    line: Line | None
+    line: FittedLine | None
     bend: Interval | None
     verdict: Verdict
 
@@ -167,7 +167,7 @@ def _by_line(points: Sized, measure: int, confidence: float) -> Against:
     return Against(None, line, bend, _line_verdict(line, bend))
 
 
-def _line_verdict(line: Line | None, bend: Interval | None) -> Verdict:
+def _line_verdict(line: FittedLine | None, bend: Interval | None) -> Verdict:
     if bend is not None and not bend.holds(0.0):
         return "bends up" if bend.low > 0 else "bends down"
     if line is None or line.slope_interval is None or line.slope_interval.holds(0.0):

@@ -13,7 +13,7 @@ from lastro.results.samples import Metric
 
 if TYPE_CHECKING:
     from lastro.stats.anova import Anova, Welch
-    from lastro.stats.comparisons import Comparison
+    from lastro.stats.comparisons import PairComparison
     from lastro.stats.contrasts import Contrast
     from lastro.stats.differences import Difference
     from lastro.stats.drift import Drift
@@ -129,7 +129,7 @@ class LevelPairs:
     method: Literal["tukey-hsd", "paired-holm"]
     n_blocks: int
     means: Mapping[str, float]
-    comparisons: tuple[Comparison, ...]
+    comparisons: tuple[PairComparison, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from itertools import combinations
 from lastro.analysis.measured import Measured
 from lastro.analysis.model import LevelPairs
 from lastro.stats.adjust import holm
-from lastro.stats.comparisons import Comparison, tukey_from_model
+from lastro.stats.comparisons import PairComparison, tukey_from_model
 from lastro.stats.differences import paired_difference
 from lastro.stats.intervals import sample_mean
 from lastro.stats.residual_checks import brown_forsythe
@@ -49,14 +49,14 @@ def _compared(factor: str, groups: Mapping[str, Sequence[float]], confidence: fl
     return LevelPairs(factor, "tukey-hsd", n_blocks, means, comparisons)
 
 
-def _pair_by_pair(groups: Mapping[str, Sequence[float]], confidence: float) -> tuple[Comparison, ...]:
+def _pair_by_pair(groups: Mapping[str, Sequence[float]], confidence: float) -> tuple[PairComparison, ...]:
     """Compare each pair by its own differences within blocks: p by Holm, intervals at Bonferroni's confidence."""
     pairs = list(combinations(groups, 2))
     each = 1 - (1 - confidence) / len(pairs)
     found = [paired_difference(groups[first], groups[second], each) for second, first in pairs]
     corrected = holm([one.p for one in found])
     return tuple(
-        Comparison(first, second, one.value, one.interval, p)
+        PairComparison(first, second, one.value, one.interval, p)
         for (second, first), one, p in zip(pairs, found, corrected, strict=True)
     )
 

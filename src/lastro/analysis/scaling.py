@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from lastro.analysis.campaign import MetricView, Report, Row
 from lastro.analysis.measured import Measured
 from lastro.analysis.model import CountScaling
-from lastro.stats.scaling import Line, fit_line
+from lastro.stats.scaling import FittedLine, fit_line
 
 LEAST_LEVELS = 3  # a line fits any two points
 LEAST_COUNTS = 4  # levels for a curve with three parameters
@@ -21,7 +21,7 @@ class ScalingRow:
     """One combination of the other factors' levels, with a line for each metric of the report, or None."""
 
     levels: tuple[str, ...]
-    lines: tuple[Line | None, ...]
+    lines: tuple[FittedLine | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ def _scaling(report: Report, factor: str) -> Scaling:
     )
 
 
-def _line(rows: list[Row], factor: str, view: MetricView) -> Line | None:
+def _line(rows: list[Row], factor: str, view: MetricView) -> FittedLine | None:
     if any(view.of(row).bounded for row in rows):
         return None
     points = [(float(row.treatment.levels[factor]), p.value) for row in rows for p in view.of(row).points]

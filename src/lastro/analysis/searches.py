@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class SearchEnding:
     """One way in which searches ended, with a value for each trial that ended this way, in the metric's unit.
 
     `limit`: the system under test reached its limit; otherwise the study ended the search. `text` is from the first of
@@ -37,7 +37,7 @@ class Search:
     In each row, limits come first, then the most frequent endings. `rows` are in the report's order."""
 
     metric: Metric
-    rows: tuple[tuple[Row, tuple[Ending, ...]], ...]
+    rows: tuple[tuple[Row, tuple[SearchEnding, ...]], ...]
 
 
 def searches(report: Report) -> tuple[Search, ...]:
@@ -51,7 +51,7 @@ def searches(report: Report) -> tuple[Search, ...]:
     return tuple(found)
 
 
-def endings(cell: Cell, attempts: Mapping[tuple[int, int], Attempt]) -> tuple[Ending, ...]:
+def endings(cell: Cell, attempts: Mapping[tuple[int, int], Attempt]) -> tuple[SearchEnding, ...]:
     """Return the endings of the searches of a cell; `attempts` are by trial and number."""
     groups: dict[tuple[bool, str], list[tuple[float, str]]] = {}
     for point in cell.points:
@@ -59,7 +59,7 @@ def endings(cell: Cell, attempts: Mapping[tuple[int, int], Attempt]) -> tuple[En
         text = _stopped_by(attempt.noted, cell.metric.name, point) if attempt else ""
         if text or point.at_least:
             groups.setdefault((not point.at_least, _gist(text)), []).append((point.value, text))
-    ended = [Ending(limit, tuple(v for v, _ in same), same[0][1]) for (limit, _), same in groups.items()]
+    ended = [SearchEnding(limit, tuple(v for v, _ in same), same[0][1]) for (limit, _), same in groups.items()]
     return tuple(sorted(ended, key=lambda each: (not each.limit, -len(each.values))))
 
 

@@ -45,7 +45,7 @@ def content_of(directory: Path, say: Language, *, all_metrics: bool) -> Content:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class JudgedClaims:
     """The claims on one campaign and their verdicts."""
 
     claims: Claims
@@ -53,7 +53,7 @@ class Judged:
     report: Report
 
 
-def judged(data: CampaignData, file: Path) -> Judged:
+def judged(data: CampaignData, file: Path) -> JudgedClaims:
     """Judge the claims in a file. Raises: StudyError when it is not a valid claims file of this study."""
     from lastro.analysis.campaign import build_report
     from lastro.analysis.claims import judge
@@ -61,7 +61,7 @@ def judged(data: CampaignData, file: Path) -> Judged:
 
     claims = load_claims(file, data.study)
     report = build_report(data, all_metrics=True)
-    return Judged(claims, judge(claims, report), report)
+    return JudgedClaims(claims, judge(claims, report), report)
 
 
 def find_claims(directory: Path, study: str) -> Path:

@@ -17,12 +17,12 @@ from lastro.errors import HostBusy, HostError, TrialError
 from lastro.platforms.base import AVAILABLE, Availability
 from lastro.scenarios.base import Scenario
 from lastro.scenarios.shared.bases import OnPlatforms
-from lastro.scenarios.shared.pools import Missing
+from lastro.scenarios.shared.pools import MissingPlatform
 from lastro.study import design
 from lastro.study.model import Study
 
 NoPlan = HostError | TrialError
-Planned = tuple[str, "Plan | NoPlan"]  # a study's name in its suite, and its plan or why there is none
+Planned = tuple[str, "StudyPlan | NoPlan"]  # a study's name in its suite, and its plan or why there is none
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Probing:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class StudyPlan:
     """A study as it would run here: the availability of each treatment, and the forecast of the duration."""
 
     study: Study
@@ -55,7 +55,7 @@ class Plan:
         return sum(map(bool, self.found))
 
 
-def plan_of(study: Study, probing: Probing, missing: dict[str, Missing] | None = None) -> Plan:
+def plan_of(study: Study, probing: Probing, missing: dict[str, MissingPlatform] | None = None) -> StudyPlan:
     """Return the plan of a study. `missing`: platforms that this command found missing so far; this plan adds its own.
 
     Raises: HostError when this host cannot be probed, for example without a root filesystem; TrialError when a probe
@@ -71,11 +71,11 @@ def plan_of(study: Study, probing: Probing, missing: dict[str, Missing] | None =
     except HostBusy as error:
         probed, busy = False, error.message
     runnable = [t for t, availability in zip(treatments, found, strict=True) if availability]
-    return Plan(study, treatments, found, probed, forecast(study, scenario, runnable, probing_s=probing_s), busy)
+    return StudyPlan(study, treatments, found, probed, forecast(study, scenario, runnable, probing_s=probing_s), busy)
 
 
 def _probe(
-    study: Study, treatments: list[design.Treatment], probing: Probing, missing: dict[str, Missing]
+    study: Study, treatments: list[design.Treatment], probing: Probing, missing: dict[str, MissingPlatform]
 ) -> tuple[list[Availability], float]:
     """Return the availability of each treatment, and the seconds that a campaign would need to probe it.
 
@@ -95,7 +95,7 @@ def _probe(
 def plans_of(given: GivenSuite, probing: Probing) -> Sequence[Planned]:
     """Return the plan of each study of a suite."""
     planned: list[Planned] = []
-    missing: dict[str, Missing] = {}
+    missing: dict[str, MissingPlatform] = {}
     for file, study in zip(given.folder.files, given.studies, strict=True):
         try:
             planned.append((file.stem, plan_of(study, probing, missing)))
@@ -104,6 +104,6 @@ def plans_of(given: GivenSuite, probing: Probing) -> Sequence[Planned]:
     return planned
 
 
-def reasons(plan: Plan) -> dict[tuple[str, str | None], int]:
+def reasons(plan: StudyPlan) -> dict[tuple[str, str | None], int]:
     """Return {(reason, remedy): number of treatments that cannot run because of it}."""
     return Counter((str(found.reason), found.remedy) for found in plan.found if not found)

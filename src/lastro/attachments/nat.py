@@ -25,7 +25,7 @@ _HOSTING_BRIDGE = "br-hosted"
 _HOSTING_TABLE = "ip published"
 
 
-class Nat(Hosting, Attachment):
+class NatAttachment(Hosting, Attachment):
     name = "nat"
     summary = "a bridge for each port; the DUT routes between them and translates addresses, as for containers"
     remedy = "it needs nftables and a kernel with policy routing and NAT"

@@ -10,7 +10,7 @@ from lastro.app.messages import say
 from lastro.app.status import status_of_suite
 from lastro.campaign import suite as suites
 from lastro.cli._common import MANY_INVALID_TRIALS, collector_paused
-from lastro.cli.report import Wanted, write
+from lastro.cli.report import ReportOptions, write
 from lastro.cli.results import print_table
 from lastro.cli.status import suite_text
 from lastro.report.language import ENGLISH
@@ -29,7 +29,7 @@ def conclude(directory: Path, *, report: bool, most_invalid: float | None) -> in
     from lastro.analysis.campaign import build_report
 
     if report:
-        write(directory, Wanted())
+        write(directory, ReportOptions())
     with collector_paused():
         found = build_report(loaded(directory))
         print_table(found)
@@ -43,7 +43,7 @@ def _conclude_suite(directory: Path, report: bool, most_invalid: float | None) -
     shown = shlex.quote(str(directory))
     print(f"tables: lastro results {shown}\nverdicts on the claims: lastro claims {shown}", flush=True)
     if report:
-        write(directory, Wanted())
+        write(directory, ReportOptions())
     stopped = [member for member in suite.fronts if member.stopped]
     for words, midway in (("did not run here", False), ("ended by an error", True)):
         if names := [member.name for member in stopped if suites.can_run(directory, member) is midway]:

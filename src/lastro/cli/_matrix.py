@@ -15,7 +15,7 @@ _GAP = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class ProbedPart:
     """The result of probing a part; `on` is the platform on which it was tried, or the platform itself."""
 
     kind: str
@@ -24,7 +24,7 @@ class Finding:
     availability: Availability
 
 
-def cells(findings: Sequence[Finding]) -> list[dict[str, Any]]:
+def cells(findings: Sequence[ProbedPart]) -> list[dict[str, Any]]:
     """Return every combination of platform, attachment and isolation, and whether it is available.
 
     It is available when its attachment and its isolation both work on its platform. The combination itself is not
@@ -48,7 +48,7 @@ def _plain(found: Availability) -> dict[str, Any]:
     }
 
 
-def parts(findings: Sequence[Finding]) -> list[dict[str, Any]]:
+def parts(findings: Sequence[ProbedPart]) -> list[dict[str, Any]]:
     """Return the result of every probe."""
     return [
         {"kind": each.kind, "name": each.name, "on": None if each.kind == "platform" else each.on}
@@ -57,7 +57,7 @@ def parts(findings: Sequence[Finding]) -> list[dict[str, Any]]:
     ]
 
 
-def lines(findings: Sequence[Finding], width: int) -> Iterator[str]:
+def lines(findings: Sequence[ProbedPart], width: int) -> Iterator[str]:
     """Yield a table for each kind of part, with a row for each platform, and below them every reason once."""
     reasons = list(
         dict.fromkeys((f.availability.reason, f.availability.remedy) for f in findings if not f.availability)
@@ -87,7 +87,7 @@ def lines(findings: Sequence[Finding], width: int) -> Iterator[str]:
 _KINDS = ("attachment", "isolation", "function", "anomaly")
 
 
-def summary(findings: Sequence[Finding], width: int) -> Iterator[str]:
+def summary(findings: Sequence[ProbedPart], width: int) -> Iterator[str]:
     """Yield a line for each platform with how many parts work on it, then the parts that work on none, and why."""
     of = {kind: [f for f in findings if f.kind == kind] for kind in ("platform", *_KINDS)}
     works = {f.name for f in of["platform"] if f.availability}
@@ -116,7 +116,7 @@ def summary(findings: Sequence[Finding], width: int) -> Iterator[str]:
         yield _short(f"  {kind} {name}: {reason}", width)
 
 
-def _count(findings: Sequence[Finding]) -> str:
+def _count(findings: Sequence[ProbedPart]) -> str:
     return f"{sum(bool(f.availability) for f in findings)}/{len(findings)}"
 
 

@@ -17,7 +17,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lastro.app.contents import Judged, claims_of, find_claims, judged, loaded
+from lastro.app.contents import JudgedClaims, claims_of, find_claims, judged, loaded
 from lastro.app.places import refuse_suite
 from lastro.campaign import suite as suites
 from lastro.campaign.suite import Suite
@@ -69,7 +69,7 @@ def _run_suite(args: argparse.Namespace) -> int:
     if args.claims:
         refuse_suite(args.dir, "--claims FILE")
     suite, say = suites.read(args.dir), language(args.lang)
-    found: dict[str, Judged] = {}
+    found: dict[str, JudgedClaims] = {}
     waiting: list[str] = []  # studies that have claims but no campaign yet
     for member in suite.fronts:
         file = claims_of(args.dir / member.name, member.study)
@@ -97,7 +97,7 @@ def _run_suite(args: argparse.Namespace) -> int:
 
 
 def _suite_document(
-    directory: Path, suite: Suite, found: dict[str, Judged], waiting: list[str], say: Language
+    directory: Path, suite: Suite, found: dict[str, JudgedClaims], waiting: list[str], say: Language
 ) -> dict[str, Any]:
     """Return the document: as of a campaign, plus the study of each claim; what differs by study is in `fronts`."""
     from lastro.report.claims_document import claims_document

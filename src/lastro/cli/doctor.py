@@ -24,7 +24,7 @@ from lastro import registry
 from lastro.app.rights import require_root
 from lastro.app.studies import load_study, load_testbed
 from lastro.cli._common import testbed_argument
-from lastro.cli._matrix import Finding, cells, lines, parts, summary
+from lastro.cli._matrix import ProbedPart, cells, lines, parts, summary
 from lastro.errors import HostBusy, InputError, did_you_mean
 from lastro.plain import plain, unfiltered
 from lastro.scenarios.base import start_s
@@ -89,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class PartsToTry:
     """The parts to try: platforms, with their options, and the names of other parts by kind."""
 
     platforms: Sequence[str]
@@ -102,16 +102,16 @@ class Wanted:
         return dict.fromkeys(self.platforms, 1 + sum(map(len, self.names.values())))
 
 
-def _wanted(args: argparse.Namespace) -> Wanted:
+def _wanted(args: argparse.Namespace) -> PartsToTry:
     """Return the parts to try. Raises: InputError when a name is not that of a platform; StudyError."""
     study = load_study(args.study, None) if args.study else None
     platforms = _platforms(args.platform) if args.platform or study is None else _levels(study, "platform")
     if args.quick:
-        return Wanted(platforms, {})
+        return PartsToTry(platforms, {})
     if study is None:
-        return Wanted(platforms, {kind: sorted(ChainScenario.part_names(kind)) for kind in _TRIED}, in_click=True)
+        return PartsToTry(platforms, {kind: sorted(ChainScenario.part_names(kind)) for kind in _TRIED}, in_click=True)
     split = {kind: [part for level in _levels(study, kind) for part in level.split("+")] for kind in _TRIED}
-    return Wanted(
+    return PartsToTry(
         platforms,
         {
             kind: sorted({part for part in parts if part in ChainScenario.part_names(kind)})
@@ -137,21 +137,21 @@ def _platforms(chosen: Sequence[str] | None) -> list[str]:
     return list(dict.fromkeys(chosen)) if chosen else sorted(known)
 
 
-def examine(probes: ChainProbes, wanted: Wanted, say: Say) -> list[Finding]:
+def examine(probes: ChainProbes, wanted: PartsToTry, say: Say) -> list[ProbedPart]:
     """Try every wanted part on every platform. Where a platform is unavailable, its reason applies to all parts."""
     tries = dict(zip(_TRIED, (probes.attachment, probes.isolation, probes.function, probes.anomaly), strict=True))
     findings = []
     for platform in wanted.platforms:
         say(platform, "start")
-        findings.append(Finding("platform", platform, platform, probes.platform(platform)))
+        findings.append(ProbedPart("platform", platform, platform, probes.platform(platform)))
         for kind, names in wanted.names.items():
             for name in names:
                 say(platform, f"{kind} {name}")
-                findings.append(Finding(kind, name, platform, tries[kind](name, platform)))
+                findings.append(ProbedPart(kind, name, platform, tries[kind](name, platform)))
     works = [each.name for each in findings if each.kind == "platform" and each.availability]
     for platform in works[:1] if wanted.in_click else ():
         say(platform, "functions in Click")
-        findings.append(Finding("function", "in Click", platform, probes.function(NONE, platform, "click")))
+        findings.append(ProbedPart("function", "in Click", platform, probes.function(NONE, platform, "click")))
     return sorted(findings, key=lambda finding: list(registry.KINDS).index(finding.kind))
 
 
@@ -160,7 +160,7 @@ class _Progress:
 
     The time left is estimated from the usual start time of each platform, and from the pace so far."""
 
-    def __init__(self, wanted: Wanted) -> None:
+    def __init__(self, wanted: PartsToTry) -> None:
         self._expected_s = {name: n * start_s({"platform": name}) for name, n in wanted.attempts.items()}
         self._n = sum(wanted.attempts.values()) + wanted.in_click
         self._each_s = {name: start_s({"platform": name}) for name in wanted.platforms}

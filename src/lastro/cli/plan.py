@@ -12,7 +12,7 @@ from dataclasses import asdict
 from typing import Any
 
 from lastro.app import plans
-from lastro.app.plans import NoPlan, Plan, Planned, Probing, reasons
+from lastro.app.plans import NoPlan, Planned, Probing, StudyPlan, reasons
 from lastro.app.studies import GivenSuite, load_study, suite_of
 from lastro.cli._common import study_arguments
 from lastro.cli._terminal import table
@@ -50,7 +50,7 @@ def _run_suite(args: argparse.Namespace, given: GivenSuite, probing: Probing) ->
     else:
         print("\n".join(_suite_lines(given, planned)))
         for name, plan in planned if args.schedule else ():
-            if isinstance(plan, Plan):
+            if isinstance(plan, StudyPlan):
                 print("\n".join(["", name, *_schedule_lines(plan)]))
     return next((error.exit_code for _, error in planned if isinstance(error, NoPlan)), 0)
 
@@ -58,7 +58,7 @@ def _run_suite(args: argparse.Namespace, given: GivenSuite, probing: Probing) ->
 # Of one study
 
 
-def _expected(plan: Plan) -> str:
+def _expected(plan: StudyPlan) -> str:
     """Return the expected duration, such as '12 min'; a range where the study stops sequentially."""
     blocks, most, total_s = plan.study.design.replicates, plan.study.design.most_blocks, plan.forecast.total_s
     more_s = plan.forecast.trials_s * (most / blocks - 1)
@@ -72,7 +72,7 @@ def _not_probed(busy: str = "") -> str:
     return f"availability was not probed: run {how} to see what this host cannot do"
 
 
-def _lines(plan: Plan) -> list[str]:
+def _lines(plan: StudyPlan) -> list[str]:
     study, treatments, runnable = plan.study, plan.treatments, plan.runnable
     replicates, most = study.design.replicates, study.design.most_blocks
     lines = [f"{study.name}: {study.title}" if study.title else study.name]
@@ -99,12 +99,12 @@ def _lines(plan: Plan) -> list[str]:
     return [*lines, "", f"expected    {_expected(plan)}"]
 
 
-def _schedule_lines(plan: Plan) -> list[str]:
+def _schedule_lines(plan: StudyPlan) -> list[str]:
     trials = design.trials(plan.study, len(plan.treatments))
     return [f"{trial.number:>6}  block {trial.block:<4} {plan.treatments[trial.treatment].label}" for trial in trials]
 
 
-def _document(plan: Plan, schedule: bool) -> dict[str, Any]:
+def _document(plan: StudyPlan, schedule: bool) -> dict[str, Any]:
     """Return the plan of one study as JSON-able data."""
     study, treatments = plan.study, plan.treatments
     found: dict[str, Any] = {
@@ -136,34 +136,34 @@ def _document(plan: Plan, schedule: bool) -> dict[str, Any]:
 
 
 def _total_s(planned: Sequence[Planned]) -> float:
-    return sum(plan.forecast.total_s for _, plan in planned if isinstance(plan, Plan))
+    return sum(plan.forecast.total_s for _, plan in planned if isinstance(plan, StudyPlan))
 
 
 def _suite_lines(given: GivenSuite, planned: Sequence[Planned]) -> list[str]:
     profile = f", profile {given.studies[0].profile}" if given.studies[0].profile else ""
     rows = [_HEADS, *(_row(name, plan) for name, plan in planned)]
-    plans = [(name, plan) for name, plan in planned if isinstance(plan, Plan)]
+    plans = [(name, plan) for name, plan in planned if isinstance(plan, StudyPlan)]
     rows.append(_sum(plans))
     title = given.folder.title or given.folder.name
     found = [title, f"suite of {len(planned)} studies{profile}", "", *table(rows)]
     return [*found, *_reasons(planned), *_hints(plans)]
 
 
-def _row(name: str, plan: Plan | NoPlan) -> tuple[str, ...]:
+def _row(name: str, plan: StudyPlan | NoPlan) -> tuple[str, ...]:
     if isinstance(plan, NoPlan):
         return (name, "", "", "", "all", "")
     numbers = (len(plan.treatments), plan.study.design.replicates, plan.trials)
     return (name, *map(str, numbers), _unavailable([(name, plan)]), _expected(plan))
 
 
-def _sum(plans: Sequence[tuple[str, Plan]]) -> tuple[str, ...]:
+def _sum(plans: Sequence[tuple[str, StudyPlan]]) -> tuple[str, ...]:
     if not plans:
         return ("all", "", "", "", "all", "")
     treatments, trials = sum(len(plan.treatments) for _, plan in plans), sum(plan.trials for _, plan in plans)
     return ("all", str(treatments), "", str(trials), _unavailable(plans), human_duration(_total_s(plans)))
 
 
-def _unavailable(plans: Sequence[tuple[str, Plan]]) -> str:
+def _unavailable(plans: Sequence[tuple[str, StudyPlan]]) -> str:
     """Return the number of trials that this host cannot run; '?' where that was not probed."""
     if not all(plan.probed for _, plan in plans):
         return "?"
@@ -185,7 +185,7 @@ def _reasons(planned: Sequence[Planned]) -> list[str]:
     return lines
 
 
-def _hints(plans: Sequence[tuple[str, Plan]]) -> list[str]:
+def _hints(plans: Sequence[tuple[str, StudyPlan]]) -> list[str]:
     unprobed = [plan.busy for _, plan in plans if not plan.probed]
     return ["", _not_probed(unprobed[0])] if unprobed else []
 
@@ -197,13 +197,13 @@ def _suite_document(given: GivenSuite, planned: Sequence[Planned], schedule: boo
         "title": given.folder.title,
         "source": given.source,
         "profile": given.studies[0].profile,
-        "trials": sum(p.trials for _, p in planned if isinstance(p, Plan)),
+        "trials": sum(p.trials for _, p in planned if isinstance(p, StudyPlan)),
         "expected_s": round(_total_s(planned), 1),
         "fronts": [{"front": name, **_document_of(plan, schedule)} for name, plan in planned],
     }
 
 
-def _document_of(plan: Plan | NoPlan, schedule: bool) -> dict[str, Any]:
+def _document_of(plan: StudyPlan | NoPlan, schedule: bool) -> dict[str, Any]:
     if isinstance(plan, NoPlan):
         return {"unavailable": plan.message, "remedy": plan.hint}
     return {"unavailable": None, "remedy": None, **_document(plan, schedule)}

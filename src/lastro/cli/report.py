@@ -47,7 +47,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ReportOptions:
     """The options of the command. `output` is a file, "-" for standard output, or None for the default."""
 
     output: str | None = None
@@ -58,11 +58,11 @@ class Wanted:
 
 
 def run(args: argparse.Namespace) -> int:
-    write(args.dir, Wanted(args.output, args.format, args.lang, args.figures, args.all_metrics))
+    write(args.dir, ReportOptions(args.output, args.format, args.lang, args.figures, args.all_metrics))
     return 0
 
 
-def write(directory: Path, wanted: Wanted) -> None:
+def write(directory: Path, wanted: ReportOptions) -> None:
     """Write the documents of a campaign or a suite, and print their paths."""
     if suites.is_suite(directory):
         _write_suite(directory, wanted)
@@ -71,7 +71,7 @@ def write(directory: Path, wanted: Wanted) -> None:
     _write(directory, wanted, content, base=directory)
 
 
-def _write_suite(directory: Path, wanted: Wanted) -> None:
+def _write_suite(directory: Path, wanted: ReportOptions) -> None:
     """Write the page of the whole suite, and the pages of its studies, to which it links."""
     from lastro.report.suite import Stopped, StudySection, render_suite
 
@@ -95,7 +95,7 @@ def _write_suite(directory: Path, wanted: Wanted) -> None:
     _put(output, render_suite(suite.label, suite.description, str(directory), sections, say), base=None)
 
 
-def _write(directory: Path, wanted: Wanted, content: Content, base: Path) -> None:
+def _write(directory: Path, wanted: ReportOptions, content: Content, base: Path) -> None:
     """Write the document of one campaign, and its figures if they are wanted, and print their paths.
 
     Below `base`, no link is followed."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from lastro.errors import HostError, InputError
 
 if TYPE_CHECKING:
-    from lastro.setup.plan import Finding, Plan
+    from lastro.setup.plan import Unmet, SetupPlan
     from lastro.setup.run import Ended
 
 
@@ -52,18 +52,18 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _script(command: str, plan: Plan) -> str:
+def _script(command: str, plan: SetupPlan) -> str:
     from lastro.setup.scripts import shell_script
 
     return shell_script(command, plan.machine.path, plan.steps, [_words(finding) for finding in plan.blocked])
 
 
-def _words(finding: Finding) -> str:
+def _words(finding: Unmet) -> str:
     remedy = f"\n  remedy: {finding.remedy}" if finding.remedy else ""
     return f"{finding.part.title} cannot be installed: {finding.reason}{remedy}"
 
 
-def _summary(plan: Plan, findings: Sequence[Finding]) -> str:
+def _summary(plan: SetupPlan, findings: Sequence[Unmet]) -> str:
     ready = [finding.part for finding in findings if finding.ready and finding.part.kind]
     shown = ", ".join(part.name for part in ready) if len(ready) <= 8 else f"{len(ready)} parts"
     missing = [finding for finding in findings if finding.reason]
@@ -74,12 +74,12 @@ def _summary(plan: Plan, findings: Sequence[Finding]) -> str:
     return "".join(f"{line}\n" for line in [*lines, *map(_words, missing)])
 
 
-def _lost(findings: Sequence[Finding]) -> list[Finding]:
+def _lost(findings: Sequence[Unmet]) -> list[Unmet]:
     """Return the required parts that cannot be installed."""
     return [finding for finding in findings if finding.reason and finding.part.required]
 
 
-def _raise_for(findings: Sequence[Finding]) -> None:
+def _raise_for(findings: Sequence[Unmet]) -> None:
     """Raise HostError when a required part cannot be installed."""
     lost = _lost(findings)
     if len(lost) == 1:
@@ -89,7 +89,7 @@ def _raise_for(findings: Sequence[Finding]) -> None:
         raise HostError(f"these cannot be installed: {names}", "the list above has a reason and a remedy for each")
 
 
-def _as_json(plan: Plan, findings: Sequence[Finding], ended: Sequence[Ended]) -> str:
+def _as_json(plan: SetupPlan, findings: Sequence[Unmet], ended: Sequence[Ended]) -> str:
     by_name = {one.step.name: one for one in ended}
     document: dict[str, Any] = {
         "parts": [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from lastro.functions._ospf import MOST_PATHS, Change, Interface, Protocol, Router, router_id, until, utc_s
+from lastro.functions._ospf import MOST_PATHS, Interface, NeighbourChange, Protocol, Router, router_id, until, utc_s
 
 
 class Bird(Router):
@@ -56,8 +56,8 @@ class Bird(Router):
             until(f"birdc -s {socket} show status"),
         ]
 
-    def changes(self, log: str) -> Iterator[Change]:
+    def changes(self, log: str) -> Iterator[NeighbourChange]:
         stamp, words = r"^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{6}) .*", r"changed state from [\w-]+ to ([\w-]+)"
         pattern = rf"{stamp}Neighbor ([\d.]+) on (\w+) {words}"
         for found in re.finditer(pattern, log, re.MULTILINE):
-            yield Change(utc_s(found[1], "%Y-%m-%d %H:%M:%S.%f"), found[3], found[2], found[4])
+            yield NeighbourChange(utc_s(found[1], "%Y-%m-%d %H:%M:%S.%f"), found[3], found[2], found[4])

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
-from lastro.functions._ospf import MOST_PATHS, Change, Interface, Protocol, Router, router_id, until, utc_s
+from lastro.functions._ospf import MOST_PATHS, Interface, NeighbourChange, Protocol, Router, router_id, until, utc_s
 
 
 class Frr(Router):
@@ -60,10 +60,10 @@ class Frr(Router):
             ),
         ]  # fmt: skip
 
-    def changes(self, log: str) -> Iterator[Change]:
+    def changes(self, log: str) -> Iterator[NeighbourChange]:
         pattern = r"^(\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\.\d{6}) .*AdjChg: Nbr ([\d.]+).*? on (\w+):.*? -> ([\w-]+)"
         for found in re.finditer(pattern, log, re.MULTILINE):
-            yield Change(utc_s(found[1], "%Y/%m/%d %H:%M:%S.%f"), found[3], found[2], found[4])
+            yield NeighbourChange(utc_s(found[1], "%Y/%m/%d %H:%M:%S.%f"), found[3], found[2], found[4])
 
 
 class Quagga(Frr):

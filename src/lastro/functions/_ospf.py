@@ -41,7 +41,7 @@ class Protocol:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class NeighbourChange:
     """A line of a router's log: a neighbour's new state on an interface. `at_s` is in seconds since the epoch, UTC."""
 
     at_s: float
@@ -89,7 +89,7 @@ class Router(ABC):
         """Return shell lines that start the configured daemons; they return when all daemons answer, or fail."""
 
     @abstractmethod
-    def changes(self, log: str) -> Iterator[Change]:
+    def changes(self, log: str) -> Iterator[NeighbourChange]:
         """Yield the changes of neighbours in a log, in order."""
 
     def own_files(self, host: Host) -> tuple[str, ...]:

@@ -37,7 +37,7 @@ MISS, HIT = "TCP_MISS/200", "TCP_MEM_HIT/200"  # whole answers: from the server,
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ProxyOptions:
     """The configuration of a proxy. The paper of 2018 used a cache of 260 MB, and objects of at most 1024 kB."""
 
     ports: tuple[int, ...] = (PORT,)  # it listens on each of them
@@ -89,7 +89,7 @@ class HttpProxy(Service):
     packages: ClassVar[tuple[str, ...]] = ("squid",)
     version_argv: ClassVar[tuple[str, ...]] = ("squid", "--version")
 
-    def configuration(self, wanted: Wanted) -> str:
+    def configuration(self, wanted: ProxyOptions) -> str:
         """Return the whole squid.conf."""
         cache = "" if wanted.cache else "cache deny all\n"
         ports = "\n".join(f"http_port {port}" for port in wanted.ports)
@@ -124,7 +124,7 @@ shutdown_lifetime 0 seconds
 """
 
     @contextmanager
-    def running(self, instance: Instance, wanted: Wanted) -> Iterator[Running]:
+    def running(self, instance: Instance, wanted: ProxyOptions) -> Iterator[Running]:
         """Run the proxy for as long as the block lasts. It has been started, but may not answer yet."""
         prepare = f"rm -rf {_PLACE}; mkdir -p {_PLACE}; cat > {_CONFIG}; chown -R {_USER}:{_USER} {_PLACE}"
         instance.run(["sh", "-ec", prepare], stdin=self.configuration(wanted))

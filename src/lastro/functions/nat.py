@@ -5,7 +5,7 @@ from __future__ import annotations
 from lastro.functions.base import Function, Path
 
 
-class Nat(Function):
+class NatFunction(Function):
     name = "nat"
     summary = "rewrites the source address of every packet, and back"
     witnesses = ("translated",)

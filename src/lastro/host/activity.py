@@ -68,7 +68,7 @@ def read_totals(host: Host) -> Totals:
 
 
 @dataclass(frozen=True, slots=True)
-class Process:
+class ActiveProcess:
     """A process at one moment. `user_s` includes its ended children: that of make includes its compilers'."""
 
     pid: int
@@ -82,9 +82,9 @@ class Look:
 
     at_s: float
     totals: Totals
-    processes: Mapping[int, Process]
+    processes: Mapping[int, ActiveProcess]
 
-    def busiest(self, before: Look, own: Iterable[int] = ()) -> tuple[Process, float] | None:
+    def busiest(self, before: Look, own: Iterable[int] = ()) -> tuple[ActiveProcess, float] | None:
         """The process that used the most user CPU time since `before`, and the number of CPUs that it kept busy.
 
         None when no process used any. Processes with a PID in `own` do not count."""
@@ -110,7 +110,7 @@ def look(host: Host) -> Look:
     return Look(at_s, Totals.parse(lines), {each.pid: each for each in processes if each})
 
 
-def _process(line: str) -> Process | None:
+def _process(line: str) -> ActiveProcess | None:
     """Parse a line of /proc/PID/stat. A name may hold spaces and parentheses; one with a newline yields None."""
     pid, _, rest = line.partition(" (")
     name, found, numbers = rest.rpartition(") ")
@@ -118,4 +118,4 @@ def _process(line: str) -> Process | None:
     if not found or len(fields) < 14:
         return None
     name = "".join(char if char.isprintable() else "?" for char in name)  # any user may have chosen the name
-    return Process(int(pid), name, (int(fields[11]) + int(fields[13])) / _TICKS)
+    return ActiveProcess(int(pid), name, (int(fields[11]) + int(fields[13])) / _TICKS)

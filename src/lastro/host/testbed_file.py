@@ -19,7 +19,7 @@ from lastro.host._connections import SshTarget
 from lastro.host.cgroups import parse_cpus
 from lastro.study.document import read_document, read_text
 from lastro.study.problems import FieldError, Problems
-from lastro.study.schema import OneLine, Table, read_shape
+from lastro.study.schema import OneLine, StrictTable, read_shape
 
 ROLES = ("client", "dut", "server")
 NEIGHBOURS = {"client": ("dut",), "dut": ("client", "server"), "server": ("dut",)}
@@ -50,7 +50,7 @@ _Place = Annotated[
 ]
 
 
-class RoleTable(Table):
+class RoleTable(StrictTable):
     """The table of one role. `address`, `user`, `port`, `identity` and `known_hosts` mean the same as for ssh."""
 
     address: _Address | None = None
@@ -64,7 +64,7 @@ class RoleTable(Table):
     links: dict[str, _Link] = Field(default_factory=dict)
 
 
-class TestbedShape(Table):
+class TestbedShape(StrictTable):
     __test__: ClassVar[bool] = False
 
     client: RoleTable = Field(default_factory=RoleTable)

@@ -35,7 +35,7 @@ class Owner:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ObjectKind:
     """A kind of object. `is_own`: can an owner have made an object of this name? If so, `remove` may be called."""
 
     is_own: Callable[[Owner, str], bool]
@@ -177,14 +177,14 @@ def mounts_below(host: Host, directory: str) -> list[str]:
     return [point for point in reversed(points) if point == directory or point.startswith(directory.rstrip("/") + "/")]
 
 
-UNDO: dict[str, Kind] = {
-    "netns": Kind(_of_netns, _undo_netns),
-    "netns-dir": Kind(lambda _, name: name == str(NETNS_DIR), _undo_netns_dir),
-    "cgroup": Kind(_is_own_cgroup, _undo_cgroup),
-    "directory": Kind(_is_own_directory, _undo_directory),
-    "mount": Kind(_is_own_mount, _undo_mount),
-    "interface": Kind(_is_own_interface, _undo_interface),
-    "zpool": Kind(_matches("lastro-TOKEN-[a-z]+"), _undo_zpool),
-    "xen": Kind(_matches("lastro-TOKEN-.+"), _undo_xen),
-    "openvz": Kind(_is_own_openvz, _undo_openvz),
+UNDO: dict[str, ObjectKind] = {
+    "netns": ObjectKind(_of_netns, _undo_netns),
+    "netns-dir": ObjectKind(lambda _, name: name == str(NETNS_DIR), _undo_netns_dir),
+    "cgroup": ObjectKind(_is_own_cgroup, _undo_cgroup),
+    "directory": ObjectKind(_is_own_directory, _undo_directory),
+    "mount": ObjectKind(_is_own_mount, _undo_mount),
+    "interface": ObjectKind(_is_own_interface, _undo_interface),
+    "zpool": ObjectKind(_matches("lastro-TOKEN-[a-z]+"), _undo_zpool),
+    "xen": ObjectKind(_matches("lastro-TOKEN-.+"), _undo_xen),
+    "openvz": ObjectKind(_is_own_openvz, _undo_openvz),
 }

@@ -196,7 +196,7 @@ def metrics(prefix: str, loop: str) -> tuple[Metric, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class Request:
     """One request, in ms by the client's clock; `wrong` says why its response was wrong, or is empty."""
 
     began_ms: float
@@ -205,7 +205,7 @@ class Sample:
     wrong: str = ""
 
 
-def read(prefix: str, samples: Sequence[Sample], page: Page) -> Reading:
+def read(prefix: str, samples: Sequence[Request], page: Page) -> Reading:
     """Return the reading of one load; its series is in the order in which the requests began.
 
     Raises: InstrumentError when there are no samples, or they took no time at all."""

@@ -57,7 +57,7 @@ class Deadline:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ServerMake:
     """A make of server: the name of its `process`, and the commands that `make` its data directory and `serve` it."""
 
     process: str
@@ -65,7 +65,7 @@ class Kind:
     serve: tuple[str, ...]
 
 
-MARIADB = Kind(
+MARIADB = ServerMake(
     process="mariadbd",
     make=(
         "mariadb-install-db", "--no-defaults", "--user=root", f"--datadir={DATA}", "--skip-test-db",
@@ -118,7 +118,7 @@ _CLIENT = ("mariadb", "--no-defaults", f"--socket={SOCKET}", "--user=root", "--b
 
 @contextmanager
 def running(
-    instance: Instance, deadline: Deadline, address: str | None = None, kind: Kind = MARIADB
+    instance: Instance, deadline: Deadline, address: str | None = None, kind: ServerMake = MARIADB
 ) -> Iterator[Server]:
     """Run a server with an empty data directory for as long as the block lasts; it listens on `address`, if any.
 
@@ -144,7 +144,7 @@ def running(
     instance.run(["rm", "-rf", PLACE], timeout_s=_END_LIMIT_S)  # a volume may outlive its instance
 
 
-def _end(server: Server, process: Process, kind: Kind) -> None:
+def _end(server: Server, process: Process, kind: ServerMake) -> None:
     """Shut the server down, and wait until its process is gone inside: the command that started it may end earlier."""
     instance = server.instance
     pid = instance.run(["cat", PID_FILE]).text.strip()

@@ -13,7 +13,7 @@ from pathlib import Path
 from lastro.errors import LastroError, Unavailable
 from lastro.host.base import Host
 from lastro.instruments import _own
-from lastro.instruments._mariadb import DATA, Kind
+from lastro.instruments._mariadb import DATA, ServerMake
 
 _HINT = (
     "unpack MySQL's minimal generic Linux archive from dev.mysql.com into a directory, and link its bin/mysqld into"
@@ -23,7 +23,7 @@ _HOME = "/usr/local/bin/lastro-mysql"
 _PROGRAM = (f"{_HOME}/bin/mysqld", "--no-defaults", "--user=root", f"--basedir={_HOME}")
 _PARTS = ("bin", "lib", "share")
 
-MYSQL = Kind(
+MYSQL = ServerMake(
     process="mysqld",
     make=(*_PROGRAM, f"--datadir={DATA}", "--initialize-insecure"),
     serve=(*_PROGRAM, "--mysqlx=OFF"),

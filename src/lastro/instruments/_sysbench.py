@@ -16,7 +16,7 @@ NUMBER = r"(\d{1,15}(?:\.\d{1,9})?)"
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class SysbenchResult:
     """The results at the end of every sysbench test. Latencies are of events, in ms."""
 
     total_s: float
@@ -26,9 +26,9 @@ class Report:
     latency_p95_ms: float
 
 
-def report(text: str) -> Report:
+def report(text: str) -> SysbenchResult:
     """Parse a report. Raises: InstrumentError when this is not a report, or nothing was done."""
-    return Report(
+    return SysbenchResult(
         total_s=positive("sysbench's total time", field(text, "total time", rf"total time: +{NUMBER}s")),
         events=int(positive("sysbench's number of events", field(text, "events", r"number of events: +(\d{1,15})\s"))),
         threads=int(field(text, "number of threads", r"Number of threads: (\d{1,6})\s")),
@@ -45,12 +45,12 @@ def field(text: str, what: str, pattern: str) -> float:
     return float(found[0])
 
 
-def threads_reasons(done: Report, threads: int) -> tuple[str, ...]:
+def threads_reasons(done: SysbenchResult, threads: int) -> tuple[str, ...]:
     """Return a reason if the test did not use the number of threads that was asked for."""
     return () if done.threads == threads else (f"sysbench worked with {done.threads} threads instead of {threads}",)
 
 
-def rate_reasons(rate: float, done: Report) -> tuple[str, ...]:
+def rate_reasons(rate: float, done: SysbenchResult) -> tuple[str, ...]:
     """Return a reason if sysbench's rate contradicts its own count over its own time.
 
     The two may differ by a tenth of a second: it reads the clock for them at different moments, between which a machine
@@ -61,6 +61,6 @@ def rate_reasons(rate: float, done: Report) -> tuple[str, ...]:
     return (f"sysbench counts {done.events} events in {done.total_s:g} s but reports a rate of {rate:g}/s",)
 
 
-def length_reasons(done: Report, asked_s: float) -> tuple[str, ...]:
+def length_reasons(done: SysbenchResult, asked_s: float) -> tuple[str, ...]:
     """Return a reason if the test was too short. Longer is right: an event that has begun is finished."""
     return () if done.total_s >= 0.95 * asked_s else (f"sysbench ran for {done.total_s:g} s instead of {asked_s:g} s",)

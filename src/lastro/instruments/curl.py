@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from lastro.errors import InstrumentError
 from lastro.host.base import Host
-from lastro.instruments._http import ClosedLoad, HttpLoad, Sample, Station, clients_of_each, metrics, read, sent_by
+from lastro.instruments._http import ClosedLoad, HttpLoad, Request, Station, clients_of_each, metrics, read, sent_by
 from lastro.requirements import Requirements
 from lastro.results.samples import Reading
 
@@ -58,7 +58,7 @@ class Curl(HttpLoad):
         except ValueError as error:
             raise InstrumentError(f"curl printed an invalid result: {text[-120:]!r}") from error
         wanted = load.clients * load.requests
-        missing = [Sample(0.0, 0.0, "", "no answer at all")] * (wanted - len(samples))
+        missing = [Request(0.0, 0.0, "", "no answer at all")] * (wanted - len(samples))
         if len(samples) > wanted or not ended_s > began_s:
             raise InstrumentError(f"impossible: {len(samples)} answers to {wanted} requests in {ended_s - began_s:g} s")
         shares = [clients * load.requests for clients in clients_of_each(load)]
@@ -69,14 +69,14 @@ class Curl(HttpLoad):
         return replace(reading, measurements=measured, notes={**reading.notes, "http": sent_by(shares)})
 
 
-def _samples(load: ClosedLoad, lines: list[str]) -> list[Sample]:
+def _samples(load: ClosedLoad, lines: list[str]) -> list[Request]:
     """Parse the lines; each client's requests follow each other. Raises: ValueError for a line that is not ours."""
     found, passed_ms = [], dict.fromkeys(range(load.clients), 0.0)
     for line in lines:
         client, status, n_bytes, time_s, code = line.split()
         time_ms, began_ms = 1000 * float(time_s), passed_ms[int(client)]
         passed_ms[int(client)] += time_ms
-        found.append(Sample(began_ms, time_ms, client, _wrong(load, int(status), int(n_bytes), code)))
+        found.append(Request(began_ms, time_ms, client, _wrong(load, int(status), int(n_bytes), code)))
     return found
 
 

@@ -18,7 +18,7 @@ from statistics import fmean
 from lastro.errors import CommandFailed, InstrumentError, Unavailable
 from lastro.host.base import Host
 from lastro.instruments import _http, _jmeter_plan
-from lastro.instruments._http import ClosedLoad, Endpoint, HttpLoad, Sample, Station
+from lastro.instruments._http import ClosedLoad, Endpoint, HttpLoad, Request, Station
 from lastro.requirements import Requirements
 from lastro.results.samples import Metric, Reading
 
@@ -130,7 +130,7 @@ class Jmeter(HttpLoad):
 class _Row:
     """A line of the results file. `group` names the thread group; times to connect and to the first byte are in ms."""
 
-    sample: Sample
+    sample: Request
     group: str
     warm_up: bool
     latency_ms: float
@@ -164,7 +164,7 @@ def _row(row: dict[str, str]) -> _Row:
     began_ms, time_ms, latency_ms, connect_ms = (_whole_number(name, row[name]) for name in _TIMES)
     if max(latency_ms, connect_ms) > time_ms:
         raise InstrumentError(f"JMeter reports a part that took longer than the whole: {str(row)[:200]}")
-    sample = Sample(began_ms, time_ms, row["threadName"], wrong)
+    sample = Request(began_ms, time_ms, row["threadName"], wrong)
     return _Row(sample, thread["group"], row["label"] == _jmeter_plan.WARM_UP, latency_ms, connect_ms)
 
 
@@ -185,7 +185,7 @@ def _whole(rows: Sequence[_Row], shares: Sequence[tuple[Endpoint | None, int]], 
         raise InstrumentError(f"{told} instead of {requests} from each of {sum(wanted.values())}")
 
 
-def _lasted_ms(samples: Sequence[Sample]) -> float:
+def _lasted_ms(samples: Sequence[Request]) -> float:
     return max(one.began_ms + one.time_ms for one in samples) - min(one.began_ms for one in samples)
 
 

@@ -19,7 +19,7 @@ from statistics import fmean
 from lastro.errors import CommandFailed, InstrumentError, Unavailable
 from lastro.host.base import Host
 from lastro.instruments import _http
-from lastro.instruments._http import Endpoint, HttpLoad, OpenLoad, Page, Sample, Station
+from lastro.instruments._http import Endpoint, HttpLoad, OpenLoad, Page, Request, Station
 from lastro.requirements import Requirements
 from lastro.results.samples import GENERATOR_DELAY, OVERLOADED, Metric, Reading, Remark
 from lastro.stats.quantiles import quantile
@@ -149,8 +149,8 @@ class _Hit:
     lag_ms: float = 0.0
 
     @property
-    def sample(self) -> Sample:
-        return Sample(self.left_ms - self.lag_ms, self.lag_ms + self.took_ms, "", self.wrong)
+    def sample(self) -> Request:
+        return Request(self.left_ms - self.lag_ms, self.lag_ms + self.took_ms, "", self.wrong)
 
 
 def _ways(load: OpenLoad) -> Sequence[Endpoint | None]:

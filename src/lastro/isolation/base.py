@@ -17,7 +17,7 @@ NEIGHBOUR = "neighbour"
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class MeasuredUse:
     """The resources that one instance used in a calibration run without an anomaly; rates are per second."""
 
     cpus: float
@@ -28,7 +28,7 @@ class Need:
     write_iops: float
 
     @classmethod
-    def of(cls, usage: Usage, elapsed_s: float) -> Need:
+    def of(cls, usage: Usage, elapsed_s: float) -> MeasuredUse:
         rates = (usage.read_bytes, usage.write_bytes, usage.read_ops, usage.write_ops)
         return cls(usage.cpu_s / elapsed_s, usage.memory_peak_bytes, *(rate / elapsed_s for rate in rates))
 
@@ -40,7 +40,7 @@ class Profile:
     needs: by role. chain_cpus: CPUs that the host was busy with while the chain carried TCP, including the kernel's
     packet work, which no cgroup counts. block_device: where rates are limited; None where there is no such disk."""
 
-    needs: dict[str, Need]
+    needs: dict[str, MeasuredUse]
     chain_cpus: float
     block_device: str | None
 

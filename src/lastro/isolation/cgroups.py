@@ -15,18 +15,18 @@ import os
 from dataclasses import replace
 
 from lastro.host.cgroups import Resources
-from lastro.isolation.base import NEIGHBOUR, Isolation, Need, Profile
+from lastro.isolation.base import NEIGHBOUR, Isolation, MeasuredUse, Profile
 from lastro.platforms.base import Instance, InstanceSpec
 
 HEADROOM = 2.0
-_IDLE = Need(0, 0, 0, 0, 0, 0)
+_IDLE = MeasuredUse(0, 0, 0, 0, 0, 0)
 _FLOOR_CPUS = 0.1
 _FLOOR_MEMORY_BYTES = 64 << 20
 _FLOOR_BPS = 4 << 20
 _FLOOR_IOPS = 100
 
 
-class Cgroups(Isolation):
+class CgroupLimits(Isolation):
     name = "cgroups"
     summary = "CPU, memory and disk reserved for the chain and limited for its neighbour, from a calibration run"
     needs_profile = True

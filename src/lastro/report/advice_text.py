@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from operator import attrgetter
 from typing import Any
 
-from lastro.analysis.advice import Advice, MetricAdvice, Need, Split
+from lastro.analysis.advice import Advice, BlocksNeeded, MetricAdvice, Split
 from lastro.plain import aligned, json_text, plain
 from lastro.report.encoder import Forms, encode, only, own
 from lastro.results.samples import Metric
@@ -28,7 +28,7 @@ _MUCH = 1.5  # keep the length in use if the best length is within this factor o
 _FORMS: Forms = {
     Metric: attrgetter("name"),
     MetricAdvice: lambda metric: own(metric, middle="median"),
-    Need: lambda need: own(need, now="half_width"),
+    BlocksNeeded: lambda need: own(need, now="half_width"),
 }
 
 

@@ -34,7 +34,7 @@ from lastro.report.compare_words import differences, label, not_compared, notes,
 from lastro.report.encoder import Forms, encode, only, own
 from lastro.report.numbers import ratio_text
 from lastro.stats.intervals import Interval, sample_mean
-from lastro.stats.margins import Judged
+from lastro.stats.margins import GateTest
 from lastro.stats.ratios import Ratio
 
 FORMAT = "lastro-compare/1"
@@ -103,7 +103,7 @@ def _side(values: tuple[float, ...]) -> dict[str, Any]:
 _FORMS: Forms = {
     Compared: _cell,
     Interval: lambda interval: own(interval, "confidence"),
-    Judged: lambda judged: only(judged.test, "limit p") | own(judged, "test"),
+    GateTest: lambda judged: only(judged.test, "limit p") | own(judged, "test"),
     Ratio: lambda ratio: only(ratio, "value interval absent_because"),
 }
 

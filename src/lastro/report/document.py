@@ -49,13 +49,13 @@ from typing import TYPE_CHECKING, Any
 
 from lastro.analysis import analyse
 from lastro.analysis.campaign import Cell, Gap, Point, Report, Row
-from lastro.analysis.curves import Curve, Line, Panel, curves
+from lastro.analysis.curves import Curve, CurveLine, Panel, curves
 from lastro.analysis.growth import MEASURES, Growth, growths
 from lastro.analysis.measured import median_of
 from lastro.analysis.properties import ABSENT
 from lastro.analysis.remarks import Mark
 from lastro.analysis.scaling import scalings
-from lastro.analysis.searches import Ending, endings
+from lastro.analysis.searches import SearchEnding, endings
 from lastro.analysis.verdicts import verdict
 from lastro.plain import json_text
 from lastro.report.analysis_document import analysis_document
@@ -76,7 +76,7 @@ FORMAT = "lastro-results/1"
 _STATES = ("pending", "running", "valid", "invalid", "unavailable")
 _BOUNDS = {"": None, "≥": ">=", "≤": "<="}
 _FORMS: Forms = {
-    Ending: lambda each: {
+    SearchEnding: lambda each: {
         "limit": each.limit,
         "trials": len(each.values),
         "least": min(each.values),
@@ -171,7 +171,7 @@ def _really(report: Report) -> dict[str, dict[str, str]]:
     return {name: {key: text for key, text in facts.items() if text != ABSENT} for name, facts in found.items()}
 
 
-def _curve(curve: Curve, panel: Panel, line: Line) -> dict[str, Any]:
+def _curve(curve: Curve, panel: Panel, line: CurveLine) -> dict[str, Any]:
     places = zip(curve.labels, curve.numbers, line.rows, strict=True)
     return {
         "factor": curve.factor,

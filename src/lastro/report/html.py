@@ -23,7 +23,7 @@ from lastro.analysis.properties import ALL
 from lastro.analysis.scaling import scalings
 from lastro.report import stat_tables, words
 from lastro.report.content import Content
-from lastro.report.figures import NARROW_IN, WIDE_IN, Plan, plans
+from lastro.report.figures import NARROW_IN, WIDE_IN, FigurePlan, plans
 from lastro.report.figures.svg import own_ids
 from lastro.report.language import Language
 from lastro.report.numbers import direction_text
@@ -177,7 +177,7 @@ def _drawn(content: Content) -> dict[str, list[dict[str, Any]]]:
     return drawn
 
 
-def plate(plan: Plan) -> Markup:
+def plate(plan: FigurePlan) -> Markup:
     """Return the figure in a wide and a narrow version, of which the page shows one; empty without data."""
     drawn = ((kind, plan.picture(width_in)) for kind, width_in in (("desk", WIDE_IN), ("phone", NARROW_IN)))
     return Markup("").join(inline_svg(picture.svg(), plan.title, kind) for kind, picture in drawn if picture)

@@ -30,7 +30,7 @@ def key_findings(report: Report, say: Language) -> tuple[str, ...]:
     if (found := findings(report)) is None:
         return ()
     missing = _missing(found.missing, say)
-    others = list(filter(None, (_Sentences(metric, say).in_one() for metric in found.others)))
+    others = list(filter(None, (_KeySentences(metric, say).in_one() for metric in found.others)))
     room = MOST - len(missing) - bool(others)
     told = interference_sentences(found.interference, say, room)
     first = list(_first(found, say, named=len(report.rows) > 1))
@@ -42,7 +42,7 @@ def key_findings(report: Report, say: Language) -> tuple[str, ...]:
 
 def _first(found: Findings, say: Language, *, named: bool) -> Iterator[str]:
     """Yield a sentence on the first metric for each factor that is not covered; without factors, on its mean."""
-    sentences = _Sentences(found.first, say)
+    sentences = _KeySentences(found.first, say)
     if not found.first.factors:
         yield from sentences.mean(named=named)
     elif found.first.one_block:
@@ -54,7 +54,7 @@ def _first(found: Findings, say: Language, *, named: bool) -> Iterator[str]:
         yield from (sentence(sentences.clauses(factor)) for factor in factors)
 
 
-class _Sentences:
+class _KeySentences:
     """The sentences on one metric."""
 
     def __init__(self, found: MetricFindings, say: Language) -> None:

@@ -12,7 +12,7 @@ from lastro.report.numbers import WHY_MISSING, interval_text, mean_text
 from lastro.report.remark_words import signs
 from lastro.stats.intervals import Summary
 from lastro.stats.notes import N_
-from lastro.stats.scaling import Line
+from lastro.stats.scaling import FittedLine
 from lastro.study.model import Level
 from lastro.units import significant
 
@@ -61,7 +61,7 @@ def slopes_note(scaling: Scaling, say: Language = ENGLISH) -> str:
     return say(_SLOPES, factor=scaling.factor)
 
 
-def slope_text(line: Line | None, say: Language = ENGLISH) -> str:
+def slope_text(line: FittedLine | None, say: Language = ENGLISH) -> str:
     """Format a slope: '1.23 ± 0.11', with '≈' in front if its interval contains 0."""
     if line is None:
         return "—"

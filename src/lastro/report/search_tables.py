@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from lastro.analysis.campaign import Report, Row
-from lastro.analysis.searches import Ending, Search, searches
+from lastro.analysis.searches import Search, SearchEnding, searches
 from lastro.report.language import Language
 from lastro.report.numbers import MINUS
 from lastro.report.tables import Table, levels_of
@@ -45,18 +45,18 @@ def lines_of(search: Search, say: Language) -> Iterator[str]:
             yield f"    {row.treatment.label or say('the only treatment')}: {what}: {each.text}"
 
 
-def _kind(each: Ending) -> str:
+def _kind(each: SearchEnding) -> str:
     return LIMIT if each.limit else BOUND
 
 
-def values_text(each: Ending, say: Language) -> str:
+def values_text(each: SearchEnding, say: Language) -> str:
     """Format the smallest and the largest value: '37', '36 to 38' or '≥ 64'."""
     low, high = (f"{end(each.values):.6g}".replace("-", MINUS) for end in (min, max))
     text = say.number(low) if low == high else say("{low} to {high}", low=say.number(low), high=say.number(high))
     return text if each.limit else f"≥ {text}"
 
 
-def _trials(each: Ending, row: Row, say: Language) -> str:
+def _trials(each: SearchEnding, row: Row, say: Language) -> str:
     return say("{n} of {all}", n=len(each.values), all=row.n_valid)
 
 

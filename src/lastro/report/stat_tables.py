@@ -13,7 +13,7 @@ from lastro.report.numbers import MINUS, VERDICT_MARKS, contrast_ratio, fixed, m
 from lastro.report.remark_words import signs_of
 from lastro.report.tables import Table
 from lastro.stats.anova import TYPE
-from lastro.stats.comparisons import Comparison
+from lastro.stats.comparisons import PairComparison
 from lastro.stats.notes import N_
 from lastro.units import significant
 
@@ -375,9 +375,9 @@ def _claim_row(judgement: Judgement, say: Language) -> tuple[str, ...]:
 # Numbers
 
 
-def difference_text(found: Contrast | Difference | Comparison, say: Language) -> str:
+def difference_text(found: Contrast | Difference | PairComparison, say: Language) -> str:
     """Format a difference as '−312 [−334, −290]'; the width of the interval determines the number of decimals."""
-    value = found.difference if isinstance(found, Comparison) else found.value
+    value = found.difference if isinstance(found, PairComparison) else found.value
     return "" if value is None else _estimate_text(value, found.interval, say)
 
 

@@ -12,7 +12,7 @@ from lastro import __version__
 from lastro.report import stat_tables, words
 from lastro.report.claims_text import explanation, tally_text
 from lastro.report.content import Content
-from lastro.report.figures import Plan, plans
+from lastro.report.figures import FigurePlan, plans
 from lastro.report.html import environment, plate
 from lastro.report.language import Language
 from lastro.report.opening import opening
@@ -120,7 +120,7 @@ def _key_figure(content: Content) -> dict[str, Any] | None:
     return None
 
 
-def _drawn(plan: Plan) -> dict[str, Any] | None:
+def _drawn(plan: FigurePlan) -> dict[str, Any] | None:
     svg = plate(plan)
     return {"title": plan.title, "note": "", "svg": svg, "table": None} if svg else None
 

@@ -34,7 +34,7 @@ class CalibrationKind:
     optional: bool = False
 
 
-class Plan(ABC):
+class Declaration(ABC):
     """What a study may choose of a scenario, and how long it will take. Nothing here needs a host of the testbed.
 
     `parts` are the factors that are kinds of part. `calibration_kinds` are by key up to its first slash."""
@@ -117,7 +117,7 @@ class OnTestbed:
             yield transcript
 
 
-class Scenario(Plan, OnTestbed):
+class Scenario(Declaration, OnTestbed):
     """The base class of scenarios; one object serves a session."""
 
     @abstractmethod

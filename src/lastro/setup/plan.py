@@ -8,17 +8,17 @@ from dataclasses import dataclass, field
 from lastro.errors import HostError, NeedsRoot
 from lastro.requirements import Requirements
 from lastro.setup.machine import Machine
-from lastro.setup.scripts import DEBIAN, RECIPES, Step, apt_step, recipe_step
-from lastro.setup.selection import Wanted
+from lastro.setup.scripts import DEBIAN, RECIPES, SetupStep, apt_step, recipe_step
+from lastro.setup.selection import SelectedPart
 
 _GO_REMEDY = "install Go 1.22 or newer from go.dev/dl into /usr/local/go, then run `lastro setup {name}` again"
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Unmet:
     """What is missing for one part: packages and a recipe that steps can provide, or a reason why none can."""
 
-    part: Wanted
+    part: SelectedPart
     packages: frozenset[str] = frozenset()
     recipe: str | None = None
     reason: str | None = None
@@ -30,14 +30,14 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class SetupPlan:
     machine: Machine
-    findings: tuple[Finding, ...]
+    findings: tuple[Unmet, ...]
     packages: frozenset[str] = frozenset()
-    steps: tuple[Step, ...] = field(default=())
+    steps: tuple[SetupStep, ...] = field(default=())
 
     @property
-    def blocked(self) -> list[Finding]:
+    def blocked(self) -> list[Unmet]:
         """Parts that no step can provide."""
         return [finding for finding in self.findings if finding.reason]
 
@@ -56,7 +56,7 @@ class Plan:
             )
 
 
-def make_plan(wanted: Sequence[Wanted], machine: Machine) -> Plan:
+def make_plan(wanted: Sequence[SelectedPart], machine: Machine) -> SetupPlan:
     """Find what is missing, and plan one step for all packages and one for each recipe."""
     findings = examine(wanted, machine)
     recipes = [RECIPES[name] for name in dict.fromkeys(f.recipe for f in findings if f.recipe)]
@@ -65,29 +65,29 @@ def make_plan(wanted: Sequence[Wanted], machine: Machine) -> Plan:
     packages = frozenset[str]().union(for_builds, optional, *(finding.packages for finding in findings))
     steps = [apt_step(packages)] if packages else []
     steps += [recipe_step(recipe, machine.prefix) for recipe in recipes]
-    return Plan(machine, findings, packages, tuple(steps))
+    return SetupPlan(machine, findings, packages, tuple(steps))
 
 
-def examine(wanted: Sequence[Wanted], machine: Machine) -> tuple[Finding, ...]:
+def examine(wanted: Sequence[SelectedPart], machine: Machine) -> tuple[Unmet, ...]:
     """Find what is missing for each part now."""
     missing = machine.missing(name for part in wanted for name in part.requirements.packages)
     go_obstacle = machine.go_obstacle() if any(_needs_go(part.requirements, machine) for part in wanted) else None
     return tuple(_finding(part, machine, missing, go_obstacle) for part in wanted)
 
 
-def _finding(part: Wanted, machine: Machine, missing: frozenset[str], go_obstacle: str | None) -> Finding:
+def _finding(part: SelectedPart, machine: Machine, missing: frozenset[str], go_obstacle: str | None) -> Unmet:
     needs = part.requirements
     packages = missing & _needed(needs.packages, needs, machine)
     if part.broken:
-        return Finding(part, reason=f"its module cannot be imported: {part.broken}")
+        return Unmet(part, reason=f"its module cannot be imported: {part.broken}")
     if needs.program is None or machine.has(needs.program):
-        return Finding(part, packages)
+        return Unmet(part, packages)
     if needs.recipe is None:
         reason = f"this host has no program '{needs.program}', and Lastro does not install it"
-        return Finding(part, reason=reason, remedy=needs.remedy)
+        return Unmet(part, reason=reason, remedy=needs.remedy)
     if go_obstacle and RECIPES[needs.recipe].needs_go:
-        return Finding(part, reason=f"it is built with Go, but {go_obstacle}", remedy=_GO_REMEDY.format(name=part.name))
-    return Finding(part, packages, needs.recipe)
+        return Unmet(part, reason=f"it is built with Go, but {go_obstacle}", remedy=_GO_REMEDY.format(name=part.name))
+    return Unmet(part, packages, needs.recipe)
 
 
 def _needed(packages: Iterable[str], requirements: Requirements, machine: Machine) -> frozenset[str]:
@@ -106,7 +106,7 @@ def _needs_go(requirements: Requirements, machine: Machine) -> bool:
     return name is not None and RECIPES[name].needs_go and program is not None and not machine.has(program)
 
 
-def after(plan: Plan, wanted: Sequence[Wanted], failures: Mapping[str, str]) -> tuple[Finding, ...]:
+def after(plan: SetupPlan, wanted: Sequence[SelectedPart], failures: Mapping[str, str]) -> tuple[Unmet, ...]:
     """Find what is still missing after the steps, with a reason. `failures`: {step: last line of its log}."""
     return tuple(
         finding if finding.ready or finding.reason else _unprovided(finding, failures)
@@ -114,12 +114,12 @@ def after(plan: Plan, wanted: Sequence[Wanted], failures: Mapping[str, str]) -> 
     )
 
 
-def _unprovided(finding: Finding, failures: Mapping[str, str]) -> Finding:
+def _unprovided(finding: Unmet, failures: Mapping[str, str]) -> Unmet:
     part, names = finding.part, " ".join(sorted(finding.packages))
     if finding.packages and DEBIAN in failures:
-        return Finding(part, reason=f"apt did not install {names}: {failures[DEBIAN]}")
+        return Unmet(part, reason=f"apt did not install {names}: {failures[DEBIAN]}")
     if finding.packages:
         reason = f"the package sources of this host do not have {names}"
-        return Finding(part, reason=reason, remedy="add a source that has it, or choose another part")
+        return Unmet(part, reason=reason, remedy="add a source that has it, or choose another part")
     said = failures.get(str(finding.recipe), "the build produced no program")
-    return Finding(part, reason=f"its build failed: {said}", remedy="fix that, and run `lastro setup` again")
+    return Unmet(part, reason=f"its build failed: {said}", remedy="fix that, and run `lastro setup` again")

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lastro.setup.machine import Machine
-from lastro.setup.scripts import DEBIAN, Step
+from lastro.setup.scripts import DEBIAN, SetupStep
 from lastro.units import human_duration
 
 _GRACE_S = 10.0  # between SIGTERM and SIGKILL
@@ -26,7 +26,7 @@ _GRACE_S = 10.0  # between SIGTERM and SIGKILL
 class Ended:
     """A step that ran. `last_line` and `log` are empty unless it failed."""
 
-    step: Step
+    step: SetupStep
     duration_s: float
     last_line: str = ""
     log: str = ""
@@ -45,10 +45,10 @@ class _Lanes:
         self._running: set[subprocess.Popen[bytes]] = set()
         self._lock, self._stopping = threading.Lock(), False
 
-    def lane(self, steps: Sequence[Step]) -> list[Ended]:
+    def lane(self, steps: Sequence[SetupStep]) -> list[Ended]:
         return [ended for step in steps if (ended := self._run(step)) is not None]
 
-    def _run(self, step: Step) -> Ended | None:
+    def _run(self, step: SetupStep) -> Ended | None:
         log = self._logs / f"{step.name.replace(' ', '-').lower()}.log"
         began_s = time.monotonic()
         with log.open("wb") as output:
@@ -87,7 +87,7 @@ class _Lanes:
                     process.wait(_GRACE_S)
 
 
-def execute(steps: Sequence[Step], machine: Machine, say: Callable[[str], None]) -> list[Ended]:
+def execute(steps: Sequence[SetupStep], machine: Machine, say: Callable[[str], None]) -> list[Ended]:
     """Run all steps, even if one fails. The logs are kept only if one failed. `say` takes lines of progress."""
     logs = Path(tempfile.mkdtemp(prefix="lastro-setup-"))
     lanes = _Lanes(machine, logs, say)

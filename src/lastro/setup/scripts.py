@@ -33,7 +33,7 @@ done
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
+class BuildRecipe:
     """A directory of this package with a `recipe.sh`, which builds one program.
 
     `packages` are Debian packages for the build alone; with them, the build waits for apt. `needs_go`: the Go toolchain
@@ -52,15 +52,15 @@ class Recipe:
 RECIPES = {
     recipe.name: recipe
     for recipe in (
-        Recipe("gvisor", needs_go=True),
-        Recipe("vegeta", needs_go=True),
-        Recipe("jmeter", packages=("default-jre-headless", "maven")),
+        BuildRecipe("gvisor", needs_go=True),
+        BuildRecipe("vegeta", needs_go=True),
+        BuildRecipe("jmeter", packages=("default-jre-headless", "maven")),
     )
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class SetupStep:
     """A script for `sh -eu`. Steps with `after_packages` wait for apt; others run at the same time as apt."""
 
     name: str
@@ -68,15 +68,15 @@ class Step:
     after_packages: bool = False
 
 
-def apt_step(packages: Collection[str]) -> Step:
-    return Step(DEBIAN, _APT.format(packages=shlex.join(sorted(packages)), quiet=shlex.quote(str(HERE / "quiet"))))
+def apt_step(packages: Collection[str]) -> SetupStep:
+    return SetupStep(DEBIAN, _APT.format(packages=shlex.join(sorted(packages)), quiet=shlex.quote(str(HERE / "quiet"))))
 
 
-def recipe_step(recipe: Recipe, prefix: Path) -> Step:
-    return Step(recipe.name, recipe.script(prefix), after_packages=bool(recipe.packages))
+def recipe_step(recipe: BuildRecipe, prefix: Path) -> SetupStep:
+    return SetupStep(recipe.name, recipe.script(prefix), after_packages=bool(recipe.packages))
 
 
-def shell_script(command: str, path: str, steps: Sequence[Step], remarks: Sequence[str]) -> str:
+def shell_script(command: str, path: str, steps: Sequence[SetupStep], remarks: Sequence[str]) -> str:
     """Return all steps as one script for a root shell; `remarks` become comments at its head."""
     head = dedent(
         f"""\

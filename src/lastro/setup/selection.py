@@ -37,7 +37,7 @@ _TESTS = Requirements(
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class SelectedPart:
     """A part with its requirements. `required`: the command fails when the part cannot be installed.
 
     `kind` is empty for requirements that belong to no part. `broken` is why the part's module cannot be imported."""
@@ -53,23 +53,23 @@ class Wanted:
         return f"{self.kind} {self.name}".strip()
 
 
-def select(words: Sequence[str], *, everything: bool) -> tuple[Wanted, ...]:
+def select(words: Sequence[str], *, everything: bool) -> tuple[SelectedPart, ...]:
     """Return the parts named by the words, each as NAME or KIND/NAME; without words, those of the demo study.
 
     Raises: InputError for a word that names no part."""
-    base = Wanted("", "every study", _EVERY_STUDY, required=True)
+    base = SelectedPart("", "every study", _EVERY_STUDY, required=True)
     if everything:
         parts = [_wanted(info, required=False) for kind in registry.KINDS for info in registry.parts(kind).values()]
-        return (base, *parts, Wanted("", "tests", _TESTS, required=False))
+        return (base, *parts, SelectedPart("", "tests", _TESTS, required=False))
     named = [_wanted(info, required=True) for word in words or DEMO for info in _find(word)]
     if not words:
         named = [replace(part, requirements=replace(part.requirements, optional_packages=())) for part in named]
     return (base, *{(part.kind, part.name): part for part in named}.values())
 
 
-def _wanted(info: registry.PartInfo, *, required: bool) -> Wanted:
+def _wanted(info: registry.PartInfo, *, required: bool) -> SelectedPart:
     requirements: Requirements = getattr(info.cls, "requirements", NOTHING)
-    return Wanted(info.kind, info.name, requirements, required, info.broken)
+    return SelectedPart(info.kind, info.name, requirements, required, info.broken)
 
 
 def _find(word: str) -> Iterator[registry.PartInfo]:

@@ -18,7 +18,7 @@ from lastro.stats.ratios import Moments
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class CellEstimate:
     """A weighted sum of cell means; its standard error and degrees of freedom, None where there is no error.
 
     `apart`: the cells share no blocks, so that the value includes differences between blocks."""
@@ -73,7 +73,7 @@ class CellFit:
     def n_blocks(self) -> int:
         return len(self.effects)
 
-    def separate(self, weights: Mapping[Any, float]) -> Estimate:
+    def separate(self, weights: Mapping[Any, float]) -> CellEstimate:
         """Estimate a weighted sum with a variance of each value, from its residual; without blocks it is Welch's.
 
         Blocks are treated as a sample: unless the weights sum to zero, their differences add to the error. Source: the
@@ -82,8 +82,8 @@ class CellFit:
         blocks that is the paired t test with n - 1."""
         own = self._sum(weights)
         if own.apart or not self._known(own):
-            return Estimate(own.value, apart=own.apart)
-        return Estimate(own.value, math.sqrt(self._covariance(own, own)), self._freedom(own.weight, own.total))
+            return CellEstimate(own.value, apart=own.apart)
+        return CellEstimate(own.value, math.sqrt(self._covariance(own, own)), self._freedom(own.weight, own.total))
 
     def ratio(self, numerator: Mapping[Any, float], denominator: Mapping[Any, float]) -> Moments | None:
         """Return both sums and their covariances, as in `separate`; None where one has no error or the second is 0."""

@@ -15,7 +15,7 @@ from lastro.stats.studentized_range import range_quantile, range_sf
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class PairComparison:
     """Mean of `first` minus mean of `second`, in the unit of the values.
 
     The later group comes first, so that it is compared with a baseline that leads. `interval` and `p` are adjusted for
@@ -30,7 +30,7 @@ class Comparison:
 
 def tukey_from_model(
     means: Mapping[str, float], sizes: Mapping[str, int], mean_square: float, df: float, confidence: float
-) -> tuple[Comparison, ...]:
+) -> tuple[PairComparison, ...]:
     """Compare all pairs by Tukey's HSD, from means, their numbers of values, and the residual mean square of a model.
 
     The model has `df` > 0 degrees of freedom: with blocks in it, what they explain no longer widens the intervals.
@@ -47,5 +47,5 @@ def tukey_from_model(
             p = least_paired_p(min(sizes[first], sizes[second])) if difference else 1.0
         half = widest * error
         interval = Interval(difference - half, difference + half, confidence)
-        found.append(Comparison(first, second, difference, interval, p))
+        found.append(PairComparison(first, second, difference, interval, p))
     return tuple(found)

@@ -38,7 +38,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class GateTest:
     """A candidate at the gate: its test against the margin, p corrected for all candidates, and the decision."""
 
     test: RatioTest
@@ -81,7 +81,7 @@ def worse_than(candidate: Candidate, margin: float) -> RatioTest:
     return ratio_test(candidate.values, candidate.baseline, 1 - own, "below")
 
 
-def gate(candidates: Sequence[Candidate], margin: float, alpha: float) -> tuple[Judged, ...]:
+def gate(candidates: Sequence[Candidate], margin: float, alpha: float) -> tuple[GateTest, ...]:
     """Judge which candidates are worse by more than the margin, corrected for their number (Holm).
 
     The stated rate: when no candidate is truly worse by more than the margin, the probability that any is called so is
@@ -91,4 +91,4 @@ def gate(candidates: Sequence[Candidate], margin: float, alpha: float) -> tuple[
     Raises: what `worse_than` raises."""
     tests = [worse_than(candidate, margin) for candidate in candidates]
     adjusted = [p for p in holm([test.p for test in tests]) if p is not None]
-    return tuple(Judged(test, p, p <= alpha) for test, p in zip(tests, adjusted, strict=True))
+    return tuple(GateTest(test, p, p <= alpha) for test, p in zip(tests, adjusted, strict=True))

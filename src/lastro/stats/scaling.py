@@ -10,7 +10,7 @@ from lastro.stats.intervals import Interval, sample_mean, t_quantile
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class FittedLine:
     """y = intercept + slope x over `n` points. Intervals are None where no degrees of freedom are left (n = 2).
 
     `r2` is the fraction of y's variance that the line explains; None when y does not vary."""
@@ -28,7 +28,7 @@ class Line:
         return self.slope_interval is not None and not self.slope_interval.holds(0.0)
 
 
-def fit_line(x: Sequence[float], y: Sequence[float], confidence: float) -> Line | None:
+def fit_line(x: Sequence[float], y: Sequence[float], confidence: float) -> FittedLine | None:
     """Fit a line by ordinary least squares, with Student's intervals, n - 2 degrees of freedom; None unless x varies.
 
     Source: Jain, The Art of Computer Systems Performance Analysis (1991), sections 14.2 to 14.5.
@@ -47,10 +47,10 @@ def fit_line(x: Sequence[float], y: Sequence[float], confidence: float) -> Line 
     residual = math.fsum([(b - intercept - slope * a) ** 2 for a, b in zip(x, y, strict=True)])
     r2 = 1 - residual / yy if yy else None
     if n == 2:
-        return Line(slope, None, intercept, None, r2, n)
+        return FittedLine(slope, None, intercept, None, r2, n)
     t, sd = t_quantile(confidence, n - 2), math.sqrt(residual / (n - 2))
     of_slope, of_intercept = t * sd / math.sqrt(xx), t * sd * math.sqrt(1 / n + mean_x**2 / xx)
-    return Line(
+    return FittedLine(
         slope,
         Interval(slope - of_slope, slope + of_slope, confidence),
         intercept,
@@ -61,7 +61,7 @@ def fit_line(x: Sequence[float], y: Sequence[float], confidence: float) -> Line 
 
 
 def mean_band(
-    line: Line, x: Sequence[float], y: Sequence[float], at: Sequence[float], confidence: float
+    line: FittedLine, x: Sequence[float], y: Sequence[float], at: Sequence[float], confidence: float
 ) -> list[tuple[float, float]]:
     """Return the ends of the band of the mean of a fitted line at some places.
 

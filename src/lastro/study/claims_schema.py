@@ -7,14 +7,14 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from lastro.study.model import NAME_PATTERN
-from lastro.study.schema import ALevel, OneLine, OneOrMoreLevels, Table
+from lastro.study.schema import ALevel, OneLine, OneOrMoreLevels, StrictTable
 
 Some = Annotated[OneLine, Field(min_length=1)]
 Side = Annotated[dict[str, OneOrMoreLevels], Field(min_length=1)]
 At = Annotated[dict[str, OneOrMoreLevels], Field(default_factory=dict)]
 
 
-class SourceTable(Table):
+class SourceTable(StrictTable):
     """Where the claims come from."""
 
     title: OneLine = ""
@@ -22,7 +22,7 @@ class SourceTable(Table):
     year: int | None = Field(default=None, ge=1900, le=2200)
 
 
-class CompareTable(Table):
+class CompareTable(StrictTable):
     """Two sides, each a choice of levels of the same factors."""
 
     metric: Some
@@ -31,7 +31,7 @@ class CompareTable(Table):
     at: At
 
 
-class RecoveryTable(Table):
+class RecoveryTable(StrictTable):
     """Three choices of levels of the same factors."""
 
     metric: Some
@@ -41,7 +41,7 @@ class RecoveryTable(Table):
     at: At
 
 
-class OrderTable(Table):
+class OrderTable(StrictTable):
     """Levels, or groups of levels, of one factor in falling order: of means or, with `of` and `to`, of effects."""
 
     metric: Some
@@ -52,20 +52,20 @@ class OrderTable(Table):
     at: At
 
 
-class AlikeTable(Table):
+class AlikeTable(StrictTable):
     metric: Some
     factor: Some
     levels: list[ALevel] = Field(min_length=2)
     at: At
 
 
-class AdditiveTable(Table):
+class AdditiveTable(StrictTable):
     metric: Some
     factors: list[OneLine] = Field(min_length=2, max_length=2)
     at: At
 
 
-class LevelTable(Table):
+class LevelTable(StrictTable):
     """A claim on a mean itself: a value with its tolerance, or a bound."""
 
     metric: Some
@@ -77,7 +77,7 @@ class LevelTable(Table):
     at: At
 
 
-class PublishedTable(Table):
+class PublishedTable(StrictTable):
     """A figure of the source, in its own unit."""
 
     ratio: float | None = Field(default=None, gt=0)
@@ -88,7 +88,7 @@ class PublishedTable(Table):
     printed: OneLine = ""
 
 
-class ClaimTable(Table):
+class ClaimTable(StrictTable):
     """One claim: a sentence, its place in the source, and exactly one of the six statements."""
 
     id: str = Field(pattern=f"^{NAME_PATTERN}$", max_length=64)
@@ -106,7 +106,7 @@ class ClaimTable(Table):
     published: PublishedTable | None = None
 
 
-class ClaimsFile(Table):
+class ClaimsFile(StrictTable):
     """Claims on one study."""
 
     source: SourceTable = SourceTable()

@@ -63,14 +63,14 @@ MaxReplicates = Annotated[
 ]
 
 
-class Table(BaseModel):
+class StrictTable(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-T = TypeVar("T", bound=Table)
+T = TypeVar("T", bound=StrictTable)
 
 
-class StudyTable(Table):
+class StudyTable(StrictTable):
     """What the study is about."""
 
     name: str = Field(pattern=f"^{NAME_PATTERN}$", max_length=64, description="Names the campaign's directory.")
@@ -82,7 +82,7 @@ class StudyTable(Table):
     )
 
 
-class DesignTable(Table):
+class DesignTable(StrictTable):
     """The replicates, the order and the baseline of the treatments."""
 
     replicates: Replicates = 5
@@ -112,14 +112,14 @@ class DesignTable(Table):
     )
 
 
-class ExcludeTable(Table):
+class ExcludeTable(StrictTable):
     """Treatments that match every entry of `when` are not part of the study."""
 
     when: dict[str, OneOrMoreLevels] = Field(min_length=1, description="Factor = level, or a list of levels.")
     reason: OneLine = Field(min_length=1, description="Shown where the treatment is missing.")
 
 
-class ProfileTable(Table):
+class ProfileTable(StrictTable):
     """Other replicates and durations for the same study, and treatments that it leaves out."""
 
     model_config = ConfigDict(extra="allow", strict=True)
@@ -130,7 +130,7 @@ class ProfileTable(Table):
     exclude: list[ExcludeTable] = Field(default_factory=list, max_length=1000)
 
 
-class ProfilesTable(Table):
+class ProfilesTable(StrictTable):
     """Profiles of the study: from a first look to the published effort."""
 
     quick: ProfileTable = Field(default_factory=ProfileTable)
@@ -138,7 +138,7 @@ class ProfilesTable(Table):
     paper: ProfileTable = Field(default_factory=ProfileTable)
 
 
-class StudyFile(Table):
+class StudyFile(StrictTable):
     """A study: one scenario, its factors and levels, its metrics, its design."""
 
     study: StudyTable
@@ -201,7 +201,7 @@ def _message(detail: ErrorDetails) -> str:
     return f"{message}, but is {shown(detail['input'])}" if message.startswith("must") else message
 
 
-def _hint(detail: ErrorDetails, model: type[Table]) -> str | Callable[[], str]:
+def _hint(detail: ErrorDetails, model: type[StrictTable]) -> str | Callable[[], str]:
     if detail["type"] != "extra_forbidden":
         return ""
     *way, key = detail["loc"]
@@ -211,8 +211,8 @@ def _hint(detail: ErrorDetails, model: type[Table]) -> str | Callable[[], str]:
     return partial(did_you_mean, str(key), model.model_fields)
 
 
-def _table_in(annotation: Any) -> type[Table] | None:
+def _table_in(annotation: Any) -> type[StrictTable] | None:
     """Return the table in a field's type: Table, Table | None, list[Table]."""
-    if isinstance(annotation, type) and issubclass(annotation, Table):
+    if isinstance(annotation, type) and issubclass(annotation, StrictTable):
         return annotation
     return next((table for inner in get_args(annotation) if (table := _table_in(inner))), None)

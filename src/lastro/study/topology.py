@@ -26,7 +26,7 @@ _WANTED = "a grid such as 3x3, or a file of links: .toml, .graphml, or an edge l
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class RouterLink:
     """A link between two routers, by their numbers. `cost` is OSPF's, the same in both directions."""
 
     a: int
@@ -38,11 +38,11 @@ class Link:
 
 
 @dataclass(frozen=True)
-class Topology:
+class RouterTopology:
     """Routers by their `names`, and the links between them. It is connected: the functions that make one check that."""
 
     names: tuple[str, ...]
-    links: tuple[Link, ...]
+    links: tuple[RouterLink, ...]
 
     @cached_property
     def at(self) -> tuple[tuple[int, ...], ...]:
@@ -155,7 +155,7 @@ class Topology:
         return a, max(range(len(self.names)), key=lambda router: (from_a[router], -router))
 
 
-def grid(rows: int, columns: int, what: str = "") -> Topology:
+def grid(rows: int, columns: int, what: str = "") -> RouterTopology:
     """Return routers in rows and columns, each linked to its neighbours. Raises: InputError for too many routers."""
     if rows * columns > MOST_ROUTERS:
         raise _too_many(what or f"{rows}x{columns}", rows * columns)
@@ -172,7 +172,7 @@ def grid_size(text: str) -> tuple[int, int] | None:
     return (int(found[1]), int(found[2])) if found else None
 
 
-def parse(text: str, name: str) -> Topology:
+def parse(text: str, name: str) -> RouterTopology:
     """Return the topology in the text of a file; the file's name decides the format, and appears in errors.
 
     Raises: InputError when the text is not a topology that could be run."""
@@ -183,7 +183,7 @@ def parse(text: str, name: str) -> Topology:
     return _parse_edges(text, name)
 
 
-def _parse_toml(text: str, name: str) -> Topology:
+def _parse_toml(text: str, name: str) -> RouterTopology:
     """Parse nodes = ["a", "b"] and [[link]] tables with ends = ["a", "b"], and a cost where it is not 10."""
     try:
         document = tomllib.loads(text)
@@ -228,7 +228,7 @@ def _cost(value: object, where: str) -> int:
     return int(cost)
 
 
-def _parse_graphml(text: str, name: str) -> Topology:
+def _parse_graphml(text: str, name: str) -> RouterTopology:
     """Parse nodes and edges of GraphML as topology collections publish it; labels and other data are ignored."""
     if "<!DOCTYPE" in text or "<!ENTITY" in text:
         raise InputError(f"{name}: contains a document type declaration", "remove it: GraphML needs none")
@@ -252,7 +252,7 @@ def _tag(element: ElementTree.Element) -> str:
     return element.tag.rpartition("}")[2] if isinstance(element.tag, str) else ""
 
 
-def _parse_edges(text: str, name: str) -> Topology:
+def _parse_edges(text: str, name: str) -> RouterTopology:
     """Parse lines of two names and, optionally, a cost; '#' and '%' begin comments."""
     pairs = []
     for number, line in enumerate(text.splitlines(), 1):
@@ -279,7 +279,7 @@ def _once(pairs: Iterable[tuple[str, str, int]]) -> list[tuple[str, str, int]]:
 
 def _topology(
     what: str, nodes: Sequence[str], pairs: Sequence[tuple[str, str, int]], listed: Sequence[str] = ()
-) -> Topology:
+) -> RouterTopology:
     names = list(dict.fromkeys(nodes))
     if len(set(listed)) < len(listed):
         twice = next(name for name in listed if list(listed).count(name) > 1)
@@ -301,7 +301,7 @@ def _topology(
     for a, b, _ in pairs:
         if a == b:
             raise InputError(f"{what}: a link joins '{a}' to itself", "drop it")
-    found = Topology(tuple(names), tuple(Link(number[a], number[b], cost) for a, b, cost in pairs))
+    found = RouterTopology(tuple(names), tuple(RouterLink(number[a], number[b], cost) for a, b, cost in pairs))
     cut_off = [name for name, cost in zip(names, found.distances(0), strict=True) if math.isinf(cost)]
     if cut_off:
         shown = ", ".join(cut_off[:5]) + (" …" if len(cut_off) > 5 else "")

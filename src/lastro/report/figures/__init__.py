@@ -38,7 +38,7 @@ Kind = Literal[
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class FigurePlan:
     """A figure that can be drawn. `metric` is the number of its metric in the report, None where it shows several.
 
     `factor` is the factor on its axis, where it is a curve."""
@@ -68,7 +68,7 @@ def pictures(
 
 def plans(
     report: Report, analysis: Analysis, say: Language = ENGLISH, judgements: Sequence[Judgement] = ()
-) -> Iterator[Plan]:
+) -> Iterator[FigurePlan]:
     """Yield what can be drawn of a campaign; a plan may still turn out to have nothing to show."""
     yield _variation(analysis, say)
     for view, metric in zip(report.views, analysis.metrics, strict=True):
@@ -76,14 +76,14 @@ def plans(
     yield from _campaign_plans(report, analysis, say, judgements)
 
 
-def _variation(analysis: Analysis, say: Language) -> Plan:
+def _variation(analysis: Analysis, say: Language) -> FigurePlan:
     from lastro.report.figures.variation import draw_variation
 
     title = say("Variation explained by each effect")
-    return Plan("variation", None, "variation", title, partial(draw_variation, analysis, say))
+    return FigurePlan("variation", None, "variation", title, partial(draw_variation, analysis, say))
 
 
-def _metric_plans(view: MetricView, analysis: MetricAnalysis, say: Language) -> Iterator[Plan]:
+def _metric_plans(view: MetricView, analysis: MetricAnalysis, say: Language) -> Iterator[FigurePlan]:
     from lastro.report.figures.checks import draw_checks
     from lastro.report.figures.effects import draw_effects
     from lastro.report.figures.interactions import draw_interaction
@@ -95,12 +95,12 @@ def _metric_plans(view: MetricView, analysis: MetricAnalysis, say: Language) -> 
         yield _curve(view, curve, say)
     title = say("Effects on {metric}", metric=name)
     draw = partial(draw_effects, analysis, say, confidence)
-    yield Plan("effects", index, file_stem("effects", name), title, draw)
+    yield FigurePlan("effects", index, file_stem("effects", name), title, draw)
     for interaction in analysis.interactions:
         given, shown = interaction.given, interaction.shown
         title = say("{shown} under each {given}, on {metric}", shown=shown, given=given, metric=name)
         draw = partial(draw_interaction, analysis, interaction, say, confidence)
-        yield Plan("interaction", index, file_stem("interaction", name, given, shown), title, draw)
+        yield FigurePlan("interaction", index, file_stem("interaction", name, given, shown), title, draw)
     if not any(curve.shows_all(view) for curve in found):  # the same trials twice would add nothing
         yield _distribution(view, say, analysis)
     for scaling in scalings(view.report):
@@ -108,23 +108,23 @@ def _metric_plans(view: MetricView, analysis: MetricAnalysis, say: Language) -> 
             continue  # the line alone is a slope, which is in the table; its trials are in the curve
         title = say("{metric} by {factor}", metric=name, factor=scaling.factor)
         draw = partial(draw_scaling, view, scaling, analysis, say)
-        yield Plan("scaling", index, file_stem("scaling", name, scaling.factor), title, draw)
+        yield FigurePlan("scaling", index, file_stem("scaling", name, scaling.factor), title, draw)
     title = say("Residuals of {metric}", metric=name)
-    yield Plan("checks", index, file_stem("checks", name), title, partial(draw_checks, analysis, say))
+    yield FigurePlan("checks", index, file_stem("checks", name), title, partial(draw_checks, analysis, say))
 
 
-def _curve(view: MetricView, curve: Curve, say: Language) -> Plan:
+def _curve(view: MetricView, curve: Curve, say: Language) -> FigurePlan:
     from lastro.report.figures.curve import draw_curve
 
     name = view.metric.name
     title = say("{metric} against {factor}", metric=name, factor=curve.factor)
     draw = partial(draw_curve, view, curve, say)
-    return Plan("curve", view.index, file_stem("curve", name, curve.factor), title, draw, curve.factor)
+    return FigurePlan("curve", view.index, file_stem("curve", name, curve.factor), title, draw, curve.factor)
 
 
 def _campaign_plans(
     report: Report, analysis: Analysis, say: Language, judgements: Sequence[Judgement]
-) -> Iterator[Plan]:
+) -> Iterator[FigurePlan]:
     from lastro.report.figures.claims import draw_claims
     from lastro.report.figures.floor import draw_floor
     from lastro.report.figures.phases import draw_phases
@@ -132,31 +132,31 @@ def _campaign_plans(
     from lastro.report.figures.topology import draw_shown
     from lastro.report.figures.traffic import TITLES, draw_traffic
 
-    yield Plan(
+    yield FigurePlan(
         "claims", None, "claims", say("Published and measured"), partial(draw_claims, judgements, say, report.metrics)
     )
-    yield Plan("floor", None, "floor", say("Noise floor of this host"), partial(draw_floor, report, say))
+    yield FigurePlan("floor", None, "floor", say("Noise floor of this host"), partial(draw_floor, report, say))
     title = say("From the first start to the first forwarded packet")
-    yield Plan("phases", None, "phases", title, partial(draw_phases, report, say))
+    yield FigurePlan("phases", None, "phases", title, partial(draw_phases, report, say))
     for moment, words in TITLES.items():
         draw = partial(draw_traffic, report, moment, say)
-        yield Plan("traffic", None, file_stem("traffic", moment), say(words), draw)
+        yield FigurePlan("traffic", None, file_stem("traffic", moment), say(words), draw)
     yield _course(report, analysis, say)
     title = say("Resources that each role used in a trial")
-    yield Plan("resources", None, "resources", title, partial(draw_resources, report, say))
-    yield Plan("topology", None, "topology", say("What a trial consisted of"), partial(draw_shown, report, say))
+    yield FigurePlan("resources", None, "resources", title, partial(draw_resources, report, say))
+    yield FigurePlan("topology", None, "topology", say("What a trial consisted of"), partial(draw_shown, report, say))
 
 
-def _distribution(view: MetricView, say: Language, analysis: MetricAnalysis) -> Plan:
+def _distribution(view: MetricView, say: Language, analysis: MetricAnalysis) -> FigurePlan:
     from lastro.report.figures.distribution import draw_distribution
 
     name = view.metric.name
     draw = partial(draw_distribution, view, say, analysis)
-    return Plan("distribution", view.index, file_stem(name), say("Every trial of {metric}", metric=name), draw)
+    return FigurePlan("distribution", view.index, file_stem(name), say("Every trial of {metric}", metric=name), draw)
 
 
-def _course(report: Report, analysis: Analysis, say: Language) -> Plan:
+def _course(report: Report, analysis: Analysis, say: Language) -> FigurePlan:
     from lastro.report.figures.course import draw_course
 
     title = say("Time course of the campaign")
-    return Plan("course", None, "course", title, partial(draw_course, report, say, analysis))
+    return FigurePlan("course", None, "course", title, partial(draw_course, report, say, analysis))

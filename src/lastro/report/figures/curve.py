@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lastro.analysis.campaign import MetricView
-from lastro.analysis.curves import MOST_PANELS, Curve, Line, Panel
+from lastro.analysis.curves import MOST_PANELS, Curve, CurveLine, Panel
 from lastro.analysis.remarks import Mark, in_order
 from lastro.report.figures.scale import Reach, interval_bar, reach
 from lastro.report.figures.style import (
@@ -102,11 +102,11 @@ def draw_curve(view: MetricView, curve: Curve, say: Language) -> Figure | None:
     return fit(figure, list(stacked), panel_in * len(shown))
 
 
-def _lines(panels: Sequence[Panel]) -> Iterator[Line]:
+def _lines(panels: Sequence[Panel]) -> Iterator[CurveLine]:
     return (line for panel in panels for line in panel.lines)
 
 
-def _summaries(line: Line, view: MetricView) -> list[Summary | None]:
+def _summaries(line: CurveLine, view: MetricView) -> list[Summary | None]:
     return [None if row is None else view.of(row).summary for row in line.rows]
 
 
@@ -219,7 +219,7 @@ def _least_gap(axis: _Axis) -> float:
     return min(gaps, default=1.0) / axis.length
 
 
-def _line(axes: Axes, line: Line, view: MetricView, axis: _Axis, aside: float, look: _Look) -> None:
+def _line(axes: Axes, line: CurveLine, view: MetricView, axis: _Axis, aside: float, look: _Look) -> None:
     """Draw the means, joined where neighbours were measured; gaps stay gaps."""
     summaries = _summaries(line, view)
     x = [axis.at(place, aside) for place in range(len(summaries))]

@@ -18,7 +18,7 @@ from lastro.host.cgroups import Usage, block_device_of
 from lastro.instruments.iperf3_tcp import Iperf3Tcp
 from lastro.instruments.iperf3_udp import Iperf3Udp
 from lastro.instruments.ping import Ping
-from lastro.isolation.base import NEIGHBOUR, Need, Profile, isolate, not_in_force, parts_of
+from lastro.isolation.base import NEIGHBOUR, MeasuredUse, Profile, isolate, not_in_force, parts_of
 from lastro.meters.host import HostMeter
 from lastro.meters.usage import UsageMeter
 from lastro.platforms.base import Availability, InstanceSpec, Platform
@@ -134,7 +134,7 @@ class ChainScenario(OnLinks):
             return outcome.measurements[_THROUGHPUT]
         noted: _Undisturbed = made(_Undisturbed, outcome.notes)
         return {
-            "needs": {role: asdict(Need.of(used, noted["elapsed_s"])) for role, used in noted["usage"].items()},
+            "needs": {role: asdict(MeasuredUse.of(used, noted["elapsed_s"])) for role, used in noted["usage"].items()},
             "chain_cpus": noted["phases"][Iperf3Tcp.name]["host_cpus"],
             "block_device": block_device_of(self.testbed.scratch_dir, self.testbed.host),
         }

@@ -13,7 +13,7 @@ from typing import Any
 from lastro import registry
 from lastro.attachments._hosting import Hosting
 from lastro.errors import LastroError, Unavailable
-from lastro.functions.http_proxy import HttpProxy, Wanted
+from lastro.functions.http_proxy import HttpProxy, ProxyOptions
 from lastro.host.base import Host
 from lastro.host.cgroups import Resources
 from lastro.image.rootfs import Needs
@@ -200,7 +200,7 @@ class ProxyScenario(OnLinks):
         kind, n_bytes = str(config["origin"]), int(config["object_bytes"])
         origin = stack.enter_context(serving(server, kind, wire.server.address, n_bytes))
         stack.enter_context(links.ground(wire.dut.testbed))
-        wanted = Wanted(
+        wanted = ProxyOptions(
             cache=config["cache"] == "on",
             memory_mb=int(config["cache_mb"]),
             largest_kb=int(config["cache_object_kb"]),

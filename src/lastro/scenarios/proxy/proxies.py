@@ -10,7 +10,7 @@ from functools import partial
 
 from lastro.attachments._hosting import PORT, Hosted, Hosting
 from lastro.errors import PlatformError
-from lastro.functions.http_proxy import MOST_PORTS, HttpProxy, Running, Wanted
+from lastro.functions.http_proxy import MOST_PORTS, HttpProxy, ProxyOptions, Running
 from lastro.functions.http_proxy import PORT as SERVICE_PORT
 from lastro.host.base import Completed
 from lastro.host.cgroups import Resources
@@ -64,8 +64,8 @@ class Farm:
     """A maker of proxies on the DUT. `client` is an instance in the client's namespace; the base network is up."""
 
     def __init__(
-        self, wire: ThreeNodeTestbed, platform: Platform, links: Hosting, client: Instance, page: Page, wanted: Wanted,
-        resources: Resources,
+        self, wire: ThreeNodeTestbed, platform: Platform, links: Hosting, client: Instance, page: Page,
+        wanted: ProxyOptions, resources: Resources,
     ) -> None:  # fmt: skip
         self._wire, self._platform, self._links = wire, platform, links
         self._client, self._page, self._wanted, self._resources = client, page, wanted, resources

@@ -24,7 +24,7 @@ from lastro.results.samples import Metric, Outcome
 from lastro.scenarios.base import CalibrationKind, Config, platform_level, start_s
 from lastro.scenarios.routing.convergence import DEAD_HELLOS, Run, wait_for_routes
 from lastro.scenarios.routing.host_timeline import watched
-from lastro.scenarios.routing.network import Network, booted, note_network, shortened
+from lastro.scenarios.routing.network import RouterNetwork, booted, note_network, shortened
 from lastro.scenarios.routing.phase_recorder import PhaseRecorder, patient
 from lastro.scenarios.routing.topology_file import digest, read_topology, require_same
 from lastro.scenarios.shared.bases import OnLinks
@@ -259,7 +259,7 @@ def _asks_for_text(config: Config) -> bool:
     return set(config) == {"topology"}
 
 
-def _judge(network: Network, host: HostMeter, own_user_s: float, config: Config, outcome: Outcome) -> None:
+def _judge(network: RouterNetwork, host: HostMeter, own_user_s: float, config: Config, outcome: Outcome) -> None:
     """Invalidate the trial unless all daemons are alive, every packet was seen, and the host was undisturbed."""
     if dead := network.dead():
         outcome.invalidate([f"{len(dead)} of {len(network.names)} routers died in the trial: {shortened(dead)}"])

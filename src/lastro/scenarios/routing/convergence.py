@@ -13,7 +13,7 @@ from lastro.host.base import Process
 from lastro.platforms.base import Instance
 from lastro.results.samples import Series
 from lastro.scenarios.routing.flow import PROBE_PID, Flow, lost, outage_s, ping_argv, wait_for_answer
-from lastro.scenarios.routing.network import Network, Table, last_full, shortened, wall_offset_s
+from lastro.scenarios.routing.network import RouterNetwork, Table, last_full, shortened, wall_offset_s
 from lastro.scenarios.routing.ospf_capture import UPDATE, totals
 from lastro.scenarios.routing.phase_recorder import PhaseRecorder
 from lastro.scenarios.shared.flow import rest
@@ -27,7 +27,7 @@ _REFRESH_S = 900  # from then on LSAs are refreshed without a cause: by FRRoutin
 
 
 def wait_for_routes(
-    network: Network,
+    network: RouterNetwork,
     expected: Sequence[Table],
     since_s: float,
     *,
@@ -53,7 +53,7 @@ def wait_for_routes(
 
 @dataclass(slots=True)
 class Run:
-    network: Network
+    network: RouterNetwork
     work: PhaseRecorder
 
     def through_all_phases(self) -> None:

@@ -22,7 +22,7 @@ _BUSY = (0, 1, 2, 5, 6)  # user, nice, system, interrupts
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class HostReading:
     """One reading, timed by the monotonic clock: CPU seconds of the host so far, without Lastro's own; bytes taken."""
 
     at_s: float
@@ -33,9 +33,9 @@ class Sample:
 class HostTimeline:
     """A time series of samples, with linear interpolation between them."""
 
-    def __init__(self, read: Callable[[], Sample]) -> None:
+    def __init__(self, read: Callable[[], HostReading]) -> None:
         self._read = read
-        self._samples: list[Sample] = []
+        self._samples: list[HostReading] = []
 
     def take(self) -> float:
         """Take a sample now, besides those of every second; return its time."""
@@ -64,11 +64,11 @@ class HostTimeline:
         area = sum((b - a) * (here + there) / 2 for (a, here), (b, there) in pairwise(points))
         return area / (until_s - from_s)
 
-    def _sorted(self) -> list[Sample]:
+    def _sorted(self) -> list[HostReading]:
         return sorted(self._samples, key=lambda each: each.at_s)
 
 
-def _between(samples: Sequence[Sample], at_s: float, name: str) -> float:
+def _between(samples: Sequence[HostReading], at_s: float, name: str) -> float:
     at = bisect_left(samples, at_s, key=lambda each: each.at_s)
     before, after = samples[max(0, at - 1)], samples[min(at, len(samples) - 1)]
     low, high = float(getattr(before, name)), float(getattr(after, name))
@@ -101,7 +101,7 @@ def watched(host: Host) -> Iterator[HostTimeline]:
         thread.join()
 
 
-def _sample(host: Host) -> Sample:
+def _sample(host: Host) -> HostReading:
     ticks, own = host.read_text("/proc/stat").splitlines()[0].split()[1:], os.times()
     busy_s = sum(int(ticks[field]) for field in _BUSY) / _TICKS
-    return Sample(time.monotonic(), busy_s - own.user - own.system, memory_taken(host))
+    return HostReading(time.monotonic(), busy_s - own.user - own.system, memory_taken(host))

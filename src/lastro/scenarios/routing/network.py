@@ -14,13 +14,13 @@ from typing import Any
 from lastro import validity
 from lastro.attachments.base import Attachment, Segment
 from lastro.errors import LastroError, PlatformError, TrialError
-from lastro.functions._ospf import CAPABILITIES, Change, Interface, Protocol, Router, host_name
+from lastro.functions._ospf import CAPABILITIES, Interface, NeighbourChange, Protocol, Router, host_name
 from lastro.platforms.base import Instance, Platform, Port, start_all
 from lastro.results.samples import Outcome
-from lastro.scenarios.routing.ospf_capture import CapturePoint, Watch, watching
+from lastro.scenarios.routing.ospf_capture import Capture, CapturePoint, watching
 from lastro.scenarios.shared.instance_spec import ROUTER, instance_spec
 from lastro.scenarios.shared.topology import Built, note_witness
-from lastro.study.topology import Topology
+from lastro.study.topology import RouterTopology
 from lastro.testbed import Testbed
 from lastro.validity import ClockReading, ClockSample
 
@@ -31,16 +31,16 @@ _SHOWN = 5  # differences and names in a message
 
 
 @dataclass(slots=True)
-class Network:
+class RouterNetwork:
     """A network of routers, numbered as in the topology. Times are on the host's monotonic clock."""
 
     testbed: Testbed
-    topology: Topology
+    topology: RouterTopology
     router: Router
     attachment: Attachment
     instances: list[Instance]
     segments: list[Segment]
-    watch: Watch
+    watch: Capture
     marks: dict[str, float] = field(default_factory=dict)
     clocks: list[list[ClockSample | None]] = field(default_factory=list)  # of all routers, by reading
     host_clocks: list[ClockReading] = field(default_factory=list)  # the host's own, read beside them
@@ -108,7 +108,7 @@ class Network:
             if words != ["answered"]
         ]
 
-    def changes(self) -> list[tuple[int, Change]]:
+    def changes(self) -> list[tuple[int, NeighbourChange]]:
         """Return what each router, by number, logged about its neighbours; times are on the host's monotonic clock."""
         found, by_host = [], _by_host(self.host_clocks or [ClockReading.now()])
         for number, log in enumerate(self.on_all(f"cat {self.router.log}")):
@@ -229,10 +229,10 @@ def booted(
     testbed: Testbed,
     platform: Platform,
     attachment: Attachment,
-    topology: Topology,
+    topology: RouterTopology,
     router: Router,
     protocol: Protocol,
-) -> Iterator[Network]:
+) -> Iterator[RouterNetwork]:
     """Boot a network, whose daemons answer while the block lasts. Platform and attachment are prepared.
 
     Marks: begin (the first start is requested), created, linked, booted (all daemons answer).
@@ -253,13 +253,13 @@ def booted(
         marks["linked"] = time.monotonic()
         tables = [each.netns for each in instances if each.shares_kernel]
         watch = stack.enter_context(watching(_places(testbed, attachment, segments), tables))
-        network = Network(testbed, topology, router, attachment, instances, segments, watch, marks)
+        network = RouterNetwork(testbed, topology, router, attachment, instances, segments, watch, marks)
         _start_daemons(network, protocol)
         marks["booted"] = time.monotonic()
         yield network
 
 
-def note_network(testbed: Testbed, network: Network, platform: str, outcome: Outcome) -> None:
+def note_network(testbed: Testbed, network: RouterNetwork, platform: str, outcome: Outcome) -> None:
     """Keep the topology of a network of routers with its trial."""
     built = Built(testbed)
     for name, instance in zip(network.names, network.instances, strict=True):
@@ -269,7 +269,7 @@ def note_network(testbed: Testbed, network: Network, platform: str, outcome: Out
     note_witness(outcome, "links", "OSPF packets on every link, and changes of routes", network.names)
 
 
-def segments_of(topology: Topology, instances: Sequence[Instance]) -> list[Segment]:
+def segments_of(topology: RouterTopology, instances: Sequence[Instance]) -> list[Segment]:
     """Return a topology's links as segments between ports of its instances, which are in the order of its names."""
     found = []
     for number, link in enumerate(topology.links):
@@ -296,7 +296,7 @@ def _places(testbed: Testbed, attachment: Attachment, segments: Sequence[Segment
     return [CapturePoint(netns, frozenset(names), outgoing=True) for netns, names in ports.items()]
 
 
-def _start_daemons(network: Network, protocol: Protocol) -> None:
+def _start_daemons(network: RouterNetwork, protocol: Protocol) -> None:
     topology, router = network.topology, network.router
 
     def one(number: int) -> str:
@@ -315,7 +315,9 @@ def _start_daemons(network: Network, protocol: Protocol) -> None:
         raise PlatformError(f"{len(failed)} of {n} routers did not start {router.name}: {shortened(failed)}")
 
 
-def last_full(changes: Sequence[tuple[int, Change]], from_s: float, until_s: float) -> tuple[float | None, int]:
+def last_full(
+    changes: Sequence[tuple[int, NeighbourChange]], from_s: float, until_s: float
+) -> tuple[float | None, int]:
     """Return when the last adjacency became full in a period, and how many ends of links are full at its end."""
     states: dict[tuple[int, str, str], Any] = {}
     for number, change in sorted(changes, key=lambda each: each[1].at_s):

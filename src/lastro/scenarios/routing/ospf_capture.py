@@ -58,7 +58,7 @@ class Packet:
     n_bytes: int
 
 
-class Watch:
+class Capture:
     """All packets and changes that have been seen so far."""
 
     def __init__(self) -> None:
@@ -163,11 +163,11 @@ class Watch:
 
 
 @contextmanager
-def watching(places: Sequence[CapturePoint], tables: Sequence[str]) -> Iterator[Watch]:
+def watching(places: Sequence[CapturePoint], tables: Sequence[str]) -> Iterator[Capture]:
     """Watch packets at the places, and changes of namespaces' routing tables, for as long as the block lasts.
 
     Raises: PlatformError when a namespace cannot be entered."""
-    found = Watch()
+    found = Capture()
     with ExitStack() as stack:
         try:
             found._open(stack, places, tables)

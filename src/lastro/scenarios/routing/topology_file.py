@@ -8,12 +8,12 @@ from pathlib import Path
 
 from lastro.errors import InputError, PlatformError
 from lastro.files import read_regular
-from lastro.study.topology import Topology, grid, grid_size, parse
+from lastro.study.topology import RouterTopology, grid, grid_size, parse
 
 _MOST_BYTES = 1 << 20
 
 
-def read_topology(text: str) -> Topology:
+def read_topology(text: str) -> RouterTopology:
     """Return a grid by its size, or the topology in a file. Raises: InputError when `text` names neither."""
     if size := grid_size(text):
         return grid(*size)

@@ -22,7 +22,7 @@ CLOCK = "clock of the tool"  # the key under which it is reported
 
 
 def by_good_clocks(
-    reading: Reading, by_host: Collection[str], found: validity.Drift | None, limit: float, outcome: Outcome
+    reading: Reading, by_host: Collection[str], found: validity.ClockDrift | None, limit: float, outcome: Outcome
 ) -> Reading:
     """Drop the metrics that an instance's clock timed, if that clock ran wrong, and report them.
 
@@ -46,7 +46,7 @@ def by_good_clocks(
 
 
 def tell_unverified(
-    instance: Instance, by_host: Collection[str], found: validity.Drift | None, limit: float, outcome: Outcome
+    instance: Instance, by_host: Collection[str], found: validity.ClockDrift | None, limit: float, outcome: Outcome
 ) -> None:
     """Report the clock of a foreign kernel that could not be verified. The trial stays valid.
 
@@ -63,7 +63,7 @@ def tell_unverified(
 
 
 def judge_clock(
-    reading: Reading, by_host: Collection[str], found: validity.Drift | None, limit: float, outcome: Outcome
+    reading: Reading, by_host: Collection[str], found: validity.ClockDrift | None, limit: float, outcome: Outcome
 ) -> None:
     """Add the reading without the metrics of a wrong clock; invalidate it if a tool outlasted its process."""
     reading = by_good_clocks(reading, by_host, found, limit, outcome)

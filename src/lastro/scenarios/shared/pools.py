@@ -31,7 +31,7 @@ _SEEN_INSIDE = {
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
+class MissingPlatform:
     """A platform that is not available here, and the seconds that its probe took."""
 
     found: Availability
@@ -46,7 +46,7 @@ class PlatformPool:
 
     def __init__(self, testbed: Testbed, stack: ExitStack) -> None:
         self._testbed, self._stack = testbed, stack
-        self.missing: dict[str, Missing] = {}
+        self.missing: dict[str, MissingPlatform] = {}
         self.spared_s = 0.0
         self._ready: dict[str, Platform] = {}
         self._probed: dict[str, Availability] = {}
@@ -92,7 +92,7 @@ class PlatformPool:
         except LastroError as error:
             found = unavailable(error)
         if not found:
-            self.missing[name] = Missing(found, time.monotonic() - began_s - (session.built_s - built_s))
+            self.missing[name] = MissingPlatform(found, time.monotonic() - began_s - (session.built_s - built_s))
         return found
 
     def residuals(self, name: str) -> dict[str, str]:

@@ -204,7 +204,7 @@ def _is_bare(config: Config) -> bool:
 
 
 def _judge_clock(
-    reading: Reading, by_host: Collection[str], drift: validity.Drift | None, limit: float, outcome: Outcome
+    reading: Reading, by_host: Collection[str], drift: validity.ClockDrift | None, limit: float, outcome: Outcome
 ) -> None:
     """Add the reading without what a wrong clock timed: with TCP only the series, since the receiver timed the rate."""
     kept = by_good_clocks(reading, by_host, drift, limit, outcome)
