@@ -125,7 +125,7 @@ class WriteFailed(TrialError):
     """A file could not be written: the disk is full, or the kernel refuses the value."""
 
     def __init__(self, path: str, text: str, reason: str) -> None:
-        shown = f" {text.strip()!r} to" if len(text) < 80 else ""
+        shown = f" {text.strip()!r} to" if text.strip() and len(text) < 80 else ""
         super().__init__(f"could not write{shown} {path}: {reason}")
         self.path = path
 
