@@ -22,7 +22,7 @@ from lastro.scenarios.shared.verify_limits import unequal
 from lastro.scenarios.shared.workload_meters import watching
 from lastro.testbed import Testbed
 
-from ..products import combinations, some
+from ..products import combinations, one_of
 from ..scenarios import attempted, configured, image_needs
 
 pytestmark = pytest.mark.root
@@ -130,7 +130,7 @@ def test_what_is_shorter_than_entering_the_instance_is_not_timed_from_outside(
         assert 0.8 < timed.host_s <= timed.done.duration_s
 
 
-@pytest.mark.parametrize("platform", some(PLATFORMS, 3))
+@pytest.mark.parametrize("platform", one_of(PLATFORMS, "runc"))
 def test_meters_and_peak_are_of_the_workload_alone(testbed: Testbed, pool: PlatformPool, platform: str) -> None:
     """Neither what was done before it, nor after it, nor what enters the instance, is its own or somebody else's."""
     limits = Resources(cpus=1, cpuset="0", memory_bytes=512 << 20)

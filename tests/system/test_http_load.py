@@ -82,11 +82,11 @@ def test_jmeter_sends_every_request_by_its_proxy_and_its_files_are_kept(host: Lo
 @pytest.mark.parametrize(
     ("fault", "every", "told"),
     [
-        ("status", 30, "500 Internal Server Error"),
+        pytest.param("status", 30, "500 Internal Server Error", marks=pytest.mark.slow),
         pytest.param("length", 30, "wrong size", marks=pytest.mark.slow),
         pytest.param("short", 30, "ConnectionClosedException", marks=pytest.mark.slow),
         ("hang", 40, "SocketTimeoutException"),
-        ("content", 3, "MD5 sum"),  # two of the requests are hashed
+        pytest.param("content", 3, "MD5 sum", marks=pytest.mark.slow),  # two of the requests are hashed
     ],
 )
 def test_what_goes_wrong_is_never_fast_by_jmeter(

@@ -12,7 +12,7 @@ from lastro.results.samples import Outcome
 from lastro.scenarios.uplink import UplinkScenario
 from lastro.testbed import Testbed
 
-from ..products import combinations, one_of
+from ..products import combinations
 from ..scenarios import attempted, configured, image_needs
 
 pytestmark = pytest.mark.root
@@ -103,7 +103,8 @@ def test_a_flow_reaches_the_host_over_other_links(scenario: UplinkScenario, atta
     assert_carried(run(scenario, config("runc", "iperf2-udp", attachment)), "iperf2-udp")
 
 
-@pytest.mark.parametrize("instrument", one_of(["iperf2-udp", "iperf3-tcp"]))
+@pytest.mark.slow  # with a clock that is wrong, and thus by both ends, a machine's flow is timed below
+@pytest.mark.parametrize("instrument", ["iperf2-udp", "iperf3-tcp"])
 def test_a_machines_flow_is_timed_by_both_ends(scenario: UplinkScenario, instrument: str) -> None:
     outcome = run(scenario, config("qemu-tcg", instrument))
     assert_carried(outcome, instrument)
