@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from lastro.errors import HostError, InputError
 
 if TYPE_CHECKING:
-    from lastro.setup.plan import Unmet, SetupPlan
+    from lastro.setup.plan import SetupPlan, Unmet
     from lastro.setup.run import Ended
 
 
