@@ -88,6 +88,13 @@ def test_a_host_is_held_anew_when_sshd_has_not_seen_the_loss(tmp_path: Path, led
     assert not ledger.objects(remote._HOLDERS)
 
 
+def test_a_holder_that_was_killed_has_ended(tmp_path: Path, ledger: Ledger) -> None:
+    with host_of(tmp_path, "5ca1a0") as host, remote._held(host, ledger, "5ca1a0", "tests", wait=None):
+        assert [owned.name for owned in ledger.objects(remote._HOLDERS)] == ["holder-5ca1a0"]
+        assert holder(host, "5ca1a0") in host.view.end_owned("holder-5ca1a0")
+    assert not ledger.objects(remote._HOLDERS)
+
+
 def test_who_waits_is_told_at_once_for_whom(tmp_path: Path, ledger: Ledger) -> None:
     told, entered = list[str](), threading.Event()
 

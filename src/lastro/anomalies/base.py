@@ -16,7 +16,7 @@ from lastro.host.cgroups import Resources, Usage, parse_cpus
 from lastro.platforms.base import Instance
 from lastro.requirements import NOTHING, Requirements
 
-_START_S = 5.0
+_START_S = 60.0
 _MOMENT_S = 0.25
 
 
@@ -80,8 +80,8 @@ class Anomaly(ABC):
     def at_work(self, neighbour: Instance, demand: Demand) -> Iterator[Neighbour]:
         """Run the load in the neighbour for as long as the block lasts, and for at most `demand.timeout_s`.
 
-        The block begins when the load has reached its dose, or after a few seconds: where reading is limited, a tool
-        that is not in the page cache takes that long to start."""
+        The block begins when the load has reached its dose, or after a minute. Where reading is limited, a tool that is
+        not in the page cache takes long to start: stress-ng and its libraries are 33 MB."""
         # Not in /, where it may not be allowed to write.
         process = neighbour.spawn(["env", "--chdir=/var/tmp", *self.argv(demand)])
         try:

@@ -28,7 +28,6 @@ _LOCK_S = 20.0
 _DAY_S = 86_400
 _HOLDERS = "holders"  # stands in a ledger for a session's token: processes that may still hold the host
 _FREE_S = 5  # for the kernel to end the killed processes
-_UNSEEN = (LOST, 137)  # exit codes of a holder whose end we missed: the connection was lost, or we gave up waiting
 _HOLD = """umask 077; mkdir -p -- "$1" && exec 9>>"$1/lock" && chmod 600 -- "$1/lock" || exit 3
 flock {how} 9 || {{ echo "busy: $(cat "$1/lock")"; {else_}; }}
 printf '%s' "$2" >"$1/lock"; echo held; exec sleep infinity"""
@@ -103,7 +102,7 @@ def _held(host: SshHost, ledger: Ledger, token: str, purpose: str, wait: Tell | 
         yield
     finally:
         codes = [holder.stop().returncode for holder in holders]
-        if codes and codes[-1] not in _UNSEEN:
+        if codes and codes[-1] != LOST:
             ledger.drop(written[-1])
 
 

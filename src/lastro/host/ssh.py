@@ -27,7 +27,7 @@ from lastro.errors import (
     WriteFailed,
 )
 from lastro.host._child import GRACE_S, ended_within, kill_group, memory_file
-from lastro.host._connections import Connections, SshTarget
+from lastro.host._connections import LOST, Connections, SshTarget
 from lastro.host._remote_files import RemoteFiles
 from lastro.host._remote_shell import Lost, Shells
 from lastro.host.base import ENVIRONMENT, Completed, Host, Process
@@ -310,6 +310,7 @@ class SshProcess(LocalProcess):
         self._release()
         told, words = ending(self._nonce, error)
         self._remote.ended(self)
-        if told is None:
+        if told is None:  # the connection was lost, or we gave up waiting: it may still run there
             self._remote.lose(_last_line(error))
-        return (code if told is None else told), words
+            return LOST, words
+        return told, words
