@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -30,6 +30,8 @@ needs_runsc = pytest.mark.skipif(shutil.which("runsc") is None, reason="no runsc
 
 DISTURBED = 10  # exit code: a few tests failed that other tests may have disturbed; the Makefile tries them again
 _MOST_DISTURBED = 3
+_WAITING = {"root", "processes"}
+_COMMANDS = {"cli", "crash", "system"}  # directories whose tests all start processes
 _failed: list[pytest.TestReport] = []
 
 
@@ -39,18 +41,25 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Beside others, a test on real kernel objects may lose its processor at the wrong moment: it may be tried again.
+    """Say by the exit code that others may have disturbed the tests that failed."""
+    beside_others = session.config.getoption("dist", "no") != "no"
+    if session.exitstatus == pytest.ExitCode.TESTS_FAILED and beside_others and may_be_disturbed(_failed):
+        session.exitstatus = DISTURBED
+
+
+def may_be_disturbed(failed: Sequence[pytest.TestReport]) -> bool:
+    """Beside others, a test that waits for processes may lose its processor at the wrong moment.
 
     That is not so for a test that computes, nor for what a module left behind, which is an error of teardown."""
-    if session.exitstatus != pytest.ExitCode.TESTS_FAILED or session.config.getoption("dist", "no") == "no":
-        return
-    real = all("root" in report.keywords and report.when != "teardown" for report in _failed)
-    if real and len(_failed) <= _MOST_DISTURBED:
-        session.exitstatus = DISTURBED
+    waited = all(_WAITING & report.keywords.keys() and report.when != "teardown" for report in failed)
+    return waited and len(failed) <= _MOST_DISTURBED
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=scheduling.by_cost)
+    for item in items:
+        if item.path.parent.name in _COMMANDS:
+            item.add_marker("processes")
     if os.geteuid() != 0:
         for item in items:
             if item.get_closest_marker("root"):

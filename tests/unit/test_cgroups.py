@@ -12,6 +12,8 @@ from lastro.errors import PlatformError, WriteFailed
 from lastro.host.cgroups import Cgroups, CgroupsV1, CgroupsV2, Resources, Usage, block_device_of, detect
 from lastro.host.local import LocalHost
 
+pytestmark = pytest.mark.processes
+
 NAME = "/lastro/1a2b3c/source"
 ALL = Resources(
     cpus=1.5, cpu_weight=10, cpuset="0-1", memory_bytes=1 << 27, memory_reserved_bytes=1 << 26, read_bps=4_000_000,

@@ -8,45 +8,47 @@ from pathlib import Path
 
 import pytest
 
-from ..conftest import DISTURBED
+from ..conftest import DISTURBED, may_be_disturbed
+
+pytestmark = pytest.mark.processes
 
 ROOT = Path(__file__).parents[2]
 
 CONFTEST = "from tests.conftest import pytest_runtest_logreport, pytest_sessionfinish"
-
-REAL = """
+LOST = """
 import pytest
 
-@pytest.fixture
-def leaving():
-    yield
-    assert not "left"
-
-@pytest.mark.root
-@pytest.mark.parametrize("number", range({failing}))
-def test_real(number):
+@pytest.mark.processes
+def test_lost():
     assert not "disturbed"
-
-def test_computes():
-    assert {computes}
-
-@pytest.mark.root
-def test_leaves({fixture}):
-    pass
 """
 
 
+def failed(mark: str, when: str = "call") -> pytest.TestReport:
+    return pytest.TestReport("test_it", ("test_it", 0, ""), {mark: 1}, "failed", None, when)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
-    ("failing", "computes", "fixture", "code"),
-    [(3, True, "", DISTURBED), (4, True, "", 1), (1, False, "", 1), (1, True, "leaving", 1), (0, True, "", 0)],
+    ("reports", "tried_again"),
+    [
+        ([failed("root")], True),
+        ([failed("processes", "setup")], True),
+        ([failed("root")] * 3, True),
+        ([failed("root")] * 4, False),
+        ([failed("root"), failed("known")], False),
+        ([failed("root", "teardown")], False),
+    ],
 )
-def test_only_a_few_real_ones_are_tried_again(
-    tmp_path: Path, failing: int, computes: bool, fixture: str, code: int
-) -> None:
+def test_only_a_few_that_wait_are_tried_again(reports: list[pytest.TestReport], tried_again: bool) -> None:
+    assert may_be_disturbed(reports) == tried_again
+
+
+@pytest.mark.parametrize(("workers", "code"), [("1", DISTURBED), ("0", 1)])
+def test_only_what_ran_beside_others_is_tried_again(tmp_path: Path, workers: str, code: int) -> None:
     (tmp_path / "conftest.py").write_text(CONFTEST)
-    (tmp_path / "test_it.py").write_text(REAL.format(failing=failing, computes=computes, fixture=fixture))
-    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = root: real\n")
-    argv = [sys.executable, "-m", "pytest", "-q", "--numprocesses", "1", "--rootdir", str(tmp_path), str(tmp_path)]
+    (tmp_path / "test_it.py").write_text(LOST)
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = processes: waits\n")
+    argv = [sys.executable, "-m", "pytest", "-q", "--numprocesses", workers, "--rootdir", str(tmp_path), str(tmp_path)]
     done = subprocess.run(argv, capture_output=True, text=True, cwd=tmp_path, env={"PYTHONPATH": str(ROOT)})
     assert done.returncode == code, done.stdout + done.stderr
 

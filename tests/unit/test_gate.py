@@ -23,6 +23,8 @@ from lastro.study.model import Level
 
 from ..campaigns import make_campaign, make_study
 
+pytestmark = pytest.mark.processes
+
 ENDLESS = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT"
 
 

@@ -30,7 +30,10 @@ AGENT = Path(guest.__file__).with_name("guest_agent.pl")
 SYNC = b"\xf5\x9a\x5c\x01"
 MIB = 1 << 20
 
-pytestmark = pytest.mark.skipif(shutil.which("perl") is None, reason="the agent is a Perl script")
+pytestmark = [
+    pytest.mark.processes,
+    pytest.mark.skipif(shutil.which("perl") is None, reason="the agent is a Perl script"),
+]
 
 
 class Line:

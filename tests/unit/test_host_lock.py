@@ -13,6 +13,8 @@ import pytest
 from lastro.errors import HostBusy, StoreError
 from lastro.host.lock import Holder, Tell, lock, silently
 
+pytestmark = pytest.mark.processes
+
 _WAIT = """
 import sys, time, pathlib
 from lastro.host.lock import lock

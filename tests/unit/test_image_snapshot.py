@@ -19,6 +19,8 @@ from lastro.image.workshop import checked_snapshot, mmdebstrap, snapshot_in
 
 from .recording import RecordingHost, answer
 
+pytestmark = pytest.mark.processes
+
 MOMENT = "20261101T000000Z"
 SOURCES = [
     f"deb https://snapshot.debian.org/archive/debian/{MOMENT}/ bookworm main",

@@ -10,7 +10,11 @@ from contextlib import ExitStack, contextmanager
 from types import FrameType
 from typing import Any
 
+import pytest
+
 from lastro.interrupts import one_interrupt
+
+pytestmark = pytest.mark.processes
 
 _TIMES = 400
 _LATEST_S = 0.0015

@@ -19,6 +19,8 @@ from lastro.errors import CommandFailed
 from lastro.host.local import LocalHost
 from lastro.host.threads import all_of
 
+pytestmark = pytest.mark.processes
+
 
 def no_thread(self: threading.Thread) -> None:
     raise RuntimeError("can't start new thread")

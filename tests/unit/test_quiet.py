@@ -15,6 +15,8 @@ from lastro.host import activity
 from lastro.host.base import Completed, Transcript
 from lastro.host.local import LocalHost
 
+pytestmark = pytest.mark.processes
+
 TICKS = os.sysconf("SC_CLK_TCK")
 LIMITS = {"max_steal_percent": 5.0, "max_foreign_cpus": 0.3, "max_wait_s": 120.0}
 COMPILER, DAEMON = 4711, 4712

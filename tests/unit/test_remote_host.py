@@ -19,6 +19,8 @@ from lastro.host.ledger import Ledger
 from lastro.host.lock import Holder
 from lastro.host.ssh import SshHost
 
+pytestmark = pytest.mark.processes
+
 HERE = ("sh", "-c")
 
 

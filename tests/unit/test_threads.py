@@ -9,6 +9,8 @@ import pytest
 
 from lastro.host.threads import all_of
 
+pytestmark = pytest.mark.processes
+
 
 def test_results_come_in_the_order_of_the_calls() -> None:
     def call(n: int) -> int:

@@ -20,6 +20,8 @@ from lastro.host.undo import UNDO, Owner, undo
 
 from .recording import RecordingHost
 
+pytestmark = pytest.mark.processes
+
 TOKEN, STATE = "0a1b2c", Path("/var/lib/lastro")
 TREE = f"{STATE}/rootfs/0123456789ab/rootfs"
 

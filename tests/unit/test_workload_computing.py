@@ -24,6 +24,8 @@ from lastro.scenarios.base import make_part
 
 from .workload_samples import text_of
 
+pytestmark = pytest.mark.processes
+
 
 def test_the_computation_of_pi_is_apart_from_its_output() -> None:
     found = Pi(digits=100_000).read(text_of("pi-1.txt")).measurements
