@@ -40,8 +40,8 @@ class LevelEffect:
     of the two means; `difference` is in the metric's unit, and `p` is its p-value. `p_adjusted` is corrected (Holm) for
     all main effects of the metric, or all simple effects of one interaction. `n` counts the trials of the level and of
     the reference. `floor` is the noise floor of this ratio, as a fraction: the floor of one treatment against another,
-    scaled to means over this many; it and `under_floor` are None when no noise floor is known. `kinds` are the kinds of
-    the marks on the numbers of both levels."""
+    scaled to means over this many. `under_floor` says whether the effect is smaller, which changes no decision; both
+    are None when no noise floor is known. `kinds` are the kinds of the marks on the numbers of both levels."""
 
     factor: str
     level: str
@@ -159,13 +159,9 @@ class FactorPairs:
         """Return the level against the reference. Raises: KeyError when `pairs` is empty."""
         return self.pairs[level, self.reference]
 
-    def differs(self, level: str) -> bool:
-        """Whether the level differs from the reference, by at least the noise floor."""
-        return self.of(level).differs and not self.hidden(level)
-
-    def hidden(self, level: str) -> bool:
-        """Whether the difference between the level and the reference lies below the noise floor."""
-        pair = self.of(level)
+    def under_floor(self, level: str, to: str) -> bool:
+        """Whether the difference between two levels is smaller than the noise floor."""
+        pair = self.pairs[level, to]
         return self.floor is not None and pair.relative and abs(pair.value - 1) < self.floor
 
 
@@ -210,10 +206,10 @@ class Headline:
 class MetricAnalysis:
     """The analysis of one metric.
 
-    `floor` is the noise floor of one treatment against another, as a fraction (0.03 is 3 %): smaller differences are
-    noise. It is None if it is not known; `floor_note` says whether it was scaled. `medians` has every measured
-    treatment. `bounded` counts the treatments for which only a lower bound is known; the rest of the analysis leaves
-    them out. `joint` has the pairs of levels that the key findings report."""
+    `floor` is the noise floor of one treatment against another, as a fraction (0.03 is 3 %): equal treatments rarely
+    differ by more. It is None if it is not known; `floor_note` says whether it was scaled. `medians` has every
+    measured treatment. `bounded` counts the treatments for which only a lower bound is known; the rest of the analysis
+    leaves them out. `joint` has the pairs of levels that the key findings report."""
 
     metric: Metric
     n: int

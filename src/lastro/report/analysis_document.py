@@ -21,8 +21,8 @@ drift        {tau, p, slope_per_hour, interval, relative, n, absent_because}, fr
 scaling      [{factor, levels, n, lambda, sigma, kappa, peak, no_peak_because}], the Universal Scalability Law;
              a parameter is {value, interval, at_bound}, the peak {n, throughput, interval}
 omnibus      {welch {f, df1, df2, p}, kruskal_wallis {h, p}}, or null
-noise_floor  the relative difference (0.03: 3 %) below which one treatment is not distinguishable from another here,
-             for the campaign's number of blocks; or null
+noise_floor  the relative difference (0.03: 3 %) that two equal treatments rarely exceed here, with the campaign's
+             number of blocks; or null. It changes no decision
 headline     {factor, explained, widest, different, same, unknown}
 bounded      the number of treatments left out of the analysis because only a lower bound is known for them"""
 

@@ -69,11 +69,8 @@ def _disagreeing(metric: MetricAnalysis, alpha: float, say: Language) -> Iterato
     for factor in dict.fromkeys(effect.factor for effect in metric.effects):
         effects = [effect for effect in metric.effects if effect.factor == factor and effect.decision != "unknown"]
         alone = {effect.level for effect in effects if effect.decision == "different"}
-        verdicts = (
-            [alone == {level for level in joint[factor].others if joint[factor].differs(level)}]
-            if factor in joint
-            else []
-        )
+        together = joint.get(factor)
+        verdicts = [alone == {each for each in together.others if together.of(each).differs}] if together else []
         p = ps.get(factor)
         verdicts += [] if p is None else [(p < alpha) == bool(alone)]
         unlike += [] if all(verdicts) else [factor]
@@ -182,9 +179,7 @@ def noise_floor_sentence(analysis: Analysis, say: Language) -> str:
     known = [(metric.metric.name, metric.floor) for metric in analysis.metrics if metric.floor is not None]
     if known:
         floors = ", ".join(f"{name} {share_text(floor, say)}" for name, floor in known)
-        return say(
-            "Differences below the noise floor of this host are not distinguishable here: {floors}.", floors=floors
-        )
+        return say("Equal treatments rarely differ on this host by more than the noise floor: {floors}.", floors=floors)
     return say(NO_FLOOR) if any(metric.n for metric in analysis.metrics) else ""
 
 
