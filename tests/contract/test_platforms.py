@@ -147,6 +147,7 @@ class TestLxd(PlatformContract):
     """On a file with a file system that clones the image."""
 
     platform = "lxd:storage=btrfs"
+    many = 8
 
 
 @pytest.mark.slow
