@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from lastro.results.samples import Metric
+from lastro.stats.autocorrelation import LEAST_FACTOR
 
 if TYPE_CHECKING:
     from lastro.stats.anova import Anova, Welch
@@ -188,6 +189,25 @@ class Omnibus:
 
 
 @dataclass(frozen=True, slots=True)
+class SerialDependence:
+    """How much trials resemble their neighbours in time: `lag1` and `p` as in `stats.autocorrelation`, over `n` trials.
+
+    `trials` independent trials of a treatment would know its mean as well as `counts_as` of these do, for the treatment
+    that suffers most."""
+
+    lag1: float
+    p: float
+    n: int
+    trials: int
+    counts_as: float
+
+    @property
+    def matters(self) -> bool:
+        """Whether the variance of a mean exceeds that of independent trials enough to be mentioned."""
+        return self.trials > LEAST_FACTOR * self.counts_as
+
+
+@dataclass(frozen=True, slots=True)
 class Headline:
     """The data for one sentence on a metric.
 
@@ -223,6 +243,7 @@ class MetricAnalysis:
     pairs: tuple[LevelPairs, ...]
     checks: Checks | None
     drift: Drift | None
+    serial: SerialDependence | None
     scaling: tuple[CountScaling, ...]
     omnibus: Omnibus | None
     floor: float | None

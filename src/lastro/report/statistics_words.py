@@ -205,6 +205,26 @@ def check_sentences(metric: MetricAnalysis, say: Language) -> Iterator[str]:
         yield say("Rely on the paired comparisons and on the rank tests more than on the F tests.")
 
 
+def time_sentences(metric: MetricAnalysis, alpha: float, say: Language) -> Iterator[str]:
+    """Yield what is known of the metric over time: its drift, and whether neighbouring trials resemble each other."""
+    yield from filter(None, (drift_sentence(metric, alpha, say), _serial_sentence(metric, alpha, say)))
+
+
+def _serial_sentence(metric: MetricAnalysis, alpha: float, say: Language) -> str:
+    serial = metric.serial
+    if serial is None or serial.p >= alpha or not serial.matters:
+        return ""
+    return say(
+        "{metric}: trials close in time resemble each other (autocorrelation {r}, p {p}). So {n} trials of a treatment "
+        "count as about {k}, and the intervals of means are too narrow. Ratios within blocks hold.",
+        metric=metric.metric.name,
+        r=say.number(f"{serial.lag1:.2f}"),
+        p=p_text(serial.p, say, sign=True),
+        n=say.integer(serial.trials),
+        k=say.number(f"{serial.counts_as:.1f}"),
+    )
+
+
 def drift_sentence(metric: MetricAnalysis, alpha: float, say: Language) -> str:
     """Return a sentence on the drift of the metric over the campaign; empty if nothing is known about it."""
     drift, name = metric.drift, metric.metric.name
