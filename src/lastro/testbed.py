@@ -19,7 +19,7 @@ from lastro.image import rootfs
 from lastro.image.rootfs import Image
 
 if TYPE_CHECKING:
-    from lastro.host.lock import Tell
+    from lastro.host.lock import OnWait
     from lastro.host.testbed_file import TestbedFile
 
 # Inside the DUT: no bridge traffic through iptables (Docker's module switches that on for a whole host), no IPv6
@@ -125,7 +125,7 @@ def local_testbed(session: Session, image: Image) -> Iterator[Testbed]:
 
 @contextmanager
 def spread_testbed(
-    near: Session, image: Image, file: TestbedFile, purpose: str, wait: Tell | None = None
+    near: Session, image: Image, file: TestbedFile, purpose: str, wait: OnWait | None = None
 ) -> Iterator[Testbed]:
     """A testbed whose roles are on the hosts that a testbed file names. Each host receives the image once.
 

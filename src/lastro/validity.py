@@ -144,13 +144,13 @@ def unverified(found: ClockDrift | None, limit: float) -> str | None:
         return f"its clock was read too coarsely: ± {100 * found.uncertainty:.3f} % (limit {100 * limit:g} %)"
     if abs(found.ratio - 1) + found.uncertainty > limit:
         return (
-            f"its clock drifted by {_told(found)} relative to the host's, which may or may not be within the limit of"
+            f"its clock drifted by {_drift(found)} relative to the host's, which may or may not be within the limit of"
             f" {100 * limit:g} %"
         )
     return None
 
 
-def _told(found: ClockDrift) -> str:
+def _drift(found: ClockDrift) -> str:
     """Format a drift: '+0.150 % (± 0.090 %)'."""
     return f"{100 * (found.ratio - 1):+.3f} % (± {100 * found.uncertainty:.3f} %)"
 
@@ -158,7 +158,7 @@ def _told(found: ClockDrift) -> str:
 def drift_reasons(drifts: Mapping[str, ClockDrift], limit: float) -> list[str]:
     """Report guests' clocks that drift, since their tools' timings drift too. `limit` is a fraction, such as 0.001."""
     return [
-        f"the clock of the {role} drifted by {_told(found)} relative to the host's (limit {100 * limit:g} %)"
+        f"the clock of the {role} drifted by {_drift(found)} relative to the host's (limit {100 * limit:g} %)"
         for role, found in drifts.items()
         if abs(found.ratio - 1) - found.uncertainty > limit
     ]

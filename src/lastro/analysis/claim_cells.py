@@ -123,18 +123,18 @@ class Cells:
         for row in rows:
             if row.status == "unavailable":
                 lost.setdefault(row.reason or "", []).append(row)
-        said = [
+        reasons = [
             Note(N_("{levels} is unavailable: {reason}"), levels=_shared(self.report, reason, own), reason=reason)
             for reason, own in lost.items()
         ]
         if any(row.status == "pending" for row in rows):
-            said.append(Note(N_("trials that it needs have not run yet")))
+            reasons.append(Note(N_("trials that it needs have not run yet")))
         if any(row.status == "invalid" for row in rows):
-            said.append(Note(N_("every attempt at a treatment that it needs was invalid")))
+            reasons.append(Note(N_("every attempt at a treatment that it needs was invalid")))
         if any(row.status in ("measured", "partly") for row in rows):
             text = N_("treatments that it needs have fewer than two values of {metric}")
-            said.append(Note(text, metric=self.metric.name))
-        return said or [Note(N_("the design has no treatments to test it on"))]
+            reasons.append(Note(text, metric=self.metric.name))
+        return reasons or [Note(N_("the design has no treatments to test it on"))]
 
     def difference(self, of: Weights, to: Weights) -> Contrast:
         return linear(less(of, to), self.values, self.confidence)

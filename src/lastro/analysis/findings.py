@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from lastro.analysis.campaign import Gap, MetricView, Report, common_levels
-from lastro.analysis.interference import ISOLATION, NEIGHBOUR, Interference, interference, isolation_is_told
+from lastro.analysis.interference import ISOLATION, NEIGHBOUR, Interference, interference, reports_isolation
 from lastro.analysis.joint import LEAST_BLOCKS, joint_pairs
 from lastro.analysis.measured import Measured, measured
 from lastro.analysis.model import FactorPairs
@@ -131,7 +131,7 @@ def findings(report: Report) -> Findings | None:
     if not any(cell.points for row in report.rows for cell in row.cells):
         return None
     found = interference(report)
-    covered = {NEIGHBOUR} | ({ISOLATION} if isolation_is_told(report) else set()) if found else set()
+    covered = {NEIGHBOUR} | ({ISOLATION} if reports_isolation(report) else set()) if found else set()
     first, *others = report.views
     return Findings(
         interference=found,

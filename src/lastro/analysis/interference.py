@@ -137,7 +137,7 @@ def interference(report: Report) -> Interference | None:
     return _Tests(report).all()
 
 
-def isolation_is_told(report: Report) -> bool:
+def reports_isolation(report: Report) -> bool:
     """Whether the effects of neighbours include those of isolation.
 
     They do if the study compares isolation with none, and the first metric has a better direction."""
@@ -221,7 +221,7 @@ class _Tests:
 
     def _costs(self) -> list[Tested]:
         """Return the costs and gains of isolation without a neighbour that are distinguishable."""
-        if not isolation_is_told(self.report):
+        if not reports_isolation(self.report):
             return []
         alone: Levels = {NEIGHBOUR: (NONE,)}
         statements = [

@@ -39,7 +39,7 @@ class Wait:
         return f"waited {self.waited_s:.0f} s{end}: {'; '.join(self.reasons)}"
 
 
-Tell = Callable[[Sequence[str], float], None]  # reasons, and the seconds left to wait
+OnDisturbance = Callable[[Sequence[str], float], None]  # reasons, and the seconds left to wait
 
 
 class Quiet:
@@ -58,7 +58,7 @@ class Quiet:
         self._sessions, self._sleep, self._clock = sessions, sleep, clock
         self._vain = 0
 
-    def wait(self, config: Mapping[str, Any], failed_attempts: int, tell: Tell) -> Wait | None:
+    def wait(self, config: Mapping[str, Any], failed_attempts: int, on_wait: OnDisturbance) -> Wait | None:
         """Return when the hosts are quiet or the study's `max_wait_s` is over; None if no wait was needed.
 
         `failed_attempts` counts the trial's attempts so far: each doubles the time for which the host must be quiet."""
@@ -84,7 +84,7 @@ class Quiet:
                 self._vain = min(self._vain + 1, _MOST_HALVINGS)
                 return Wait(now_s - began_s, disturbed, in_vain=True)
             if disturbed:
-                tell(reasons or disturbed, left_s)
+                on_wait(reasons or disturbed, left_s)
 
 
 class _Glance:

@@ -69,8 +69,8 @@ def run(args: argparse.Namespace) -> int:
     except HostBusy as error:
         if not args.quick:
             raise
-        said = f"nothing was tried: {error.message}; use --wait to try once it is free"
-        print(json.dumps({"busy": error.message}) if args.json else said)
+        reason = f"nothing was tried: {error.message}; use --wait to try once it is free"
+        print(json.dumps({"busy": error.message}) if args.json else reason)
         return 0
     if args.json:
         print(json.dumps({"host": host, "parts": parts(findings), "matrix": cells(findings)}, indent=2))

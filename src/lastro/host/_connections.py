@@ -135,39 +135,39 @@ class Connections:
             except FileNotFoundError as error:
                 raise HostError("this host has no program 'ssh'", "apt-get install openssh-client") from error
             except subprocess.TimeoutExpired:
-                code, told = LOST, f"no answer within {_PATIENCE_S:g} s"
+                code, message = LOST, f"no answer within {_PATIENCE_S:g} s"
             else:
                 words.seek(0)
-                told = words.read().decode(errors="replace")
+                message = words.read().decode(errors="replace")
         if code != 0:
-            raise failure(self.reach, told)
+            raise failure(self.reach, message)
         self._in_use[socket] = 0
         return socket
 
 
-def failure(reach: SshTarget, told: str) -> HostError:
+def failure(reach: SshTarget, message: str) -> HostError:
     """Return the error for a failed connection: why, from what ssh printed, and what to do."""
-    lines = [line.strip() for line in told.splitlines() if line.strip() and not line.startswith("@")]
+    lines = [line.strip() for line in message.splitlines() if line.strip() and not line.startswith("@")]
     last = lines[-1] if lines else "ssh gave no reason"
     place = f"{reach.user}@{reach.address}" if reach.user else reach.address
     by_hand = f"ssh {'-p ' + str(reach.port) + ' ' if reach.port else ''}{place}"
-    if "HOST IDENTIFICATION HAS CHANGED" in told:
+    if "HOST IDENTIFICATION HAS CHANGED" in message:
         return HostError(
             f"the host key of {reach.name} has changed: it is another machine, or the connection is intercepted",
             "find out which; if the machine was reinstalled, remove its old key with `ssh-keygen -R`",
         )
-    if "Host key verification failed" in told or "host key is known" in told:
+    if "Host key verification failed" in message or "host key is known" in message:
         return HostError(
             f"the host key of {reach.name} is not known, and Lastro connects only to hosts with a known key",
             f"log in once manually, compare its fingerprint with the host's own, and accept it: {by_hand}",
         )
-    if "Permission denied" in told or "Too many authentication failures" in told:
+    if "Permission denied" in message or "Too many authentication failures" in message:
         return HostError(
             f"{reach.name} refuses the key: {last}",
             "set the right `identity` in the testbed file, or add its public key to authorized_keys on that host"
             " (a key with a passphrase must be in an ssh-agent)",
         )
-    if any(word in told for word in ("bad permissions", "UNPROTECTED PRIVATE KEY")):
+    if any(word in message for word in ("bad permissions", "UNPROTECTED PRIVATE KEY")):
         return HostError(f"ssh refuses the identity file for {reach.name}: {last}", "chmod 600 the identity file")
     return HostError(
         f"{reach.name} cannot be reached: {last}",

@@ -23,7 +23,7 @@ from lastro.host.base import RUN_DIR as RUN_DIR
 from lastro.host.base import Host
 from lastro.host.files import start_time
 from lastro.host.local import LocalHost
-from lastro.host.lock import Tell, lock, make_private
+from lastro.host.lock import OnWait, lock, make_private
 from lastro.host.places import close_to_others
 from lastro.host.undo import NETNS_DIR as NETNS_DIR
 from lastro.host.undo import Owner, is_token, mounts_below, undo
@@ -232,7 +232,7 @@ class Session:
 
 
 @contextmanager
-def session(purpose: str, *, state: Path = STATE_DIR, wait: Tell | None = None) -> Iterator[Session]:
+def session(purpose: str, *, state: Path = STATE_DIR, wait: OnWait | None = None) -> Iterator[Session]:
     """Hold this host, clean up after dead sessions, and own what is made inside the block.
 
     Raises: HostBusy when another Lastro holds the host and `wait` is None; HostError when another user owns or may have

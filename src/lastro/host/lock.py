@@ -59,7 +59,7 @@ class Holder:
         return json.dumps(asdict(self))
 
 
-Tell = Callable[[Holder | None, int], None]  # the holder, if known, and the number of processes ahead of us
+OnWait = Callable[[Holder | None, int], None]  # the holder, if known, and the number of processes ahead of us
 
 
 def holder(state: Path) -> Holder | None:
@@ -76,7 +76,7 @@ def silently(holder: Holder | None, ahead: int) -> None:
 
 
 @contextmanager
-def lock(state: Path, purpose: str, wait: Tell | None = None) -> Iterator[None]:
+def lock(state: Path, purpose: str, wait: OnWait | None = None) -> Iterator[None]:
     """Hold a host inside the block. `wait` is called repeatedly while another process holds it.
 
     Raises: HostBusy when another process holds the host, or waits for it, and `wait` is None; StoreError when the disk
@@ -131,7 +131,7 @@ def _taken(file: FileIO) -> bool:
     return True
 
 
-def _queue(state: Path, me: Holder, file: FileIO, tell: Tell) -> None:
+def _queue(state: Path, me: Holder, file: FileIO, on_wait: OnWait) -> None:
     """Wait for the lock, and return holding it once no earlier process is waiting."""
     ticket = _queue_directory(state) / f"{time.monotonic_ns():020d}-{me.pid}-{start_time(me.pid)}"
     with _written_in(state):
@@ -142,7 +142,7 @@ def _queue(state: Path, me: Holder, file: FileIO, tell: Tell) -> None:
             ahead = [other for path, other in _waiting(state) if path.name < ticket.name]
             if not ahead and _taken(file):
                 return
-            tell(holder(state), len(ahead))
+            on_wait(holder(state), len(ahead))
             time.sleep(_POLL_S)
     finally:
         ticket.unlink(missing_ok=True)

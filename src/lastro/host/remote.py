@@ -19,7 +19,7 @@ from lastro.host._connections import LOST, SshTarget
 from lastro.host.base import Process
 from lastro.host.files import OWNER_VARIABLE
 from lastro.host.ledger import Ledger, Owned, Session, opened
-from lastro.host.lock import Holder, Tell
+from lastro.host.lock import Holder, OnWait
 from lastro.host.places import close_to_others
 from lastro.host.ssh import SshHost
 from lastro.host.undo import is_token
@@ -34,7 +34,7 @@ printf '%s' "$2" >"$1/lock"; echo held; exec sleep infinity"""
 
 
 @contextmanager
-def remote_session(near: Session, reach: SshTarget, purpose: str, wait: Tell | None = None) -> Iterator[Session]:
+def remote_session(near: Session, reach: SshTarget, purpose: str, wait: OnWait | None = None) -> Iterator[Session]:
     """Hold a remote host, clean up after dead sessions there, and own what is made there inside the block.
 
     `near` is this machine's session. `wait` is called once with the holder of the host. Raises: HostError when the host
@@ -50,12 +50,12 @@ def remote_session(near: Session, reach: SshTarget, purpose: str, wait: Tell | N
         close_to_others(host, Path(reach.state), host.run_root)
         stack.enter_context(_held(host, ledger, token, purpose, wait))
         ledger.clean(host, Path(reach.state))
-        with _told_first(), opened(Session(ledger, token, host, Path(reach.state)), purpose) as held:
+        with _original_error(), opened(Session(ledger, token, host, Path(reach.state)), purpose) as held:
             yield held
 
 
 @contextmanager
-def _told_first() -> Iterator[None]:
+def _original_error() -> Iterator[None]:
     """Raise the error that ended a session, rather than the lost connection that prevented its clean-up."""
     try:
         yield
@@ -69,7 +69,7 @@ def _told_first() -> Iterator[None]:
 
 
 @contextmanager
-def _held(host: SshHost, ledger: Ledger, token: str, purpose: str, wait: Tell | None) -> Iterator[None]:
+def _held(host: SshHost, ledger: Ledger, token: str, purpose: str, wait: OnWait | None) -> Iterator[None]:
     """Hold the host's lock, which is freed as soon as sshd there notices that the connection is gone.
 
     With an unplugged cable, sshd may not notice for hours. So the process that holds the lock is recorded in the

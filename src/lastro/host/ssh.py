@@ -190,21 +190,21 @@ class SshHost(Host):
         self._require()
         data = stdin.encode() if isinstance(stdin, str) else stdin
         try:
-            told = self._shells.call(
+            done = self._shells.call(
                 ["timeout", "-s", "KILL", f"{timeout_s:.3f}", *argv], data, timeout_s + _PATIENCE_S
             )
         except Lost as error:
             raise self.lose(str(error)) from error
-        return Completed(tuple(argv), told.returncode, told.stdout, told.stderr, told.started_s, told.duration_s, data)
+        return Completed(tuple(argv), done.returncode, done.stdout, done.stderr, done.started_s, done.duration_s, data)
 
     def _require(self) -> None:
         """Raise ConnectionLost between a loss and `recover`: commands after a gap would belong to no trial."""
         if self._lost is not None:
             raise ConnectionLost(self.name, self._lost)
 
-    def lose(self, told: str) -> ConnectionLost:
+    def lose(self, reason: str) -> ConnectionLost:
         """Note that the connection is lost, and return the error to raise. Nothing runs until `recover`."""
-        self._lost = told or "no answer"
+        self._lost = reason or "no answer"
         return ConnectionLost(self.name, self._lost)
 
     def _shell(self) -> tuple[Path, list[str]]:
@@ -247,10 +247,10 @@ class SshHost(Host):
                 )  # fmt: skip
             except subprocess.TimeoutExpired as error:
                 raise self.lose(f"{file.name} was not copied within {timeout_s:g} s") from error
-        told = done.stdout.decode(errors="replace").split()
-        if told[-2:-1] != [nonce]:
+        answer = done.stdout.decode(errors="replace").split()
+        if answer[-2:-1] != [nonce]:
             raise self.lose(_last_line(done.stderr))
-        if told[-1] != "0":
+        if answer[-1] != "0":
             raise WriteFailed(path, "", _last_line(done.stderr).rpartition(": ")[2] or "the copy is incomplete")
 
     def which(self, program: str) -> str | None:
@@ -266,8 +266,8 @@ class SshHost(Host):
         return ClockSample(before_s + took_s / 2, float(monotonic), float(real), took_s / 2)
 
 
-def _last_line(told: bytes) -> str:
-    lines = [line.strip() for line in told.decode(errors="replace").splitlines() if line.strip()]
+def _last_line(output: bytes) -> str:
+    lines = [line.strip() for line in output.decode(errors="replace").splitlines() if line.strip()]
     return lines[-1] if lines else ""
 
 
@@ -296,7 +296,7 @@ class SshProcess(LocalProcess):
         super().__init__(host, argv, process, err)
         self._remote, self._nonce, self.pid, self._release = host, nonce, pid, release
 
-    def _told_to_stop(self) -> None:
+    def _record_stop(self) -> None:
         self._remote.transcript.add_stop(self.argv, time.monotonic(), ssh=self._remote.reach.argv())
 
     def _end(self) -> None:
@@ -308,9 +308,9 @@ class SshProcess(LocalProcess):
 
     def _ending(self, code: int, error: bytes) -> tuple[int, bytes]:
         self._release()
-        told, words = ending(self._nonce, error)
+        code_there, words = ending(self._nonce, error)
         self._remote.ended(self)
-        if told is None:  # the connection was lost, or we gave up waiting: it may still run there
+        if code_there is None:  # the connection was lost, or we gave up waiting: it may still run there
             self._remote.lose(_last_line(error))
             return LOST, words
-        return told, words
+        return code_there, words

@@ -125,7 +125,7 @@ def parse(text: str, file: str) -> TestbedFile:
                     )
                     problems.add((role, "links"), wrong)
     try:
-        problems.tell()
+        problems.raise_if_any()
     except StudyError as error:
         error.hint = error.hint or _HINT
         raise

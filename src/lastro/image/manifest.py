@@ -79,9 +79,9 @@ def _refuse(tree: Path, host: Host, differences: Sequence[str]) -> None:
     """Refuse a tree that differs from its tar. Raises: ImageError when there are differences."""
     if differences:
         more = len(differences) - _SHOWN
-        told = ", ".join([*differences[:_SHOWN], *([f"and {more} more"] if more > 0 else [])])
+        shown = ", ".join([*differences[:_SHOWN], *([f"and {more} more"] if more > 0 else [])])
         raise ImageError(
-            f"{tree} on {host.name} differs from the root filesystem that was built: {told}",
+            f"{tree} on {host.name} differs from the root filesystem that was built: {shown}",
             f"find out what changed it, then remove {tree}: Lastro unpacks it again from its tar",
         )
 

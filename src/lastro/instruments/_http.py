@@ -215,8 +215,8 @@ def read(prefix: str, samples: Sequence[Request], page: Page) -> Reading:
     errors = {f"{prefix}request_errors": 100 * wrong.total() / len(samples)}
     if wrong:
         (most, n), *_ = wrong.most_common(1)
-        told = f"{wrong.total()} of {len(samples)} requests got no correct response; {n} of them: {most[:200]}"
-        return Reading(errors, invalid_because=(told,))
+        reason = f"{wrong.total()} of {len(samples)} requests got no correct response; {n} of them: {most[:200]}"
+        return Reading(errors, invalid_because=(reason,))
     ordered = sorted(samples, key=lambda sample: sample.began_ms)
     times_ms = tuple(sample.time_ms for sample in ordered)
     lasted_ms = max(sample.began_ms + sample.time_ms for sample in ordered) - ordered[0].began_ms
@@ -250,8 +250,8 @@ def kept_text(host: Host, path: str) -> str:
 CHECK = """\
 check() {  # WAY, then curl's options: a line "WAY STATUS BYTES SHA256"
     way=$1; shift
-    told=$({ curl --silent --write-out '%{stderr}%{http_code} %{size_download}\\n' "$@" | sha256sum; } 2>&1) || true
-    echo check "$way" $told
+    got=$({ curl --silent --write-out '%{stderr}%{http_code} %{size_download}\\n' "$@" | sha256sum; } 2>&1) || true
+    echo check "$way" $got
 }
 """
 
@@ -287,9 +287,9 @@ def check_reasons(text: str, page: Page, n: int) -> list[str]:
     rows = [line.split() for line in text.splitlines() if line.startswith("check ")]
     reasons = [] if len(rows) == n else [f"{len(rows)} of {n} bodies were checked"]
     right = ["200", str(page.length_bytes), page.sha256]
-    for _, way, *told in ((*row, "?") for row in rows):
-        if told[:3] != right:
-            status, length, digest = (*told, "?", "?", "?")[:3]
+    for _, way, *received in ((*row, "?") for row in rows):
+        if received[:3] != right:
+            status, length, digest = (*received, "?", "?", "?")[:3]
             what = f"status {status}, {length} bytes, SHA-256 {digest[:12]}…"
             reasons.append(f"the response ({way}) is not the page of {page.length_bytes} bytes: {what}")
     return reasons

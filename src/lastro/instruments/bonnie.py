@@ -93,11 +93,11 @@ class Bonnie(DiskWorkload):
             reasons += (f"{words}: choose a larger `size`",)
             return Reading({}, invalid_because=reasons, remarks=remarks)
         measured = {name: value / 1024 if name in _IN_FILE else value for name, value in values.items()}
-        if (told_s := self._told_s(cells, values)) is not None:
-            measured = {"time_tool": told_s, **measured}
+        if (tool_s := self._tool_time_s(cells, values)) is not None:
+            measured = {"time_tool": tool_s, **measured}
         return Reading(measured, invalid_because=reasons, remarks=remarks)
 
-    def _told_s(self, cells: list[str], values: Mapping[str, float]) -> float | None:
+    def _tool_time_s(self, cells: list[str], values: Mapping[str, float]) -> float | None:
         """Return the least time of all phases: Bonnie++ cuts the fractions off all rates except that of seeks.
 
         None when a phase was too short for a rate: the sum of the others would be the time of another task."""

@@ -128,8 +128,8 @@ def number(report: Mapping[str, Any], *path: str) -> float:
 def rate_reasons(name: str, job: Mapping[str, Any]) -> tuple[str, ...]:
     """Return a reason if fio's rate contradicts its own bytes over its own time, which it reports in whole ms."""
     phase = job["write" if name == _WRITE else "read"]
-    told, moved, runtime_ms = (number(phase, key) for key in ("bw_bytes", "io_bytes", "runtime"))
+    reported, moved, runtime_ms = (number(phase, key) for key in ("bw_bytes", "io_bytes", "runtime"))
     lowest, highest = moved * 1e3 / (runtime_ms + 2), moved * 1e3 / max(runtime_ms - 2, 0.5)
-    if 0.99 * lowest <= told <= 1.01 * highest:
+    if 0.99 * lowest <= reported <= 1.01 * highest:
         return ()
-    return (f"fio reports {told:g} bytes/s for {moved:g} bytes in {runtime_ms:g} ms",)
+    return (f"fio reports {reported:g} bytes/s for {moved:g} bytes in {runtime_ms:g} ms",)

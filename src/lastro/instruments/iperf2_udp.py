@@ -44,8 +44,8 @@ class Iperf2Udp(UdpLoad):
 
     def read(self, text: str) -> UdpFlow:
         """Parse the client's report. Raises: InstrumentError when this is not a report, or contradicts itself."""
-        own, told, servers = text.partition("Server Report:")
-        if not told:
+        own, heading, servers = text.partition("Server Report:")
+        if not heading:
             raise InstrumentError(f"iperf printed no server report: …{text[-80:]!r}")
         sent_s, sent_bytes, _ = _total("client", own)
         received_s, received_bytes, rest = _total("server", servers)

@@ -46,8 +46,8 @@ class John(Workload):
         real, real_prefix, virtual, virtual_prefix = found[0]
         rate = positive("john's rate", float(real) * _PREFIXES[real_prefix])
         cpu_rate = positive("john's rate by CPU time", float(virtual) * _PREFIXES[virtual_prefix])
-        asked, told = self.number("threads"), _THREADS.findall(text)
-        had = int(told[0]) if told else 1
+        asked, reported = self.number("threads"), _THREADS.findall(text)
+        had = int(reported[0]) if reported else 1
         reasons = () if had == asked else (f"john ran {had} threads instead of {asked}",)
         return Reading({"john_rate": rate, "john_cpu_rate": cpu_rate}, invalid_because=reasons)
 

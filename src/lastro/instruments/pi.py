@@ -58,8 +58,8 @@ class Pi(Workload):
         lines = _words.lines_of(text, PROGRAM)
         reasons = []
         for key in ("digits", "threads"):
-            if (told := _words.number(lines, key)) != self.number(key):
-                reasons.append(f"{PROGRAM} had {told:g} {key} instead of {self.number(key)}")
+            if (reported := _words.number(lines, key)) != self.number(key):
+                reasons.append(f"{PROGRAM} had {reported:g} {key} instead of {self.number(key)}")
         computed_s = positive("the time of the computation", _words.number(lines, "computation"))
         output_s = _words.number(lines, "output")
         values = {TIME_TOOL.name: computed_s + output_s, "pi_computation": computed_s, "pi_output": output_s}

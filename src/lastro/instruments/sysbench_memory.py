@@ -78,10 +78,10 @@ class SysbenchMemory(MemoryWorkload):
 
     def read(self, text: str) -> Reading:
         done = _sysbench.report(text)
-        told = _sysbench.field(text, "operations", r"Total operations: (\d{1,15}) \(")
-        operations = positive("sysbench's operations", told)
-        told = _sysbench.field(text, "MiB transferred", rf"\n{_sysbench.NUMBER} MiB transferred")
-        moved_mib = positive("sysbench's MiB", told)
+        field = _sysbench.field(text, "operations", r"Total operations: (\d{1,15}) \(")
+        operations = positive("sysbench's operations", field)
+        field = _sysbench.field(text, "MiB transferred", rf"\n{_sysbench.NUMBER} MiB transferred")
+        moved_mib = positive("sysbench's MiB", field)
         block = self.block_bytes
         total = parse_size_bytes(str(self.chosen["total"]))
         reasons = _sysbench.threads_reasons(done, self.number("threads"))

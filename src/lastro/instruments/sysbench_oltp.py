@@ -135,7 +135,7 @@ class SysbenchOltp(Workload):
         assert self._server is not None, "it is prepared"
         timed = run_timed(self._client or instance, self.argv(), limit_s, watch=watch)
         reading = with_host_time(self.read(timed.done.text), timed)
-        told = {
+        database = {
             "server": self._server.sql("SELECT VERSION()"),
             "variables": self._variables,
             "data directory made_s": round(self._server.made_s, 3),
@@ -145,7 +145,7 @@ class SysbenchOltp(Workload):
             "directory": _mariadb.PLACE,
         }
         reasons = (*reading.invalid_because, *self._counted(limit_s))
-        return replace(reading, notes={**reading.notes, "database": told}, invalid_because=reasons)
+        return replace(reading, notes={**reading.notes, "database": database}, invalid_because=reasons)
 
     def read(self, text: str) -> Reading:
         done = _sysbench.report(text)

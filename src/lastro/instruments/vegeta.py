@@ -84,8 +84,8 @@ class Vegeta(HttpLoad):
         reading = self.read([_http.kept_text(station.host, file) for file in files], load)
         reasons = _http.check_reasons(done.text, load.page, _n_checks(load))
         reasons += _http.check(station, load.page, load.proxies, load.timeout_s)
-        told = {"version": version, "keep_alive": load.keep_alive, "command": script, **reading.notes}
-        return replace(reading, invalid_because=(*reading.invalid_because, *reasons), notes={"http": told})
+        notes = {"version": version, "keep_alive": load.keep_alive, "command": script, **reading.notes}
+        return replace(reading, invalid_because=(*reading.invalid_because, *reasons), notes={"http": notes})
 
     def script(self, directory: str, load: OpenLoad) -> str:
         """Return a script that runs all loads at the same time, checks a body each second, and writes the tables."""
@@ -127,8 +127,8 @@ class Vegeta(HttpLoad):
             asked = f"{load.rate_per_s:g} requests/s"
             reasons.append(f"the generator was the bottleneck: it sent {rate_per_s:.1f} of {asked}")
         if lag_ms > _MOST_LATE * mean_ms:
-            told = f"a request waited in it for {lag_ms:.3f} ms of its {mean_ms:.3f} ms"
-            reasons.append(f"the generator was the bottleneck: on average {told}")
+            delay = f"a request waited in it for {lag_ms:.3f} ms of its {mean_ms:.3f} ms"
+            reasons.append(f"the generator was the bottleneck: on average {delay}")
         measured = {**reading.measurements, "open_rate": rate_per_s, "open_lag": lag_ms}
         own = tuple(_own_delay(sent, measured))
         for name in (name for remark in own for name in remark.metrics):
@@ -184,8 +184,8 @@ def _own_delay(hits: Sequence[_Hit], measured: Mapping[str, float]) -> Iterator[
     for name, q in _http.QUANTILES:
         metric = f"{PREFIX}request_time_{name}"
         if metric in measured and (own_ms := quantile(lags_ms, q)) > _MOST_OWN * measured[metric]:
-            told = f"{measured[metric]:.3f} ms; the same percentile of the generator's own delay is {own_ms:.3f} ms"
-            yield Remark(GENERATOR_DELAY, told, (metric,))
+            text = f"{measured[metric]:.3f} ms; the same percentile of the generator's own delay is {own_ms:.3f} ms"
+            yield Remark(GENERATOR_DELAY, text, (metric,))
 
 
 def _overload(hits: Sequence[_Hit], metrics: tuple[str, ...]) -> Iterator[Remark]:
@@ -195,8 +195,8 @@ def _overload(hits: Sequence[_Hit], metrics: tuple[str, ...]) -> Iterator[Remark
     most = int(_ALL_BUT_THE_LAST * (len(hits) - 1))
     sent_ms, answered_ms = due_ms[most] - due_ms[0], done_ms[most] - done_ms[0]
     if 0 < sent_ms < _LEAST_ANSWERED * answered_ms:
-        told = f"responses came at {1000 * most / answered_ms:.1f} per second, requests at {1000 * most / sent_ms:.1f}"
-        yield Remark(OVERLOADED, told, metrics)
+        text = f"responses came at {1000 * most / answered_ms:.1f} per second, requests at {1000 * most / sent_ms:.1f}"
+        yield Remark(OVERLOADED, text, metrics)
 
 
 def _rows(table: str) -> list[list[str]]:

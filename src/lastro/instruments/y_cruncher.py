@@ -73,8 +73,8 @@ class YCruncher(Workload):
         reasons = []
         digits = re.search(r"Decimal Digits:\s+(\d[\d,]{0,30})", text, re.ASCII)
         if not digits or digits[1].replace(",", "") != str(self.chosen["digits"]):
-            told = f"{digits[1]} digits" if digits else "an unknown number of digits"
-            reasons.append(f"y-cruncher computed {told} instead of {self.chosen['digits']}")
+            computed = f"{digits[1]} digits" if digits else "an unknown number of digits"
+            reasons.append(f"y-cruncher computed {computed} instead of {self.chosen['digits']}")
         threads = re.search(r"Threading Mode:.*->\s+(\d{1,6})\s*/", text, re.ASCII)
         if threads and int(threads[1]) != self.number("threads"):
             reasons.append(f"y-cruncher worked with {threads[1]} threads instead of {self.chosen['threads']}")

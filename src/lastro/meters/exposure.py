@@ -69,7 +69,7 @@ class ExposureMeter(Meter):
         """Run the script inside. Raises: PlatformError without perl there; InstrumentError when it did not finish."""
         asked = self._instance.run(["sh", "-c", "uname -m; command -v perl"], check=False)
         if asked.returncode != 0:
-            words = f": {said}" if (said := asked.error_text.strip()[-200:]) else ""
+            words = f": {error}" if (error := asked.error_text.strip()[-200:]) else ""
             raise PlatformError(
                 f"the exposure meter found no perl in instance {self._instance.spec.name}{words}",
                 "use a root filesystem with perl-base, such as Debian's",

@@ -49,9 +49,9 @@ class GuestInstance(Instance):
         except CommandTimeout as error:
             raise self.no_boot(_no_answer(timeout_s)) from error
         except CommandFailed as error:
-            told = error.stderr.strip().rpartition("\n")[2].removeprefix(_GONE)
-            unanswered = error.returncode == _NO_ANSWER or not told
-            raise self.no_boot(_no_answer(timeout_s) if unanswered else told) from error
+            reason = error.stderr.strip().rpartition("\n")[2].removeprefix(_GONE)
+            unanswered = error.returncode == _NO_ANSWER or not reason
+            raise self.no_boot(_no_answer(timeout_s) if unanswered else reason) from error
 
     def no_boot(self, reason: str) -> PlatformError:
         """Return the error of a guest that has not booted, worded alike in every session for the same fault.

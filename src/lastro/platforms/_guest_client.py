@@ -66,10 +66,10 @@ def connect(path: str, patience_s: float) -> Socket:
             if not port:
                 return line
             line.sendall(b"CONNECT %d\n" % int(port))
-            said = b""
+            answer = b""
             while (byte := line.recv(1)) not in (b"", b"\n"):  # nothing after the answer may be read here
-                said += byte
-            if said.startswith(b"OK "):
+                answer += byte
+            if answer.startswith(b"OK "):
                 return line
             reason = "its agent does not listen"
         except OSError as error:

@@ -108,12 +108,12 @@ def conclusion(comparison: Comparison) -> str:
     tests = count(comparison.n_judged, "test")
     if found:
         how = f"{tests}; at most one gate in {1 / comparison.alpha:.3g} fails by chance"
-        said = f"Gate: {count(found, 'regression')} of more than {margin} ({how})."
+        found_text = f"Gate: {count(found, 'regression')} of more than {margin} ({how})."
     else:
         how = f"{tests}; smaller or noisier regressions may have been missed" if comparison.n_judged else tests
-        said = f"Gate: no regression of more than {margin} was found ({how}).{_missed(comparison)}"
+        found_text = f"Gate: no regression of more than {margin} was found ({how}).{_missed(comparison)}"
     unjudged = len(comparison.not_judged)
-    return f"{said} Not judged: {count(unjudged, 'cell')}, for the reasons above." if unjudged else said
+    return f"{found_text} Not judged: {count(unjudged, 'cell')}, for the reasons above." if unjudged else found_text
 
 
 def _missed(comparison: Comparison) -> str:

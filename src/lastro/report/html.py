@@ -150,7 +150,7 @@ def _metric(content: Content, metric: MetricAnalysis) -> dict[str, Any]:
     return {
         "name": metric.metric.name,
         "summary": metric_summary(metric, say),
-        "said": statistics_sentences(metric, content.analysis.alpha, say),
+        "statistics": statistics_sentences(metric, content.analysis.alpha, say),
         "effects": stat_tables.effects_table(metric, say),
         "interactions": [stat_tables.interaction_table(metric, found, say) for found in metric.interactions],
         "checks": list(check_sentences(metric, say)),

@@ -32,12 +32,12 @@ def key_findings(report: Report, say: Language) -> tuple[str, ...]:
     missing = _missing(found.missing, say)
     others = list(filter(None, (_KeySentences(metric, say).in_one() for metric in found.others)))
     room = MOST - len(missing) - bool(others)
-    told = interference_sentences(found.interference, say, room)
+    neighbours = interference_sentences(found.interference, say, room)
     first = list(_first(found, say, named=len(report.rows) > 1))
-    if first and told:
-        told = interference_sentences(found.interference, say, max(_FEWEST_NEIGHBOURS, room - len(first)))
-    said = [*told, *first][:room]
-    return (*said, *others[: MOST - len(missing) - len(said)], *missing)
+    if first and neighbours:
+        neighbours = interference_sentences(found.interference, say, max(_FEWEST_NEIGHBOURS, room - len(first)))
+    leading = [*neighbours, *first][:room]
+    return (*leading, *others[: MOST - len(missing) - len(leading)], *missing)
 
 
 def _first(found: Findings, say: Language, *, named: bool) -> Iterator[str]:

@@ -53,8 +53,8 @@ class PairPhrases:
         if more := changes[_MOST_LEVELS:]:
             parts.append(say("and it differs less with {n} other levels", n=len(more)))
         text = N_("against {reference}, {metric} is {changes}")
-        said = self._average() + ", ".join(parts)
-        return say(text, reference=self.name(reference), metric=metric, changes=said) + self._part()
+        joined = self._average() + ", ".join(parts)
+        return say(text, reference=self.name(reference), metric=metric, changes=joined) + self._part()
 
     def alike(self, levels: Sequence[str], widest: Pair) -> str:
         """Say that levels are alike: 'between native, docker and lxc, throughput differs by less than 4 %'."""

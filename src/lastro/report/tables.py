@@ -91,12 +91,12 @@ def levels_of(report: Report, row: Row, say: Language) -> tuple[str, ...]:
     return levels or (row.treatment.label or say("the only treatment"),)
 
 
-def _result(row: Row, cell: Cell, say: Language, said: Verdict, under_floor: bool) -> tuple[str, str, str]:
+def _result(row: Row, cell: Cell, say: Language, judged: Verdict, under_floor: bool) -> tuple[str, str, str]:
     if cell.summary is None:
         why = say("not measured") if row.n_valid else say(STATUS_WORDS[row.status])
         return "0", why + signs(cell.marks), ""
     mean = _mean(cell, say)
-    comparison = comparison_text(row, cell, said, say)
+    comparison = comparison_text(row, cell, judged, say)
     return str(cell.summary.n), mean, f"{comparison} ({say('below the noise floor')})" if under_floor else comparison
 
 
@@ -203,10 +203,12 @@ def _growth(growth: Growth | None, say: Language) -> tuple[str, str, str, str]:
 
 def really_table(report: Report, say: Language) -> Table:
     """Return a table of how each platform was measured, as its trials recorded; dashes without a trial."""
-    told = report.properties.really
-    rows = tuple((column, *(row.values[at] for row in told.rows)) for at, column in enumerate(told.columns))
-    names = tuple(row.name for row in told.rows)
-    return Table("really", "", (told.factor, *names), rows if told else (), long=frozenset(range(1, len(names) + 1)))
+    really = report.properties.really
+    rows = tuple((column, *(row.values[at] for row in really.rows)) for at, column in enumerate(really.columns))
+    names = tuple(row.name for row in really.rows)
+    return Table(
+        "really", "", (really.factor, *names), rows if really else (), long=frozenset(range(1, len(names) + 1))
+    )
 
 
 def remarks_table(report: Report, say: Language) -> Table:

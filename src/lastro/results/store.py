@@ -371,11 +371,11 @@ class Store:
                 raise wrong(self.directory, "measurement.attempt", metric, f"there is no attempt {attempt_id}")
             values[attempt_id][metric] = value
         found = []
-        for attempt_id, number, *told in rows:
+        for attempt_id, number, *fields in rows:
             if number not in trials:
                 raise wrong(self.directory, "attempt.trial", attempt_id, f"there is no trial {number}")
             block, treatment = trials[number].block, trials[number].treatment
-            attempt, started, duration_s, valid, reasons, notes = told
+            attempt, started, duration_s, valid, reasons, notes = fields
             found.append(
                 Attempt(
                     number, block, treatment, attempt, started, duration_s, bool(valid), tuple(reasons), notes,

@@ -121,5 +121,5 @@ def _unprovided(finding: Unmet, failures: Mapping[str, str]) -> Unmet:
     if finding.packages:
         reason = f"the package sources of this host do not have {names}"
         return Unmet(part, reason=reason, remedy="add a source that has it, or choose another part")
-    said = failures.get(str(finding.recipe), "the build produced no program")
-    return Unmet(part, reason=f"its build failed: {said}", remedy="fix that, and run `lastro setup` again")
+    reason = failures.get(str(finding.recipe), "the build produced no program")
+    return Unmet(part, reason=f"its build failed: {reason}", remedy="fix that, and run `lastro setup` again")

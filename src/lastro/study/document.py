@@ -47,7 +47,7 @@ def read_document(text: str, problems: Problems) -> dict[str, Any]:
     Raises: StudyError when the text is not TOML, or holds values that a study cannot use."""
     document = _read_toml(text, problems.file)
     _check_values(document, problems)
-    problems.tell()
+    problems.raise_if_any()
     return document
 
 

@@ -69,7 +69,7 @@ def parse_claims(text: str, file: str, study: Study) -> Claims:
                 raise FieldError(f"{shown(table.id)} is already the id of a claim above")
         seen.add(table.id)
         claims.append(_claim(table, index, study, problems))
-    problems.tell()
+    problems.raise_if_any()
     source = Source(shape.source.title, shape.source.authors, shape.source.year)
     return Claims(source, tuple(claim for claim in claims if claim), file)
 

@@ -40,12 +40,12 @@ def resolve(file: StudyFile, schemas: Mapping[str, ScenarioSchema], problems: Pr
         if file.study.scenario not in schemas:
             hint = partial(did_you_mean, file.study.scenario, schemas)
             raise FieldError(f"no scenario is named {shown(file.study.scenario)}", hint)
-    problems.tell()
+    problems.raise_if_any()
     schema = schemas[file.study.scenario]
     factors = _factors(file, schema, problems)
     settings = _settings(file, schema, problems)
     metrics = _metrics(file, schema, {**settings, **factors}, problems)
-    problems.tell()  # the rest refers to factors, and would only repeat their problems
+    problems.raise_if_any()  # the rest refers to factors, and would only repeat their problems
     study = Study(
         name=file.study.name,
         title=file.study.title,
@@ -60,9 +60,9 @@ def resolve(file: StudyFile, schemas: Mapping[str, ScenarioSchema], problems: Pr
         profiles=_profiles(file, schema, factors, problems),
         profile_exclusions=_profile_exclusions(file, schema, factors, problems),
     )
-    problems.tell()
+    problems.raise_if_any()
     _check_size(study, problems)
-    problems.tell()
+    problems.raise_if_any()
     return study
 
 
@@ -277,7 +277,7 @@ def check_stored(study: Study, schema: ScenarioSchema, where: str) -> None:
             ("settings", name), FieldError("is missing", "resume it with the version of Lastro that started it")
         )
     _check_size(study, problems)
-    problems.tell()
+    problems.raise_if_any()
 
 
 def _check_size(study: Study, problems: Problems) -> None:

@@ -185,7 +185,7 @@ def read_shape(document: dict[str, Any], problems: Problems, model: type[T]) -> 
     # A misspelt key often makes another one missing: name the cause before its consequence.
     for detail in sorted(details, key=lambda detail: detail["type"] != "extra_forbidden"):
         problems.add(detail["loc"], FieldError(_message(detail), _hint(detail, model)))
-    problems.tell()
+    problems.raise_if_any()
     raise AssertionError("pydantic rejected the document but reported no error")
 
 

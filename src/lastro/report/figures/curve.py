@@ -247,9 +247,9 @@ def _missing(curve: Curve, panels: Sequence[Panel], view: MetricView, say: Langu
         found: dict[tuple[str, tuple[int, ...]], list[Panel]] = {}  # (reason, indices of the numbers) -> panels
         for panel in panels:
             for line in panel.lines:
-                said = [why_missing(row, view, say) for row in line.rows] if line.name == name else []
-                for why in dict.fromkeys(filter(None, said)):
-                    lost = tuple(at for at, text in enumerate(said) if text == why)
+                reasons = [why_missing(row, view, say) for row in line.rows] if line.name == name else []
+                for why in dict.fromkeys(filter(None, reasons)):
+                    lost = tuple(at for at, text in enumerate(reasons) if text == why)
                     found.setdefault((why, lost), []).append(panel)
         for (why, lost), where in found.items():
             place = name or curve.factor

@@ -118,16 +118,16 @@ class _Sketch:
 
     def _box(self, node: Node, absent: str = "") -> None:
         lines = facts(node, self.known, n_hosts(self.topology), self.say)
-        told = [part for line in lines for part in self._wrapped(line, self.right_in - _LEFT_IN - 0.2, 7.8)]
+        wrapped = [part for line in lines for part in self._wrapped(line, self.right_in - _LEFT_IN - 0.2, 7.8)]
         edge, fill = (_ANOMALY, _FILL_ANOMALY) if node.anomaly else ("#31383E", _FILL)
-        top_in, height_in = self.y_in, _LINE_IN * (1.1 + len(told)) + 2 * _PAD_IN
+        top_in, height_in = self.y_in, _LINE_IN * (1.1 + len(wrapped)) + 2 * _PAD_IN
         self._rectangle(_LEFT_IN, top_in, self.right_in - _LEFT_IN, height_in, edge, fill, broken=bool(absent))
         at_in = top_in + _PAD_IN + 0.55 * _LINE_IN
         self._text(_LEFT_IN + 0.1, at_in, safe(heading(node)), 9, "black", fontweight="bold")
         self._marks(node.role, at_in)
         if absent:
             self._text(self.right_in - 0.1, at_in, absent, SMALL_PT, GREY, ha="right")
-        for number, text in enumerate(told, 1):
+        for number, text in enumerate(wrapped, 1):
             self._text(_LEFT_IN + 0.1, at_in + number * _LINE_IN, text, 7.8, "#31383E")
         self.y_in += height_in
         self._middles[node.role] = top_in + height_in / 2

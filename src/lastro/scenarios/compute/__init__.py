@@ -24,13 +24,13 @@ from lastro.scenarios.base import Config, isolations_of, platform_level, slowdow
 from lastro.scenarios.compute.instrument import WorkloadProbes, workload, workload_metrics, workloads
 from lastro.scenarios.shared.accounts import BY_HOST, METRICS, with_account
 from lastro.scenarios.shared.bases import OnPlatforms
-from lastro.scenarios.shared.clock_policy import judge_clock, tell_unverified
+from lastro.scenarios.shared.clock_policy import judge_clock, note_unverified_clock
 from lastro.scenarios.shared.host_limits import HOST_LIMITS, clock_kept
 from lastro.scenarios.shared.resources import RESOURCES, limited_spec
 from lastro.scenarios.shared.storage import really, storage
 from lastro.scenarios.shared.topology import Built, note_load
 from lastro.scenarios.shared.verify_limits import limits_of, unequal
-from lastro.scenarios.shared.workload_meters import tell_watched, watching
+from lastro.scenarios.shared.workload_meters import record_watched, watching
 from lastro.study.levels import split_options
 from lastro.study.model import Level, Setting
 from lastro.testbed import Testbed
@@ -186,8 +186,8 @@ class ComputeScenario(OnPlatforms):
         work_s, (inside_s, _) = reading.measurements.get(TIME_HOST.name), watch.entered_cpu_s
         reading = with_account(reading, used, work_s, watch.guest, watch.guest_after, apart_s=inside_s)
         judge_clock(reading, by_host, watch.drift, drift_limit, outcome)
-        tell_unverified(everyone[_ROLE], by_host, watch.drift, drift_limit, outcome)
-        tell_watched(watch, work_s, config, outcome)
+        note_unverified_clock(everyone[_ROLE], by_host, watch.drift, drift_limit, outcome)
+        record_watched(watch, work_s, config, outcome)
         outcome.notes["workload"] = {"instrument": tool.name, "options": tool.chosen, "command": tool.argv()}
 
     def facts(self, configs: Sequence[Config]) -> dict[str, Any]:

@@ -50,8 +50,8 @@ class HostsMeter:
 
         On a remote host that CPU time is not counted, so only the time that its hypervisor stole is judged there."""
         found = self._judged(used, everyone, config, starts=True)
-        told = [f"while the proxies started, {reason}" for reason in found.invalid_because]
-        return Outcome(notes={f"{name} at start": note for name, note in found.notes.items()}, invalid_because=told)
+        reasons = [f"while the proxies started, {reason}" for reason in found.invalid_because]
+        return Outcome(notes={f"{name} at start": note for name, note in found.notes.items()}, invalid_because=reasons)
 
     def _judged(
         self, used: Mapping[str, Usage], everyone: Mapping[str, Instance], config: Config, *, starts: bool = False

@@ -163,8 +163,8 @@ def carried_reasons(standing: Standing, before: Mapping[str, int], outcome: Outc
     links, now = standing.links, standing.links.carried(standing.wire.dut.testbed)
     outcome.notes["carried"] = {name: count - before[name] for name, count in now.items()}
     still = [name for name, count in now.items() if count <= (0 if name in links.lasting else before[name])]
-    told = "the attachment did not carry the requests: its counter '{}' stood still"
-    return [told.format(name) for name in still] if standing.proxies else []
+    reason = "the attachment did not carry the requests: its counter '{}' stood still"
+    return [reason.format(name) for name in still] if standing.proxies else []
 
 
 def sent_in_all(outcome: Outcome) -> int:
@@ -190,10 +190,10 @@ def _account(
         1000 * (host.totals.cpu_s["softirq"] + host.totals.cpu_s["irq"]) / max(1, sent)
     )
     proxies = [each for role, each in used.items() if role.startswith("proxy")]
-    told = {role: asdict(each) for role, each in used.items() if not role.startswith("proxy")}
+    usage = {role: asdict(each) for role, each in used.items() if not role.startswith("proxy")}
     if proxies:
-        told["proxies"] = {f.name: sum(getattr(each, f.name) for each in proxies) for f in fields(Usage)}
-    outcome.notes |= {"usage": told, "elapsed_s": elapsed_s}
+        usage["proxies"] = {f.name: sum(getattr(each, f.name) for each in proxies) for f in fields(Usage)}
+    outcome.notes |= {"usage": usage, "elapsed_s": elapsed_s}
     if not proxies:
         return
     cpu_s = sum(each.cpu_s for each in proxies)

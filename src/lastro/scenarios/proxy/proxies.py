@@ -173,11 +173,11 @@ def _asked(client: Instance, page: Page, endpoint: Endpoint | None, *, tries: in
     through = f"http://{endpoint}" if endpoint else "''"
     script = (
         "file=$(mktemp); n=0; exec 3>&1\n"
-        f"until told=$(curl --disable --silent --show-error --verbose --max-time {_ONE_ANSWER_S} --proxy {through}"
+        f"until status=$(curl --disable --silent --show-error --verbose --max-time {_ONE_ANSWER_S} --proxy {through}"
         f" --output $file --write-out '%{{http_code}} %{{size_download}}\\n' {page.url} 2>&1 >&3)\n"
         "do code=$?\n"
-        f"case $told in *'{_REFUSED}'*) n=$((n + 1)) ;; *) n={tries} ;; esac\n"
-        f'[ $n -lt {tries} ] || {{ echo "$told" >&2; rm $file; exit $code; }}\n'
+        f"case $status in *'{_REFUSED}'*) n=$((n + 1)) ;; *) n={tries} ;; esac\n"
+        f'[ $n -lt {tries} ] || {{ echo "$status" >&2; rm $file; exit $code; }}\n'
         "sleep 0.03; done\n"
         "sha256sum < $file; rm $file\n"
     )

@@ -46,7 +46,7 @@ class PhaseRecorder:
     def booted(self, begin_s: float) -> None:
         self._end(self._boot, self._boot_user_s, "boot", begin_s)
 
-    def tell_course(self, from_s: float, until_s: float) -> None:
+    def record_host_series(self, from_s: float, until_s: float) -> None:
         """Report the host's CPU and memory time series, for figures and later questions."""
         self.outcome.series.append(Series("host CPU", "%", self.course.cpu_percent(from_s, until_s)))
         taken = tuple((each - self._empty_bytes) / MIB for each in self.course.taken_bytes(from_s, until_s))

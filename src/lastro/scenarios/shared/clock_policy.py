@@ -45,7 +45,7 @@ def by_good_clocks(
     return replace(reading, measurements=kept, series=tuple(each for each in reading.series if each.name in by_host))
 
 
-def tell_unverified(
+def note_unverified_clock(
     instance: Instance, by_host: Collection[str], found: validity.ClockDrift | None, limit: float, outcome: Outcome
 ) -> None:
     """Report the clock of a foreign kernel that could not be verified. The trial stays valid.

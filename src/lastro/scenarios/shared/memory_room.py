@@ -21,7 +21,7 @@ def require_room(host: Host) -> None:
         )
 
 
-def tell_capacity(outcome: Outcome, end: SearchEnd) -> None:
+def record_capacity(outcome: Outcome, end: SearchEnd) -> None:
     """Report the number of instances that the host carried. Where the study ended the search, it is a lower bound."""
     outcome.measurements["capacity"] = end.n
     if end.stopped_by.startswith(ENOUGH):

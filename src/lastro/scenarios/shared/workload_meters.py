@@ -141,7 +141,7 @@ def watching(
         yield WorkloadWatch(testbed, everyone, main, daemons, clients)
 
 
-def tell_watched(watch: WorkloadWatch, work_s: float | None, config: Config, outcome: Outcome) -> None:
+def record_watched(watch: WorkloadWatch, work_s: float | None, config: Config, outcome: Outcome) -> None:
     """Report the readings of a watch, and invalidate the trial if others disturbed its host.
 
     A memory peak that is not of the workload alone has a remark. `work_s` is the duration of the work; where it

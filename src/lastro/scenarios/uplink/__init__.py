@@ -24,14 +24,14 @@ from lastro.scenarios.base import CalibrationKind, Config, isolations_of, platfo
 from lastro.scenarios.shared.accounts import BY_HOST, METRICS, with_account
 from lastro.scenarios.shared.bases import OnLinks
 from lastro.scenarios.shared.calibration import calibration_key, on_bare_host
-from lastro.scenarios.shared.clock_policy import by_good_clocks, tell_unverified
+from lastro.scenarios.shared.clock_policy import by_good_clocks, note_unverified_clock
 from lastro.scenarios.shared.flow import judge_links, rest
 from lastro.scenarios.shared.host_limits import HOST_LIMITS, clock_kept
 from lastro.scenarios.shared.point_to_point import INSTANCE, PEER, PORT, Joined, joined
 from lastro.scenarios.shared.resources import RESOURCES, limited_spec
 from lastro.scenarios.shared.topology import note_load, note_meter
 from lastro.scenarios.shared.verify_limits import limits_of, unequal
-from lastro.scenarios.shared.workload_meters import tell_watched, watching
+from lastro.scenarios.shared.workload_meters import record_watched, watching
 from lastro.scenarios.uplink.ends import HOST, FarEnd, far_end, note_topology, require_host_address
 from lastro.scenarios.uplink.offered_load import MOST, check_offered, judge_generator, rates, share_of, with_rate
 from lastro.study.levels import NONE
@@ -178,9 +178,9 @@ class UplinkScenario(OnLinks):
         used, lasted_s = watch.used[INSTANCE], reading.lasted_s
         reading = with_account(reading, used, work_s, watch.guest, watch.guest_after, apart_s=inside_s)
         _judge_clock(reading, by_host, drift, limit, outcome)
-        tell_unverified(pair.instance, by_host, drift, limit, outcome)
+        note_unverified_clock(pair.instance, by_host, drift, limit, outcome)
         outcome.invalidate(validity.path_reasons(tool.name, witness.moved, reading.payload_bytes, hops))
-        tell_watched(watch, work_s, config, outcome)
+        record_watched(watch, work_s, config, outcome)
         outcome.notes |= {"work_s": work_s, "flow_s": lasted_s, "witness": {tool.name: witness.moved}}
 
     def facts(self, configs: Sequence[Config]) -> dict[str, Any]:

@@ -42,8 +42,8 @@ def with_rate(config: Config, capacity: Mapping[str, float] | None, outcome: Out
     if share is None or capacity is None or ACHIEVED.name not in capacity:
         return dict(config)
     rate_mbit_s = share * capacity[ACHIEVED.name]
-    told = {"share": share, "capacity_mbit_s": capacity[ACHIEVED.name], "rate_mbit_s": round(rate_mbit_s, 3)}
-    outcome.notes["offered"] = told
+    offered = {"share": share, "capacity_mbit_s": capacity[ACHIEVED.name], "rate_mbit_s": round(rate_mbit_s, 3)}
+    outcome.notes["offered"] = offered
     return {**config, "offered": f"{rate_mbit_s * 1e6:.0f}"}
 
 
