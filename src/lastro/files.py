@@ -159,7 +159,7 @@ def _danger(found: os.stat_result, directory: str) -> str | None:
 
 
 def _has_list(directory: str) -> bool:
-    """Whether a directory has an access control list, so that its group bits are the list's mask: acl(5)."""
+    """Return whether a directory has an access control list, so that its group bits are the list's mask: acl(5)."""
     try:
         return "system.posix_acl_access" in os.listxattr(directory)
     except OSError:
@@ -167,7 +167,7 @@ def _has_list(directory: str) -> bool:
 
 
 def _is_private(group: int) -> bool:
-    """Whether only the caller is in a group: root's group, or the private one that Debian makes for each user."""
+    """Return whether the caller is the only member of a group, as of root's and of the private groups of Debian."""
     import grp
     import pwd
 

@@ -123,7 +123,7 @@ def _restore(handlers: dict[signal.Signals, signal._HANDLER]) -> None:
 
 
 def _is_entering_a_block(frame: FrameType | None) -> bool:
-    """Whether contextlib was interrupted: between a generator's `yield` and its `with`, nothing would clean up.
+    """Return whether contextlib was interrupted: between a generator's `yield` and its `with`, nothing would clean up.
 
     On a busy host, the timer may fire while the previous handler still returns. The code that counts is the code that
     the first handler interrupted."""
@@ -136,7 +136,7 @@ def _is_entering_a_block(frame: FrameType | None) -> bool:
 
 
 def _is_starting_a_process(frame: FrameType | None) -> bool:
-    """Whether subprocess was interrupted: a child that Python does not know yet would run on during the clean-up."""
+    """Return whether subprocess was interrupted: a child that Python does not know yet would outlive the clean-up."""
     while frame is not None:
         if frame.f_globals.get("__name__") == "subprocess":
             return True

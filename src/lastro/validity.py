@@ -114,7 +114,7 @@ class ClockDrift:
 
     @property
     def significant(self) -> bool:
-        """Whether the clock's rate differs from the host's by more than the uncertainty of the readings."""
+        """True if the clock's rate differs from the host's by more than the uncertainty of the readings."""
         return abs(self.ratio - 1.0) > self.uncertainty
 
 

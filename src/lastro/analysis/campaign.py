@@ -56,7 +56,7 @@ class Cell:
 
     @property
     def limited(self) -> bool:
-        """Whether the generator, not the system under test, was the bottleneck in some valid trial."""
+        """True if the generator, not the system under test, was the bottleneck in some valid trial."""
         return any(mark.kind == GENERATOR_LIMITED for mark in self.marks)
 
     @property

@@ -143,7 +143,7 @@ class Cells:
         return ratio_of_linears(of, to, self.values, self.confidence)
 
     def hides(self, weights: Weights, deviation: float | None) -> bool:
-        """Whether a relative deviation lies under the noise floor (if known) of the contrast with these weights.
+        """Return whether a relative deviation lies under the noise floor (if known) of the contrast with these weights.
 
         For the deviation of the ratio `of` / `to` from 1, the weights are `of` minus `to`."""
         return bool(hides(self.floor.share if self.floor else None, deviation, weights.values()))
@@ -153,7 +153,7 @@ class Cells:
         return ratio is not None and ratio > 0 and self.hides(less(of, to), ratio - 1)
 
     def hides_gap(self, weights: Weights, gap: float | None) -> bool:
-        """Whether a difference lies under the noise floor, relative to the mean of all its cells."""
+        """Return whether a difference lies under the noise floor, relative to the mean of all its cells."""
         total = math.fsum(map(abs, weights.values()))
         mean = linear({index: abs(weight) / total for index, weight in weights.items()}, self.values, self.confidence)
         return bool(gap is not None and mean.value and mean.value > 0 and self.hides(weights, gap / mean.value))

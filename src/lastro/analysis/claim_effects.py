@@ -22,14 +22,19 @@ from lastro.study.model import Level
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One of the contrasts that a statement depends on; the statement is true if all of its parts are true.
+    """One of the contrasts that a statement depends on. A statement is true if all of its parts are.
 
-    `effect` is judged, in `measure`; for comparisons, `beside` is the same effect as a difference in the metric's unit.
-    `p_for` is the p-value of the hypothesis that the statement is false; `p_against`, that its contrary is false.
-    `hidden_for` and `hidden_against`: the effect lies under the noise floor of this host, so that it is no evidence for
-    the statement, or against it; see `Cells.hides`. A floor never hides an equivalence, only evidence against one.
-    Where a mean is only a lower bound, `open_for` and `open_against` say that the true value could overturn the
-    evidence for the statement, or against it; `bound` says on which side the true effect lies: see `_opened`."""
+    The judgement is of `effect`, in the unit of `measure`. `beside` is the same effect as a difference in the unit of
+    the metric; comparisons have it. `p_for` is the p-value of the hypothesis that the part is false, `p_against` of the
+    hypothesis that it is true. So a small `p_for` is evidence for the part, and a small `p_against` evidence against.
+
+    `hidden_for`: the effect is below the noise floor of this host, so it is not evidence for the part.
+    `hidden_against`: for the same reason, it is not evidence against the part. See `Cells.hides`. A noise floor never
+    hides evidence for an equivalence, only against one.
+
+    `open_for`: a mean is only a lower bound, and its true value could overturn the evidence for the part.
+    `open_against`: it could overturn the evidence against the part. `bound` is the side of `effect` on which the true
+    effect lies. See `_opened`."""
 
     label: str
     measure: Measure

@@ -173,7 +173,7 @@ _LOWER_BOUND = N_(
 
 
 def _undecided(one: _Tested, verdict: Verdict) -> bool:
-    """Whether the true value beyond a lower bound could change the verdict.
+    """Return whether the true value beyond a lower bound could change the verdict.
 
     It could make an effect distinguishable that is not distinguishable here."""
     if one.effects is None or one.p is None:
@@ -182,7 +182,7 @@ def _undecided(one: _Tested, verdict: Verdict) -> bool:
 
 
 def magnitude_agrees(claim: Claim, part: Part) -> bool:
-    """Whether the whole interval of the effect lies within the tolerance of the published figure, if there is one."""
+    """Return whether the whole interval of the effect lies within the tolerance of the published figure, if any."""
     low, high = tolerated(claim)
     found = judged_interval(claim, part)
     return low == -math.inf or (found is not None and low <= found.low and found.high <= high)

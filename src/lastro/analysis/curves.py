@@ -67,12 +67,12 @@ class Curve:
         return tuple(order)
 
     def measures(self, view: MetricView) -> bool:
-        """Whether a line has values of the metric at two numbers or more."""
+        """Return whether a line has values of the metric at two numbers or more."""
         lines = [line for panel in self.panels for line in panel.lines]
         return any(sum(_n(row, view) > 0 for row in line.rows) > 1 for line in lines)
 
     def shows_all(self, view: MetricView) -> bool:
-        """Whether every trial of the metric is a point of this curve."""
+        """Return whether every trial of the metric is a point of this curve."""
         if not self.measures(view) or len(self.panels) > MOST_PANELS:
             return False
         own = sum(_n(row, view) for panel in self.panels for line in panel.lines for row in line.rows)

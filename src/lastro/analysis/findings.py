@@ -58,7 +58,7 @@ class MetricFindings:
 
     @property
     def one_block(self) -> bool:
-        """Whether there are too few blocks to distinguish any difference from chance."""
+        """True if there are too few blocks to distinguish any difference from chance."""
         return len(self.data.blocks) < LEAST_BLOCKS
 
     @property
@@ -96,7 +96,7 @@ class MetricFindings:
 
     @property
     def hides(self) -> bool:
-        """Whether a level differs from its reference; where none is in `differing`, by less than the noise floor."""
+        """True if a level differs significantly from its reference, even by less than the noise floor."""
         return any(factor.of(level).differs for factor in self.compared for level in factor.others)
 
 

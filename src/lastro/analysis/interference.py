@@ -68,12 +68,12 @@ class Tested:
 
     @property
     def distinguishable(self) -> bool:
-        """Whether the effect is significant, and not below the noise floor."""
+        """True if the effect is significant, and not below the noise floor."""
         return self.significant and not self.part.hidden_for
 
     @property
     def lost_to_correction(self) -> bool:
-        """Whether the effect would be significant without correction for the number of tests."""
+        """True if the effect would be significant without correction for the number of tests."""
         return self.raw_p is not None and self.raw_p < self.alpha <= (self.p or 0.0)
 
     @property
@@ -97,7 +97,7 @@ class Tested:
 
     @property
     def decided(self) -> bool:
-        """Whether the recovered fraction is known well enough to be reported."""
+        """True if the recovered fraction is known well enough to be reported."""
         if self.effects is None or self.effects.nothing or self.part.hidden_for:
             return False
         interval = self.part.effect.interval
@@ -138,7 +138,7 @@ def interference(report: Report) -> Interference | None:
 
 
 def reports_isolation(report: Report) -> bool:
-    """Whether the effects of neighbours include those of isolation.
+    """Return whether the effects of neighbours include those of isolation.
 
     They do if the study compares isolation with none, and the first metric has a better direction."""
     levels = _levels(report, ISOLATION)

@@ -40,7 +40,7 @@ class Measured:
 
     @property
     def complete(self) -> bool:
-        """Whether every combination of the measured levels was measured."""
+        """True if every combination of the measured levels was measured."""
         return len(self.cells) == math.prod(map(len, self.factors.values()))
 
     def trials(self) -> Iterator[tuple[int, int, float]]:

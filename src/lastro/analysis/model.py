@@ -160,11 +160,11 @@ class FactorPairs:
         return self.pairs[level, self.reference]
 
     def differs(self, level: str) -> bool:
-        """Whether the level differs from the reference, by at least the noise floor."""
+        """Return whether the level differs from the reference, by at least the noise floor."""
         return self.of(level).differs and not self.hidden(level)
 
     def hidden(self, level: str) -> bool:
-        """Whether the difference between the level and the reference lies below the noise floor."""
+        """Return whether the difference between the level and the reference lies below the noise floor."""
         pair = self.of(level)
         return self.floor is not None and pair.relative and abs(pair.value - 1) < self.floor
 
@@ -238,7 +238,7 @@ class MetricAnalysis:
 
     @property
     def log(self) -> bool:
-        """Whether the analysis of variance uses logarithms, so that effects multiply."""
+        """True if the analysis of variance uses logarithms, so that effects multiply."""
         return self.anova is not None and self.anova.log
 
 

@@ -96,6 +96,6 @@ def beside(topology: Topology) -> list[Node]:
 
 
 def is_mesh(topology: Topology) -> bool:
-    """Whether the topology is more than a chain of nodes with other nodes beside it."""
+    """Return whether the topology is more than a chain of nodes with other nodes beside it."""
     branching = any(len(topology.at(node.role)) > 1 for node in beside(topology))
     return branching or len(topology.links) > len(topology.nodes)

@@ -94,7 +94,7 @@ class Anomaly(ABC):
             process.stop()
 
     def _has_begun(self, load: Neighbour, demand: Demand) -> bool:
-        """Whether the load reaches its dose in this moment, which lasts for a quarter of a second."""
+        """Return whether the load reaches its dose in this moment, which lasts for a quarter of a second."""
         before, began_s = load.reading(), time.monotonic()
         time.sleep(_MOMENT_S)
         dose = load.dose_since(before, time.monotonic() - began_s)

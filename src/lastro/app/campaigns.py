@@ -74,7 +74,9 @@ def resume(directory: Path, how: How, place: Place = alone) -> bool:
 
 
 def is_unfinished(store: Store) -> bool:
-    """Whether a trial is left. A sequential campaign may have been killed before it decided on its next block."""
+    """Return whether a trial is left.
+
+    A sequential campaign may have been killed before it decided on its next block."""
     found = decision(store) if store.next_trial() is None else None
     return store.next_trial() is not None or (found is not None and not found.stop)
 

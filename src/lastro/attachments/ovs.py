@@ -86,7 +86,7 @@ class Ovs(Attachment):
             raise PlatformError(f"{argv[0]} did not start: {' / '.join(words) or error}") from error
 
     def _has(self, testbed: Testbed, datapath: str) -> bool:
-        """Whether the kernel can make a datapath of this type."""
+        """Return whether the kernel can make a datapath of this type."""
         probe = f"{datapath}@lastro"
         made = self._appctl(testbed, "dpctl/add-dp", probe).returncode == 0
         if made:

@@ -122,7 +122,7 @@ class EtaEstimator:
 
     @property
     def knows(self) -> bool:
-        """Whether the time can be estimated: a trial has run, or all treatments left have an expected duration."""
+        """True if the time can be estimated: a trial has run, or all treatments left have an expected duration."""
         return bool(self._took_s) or all(self._expected_s.get(index) for index, n in self.left.items() if n)
 
     @property

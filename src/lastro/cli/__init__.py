@@ -200,7 +200,9 @@ def command_parser(name: str) -> tuple[argparse.ArgumentParser, ModuleType]:
 
 
 def _lacks_memory(error: BaseException | None) -> bool:
-    """Whether an error means that memory ran out: for threads and modules that fail to load, only its text says so."""
+    """Return whether an error means that memory ran out.
+
+    For threads and modules that fail to load, only its text says so."""
     words = ("failed to map segment", "Cannot allocate memory", "can't start new thread")
     while error is not None:
         if isinstance(error, MemoryError) or any(word in str(error) for word in words):

@@ -91,7 +91,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _is_same(a: Path, b: Path) -> bool:
-    """Whether both are the same directory. Raises: InputError when one of them cannot be read."""
+    """Return whether both are the same directory. Raises: InputError when one of them cannot be read."""
     found = []
     for directory in (a, b):
         try:

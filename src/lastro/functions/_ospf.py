@@ -98,7 +98,7 @@ class Router(ABC):
         return tuple(found) if len(found) == len(self.programs) else ()
 
     def there(self, host: Host) -> Availability:
-        """Whether its programs exist on this host. It does not check that they work."""
+        """Return whether its programs exist on this host. It does not check that they work."""
         if missing := [program for program in self.programs if host.which(program) is None]:
             return Availability(f"this host has no program '{missing[0]}' of {self.title}", self.remedy)
         return AVAILABLE

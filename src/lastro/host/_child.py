@@ -46,7 +46,7 @@ class memory_file:  # noqa: N801 - used like open()
 
 
 def ended_within(process: subprocess.Popen[bytes], timeout_s: float) -> bool:
-    """Whether a process ends in time. It sleeps without polling: Popen.wait(timeout) wakes up 20 times a second."""
+    """Return whether a process ends in time, without polling: Popen.wait(timeout) wakes up 20 times a second."""
     try:
         pidfd = os.pidfd_open(process.pid)
     except OSError:  # this process may open no more files

@@ -43,7 +43,7 @@ class ObjectKind:
 
 
 def is_token(text: object) -> bool:
-    """Whether a value can be a session's token: six hexadecimal digits."""
+    """Return whether a value can be a session's token: six hexadecimal digits."""
     return isinstance(text, str) and re.fullmatch(r"[0-9a-f]{6}", text) is not None
 
 
@@ -67,7 +67,7 @@ def _matches(pattern: str) -> Callable[[Owner, str], bool]:
 
 
 def _is_below(name: str, *roots: Path | PurePosixPath) -> bool:
-    """Whether a path is one of the roots or below it, and is written without `.`, `..` or repeated slashes."""
+    """Return whether a path is one of the roots or below it, and is written without `.`, `..` or repeated slashes."""
     path = PurePosixPath(name)
     return str(path) == name and ".." not in path.parts and any(path.is_relative_to(root) for root in roots)
 
@@ -113,7 +113,7 @@ def _undo_directory(host: Host, name: str) -> None:
 
 
 def _is_own_mount(owner: Owner, name: str) -> bool:
-    """Whether this is a root filesystem mounted over itself: STATE/rootfs/NAME/rootfs."""
+    """Return whether this is a root filesystem mounted over itself: STATE/rootfs/NAME/rootfs."""
     tree = PurePosixPath(name)
     return _is_below(name, owner.state / "rootfs") and bool(
         re.fullmatch(r"[0-9a-f]{12}/rootfs", str(tree.relative_to(owner.state / "rootfs")))

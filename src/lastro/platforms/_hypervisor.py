@@ -190,7 +190,7 @@ class Hypervisor(Platform):
 
 
 def _runs_unguarded(host: Host) -> bool:
-    """Whether the host's own kernel runs without mitigations of processor flaws."""
+    """Return whether the host's own kernel runs without mitigations of processor flaws."""
     try:
         return _UNGUARDED in host.read_text("/proc/cmdline").split()
     except OSError:

@@ -179,7 +179,7 @@ def _program(host: Host, flavour: Flavour) -> str:
 
 
 def _installs_snap(host: Host, program: str) -> bool:
-    """Whether a program is Ubuntu's script of that name, which installs the snap."""
+    """Return whether a program is Ubuntu's script of that name, which installs the snap."""
     return not _succeeds(host, ["sh", "-c", '! { head -c 2 "$0" | grep -q "^#!" && grep -q snap "$0"; }', program])
 
 

@@ -154,7 +154,7 @@ def _started(testbed: Testbed, spec: InstanceSpec, process: Process, cgroup: str
 
 
 def _is_first(testbed: Testbed, pid: int) -> bool:
-    """Whether a process is process 1 of a namespace below the host's."""
+    """Return whether a process is process 1 of a namespace below the host's."""
     lines = testbed.host.read_text(str(Path("/proc", str(pid), "status"))).splitlines()
     numbers = next((line.split()[1:] for line in lines if line.startswith("NSpid:")), [])
     return len(numbers) > 1 and numbers[-1] == "1"

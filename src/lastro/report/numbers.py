@@ -108,7 +108,7 @@ UNDECIDED = N_("undecided: the interval of the ratio is unbounded or spans more 
 
 
 def is_undecided(ratio: Ratio) -> bool:
-    """Whether the interval of a ratio is too wide to be useful: it holds 1 and spans more than a factor of ten."""
+    """Return whether the interval of a ratio is too wide to be useful: it holds 1 and spans over a factor of ten."""
     if ratio.interval is None:
         return ratio.unbounded and ratio.value is not None
     low, high = ratio.interval.low, ratio.interval.high

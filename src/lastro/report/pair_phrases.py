@@ -152,5 +152,5 @@ def undecided(what: str, pairs: Sequence[Pair], say: Language) -> str:
 
 
 def _is_multiple(pair: Pair) -> bool:
-    """Whether 'three times' is more natural than '200 % higher'."""
+    """Return whether 'three times' is more natural than '200 % higher'."""
     return pair.relative and pair.value >= 2

@@ -75,7 +75,7 @@ class Noted:
         )
 
     def only_at_least(self, metric: str) -> bool:
-        """Whether the trial remarks that its value of the metric is only a lower bound."""
+        """Return whether the trial remarks that its value of the metric is only a lower bound."""
         return any(each.kind == AT_LEAST and metric in (each.metrics or (metric,)) for each in self.remarks)
 
 

@@ -33,7 +33,7 @@ class Metric:
 
     @property
     def non_negative(self) -> bool:
-        """Whether values cannot be negative: unsigned amounts, times, fractions and rates, by their unit."""
+        """True if values cannot be negative: unsigned amounts, times, fractions and rates, by their unit."""
         return not self.signed and all(part in _AMOUNTS for part in self.unit.split("/"))
 
 

@@ -35,7 +35,7 @@ class Machine:
         return self.has("apt-get")
 
     def has(self, program: str) -> bool:
-        """Whether a program exists: a name in PATH, or a file by its absolute path."""
+        """Return whether a program exists: a name in PATH, or a file by its absolute path."""
         return Path(program).is_file() if program.startswith("/") else self._which(program) is not None
 
     def missing(self, packages: Iterable[str]) -> frozenset[str]:

@@ -125,7 +125,7 @@ def scaled(share: float, weights: Iterable[float]) -> float:
 
 
 def hides(share: float | None, deviation: float | None, weights: Iterable[float]) -> bool | None:
-    """Whether a deviation (of a ratio from 1, of a fraction from 0) lies below the floor of its contrast.
+    """Return whether a deviation (of a ratio from 1, of a fraction from 0) lies below the floor of its contrast.
 
     The contrast's weights sum to zero: {treated: 1, baseline: -1} has the whole `share`. None without a floor or a
     deviation."""

@@ -24,7 +24,7 @@ class FittedLine:
 
     @property
     def grows(self) -> bool:
-        """Whether the interval of the slope excludes zero, on either side."""
+        """True if the interval of the slope excludes zero, on either side."""
         return self.slope_interval is not None and not self.slope_interval.holds(0.0)
 
 

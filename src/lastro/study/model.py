@@ -29,7 +29,7 @@ class Setting:
 
     @property
     def in_profiles(self) -> bool:
-        """Whether a profile may change it, as it may durations, amounts of work and the number of replicates."""
+        """True if a profile may change it, as it may durations, amounts of work and the number of replicates."""
         return self.effort or self.name.endswith("_s")
 
 

@@ -124,7 +124,7 @@ def _reach(found: Sequence[Judgement], measure: str, unit: str, metrics: Sequenc
 
 
 def _of_amount(one: Judgement, unit: str, metrics: Sequence[Metric]) -> bool:
-    """Whether a claim is on the level of a metric that cannot be below zero."""
+    """Return whether a claim is on the level of a metric that cannot be below zero."""
     name = getattr(one.claim.statement, "metric", "")
     return next((each for each in metrics if each.name == name), Metric(name, unit, "neither", "")).non_negative
 

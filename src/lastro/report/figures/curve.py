@@ -177,7 +177,7 @@ def _number_axis(axes: Axes, curve: Curve, axis: _Axis, say: Language) -> None:
 
 
 def _alike(panels: Sequence[Panel], view: MetricView) -> bool:
-    """Whether panels can share a scale: their largest means are within a decade of each other."""
+    """Return whether panels can share a scale: their largest means are within a decade of each other."""
     tops = [
         max(abs(summary.mean) for line in panel.lines for summary in _summaries(line, view) if summary)
         for panel in panels

@@ -1,4 +1,4 @@
-"""Whether the load generator, not the proxies, limited a trial."""
+"""Detect trials that the load generator limited, not the proxies."""
 
 from __future__ import annotations
 

@@ -199,7 +199,7 @@ def _bare(config: Config) -> dict[str, Any]:
 
 
 def _is_bare(config: Config) -> bool:
-    """Whether a trial is on the bare host, so that it is its own ceiling."""
+    """Return whether a trial is on the bare host, so that it is its own ceiling."""
     return {**config, **_bare(config)} == dict(config)
 
 
