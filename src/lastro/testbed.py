@@ -1,4 +1,4 @@
-"""What a trial runs on: a host, the session that owns the objects made on it, the image, the namespaces of roles."""
+"""The testbed of a trial: a host, the session that owns the objects made on it, the image, the namespaces of roles."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ QUIET = {
 
 @dataclass(frozen=True, slots=True)
 class Testbed:
-    """What one role runs on, usually the device under test, with the testbeds of the other roles.
+    """The testbed of one role, usually of the device under test, with the testbeds of the other roles.
 
-    `dut` is the name of the network namespace of the device under test, or of another role. `preparation` is the
-    transcript of how the testbed was made. `cpus` are the role's CPUs, such as 0-3, if the testbed file gives them;
-    None means all of the host's. `others` are the other roles, if a file places them; `cards` are the role's network
-    cards, by the role at their other end."""
+    `dut` is the name of the network namespace of the role. `preparation` is the transcript of the set-up of the
+    testbed. `cpus` are the role's CPUs, such as 0-3, if the testbed file gives them; None means all CPUs of the host.
+    `others` are the testbeds of other roles, if a file places them on other hosts; `cards` maps the role at the other
+    end to the role's network card."""
 
     __test__: ClassVar[bool] = False  # its name looks like a test's to pytest
 

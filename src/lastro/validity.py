@@ -135,9 +135,9 @@ def drift_between(before: ClockSample | None, after: ClockSample | None) -> Cloc
 
 
 def unverified(found: ClockDrift | None, limit: float) -> str | None:
-    """Say why the clock of a foreign kernel is not verified; None when it is. `limit` is a fraction.
+    """Return why the clock of a foreign kernel is not verified; None when it is. `limit` is a fraction.
 
-    It is verified only if all values that the drift may have are within the limit."""
+    The clock is verified only if its drift is within the limit, including the uncertainty of the drift."""
     if found is None:
         return "its clock cannot be compared with the host's"
     if found.uncertainty > limit:

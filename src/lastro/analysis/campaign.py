@@ -179,7 +179,7 @@ class MetricView:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Everything that the table, the figures, the HTML page and the JSON document show."""
+    """The analysed campaign, from which tables, figures, the HTML page and the JSON document are made."""
 
     directory: str
     study: Study

@@ -82,7 +82,9 @@ class Tested:
 
     @property
     def change(self) -> Change:
-        """How much worse `of` is than `to`; a percentage if the ratio has an interval and `to` is above zero."""
+        """The loss from `to` to `of`, positive if `of` is worse.
+
+        It is a percentage if the ratio has an interval and `to` is above zero, and otherwise a difference."""
         part, sign = self.part, -1.0 if self.metric.better == "higher" else 1.0
         gap, above = part.beside, (part.effect.value or 0.0) - 1
         below_zero = gap is not None and (gap.value or 0.0) * above < 0

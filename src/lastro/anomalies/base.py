@@ -39,7 +39,7 @@ class Demand:
 
 @dataclass(frozen=True, slots=True)
 class Dose:
-    """What the neighbour really did while the chain was measured."""
+    """The load that the neighbour really applied while the chain was measured."""
 
     elapsed_s: float
     cpus: float  # CPU seconds per second

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class How:
-    """How to resume a campaign: the options of the command. `invalid`: repeat the trials that were given up."""
+    """The options of `lastro resume`. `invalid` repeats the trials that were given up."""
 
     wait: bool = False
     changed_host: bool = False

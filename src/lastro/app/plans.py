@@ -27,7 +27,7 @@ Planned = tuple[str, "StudyPlan | NoPlan"]  # a study's name in its suite, and i
 
 @dataclass(frozen=True, slots=True)
 class Probing:
-    """How to probe for a plan: the options of the command. `wait`: until another Lastro releases the host."""
+    """The options for probing in `lastro plan`. `wait` waits until another Lastro releases the host."""
 
     probe: bool = True
     wait: bool = False

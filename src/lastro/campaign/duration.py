@@ -1,9 +1,9 @@
-"""How long a campaign takes: forecast before it has trials, estimated from its trials afterwards.
+"""The duration of a campaign: a forecast before its first trial, an estimate from its trials afterwards.
 
-A forecast adds up the session's start, the probes of what can run (measured, if they have just run), calibration runs,
-the trials as their scenario expects them, and the report. Once trials have run, their durations count: for a treatment
-that has run, its own mean; for another, its expected duration times the ratio of actual to expected durations of all
-others."""
+A forecast adds up the start of the session, the probes (measured, if they have just run), the calibrations, the
+durations of trials that their scenario expects, and the report. An estimate uses the mean duration of each treatment
+that has run. For the others it uses the expected duration, times the ratio of actual to expected durations of those
+that have run."""
 
 from __future__ import annotations
 

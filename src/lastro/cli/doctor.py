@@ -98,7 +98,7 @@ class PartsToTry:
 
     @property
     def attempts(self) -> Mapping[str, int]:
-        """About how often each platform is started."""
+        """The approximate number of starts of each platform."""
         return dict.fromkeys(self.platforms, 1 + sum(map(len, self.names.values())))
 
 

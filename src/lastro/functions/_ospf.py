@@ -1,4 +1,4 @@
-"""What all implementations of an OSPF router have in common: their configuration, and what their logs report."""
+"""The base of all implementations of an OSPF router: their configuration, and the parsing of their logs."""
 
 from __future__ import annotations
 

@@ -24,10 +24,10 @@ LOST = 255  # ssh's own exit code; a command's may be the same
 
 @dataclass(frozen=True, slots=True)
 class SshTarget:
-    """How to reach a remote host, and where the files of Lastro are on it.
+    """The address of a remote host, the options of ssh, and the directory of Lastro on that host.
 
-    None leaves a choice to the user's ssh_config(5). Host keys are always checked: a key that is not in the known hosts
-    is refused, and this cannot be switched off."""
+    Where a value is None, the user's ssh_config(5) decides. Host keys are always checked: a key that is not in the
+    known hosts is refused, and this cannot be switched off."""
 
     address: str
     user: str | None = None

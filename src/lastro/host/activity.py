@@ -1,4 +1,4 @@
-"""What runs on a host: CPU time by mode, stalls by resource, user time by process.
+"""The activity of a host: CPU time by mode, stalls by resource, user time by process.
 
 Sources: proc(5), Documentation/accounting/psi.rst of the kernel."""
 

@@ -52,7 +52,7 @@ class Resources:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a group has used since its creation: CPU seconds, bytes, operations."""
+    """The resources that a group has used since its creation: CPU seconds, bytes, operations."""
 
     cpu_s: float = 0.0
     user_s: float = 0.0

@@ -74,7 +74,7 @@ class TestbedShape(StrictTable):
 
 @dataclass(frozen=True, slots=True)
 class RolePlan:
-    """Where a role is; `reach` is None for this machine. `links` are its network cards by the role they lead to."""
+    """The host of a role; `reach` is None for this machine. `links` maps other roles to network cards towards them."""
 
     reach: SshTarget | None = None
     cpus: str | None = None
@@ -89,7 +89,7 @@ class TestbedFile:
     file: str = ""
 
     def provenance(self) -> dict[str, Any]:
-        """What a reader must know of the testbed. SSH keys and their paths concern the controller alone."""
+        """Return the provenance of the testbed, for reports. It leaves out SSH keys and their paths."""
         found: dict[str, Any] = {}
         for role, plan in self.roles.items():
             where = plan.reach.name if plan.reach else "this machine"

@@ -1,7 +1,7 @@
-"""How to remove each kind of object in a ledger, and which names its objects can have.
+"""Remove the objects in a ledger: the valid names and the removal of each kind of object.
 
-A ledger is a file, and may be damaged: only objects that a session of this name can have made are touched. Any of them
-may be gone already, or may never have been made."""
+A ledger is a file and may be damaged, so only objects that a session of this name can have made are touched. An object
+may already be gone, or may never have been made."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
-"""What a virtual machine boots: a kernel, an initramfs with the control agent, and the root filesystem as a disk.
+"""The files that a virtual machine boots: a kernel, an initramfs with the control agent, the root filesystem as a disk.
 
-All of it is made from Debian's packages and from the tree that every platform runs, and nothing is installed on the
-host: mmdebstrap extracts the kernel into a scratch directory. The kernel is the generic one, because the cloud one
-lacks e1000 and AHCI. It is also kept as an ELF file, which hypervisors with PVH start without the guest having to
-decompress it first: that saves a second of boot time on an emulated processor.
+They are made from Debian's packages and from the tree that every platform runs. Nothing is installed on the host:
+mmdebstrap extracts the kernel into a scratch directory. The kernel is Debian's generic one, because the cloud kernel
+lacks e1000 and AHCI. It is also stored as an ELF file. Hypervisors with PVH can start that file directly, without
+decompressing it, which saves a second of boot time on an emulated processor.
 
 The agent serves serial ports. SSH would need a network card inside the guest and cryptography on its processor, and
-both would be part of what is measured; vsock would need vhost-vsock in the host's kernel, which many lack. A serial
-port costs nothing while no command runs, and every hypervisor has some."""
+both would affect the measurement; vsock would need vhost-vsock in the host's kernel, which many lack. A serial port
+costs nothing while no command runs, and every hypervisor has some."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True)
 class Guest:
-    """What to boot. `disk` is a raw, sparse ext4 file system that guests share: use a layer over it, or copy it."""
+    """The files to boot. `disk` is a raw, sparse ext4 file system that guests share: use a layer over it or a copy."""
 
     kernel: Kernel
     initramfs: Path

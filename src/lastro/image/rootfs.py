@@ -52,10 +52,11 @@ class Needs:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What goes into a root filesystem.
+    """The contents of a root filesystem.
 
-    `extra_files` are the user's own programs, such as a static `click`, copied to /usr/local/bin. `snapshot` is a
-    moment of Debian's archive, such as 20261101T000000Z; empty: the packages of today's mirror."""
+    `extra_files` are the user's own programs, such as a static `click`, to copy to /usr/local/bin. `snapshot` is a
+    point in time of Debian's archive, such as 20261101T000000Z. If it is empty, the mirror's current packages are
+    used."""
 
     release: str = RELEASE
     packages: tuple[str, ...] = PACKAGES

@@ -1,4 +1,4 @@
-"""Waiting for a server that has just been started in an instance."""
+"""Wait for a server that has just been started in an instance."""
 
 from __future__ import annotations
 

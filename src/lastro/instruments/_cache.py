@@ -13,7 +13,7 @@ _CPUS = "/sys/devices/system/cpu"
 
 
 class Reader(Protocol):
-    """Something that reads files of a machine, such as a host."""
+    """A reader of a machine's files, such as a host."""
 
     def read_text(self, path: str) -> str: ...
 

@@ -1,4 +1,4 @@
-"""What disk instruments share: a directory of their own on the disk, and the caches that may hide the disk."""
+"""The base of disk instruments: a directory of their own on the disk, and the caches that may hide the disk."""
 
 from __future__ import annotations
 

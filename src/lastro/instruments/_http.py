@@ -106,7 +106,7 @@ class OpenLoad:
 
 @dataclass(frozen=True, slots=True)
 class Station:
-    """Where a load comes from: a host, the prefix that enters the client's namespace and cgroup, and a directory."""
+    """The origin of a load: a host, the prefix of commands in the client's namespace and cgroup, and a directory."""
 
     host: Host
     enter: tuple[str, ...]

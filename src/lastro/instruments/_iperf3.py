@@ -1,4 +1,4 @@
-"""What the iperf3 instruments share: one server for one test, one client, its JSON."""
+"""The base of the iperf3 instruments: a server for one test, a client, and its JSON report."""
 
 from __future__ import annotations
 

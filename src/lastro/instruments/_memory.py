@@ -1,4 +1,4 @@
-"""What memory instruments share: a size that no cache holds, and a remark if a cache may hold their data."""
+"""The base of memory instruments: a size beyond all caches, and a remark if a cache may hold their data."""
 
 from __future__ import annotations
 

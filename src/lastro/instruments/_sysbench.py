@@ -1,4 +1,4 @@
-"""What the sysbench instruments share: its report. Source: sysbench 1.0 (Debian), sb_timer.c and sysbench.c."""
+"""The parser of sysbench's reports. Source: sysbench 1.0 (Debian), sb_timer.c and sysbench.c."""
 
 from __future__ import annotations
 

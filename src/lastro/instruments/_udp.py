@@ -1,4 +1,4 @@
-"""What the instruments of a UDP load share: what was sent and what arrived, each by the clock of its own end."""
+"""The base of the UDP instruments: the data sent and the data received, each timed by the clock of its own end."""
 
 from __future__ import annotations
 

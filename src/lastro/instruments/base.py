@@ -167,9 +167,9 @@ class Timed:
 
     @property
     def too_short(self) -> str:
-        """Why the time is imprecise; empty if it is precise.
+        """The reason why the time is imprecise; empty if it is precise.
 
-        An imprecise time is kept: without the short times, the mean of a treatment would be that of its long ones."""
+        An imprecise time is kept, because leaving out short times would bias the mean of a treatment."""
         if self.host_s is None:
             return "the workload took less time than exec into the instance: it has no time on the host's clock"
         if self.host_s < _CLEARLY * self.entering_s:

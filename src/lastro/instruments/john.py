@@ -1,4 +1,4 @@
-"""How many passwords John the Ripper tries per second: bcrypt, which is Blowfish, works in the first-level cache."""
+"""The rate at which John the Ripper tries passwords with bcrypt (Blowfish), which fits into the first-level cache."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be reached from inside an instance, counted by a process in it that tries without altering anything.
+"""The parts of a host's kernel that an instance can reach, counted by a process inside that tries but changes nothing.
 
 The numbers say how much of a kernel, its settings and devices a process in the instance can talk to: the surface that
 an attacker there could search for a flaw, or misuse. They do not say that there is a flaw, or how bad it would be: one

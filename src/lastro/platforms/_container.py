@@ -1,4 +1,4 @@
-"""What all containers have in common, whichever tool makes them, so that platforms differ only in the tool."""
+"""The base of all containers. Platforms differ only in the tool that makes them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all virtual machines share: commands over serial ports, and readings of the guest's clocks."""
+"""The base of all virtual machines: commands over serial ports, and readings of the guest's clocks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What virtual machine platforms share: what a guest boots, its directories, its cgroup, and when it starts."""
+"""The base of virtual machine platforms: the files that a guest boots, its directories, its cgroup, and its start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What OCI runtimes have in common: a bundle, a configuration, create and delete; no daemon, no image store.
+"""The base of OCI runtimes: a bundle, a configuration, create and delete; no daemon, no image store.
 
 Source: OCI runtime specification 1.0.2."""
 

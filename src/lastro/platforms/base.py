@@ -68,11 +68,11 @@ class Security:
 
 @dataclass(frozen=True, slots=True)
 class InstanceSpec:
-    """What to start.
+    """The specification of an instance to start.
 
-    `name` is unique in the testbed; `role` says what the instance does in the scenario. `ports` are the interfaces that
-    it will be given; where they cannot be added later, the instance starts only once they exist. `netns` is an existing
-    namespace, such as that of a role: the instance runs in it, and does not remove it."""
+    `name` is unique in the testbed; `role` is the role of the instance in the scenario. `ports` are the interfaces that
+    it will get; on platforms that cannot add them later, the instance starts only once they exist. `netns` is an
+    existing namespace, such as that of a role: the instance runs in it, and does not remove it."""
 
     name: str
     role: str

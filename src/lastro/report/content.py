@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What a document shows; `claims_tally` sums up `judgements` in a line, `claims_note` says how to read them."""
+    """The content of a document. `claims_tally` sums up `judgements` in a line; `claims_note` explains them."""
 
     report: Report
     analysis: Analysis

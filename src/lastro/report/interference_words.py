@@ -1,4 +1,4 @@
-"""What a noisy neighbour costs and what isolation recovers, in sentences. Pure."""
+"""Sentences on the cost of a noisy neighbour and on what isolation recovers. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one trial yields: metrics, measurements, series, and reasons for its invalidity. Pure data."""
+"""The results of one trial: metrics, measurements, series, and reasons for its invalidity. Pure data."""
 
 from __future__ import annotations
 
@@ -73,12 +73,12 @@ GENERATOR_DELAY = "generator delay"
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What one instrument or meter reports for one trial: measurements by metric name, and their series.
+    """The reading of one instrument or meter in one trial: measurements by metric name, and their series.
 
-    `payload_bytes` is what an instrument received at the other end: the witnesses of the path must account for it.
-    `lasted_s` is how long that took by the receiver's clock; 0 if unknown.
-    `notes` are kept with the trial. `remarks` become marks in the report; `really` says how the numbers were measured,
-    {"page cache": "in use"}, in the same words in each trial of a treatment."""
+    `payload_bytes` is the amount of data received at the other end: the witnesses of the path must account for it.
+    `lasted_s` is the duration of that transfer by the receiver's clock; 0 if unknown. `notes` are stored with the
+    trial. `remarks` become marks in the report. `really` describes how the values were measured, such as
+    {"page cache": "in use"}, with the same words in each trial of a treatment."""
 
     measurements: dict[str, float]
     series: tuple[Series, ...] = ()

@@ -75,7 +75,7 @@ class Attempt:
 
     @cached_property
     def noted(self) -> Noted:
-        """What programs read of the notes."""
+        """The notes that programs read."""
         return Noted.of(self.notes)
 
 

@@ -35,9 +35,10 @@ class CalibrationKind:
 
 
 class Declaration(ABC):
-    """What a study may choose of a scenario, and how long it will take. Nothing here needs a host of the testbed.
+    """The choices that a scenario offers to a study, and the durations of its trials. Nothing here needs a testbed.
 
-    `parts` are the factors that are kinds of part. `calibration_kinds` are by key up to its first slash."""
+    `parts` are the factors that are kinds of part. The keys of `calibration_kinds` are those of calibrations, up to the
+    first slash."""
 
     kind = "scenario"
     name: ClassVar[str]
@@ -85,7 +86,7 @@ class Declaration(ABC):
 
 
 class OnTestbed:
-    """What a scenario holds for a session: its testbed, and what it prepared there."""
+    """The state of a scenario in a session: its testbed, and what it prepared there."""
 
     def __init__(self, testbed: Testbed | None) -> None:
         self._testbed = testbed

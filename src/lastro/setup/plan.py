@@ -16,7 +16,7 @@ _GO_REMEDY = "install Go 1.22 or newer from go.dev/dl into /usr/local/go, then r
 
 @dataclass(frozen=True, slots=True)
 class Unmet:
-    """What is missing for one part: packages and a recipe that steps can provide, or a reason why none can."""
+    """The missing requirements of one part: packages and a recipe that steps provide, or a reason why none can."""
 
     part: SelectedPart
     packages: frozenset[str] = frozenset()

@@ -1,4 +1,4 @@
-"""How one quantity depends on another: the least-squares line, the interval of its slope, and whether it bends."""
+"""The dependence of one quantity on another: the least-squares line, the interval of its slope, and its curvature."""
 
 from __future__ import annotations
 

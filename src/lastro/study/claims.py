@@ -51,7 +51,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Alike:
-    """Any two of these levels of one factor have means that differ by less than the claim's margin."""
+    """A statement that the means of any two of these levels differ by less than the claim's margin."""
 
     metric: str
     factor: str
@@ -131,7 +131,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where the claims come from."""
+    """The source of the claims."""
 
     title: str = ""
     authors: str = ""

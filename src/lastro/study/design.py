@@ -1,4 +1,4 @@
-"""From factors to ordered trials: the full factorial, less exclusions, in randomised complete blocks."""
+"""Order trials from factors: the full factorial, without exclusions, in randomised complete blocks."""
 
 from __future__ import annotations
 

@@ -35,10 +35,10 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class ScenarioSchema:
-    """What a scenario offers to a study. `parts` maps each factor that is a kind of part to its known names.
+    """The choices that a scenario offers to a study. `parts` maps a factor that is a kind of part to its known names.
 
-    `options` holds, by kind and part, the options of that part. `metrics_of` holds, in the same way, the names of the
-    metrics that only this part yields."""
+    `options` maps a kind and a part to the options of that part; `metrics_of` maps them to the names of the metrics
+    that only this part yields."""
 
     name: str
     summary: str

@@ -71,7 +71,7 @@ T = TypeVar("T", bound=StrictTable)
 
 
 class StudyTable(StrictTable):
-    """What the study is about."""
+    """The name, title and scenario of the study."""
 
     name: str = Field(pattern=f"^{NAME_PATTERN}$", max_length=64, description="Names the campaign's directory.")
     title: OneLine = Field(default="", description="One line, shown above the results.")
@@ -120,7 +120,7 @@ class ExcludeTable(StrictTable):
 
 
 class ProfileTable(StrictTable):
-    """Other replicates and durations for the same study, and treatments that it leaves out."""
+    """A profile: other replicates and durations for the same study, and treatments to leave out."""
 
     model_config = ConfigDict(extra="allow", strict=True)
     __pydantic_extra__: dict[str, ALevel] = Field(init=False)

@@ -1,6 +1,6 @@
-"""What a trial was built of: instances from source to sink, devices between them, the neighbour, the witnesses.
+"""The topology of a trial: instances from source to sink, devices between them, the neighbour, the witnesses.
 
-It is a column, no wider than its names and addresses need."""
+It is drawn as a column, no wider than the names and addresses need."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What instances take of a host: readings without them and with them, and the difference per instance."""
+"""The footprint of instances on a host: readings without them and with them, and the difference per instance."""
 
 from __future__ import annotations
 

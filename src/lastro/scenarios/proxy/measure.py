@@ -54,7 +54,7 @@ OWN_REQUESTS = 2  # requests through each proxy besides the load: its first answ
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Everything that takes part in a trial, up and running. Without proxies the clients ask the server directly."""
+    """The running components of a trial. Without proxies, the clients ask the server directly."""
 
     wire: ThreeNodeTestbed
     platform: Platform

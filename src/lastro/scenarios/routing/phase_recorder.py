@@ -1,4 +1,4 @@
-"""What each phase of a network's lifecycle takes of the host, and whether the host was undisturbed in that phase."""
+"""The resources that each phase of a network's lifecycle takes, and whether the host was undisturbed in that phase."""
 
 from __future__ import annotations
 

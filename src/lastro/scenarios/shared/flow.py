@@ -1,4 +1,4 @@
-"""Around a flow: pauses, and the check that the links carried it."""
+"""Pauses around a flow, and the check that the links carried it."""
 
 from __future__ import annotations
 
