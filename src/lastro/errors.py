@@ -111,7 +111,7 @@ class CommandTimeout(TrialError):
 
 
 class ConnectionLost(TrialError):
-    """The connection to a host broke: its commands there have been ended, and their outcome is unknown."""
+    """The connection to a host was lost. Its commands there have been ended, and their outcome is unknown."""
 
     def __init__(self, name: str, reason: str) -> None:
         super().__init__(

@@ -1,8 +1,8 @@
 """Open files safely: inputs are regular files, and root writes only where other users cannot interfere.
 
-A user who can change a directory can make root write elsewhere, with a link or by exchanging a directory on the way. So
-root walks to a directory one name at a time. Each directory on the way must belong to the caller (root, or the user who
-invoked sudo), and no other user may write to it, unless it is sticky, as /tmp is. Links on the way must belong to the
+A user who can change a directory can make root write elsewhere, by a link or by replacing a directory on the path. So
+root opens the path one component at a time. Each directory on the path must belong to the caller (root, or the user who
+invoked sudo), and no other user may write to it, unless it is sticky, as /tmp is. Links on the path must belong to the
 caller, too.
 Sources: open(2), path_resolution(7), and the safe paths of systemd and OpenSSH (`StrictModes`)."""
 
@@ -144,7 +144,7 @@ def _require_ours(found: os.stat_result, at: int, part: str = "") -> None:
 
 
 def _danger(found: os.stat_result, directory: str) -> str | None:
-    """Describe who else can change a directory, or a link in it; None when no one can."""
+    """Describe which other users can change a directory, or a link in it; None if no other user can."""
     if found.st_uid not in callers():
         return f"belongs to {_user(found.st_uid)}"
     if stat.S_ISLNK(found.st_mode) or found.st_mode & stat.S_ISVTX:

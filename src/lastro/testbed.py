@@ -55,7 +55,7 @@ class Testbed:
     cards: Mapping[str, str] = field(default_factory=dict)
 
     def at(self, role: str) -> Testbed:
-        """Return the testbed of a role: this one, unless the testbed file says otherwise."""
+        """Return the testbed of a role: this one, unless the testbed file places the role elsewhere."""
         return self.others.get(role, self)
 
     @property
@@ -79,7 +79,7 @@ class Testbed:
 
     @property
     def shared_cpus(self) -> list[str]:
-        """One line per pair of roles on one host that may run on the same CPUs, and so slow each other down."""
+        """A line for each pair of roles on one host that may use the same CPUs, and so slow each other down."""
         roles = {"client": self.at("client"), "dut": self, "server": self.at("server")}
         usable = {role: set(bed.usable_cpus) for role, bed in roles.items()}
         return [
@@ -90,7 +90,7 @@ class Testbed:
 
     @property
     def usable_cpus(self) -> list[int]:
-        """CPUs on which processes of the role may run: granted by its host, and listed in the testbed file."""
+        """The CPUs on which processes of the role may run: allowed by the host, and listed in the testbed file."""
         if self.host.remote:
             line = self.host.read_text("/proc/self/status").partition("Cpus_allowed_list:")[2].partition("\n")[0]
             granted = parse_cpus(line)
@@ -185,7 +185,7 @@ def _require_cpus(role: str, bed: Testbed) -> None:
 
 @contextmanager
 def beside(testbed: Testbed, role: str) -> Iterator[Testbed]:
-    """The same testbed with a device under test of its own, in which the names of links are not yet in use."""
+    """Yield the same testbed with another device under test, in which no names of links are in use."""
     with _dut(testbed.session, role) as dut:
         yield replace(testbed, dut=dut)
 
@@ -201,7 +201,7 @@ def _dut(session: Session, role: str) -> Iterator[str]:
 
 
 def set_sysctls(host: Host, netns: str, values: dict[str, str]) -> None:
-    """Set network sysctls inside a named namespace; those that this kernel does not have are left out."""
+    """Set network sysctls inside a named namespace, except those that this kernel does not have."""
     lines = [
         f"[ ! -e {(file := '/proc/sys/' + key.replace('.', '/'))} ] || echo {value} > {file}"
         for key, value in values.items()

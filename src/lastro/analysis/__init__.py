@@ -1,7 +1,7 @@
 """The statistical analysis of a campaign: for each metric, the effects of the factors and how certain they are.
 
-Pure: the report in, frozen data out. It never fails on a campaign: a result that cannot be computed is None, with a
-reason. `analyse` takes seconds on large campaigns, so only code that shows its results calls it."""
+Pure: a report in, frozen data out. The analysis never fails: a result that cannot be computed is None, with a reason.
+`analyse` takes seconds on large campaigns, so only code that shows its results calls it."""
 
 from __future__ import annotations
 

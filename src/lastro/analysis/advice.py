@@ -127,7 +127,7 @@ def advise(report: Report, precision: float, series: SeriesByAttempt) -> Advice:
 
 
 def _block_s(report: Report) -> float | None:
-    """Return the duration of a block of the runnable treatments: the total time divided by the finished trials."""
+    """Return the duration of a block of the runnable treatments, from the mean duration of the finished trials."""
     counts = report.progress.counts
     ended = counts.get("valid", 0) + counts.get("invalid", 0)
     runnable = sum(row.status != "unavailable" for row in report.rows)
@@ -200,7 +200,7 @@ def _splits(report: Report, series: SeriesByAttempt) -> Iterable[Split]:
 def _samples(
     points: Sequence[Point], metric: Metric, series: SeriesByAttempt
 ) -> tuple[str, list[tuple[float, ...]]] | None:
-    """Return the series whose mean is this metric, trial by trial; None when there is none."""
+    """Return the series whose mean in each trial is this metric; None when there is none."""
     candidates = {each.name for point in points for each in series.get((point.trial, point.attempt), ())}
     for name in sorted(candidates):
         found = []

@@ -31,7 +31,7 @@ class Untestable(Exception):
 
 
 def not_varied(factor: str) -> Untestable:
-    """Return the reason why a statement on a factor that the study does not vary cannot be tested."""
+    """Return the reason why a statement cannot be tested if the study does not vary its factor."""
     return Untestable(Note(N_("this study does not vary {factor}"), factor=factor))
 
 
@@ -83,19 +83,19 @@ class Cells:
         return [{index: weight / used for index, weight in side.items()} for side in weights], used, used + len(lost)
 
     def bounds_used(self) -> str:
-        """Return what the compared treatments whose values are only lower bounds have in common; empty without any."""
+        """Return the common levels of the compared treatments with lower bounds only; empty without any."""
         rows = [row for index, row in self.bounded.items() if index in self.used]
         return _shared(self.report, "", rows) if rows else ""
 
     def slack(self, weights: Weights) -> tuple[bool, bool]:
         """Return whether the true contrast may lie above the measured one, and whether it may lie below.
 
-        It may where a mean that is only a lower bound has a weight above, or below, zero."""
+        It may lie above if a mean that is only a lower bound has a positive weight, below if it has a negative one."""
         found = [weight for index, weight in weights.items() if index in self.bounded]
         return any(weight > 0 for weight in found), any(weight < 0 for weight in found)
 
     def _settled(self, side: Levels, *, condition: bool = False) -> dict[str, tuple[object, ...]]:
-        """Return the levels of a side in canonical form, without those of a condition that the study holds constant."""
+        """Return the levels of a side in canonical form, without conditions that the study holds constant."""
         settled: dict[str, tuple[object, ...]] = {}
         for name, levels in side.items():
             known = self.factors.get(name)

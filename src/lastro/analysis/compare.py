@@ -1,9 +1,9 @@
 """Compare two campaigns of one study, treatment by treatment: two hosts, two days, or before and after a change.
 
-For each treatment and metric: the ratio of the means B / A with Fieller's interval, and the p of no difference (Welch),
-corrected by Holm over every cell that could be compared. Blocks of two campaigns are not pairs, so nothing is paired.
-With a margin, also the gate of `stats.margins`: a one-sided test for a regression of more than the margin, corrected
-for all cells that it judges. Pure: two reports in, frozen data out."""
+For each treatment and metric it computes the ratio of the means B / A with Fieller's interval, and the p-value of no
+difference (Welch), corrected by Holm over every cell that could be compared. Blocks of two campaigns are not paired.
+With a margin, the gate of `stats.margins` also tests for a regression of more than the margin (one-sided, corrected for
+all cells that it judges). Pure: two reports in, frozen data out."""
 
 from __future__ import annotations
 

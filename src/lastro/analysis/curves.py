@@ -106,7 +106,7 @@ def number_of(level: Level) -> float | None:
 
 
 def _numbered_options(factor: Factor) -> list[str]:
-    """Return the numeric options in the levels of a factor that differ while the rest of the level is the same."""
+    """Return the numeric options in which levels of a factor differ while the rest of the level is the same."""
     names = dict.fromkeys(name for level in factor.levels for name in split_options(str(level))[1])
     return [name for name in names if _split(factor, name)]
 

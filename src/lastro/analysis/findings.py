@@ -1,10 +1,10 @@
-"""The key findings of a campaign: what they rest on, and which levels of a factor differ, are alike, or are undecided.
+"""The key findings of a campaign: which levels of a factor differ, are alike, or are undecided, and by how much.
 
 They are the cost of neighbours and the recovery by isolation (`interference`), the effect of every other factor on the
 first metric, a finding on each further metric, and what is missing. The numbers on factors come from simultaneous
 intervals for all pairs of levels of all factors of a metric (`joint`), so that any of them may be reported. A level
-differs if its interval excludes no difference; levels are alike if the intervals of all their pairs lie within `ALIKE`;
-anything else is undecided. Pure: a report in, findings out."""
+differs if its interval excludes a difference of zero. Levels are alike if the intervals of all their pairs lie within
+`ALIKE`. Anything else is undecided. Pure: a report in, findings out."""
 
 from __future__ import annotations
 
@@ -30,9 +30,10 @@ Effect = tuple[FactorPairs, str, str]  # (factor, level, the level that it is co
 class LevelGroups:
     """The levels of one factor, grouped by what the data show.
 
-    `differing` differ from the reference, farthest first. In `group` all pairs are alike, the reference included;
-    `widest` is the pair among them that may differ most, None where the reference is alone. `near` are alike to the
-    reference, but not to all of the group. `hidden` differ by less than the noise floor."""
+    `differing` are the levels that differ from the reference, farthest first. `group` has the reference and levels of
+    which all pairs are alike; `widest` is the pair among them that may differ most, or None if the reference is alone.
+    `near` are levels alike to the reference, but not to the whole group. `hidden` are levels that differ by less than
+    the noise floor."""
 
     differing: tuple[str, ...]
     group: tuple[str, ...]

@@ -1,8 +1,9 @@
 """The cost of a noisy neighbour and the recovery by isolation, in a study that varies both.
 
-Every number is obtained like that of a claim: statements of comparison and recovery, with the contrasts and intervals
-of `claim_effects`. The losses to the neighbours, the recoveries and the costs of isolation are one family of tests
-each: all intervals of a family hold simultaneously, so any may be reported. Pure: a report in, effects out."""
+The effects are computed in the same way as those of claims: from statements of comparison and recovery, with the
+contrasts and intervals of `claim_effects`. There are three families of tests: losses to the neighbours, recoveries, and
+costs of isolation. All intervals of a family hold simultaneously, so any may be reported. Pure: a report in, effects
+out."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ class Change(NamedTuple):
 class Tested:
     """A level with the effects of its statement, or with the reasons why there are none.
 
-    Intervals and `p` are corrected for all tests of its `family` (its number of tests)."""
+    Intervals and `p` are corrected for `family`, the number of tests in its family."""
 
     level: Level
     metric: Metric
@@ -117,9 +118,9 @@ class Tested:
 class Interference:
     """The effects of neighbours and of isolation on the study's first metric.
 
-    `losses` has every neighbour, the worst first; `recoveries` has those of each neighbour that takes something.
-    `costs` are the distinguishable effects of isolation without a neighbour. `only_with` has the levels of isolation of
-    a study that never measured without."""
+    `losses` has every neighbour, the worst first; `recoveries` has the neighbours that cause a loss. `costs` are the
+    distinguishable effects of isolation without a neighbour. `only_with` has the levels of isolation of a study in
+    which every trial had isolation."""
 
     metric: Metric
     n_blocks: int

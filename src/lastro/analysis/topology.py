@@ -1,4 +1,4 @@
-"""The topology of a trial or treatment: which recorded one to show, and its form. Pure."""
+"""The topology of a trial or treatment: selected from the recorded ones, and its form. Pure."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Recorded:
 
 
 def recorded(attempts: Iterable[Attempt]) -> Recorded | None:
-    """Return the topology of the last attempt that recorded one; valid attempts have priority. None without any."""
+    """Return the topology that the last attempt recorded, preferably a valid one; None if no attempt recorded any."""
     for attempt in sorted(attempts, key=lambda each: (each.valid, each.trial, each.attempt), reverse=True):
         if topology := Topology.of(attempt.notes):
             return Recorded(topology, attempt.trial, attempt.attempt)

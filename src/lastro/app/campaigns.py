@@ -89,7 +89,7 @@ def _tidy(store: Store) -> None:
 
 
 def _carry_on(store: Store, how: How, place: Place) -> None:
-    """Run the remaining trials, on the given testbed or else on that with which the campaign began."""
+    """Run the remaining trials, on the given testbed or else on the one with which the campaign began."""
     study, file = store.study, load_testbed(how.testbed) or testbed_of(store)
     with scenario_on_host(study, f"campaign {store.directory.resolve()}", wait=how.wait, file=file) as scenario:
         if changes := changes_between(store.provenance, identity(scenario)):

@@ -60,7 +60,7 @@ def _placed(
 
 
 def _found(held: Session, needs: NeedsOn) -> rootfs.Needs:
-    """Return the requirements of the image. Commands that compile for them stay out of the transcripts of trials."""
+    """Return the requirements of the image; commands that compile for them do not enter the transcripts of trials."""
     with held.host.recorded():
         return needs(held.host)
 

@@ -36,7 +36,7 @@ class Hosted:
 
     @property
     def port(self) -> Port:
-        """The instance's interface, in the network of all instances, with the DUT as gateway to everything else."""
+        """The interface of the instance, in the network of all instances; the DUT is its default gateway."""
         return Port(self.instance, PORT, f"{self.address}/{NETWORK.prefixlen}", (f"{_EVERYTHING} via {GATEWAY}",))
 
     @property
@@ -84,7 +84,7 @@ class Hosting(ABC):
         return hosted.address, hosted.listens_at
 
     def seen_as(self, hosted: Hosted, outward: str) -> str:
-        """Return an instance's address as others see it when it connects; `outward` is the DUT's towards them."""
+        """Return the address from which an instance connects to others; `outward` is the DUT's address towards them."""
         return hosted.address
 
     def carried(self, testbed: Testbed) -> dict[str, int]:

@@ -60,9 +60,9 @@ class Side:
 
 
 def directions(segments: Sequence[Segment], prefix: str) -> list[tuple[Side, Side]]:
-    """Return (end where packets come in, end where they go out) for both directions of each segment.
+    """Return (end where packets arrive, end where they leave) for both directions of each segment.
 
-    The devices have the names of their ends, with another prefix."""
+    The devices have the names of the ends, with another prefix."""
     found = []
     for number, segment in enumerate(segments):
         a, b = (

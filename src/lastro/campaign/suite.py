@@ -1,8 +1,9 @@
 """A suite: several studies of one question, run one after the other, each as a campaign of its own.
 
 The source of a suite is a folder of study files, NAME.toml, with optional claims in claims/NAME.toml. They run in
-alphabetical order, or in that of `suite.toml`. A running suite is DIR with a campaign for each study in DIR/NAME and
-the index DIR/suite.json. Study files are copied there, so that a suite goes on with the studies that it began with."""
+alphabetical order, or in the order that `suite.toml` lists. The results of a suite are in a directory DIR, with a
+campaign for each study in DIR/NAME and the index DIR/suite.json. Study files are copied there, so that a suite
+continues with the studies with which it began."""
 
 from __future__ import annotations
 
@@ -71,7 +72,7 @@ class Suite:
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """The source of a suite: its study files in running order, and what `suite.toml` says of them."""
+    """The source of a suite: its study files in running order, and the title and description in `suite.toml`."""
 
     path: Path
     title: str

@@ -1,6 +1,6 @@
 """Removes exactly what the ledger lists for Lastro processes that are gone: namespaces, containers, cgroups, mounts,
 directories, and the processes that carry their token. It never removes anything by a name pattern. `lastro run` does
-the same. It also removes the unfinished image of such a process, in a directory with its process ID."""
+the same. It also removes unfinished images of such processes, which are in a directory with the process ID."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ campaigns are not paired.
   lastro compare BEFORE AFTER --fail-over 5%         exit code 4 when something is worse by more than 5 %
   lastro compare BEFORE AFTER --fail-over 5% --junit gate.xml --metric throughput
 
-The first line is the verdict. Rows that are not distinguishable are only counted; --all shows them.
+The first line is the verdict. Rows without a significant difference are only counted; --all shows them.
 
 The gate: a treatment's metric has regressed when a one-sided test rejects "worse by 5 % or less" after Holm's
 correction for everything that the gate judges. So when nothing is truly worse by more than the margin, the gate fails

@@ -1,11 +1,11 @@
 """One root filesystem serves every platform: built by mmdebstrap from Debian, named by the SHA-256 of its tar.
 
-Each command that uses it first compares names, modes, owners, sizes and times of all files with that tar.
+Each command that uses it first compares the names, modes, owners, sizes and times of all files with the tar.
 
 LASTRO_MIRROR names another Debian mirror. LASTRO_STATE moves the cache (default /var/lib/lastro).
 
---snapshot takes the packages of one moment from snapshot.debian.org, so that the same image can be built years later.
-With LASTRO_SNAPSHOT set to that moment, all commands use that image, and campaigns record the moment."""
+--snapshot takes the packages of one date and time from snapshot.debian.org, so that the same image can be built years
+later. With LASTRO_SNAPSHOT set to that time, all commands use that image, and campaigns record the time."""
 
 from __future__ import annotations
 

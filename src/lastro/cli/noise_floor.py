@@ -1,15 +1,15 @@
 """Runs the baseline against itself (an A/A campaign): its settings and metrics, two blocks for each block of the study,
 consecutive blocks in pairs. The differences within these pairs are noise. They give each metric's noise floor: with the
-study's number of blocks, on this host, a smaller difference is not distinguishable from none. They also show how often
-an interval excludes "no difference" by chance.
+study's number of blocks, on this host, a smaller difference is not distinguishable from zero. They also show how often
+an interval excludes zero by chance.
 
-  lastro noise-floor DIR           runs in DIR/noise-floor, and keeps the floors with the campaign, for its report
+  lastro noise-floor DIR           runs in DIR/noise-floor, and stores the floors in the campaign, for its report
   lastro noise-floor study.toml    runs on its own, in campaigns/NAME-noise-floor-DATE-TIME
   lastro noise-floor DIR -o AA     if AA holds a finished A/A campaign, judges it and runs nothing
 
 It runs on the testbed with which the campaign in DIR began, unless --testbed names another.
 
-After an interruption, `lastro resume DIR/noise-floor` continues; then `lastro noise-floor DIR` keeps the floors.
+After an interruption, `lastro resume DIR/noise-floor` continues; then `lastro noise-floor DIR` stores the floors.
 Without --all, it runs only the baseline treatments that fit in an hour, and at least one. Needs root when the scenario
 does."""
 

@@ -1,4 +1,4 @@
-"""No function: plain forwarding by the kernel, the ceiling against which a function is judged."""
+"""No function: plain forwarding by the kernel, the upper bound for every function."""
 
 from __future__ import annotations
 

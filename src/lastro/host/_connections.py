@@ -1,4 +1,4 @@
-"""Connections to a remote host by the OpenSSH client: persistent masters, and what their failures mean.
+"""Connections to a remote host by the OpenSSH client: persistent masters, and errors from their messages.
 
 sshd allows ten sessions per connection (MaxSessions), so a master carries a few commands at the same time, and more
 masters are opened as needed. Source: ssh(1), ssh_config(5), sshd_config(5)."""
@@ -78,7 +78,7 @@ class Connections:
 
     @contextmanager
     def channel(self) -> Iterator[list[str]]:
-        """Yield the beginning of an argv; its last word, to be added, is a command for the remote side."""
+        """Yield the beginning of an argv. The caller adds one word, a command for the remote host."""
         socket = self._acquire()
         try:
             yield self._argv(socket)
@@ -146,7 +146,7 @@ class Connections:
 
 
 def failure(reach: SshTarget, message: str) -> HostError:
-    """Return the error for a failed connection: why, from what ssh printed, and what to do."""
+    """Return the error for a failed connection, with the cause, from ssh's message, and a remedy."""
     lines = [line.strip() for line in message.splitlines() if line.strip() and not line.startswith("@")]
     last = lines[-1] if lines else "ssh gave no reason"
     place = f"{reach.user}@{reach.address}" if reach.user else reach.address

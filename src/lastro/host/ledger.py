@@ -151,7 +151,7 @@ class Session:
         self._numbers = itertools.count(1)
 
     def unique(self, name: str) -> str:
-        """Return a name that no other instance of the session has had, so that a stuck one blocks no other."""
+        """Return a name that no instance of the session has had, so that an instance that stays blocks no other."""
         return f"{name}-{next(self._numbers)}"
 
     def netns_name(self, role: str) -> str:
@@ -159,7 +159,7 @@ class Session:
 
     @contextmanager
     def building(self) -> Iterator[None]:
-        """Time the building of something that later sessions reuse, and add that time to `built_s`."""
+        """Time the block, which builds an object that later sessions reuse, and add the time to `built_s`."""
         began_s = time.monotonic()
         try:
             yield
@@ -186,7 +186,7 @@ class Session:
             self.ledger.drop(object_id)
 
     def mark(self) -> int:
-        """Return a mark for `undo_since`: objects that are owned later have greater numbers."""
+        """Return a mark for `undo_since`: later objects have greater numbers."""
         return max((owned.id for owned in self.owned_objects()), default=0)
 
     def undo_since(self, mark: int) -> None:
@@ -209,7 +209,7 @@ class Session:
         return self.ledger.objects(self.token)
 
     def pids(self) -> set[int]:
-        """Every process of the session except Lastro itself, found by its environment or its cgroup."""
+        """Return the PIDs of the session's processes except Lastro itself, found by environment or cgroup."""
         files = self.host.view
         return files.owned_pids(self.token) | cgroups.detect(files=files).pids(self.cgroup)
 
@@ -233,10 +233,10 @@ class Session:
 
 @contextmanager
 def session(purpose: str, *, state: Path = STATE_DIR, wait: OnWait | None = None) -> Iterator[Session]:
-    """Hold this host, clean up after dead sessions, and own what is made inside the block.
+    """Hold this host, clean up after dead sessions, and own objects that are made inside the block.
 
     Raises: HostBusy when another Lastro holds the host and `wait` is None; HostError when another user owns or may have
-    changed the state directory, or it has foreign files."""
+    changed the state directory, or when it contains foreign files."""
     close_to_others(LocalHost(), state, RUN_DIR)
     ledger = Ledger(state)
     with ExitStack() as stack:
@@ -249,7 +249,7 @@ def session(purpose: str, *, state: Path = STATE_DIR, wait: OnWait | None = None
 
 @contextmanager
 def opened(held: Session, purpose: str) -> Iterator[Session]:
-    """Register a session in its ledger, with the objects that every session owns, while the block lasts."""
+    """Register a session in its ledger, with the objects that every session owns, inside the block."""
     with ExitStack() as stack:
         stack.callback(_whole, held.end)
         held.ledger.open_session(held.token, purpose)
@@ -275,7 +275,7 @@ def _reached(host: Host) -> None:
 
 
 def _whole(clean_up: Callable[[], object]) -> None:
-    """Complete a clean-up despite Ctrl-C: run it again from the start, now uninterrupted, and only then raise."""
+    """Complete a clean-up despite Ctrl-C: run it again from the start without interruption, and only then raise."""
     try:
         clean_up()
     except KeyboardInterrupt:

@@ -34,7 +34,7 @@ def _command() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """A process that holds a host or waits for it: for what, by which command, and since when (local time)."""
+    """A process that holds a host or waits for it: its purpose, its command, and its start (local time)."""
 
     purpose: str
     pid: int = field(default_factory=os.getpid)
@@ -49,7 +49,7 @@ class Holder:
     def read(cls, text: str) -> Holder | None:
         """Parse what `write` returned; for a Lastro on another machine, only the purpose is known.
 
-        None for an empty text, which is what a lock contains before the holder has written to it."""
+        None for an empty text, as in a lock to which the holder has not yet written."""
         try:
             return cls(**json.loads(text))
         except (ValueError, TypeError):
@@ -63,7 +63,7 @@ OnWait = Callable[[Holder | None, int], None]  # the holder, if known, and the n
 
 
 def holder(state: Path) -> Holder | None:
-    """The process that holds the host now; None when none does, or when it has not written its name yet."""
+    """Return the process that holds the host; None if there is none, or if it has not written its name yet."""
     try:
         with open(state / "lock", encoding="utf-8") as file:
             return Holder.read(file.read())
@@ -132,7 +132,7 @@ def _taken(file: FileIO) -> bool:
 
 
 def _queue(state: Path, me: Holder, file: FileIO, on_wait: OnWait) -> None:
-    """Wait for the lock, and return holding it once no earlier process is waiting."""
+    """Wait for the lock, and return with it once no earlier process is waiting."""
     ticket = _queue_directory(state) / f"{time.monotonic_ns():020d}-{me.pid}-{start_time(me.pid)}"
     with _written_in(state):
         ticket.parent.mkdir(exist_ok=True)
@@ -160,7 +160,7 @@ def _queue_directory(state: Path) -> Path:
 
 
 def _waiting(state: Path) -> list[tuple[Path, Holder]]:
-    """Tickets of processes that still run, earliest first; tickets of other processes are removed."""
+    """Return the tickets of processes that still run, earliest first; remove those of other processes."""
     found = []
     for ticket in sorted(_queue_directory(state).glob("*-*-*")):
         _, pid, started = ticket.name.split("-")

@@ -1,8 +1,8 @@
 """A host reached by the OpenSSH client. Nothing of Lastro stays there: no agent, no file, no daemon.
 
-A command runs under timeout(1), so that it ends even if the connection is lost; a spawned process ends as soon as the
-connection does. Exit codes come after an unguessable word, over standard error for spawned processes: so a command's
-255 is distinguishable from ssh's own."""
+A command runs under timeout(1), so that it ends even if the connection is lost; a spawned process ends with the
+connection. Exit codes are sent after a random word, for spawned processes over standard error. So an exit code of 255
+from a command is distinguishable from that of ssh."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class SshHost(Host):
         self._connections.close()
 
     def recover(self) -> None:
-        """Reconnect after a loss, and end what still runs there from this session.
+        """Reconnect after a loss, and end processes of this session that still run there.
 
         Raises: HostError when the host stays unreachable, or when a daemon of the session was lost with the
         connection."""
@@ -145,7 +145,7 @@ class SshHost(Host):
         return done
 
     def spawn(self, argv: Sequence[str], *, lasting: bool = True) -> Process:
-        """Start a process. `lasting`: later trials may rely on it, so that its loss must be reported."""
+        """Start a process. If `lasting` is true, later trials may rely on it, so its loss must be reported."""
         self._require()
         self.transcript.add_spawn(argv, time.monotonic(), **self._where())
         nonce = secrets.token_hex(8)
@@ -198,7 +198,7 @@ class SshHost(Host):
         return Completed(tuple(argv), done.returncode, done.stdout, done.stderr, done.started_s, done.duration_s, data)
 
     def _require(self) -> None:
-        """Raise ConnectionLost between a loss and `recover`: commands after a gap would belong to no trial."""
+        """Raise ConnectionLost between a loss and `recover`: a trial with a gap in its commands is not valid."""
         if self._lost is not None:
             raise ConnectionLost(self.name, self._lost)
 
@@ -259,7 +259,7 @@ class SshHost(Host):
         return self._which[program]
 
     def clock(self) -> ClockSample:
-        """Read the host's clocks against ours; the moment is known to half of the time that the query took."""
+        """Read the host's clocks against ours; the uncertainty is half of the duration of the query."""
         before_s = time.monotonic()
         monotonic, real = self.run([*_CLOCKS, _READ_CLOCKS]).text.split()
         took_s = time.monotonic() - before_s
@@ -281,7 +281,7 @@ def _marked(lines: IO[bytes], nonce: str) -> int | None:
 
 
 def ending(nonce: str, error: bytes) -> tuple[int | None, bytes]:
-    """Split standard error into the exit code that a script printed after its nonce, or None, and the rest."""
+    """Split standard error into the exit code after the nonce (or None) and the rest."""
     words, mark, code = error.rpartition(f"\n{nonce} ".encode())
     return (int(code), words) if mark and code.strip().isdigit() else (None, error)
 

@@ -1,7 +1,7 @@
-"""The testbed file: which role is on which host, how to reach that host, and which network cards join them.
+"""The testbed file: the hosts of the roles, their addresses, and the network cards that connect them.
 
-A role that the file does not name, or names without an address, is on this machine. This module imports pydantic, so
-only commands that are given a testbed file import it."""
+A role that is not in the file, or that has no address, is on this machine. This module imports pydantic, so only
+commands with a testbed file import it."""
 
 from __future__ import annotations
 
@@ -105,8 +105,8 @@ def load(path: Path) -> TestbedFile:
 def load_named(path: Path) -> TestbedFile:
     """Read the testbed file that a campaign names.
 
-    The campaign may be another user's, and the file says where root logs in, so it must belong to the caller. Raises:
-    StudyError when the file is not the caller's, cannot be read, or is not a valid testbed."""
+    The campaign may be from another user, and root logs in at the addresses in the file. So the file must belong to the
+    caller. Raises: StudyError when it belongs to another user, cannot be read, or is not a valid testbed."""
     hint = "the campaign names this file; if it is the right one, pass it with --testbed"
     return parse(read_text(path, "testbed", hint, own=True), str(path))
 

@@ -36,7 +36,7 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class ObjectKind:
-    """A kind of object. `is_own`: can an owner have made an object of this name? If so, `remove` may be called."""
+    """A kind of object. `is_own` checks whether an owner can have made a name; only then may `remove` be called."""
 
     is_own: Callable[[Owner, str], bool]
     remove: Callable[[Host, str], None]
@@ -50,7 +50,7 @@ def is_token(text: object) -> bool:
 def undo(owner: Owner, kind: str, name: str) -> None:
     """Remove an object.
 
-    Raises: HostError when the owner cannot have made it or the kind is unknown; the errors of the removing tool."""
+    Raises: HostError when the owner cannot have made it or the kind is unknown; the errors of the tool that removes."""
     if kind not in UNDO:
         raise HostError(f"unknown kind of object: '{kind}'", "was the ledger written by a newer Lastro?")
     if not (is_token(owner.token) and UNDO[kind].is_own(owner, name)):
@@ -81,7 +81,7 @@ def _undo_netns(host: Host, name: str) -> None:
 
 
 def _undo_netns_dir(host: Host, name: str) -> None:
-    """Unmount the directory that `ip netns` made a mount on first use, unless it has namespaces by now."""
+    """Unmount the directory that `ip netns` mounted on first use, unless it has namespaces now."""
     if name in mounts_below(host, name) and not host.view.names(name):
         host.run(["umount", name])
         host.view.remove_empty([name], below=False)

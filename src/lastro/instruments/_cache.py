@@ -1,4 +1,4 @@
-"""The size of CPUs' last-level caches, from the kernel's own files. Source: sysfs-devices-system-cpu."""
+"""The size of last-level caches, from files of the kernel. Source: sysfs-devices-system-cpu."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class _Here:
 
 @cache
 def cache_here_bytes(cpuset: str) -> int:
-    """Return `last_level_cache_bytes` of this machine, for plans, which are made before there is a testbed."""
+    """Return `last_level_cache_bytes` of this machine, for plans, which are made without a testbed."""
     return last_level_cache_bytes(_Here(), cpuset)
 
 

@@ -2,9 +2,9 @@
 
 Trindade (2018, section 7.3) uses writing, reading and seeks, the seeks by four processes of Bonnie++, for 25, 50 and
 100 files. Bonnie++ makes processes only for its seekers: its option for concurrency (-c) only labels the report, and -p
-and -y join programs that are started separately. It counts files in units of 1024 (-n): 25 units of 41 files are 1 of
-these. It reports no rate for less than half a second: that metric is then missing. Source: bonnie++(8) and the code of
-version 2.00a, whose format (1.98) is that of Debian 12 and 13; other formats are rejected."""
+and -y join programs that are started separately. It counts files in units of 1024 (-n): 25 units of 41 files are one of
+them. It reports no rate for a phase of less than half a second; that metric is then missing. Source: bonnie++(8) and
+the code of version 2.00a. Its format (1.98) is that of Debian 12 and 13; other formats are rejected."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Bonnie(DiskWorkload):
         return max(1, round(files / _THOUSAND)) if files else 0
 
     def argv(self) -> list[str]:
-        """Return the command. -f: no tests of single characters; -r 0: the file's size is not compared with memory."""
+        """Return the command. -f: no tests of single characters; -r 0: do not compare the file's size with memory."""
         block = parse_size_bytes(str(self.chosen["block"]))
         file = f"{self.size_mib}:{block}:{self.chosen['seeks']}:{self.chosen['processes']}"
         modes = [flag for option, flag in (("direct", "-D"), ("synced", "-b")) if self.chosen[option] == YES]
@@ -100,7 +100,7 @@ class Bonnie(DiskWorkload):
     def _tool_time_s(self, cells: list[str], values: Mapping[str, float]) -> float | None:
         """Return the least time of all phases: Bonnie++ cuts the fractions off all rates except that of seeks.
 
-        None when a phase was too short for a rate: the sum of the others would be the time of another task."""
+        None when a phase was too short for a rate: the sum of the others would not be the time of the whole task."""
         if _SHORT in (cells[at] for at in (*_PLACES.values(), *_OTHER_OF_FILES)):
             return None
         small = [found for at in (*_OF_FILES.values(), *_OTHER_OF_FILES) if (found := rate(cells, at)) is not None]

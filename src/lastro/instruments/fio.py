@@ -1,9 +1,9 @@
 """fio, the modern counterpart of Bonnie++: a file written and read in sequence, then read at random by several threads.
 
-Writing ends when the data has reached the disk (`end_fsync`). Before each phase fio makes the instance's kernel forget
-what it has cached of the file (`invalidate`, on by default): without `direct`, data that is read twice, or that the
-host of a virtual machine has cached, still comes from memory. The jobs are threads: if one of several processes is
-killed, the others wait for ever. Source: fio(1), version 3.33."""
+Writing ends when the data has reached the disk (`end_fsync`). Before each phase, fio drops the file from the cache of
+the instance's kernel (`invalidate`, on by default). Without `direct`, data that is read twice, or that the host of a
+virtual machine has cached, is still read from memory. The jobs are threads: if one of several processes is killed, the
+others wait for ever. Source: fio(1), version 3.33."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Jitter and loss of a UDP flow at a fixed rate, by iperf3.
 
-Jitter is what iperf3 reports: the receiver's smoothed difference of transit times, as RTP defines it (RFC 3550, section
-6.4.1: J += (|D| - J) / 16)."""
+Jitter is the value of iperf3: the smoothed difference of transit times at the receiver, as defined for RTP (RFC 3550,
+section 6.4.1: J += (|D| - J) / 16)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A UDP load by iperf3: how much of a nominal rate is offered, and how much of it arrives."""
+"""A UDP load by iperf3: the offered and the received fraction of a nominal rate."""
 
 from __future__ import annotations
 

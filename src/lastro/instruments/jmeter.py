@@ -1,8 +1,9 @@
-"""A closed load by Apache JMeter, whose clients send their next request when the last one was answered.
+"""A closed load by Apache JMeter, whose clients send the next request when the last one was answered.
 
-Eiras (2018) used version 3.1. JMeter reports times in whole milliseconds; its own delay between two requests is not in
-`request_time`, but in `request_cycle`, the paper's time per request: a client's whole time per request that it sent. It
-runs without a GUI, with the heap of its own start script, outside the client's root filesystem."""
+Eiras (2018) used version 3.1. JMeter reports times in whole milliseconds. Its own delay between two requests is part of
+`request_cycle`, but not of `request_time`. `request_cycle` is the paper's time per request: the total time of a client,
+divided by its number of requests. JMeter runs without a GUI, with the heap size of its start script, outside the root
+filesystem of the client."""
 
 from __future__ import annotations
 
@@ -80,7 +81,7 @@ class Jmeter(HttpLoad):
         )
 
     def argv(self, directory: str) -> list[str]:
-        """Return JMeter's command, to run in the client's namespace: `directory` has the plan `load.jmx`."""
+        """Return JMeter's command, to run in the client's namespace; `directory` contains the plan `load.jmx`."""
         return [
             "java", *_HEAP, f"-Djava.util.prefs.userRoot={directory}", f"-Djmeter.home={HOME}", "-jar", _JAR,
             "--nongui", "--testfile", f"{directory}/load.jmx", "--logfile", f"{directory}/load.jtl",

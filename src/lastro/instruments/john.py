@@ -33,7 +33,7 @@ class John(Workload):
     )
 
     def argv(self) -> list[str]:
-        """Return the command; standard error is merged into its output, as john reports its threads there."""
+        """Return the command. Standard error is merged into its output, since john reports its threads there."""
         test = f"john --test={self.chosen['time_s']} --format={self.chosen['format']} 2>&1"
         return ["env", f"OMP_NUM_THREADS={self.chosen['threads']}", "sh", "-c", test]
 

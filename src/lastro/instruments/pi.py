@@ -1,9 +1,9 @@
 """Digits of pi on several threads, with computation and output timed separately, as y-cruncher does.
 
-The program is our own: the Chudnovsky brothers' series by binary splitting over GMP. The sum runs on all threads, the
-last division and the conversion to decimal on one, so that its time falls less with threads than y-cruncher's. The
-digits are checked: at powers of ten against values that another algorithm gave, and at the end, where a conversion may
-have erred, against the binary number."""
+The program is our own: the Chudnovsky brothers' series by binary splitting over GMP. The sum runs on all threads; the
+last division and the conversion to decimal run on one, so threads reduce its time less than that of y-cruncher. The
+digits are checked at powers of ten, against values from another algorithm, and at the end, where the conversion may
+have an error, against the binary number."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""A test of the Phoronix Test Suite, if the user has the suite and has installed the test with it.
+"""A test of the Phoronix Test Suite, if the user has installed the suite and the test.
 
-The suite needs a network to fetch and build tests; an instance has none. So the suite and its installed tests are
-copied from the host into the image as they are. Source: the suite's own documentation, version 10.
+The suite needs a network to download and build tests, and an instance has none. So the suite and its installed tests
+are copied from the host into the image. Source: the documentation of the suite, version 10.
 
-Not run yet: Debian does not package the suite."""
+Not yet tested with the real suite, which Debian does not package."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _inside(environment: Mapping[str, str], *words: str) -> list[str]:
 
 
 def _sources(host: Host) -> tuple[Path, Path]:
-    """Return the directories of the suite and of what it installed. Raises: Unavailable when one of them is missing."""
+    """Return the directories of the suite and of its installed tests. Raises: Unavailable when one is missing."""
     host.require(PROGRAM, _HINT)
     suite = next((Path(d) for d in _SUITES if (Path(d) / "pts-core" / "phoronix-test-suite.php").is_file()), None)
     data = next((Path(d) for d in _DATA if (Path(d) / "installed-tests").is_dir()), None)

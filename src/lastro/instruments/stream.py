@@ -1,4 +1,4 @@
-"""Bandwidth of memory by four loops over long arrays, as John McCalpin's STREAM defines and counts them.
+"""The bandwidth of memory by four loops over long arrays, as John McCalpin's STREAM defines and counts them.
 
 The program is our own, written to that definition (https://www.cs.virginia.edu/stream/ref.html): Debian does not
 package STREAM. Bytes of an iteration: 16 for copy and scale, 24 for add and triad; 1 MB is 10^6 bytes; the best of the

@@ -1,8 +1,8 @@
 """Transactions on a table of MariaDB or MySQL by sysbench, client and server in one instance unless a client is given.
 
-The study "application" of Trindade (2018, chapter 6): one table of 1,000,000 rows. Each measurement has a server of its
-own with a fresh data directory and the same rows (from one seed), made before the measured time and counted before and
-after. Source: sysbench 1.0.20 (Debian), oltp_common.lua and sb_histogram.c."""
+The study "application" of Trindade (2018, chapter 6) has one table of 1,000,000 rows. Each measurement has its own
+server, with a new data directory and the same rows (from one seed). They are made before the measured time, and counted
+before and after. Source: sysbench 1.0.20 (Debian), oltp_common.lua and sb_histogram.c."""
 
 from __future__ import annotations
 

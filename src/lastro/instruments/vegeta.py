@@ -1,9 +1,9 @@
-"""An open load by vegeta: requests at a stated rate, sent whether the responses come or not.
+"""An open load by vegeta: requests at a stated rate, sent regardless of responses.
 
-vegeta measures from when a request left, which hides how long it had to wait to be sent. Here each time counts from
-when the request *should* have left, by the evenly spaced schedule that begins with the least late request of all. A
-server that stalls thus shows in every request that was due meanwhile (coordinated omission: Tene 2013). With several
-proxies there is one vegeta for each, with its fraction of the rate."""
+vegeta measures the time from when a request was sent, which hides its delay before sending. Here each time begins when
+the request *should* have been sent, by an evenly spaced schedule that begins with the least late request. So a pause of
+the server shows in every request that was due during it (coordinated omission: Tene 2013). With several proxies there
+is one vegeta for each, with its fraction of the rate."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ class Vegeta(HttpLoad):
 
 @dataclass(frozen=True, slots=True)
 class _Hit:
-    """A request: its place in the order, when it left, how long it took, and how late it left."""
+    """A request: its number in the order, the time when it was sent, its duration, and its delay before sending."""
 
     number: int
     left_ms: float
@@ -173,13 +173,13 @@ def _checks_of_each(load: OpenLoad) -> list[int]:
 
 
 def _scheduled(hits: Sequence[_Hit], interval_ms: float) -> list[_Hit]:
-    """Compute how late each left. The schedule begins so that the least late one was on time, and none was early."""
+    """Compute the delay of each. The schedule begins so that the least late one was on time, and none was early."""
     begins_ms = min(hit.left_ms - hit.number * interval_ms for hit in hits)
     return [replace(hit, lag_ms=hit.left_ms - hit.number * interval_ms - begins_ms) for hit in hits]
 
 
 def _own_delay(hits: Sequence[_Hit], measured: Mapping[str, float]) -> Iterator[Remark]:
-    """Yield remarks on percentiles that are the generator's, not the server's: means may differ where tails do not."""
+    """Yield remarks on percentiles that come from the generator, not from the server."""
     lags_ms = [hit.lag_ms for hit in hits]
     for name, q in _http.QUANTILES:
         metric = f"{PREFIX}request_time_{name}"
@@ -189,7 +189,7 @@ def _own_delay(hits: Sequence[_Hit], measured: Mapping[str, float]) -> Iterator[
 
 
 def _overload(hits: Sequence[_Hit], metrics: tuple[str, ...]) -> Iterator[Remark]:
-    """Yield a remark if answers came at a lower rate than requests, without the last few: one may be late by itself."""
+    """Yield a remark if responses came at a lower rate than requests. The last few do not count: one may be late."""
     due_ms = sorted(hit.sample.began_ms for hit in hits)
     done_ms = sorted(hit.sample.began_ms + hit.sample.time_ms for hit in hits)
     most = int(_ALL_BUT_THE_LAST * (len(hits) - 1))
@@ -212,7 +212,7 @@ def _rows(table: str) -> list[list[str]]:
 
 
 def _hits(rows: Sequence[Sequence[str]], first_ns: int, load: OpenLoad) -> list[_Hit]:
-    """Return the requests in the order in which they left. Raises: InstrumentError if one is missing."""
+    """Return the requests in the order in which they were sent. Raises: InstrumentError if one is missing."""
     found = sorted((_hit(row, first_ns, load) for row in rows), key=lambda hit: hit.number)
     if [hit.number for hit in found] != list(range(len(found))):
         raise InstrumentError("vegeta's results do not have each request exactly once")
@@ -230,7 +230,7 @@ def _hit(row: Sequence[str], first_ns: int, load: OpenLoad) -> _Hit:
 
 
 def _wrong(status: str, error: str, head: str, length_bytes: int) -> str:
-    """Return why a response is wrong, or ''. vegeta itself reports a body shorter than its header says, as an error."""
+    """Return why a response is wrong, or ''. vegeta reports a body that is shorter than its header says as an error."""
     if error or _number("status", status) != 200:
         return error or f"status {status}"
     try:

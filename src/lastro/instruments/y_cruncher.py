@@ -1,10 +1,10 @@
 """Digits of pi by Alexander Yee's y-cruncher, if the user has it: it is free of charge, but not a Debian package.
 
-Only the program and its directory `Binaries` go into the image: the program chooses one of several binaries by the
-processor that it sees, so that a virtual machine with another model may run another one. The trial's transcript shows
-which one ran.
+Only the program and its directory `Binaries` are copied into the image. The program chooses one of several binaries by
+the model of the processor, so a virtual machine with another model may run another binary. The transcript of the trial
+shows which one ran.
 
-Not run yet: its output is known from what others published of versions 0.7 and 0.8."""
+Not yet tested with the real program: the parser follows output that others published of versions 0.7 and 0.8."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class YCruncher(Workload):
         _sources(host)
 
     def argv(self) -> list[str]:
-        """Return the command, run in its own directory, without writing digits or a record."""
+        """Return the command. It runs in its own directory, and writes neither digits nor a record."""
         task = ["bench", str(self.chosen["digits"]), f"-TD:{self.chosen['threads']}", "-od:0", "-o", WORK_DIR]
         return ["env", "-C", _INSIDE, f"./{PROGRAM}", "skip-warnings", *task]
 

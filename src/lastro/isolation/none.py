@@ -1,4 +1,4 @@
-"""No isolation beyond what the platform cannot do without (namespaces, for containers)."""
+"""No isolation, except what a platform always has, such as the namespaces of containers."""
 
 from __future__ import annotations
 

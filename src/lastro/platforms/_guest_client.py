@@ -54,8 +54,8 @@ def frame(nonce: bytes, kind: bytes, body: bytes = b"") -> bytes:
 def connect(path: str, patience_s: float) -> Socket:
     """Return a connection to the agent.
 
-    It retries while the guest boots, when nothing listens on its vsock yet, and while a monitor has only just made its
-    socket. A monitor that has ended refuses for good."""
+    It retries while the guest boots and does not yet listen on its vsock, and shortly after a monitor has made its
+    socket. If the monitor has ended, it gives up."""
     began_s = time.monotonic()
     deadline_s, listening_s = began_s + patience_s, began_s + NEWBORN_S
     port = path.rpartition("/")[2].partition(".")[0] if os.path.islink(path) else ""  # noqa: PTH114

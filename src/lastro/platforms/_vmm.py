@@ -1,7 +1,7 @@
 """Monitors on KVM with a process per guest and commands over vsock: Firecracker and Cloud Hypervisor.
 
-Both offer a guest's whole vsock as one Unix socket, on which a client asks for a port. The guest's agent listens on
-several ports, each of which has a symbolic link where other hypervisors have the socket of a serial port."""
+Both offer the whole vsock of a guest as one Unix socket, on which a client asks for a port. The guest's agent listens
+on several ports. Each has a symbolic link in the place where other hypervisors have the socket of a serial port."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class VmmInstance(HypervisorInstance):
         self._monitor = self.testbed.host.spawn([*enter, "ip", "netns", "exec", self.netns, *argv])
 
     def last_words(self) -> str:
-        """Return what the monitor printed to standard error, or else the end of the guest's console."""
+        """Return the standard error of the monitor, or else the end of the guest's console."""
         assert self._monitor is not None, "a guest with ports is plugged before it is ready"
         done = self._monitor.stop()
         lines = [line.strip() for line in (done.error_text.strip() or done.text.strip()).splitlines()]

@@ -1,7 +1,7 @@
 """Hardware virtualization: QEMU with KVM.
 
-The existence of /dev/kvm is not enough: on some hosts that have it, no guest boots. So the probe boots one. The host on
-which this was written is such a host: the refusal has been run for real, a guest has not."""
+The existence of /dev/kvm is not enough: on some hosts that have it, no guest boots. So the probe boots one. The
+development host is such a host, so only the refusal was tested, not a guest."""
 
 from __future__ import annotations
 
@@ -37,5 +37,5 @@ class Kvm(QemuPlatform):
         return found if found or found.remedy else replace(found, remedy=_REMEDY)
 
     def _vhost(self) -> str:
-        """Return the option for the kernel's own back-end for para-virtual cards, where the host has it."""
+        """Return the option for the kernel's back-end of para-virtual cards, if the host has it."""
         return ",vhost=on" if self.chosen["nic"] == "virtio" and Path("/dev/vhost-net").exists() else ""

@@ -1,6 +1,6 @@
 """LXD, by a private daemon inside the DUT's network namespace.
 
-Run for real: LXD 5.0.2 of Debian 12, with storage `dir` and `btrfs`; `zfs` by its exact commands only."""
+Tested with LXD 5.0.2 of Debian 12, with storage `dir` and `btrfs`. For `zfs`, tests assert only the commands."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ _HEADS = ("metric", "treatment", "A", "B", "unit", "B / A", "p", "p (Holm)", "")
 def terminal_lines(comparison: Comparison, width: int, *, everything: bool = False) -> list[str]:
     """Return the verdict, then the cells that differ, worst first; with `everything`, also all other tested cells.
 
-    Where a row does not fit, metric and treatment are on a line of their own."""
+    If a row does not fit, metric and treatment are on a separate line."""
     tested, alike = _tested(comparison)
     rows = [_row(cell) for cell in (tested + alike if everything else tested)]
     lines = [*_wrapped(headline(comparison), width), "", comparison.study.title or comparison.study.name]
@@ -34,7 +34,7 @@ def terminal_lines(comparison: Comparison, width: int, *, everything: bool = Fal
 
 
 def markdown(comparison: Comparison) -> str:
-    """Return the comparison for a pull request or a wiki; rows that are not distinguishable are folded."""
+    """Return the comparison for a pull request or a wiki; rows without a significant difference are folded."""
     lines = [f"# {_escaped(comparison.study.title or comparison.study.name)}", ""]
     lines += [f"**{_escaped(headline(comparison))}**", ""]
     lines += [f"- {_escaped(paragraph)}" for paragraph in _above(comparison)]

@@ -1,7 +1,7 @@
 """The report as one self-contained HTML page: it needs no network, script or font.
 
-All text from a study or a trial passes through jinja2's autoescape. Only figures drawn by Lastro and markup made of
-numbers alone are trusted."""
+All text from a study or a trial passes through jinja2's autoescape. Only figures by Lastro and markup that consists of
+numbers are trusted."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ class _Sentences:
         return text
 
     def _by_correction(self, tested: Sequence[Tested]) -> str:
-        """Return 'after correction for 4 comparisons' if correction makes one of these not distinguishable."""
+        """Return 'after correction for 4 comparisons' if the correction makes one of these not significant."""
         if not any(one.lost_to_correction for one in tested):
             return ""
         say = self.say
@@ -89,7 +89,7 @@ class _Sentences:
         return f" ({text})" if n < total else ""
 
     def _only_with(self) -> str:
-        """Return the isolation under which everything was measured; empty if anything was measured without."""
+        """Return the isolation under which all trials were measured; empty if one was measured without isolation."""
         levels = ", ".join(map(str, self.found.only_with))
         return ", " + self.say("measured only with isolation by {levels}", levels=levels) if levels else ""
 
@@ -137,7 +137,7 @@ class _Sentences:
         return ", ".join(part + self._over(one) for part, (one, _) in zip(parts, shares, strict=True))
 
     def _cost(self) -> str:
-        """Return what isolation costs, or gains, without a neighbour; empty where that is not distinguishable."""
+        """Return the cost or gain of isolation without a neighbour; empty if it is not distinguishable from zero."""
         first = N_("without a neighbour, isolation by {level} takes {share} of {metric}")
         if self.metric.better == "lower":
             first = N_("without a neighbour, isolation by {level} adds {share} to {metric}")

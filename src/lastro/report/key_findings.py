@@ -2,7 +2,7 @@
 
 The cost of neighbours and the recovery by isolation come first. Then comes the effect of every other factor on the
 first metric, a sentence for each, largest difference first; then a sentence for each further metric; last, what is
-missing. `analysis.findings` says what the sentences rest on."""
+missing. `analysis.findings` computes the data of the sentences."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class _KeySentences:
             yield say("With {blocks}, {metric} is {mean}.", blocks=blocks, metric=self.metric.name, mean=text + where)
 
     def clauses(self, factor: FactorPairs) -> Iterator[str]:
-        """Yield clauses: which levels differ from the reference, which are alike, which are undecided."""
+        """Yield clauses on the levels that differ from the reference, that are alike, and that are undecided."""
         phrases = self._phrases(factor)
         if not factor.pairs:
             yield phrases.unknown()
@@ -91,7 +91,7 @@ class _KeySentences:
     def in_one(self) -> str:
         """Return a sentence on what changes the metric most, or that nothing does, or that this is undecided.
 
-        Empty where the metric never varied, or where nothing is known."""
+        Empty if the metric never varied, or if nothing is known."""
         found, compared = self.found, self.found.compared
         if found.never_varied:
             return ""

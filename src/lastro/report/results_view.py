@@ -1,6 +1,6 @@
 """The table of results on the HTML page: cells with mean, interval and ratio, and a small axis for each ratio.
 
-Where there are many rows, they are grouped under headings."""
+If there are many rows, they are grouped under headings."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class MarkView:
 class CellView:
     """A cell of the table as text.
 
-    `words` replaces the numbers where nothing was measured; `absent` replaces a missing interval."""
+    `words` replaces the numbers if nothing was measured; `absent` replaces a missing interval."""
 
     words: str = ""
     mean: str = ""

@@ -1,4 +1,4 @@
-"""The HTML page of a suite: for each study a few sentences and a key figure; all claims in one table; what is missing.
+"""The HTML page of a suite: a few sentences and a key figure for each study, a table of all claims, what is missing.
 
 It links to the report of each study, which has the details."""
 

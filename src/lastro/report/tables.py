@@ -139,7 +139,7 @@ def _curve_table(view: MetricView, curve: Curve, say: Language) -> Table:
 
 
 def _curve_cells(panel: Panel, view: MetricView, curve: Curve, say: Language) -> dict[str, list[str]]:
-    """Return {line: a text for each number}; a dash where the study has no such treatment."""
+    """Return {line: a text for each number}; a dash if the study has no such treatment."""
     own = {line.name: line.rows for line in panel.lines}
     cells: dict[str, list[str]] = {}
     for name in curve.line_names:
@@ -260,13 +260,13 @@ def invalid_table(report: Report, say: Language) -> Table:
 
 
 def _why(attempts: Sequence[InvalidAttempt]) -> str:
-    """Return all reasons; one that not every attempt had is followed by its number of attempts."""
+    """Return all reasons; a reason that not all attempts had is followed by its number of attempts."""
     found = grouped((reason, attempt.attempt) for attempt in attempts for reason in attempt.reasons)
     return "; ".join(text if len(set(of)) == len(attempts) else f"{text} ({len(set(of))}×)" for text, of in found)
 
 
 def property_table(name: str, title: str, table: PropertyTable, say: Language, *, ours: bool) -> Table:
-    """Return a table of properties; with `ours`, Lastro wrote its numbers, and they get the language's separators."""
+    """Return a table of properties. With `ours`, its numbers are Lastro's, and get the separators of the language."""
     columns = (table.factor, *(say(ALL) if column == ALL else column for column in table.columns))
     rows = tuple((row.name, *(say.number(text) if ours else text for text in row.values)) for row in table.rows)
     return Table(name, title, columns, rows)

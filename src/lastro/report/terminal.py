@@ -84,7 +84,7 @@ def render(report: Report, width: int) -> list[Text]:
 
 
 def _answer(report: Report, width: int) -> list[Text]:
-    """Return the sentences that open a document, but with a warning about many invalid trials at the end."""
+    """Return the opening sentences of a document, but with a warning about many invalid trials at the end."""
     warning, sentences = incomplete(report.progress.counts, ENGLISH), key_findings(report, ENGLISH)
     lines = [line for sentence in sentences for line in _wrapped(sentence, width)]
     if warning:

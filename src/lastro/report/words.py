@@ -70,7 +70,7 @@ def _tally(report: Report, say: Language) -> str:
 
 
 def limitations(report: Report, say: Language) -> tuple[str, ...]:
-    """Return what a reader must keep in mind, because of the design or because of events in this campaign."""
+    """Return the limitations of the results, from the design and from events in this campaign."""
     design, progress = report.study.design, report.progress
     sentences = [
         say(

@@ -50,9 +50,9 @@ class Series:
 class Remark:
     """A caveat on valid numbers: the report marks them, and the trial stays valid.
 
-    `kind` is what all remarks of its sort have in common, in a few words, such as THROUGH_CACHE; `text` is what was
-    seen in this trial. `metrics` are the metrics it is about; empty: all that the trial measured. A metric named here
-    that the trial does not have is one whose value was dropped for this reason."""
+    `kind` is a short text for all remarks of the same kind, such as THROUGH_CACHE; `text` describes this trial.
+    `metrics` are the metrics that the remark concerns; if it is empty, all metrics of the trial. If the trial has no
+    value of one of them, the value was dropped for this reason."""
 
     kind: str
     text: str
@@ -92,9 +92,9 @@ class Reading:
 
 @dataclass(slots=True)
 class Outcome:
-    """All that a trial yielded. It is valid if no reason for invalidity was found; validity is not value.
+    """The outcome of a trial. It is valid if there is no reason for invalidity; validity does not depend on the values.
 
-    `notes` are a record for people. `results.noted` has the types of those that programs read back."""
+    `notes` are a record for people. `results.noted` has the types of those that programs read."""
 
     measurements: dict[str, float] = field(default_factory=dict)
     series: list[Series] = field(default_factory=list)
@@ -121,7 +121,7 @@ class Outcome:
         remarks.append({**asdict(remark), "metrics": list(remark.metrics)})
 
     def add_condition(self, facts: dict[str, str]) -> None:
-        """Note under REALLY how the numbers were measured, such as the file system under a disk benchmark."""
+        """Note under REALLY how the values were measured, such as the file system under a disk benchmark."""
         really = self.notes.setdefault(REALLY, {}) if facts else {}
         assert isinstance(really, dict)
         really.update(facts)

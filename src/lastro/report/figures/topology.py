@@ -30,13 +30,13 @@ _GRID = re.compile(r"r(\d+)-(\d+)")
 
 
 def topology_picture(title: str, how: str, topology: Topology, known: Mapping[str, str]) -> Picture:
-    """Return a figure of its own, with the title and the line `how` above it; `known` are versions by tool."""
+    """Return a complete figure, with the title and the line `how` above it; `known` are versions by tool."""
     with style():
         return Picture("topology", title, draw_topology(topology, title, (how,), known))
 
 
 def draw_shown(report: Report, say: Language) -> Figure | None:
-    """Draw the topology of the baseline, with what the study varies; None where no valid trial noted a topology."""
+    """Draw the topology of the baseline, with the factors of the study; None if no valid trial recorded a topology."""
     found = shown(report)
     if found is None:
         return None
@@ -78,7 +78,7 @@ def draw_topology(
 
 
 class _Sketch:
-    """Strokes from the top down, in inches: the height of the figure is known when all of them are."""
+    """Strokes from the top down, in inches; the height of the figure is known only at the end."""
 
     def __init__(self, topology: Topology, known: Mapping[str, str], say: Language, width_in: float) -> None:
         self.topology, self.known, self.say = topology, known, say

@@ -1,6 +1,6 @@
-"""The lifecycle of instances: how long they take to start, to answer and to stop, and what each takes while it idles.
+"""The lifecycle of instances: the times to start, to answer and to stop, and the resources of each while it is idle.
 
-The attachment joins every instance to a port of one peer, so that a packet can prove that it is there."""
+The attachment joins every instance to a port of one peer, so that a packet can prove its connection."""
 
 from __future__ import annotations
 

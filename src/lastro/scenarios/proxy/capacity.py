@@ -1,4 +1,4 @@
-"""The number of proxies that a host carries: proxies are added, and all are asked after each step, until one fails."""
+"""The number of proxies that a host carries: more are added, and all get a request after each step, until one fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A control plane of virtual routers: it boots, converges, runs, loses links down to a tree, and gets them back.
+"""A control plane of virtual routers: it boots, converges, runs, loses all links except a tree, and gets them back.
 
 The phases are those of Corrêa and others (2011). The end of convergence is verified here: a trial is invalid unless the
 routes of every router are those of a shortest-path computation over the remaining links."""
@@ -118,7 +118,7 @@ class RoutingScenario(OnLinks):
 
     @classmethod
     def part_names(cls, kind: str) -> frozenset[str]:
-        """Return the parts of a kind; of attachments, only those that can give each link a switch of its own."""
+        """Return the parts of a kind; for attachments, only those that can give each link its own switch."""
         infos = registry.parts(kind).values()
         if kind != "attachment":
             return registry.names(kind)
@@ -149,7 +149,7 @@ class RoutingScenario(OnLinks):
 
     @classmethod
     def calibrations(cls, config: Config) -> dict[str, Config]:
-        """Ask for the text of a topology file, which may be changed between two trials or before a resume."""
+        """Request the text of a topology file, which may change between two trials or before a resume."""
         level = str(config["topology"])
         return {f"topology/{level}": {"topology": level}} if digest(level) else {}
 
@@ -173,7 +173,7 @@ class RoutingScenario(OnLinks):
         return _NO_CARRIER if found and blind else found
 
     def _routes(self, platform: str, implementation: str) -> Availability:
-        """Return whether three routers in a row find each other's subnets; tried once."""
+        """Return whether three routers in a row find the subnets of each other; tried once."""
         key = (platform, implementation)
         if key not in self._probed:
             try:
@@ -255,7 +255,7 @@ def _boot_s(config: Config, n: int) -> float:
 
 
 def _asks_for_text(config: Config) -> bool:
-    """Return whether this is not a trial but the calibration that reads a topology file."""
+    """Return whether this is the calibration that reads a topology file, not a trial."""
     return set(config) == {"topology"}
 
 

@@ -1,4 +1,4 @@
-"""The phases of a network's lifecycle, in order and on one monotonic clock, and what each of them measures."""
+"""The phases of a network's lifecycle, in order and on one monotonic clock, with the measurements of each."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def wait_for_routes(
     within_s: float,
     unasked_s: float = 0.0,
 ) -> list[str]:
-    """Wait until nothing has changed for `quiet_s` and routes are as expected; return the differences that are left.
+    """Wait until nothing has changed for `quiet_s` and routes are as expected; return the remaining differences.
 
-    Guests are not asked before an update is seen or `unasked_s` has passed, because asking takes CPU time."""
+    Routers are not queried before an update or `unasked_s`, because a query takes CPU time."""
     watch, deadline_s, looked_at = network.watch, time.monotonic() + within_s, -1.0
     polls = not all(instance.shares_kernel for instance in network.instances)  # a guest's route changes are not seen
     while time.monotonic() < deadline_s:
@@ -173,7 +173,7 @@ class Run:
 
     @contextmanager
     def _first_ping(self) -> Iterator[_When]:
-        """Ping between the corners while the block lasts; the yielded object returns when the first answer came."""
+        """Ping between the corners inside the block; yield an object that returns the time of the first answer."""
         topology = self.network.topology
         a, b = topology.corners()
         source, target = (str(topology.address(end, topology.at[end][0])) for end in (a, b))
@@ -185,7 +185,7 @@ class Run:
 
     @contextmanager
     def _flow(self, spare: Sequence[int]) -> Iterator[Flow | None]:
-        """Run a flow whose path the failure cuts; yield None where the topology has no such path."""
+        """Run a flow over a path that the failure cuts; yield None if the topology has no such path."""
         found = self.network.topology.detour(spare)
         if found is None:
             yield None
@@ -255,7 +255,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class _When:
-    """The time of a ping's first answer, on the host's clock. Call it after everything else has converged."""
+    """The time of a ping's first answer, on the host's clock. Call it after the network has converged."""
 
     source: Instance
     process: Process

@@ -24,7 +24,7 @@ class Disturbance:
 
     @property
     def fields(self) -> dict[str, str]:
-        """The fields of its instance in the topology of a trial."""
+        """The fields of the neighbour in the topology of a trial."""
         return {"does": " ".join(self.anomaly.argv(self.demand)), "anomaly": self.anomaly.name}
 
     def judge_dose(

@@ -65,7 +65,7 @@ def _ranges(numbers: Sequence[int]) -> str:
 
 
 def without_limits(isolations: Sequence[Isolation]) -> Sequence[Isolation]:
-    """Return all isolations. Raises: Unavailable when one of them would set limits of its own."""
+    """Return all isolations. Raises: Unavailable when one of them would set other limits."""
     for isolation in isolations:
         if isolation.needs_profile:
             raise Unavailable(

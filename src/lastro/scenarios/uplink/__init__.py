@@ -1,7 +1,7 @@
-"""One flow from an instance to its host or a peer: what a platform's network costs, below, at and above its capacity.
+"""One flow from an instance to its host or a peer: the cost of a platform's network below, at and above its capacity.
 
-After Trindade (2018, chapter 6): 1470-byte datagrams at a nominal rate for 10 s, from the instance to the host. The
-nominal rate is a factor here, since at one rate alone, all platforms that carry it look the same."""
+After Trindade (2018, chapter 6): 1470-byte datagrams at a nominal rate for 10 s, from the instance to the host. Here
+the nominal rate is a factor, since all platforms that can carry a single rate look the same."""
 
 from __future__ import annotations
 
@@ -157,9 +157,9 @@ class UplinkScenario(OnLinks):
         return outcome
 
     def _measure(self, config: Config, pair: Joined, end: FarEnd, own_cgroups: Sequence[str], outcome: Outcome) -> None:
-        """Run the flow with a witness around it, and with meters and clocks around the sender's command alone.
+        """Run the flow with a witness around it, and with meters and clocks around only the sender's command.
 
-        CPU time, and the time that it is divided by, are those of that command, each less the overhead of exec."""
+        CPU time and its divisor are those of that command, both without the overhead of exec."""
         everyone = {**pair.everyone, end.role: end.instance}
         hops = ((f"{INSTANCE}.{PORT}", "tx_bytes"), (f"{end.role}.{end.device}", "rx_bytes"))
         tool: UdpLoad | Iperf3Tcp = registry.get("instrument", str(config["instrument"]))()
@@ -206,7 +206,7 @@ def _is_bare(config: Config) -> bool:
 def _judge_clock(
     reading: Reading, by_host: Collection[str], drift: validity.ClockDrift | None, limit: float, outcome: Outcome
 ) -> None:
-    """Add the reading without what a wrong clock timed: with TCP only the series, since the receiver timed the rate."""
+    """Add the reading without values by a wrong clock: for TCP only the series, since the receiver timed the rate."""
     kept = by_good_clocks(reading, by_host, drift, limit, outcome)
     outcome.add(kept if kept is reading else replace(kept, series=()))
 
