@@ -95,7 +95,7 @@ def open_directory(directory: Path, *, base: Path | None = None, make: bool = Fa
                 continue
             links += 1
             if strict:
-                raise OSError(errno.ELOOP, f"'{part}' is a symbolic link, and Lastro follows none there")
+                raise OSError(errno.ELOOP, f"'{part}' is a symbolic link, which Lastro does not follow there")
             if links > _MOST_LINKS:
                 raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
             _require_ours(found, at, part)
@@ -139,7 +139,7 @@ def _require_ours(found: os.stat_result, at: int, part: str = "") -> None:
     place = Path(f"/proc/self/fd/{at}").readlink() / part
     raise InputError(
         f"{place} {danger}: root could be made to write elsewhere",
-        "choose a directory of your own, or pass --trust if you trust all who can change this one like root",
+        "choose a directory of your own, or pass --trust if you trust all users who can change this one",
     )
 
 

@@ -68,7 +68,7 @@ def test_a_roles_own_cpus_are_all_that_its_instances_get() -> None:
 def test_other_cpus_than_the_host_has_or_the_study_counts_are_unavailable(cpuset: str) -> None:
     with pytest.raises(Unavailable, match=r"is not 2 of the CPUs 0,2-3,5"):
         asked(cpus=2, cpuset=cpuset)
-    with pytest.raises(Unavailable, match="has 4 CPUs, and the study asks for 5"):
+    with pytest.raises(Unavailable, match="has 4 CPUs, but the study requires 5"):
         asked(cpus=5)
 
 

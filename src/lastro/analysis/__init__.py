@@ -38,7 +38,7 @@ def analyse_metric(view: MetricView) -> MetricAnalysis:
     anova, why_none, notes = variance_of(data)
     bounded = sum(cell.bounded > 0 for cell in view.cells)
     if bounded and not data.cells:
-        why_none = Note(N_("every treatment is known by a lower bound only"))
+        why_none = Note(N_("only a lower bound is known for every treatment"))
     alpha = 1 - data.confidence
     checks = check_residuals(anova, [index for index, _, _ in data.trials()], alpha=alpha) if anova else None
     effects = main_effects(data, floor)

@@ -136,7 +136,7 @@ def keep_with(judged: Path, directory: Path, floors: NoiseFloors, *, changed_hos
     if (changes := [*changes_between(*facts), *_moved(*facts)]) and not changed_host:
         raise InputError(
             f"the A/A campaign in {directory} ran under different conditions than {judged}: {'; '.join(changes)}",
-            "run it on the same host and image, or keep the floors anyway with --changed-host",
+            "run it on the same host and image, or store the floors anyway with --changed-host",
         )
     _keep(judged, {**to_dict(floors, utc_now()), "changed_host": changes})
     with Store.open(judged) as store:

@@ -53,7 +53,7 @@ class Side:
         network = IPv4Interface(self.port.address).network
         if network.prefixlen > _LONGEST_PREFIX:
             raise Unavailable(
-                f"no address is left for a router in {network}, beside those of two ports",
+                f"{network} has no address for a router besides those of two ports",
                 f"give the ports networks of /{_LONGEST_PREFIX} or larger",
             )
         return str(network[position])

@@ -29,7 +29,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--precision",
         default="5%",
         metavar="P",
-        help="wanted half-width of the interval, relative to the ratio: 5%% (default) or 0.05",
+        help="desired half width of the interval, relative to the ratio: 5%% (default) or 0.05",
     )
     parser.add_argument("--json", action="store_true", help="print it as JSON")
 

@@ -58,7 +58,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--confidence", type=float, metavar="C", help="confidence of intervals and gate (default: that of A's study)"
     )
     parser.add_argument("--junit", type=Path, metavar="FILE", help="write the outcome as JUnit XML, for CI systems")
-    parser.add_argument("--all", action="store_true", help="also show the rows that are not distinguishable")
+    parser.add_argument("--all", action="store_true", help="also show the rows without a significant difference")
     parser.add_argument(
         "--format",
         choices=("text", "md", "github"),

@@ -20,7 +20,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--verify", action="store_true", help="also compare the contents of all files, and the hash of the tar"
     )
     parser.add_argument(
-        "--snapshot", metavar="MOMENT", help="use Debian's archive as of this moment, in UTC, such as 20261101T000000Z"
+        "--snapshot", metavar="MOMENT", help="use Debian's archive as of this time (UTC), such as 20261101T000000Z"
     )
     parser.add_argument("--json", action="store_true", help="print it as JSON")
 

@@ -43,7 +43,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--all", action="store_true", help="run every baseline treatment, however long it takes")
     parser.add_argument("--wait", action="store_true", help="wait for another campaign on this host to end")
-    parser.add_argument("--changed-host", action="store_true", help="keep the floors even if the host or image differs")
+    parser.add_argument(
+        "--changed-host", action="store_true", help="store the floors even if the host or image differs"
+    )
     parser.add_argument("--json", action="store_true", help="print it as JSON")
 
 

@@ -7,7 +7,7 @@ from lastro.functions.base import Function, Path
 
 class Forwarding(Function):
     name = "none"
-    summary = "plain forwarding, the ceiling against which a function is judged"
+    summary = "plain forwarding, the upper bound for every function"
 
     def click(self, path: Path) -> str:
         return "input[0] -> [0]output; input[1] -> [1]output;"

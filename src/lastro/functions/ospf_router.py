@@ -18,7 +18,7 @@ ROUTERS: dict[str, Router] = {router.name: router for router in (Frr(), Bird(), 
 
 class OspfRouter(Service):
     name = "ospf-router"
-    summary = "a router that speaks OSPF: FRRouting (frr), BIRD (bird), or the user's own Quagga (quagga)"
+    summary = "a router that speaks OSPF: FRRouting (frr), BIRD (bird), or Quagga, if the user has it (quagga)"
     packages = tuple(sorted(router.package for router in ROUTERS.values() if router.package))
 
     @classmethod

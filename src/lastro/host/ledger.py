@@ -132,7 +132,9 @@ class Ledger:
                     removed.append(owned)
             self.close_session(token)
         if stuck:
-            raise HostError("could not remove " + "; ".join(stuck), "see what holds it, then run `lastro clean` again")
+            raise HostError(
+                "could not remove " + "; ".join(stuck), "find out what uses it, then run `lastro clean` again"
+            )
         return removed
 
 
@@ -201,7 +203,7 @@ class Session:
                 except (TrialError, OSError) as error:
                     raise HostError(
                         f"{owned.kind} {owned.name} cannot be removed: {error}",
-                        "see what holds it, then run `lastro resume`",
+                        "find out what uses it, then run `lastro resume`",
                     ) from error
                 self.ledger.drop(owned.id)
 

@@ -55,7 +55,7 @@ def undo(owner: Owner, kind: str, name: str) -> None:
         raise HostError(f"unknown kind of object: '{kind}'", "was the ledger written by a newer Lastro?")
     if not (is_token(owner.token) and UNDO[kind].is_own(owner, name)):
         raise HostError(
-            f"{kind} {name!r} was not created by Lastro session {owner.token!r}, and is left alone",
+            f"{kind} {name!r} was not created by Lastro session {owner.token!r}, so it is not removed",
             "the ledger is damaged or was edited: check what it lists, then move it away",
         )
     UNDO[kind].remove(owner.host, name)

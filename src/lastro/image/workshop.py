@@ -63,7 +63,9 @@ def checked_snapshot(text: str) -> str:
     except ValueError:
         well_formed = False
     if not well_formed:
-        raise InputError(f"'{text}' is not a moment of Debian's archive", "write it in UTC, such as 20261101T000000Z")
+        raise InputError(
+            f"'{text}' is not a date and time of Debian's archive", "write it in UTC, such as 20261101T000000Z"
+        )
     return text
 
 

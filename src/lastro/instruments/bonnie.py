@@ -41,7 +41,9 @@ class Bonnie(DiskWorkload):
     version_argv = ("dpkg-query", "--show", "bonnie++")
     options = (
         Setting("files", 25, "small files, in units of `unit`; published: 25, 50, 100; 0: none", 0, 10_000),
-        Setting("unit", _THOUSAND, "files per unit; fewer: short trials; multiples of 1024", 1, _THOUSAND, effort=True),
+        Setting(
+            "unit", _THOUSAND, "files per unit, multiples of 1024; fewer for short trials", 1, _THOUSAND, effort=True
+        ),
         Setting("size", "2G", "size of the large file, in whole MiB; 0: none", check=parse_size_bytes, effort=True),
         Setting("processes", 4, "concurrent processes that seek; published: 4", 1, 256),
         Setting("seeks", 8192, "total seeks; one in ten writes its block back", 1, 10**7, effort=True),
@@ -52,7 +54,7 @@ class Bonnie(DiskWorkload):
     metrics = (
         TIME_TOOL,
         Metric("bonnie_write", "MiB/s", "higher", "writing of a large file in blocks (Bonnie++)"),
-        Metric("bonnie_rewrite", "MiB/s", "higher", "reading and writing back of a large file in blocks (Bonnie++)"),
+        Metric("bonnie_rewrite", "MiB/s", "higher", "reading and rewriting of a large file in blocks (Bonnie++)"),
         Metric("bonnie_read", "MiB/s", "higher", "reading of a large file in blocks (Bonnie++)"),
         Metric("bonnie_seeks", "1/s", "higher", "seeks in a large file, each with a read, all processes (Bonnie++)"),
         Metric("bonnie_create", "1/s", "higher", "small files created in the order of their names (Bonnie++)"),

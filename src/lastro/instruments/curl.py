@@ -60,7 +60,9 @@ class Curl(HttpLoad):
         wanted = load.clients * load.requests
         missing = [Request(0.0, 0.0, "", "no answer at all")] * (wanted - len(samples))
         if len(samples) > wanted or not ended_s > began_s:
-            raise InstrumentError(f"impossible: {len(samples)} answers to {wanted} requests in {ended_s - began_s:g} s")
+            raise InstrumentError(
+                f"curl reports {len(samples)} answers to {wanted} requests in {ended_s - began_s:g} s"
+            )
         shares = [clients * load.requests for clients in clients_of_each(load)]
         reading = read("", [*samples, *missing], load.page)
         measured = reading.measurements

@@ -35,7 +35,9 @@ class Dbench(DiskWorkload):
     version_argv = ("sh", "-c", "dbench --help | head -n 1")
     options = (
         Setting("clients", 6, "concurrent clients; published: 6, 12, 128, 256", 1, 4096),
-        Setting("time_s", 60, "length of the measurement in whole seconds, after a fifth more to warm up", 2, 86_400),
+        Setting(
+            "time_s", 60, "length of the measurement in whole seconds, after a warm-up of a fifth of it", 2, 86_400
+        ),
         Setting("synced", NO, "every write reaches the disk before the next operation (O_SYNC)", choices=(NO, YES)),
     )
     metrics = (

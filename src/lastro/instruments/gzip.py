@@ -58,7 +58,7 @@ class Gzip(Workload):
     options = (
         Setting("size", "256M", "size of the file", check=parse_size_bytes, effort=True),
         Setting("level", 6, "compression level of gzip", 1, 9),
-        Setting("synced", NO, "the time lasts until the compressed file is on its disk", choices=(NO, YES)),
+        Setting("synced", NO, "measure until the compressed file is on the disk", choices=(NO, YES)),
     )
     metrics = (
         Metric("gzip_rate", "MiB/s", "higher", "bytes compressed per second of the host's clock"),

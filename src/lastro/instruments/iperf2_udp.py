@@ -24,7 +24,7 @@ _ROUNDING = 0.02
 
 class Iperf2Udp(UdpLoad):
     name = "iperf2-udp"
-    summary = "a UDP load at a nominal rate by iperf version 2: what was offered, what arrived, loss and jitter"
+    summary = "a UDP load at a nominal rate by iperf version 2: offered and received rate, loss and jitter"
     tool = "iperf"
     packages = ("iperf",)
     version_argv = ("iperf", "--version")

@@ -38,7 +38,7 @@ class Mbw(MemoryWorkload):
             1_000_000,
         ),
         Setting("method", "memcpy", "by the C library, by a plain loop, or block by block", choices=tuple(_METHODS)),
-        Setting("block", 262_144, "bytes of a block, for mcblock", 64, 1 << 30),
+        Setting("block", 262_144, "size of a block in bytes, for mcblock", 64, 1 << 30),
         Setting("runs", 10, "number of copies of the array", 1, 100_000, effort=True),
     )
     metrics = (

@@ -38,7 +38,7 @@ class Pi(Workload):
     version_argv = (PROGRAM, "--version")
     requirements = Requirements(packages=("gcc", "libc6-dev", "libgmp-dev"))
     options = (
-        Setting("digits", 1_000_000, "decimal digits, the 3 included", 10, 10_000_000_000, effort=True),
+        Setting("digits", 1_000_000, "decimal digits, including the leading 3", 10, 10_000_000_000, effort=True),
         Setting("threads", 1, "threads of the sum", 1, 4096),
     )
     metrics = (
@@ -85,5 +85,5 @@ def _wrong_digits(lines: dict[str, list[list[str]]], digits: int) -> list[str]:
     reasons = [f"the first {wrong[0]} digits are not those of pi"] if wrong else []
     (binary,) = _words.whole("binary", next(iter(lines.get("binary", [])), []), 1)
     if found.get(digits) != binary:
-        reasons.append("the digits differ from the computed number: its conversion to decimal went wrong")
+        reasons.append("the digits differ from the computed number: its conversion to decimal failed")
     return reasons

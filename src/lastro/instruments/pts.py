@@ -43,17 +43,17 @@ def check_test(name: str) -> None:
 
 class Pts(Workload):
     name = "pts"
-    summary = "one test of the user's own Phoronix Test Suite, as it is installed there"
+    summary = "one test of the Phoronix Test Suite, if the user has installed it"
     requirements = Requirements(program=PROGRAM, remedy=_HINT)
     packages = ("php-cli", "php-xml")
     version_argv = ("sh", "-c", f"grep -o 'PTS_VERSION., *.[0-9.]*[0-9]' {_INSIDE}/suite/pts-core/pts-core.php")
     options = (
         Setting("test", "pts/compress-gzip", "name of the test", check=check_test),
-        Setting("preset", "", "its options as the suite's PRESET_OPTIONS takes them, such as dbench.clients=6"),
+        Setting("preset", "", "its options in the format of PRESET_OPTIONS, such as dbench.clients=6"),
         Setting("runs", 1, "runs of the test in a trial", 1, 100, effort=True),
     )
     probe_limit_s = 3600.0  # the default of a trial: tests have no short version, so one run is the probe
-    metrics = (Metric("pts_result", "1", "neither", "mean of the runs as the suite prints it, in the test's own unit"),)
+    metrics = (Metric("pts_result", "1", "neither", "mean of the runs that the suite prints, in the unit of the test"),)
 
     @classmethod
     def programs(cls, host: Host) -> tuple[str, ...]:

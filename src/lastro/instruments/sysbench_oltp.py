@@ -49,7 +49,7 @@ class SysbenchOltp(Workload):
     version_argv = ("sh", "-c", "echo $(sysbench --version), $(mariadbd --version)")
     options = (
         Setting("mode", _READ_ONLY, "what a transaction does", choices=(_READ_ONLY, _READ_WRITE)),
-        Setting("server", _MARIADB, "database server; mysql: the user's own", choices=(_MARIADB, _MYSQL)),
+        Setting("server", _MARIADB, "database server; mysql: provided by the user", choices=(_MARIADB, _MYSQL)),
         Setting("rows", 1_000_000, "rows of the table", 1000, 10**9, effort=True),
         _sysbench.THREADS,
         Setting("events", 0, "number of transactions; 0: measure for `time_s`", 0, 10**9, effort=True),

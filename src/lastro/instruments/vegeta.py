@@ -46,7 +46,7 @@ class Vegeta(HttpLoad):
     options = (Setting("rate", 0.0, "requests per second; 0: the study's `rate_per_s`", 0, 1e6),)
     metrics = (
         *_http.metrics(PREFIX, "open loop"),
-        Metric("open_rate", "1/s", "neither", "requests sent per second, by the times at which they left"),
+        Metric("open_rate", "1/s", "neither", "requests sent per second, by the times when they were sent"),
         Metric(
             "open_lag", "ms", "lower", "mean delay of a request in the generator itself; part of the request's time"
         ),
@@ -225,7 +225,7 @@ def _hit(row: Sequence[str], first_ns: int, load: OpenLoad) -> _Hit:
         raise InstrumentError(f"vegeta reports a request for {url[:80]!r}")
     left_ms, took_ms = (_number("time", when) - first_ns) / 1e6, _number("latency", took) / 1e6
     if took_ms <= 0 or not 0 <= left_ms < 1000 * (load.duration_s + _MARGIN_S):
-        raise InstrumentError(f"vegeta reports a request that left after {left_ms:g} ms and took {took_ms:g} ms")
+        raise InstrumentError(f"vegeta reports a request that was sent after {left_ms:g} ms and took {took_ms:g} ms")
     return _Hit(_number("number", number), left_ms, took_ms, _wrong(status, error, head, load.page.length_bytes))
 
 

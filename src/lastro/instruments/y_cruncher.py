@@ -32,7 +32,7 @@ _SPEED = 1.6e9  # of an ordinary core: N digits take N * log2(N)^2 / _SPEED seco
 
 class YCruncher(Workload):
     name = "y-cruncher"
-    summary = "digits of pi by the user's own y-cruncher; computation is timed separately"
+    summary = "digits of pi by y-cruncher, if the user has it; computation is timed separately"
     requirements = Requirements(program=PROGRAM, remedy=_HINT)
     version_argv = ("env", "-C", _INSIDE, f"./{PROGRAM}", "version")
     options = (
@@ -97,7 +97,7 @@ def _sources(host: Host) -> dict[str, Path]:
     """Return the user's files that it needs. Raises: Unavailable."""
     program = Path(host.require(PROGRAM, _HINT)).resolve()
     if not (program.parent / _BINARIES).is_dir():
-        raise Unavailable(f"{program} has no directory '{_BINARIES}' beside it", _HINT)
+        raise Unavailable(f"{program} has no directory '{_BINARIES}' next to it", _HINT)
     return {PROGRAM: program, _BINARIES: program.parent / _BINARIES}
 
 

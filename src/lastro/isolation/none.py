@@ -8,7 +8,7 @@ from lastro.platforms.base import InstanceSpec
 
 class NoIsolation(Isolation):
     name = "none"
-    summary = "nothing beyond what the platform itself implies"
+    summary = "no isolation beyond that of the platform"
 
     def apply(self, spec: InstanceSpec, profile: Profile | None) -> InstanceSpec:
         return spec

@@ -48,7 +48,7 @@ Lines = Mapping[str, list[list[str]]]  # the other fields of each line, by the l
 
 class ExposureMeter(Meter):
     name = "exposure"
-    summary = "what can be reached from inside an instance: system calls, capabilities, files, devices, namespaces"
+    summary = "system calls, capabilities, files, devices and namespaces that an instance can reach"
     metrics = (
         Metric("exposure_host_kernel", "1", "lower", "1: it runs on the host's kernel; 0: on its own kernel"),
         Metric("exposure_syscalls", "1", "lower", "system calls that its kernel does not refuse outright"),

@@ -40,7 +40,7 @@ class LxdInstance(Instance):
 class LxdPlatform(Platform):
     flavour: ClassVar[Flavour]
     options = (
-        Setting("storage", "dir", "where instances' files are: in a directory, or in a file that holds a file system",
+        Setting("storage", "dir", "storage of instances: in a directory, or in a file with a file system",
                 choices=("dir", "btrfs", "zfs")),
     )  # fmt: skip
     confines = frozenset({"apparmor", "seccomp", "drop_capabilities", "user_namespace", "read_only_root"})

@@ -52,7 +52,7 @@ class VmmPlatform(Hypervisor):
         if testbed.host.run(["test", "-w", "/dev/kvm"], check=False).returncode != 0:
             raise Unavailable(
                 f"this host has no usable /dev/kvm, which {self.program} requires",
-                "enable virtualization in the firmware and load kvm_intel or kvm_amd; in a guest, ask for nesting",
+                "enable virtualization in the firmware and load kvm_intel or kvm_amd; in a guest: enable nesting",
             )
 
     def instance(self, testbed: Testbed, spec: InstanceSpec, cgroup: str) -> VmmInstance:

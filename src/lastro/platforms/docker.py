@@ -39,7 +39,7 @@ _LATE: dict[str, type[LateInstance]] = {"runsc": RunscInstance, "kata": KataInst
 
 class Docker(Platform):
     name = "docker"
-    summary = "Docker containers, by a private daemon that leaves the user's own alone"
+    summary = "Docker containers, by a private daemon, separate from the user's"
     version_argv = ("dockerd", "--version")
     requirements = Requirements(
         packages=("docker.io", "iptables", "apparmor"),

@@ -12,7 +12,7 @@ from lastro.requirements import Requirements
 
 class Incus(LxdPlatform):
     name = "incus"
-    summary = "Incus system containers, by a private daemon that leaves the user's own alone"
+    summary = "Incus system containers, by a private daemon, separate from the user's"
     version_argv = ("incus", "--version")
     requirements = Requirements(packages=("incus",), optional_packages=("btrfs-progs",))
     flavour = Flavour(

@@ -18,7 +18,7 @@ _REMEDY = "use a host where KVM guests boot (bare metal, or working nesting), or
 
 class Kvm(QemuPlatform):
     name = "kvm"
-    summary = "virtual machines by QEMU with KVM, the processor's own virtualization"
+    summary = "virtual machines by QEMU with KVM (hardware virtualization)"
     accelerator = "kvm"
     cpu = "host"
     start_s = 1.5
@@ -29,7 +29,7 @@ class Kvm(QemuPlatform):
         if testbed.host.run(["test", "-w", "/dev/kvm"], check=False).returncode != 0:
             raise Unavailable(
                 "this host has no usable /dev/kvm",
-                "enable virtualization in the firmware and load kvm_intel or kvm_amd; in a guest, ask for nesting",
+                "enable virtualization in the firmware and load kvm_intel or kvm_amd; in a guest: enable nesting",
             )
 
     def probe(self, testbed: Testbed) -> Availability:

@@ -46,7 +46,7 @@ class PodmanInstance(Instance):
 
 class Podman(Platform):
     name = "podman"
-    summary = "Podman containers, without a service, apart from the user's own"
+    summary = "Podman containers, without a service, separate from the user's"
     version_argv = ("podman", "--version")
     requirements = Requirements(packages=("podman", "runc"), optional_packages=("crun",), instead=_PROGRAMS)
     confines = frozenset({"apparmor", "drop_capabilities", "read_only_root", "seccomp", "selinux"})

@@ -109,7 +109,7 @@ class _KeySentences:
             what = self.say("whether {metric} differs {average}between levels of {factors}", **words)
             return sentence([undecided(what, unsure, self.say), *unknown])
         if found.hides:
-            text = N_("by how much {metric} differs between levels of {factors} is below the noise floor of this host")
+            text = N_("the differences in {metric} between levels of {factors} are below the noise floor of this host")
             return sentence([self.say(text, **words), *unknown])
         most = self._phrases(compared[0]).limit(max(found.pairs, key=lambda pair: pair.most))
         text = N_("between levels of {factors}, {metric} differs {average}by less than {most}")

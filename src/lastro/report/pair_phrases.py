@@ -85,9 +85,11 @@ class PairPhrases:
 
     def unknown(self) -> str:
         """Say why nothing is known about the factor."""
-        text = N_("what {factor} does to {metric} is not known: no two blocks have valid values of all its levels")
+        text = N_("the effect of {factor} on {metric} is not known: no two blocks have valid values of all its levels")
         if not self.factor.strata:
-            text = N_("what {factor} does to {metric} is not known: its levels were measured under no common condition")
+            text = N_(
+                "the effect of {factor} on {metric} is not known: its levels were measured under no common condition"
+            )
         return self.say(text, factor=self.factor.factor, metric=self.metric.name)
 
     def left_out(self) -> str:

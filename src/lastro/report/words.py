@@ -122,7 +122,7 @@ def limitations(report: Report, say: Language) -> tuple[str, ...]:
     if late := sum(attempt.valid and attempt.attempt > MAX_ATTEMPTS for attempt in report.attempts):
         sentences.append(
             say(
-                "Trials that were given up, and valid when repeated later: {n}. They ran at another time than the "
+                "Trials that were given up, but valid when repeated later: {n}. They ran at another time than the "
                 "rest of their blocks.",
                 n=late,
             )
@@ -260,12 +260,12 @@ AS_WRITTEN = N_("Text from tools, parts and the author of the study is not trans
 CONTINUE = N_("This campaign has trials left to run. To continue it:")
 NOTHING_MISSING = N_("Nothing: every trial of the plan was valid at the first attempt.")
 REALLY = N_(
-    "How each platform was measured, as its trials recorded it: file system, storage, caches, clock. Two platforms "
-    "on different storage differ by their storage too."
+    "How each platform was measured, as its trials recorded it: file system, storage, caches, clock. If two "
+    "platforms have different storage, their difference includes that of the storage."
 )
 RESIDUALS = N_(
-    "Every platform ran the same files. This is what still differed between them; a difference in results may come "
-    "from these rows."
+    "Every platform ran the same files. These properties still differed between them, and may explain a difference "
+    "in results."
 )
 
 # Words that the store and the log write; the report translates them through variables

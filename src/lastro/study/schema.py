@@ -102,7 +102,7 @@ class DesignTable(StrictTable):
         default=0.05,
         ge=0.001,
         le=1,
-        description="Sequential stopping only: wanted half-width of the intervals, relative to the ratio; 0.05 is 5 %.",
+        description="Sequential stopping only: desired half width of intervals, relative to the ratio; 0.05 is 5 %.",
     )
     max_replicates: MaxReplicates = 40
     precise_metrics: list[OneLine] = Field(

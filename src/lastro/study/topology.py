@@ -261,7 +261,7 @@ def _parse_edges(text: str, name: str) -> RouterTopology:
             continue
         if len(words) < 2 or len(words) > 3:
             raise InputError(
-                f"{name}: line {number}: {len(words)} words instead of two names and perhaps a cost", _WANTED
+                f"{name}: line {number}: {len(words)} words instead of two names and an optional cost", _WANTED
             )
         cost = _cost(words[2], f"{name}: line {number}") if len(words) == 3 else COST
         pairs.append((words[0], words[1], cost))

@@ -79,7 +79,7 @@ def arrow_words(effects: Sequence[LevelEffect], axes: Axes, say: Language) -> st
     low, high = axes.get_xlim()
     intervals = [effect.ratio.interval for effect in effects if effect.ratio.interval is not None]
     if any(interval.low < low or interval.high > high for interval in intervals):
-        return say("arrow: the interval goes on beyond the axis")
+        return say("arrow: the interval extends beyond the axis")
     return ""
 
 

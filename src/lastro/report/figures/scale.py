@@ -30,7 +30,7 @@ class Reach:
     def words(self, name: str, say: Language) -> str:
         """Return a text on intervals that are longer than drawn, which have arrow heads."""
         cut = say("intervals are cut at 0, because {metric} cannot be negative", metric=name) if self.cut else ""
-        beyond = say("arrow: the interval goes on beyond the axis") if self.beyond else ""
+        beyond = say("arrow: the interval extends beyond the axis") if self.beyond else ""
         return "; ".join(part for part in (cut, beyond) if part)
 
 

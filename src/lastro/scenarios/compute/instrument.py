@@ -72,7 +72,7 @@ class WorkloadProbes:
         whole = math.ceil((needed + KERNEL_BYTES) * 64 / 63 / MIB)
         return Availability(
             f"{tool.name} needs {human_bytes(needed)}, but the instance has {human_bytes(memory_bytes)} of memory",
-            f'set memory = "{whole}M" or more, or give the instrument less to work on',
+            f'set memory = "{whole}M" or more, or choose a smaller task for the instrument',
         )
 
     def _probe(self, tool: Workload, started: Started) -> Availability:

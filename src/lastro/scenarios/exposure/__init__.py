@@ -24,7 +24,7 @@ _DURATION_S = 2.5
 
 class ExposureScenario(OnPlatforms):
     name = "exposure"
-    summary = "what a function's instance can reach of the host, counted from inside it"
+    summary = "the parts of the host that a function's instance can reach, counted from inside"
     parts = ("platform", "isolation")
     combinable = frozenset({"isolation"})
     metrics = ExposureMeter.metrics

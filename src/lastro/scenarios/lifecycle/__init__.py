@@ -41,7 +41,9 @@ class LifecycleScenario(OnPlatforms):
         Setting("instances", 4, "number of concurrent instances", 1, MOST),
         Setting("parallel", False, "start them together rather than one after the other"),
         Setting("settle_s", 1.0, "pause before the host is measured, without instances and with them", 0, _DAY_S),
-        Setting("max_instances", 0, "then double their number up to this, until the host refuses; 0: do not", 0, MOST),
+        Setting(
+            "max_instances", 0, "afterwards, double their number until the host refuses, up to this; 0: do not", 0, MOST
+        ),
         Setting("capacity_s", 120.0, "time after which the doubling ends", 1, _DAY_S),
         *HOST_LIMITS,
     )
@@ -49,7 +51,7 @@ class LifecycleScenario(OnPlatforms):
         Metric("start", "ms", "lower", "time to create and start an instance, until its port is configured; mean"),
         Metric("first_command", "ms", "lower", "the same until its first command has exited"),
         Metric("first_packet", "ms", "lower", "the same until its first packet has reached its peer"),
-        Metric("stop", "ms", "lower", "time until nothing is left of an instance, after its links are removed; mean"),
+        Metric("stop", "ms", "lower", "time to remove an instance completely, after its links; mean"),
         Metric("start_all", "ms", "lower", "time to create and start all instances of the trial, without their links"),
         Metric(
             "memory",

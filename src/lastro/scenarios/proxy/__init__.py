@@ -76,7 +76,9 @@ class ProxyScenario(OnLinks):
         Setting("open_s", 10.0, "time for which an open loop sends", 0.1, _DAY_S),
         Setting("timeout_s", 60.0, "time after which a request has failed", 0.1, _DAY_S),
         Setting("limit_s", 600.0, "time after which the requests are given up", 1, _DAY_S),
-        Setting("max_proxies", 0, "then add proxies up to this number, until the host fails; 0: do not", 0, MOST),
+        Setting(
+            "max_proxies", 0, "afterwards, add proxies until the host fails, up to this number; 0: do not", 0, MOST
+        ),
         Setting("capacity_s", 120.0, "time after which no more proxies are added", 1, _DAY_S),
         *HOST_LIMITS,
     )
@@ -140,7 +142,7 @@ class ProxyScenario(OnLinks):
         Raises: Unavailable when this host does not have enough CPUs."""
         wanted, usable = int(config["cpus"]), len(self.testbed.usable_cpus)
         if wanted > usable:
-            raise Unavailable(f"this host has {usable} CPUs, and the study asks for {wanted}", "ask for fewer `cpus`")
+            raise Unavailable(f"this host has {usable} CPUs, but the study requires {wanted}", "set fewer `cpus`")
         memory_mib = max(1, parse_size_bytes(str(config["memory"])) >> 20)  # machines take whole MiB
         if platform_of(config).bare:
             return Resources()

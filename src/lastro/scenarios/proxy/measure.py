@@ -38,7 +38,7 @@ METRICS = (
         "proxy_answer",
         "ms",
         "lower",
-        "create and start of an instance, and from its proxy's own start until its first answer; mean of all instances",
+        "time to start an instance, plus that from its proxy's start until the first answer; mean of all instances",
     ),
     Metric("proxies_up", "ms", "lower", "from the start of the first proxy until all have answered"),
 )

@@ -13,7 +13,7 @@ METRICS = (
         "instance_cpus",
         "CPU",
         "lower",
-        "CPUs used by the instance during its work, as the host counts them; a monitor's included",
+        "CPUs used by the instance during its work, as the host counts them, including those of a monitor",
     ),
     Metric(
         "instance_memory",

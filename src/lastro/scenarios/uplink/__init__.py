@@ -59,14 +59,14 @@ class UplinkScenario(OnLinks):
             "towards", PEER, "the flow's end: a peer behind the links, or the instance's host", choices=(PEER, HOST)
         ),
         Setting(
-            "offered", "1G", "rate of a UDP flow in bit/s, or in % of what the bare host carries", check=check_offered
+            "offered", "1G", "rate of a UDP flow in bit/s, or in % of the bare host's capacity", check=check_offered
         ),
         Setting("datagram_bytes", 1470, "payload of a datagram", 64, 1472),
         Setting("load_s", 10, "length of the flow, in whole seconds as iperf3 takes them", 1, _DAY_S),
         Setting("tcp_streams", 1, "parallel TCP connections", 1, 128),
-        Setting("settle_s", 0.5, "time from when the links are up to the flow", 0, _DAY_S),
+        Setting("settle_s", 0.5, "time between the set-up of the links and the flow", 0, _DAY_S),
         *HOST_LIMITS,
-        Setting("max_drift_percent", 0.1, "drift of a guest's clock above which what it timed is dropped", 0, 100),
+        Setting("max_drift_percent", 0.1, "drift of a guest's clock above which its times are dropped", 0, 100),
     )
     metrics = (*UdpLoad.metrics, *Iperf3Tcp.metrics, *METRICS, *HostMeter.metrics)
 
