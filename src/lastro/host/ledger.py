@@ -1,7 +1,8 @@
 """A ledger of the objects that Lastro makes on a host, each recorded before it is made.
 
-The ledger is one SQLite file of the host, not of a campaign: it survives the loss of a campaign's directory and also
-holds what `lastro doctor` makes. A session is one run of one Lastro process; it is dead when that process has ended."""
+The ledger is one SQLite file of the host, not of a campaign: it survives the loss of a campaign's directory, and also
+lists objects that `lastro doctor` makes. A session is one run of a Lastro process; it is dead when the process has
+ended."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from lastro.units import parse_size_bytes
 
 @dataclass(frozen=True, slots=True)
 class Disturbance:
-    """A load at work in its instance."""
+    """A load that runs in an instance."""
 
     neighbour: Neighbour
     anomaly: Anomaly

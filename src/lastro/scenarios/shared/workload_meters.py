@@ -52,7 +52,7 @@ class WorkloadWatch(Watch):
         self._entries.append((inside, inside + own))
 
     def _cpu_s(self) -> tuple[float, float]:
-        """Return the CPU seconds so far of the instance, and of the daemons and exec clients."""
+        """Return the CPU seconds that the instance has used, and those of the daemons and exec clients."""
         return self._instance.usage().cpu_s, sum(self._testbed.cgroups.usage(name).cpu_s for name in self._own)
 
     @property
