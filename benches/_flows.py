@@ -1,7 +1,7 @@
 """One flow by Lastro's scenario uplink on `native`, against the tool by hand between two chroots on links by hand.
 
-On both sides two veth pairs meet at a bridge in its own namespace, and the sender has one CPU. By hand nothing is
-metered or checked, and what the tool tells people is read, by a line of the bench's own."""
+On both sides, two veth pairs meet at a bridge in its own namespace, and the sender has one CPU. By hand nothing is
+metered or checked, and the bench itself reads the output that the tool prints for people."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ _PATIENCE_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """Commands as a person types them, and where the client's words for people have the receiver's rate in kbit/s."""
+    """Commands as a person types them. `rate_pattern` finds the receiver's rate, in kbit/s, in the client's output."""
 
     server: str
     client: str
-    told: str
+    rate_pattern: str
     metric: str = "udp_throughput"
     rates: tuple[str, ...] = (BELOW, MOST)
 
     def mbit_s(self, text: str) -> float:
         """Raises: TrialError when there is not one rate."""
-        found = re.findall(self.told, text)
+        found = re.findall(self.rate_pattern, text)
         if len(found) != 1:
-            raise TrialError(f"by hand, the flow's tool told {len(found)} rates: …{text[-80:]!r}")
+            raise TrialError(f"by hand, the output of the flow's tool has {len(found)} rates: …{text[-80:]!r}")
         return float(found[0]) / 1000
 
 

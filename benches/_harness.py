@@ -67,8 +67,8 @@ def interleaved(what: str, target: str, ours: Side, raw: Side, n: int, *, unit: 
     for pair in range(n + 1):
         for which in (0, 1) if pair % 2 else (1, 0):
             started_s = time.monotonic()
-            told = (ours, raw)[which]()
-            value = told if isinstance(told, float) else 1000 * (time.monotonic() - started_s)
+            answer = (ours, raw)[which]()
+            value = answer if isinstance(answer, float) else 1000 * (time.monotonic() - started_s)
             if pair:
                 (found.ours, found.raw)[which].append(value)
     return found

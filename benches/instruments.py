@@ -197,10 +197,10 @@ def _raw(bed: Testbed, chosen: dict[str, Level], metric: str, *, grouped: bool) 
             script, value = literal
             done = chroot.run(["bash", "-ec", script], timeout_s=limit_s)
             return read(value, done.text + done.error_text)
-        told = tool.run(chroot, limit_s).measurements
-        if metric not in told:
+        measured = tool.run(chroot, limit_s).measurements
+        if metric not in measured:
             raise TrialError(f"by hand, it measured no {metric}")
-        return told[metric]
+        return measured[metric]
 
 
 def read(value: Value, text: str) -> float:

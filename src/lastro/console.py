@@ -1,4 +1,4 @@
-"""The rich console that Lastro prints with. Its output has no control characters except rich's own."""
+"""The rich console on which Lastro prints. Its output has no control characters except those of rich."""
 
 from __future__ import annotations
 

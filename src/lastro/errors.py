@@ -111,11 +111,11 @@ class CommandTimeout(TrialError):
 
 
 class ConnectionLost(TrialError):
-    """The connection to a host broke: its commands there have been ended, and their outcome is unknown."""
+    """The connection to a host was lost. Its commands there have been ended, and their outcome is unknown."""
 
-    def __init__(self, name: str, told: str) -> None:
+    def __init__(self, name: str, reason: str) -> None:
         super().__init__(
-            f"the connection to {name} was lost: {told}",
+            f"the connection to {name} was lost: {reason}",
             "the ledger lists what was created there; the next run or `lastro clean` removes it",
         )
         self.name = name

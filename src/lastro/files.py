@@ -1,8 +1,8 @@
 """Open files safely: inputs are regular files, and root writes only where other users cannot interfere.
 
-A user who can change a directory can make root write elsewhere, with a link or by exchanging a directory on the way. So
-root walks to a directory one name at a time. Each directory on the way must belong to the caller (root, or the user who
-invoked sudo), and no other user may write to it, unless it is sticky, as /tmp is. Links on the way must belong to the
+A user who can change a directory can make root write elsewhere, by a link or by replacing a directory on the path. So
+root opens the path one component at a time. Each directory on the path must belong to the caller (root, or the user who
+invoked sudo), and no other user may write to it, unless it is sticky, as /tmp is. Links on the path must belong to the
 caller, too.
 Sources: open(2), path_resolution(7), and the safe paths of systemd and OpenSSH (`StrictModes`)."""
 
@@ -95,7 +95,7 @@ def open_directory(directory: Path, *, base: Path | None = None, make: bool = Fa
                 continue
             links += 1
             if strict:
-                raise OSError(errno.ELOOP, f"'{part}' is a symbolic link, and Lastro follows none there")
+                raise OSError(errno.ELOOP, f"'{part}' is a symbolic link, which Lastro does not follow there")
             if links > _MOST_LINKS:
                 raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
             _require_ours(found, at, part)
@@ -139,12 +139,12 @@ def _require_ours(found: os.stat_result, at: int, part: str = "") -> None:
     place = Path(f"/proc/self/fd/{at}").readlink() / part
     raise InputError(
         f"{place} {danger}: root could be made to write elsewhere",
-        "choose a directory of your own, or pass --trust if you trust all who can change this one like root",
+        "choose a directory of your own, or pass --trust if you trust all users who can change this one",
     )
 
 
 def _danger(found: os.stat_result, directory: str) -> str | None:
-    """Describe who else can change a directory, or a link in it; None when no one can."""
+    """Describe which other users can change a directory, or a link in it; None if no other user can."""
     if found.st_uid not in callers():
         return f"belongs to {_user(found.st_uid)}"
     if stat.S_ISLNK(found.st_mode) or found.st_mode & stat.S_ISVTX:
@@ -159,7 +159,7 @@ def _danger(found: os.stat_result, directory: str) -> str | None:
 
 
 def _has_list(directory: str) -> bool:
-    """Whether a directory has an access control list, so that its group bits are the list's mask: acl(5)."""
+    """Return whether a directory has an access control list, so that its group bits are the list's mask: acl(5)."""
     try:
         return "system.posix_acl_access" in os.listxattr(directory)
     except OSError:
@@ -167,7 +167,7 @@ def _has_list(directory: str) -> bool:
 
 
 def _is_private(group: int) -> bool:
-    """Whether only the caller is in a group: root's group, or the private one that Debian makes for each user."""
+    """Return whether the caller is the only member of a group, as of root's and of the private groups of Debian."""
     import grp
     import pwd
 

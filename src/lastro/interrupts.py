@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: they end a command. None is lost, and none cuts the clean-up of the host short."""
+"""Ctrl-C and SIGTERM, which end a command. None is lost, and none interrupts the clean-up of the host."""
 
 from __future__ import annotations
 
@@ -123,9 +123,9 @@ def _restore(handlers: dict[signal.Signals, signal._HANDLER]) -> None:
 
 
 def _is_entering_a_block(frame: FrameType | None) -> bool:
-    """Whether contextlib was interrupted: between a generator's `yield` and its `with`, nothing would clean up.
+    """Return whether contextlib was interrupted: between a generator's `yield` and its `with`, nothing would clean up.
 
-    On a busy host, the timer may fire while the previous handler still returns. The code that counts is the code that
+    On a busy host, the timer may fire before the previous handler has returned. This function looks at the code that
     the first handler interrupted."""
     interrupted = frame
     while frame is not None:
@@ -136,7 +136,7 @@ def _is_entering_a_block(frame: FrameType | None) -> bool:
 
 
 def _is_starting_a_process(frame: FrameType | None) -> bool:
-    """Whether subprocess was interrupted: a child that Python does not know yet would run on during the clean-up."""
+    """Return whether subprocess was interrupted: a child that Python does not know yet would outlive the clean-up."""
     while frame is not None:
         if frame.f_globals.get("__name__") == "subprocess":
             return True

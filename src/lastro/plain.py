@@ -1,8 +1,7 @@
-"""Make text from others, such as a campaign's, safe to show on a terminal.
+"""Make text from other users, such as that of a campaign, safe to show on a terminal.
 
-An escape sequence in the name of a level could rewrite the screen or set the clipboard; a directional mark could show
-text in another order than it is stored in. Pure, and imported before `lastro --help` is printed, so it imports only
-built-in modules."""
+An escape sequence in the name of a level could rewrite the screen or set the clipboard; a directional mark could change
+the visible order of text. Pure, and imported before `lastro --help` is printed, so it imports only built-in modules."""
 
 from __future__ import annotations
 
@@ -39,7 +38,7 @@ def plain(text: str) -> str:
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return the lines of a table whose first row are its heads: these, a rule, and a line for each other row."""
+    """Return the lines of a table whose first row has the headings: the headings, a rule, and the other rows."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     heads, *lines = (
         "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows
@@ -59,13 +58,13 @@ def json_text(value: Any) -> str:
 
 
 class UnwritableOutput(OSError):
-    """A standard stream cannot be written, for example because the disk is full that it is redirected to."""
+    """A standard stream cannot be written, for example because it is redirected to a full disk."""
 
 
 class PlainStream:
-    """A text stream that writes to another one, and lets no control character pass except the newline.
+    """A text stream that writes to another one without control characters, except newlines.
 
-    `unfiltered` is the other stream, for Lastro's own output: colours, cursor movements, files for programs."""
+    `unfiltered` is that other stream, for output by Lastro itself: colours, cursor movements, files for programs."""
 
     def __init__(self, unfiltered: TextIO) -> None:
         self.unfiltered = unfiltered

@@ -1,6 +1,6 @@
 """A registry of parts: classes with a `name`, each in a module of its kind's package.
 
-To add a part, add its module; nothing else is edited. Three places are scanned: the package of the kind
+To add a part, add its module; no other file changes. Three places are scanned: the package of the kind
 (`lastro.platforms`), the folders in the environment variable LASTRO_PARTS (`FOLDER/platforms/*.py`), and the entry
 points of the group with the package's name. A module that cannot be imported is listed with the reason, which is raised
 when its part is requested."""

@@ -1,7 +1,7 @@
 """Check plain data, such as parsed JSON, against the type hints that the code relies on. Pure.
 
-The data may come from anywhere: every number is bounded, every text must be JSON to its end, and nothing may nest
-deeper than what Lastro writes."""
+The data may come from anywhere: every number is bounded, every text must be a single JSON value, and nothing may be
+nested more deeply than Lastro writes."""
 
 from __future__ import annotations
 

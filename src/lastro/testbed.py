@@ -1,4 +1,4 @@
-"""What a trial runs on: a host, the session that owns the objects made on it, the image, the namespaces of roles."""
+"""The testbed of a trial: a host, the session that owns the objects made on it, the image, the namespaces of roles."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lastro.image import rootfs
 from lastro.image.rootfs import Image
 
 if TYPE_CHECKING:
-    from lastro.host.lock import Tell
+    from lastro.host.lock import OnWait
     from lastro.host.testbed_file import TestbedFile
 
 # Inside the DUT: no bridge traffic through iptables (Docker's module switches that on for a whole host), no IPv6
@@ -35,12 +35,12 @@ QUIET = {
 
 @dataclass(frozen=True, slots=True)
 class Testbed:
-    """What one role runs on, usually the device under test, with the testbeds of the other roles.
+    """The testbed of one role, usually of the device under test, with the testbeds of the other roles.
 
-    `dut` is the name of the network namespace of the device under test, or of another role. `preparation` is the
-    transcript of how the testbed was made. `cpus` are the role's CPUs, such as 0-3, if the testbed file gives them;
-    None means all of the host's. `others` are the other roles, if a file places them; `cards` are the role's network
-    cards, by the role at their other end."""
+    `dut` is the name of the network namespace of the role. `preparation` is the transcript of the set-up of the
+    testbed. `cpus` are the role's CPUs, such as 0-3, if the testbed file gives them; None means all CPUs of the host.
+    `others` are the testbeds of other roles, if a file places them on other hosts; `cards` maps the role at the other
+    end to the role's network card."""
 
     __test__: ClassVar[bool] = False  # its name looks like a test's to pytest
 
@@ -55,7 +55,7 @@ class Testbed:
     cards: Mapping[str, str] = field(default_factory=dict)
 
     def at(self, role: str) -> Testbed:
-        """Return the testbed of a role: this one, unless the testbed file says otherwise."""
+        """Return the testbed of a role: this one, unless the testbed file places the role elsewhere."""
         return self.others.get(role, self)
 
     @property
@@ -79,7 +79,7 @@ class Testbed:
 
     @property
     def shared_cpus(self) -> list[str]:
-        """One line per pair of roles on one host that may run on the same CPUs, and so slow each other down."""
+        """A line for each pair of roles on one host that may use the same CPUs, and so slow each other down."""
         roles = {"client": self.at("client"), "dut": self, "server": self.at("server")}
         usable = {role: set(bed.usable_cpus) for role, bed in roles.items()}
         return [
@@ -90,7 +90,7 @@ class Testbed:
 
     @property
     def usable_cpus(self) -> list[int]:
-        """CPUs on which processes of the role may run: granted by its host, and listed in the testbed file."""
+        """The CPUs on which processes of the role may run: allowed by the host, and listed in the testbed file."""
         if self.host.remote:
             line = self.host.read_text("/proc/self/status").partition("Cpus_allowed_list:")[2].partition("\n")[0]
             granted = parse_cpus(line)
@@ -125,7 +125,7 @@ def local_testbed(session: Session, image: Image) -> Iterator[Testbed]:
 
 @contextmanager
 def spread_testbed(
-    near: Session, image: Image, file: TestbedFile, purpose: str, wait: Tell | None = None
+    near: Session, image: Image, file: TestbedFile, purpose: str, wait: OnWait | None = None
 ) -> Iterator[Testbed]:
     """A testbed whose roles are on the hosts that a testbed file names. Each host receives the image once.
 
@@ -185,7 +185,7 @@ def _require_cpus(role: str, bed: Testbed) -> None:
 
 @contextmanager
 def beside(testbed: Testbed, role: str) -> Iterator[Testbed]:
-    """The same testbed with a device under test of its own, in which the names of links are not yet in use."""
+    """Yield the same testbed with another device under test, in which no names of links are in use."""
     with _dut(testbed.session, role) as dut:
         yield replace(testbed, dut=dut)
 
@@ -201,7 +201,7 @@ def _dut(session: Session, role: str) -> Iterator[str]:
 
 
 def set_sysctls(host: Host, netns: str, values: dict[str, str]) -> None:
-    """Set network sysctls inside a named namespace; those that this kernel does not have are left out."""
+    """Set network sysctls inside a named namespace, except those that this kernel does not have."""
     lines = [
         f"[ ! -e {(file := '/proc/sys/' + key.replace('.', '/'))} ] || echo {value} > {file}"
         for key, value in values.items()

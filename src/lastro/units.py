@@ -1,4 +1,4 @@
-"""Parse rates and sizes that people write; format sizes, durations and numbers for people to read."""
+"""Parse rates and sizes from users; format sizes, durations and numbers for users."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def human_duration(seconds: float) -> str:
 
 
 def significant(value: float, digits: int = 4) -> str:
-    """Format a number with `digits` significant digits, and an exponent only where it helps: 3012, 0.04593."""
+    """Format a number with `digits` significant digits, with an exponent only if it is shorter: 3012, 0.04593."""
     if value == 0 or not math.isfinite(value):
         return "0" if value == 0 else str(value)
     magnitude = math.floor(math.log10(abs(value)))

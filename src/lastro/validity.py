@@ -1,6 +1,7 @@
-"""Reasons why a trial is invalid, from what its witnesses saw. Pure; an empty list means that none was found.
+"""Reasons why a trial is invalid, from the readings of its witnesses. Pure; an empty list means that there are none.
 
-Validity is not value: a check asks whether a number measures what it claims to, never whether the number is good."""
+Validity does not depend on the value: a check asks whether a number measures the right thing, never whether it is
+good."""
 
 from __future__ import annotations
 
@@ -28,9 +29,9 @@ def path_reasons(
 ) -> list[str]:
     """Check that the flow passed every hop of a chain source -> function -> sink, and nothing else did.
 
-    `moved` holds bytes by port; `hops` are (port, counter) in the order of the path. Each hop must have carried at
-    least what arrived: less means that the flow took another path. More received than sent to a hop is foreign traffic.
-    Loss at a hop is not a reason: loss is a result, not a fault of the trial."""
+    `moved` has bytes by port; `hops` are (port, counter) in the order of the path. Each hop must have carried at least
+    the bytes that arrived: fewer mean that the flow took another path. If a hop received more bytes than were sent to
+    it, there was foreign traffic. Loss at a hop is not a reason: it is a result, not a fault of the trial."""
     missing = [port for port, _ in hops if port not in moved]
     if missing:
         return [f"{phase}: no counters for {', '.join(missing)}"]
@@ -76,7 +77,7 @@ def disturbances(steal_percent: float, foreign_cpus: float, config: Mapping[str,
 
 @dataclass(frozen=True, slots=True)
 class ClockReading:
-    """Two clocks at one moment: the monotonic clock, and the wall clock, which can be set."""
+    """A reading of two clocks at the same time: the monotonic clock, and the wall clock, which can be set."""
 
     monotonic_s: float
     realtime_s: float
@@ -87,7 +88,7 @@ class ClockReading:
 
 
 def clock_reasons(before: ClockReading, after: ClockReading, whose: str = "the host") -> list[str]:
-    """Check that the clock was not set during the trial: tools that time by it would report plausible nonsense."""
+    """Check that the clock was not set during the trial: tools that use it would report wrong but plausible times."""
     step_s = (after.realtime_s - before.realtime_s) - (after.monotonic_s - before.monotonic_s)
     return [f"{whose}'s clock jumped by {step_s:+.2f} s"] if abs(step_s) > _CLOCK_STEP_S else []
 
@@ -107,14 +108,14 @@ class ClockSample:
 
 @dataclass(frozen=True, slots=True)
 class ClockDrift:
-    """The rate of a guest's clock: guest seconds per host second, 1.0 when right, known to ± `uncertainty`."""
+    """The rate of a guest's clock: guest seconds per host second, 1.0 if it is right, with its `uncertainty`."""
 
     ratio: float
     uncertainty: float
 
     @property
     def significant(self) -> bool:
-        """Whether the clock's rate differs from the host's by more than the uncertainty of the readings."""
+        """True if the clock's rate differs from the host's by more than the uncertainty of the readings."""
         return abs(self.ratio - 1.0) > self.uncertainty
 
 
@@ -135,30 +136,30 @@ def drift_between(before: ClockSample | None, after: ClockSample | None) -> Cloc
 
 
 def unverified(found: ClockDrift | None, limit: float) -> str | None:
-    """Say why the clock of a foreign kernel is not verified; None when it is. `limit` is a fraction.
+    """Return why the clock of a foreign kernel is not verified; None when it is. `limit` is a fraction.
 
-    It is verified only if all values that the drift may have are within the limit."""
+    The clock is verified only if its drift is within the limit, including the uncertainty of the drift."""
     if found is None:
         return "its clock cannot be compared with the host's"
     if found.uncertainty > limit:
         return f"its clock was read too coarsely: ± {100 * found.uncertainty:.3f} % (limit {100 * limit:g} %)"
     if abs(found.ratio - 1) + found.uncertainty > limit:
         return (
-            f"its clock drifted by {_told(found)} relative to the host's, which may or may not be within the limit of"
+            f"its clock drifted by {_drift(found)} relative to the host's, which may or may not be within the limit of"
             f" {100 * limit:g} %"
         )
     return None
 
 
-def _told(found: ClockDrift) -> str:
+def _drift(found: ClockDrift) -> str:
     """Format a drift: '+0.150 % (± 0.090 %)'."""
     return f"{100 * (found.ratio - 1):+.3f} % (± {100 * found.uncertainty:.3f} %)"
 
 
 def drift_reasons(drifts: Mapping[str, ClockDrift], limit: float) -> list[str]:
-    """Report guests' clocks that drift, since their tools' timings drift too. `limit` is a fraction, such as 0.001."""
+    """Report clocks of guests that drift, and with them the times of tools. `limit` is a fraction, such as 0.001."""
     return [
-        f"the clock of the {role} drifted by {_told(found)} relative to the host's (limit {100 * limit:g} %)"
+        f"the clock of the {role} drifted by {_drift(found)} relative to the host's (limit {100 * limit:g} %)"
         for role, found in drifts.items()
         if abs(found.ratio - 1) - found.uncertainty > limit
     ]

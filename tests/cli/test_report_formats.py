@@ -43,7 +43,7 @@ def test_figures_follow_no_link_out_of_the_campaign(tmp_path: Path, capsys: pyte
     elsewhere.mkdir()
     (campaign / "figures").symlink_to(elsewhere)
     assert main(["report", str(campaign), "--figures", "--format", "md"]) == 3
-    assert "'figures' is a symbolic link, and Lastro follows none there" in capsys.readouterr().err
+    assert "'figures' is a symbolic link, which Lastro does not follow there" in capsys.readouterr().err
     assert list(elsewhere.iterdir()) == []
 
 

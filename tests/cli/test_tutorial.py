@@ -243,7 +243,7 @@ def test_the_answer_of_the_readme_is_that_of_its_means() -> None:
 
     ideal, without, protected = mean("none", "none"), mean("cpu", "none"), mean("cpu", "cgroups")
     taken, back = 1 - without / ideal, (protected - without) / (ideal - without)
-    assert f"takes {100 * taken:.0f} % [" in demo_table() and f"gives back {100 * back:.0f} % [" in demo_table()
+    assert f"takes {100 * taken:.0f} % [" in demo_table() and f"recovers {100 * back:.0f} % [" in demo_table()
 
 
 def test_ratios_and_marks_of_the_readmes_table_are_those_of_its_means() -> None:

@@ -93,7 +93,7 @@ def test_words_without_the_number_are_a_measurement_that_failed() -> None:
         with pytest.raises(TrialError, match="no number"):
             bench.read(value, f"{level} ended early\n")
     for tool in flows.TOOLS.values():
-        with pytest.raises(TrialError, match="told 0 rates"):
+        with pytest.raises(TrialError, match="has 0 rates"):
             tool.mbit_s("connect failed")
 
 

@@ -23,7 +23,7 @@ from lastro.scenarios import compute
 from lastro.scenarios.compute import ComputeScenario
 from lastro.scenarios.compute.instrument import WorkloadProbes
 from lastro.scenarios.shared.accounts import BY_HOST, METRICS, with_account
-from lastro.scenarios.shared.clock_policy import judge_clock, tell_unverified
+from lastro.scenarios.shared.clock_policy import judge_clock, note_unverified_clock
 from lastro.scenarios.shared.guest_stats import GuestAccount
 from lastro.scenarios.shared.resources import check_cpuset, resources, without_limits
 from lastro.scenarios.shared.verify_limits import _allowed, has_memory
@@ -68,7 +68,7 @@ def test_a_roles_own_cpus_are_all_that_its_instances_get() -> None:
 def test_other_cpus_than_the_host_has_or_the_study_counts_are_unavailable(cpuset: str) -> None:
     with pytest.raises(Unavailable, match=r"is not 2 of the CPUs 0,2-3,5"):
         asked(cpus=2, cpuset=cpuset)
-    with pytest.raises(Unavailable, match="has 4 CPUs, and the study asks for 5"):
+    with pytest.raises(Unavailable, match="has 4 CPUs, but the study requires 5"):
         asked(cpus=5)
 
 
@@ -292,7 +292,7 @@ def test_on_the_hosts_own_kernel_there_is_one_clock() -> None:
 def test_a_foreign_clock_that_nobody_can_vouch_for_is_told(drift: Any, shares_kernel: bool, words: str) -> None:
     outcome = Outcome({"time_host": 1.0, "cpu_events": 9.0})
     instance: Any = SimpleNamespace(shares_kernel=shares_kernel)
-    tell_unverified(instance, {"time_host"}, drift, 0.001, outcome)
+    note_unverified_clock(instance, {"time_host"}, drift, 0.001, outcome)
     remarks = cast(list[dict[str, Any]], outcome.notes.get("remarks", []))
     assert [remark["metrics"] for remark in remarks] == ([["cpu_events"]] if words else [])
     assert words in str(remarks)
@@ -311,7 +311,7 @@ def test_a_foreign_clock_that_nobody_can_vouch_for_is_told(drift: Any, shares_ke
 def test_a_clock_is_within_the_limit_only_with_all_that_is_not_known_of_it(drift: ClockDrift, told: str) -> None:
     outcome, guest = Outcome(), cast(Any, SimpleNamespace(shares_kernel=False))
     judge_clock(READING, BY_HOST, drift, 0.001, outcome)
-    tell_unverified(guest, BY_HOST, drift, 0.001, outcome)
+    note_unverified_clock(guest, BY_HOST, drift, 0.001, outcome)
     assert outcome.notes["really"] == {"clock of the tool": told}
     assert ("cpu_events" in outcome.measurements) is ("wrong" not in told)
 

@@ -88,7 +88,7 @@ def test_values_without_spread_are_as_certain_as_their_number_allows_and_roundin
 
 
 def recovered(quiet: str, disturbed: str, protected: str, cells: dict[str, dict[int, float]]) -> Contrast:
-    """How much of what a disturbance costs a protection gives back: 0 is nothing, 1 is all of it."""
+    """How much of what a disturbance costs a protection recovers: 0 is nothing, 1 is all of it."""
     return ratio_of_linears({protected: 1.0, disturbed: -1.0}, {quiet: 1.0, disturbed: -1.0}, cells, 0.95)
 
 

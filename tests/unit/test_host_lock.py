@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lastro.errors import HostBusy, StoreError
-from lastro.host.lock import Holder, Tell, lock, silently
+from lastro.host.lock import Holder, OnWait, lock, silently
 
 pytestmark = pytest.mark.processes
 
@@ -49,7 +49,7 @@ def test_a_second_one_is_told_who_holds_the_host(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "wait"), [("lock", None), ("queue", silently)])
-def test_a_state_that_cannot_be_written_is_named(tmp_path: Path, name: str, wait: Tell | None) -> None:
+def test_a_state_that_cannot_be_written_is_named(tmp_path: Path, name: str, wait: OnWait | None) -> None:
     """As on a disk that is read-only, for which a file in the place of a directory stands here, and vice versa."""
     if name == "lock":
         (tmp_path / name).mkdir()

@@ -38,10 +38,10 @@ def image(directory: Path, *sources: str) -> Image:
 
 @pytest.mark.parametrize("text", ["2026-11-01", "20261101T000000", "20261301T000000Z", f" {MOMENT}", "../../evil"])
 def test_what_is_not_a_moment_is_refused(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(InputError, match="not a moment"):
+    with pytest.raises(InputError, match="not a date and time"):
         checked_snapshot(text)
     monkeypatch.setenv("LASTRO_SNAPSHOT", text)
-    with pytest.raises(InputError, match="not a moment"):
+    with pytest.raises(InputError, match="not a date and time"):
         Recipe.of_this_host(RecordingHost())
 
 

@@ -75,8 +75,7 @@ def said(report: Report, code: str = "en") -> list[str]:
 
 def test_one_sentence_has_the_loss_and_what_comes_back(tmp_path: Path) -> None:
     assert said(report_of(tmp_path, noise=0.02)) == [
-        "The cpu neighbour takes 40.3 % [39.3, 41.3] of throughput; "
-        "isolation by cgroups gives back 73 % [69, 78] of it."
+        "The cpu neighbour takes 40.3 % [39.3, 41.3] of throughput; isolation by cgroups recovers 73 % [69, 78] of it."
     ]
 
 
@@ -131,7 +130,7 @@ def test_a_neighbour_that_helps_is_said_to(tmp_path: Path) -> None:
 def test_a_share_known_too_badly_is_undecided(tmp_path: Path) -> None:
     assert said(report_of(tmp_path, fractions={"none": 0.0, "cpu": 0.012}, replicates=6)) == [
         "The cpu neighbour takes 1.6 % [0.5, 2.7] of throughput; "
-        "how much of it isolation by cgroups gives back is undecided."
+        "how much of it isolation by cgroups recovers is undecided."
     ]
 
 
@@ -139,8 +138,8 @@ def test_isolation_that_does_nothing_or_harm_is_not_said_to_help(tmp_path: Path)
     factors = {**ONE, "isolation": ("none", "cgroups", "apparmor")}
     assert said(report_of(tmp_path / "n", factors, replicates=5)) == [
         "The cpu neighbour takes 40.2 % [39.3, 41.0] of throughput; "
-        "isolation by cgroups gives back 73 % [69, 77] of it; "
-        "isolation by apparmor gives back nothing distinguishable (1 % [−1, 3])."
+        "isolation by cgroups recovers 73 % [69, 77] of it; "
+        "the recovery by apparmor is not distinguishable from zero (1 % [−1, 3])."
     ]
     assert said(report_of(tmp_path / "h", back={"none": 0.0, "cgroups": -0.5})) == [
         "The cpu neighbour takes 40.2 % [39.7, 40.6] of throughput; isolation by cgroups makes it 50 % [48, 52] larger."
@@ -177,8 +176,7 @@ def test_what_only_the_correction_hides_says_so(tmp_path: Path) -> None:
 def test_over_several_platforms_there_is_one_sentence_on_all_of_them(tmp_path: Path) -> None:
     """The worst of several, picked after looking, would need an error rate of its own."""
     assert said(report_of(tmp_path, {"platform": ("docker", "native", "runc"), **ONE})) == [
-        "The cpu neighbour takes 33.3 % [32.9, 33.7] of throughput; "
-        "isolation by cgroups gives back 73 % [72, 75] of it."
+        "The cpu neighbour takes 33.3 % [32.9, 33.7] of throughput; isolation by cgroups recovers 73 % [72, 75] of it."
     ]
 
 
@@ -188,7 +186,7 @@ def test_levels_that_cannot_run_are_named_with_the_reason(tmp_path: Path) -> Non
 
     assert said(report_of(tmp_path / "c", **gone("isolation", "cgroups"))) == [
         "The cpu neighbour takes 40.2 % [39.7, 40.6] of throughput; "
-        "what isolation by cgroups does is not known (isolation = cgroups is unavailable: no such thing)."
+        "the effect of isolation by cgroups is not known (isolation = cgroups is unavailable: no such thing)."
     ]
     assert said(report_of(tmp_path / "a", **gone("anomaly", "cpu"))) == [
         "The cost of the neighbour is not known here (cpu): anomaly = cpu is unavailable: no such thing."
@@ -206,7 +204,7 @@ def test_conditions_that_were_lost_are_counted(tmp_path: Path) -> None:
     )
     assert (
         said(report)[0] == "The cpu neighbour takes 33.3 % [32.9, 33.7] of throughput; "
-        "isolation by cgroups gives back 73 % [71, 74] of it "
+        "isolation by cgroups recovers 73 % [71, 74] of it "
         "(over 2 of 3 conditions of the design)."
     )
 
@@ -266,13 +264,13 @@ def test_it_opens_every_document_and_ends_what_a_terminal_shows(tmp_path: Path) 
     assert lines[-4:] == [
         "",
         "The cpu neighbour takes 40.2 % [39.7, 40.6] of throughput; isolation by cgroups",
-        "    gives back 63 % [61, 65] of it; without a neighbour, isolation by cgroups",
+        "    recovers 63 % [61, 65] of it; without a neighbour, isolation by cgroups",
         "    takes 4.6 % [4.0, 5.2] of throughput.",
     ]
     markdown = render_markdown(content(report)).split("\n\n")
     assert markdown[0] == "# What isolation costs on this host"
     assert markdown[1].startswith(
-        r"**The cpu neighbour takes 40.2 % \[39.7, 40.6\] of throughput; isolation by cgroups gives"
+        r"**The cpu neighbour takes 40.2 % \[39.7, 40.6\] of throughput; isolation by cgroups recovers"
     )
     assert r"\textbf{The cpu neighbour takes 40.2 \% {[}39.7, 40.6{]} of" in render_latex(content(report))
     page = render_html(content(report))
@@ -314,7 +312,7 @@ def openings(tmp_path: Path, lost: float, back: float, walk: float) -> list[str]
 @pytest.mark.parametrize("walk", [0.0, 0.1], ids=["independent", "a host that walks"])
 def test_intervals_of_the_opening_hold_the_truth(tmp_path: Path, walk: float) -> None:
     """At 95 %, 10 of 200 miss; more than 18 are as rare as one such test in a hundred."""
-    pattern = r"takes [\d.]+ % \[([\d.]+), ([\d.]+)\].* gives back [\d.]+ % \[([−\d.]+), ([\d.]+)\] of it"
+    pattern = r"takes [\d.]+ % \[([\d.]+), ([\d.]+)\].* recovers [\d.]+ % \[([−\d.]+), ([\d.]+)\] of it"
     ends = [re.search(pattern, text) for text in openings(tmp_path, 0.4, 0.75, walk)]
     numbers = [[float(end.replace("−", "-")) for end in match.groups()] for match in ends if match]
     assert len(numbers) == TIMES

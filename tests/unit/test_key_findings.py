@@ -184,8 +184,9 @@ def test_levels_that_were_never_measured_together_cannot_be_compared(tmp_path: P
         {"platform": ("native", "gvisor"), "function": ("nat", "dpi")},
         unavailable=lambda levels: ("no", None) if (levels["platform"], levels["function"]) in APART else None,
     )
-    assert "What platform does to throughput is not known: its levels were measured under no common condition." in said(
-        report
+    assert (
+        "The effect of platform on throughput is not known: its levels were measured under no common condition."
+        in said(report)
     )
 
 

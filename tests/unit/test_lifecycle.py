@@ -12,7 +12,7 @@ from lastro.errors import InstrumentError, PlatformError
 from lastro.host.local import LocalHost
 from lastro.results.samples import Outcome
 from lastro.scenarios.base import schemas
-from lastro.scenarios.lifecycle import LifecycleScenario, _tell_lives, footprint
+from lastro.scenarios.lifecycle import LifecycleScenario, _record_lifecycles, footprint
 from lastro.scenarios.lifecycle.footprint import Footprint
 from lastro.scenarios.shared.memory_room import MIB, require_room
 from lastro.scenarios.shared.timing import InstanceTimes
@@ -24,7 +24,7 @@ from .recording import RecordingHost, answer, recording_testbed
 
 def told(lives: list[InstanceTimes], *, together: bool) -> dict[str, float]:
     outcome = Outcome()
-    _tell_lives(outcome, lives, together=together)
+    _record_lifecycles(outcome, lives, together=together)
     return {name: round(value, 6) for name, value in outcome.measurements.items()}
 
 

@@ -21,7 +21,7 @@ from lastro.results.store import Store
 from ..campaigns import make_campaign, make_study
 
 WARNING = (
-    "2 of 6 trials that can run here are invalid (33 %): the results rest on the others alone."
+    "2 of 6 trials that can run here are invalid (33 %): the results are based on the others only."
     " `lastro resume --invalid` tries them again."
 )
 

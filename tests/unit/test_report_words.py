@@ -338,6 +338,6 @@ def test_numbers_as_text() -> None:
 def test_trials_that_became_valid_later_are_a_limitation(known: Path) -> None:
     report = content_of(known).report
     later = tuple(replace(attempt, attempt=attempt.attempt + 3 * (attempt.trial <= 2)) for attempt in report.attempts)
-    sentence = "Trials that were given up, and valid when repeated later: 2."
+    sentence = "Trials that were given up, but valid when repeated later: 2."
     assert any(said.startswith(sentence) for said in limitations(replace(report, attempts=later), ENGLISH))
     assert not any("given up" in said for said in limitations(report, ENGLISH))

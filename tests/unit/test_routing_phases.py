@@ -135,7 +135,7 @@ def flow_of(text: str) -> Flow:
 
 
 def test_what_is_lost_lies_between_answers_on_both_sides_of_the_failure(run: Any) -> None:
-    run._tell_flow("failure", flow_of(printed([1, 2, 8, 11, 12])))
+    run._record_flow("failure", flow_of(printed([1, 2, 8, 11, 12])))
     assert run.work.outcome.measurements == {
         "failure_lost": 7, "failure_outage": pytest.approx(140),
     }  # fmt: skip
@@ -144,7 +144,7 @@ def test_what_is_lost_lies_between_answers_on_both_sides_of_the_failure(run: Any
 
 @pytest.mark.parametrize("numbers", [[], [1, 2, 3]])
 def test_a_flow_that_is_not_answered_any_more_makes_no_best_value(run: Any, numbers: list[int]) -> None:
-    run._tell_flow("failure", flow_of(printed(numbers)))
+    run._record_flow("failure", flow_of(printed(numbers)))
     assert run.work.outcome.measurements == {}
     assert run.work.outcome.invalid_because == [
         "the flow across the failure got no answer after the failure, with right routes"

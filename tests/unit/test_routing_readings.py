@@ -76,7 +76,7 @@ def test_instances_that_start_on_their_links_tell_of_neither_when_it_was_done(st
         marks={"begin": 1.0, "created": 1.5, "linked": 9.0, "booted": 10.0},
         instances=[SimpleNamespace(starts_on_links=starts_on_links)] * 2,
     )
-    Run(network, work)._tell_boot()
+    Run(network, work)._record_boot()
     apart = {"created": 0.5, "links_made": 7500.0}
     assert outcome.measurements == {"boot": 9.0, **({} if starts_on_links else apart)}
     assert set(outcome.notes) == (set(apart) if starts_on_links else set())

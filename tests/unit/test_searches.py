@@ -65,7 +65,7 @@ def value(levels: Levels, block: int, metric: str) -> float:
 
 
 def ended(levels: Levels, block: int) -> dict[str, Any]:
-    """As `_footprint.tell_capacity` and what calls it tell it."""
+    """As `memory_room.record_capacity` and its callers store it."""
     outcome = Outcome()
     text = ENOUGH if is_bound(levels, block) else ROUTE.format(n=block + 40)
     if levels["platform"] == "kvm" and block == 2:
@@ -186,7 +186,7 @@ def test_where_all_is_bounded_the_analysis_says_why_there_is_none(tmp_path: Path
 
     report = campaign(tmp_path, value=lambda levels, block, metric: 64.0, notes=all_ended)
     capacity = analyse(report).metrics[0]
-    assert capacity.anova is None and capacity.why_none == "every treatment is known by a lower bound only"
+    assert capacity.anova is None and capacity.why_none == "only a lower bound is known for every treatment"
     assert not capacity.effects and not capacity.comparisons and capacity.headline.same == 0
 
 

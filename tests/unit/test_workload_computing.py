@@ -38,7 +38,7 @@ def test_a_wrong_digit_is_found_wherever_it_is() -> None:
     early = Pi(digits=123_456, threads=2).read(text.replace("residue 1000 ", "residue 1000 1")).invalid_because
     assert early == ("the first 1000 digits are not those of pi",)
     late = Pi(digits=123_456, threads=2).read(text.replace("residue 123456 ", "residue 123456 1")).invalid_because
-    assert late == ("the digits differ from the computed number: its conversion to decimal went wrong",)
+    assert late == ("the digits differ from the computed number: its conversion to decimal failed",)
 
 
 def test_fewer_digits_or_threads_are_doubted() -> None:

@@ -1,7 +1,7 @@
 """The statistical analysis of a campaign: for each metric, the effects of the factors and how certain they are.
 
-Pure: the report in, frozen data out. It never fails on a campaign: a result that cannot be computed is None, with a
-reason. `analyse` takes seconds on large campaigns, so only code that shows its results calls it."""
+Pure: a report in, frozen data out. The analysis never fails: a result that cannot be computed is None, with a reason.
+`analyse` takes seconds on large campaigns, so only code that shows its results calls it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def analyse_metric(view: MetricView) -> MetricAnalysis:
     anova, why_none, notes = variance_of(data)
     bounded = sum(cell.bounded > 0 for cell in view.cells)
     if bounded and not data.cells:
-        why_none = Note(N_("every treatment is known by a lower bound only"))
+        why_none = Note(N_("only a lower bound is known for every treatment"))
     alpha = 1 - data.confidence
     checks = check_residuals(anova, [index for index, _, _ in data.trials()], alpha=alpha) if anova else None
     effects = main_effects(data, floor)

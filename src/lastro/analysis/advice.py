@@ -1,9 +1,9 @@
-"""How many blocks the next campaign needs for a desired precision, and whether longer trials would help. Pure.
+"""Advise how many blocks the next campaign needs for a desired precision, and whether longer trials would help. Pure.
 
-Precision is half the width of the interval of a ratio to the baseline, as a fraction of that ratio; of a mean, where
-the study names no baseline. The advice is as uncertain as the spread between blocks of this campaign, from which it is
-computed. The spread of each treatment is moderated towards that of all treatments: otherwise the worst of many
-treatments would be the worst by chance."""
+Precision is half the width of the interval of a ratio to the baseline, as a fraction of that ratio. If the study names
+no baseline, it is that of a mean. The advice is computed from the spread between blocks of this campaign, and is as
+uncertain as this spread. The spread of each treatment is moderated towards that of all treatments: otherwise the worst
+of many treatments would be the worst by chance."""
 
 from __future__ import annotations
 
@@ -30,10 +30,11 @@ SeriesByAttempt = Mapping[tuple[int, int], Sequence[Series]]  # (trial, attempt)
 
 @dataclass(frozen=True, slots=True)
 class BlocksNeeded:
-    """The number of blocks that one treatment needs in one metric.
+    """The number of blocks that one treatment needs for one metric.
 
-    `now` is the relative half width of its interval now, infinite without an interval. `likely` and `sure` are the
-    numbers of blocks that suffice in one of two campaigns, and in four of five; None if a million are too few."""
+    `n` is the number of blocks measured so far, and `now` the relative half width of their interval; infinite without
+    an interval. `likely` blocks suffice in one of two campaigns, `sure` blocks in four of five. Either is None if it
+    would exceed a million."""
 
     treatment: str
     n: int
@@ -44,9 +45,9 @@ class BlocksNeeded:
 
 @dataclass(frozen=True, slots=True)
 class MetricAdvice:
-    """The treatment that needs the most blocks in one metric, and the median treatment.
+    """The number of blocks that one metric needs: for the worst treatment, and for the median treatment.
 
-    Both are None, with the reason, where the spread is not known."""
+    Both are None if the spread is not known; `absent_because` is then the reason."""
 
     metric: Metric
     worst: BlocksNeeded | None
@@ -56,10 +57,10 @@ class MetricAdvice:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Where the variance of a metric comes from: `inside` is the fraction due to samples inside a trial.
+    """The sources of a metric's variance: `inside` is the fraction due to samples inside a trial.
 
-    `length_s` is the length of measurement that was used; `best_s` is the length that gives the narrowest interval in a
-    given time (Kalibera and Jones). `best_s` is None where the study's settings do not determine the cost of a
+    `length_s` is the duration of the measurement in this campaign. `best_s` is the duration that gives the narrowest
+    interval in a given total time (Kalibera and Jones); None if the study's settings do not determine the cost of a
     sample."""
 
     metric: Metric
@@ -126,7 +127,7 @@ def advise(report: Report, precision: float, series: SeriesByAttempt) -> Advice:
 
 
 def _block_s(report: Report) -> float | None:
-    """Return the duration of a block of the runnable treatments: the total time divided by the finished trials."""
+    """Return the duration of a block of the runnable treatments, from the mean duration of the finished trials."""
     counts = report.progress.counts
     ended = counts.get("valid", 0) + counts.get("invalid", 0)
     runnable = sum(row.status != "unavailable" for row in report.rows)
@@ -199,7 +200,7 @@ def _splits(report: Report, series: SeriesByAttempt) -> Iterable[Split]:
 def _samples(
     points: Sequence[Point], metric: Metric, series: SeriesByAttempt
 ) -> tuple[str, list[tuple[float, ...]]] | None:
-    """Return the series whose mean is this metric, trial by trial; None when there is none."""
+    """Return the series whose mean in each trial is this metric; None when there is none."""
     candidates = {each.name for point in points for each in series.get((point.trial, point.attempt), ())}
     for name in sorted(candidates):
         found = []

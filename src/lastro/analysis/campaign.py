@@ -31,7 +31,7 @@ Status = Literal["measured", "partly", "invalid", "unavailable", "pending"]
 class Point(NamedTuple):
     """The value of one metric in one valid trial, in the metric's unit; a tuple, because there may be 400,000.
 
-    `at_least`: it is only a lower bound, because the study ended the search for it."""
+    `at_least` is true if the value is only a lower bound, because the study ended the search for it."""
 
     trial: int
     attempt: int
@@ -44,8 +44,8 @@ class Point(NamedTuple):
 class Cell:
     """One treatment and one metric. `summary` is None without a valid value; `ratio` is None without a baseline.
 
-    `marks` are the remarks of valid trials on this metric, including those on why they have no value; `missing`
-    counts the valid trials without a value."""
+    `marks` are the remarks of valid trials on this metric, including the reasons for missing values; `missing` counts
+    the valid trials without a value."""
 
     metric: Metric
     points: tuple[Point, ...]
@@ -56,7 +56,7 @@ class Cell:
 
     @property
     def limited(self) -> bool:
-        """Whether the generator, not the system under test, was the bottleneck in some valid trial."""
+        """True if the generator, not the system under test, was the bottleneck in some valid trial."""
         return any(mark.kind == GENERATOR_LIMITED for mark in self.marks)
 
     @property
@@ -179,7 +179,7 @@ class MetricView:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Everything that the table, the figures, the HTML page and the JSON document show."""
+    """The analysed campaign, from which tables, figures, the HTML page and the JSON document are made."""
 
     directory: str
     study: Study
@@ -232,7 +232,7 @@ class Report:
 def build_report(data: CampaignData, *, all_metrics: bool = False) -> Report:
     """Build the report of a campaign, finished or not.
 
-    With `all_metrics`, include everything that its trials measured besides the study's own metrics."""
+    With `all_metrics`, include all metrics that its trials measured, not only those of the study."""
     study = data.study
     metrics = study.metrics + (_other_metrics(study, data.attempts) if all_metrics else ())
     treatments = [row.treatment for row in data.treatments]
@@ -257,7 +257,7 @@ def build_report(data: CampaignData, *, all_metrics: bool = False) -> Report:
 
 
 def _other_metrics(study: Study, attempts: Iterable[Attempt]) -> tuple[Metric, ...]:
-    """Return the metrics that were measured but are not the study's own, as the scenario declared them."""
+    """Return the measured metrics that the study does not list, as the scenario declared them."""
     own = {metric.name for metric in study.metrics}
     declared = {metric.name: metric for metric in study.all_metrics}
     names = sorted({name for attempt in attempts for name in attempt.measurements} - own)

@@ -31,7 +31,7 @@ class Untestable(Exception):
 
 
 def not_varied(factor: str) -> Untestable:
-    """Return the reason why a statement on a factor that the study does not vary cannot be tested."""
+    """Return the reason why a statement cannot be tested if the study does not vary its factor."""
     return Untestable(Note(N_("this study does not vary {factor}"), factor=factor))
 
 
@@ -83,19 +83,19 @@ class Cells:
         return [{index: weight / used for index, weight in side.items()} for side in weights], used, used + len(lost)
 
     def bounds_used(self) -> str:
-        """Return what the compared treatments whose values are only lower bounds have in common; empty without any."""
+        """Return the common levels of the compared treatments with lower bounds only; empty without any."""
         rows = [row for index, row in self.bounded.items() if index in self.used]
         return _shared(self.report, "", rows) if rows else ""
 
     def slack(self, weights: Weights) -> tuple[bool, bool]:
         """Return whether the true contrast may lie above the measured one, and whether it may lie below.
 
-        It may where a mean that is only a lower bound has a weight above, or below, zero."""
+        It may lie above if a mean that is only a lower bound has a positive weight, below if it has a negative one."""
         found = [weight for index, weight in weights.items() if index in self.bounded]
         return any(weight > 0 for weight in found), any(weight < 0 for weight in found)
 
     def _settled(self, side: Levels, *, condition: bool = False) -> dict[str, tuple[object, ...]]:
-        """Return the levels of a side in canonical form, without those of a condition that the study holds constant."""
+        """Return the levels of a side in canonical form, without conditions that the study holds constant."""
         settled: dict[str, tuple[object, ...]] = {}
         for name, levels in side.items():
             known = self.factors.get(name)
@@ -123,18 +123,18 @@ class Cells:
         for row in rows:
             if row.status == "unavailable":
                 lost.setdefault(row.reason or "", []).append(row)
-        said = [
+        reasons = [
             Note(N_("{levels} is unavailable: {reason}"), levels=_shared(self.report, reason, own), reason=reason)
             for reason, own in lost.items()
         ]
         if any(row.status == "pending" for row in rows):
-            said.append(Note(N_("trials that it needs have not run yet")))
+            reasons.append(Note(N_("trials that it needs have not run yet")))
         if any(row.status == "invalid" for row in rows):
-            said.append(Note(N_("every attempt at a treatment that it needs was invalid")))
+            reasons.append(Note(N_("every attempt at a treatment that it needs was invalid")))
         if any(row.status in ("measured", "partly") for row in rows):
             text = N_("treatments that it needs have fewer than two values of {metric}")
-            said.append(Note(text, metric=self.metric.name))
-        return said or [Note(N_("the design has no treatments to test it on"))]
+            reasons.append(Note(text, metric=self.metric.name))
+        return reasons or [Note(N_("the design has no treatments to test it on"))]
 
     def difference(self, of: Weights, to: Weights) -> Contrast:
         return linear(less(of, to), self.values, self.confidence)
@@ -143,13 +143,13 @@ class Cells:
         return ratio_of_linears(of, to, self.values, self.confidence)
 
     def under_floor(self, weights: Weights, deviation: float | None) -> bool:
-        """Whether a relative deviation is smaller than the noise floor (if known) of the contrast with these weights.
+        """Return whether a relative deviation is below the noise floor (if known) of the contrast with these weights.
 
         For the deviation of the ratio `of` / `to` from 1, the weights are `of` minus `to`."""
         return bool(within(self.floor.share if self.floor else None, deviation, weights.values()))
 
     def gap_under_floor(self, weights: Weights, gap: float | None) -> bool:
-        """Whether a difference is smaller than the noise floor, relative to the mean of all its cells."""
+        """Return whether a difference is smaller than the noise floor, relative to the mean of all its cells."""
         total = math.fsum(map(abs, weights.values()))
         mean = linear({index: abs(weight) / total for index, weight in weights.items()}, self.values, self.confidence)
         return bool(gap is not None and mean.value and mean.value > 0 and self.under_floor(weights, gap / mean.value))

@@ -2,7 +2,7 @@
 
 A stratum is one combination of the levels of all factors that the statement does not compare. Means are over the strata
 in which every treatment that the statement needs was measured, so that both sides of a comparison have the same
-conditions. The number of these strata, and of all, is recorded. Pure: a report in, contrasts out."""
+conditions. The numbers of these strata and of all strata are recorded. Pure: a report in, contrasts out."""
 
 from __future__ import annotations
 
@@ -22,13 +22,17 @@ from lastro.study.model import Level
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One of the contrasts that a statement depends on; the statement is true if all of its parts are true.
+    """One of the contrasts that a statement depends on. A statement is true if all of its parts are.
 
-    `effect` is judged, in `measure`; for comparisons, `beside` is the same effect as a difference in the metric's unit.
-    `p_for` is the p-value of the hypothesis that the statement is false; `p_against`, that its contrary is false.
+    The judgement is of `effect`, in the unit of `measure`. `beside` is the same effect as a difference in the unit of
+    the metric; comparisons have it. `p_for` is the p-value of the hypothesis that the part is false, `p_against` of the
+    hypothesis that it is true. So a small `p_for` is evidence for the part, and a small `p_against` evidence against.
+
     `under_floor`: the effect is smaller than the noise floor of this host, which changes no verdict.
-    Where a mean is only a lower bound, `open_for` and `open_against` say that the true value could overturn the
-    evidence for the statement, or against it; `bound` says on which side the true effect lies: see `_opened`."""
+
+    `open_for`: a mean is only a lower bound, and its true value could overturn the evidence for the part.
+    `open_against`: it could overturn the evidence against the part. `bound` is the side of `effect` on which the true
+    effect lies. See `_opened`."""
 
     label: str
     measure: Measure
@@ -50,7 +54,7 @@ class Part:
 class Effects:
     """The parts of a statement, the number of measured strata, and the number of all strata in the design.
 
-    `nothing` says why there is nothing to judge, where the data show this. The statement still has a p-value, so that
+    `nothing` is the reason if the data show that there is nothing to judge. The statement still has a p-value, so that
     the number of tests in a file does not depend on their results. `bounded` names the compared treatments for which
     only a lower bound is known; empty without any."""
 
@@ -179,7 +183,7 @@ def _additive(statement: Additive, margin: float, cells: Cells) -> Effects:
 
 
 def _absolute(statement: Absolute, cells: Cells) -> Effects:
-    """Test a stated level: a value with a tolerance by two one-sided tests, as an equivalence; a bound by one."""
+    """Test a stated level: a value with a tolerance by two one-sided tests (equivalence), a bound by one test."""
     (of,), used, total = cells.sides([{}], statement.at)
     mean = linear(of, cells.values, cells.confidence)
     above_low, above_high = cells.above_level(of, statement.low), cells.above_level(of, statement.high)
@@ -197,7 +201,7 @@ def _absolute(statement: Absolute, cells: Cells) -> Effects:
 
 
 def _direction(label: str, of: Weights, to: Weights, higher: bool, cells: Cells) -> Part:
-    """Test for a difference of the stated sign; show the effect as a ratio where there is one."""
+    """Test for a difference of the stated sign; show the effect as a ratio if there is one."""
     gap, ratio = cells.difference(of, to), cells.ratio(of, to)
     slack = cells.slack(less(of, to))
     if ratio.value is None or ratio.value <= 0:
@@ -208,11 +212,11 @@ def _direction(label: str, of: Weights, to: Weights, higher: bool, cells: Cells)
 
 
 def _opened(part: Part, slack: tuple[bool, bool], higher: bool | None) -> Part:
-    """Return the part for a true effect that may lie above, or below, the measured one; `slack` says which.
+    """Return the part with its open sides, for an effect of means that are only lower bounds.
 
-    A sign holds if the true effect can only lie further on its side: the test uses the values as they are, and the true
-    mean lies beyond their mean. An equivalence or a share (`higher` is None) is open on both sides. The size of the
-    effect is not known, so it has no interval."""
+    `slack` is whether the true effect may lie above the measured one, and whether it may lie below. A sign still holds
+    if the true effect can only lie further on the same side. An equivalence or a fraction (`higher` is None) is open on
+    both sides. The size of the effect is not known, so it has no interval."""
     above, below = slack
     if not (above or below):
         return part

@@ -47,9 +47,10 @@ class Judgement:
     """The judgement of this campaign on one claim, with everything that a table of claims needs.
 
     `part` is the part of the claim that decided the verdict; `effects` has all parts. In an untestable claim, both may
-    be None; `why_not` says why it is untestable. `p` is raw, `p_adjusted` is corrected by Holm's method over the claims
-    of the file. A recovery without a loss, and a claim that a lower bound leaves open, have p-values although they are
-    untestable. `n_blocks` counts the blocks with valid trials. `corrected`: the raw p would have been small enough."""
+    be None; `why_not` is the reason. `p` is raw; `p_adjusted` is corrected by Holm's method over the claims of the
+    file. A recovery without a loss, and a claim that a lower bound leaves open, have p-values although they are
+    untestable. `n_blocks` counts the blocks with valid trials. `corrected` is true if the claim would be significant
+    without the correction."""
 
     claim: Claim
     verdict: Verdict
@@ -121,7 +122,7 @@ def too_few_blocks(n: int) -> Note:
 
 
 def why_absent(*effects: Contrast | None) -> Note:
-    """Return why the first of these effects that says so has no p or no interval."""
+    """Return why an effect has no p or no interval: the reason of the first effect that has one."""
     found = (effect.absent_because for effect in effects if effect is not None)
     return next(filter(None, found), Note(N_("there is no interval")))
 
@@ -163,7 +164,7 @@ _LOWER_BOUND = N_(
 
 
 def _undecided(one: _Tested, verdict: Verdict) -> bool:
-    """Whether the true value beyond a lower bound could change the verdict.
+    """Return whether the true value beyond a lower bound could change the verdict.
 
     It could make an effect distinguishable that is not distinguishable here."""
     if one.effects is None or one.p is None:
@@ -172,7 +173,7 @@ def _undecided(one: _Tested, verdict: Verdict) -> bool:
 
 
 def magnitude_agrees(claim: Claim, part: Part) -> bool:
-    """Whether the whole interval of the effect lies within the tolerance of the published figure, if there is one."""
+    """Return whether the whole interval of the effect lies within the tolerance of the published figure, if any."""
     low, high = tolerated(claim)
     found = judged_interval(claim, part)
     return low == -math.inf or (found is not None and low <= found.low and found.high <= high)
@@ -187,7 +188,7 @@ def tolerated(claim: Claim) -> tuple[float, float]:
 
 
 def judged_interval(claim: Claim, part: Part) -> Interval | None:
-    """Return the interval of the effect in the measure of the published figure, if there is one, or as it is."""
+    """Return the interval of the effect, converted to the measure of the published figure if there is one."""
     measure = claim.published.judged[0] if claim.published and claim.published.tolerance is not None else part.measure
     if part.measure == measure:
         return part.effect.interval

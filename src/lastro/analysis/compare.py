@@ -1,9 +1,9 @@
 """Compare two campaigns of one study, treatment by treatment: two hosts, two days, or before and after a change.
 
-For each treatment and metric: the ratio of the means B / A with Fieller's interval, and the p of no difference (Welch),
-corrected by Holm over every cell that could be compared. Blocks of two campaigns are not pairs, so nothing is paired.
-With a margin, also the gate of `stats.margins`: a one-sided test for a regression of more than the margin, corrected
-for all cells that it judges. Pure: two reports in, frozen data out."""
+For each treatment and metric it computes the ratio of the means B / A with Fieller's interval, and the p-value of no
+difference (Welch), corrected by Holm over every cell that could be compared. Blocks of two campaigns are not paired.
+With a margin, the gate of `stats.margins` also tests for a regression of more than the margin (one-sided, corrected for
+all cells that it judges). Pure: two reports in, frozen data out."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Side = Literal["A", "B"]
 
 
 class Absent(NamedTuple):
-    """A campaign whose values of a cell cannot be compared: it has none, or some are only lower bounds."""
+    """A campaign whose cell cannot be compared: it has no values, or some are only lower bounds."""
 
     side: Side
     row: Row
@@ -40,13 +40,14 @@ class Absent(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """One treatment and metric of both campaigns; values in the metric's unit, one for each valid trial.
+    """One treatment and metric in both campaigns: their values, the ratio of their means, and its test.
 
-    If the mean of A is below zero, there is no ratio; if it is zero, the ratio has no value. Such cells are still
-    tested, as differences. `absent` are the campaigns that prevent a test; `no_test` says why values cannot be tested.
-    `judged` is the gate's judgement: None without a gate, or if neither direction of the metric is better. `lost`: A
-    has values for this treatment, and B has none. `factors` are those by which the variances of both means are
-    multiplied, because trials resemble their neighbours in time (`trends.TrialOrder`)."""
+    `a` and `b` have one value for each valid trial, in the unit of the metric. `ratio` is None if the mean of A is
+    negative; if that mean is zero, the ratio has no value. Both cases are tested as differences. `absent` lists the
+    campaigns that lack comparable values. `no_test` is the reason why existing values cannot be tested, or empty.
+    `judged` is the result of the gate; None without a gate, or if the metric has no better direction. `lost` is true if
+    A has values for this treatment and B has none. `factors` multiply the variances of both means, because trials
+    resemble their neighbours in time (`trends.TrialOrder`)."""
 
     metric: Metric
     levels: Levels
@@ -78,9 +79,9 @@ class Compared:
 
     @property
     def loss(self) -> float:
-        """How much worse B is, as a logarithm; infinite if a mean is zero.
+        """The loss from A to B, as a logarithm: positive if B is worse, infinite if a mean is zero.
 
-        If neither direction of the metric is better, it is the absolute change."""
+        If the metric has no better direction, it is the absolute change."""
         value = self.ratio.value if self.ratio is not None else None
         if value is not None and value > 0:
             change = math.log(value)
@@ -92,9 +93,9 @@ class Compared:
 
     @property
     def allowed_loss(self) -> float | None:
-        """The largest relative loss that the interval of the ratio allows; infinite where it is unbounded.
+        """The largest relative loss that is within the interval of the ratio; infinite if the interval is unbounded.
 
-        None where the gate does not judge, or where there is no ratio."""
+        None if the gate does not judge this cell, or if it has no ratio."""
         if self.judged is None or self.ratio is None or self.ratio.value is None:
             return None
         if self.ratio.interval is None:
@@ -104,9 +105,10 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class OneSided:
-    """Treatments that only one of the campaigns has.
+    """Treatments of one campaign that the other campaign does not have.
 
-    `lacking` are their levels that the other does not have; without any, the other excludes these combinations."""
+    `lacking` are the levels that the other campaign lacks. If it is empty, the other campaign has all of their levels
+    but excludes these combinations of them."""
 
     only_in: Side
     levels: tuple[Levels, ...]
@@ -114,7 +116,9 @@ class OneSided:
 
 
 class Different(NamedTuple):
-    """A difference in `what`, of provenance, settings or design, between the campaigns; None where there is none."""
+    """A difference between the campaigns in provenance, settings or design.
+
+    `a` and `b` are the values of the item `what`; None where a campaign does not have it."""
 
     kind: Literal["provenance", "profile", "setting", "design"]
     what: str

@@ -67,12 +67,12 @@ class Curve:
         return tuple(order)
 
     def measures(self, view: MetricView) -> bool:
-        """Whether a line has values of the metric at two numbers or more."""
+        """Return whether a line has values of the metric at two numbers or more."""
         lines = [line for panel in self.panels for line in panel.lines]
         return any(sum(_n(row, view) > 0 for row in line.rows) > 1 for line in lines)
 
     def shows_all(self, view: MetricView) -> bool:
-        """Whether every trial of the metric is a point of this curve."""
+        """Return whether every trial of the metric is a point of this curve."""
         if not self.measures(view) or len(self.panels) > MOST_PANELS:
             return False
         own = sum(_n(row, view) for panel in self.panels for line in panel.lines for row in line.rows)
@@ -106,7 +106,7 @@ def number_of(level: Level) -> float | None:
 
 
 def _numbered_options(factor: Factor) -> list[str]:
-    """Return the numeric options in the levels of a factor that differ while the rest of the level is the same."""
+    """Return the numeric options in which levels of a factor differ while the rest of the level is the same."""
     names = dict.fromkeys(name for level in factor.levels for name in split_options(str(level))[1])
     return [name for name in names if _split(factor, name)]
 

@@ -110,7 +110,7 @@ def _roles(data: Measured, pair: Sequence[str]) -> tuple[str, str]:
 
 
 def marked(view: MetricView, effects: Sequence[LevelEffect]) -> tuple[LevelEffect, ...]:
-    """Return the effects with the kinds of marks on the numbers behind them."""
+    """Return the effects, each with the kinds of marks on the values from which it is computed."""
     if not any(cell.marks for cell in view.cells):
         return tuple(effects)
     return tuple(replace(effect, kinds=_kinds(view, effect)) for effect in effects)

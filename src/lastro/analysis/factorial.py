@@ -67,7 +67,7 @@ def _why_none(data: Measured) -> Note | None:
 def _order(data: Measured) -> int:
     """Return the highest order of interactions that leaves degrees of freedom to estimate the noise; 0 if none does.
 
-    Where cells are missing it is at most two: higher interactions would be estimated from too few cells."""
+    It is at most two if cells are missing: higher interactions would be estimated from too few cells."""
     sizes = [len(levels) - 1 for levels in data.factors.values()]
     highest = len(sizes) if data.complete else min(2, len(sizes))
     for order in range(highest, 0, -1):

@@ -1,10 +1,10 @@
-"""The key findings of a campaign: what they rest on, and which levels of a factor differ, are alike, or are undecided.
+"""The key findings of a campaign: which levels of a factor differ, are alike, or are undecided, and by how much.
 
 They are the cost of neighbours and the recovery by isolation (`interference`), the effect of every other factor on the
 first metric, a finding on each further metric, and what is missing. The numbers on factors come from simultaneous
 intervals for all pairs of levels of all factors of a metric (`joint`), so that any of them may be reported. A level
-differs if its interval excludes no difference; levels are alike if the intervals of all their pairs lie within `ALIKE`;
-anything else is undecided. Pure: a report in, findings out."""
+differs if its interval excludes a difference of zero. Levels are alike if the intervals of all their pairs lie within
+`ALIKE`. Anything else is undecided. Pure: a report in, findings out."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from lastro.analysis.campaign import Gap, MetricView, Report, common_levels
-from lastro.analysis.interference import ISOLATION, NEIGHBOUR, Interference, interference, isolation_is_told
+from lastro.analysis.interference import ISOLATION, NEIGHBOUR, Interference, interference, reports_isolation
 from lastro.analysis.joint import LEAST_BLOCKS, joint_pairs
 from lastro.analysis.measured import Measured, measured
 from lastro.analysis.model import FactorPairs
@@ -30,9 +30,9 @@ Effect = tuple[FactorPairs, str, str]  # (factor, level, the level that it is co
 class LevelGroups:
     """The levels of one factor, grouped by what the data show.
 
-    `differing` differ from the reference, farthest first. In `group` all pairs are alike, the reference included;
-    `widest` is the pair among them that may differ most, None where the reference is alone. `near` are alike to the
-    reference, but not to all of the group."""
+    `differing` are the levels that differ from the reference, farthest first. `group` has the reference and levels of
+    which all pairs are alike; `widest` is the pair among them that may differ most, or None if the reference is alone.
+    `near` are levels alike to the reference, but not to the whole group."""
 
     differing: tuple[str, ...]
     group: tuple[str, ...]
@@ -57,7 +57,7 @@ class MetricFindings:
 
     @property
     def one_block(self) -> bool:
-        """Whether there are too few blocks to distinguish any difference from chance."""
+        """True if there are too few blocks to distinguish any difference from chance."""
         return len(self.data.blocks) < LEAST_BLOCKS
 
     @property
@@ -125,7 +125,7 @@ def findings(report: Report) -> Findings | None:
     if not any(cell.points for row in report.rows for cell in row.cells):
         return None
     found = interference(report)
-    covered = {NEIGHBOUR} | ({ISOLATION} if isolation_is_told(report) else set()) if found else set()
+    covered = {NEIGHBOUR} | ({ISOLATION} if reports_isolation(report) else set()) if found else set()
     first, *others = report.views
     return Findings(
         interference=found,

@@ -1,8 +1,8 @@
-"""How each metric grows with the number of routers and of links in the topologies of a study. Pure.
+"""The growth of each metric with the numbers of routers and links in the topologies of a study. Pure.
 
-Growth is determined for each combination of the other factors. With three sizes or more it is a line, with intervals of
-its parameters and of its bend. A line fits any two points, so with two sizes the ratio of their means is compared with
-the ratio of the routers, and of the links."""
+It is determined for each combination of the other factors. With three sizes or more, a line is fitted, with intervals
+of its parameters and of its curvature. A line fits any two points, so with two sizes the ratio of the means is compared
+with the ratios of the numbers of routers and links."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """The cost of a noisy neighbour and the recovery by isolation, in a study that varies both.
 
-Every number is obtained like that of a claim: statements of comparison and recovery, with the contrasts and intervals
-of `claim_effects`. The losses to the neighbours, the recoveries and the costs of isolation are one family of tests
-each: all intervals of a family hold simultaneously, so any may be reported. Pure: a report in, effects out."""
+The effects are computed in the same way as those of claims: from statements of comparison and recovery, with the
+contrasts and intervals of `claim_effects`. There are three families of tests: losses to the neighbours, recoveries, and
+costs of isolation. All intervals of a family hold simultaneously, so any may be reported. Pure: a report in, effects
+out."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ class Change(NamedTuple):
 class Tested:
     """A level with the effects of its statement, or with the reasons why there are none.
 
-    Intervals and `p` are corrected for all tests of its `family` (its number of tests)."""
+    Intervals and `p` are corrected for `family`, the number of tests in its family."""
 
     level: Level
     metric: Metric
@@ -68,7 +69,7 @@ class Tested:
 
     @property
     def lost_to_correction(self) -> bool:
-        """Whether the effect would be significant without correction for the number of tests."""
+        """True if the effect would be significant without correction for the number of tests."""
         return self.raw_p is not None and self.raw_p < self.alpha <= (self.p or 0.0)
 
     @property
@@ -77,7 +78,9 @@ class Tested:
 
     @property
     def change(self) -> Change:
-        """How much worse `of` is than `to`; a percentage if the ratio has an interval and `to` is above zero."""
+        """The loss from `to` to `of`, positive if `of` is worse.
+
+        It is a percentage if the ratio has an interval and `to` is above zero, and otherwise a difference."""
         part, sign = self.part, -1.0 if self.metric.better == "higher" else 1.0
         gap, above = part.beside, (part.effect.value or 0.0) - 1
         below_zero = gap is not None and (gap.value or 0.0) * above < 0
@@ -92,7 +95,7 @@ class Tested:
 
     @property
     def decided(self) -> bool:
-        """Whether the recovered fraction is known well enough to be reported."""
+        """True if the recovered fraction is known well enough to be reported."""
         if self.effects is None or self.effects.nothing:
             return False
         interval = self.part.effect.interval
@@ -110,9 +113,9 @@ class Tested:
 class Interference:
     """The effects of neighbours and of isolation on the study's first metric.
 
-    `losses` has every neighbour, the worst first; `recoveries` has those of each neighbour that takes something.
-    `costs` are the distinguishable effects of isolation without a neighbour. `only_with` has the levels of isolation of
-    a study that never measured without."""
+    `losses` has every neighbour, the worst first; `recoveries` has the neighbours that cause a loss. `costs` are the
+    distinguishable effects of isolation without a neighbour. `only_with` has the levels of isolation of a study in
+    which every trial had isolation."""
 
     metric: Metric
     n_blocks: int
@@ -132,8 +135,8 @@ def interference(report: Report) -> Interference | None:
     return _Tests(report).all()
 
 
-def isolation_is_told(report: Report) -> bool:
-    """Whether the effects of neighbours include those of isolation.
+def reports_isolation(report: Report) -> bool:
+    """Return whether the effects of neighbours include those of isolation.
 
     They do if the study compares isolation with none, and the first metric has a better direction."""
     levels = _levels(report, ISOLATION)
@@ -216,7 +219,7 @@ class _Tests:
 
     def _costs(self) -> list[Tested]:
         """Return the costs and gains of isolation without a neighbour that are distinguishable."""
-        if not isolation_is_told(self.report):
+        if not reports_isolation(self.report):
             return []
         alone: Levels = {NEIGHBOUR: (NONE,)}
         statements = [

@@ -19,9 +19,9 @@ LevelsOf = Mapping[str, str]
 class Measured:
     """The valid values of one metric.
 
-    `cells` are {treatment: {block: value}}, without empty cells. `factors` are the factors that vary among them, with
-    their measured levels in the study's order; `references` has the reference level of each. `planned` has the levels
-    of every treatment of the design."""
+    `cells` is {treatment: {block: value}}, without empty cells. `factors` are the factors that vary among these
+    treatments, with their measured levels in the study's order; `references` has the reference level of each. `planned`
+    has the levels of every treatment of the design."""
 
     cells: Mapping[int, Mapping[int, float]]
     levels: Mapping[int, LevelsOf]
@@ -40,7 +40,7 @@ class Measured:
 
     @property
     def complete(self) -> bool:
-        """Whether every combination of the measured levels was measured."""
+        """True if every combination of the measured levels was measured."""
         return len(self.cells) == math.prod(map(len, self.factors.values()))
 
     def trials(self) -> Iterator[tuple[int, int, float]]:

@@ -1,6 +1,6 @@
 """The results of the analysis of a campaign, as frozen data: one `MetricAnalysis` for each metric of the report.
 
-A result that could not be computed is None or empty, and a `Note` beside it says why."""
+A result that could not be computed is None or empty, with a `Note` of the reason."""
 
 from __future__ import annotations
 
@@ -41,8 +41,9 @@ class LevelEffect:
     of the two means; `difference` is in the metric's unit, and `p` is its p-value. `p_adjusted` is corrected (Holm) for
     all main effects of the metric, or all simple effects of one interaction. `n` counts the trials of the level and of
     the reference. `floor` is the noise floor of this ratio, as a fraction: the floor of one treatment against another,
-    scaled to means over this many. `under_floor` says whether the effect is smaller, which changes no decision; both
-    are None when no noise floor is known. `kinds` are the kinds of the marks on the numbers of both levels."""
+    scaled to the number of cells in the means. `under_floor` says whether the effect is smaller, which changes no
+    decision; both are None when no noise floor is known. `kinds` are the kinds of marks on the values of both
+    levels."""
 
     factor: str
     level: str
@@ -103,8 +104,8 @@ class RankTwin:
 class BaselineComparison:
     """A treatment against its baseline.
 
-    `agrees` says whether the t test and the rank test, both uncorrected, reach the same decision. It is None where the
-    rank test cannot decide, and `no_twin` says why. `under_floor` is None when no noise floor is known."""
+    `agrees` says whether the t test and the rank test, both uncorrected, reach the same decision. It is None if the
+    rank test cannot decide; `no_twin` is then the reason. `under_floor` is None when no noise floor is known."""
 
     treatment: Treatment
     baseline: Treatment
@@ -121,10 +122,10 @@ class BaselineComparison:
 
 @dataclass(frozen=True, slots=True)
 class LevelPairs:
-    """All pairs of levels of one factor, with the other factors removed: values are a level's mean in each block.
+    """Comparisons of all pairs of levels of one factor, averaged over the other factors, block by block.
 
-    The method is Tukey's honest significant difference with the blocks in the model. Where variances differ, it is
-    differences within blocks, with p by Holm's method and intervals at Bonferroni's confidence."""
+    The method is Tukey's honest significant difference, with the blocks in the model. If variances differ, pairs are
+    compared by their differences within blocks: p-values by Holm's method, intervals at Bonferroni's confidence."""
 
     factor: str
     method: Literal["tukey-hsd", "paired-holm"]
@@ -137,10 +138,10 @@ class LevelPairs:
 class FactorPairs:
     """Simultaneous comparisons of all pairs of levels of one factor.
 
-    `pairs` are {(level, other): level against other}, and empty where no two blocks have values of all levels. The
-    means are over the combinations of the other factors in which every level was measured: `strata` of `all_strata` in
-    the design. `left_out` are levels with too few valid trials. `floor` is the noise floor of these ratios, as a
-    fraction; None where it is not known."""
+    `pairs` is {(level, other): level against other}; it is empty if no two blocks have values of all levels. The means
+    are over the combinations of the other factors in which every level was measured: `strata` of `all_strata` in the
+    design. `left_out` are levels with too few valid trials. `floor` is the noise floor of these ratios, as a fraction;
+    None if it is not known."""
 
     factor: str
     reference: str
@@ -161,7 +162,7 @@ class FactorPairs:
         return self.pairs[level, self.reference]
 
     def under_floor(self, level: str, to: str) -> bool:
-        """Whether the difference between two levels is smaller than the noise floor."""
+        """Return whether the difference between two levels is smaller than the noise floor."""
         pair = self.pairs[level, to]
         return self.floor is not None and pair.relative and abs(pair.value - 1) < self.floor
 
@@ -203,7 +204,7 @@ class SerialDependence:
 
     @property
     def matters(self) -> bool:
-        """Whether the variance of a mean exceeds that of independent trials enough to be mentioned."""
+        """True if the variance of a mean exceeds that of independent trials enough to be mentioned."""
         return self.trials > LEAST_FACTOR * self.counts_as
 
 
@@ -211,8 +212,8 @@ class SerialDependence:
 class Headline:
     """The data for one sentence on a metric.
 
-    The factor that explains most, the widest effect, and the number of comparisons by decision after correction:
-    different, indistinguishable (`same`), unknown."""
+    It has the factor that explains most, the widest effect, and the number of comparisons with each decision after
+    correction: different, indistinguishable (`same`), unknown."""
 
     factor: str | None
     explained: float | None
@@ -255,7 +256,7 @@ class MetricAnalysis:
 
     @property
     def log(self) -> bool:
-        """Whether the analysis of variance uses logarithms, so that effects multiply."""
+        """True if the analysis of variance uses logarithms, so that effects multiply."""
         return self.anova is not None and self.anova.log
 
 

@@ -1,4 +1,4 @@
-"""Noise floors: computed from an A/A campaign, stored with the campaign that they judge, read for a report. Pure.
+"""Noise floors: computed from an A/A campaign, stored in the campaign to which they apply, read for a report. Pure.
 
 The format in which a campaign stores them:
 
@@ -108,9 +108,9 @@ def kept_floors(kept: Any) -> dict[str, Floor]:
 def floor_here(view: MetricView) -> Floor | None:
     """Return the noise floor of a metric, for the number of blocks with valid values.
 
-    If the campaign is unfinished, lost trials or was extended, this number differs from the one that the floor was
-    computed for; the floor is then scaled and its note says so. None where no floor is known, or where there are too
-    few blocks for an interval."""
+    If the campaign is unfinished, lost trials or was extended, this number differs from the one for which the floor was
+    computed. The floor is then scaled, and its note says so. None if no floor is known, or if there are too few blocks
+    for an interval."""
     floor, blocks = kept_floors(view.report.noise_floor).get(view.metric.name), view.n_blocks
     if floor is None or blocks < 2:
         return None

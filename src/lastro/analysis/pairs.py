@@ -1,4 +1,4 @@
-"""All pairs of levels of a factor, with the other factors removed, for factors with three to eight levels."""
+"""Comparisons of all pairs of levels of a factor with three to eight levels, averaged over the other factors."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def level_pairs(data: Measured) -> tuple[LevelPairs, ...]:
 def _compared(factor: str, groups: Mapping[str, Sequence[float]], confidence: float) -> LevelPairs:
     """Compare all pairs of levels by Tukey's method, with the blocks in the model.
 
-    Where the levels' spreads differ, compare pair by pair within blocks; also where the residuals are zero, because
-    Tukey's p would then be 0 for any number of blocks. Spreads are tested on the residuals of level and block (Brown
-    and Forsythe): block effects, common to all levels, would hide a noisy level."""
+    If the levels have different spreads, pairs are compared within blocks. The same is done if all residuals are zero,
+    because Tukey's p would then be 0 for any number of blocks. Spreads are tested on the residuals after level and
+    block (Brown and Forsythe): block effects are common to all levels and would hide a noisy level."""
     means = {level: sample_mean(values) for level, values in groups.items()}
     n_blocks = len(next(iter(groups.values())))
     left = residuals(list(groups.values()))

@@ -51,8 +51,8 @@ class PropertyTable:
 class PropertyTables:
     """The side tables of a report.
 
-    `residuals`: what still differs between platforms that run the same files; `really`: how each platform was
-    measured, such as on which file system. The others have cells of the form: mean (minimum – maximum)."""
+    `residuals` has the differences that remain between platforms which run the same files. `really` describes how each
+    platform was measured, such as on which file system. The cells of the others are: mean (minimum – maximum)."""
 
     residuals: PropertyTable
     usage: PropertyTable

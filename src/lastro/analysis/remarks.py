@@ -69,9 +69,9 @@ def marks_by_metric(attempts: Iterable[Attempt], names: Collection[str]) -> dict
 
 
 def lost_as_too_short(metric: str, attempts: Iterable[Attempt], marks: Iterable[Mark]) -> bool:
-    """Whether a valid attempt of a treatment has no value of a metric because its work was too short to time.
+    """Return whether a valid attempt of a treatment has no value of a metric because its work was too short to time.
 
-    Chance decides which attempts have none. The others took longer, so their mean is not the treatment's."""
+    Chance decides which attempts have no value. The others took longer, so their mean is not that of the treatment."""
     return any(mark.kind == TOO_SHORT for mark in marks) and any(
         metric not in attempt.measurements
         and any(each.kind == TOO_SHORT and metric in each.metrics for each in attempt.noted.remarks)

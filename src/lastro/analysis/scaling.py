@@ -1,6 +1,7 @@
-"""How each metric scales with a numeric factor, for each combination of the other factors. Pure.
+"""The scaling of each metric with a numeric factor, for each combination of the other factors. Pure.
 
-Every number gets a line; a count also gets the Universal Scalability Law, where higher is better."""
+A line is fitted to every numeric factor. For counts, and metrics where higher is better, the Universal Scalability Law
+is fitted, too."""
 
 from __future__ import annotations
 

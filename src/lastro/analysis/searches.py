@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 class SearchEnding:
     """One way in which searches ended, with a value for each trial that ended this way, in the metric's unit.
 
-    `limit`: the system under test reached its limit; otherwise the study ended the search. `text` is from the first of
-    these trials."""
+    `limit` is true if the system under test reached its limit, and false if the study ended the search. `text` is that
+    of the first of these trials."""
 
     limit: bool
     values: tuple[float, ...]
@@ -32,7 +32,7 @@ class SearchEnding:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """A metric that was searched for, and the endings in every row that has any.
+    """A metric that is the result of a search, and the endings in every row that has any.
 
     In each row, limits come first, then the most frequent endings. `rows` are in the report's order."""
 

@@ -1,4 +1,4 @@
-"""The topology of a trial or treatment: which recorded one to show, and its form. Pure."""
+"""The topology of a trial or treatment: selected from the recorded ones, and its form. Pure."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Recorded:
 
 
 def recorded(attempts: Iterable[Attempt]) -> Recorded | None:
-    """Return the topology of the last attempt that recorded one; valid attempts have priority. None without any."""
+    """Return the topology that the last attempt recorded, preferably a valid one; None if no attempt recorded any."""
     for attempt in sorted(attempts, key=lambda each: (each.valid, each.trial, each.attempt), reverse=True):
         if topology := Topology.of(attempt.notes):
             return Recorded(topology, attempt.trial, attempt.attempt)
@@ -96,6 +96,6 @@ def beside(topology: Topology) -> list[Node]:
 
 
 def is_mesh(topology: Topology) -> bool:
-    """Whether the topology is more than a chain of nodes with other nodes beside it."""
+    """Return whether the topology is more than a chain of nodes with other nodes beside it."""
     branching = any(len(topology.at(node.role)) > 1 for node in beside(topology))
     return branching or len(topology.links) > len(topology.nodes)

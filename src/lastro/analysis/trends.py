@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 def drift_of(view: MetricView) -> Drift | None:
     """Estimate the trend of the metric over the duration of the campaign, from block means.
 
-    It is relative to the treatments' means where all means are above zero. None when no trial has both a value and a
-    time."""
+    It is relative to the means of the treatments if all means are above zero. None when no trial has both a value and
+    a time."""
     if not (found := _timed(view)):
         return None
     from lastro.stats.drift import drift
@@ -96,8 +96,8 @@ def parse_utc(utc: str) -> datetime | None:
 def deviations(view: MetricView) -> tuple[list[tuple[tuple[int, int], float]], bool]:
     """Return ((trial, attempt), deviation from the mean of its treatment) for treatments with several trials.
 
-    The deviation is in per cent of that mean, and the flag true, where all means are above zero; else in the metric's
-    unit."""
+    If all means are above zero, deviations are percentages of these means, and the flag is true. Otherwise they are in
+    the unit of the metric."""
     cells = [cell for cell in view.cells if cell.summary and len(cell.points) > 1]
     relative = all(cell.summary is not None and cell.summary.mean > 0 for cell in cells)
     found = []

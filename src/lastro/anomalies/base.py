@@ -39,7 +39,7 @@ class Demand:
 
 @dataclass(frozen=True, slots=True)
 class Dose:
-    """What the neighbour really did while the chain was measured."""
+    """The load that the neighbour really applied while the chain was measured."""
 
     elapsed_s: float
     cpus: float  # CPU seconds per second
@@ -73,15 +73,15 @@ class Anomaly(ABC):
         return self.too_little(dose, demand, limits)
 
     def too_little(self, dose: Dose, demand: Demand, limits: Resources) -> str | None:
-        """Return why a live neighbour did too little under `limits` to count as this anomaly; None if it did enough."""
+        """Return why a running neighbour did too little under `limits` for this anomaly; None if it did enough."""
         return None
 
     @contextmanager
     def at_work(self, neighbour: Instance, demand: Demand) -> Iterator[Neighbour]:
-        """Run the load in the neighbour for as long as the block lasts, and for at most `demand.timeout_s`.
+        """Run the load in the neighbour inside the block, for at most `demand.timeout_s`.
 
-        The block begins when the load has reached its dose, or after a minute. Where reading is limited, a tool that is
-        not in the page cache takes long to start: stress-ng and its libraries are 33 MB."""
+        The block begins when the load has reached its dose, or after a minute. If reading from the disk is limited, a
+        tool that is not in the page cache takes long to start: stress-ng and its libraries have 33 MB."""
         # Not in /, where it may not be allowed to write.
         process = neighbour.spawn(["env", "--chdir=/var/tmp", *self.argv(demand)])
         try:
@@ -94,7 +94,7 @@ class Anomaly(ABC):
             process.stop()
 
     def _has_begun(self, load: Neighbour, demand: Demand) -> bool:
-        """Whether the load reaches its dose in this moment, which lasts for a quarter of a second."""
+        """Return whether the load reaches its dose, measured for a quarter of a second."""
         before, began_s = load.reading(), time.monotonic()
         time.sleep(_MOMENT_S)
         dose = load.dose_since(before, time.monotonic() - began_s)

@@ -1,1 +1,1 @@
-"""Use cases: what commands do with studies, hosts and campaigns, without their arguments and their output."""
+"""Use cases: the actions of commands on studies, hosts and campaigns, without arguments and output."""

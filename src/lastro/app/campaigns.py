@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class How:
-    """How to resume a campaign: the options of the command. `invalid`: repeat the trials that were given up."""
+    """The options of `lastro resume`. `invalid` repeats the trials that were given up."""
 
     wait: bool = False
     changed_host: bool = False
@@ -74,7 +74,9 @@ def resume(directory: Path, how: How, place: Place = alone) -> bool:
 
 
 def is_unfinished(store: Store) -> bool:
-    """Whether a trial is left. A sequential campaign may have been killed before it decided on its next block."""
+    """Return whether a trial is left.
+
+    A sequential campaign may have been killed before it decided on its next block."""
     found = decision(store) if store.next_trial() is None else None
     return store.next_trial() is not None or (found is not None and not found.stop)
 
@@ -87,7 +89,7 @@ def _tidy(store: Store) -> None:
 
 
 def _carry_on(store: Store, how: How, place: Place) -> None:
-    """Run the remaining trials, on the given testbed or else on that with which the campaign began."""
+    """Run the remaining trials, on the given testbed or else on the one with which the campaign began."""
     study, file = store.study, load_testbed(how.testbed) or testbed_of(store)
     with scenario_on_host(study, f"campaign {store.directory.resolve()}", wait=how.wait, file=file) as scenario:
         if changes := changes_between(store.provenance, identity(scenario)):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from lastro import registry
 from lastro.app.messages import say
-from lastro.app.waiting import teller
+from lastro.app.waiting import wait_reporter
 from lastro.campaign.duration import configuration
 from lastro.host.base import Host
 from lastro.host.ledger import STATE_DIR, Session, session
@@ -25,7 +25,7 @@ from lastro.study.resolve import check_stored
 from lastro.testbed import Testbed, local_testbed, spread_testbed
 
 if TYPE_CHECKING:
-    from lastro.host.lock import Tell
+    from lastro.host.lock import OnWait
     from lastro.host.testbed_file import TestbedFile
 
 NeedsOn = Callable[[Host], rootfs.Needs]
@@ -44,8 +44,8 @@ def testbed(
     The hosts of a testbed `file` are held too, and have the same root filesystem."""
     with (
         one_interrupt() as ignore,
-        session(purpose, wait=(tell := teller(wait))) as held,
-        _placed(held, image_of(held, _found(held, needs)), file, purpose, tell) as bed,
+        session(purpose, wait=(on_wait := wait_reporter(wait))) as held,
+        _placed(held, image_of(held, _found(held, needs)), file, purpose, on_wait) as bed,
     ):
         try:
             yield bed
@@ -54,13 +54,13 @@ def testbed(
 
 
 def _placed(
-    held: Session, image: rootfs.Image, file: TestbedFile | None, purpose: str, wait: Tell | None
+    held: Session, image: rootfs.Image, file: TestbedFile | None, purpose: str, wait: OnWait | None
 ) -> AbstractContextManager[Testbed]:
     return local_testbed(held, image) if file is None else spread_testbed(held, image, file, purpose, wait)
 
 
 def _found(held: Session, needs: NeedsOn) -> rootfs.Needs:
-    """Return the requirements of the image. Commands that compile for them stay out of the transcripts of trials."""
+    """Return the requirements of the image; commands that compile for them do not enter the transcripts of trials."""
     with held.host.recorded():
         return needs(held.host)
 

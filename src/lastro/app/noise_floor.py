@@ -48,7 +48,7 @@ def run(
 ) -> None:
     """Run the A/A campaign of a study in a directory: on the testbed of a file, or that of the campaign to judge.
 
-    Unless `everything`, it has only the baseline treatments that fit in an hour, and at least one."""
+    Unless `everything` is true, it has only as many baseline treatments as fit in an hour, and at least one."""
     scenario_class: type[Scenario] = registry.get("scenario", study.scenario)
     if scenario_class.needs_root:
         require_root("noise-floor")
@@ -100,7 +100,7 @@ def judge(directory: Path, study: Study) -> NoiseFloors:
 
 
 def _measuring(settings: Mapping[str, Level]) -> dict[str, Level]:
-    """Return the settings without those that only limit waiting: campaigns of an earlier Lastro may lack them."""
+    """Return the settings without those that only limit waiting: campaigns of earlier versions may lack them."""
     return {name: value for name, value in settings.items() if name not in PATIENCE}
 
 
@@ -136,7 +136,7 @@ def keep_with(judged: Path, directory: Path, floors: NoiseFloors, *, changed_hos
     if (changes := [*changes_between(*facts), *_moved(*facts)]) and not changed_host:
         raise InputError(
             f"the A/A campaign in {directory} ran under different conditions than {judged}: {'; '.join(changes)}",
-            "run it on the same host and image, or keep the floors anyway with --changed-host",
+            "run it on the same host and image, or store the floors anyway with --changed-host",
         )
     _keep(judged, {**to_dict(floors, utc_now()), "changed_host": changes})
     with Store.open(judged) as store:

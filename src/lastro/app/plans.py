@@ -27,7 +27,7 @@ Planned = tuple[str, "StudyPlan | NoPlan"]  # a study's name in its suite, and i
 
 @dataclass(frozen=True, slots=True)
 class Probing:
-    """How to probe for a plan: the options of the command. `wait`: until another Lastro releases the host."""
+    """The options for probing in `lastro plan`. `wait` waits until another Lastro releases the host."""
 
     probe: bool = True
     wait: bool = False
@@ -79,8 +79,8 @@ def _probe(
 ) -> tuple[list[Availability], float]:
     """Return the availability of each treatment, and the seconds that a campaign would need to probe it.
 
-    The time to build images is excluded, since a campaign will find them. The time that known results saved is
-    included, since a campaign probes again."""
+    Time to build images is not counted, since the campaign will find them. Time that was saved by known results is
+    counted, since the campaign probes again."""
     file = load_testbed(probing.testbed)
     with scenario_on_host(study, f"plan of {study.name}", wait=probing.wait, file=file) as scenario:
         pool = scenario.pool if isinstance(scenario, OnPlatforms) else None

@@ -1,4 +1,4 @@
-"""Provenance: where the trials of a campaign ran, and which facts must be equal for trials to be comparable."""
+"""Provenance: the hosts of a campaign's trials, and the facts that must be equal for trials to be comparable."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def load_testbed(file: Path | None) -> TestbedFile | None:
-    """Load a testbed file, if there is one. Raises: StudyError when it is not a valid testbed."""
+    """Load a testbed file; None without a file. Raises: StudyError when the file is not valid."""
     if file is None:
         return None
     from lastro.host.testbed_file import load
@@ -25,7 +25,9 @@ def load_testbed(file: Path | None) -> TestbedFile | None:
 
 
 def testbed_of(store: Store) -> TestbedFile | None:
-    """Return the testbed file of a campaign. Raises: StudyError when it is invalid, or not the caller's."""
+    """Load the testbed file with which a campaign began; None if it began without one.
+
+    Raises: StudyError when the file is not valid, or belongs to another user."""
     began = store.provenance.get("testbed", {}).get("file")
     if not began:
         return None
@@ -35,7 +37,7 @@ def testbed_of(store: Store) -> TestbedFile | None:
 
 
 def load_study(name: str, profile: str | None) -> Study:
-    """Load a study, named by its file or as paper:NAME, under a profile.
+    """Load a study by the name of its file or as paper:NAME, and apply a profile.
 
     Raises: InputError when there is no such paper or profile; StudyError when the file is not a valid study."""
     from lastro import papers
@@ -45,7 +47,7 @@ def load_study(name: str, profile: str | None) -> Study:
 
 
 def load_file(file: Path, profile: str | None) -> Study:
-    """Load the study in a file under a profile. Raises: as `load_study`."""
+    """Load a study from a file, and apply a profile. Raises: as `load_study`."""
     from lastro.scenarios.base import schemas
     from lastro.study.load import load
 
@@ -60,7 +62,7 @@ def load_file(file: Path, profile: str | None) -> Study:
 
 @dataclass(frozen=True, slots=True)
 class GivenSuite:
-    """A suite as the user named it, its folder, and its studies in running order, under the profile."""
+    """A suite as the user typed it, its folder, and its studies in running order, with the profile applied."""
 
     source: str
     folder: Folder
@@ -68,9 +70,9 @@ class GivenSuite:
 
 
 def suite_of(name: str, profile: str | None) -> GivenSuite | None:
-    """Load a suite and all its studies under a profile; None when the name is that of a single study.
+    """Load a suite and all its studies, and apply a profile to each; None if the name is that of a single study.
 
-    Raises: InputError when a folder holds no studies, or holds a campaign; StudyError when a study is invalid."""
+    Raises: InputError when the folder contains no studies, or a campaign; StudyError when a study is not valid."""
     from lastro import papers
     from lastro.campaign import suite
     from lastro.results.database import DB_NAME

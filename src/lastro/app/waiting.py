@@ -7,17 +7,17 @@ from pathlib import Path
 
 from lastro.app.messages import say
 from lastro.errors import LastroError
-from lastro.host.lock import Holder, Tell
+from lastro.host.lock import Holder, OnWait
 
 _AGAIN_S = 60.0  # then the same holder is named again, with its remaining time
 
 
-def teller(wait: bool) -> Tell | None:
+def wait_reporter(wait: bool) -> OnWait | None:
     """Return a function that names the holder on standard error; None without `wait`."""
-    return _Teller() if wait else None
+    return _WaitReporter() if wait else None
 
 
-class _Teller:
+class _WaitReporter:
     def __init__(self) -> None:
         self._shown: tuple[object, ...] = ()
         self._shown_s = 0.0

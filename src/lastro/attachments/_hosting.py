@@ -1,7 +1,7 @@
-"""How instances inside the DUT are reached from outside, over the DUT's own links to the other roles.
+"""Access to instances inside the DUT from outside, over the links between the DUT and the other roles.
 
-The instances share one network, whose first address is the DUT's. The other roles send all traffic that is not for
-themselves to the DUT, and the DUT forwards it; the three-node testbed sets up both."""
+The instances share one network, whose first address belongs to the DUT. The other roles send all traffic that is not
+for themselves to the DUT, which forwards it; the three-node testbed sets this up."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Hosted:
 
     @property
     def port(self) -> Port:
-        """The instance's interface, in the network of all instances, with the DUT as gateway to everything else."""
+        """The interface of the instance, in the network of all instances; the DUT is its default gateway."""
         return Port(self.instance, PORT, f"{self.address}/{NETWORK.prefixlen}", (f"{_EVERYTHING} via {GATEWAY}",))
 
     @property
@@ -46,22 +46,22 @@ class Hosted:
 
 
 class Hosting(ABC):
-    """What an attachment adds in order to host instances. `outside` is the DUT's address towards their clients.
+    """The part of an attachment that hosts instances. `outside` is the address of the DUT towards the clients.
 
-    `inside_dut`: the instances live in the DUT's own namespace and need no links. `lasting`: counters of things that
-    may exist before a load begins and outlast it, such as connections that an instance keeps open."""
+    `inside_dut` is true if instances run in the namespace of the DUT and need no links. `lasting` names counters of
+    objects that may exist before and after a load, such as connections that an instance keeps open."""
 
     inside_dut: ClassVar[bool] = False
     lasting: ClassVar[frozenset[str]] = frozenset()
 
     @contextmanager
     def ground(self, testbed: Testbed) -> Iterator[None]:
-        """Set up what any number of instances share, for as long as the block lasts."""
+        """Set up what the instances share, inside the block."""
         yield
 
     @contextmanager
     def hosted(self, testbed: Testbed, instances: Sequence[Hosted], outside: str) -> Iterator[None]:
-        """Connect these instances, configured and up, for as long as the block lasts; others may be connected too.
+        """Connect these instances, which are configured and up, inside the block. Others may already be connected.
 
         Raises: PlatformError when a link does not come up."""
         with made(testbed, testbed.dut, [line for each in instances for line in self.compile_hosted(each)]):
@@ -84,7 +84,7 @@ class Hosting(ABC):
         return hosted.address, hosted.listens_at
 
     def seen_as(self, hosted: Hosted, outward: str) -> str:
-        """Return an instance's address as others see it when it connects; `outward` is the DUT's towards them."""
+        """Return the address from which an instance connects to others; `outward` is the DUT's address towards them."""
         return hosted.address
 
     def carried(self, testbed: Testbed) -> dict[str, int]:

@@ -53,16 +53,16 @@ class Side:
         network = IPv4Interface(self.port.address).network
         if network.prefixlen > _LONGEST_PREFIX:
             raise Unavailable(
-                f"no address is left for a router in {network}, beside those of two ports",
+                f"{network} has no address for a router besides those of two ports",
                 f"give the ports networks of /{_LONGEST_PREFIX} or larger",
             )
         return str(network[position])
 
 
 def directions(segments: Sequence[Segment], prefix: str) -> list[tuple[Side, Side]]:
-    """Return (end where packets come in, end where they go out) for both directions of each segment.
+    """Return (end where packets arrive, end where they leave) for both directions of each segment.
 
-    The devices have the names of their ends, with another prefix."""
+    The devices have the names of the ends, with another prefix."""
     found = []
     for number, segment in enumerate(segments):
         a, b = (

@@ -44,10 +44,11 @@ class Segment:
 class Attachment(ABC):
     """The links between instances; a new attachment defines `name` and `summary`, like every part, and `compile`.
 
-    `remedy` is what to do on a host that cannot provide it. `no_transit` says why an instance cannot forward packets
-    over such links, if so. `router_prefix`: each port's link ends at a device through which the DUT itself is reached,
-    named as in `Segment.ends` but with this prefix. `separable`: it can give every segment a switch of its own, and
-    does so when `apart` is set. `passes_dut`: links of network namespaces pass the DUT's, too."""
+    `remedy` is what to do on a host that cannot provide it. `no_transit` is the reason why an instance cannot forward
+    packets over such links; empty if it can. If `router_prefix` is set, the link of each port ends at a device of the
+    DUT, named as in `Segment.ends` but with this prefix. `separable` is true if every segment can have its own switch;
+    it then has one when `apart` is set. `passes_dut` is true if links between network namespaces pass through that of
+    the DUT."""
 
     kind = "attachment"
     name: ClassVar[str]
@@ -85,7 +86,7 @@ class Attachment(ABC):
 
     @contextmanager
     def connect(self, testbed: Testbed, segments: Sequence[Segment]) -> Iterator[None]:
-        """Set up links with their addresses for as long as the block lasts. The attachment must be prepared."""
+        """Set up links with their addresses inside the block. The attachment must be prepared."""
         with self.laid(testbed, segments):
             self.plug(segments)
             yield
@@ -138,7 +139,7 @@ class Attachment(ABC):
         return {}
 
     def counters(self, testbed: Testbed) -> dict[str, int]:
-        """Return counters that prove that packets take the attachment's path: each must move with every flow."""
+        """Return counters that prove the path of packets through the attachment: each must increase with every flow."""
         return {}
 
     def probe(self, testbed: Testbed, platform: Platform) -> Availability:
@@ -164,9 +165,9 @@ def far_end(end: str, port: Port) -> str:
 
 @contextmanager
 def made(testbed: Testbed, netns: str, lines: Sequence[str], *, at_once: bool = False) -> Iterator[None]:
-    """Run a batch for `ip` inside a named namespace, and remove what it has made when the block ends.
+    """Run a batch for `ip` inside a named namespace, and remove its objects when the block ends.
 
-    `at_once`: the batch makes links only, and they are removed together, with one command for each namespace."""
+    If `at_once` is true, the batch makes only links, and one command for each namespace removes them together."""
     lines = _grouped(lines) if at_once else list(lines)
     try:
         batch(testbed, netns, lines)
@@ -185,9 +186,9 @@ def _grouped(lines: Sequence[str]) -> list[str]:
 
 
 def _remove(testbed: Testbed, netns: str, lines: Sequence[str], *, at_once: bool) -> None:
-    """Revert a batch: delete its rules, and of each link the end that it names first, in the namespace of that end.
+    """Revert a batch: delete its rules, and one end of each link, the one that the batch names first.
 
-    The rest goes with them."""
+    The kernel deletes the other end with it."""
     undone: dict[str, list[str]] = {}
     for line in lines:
         if match := re.match(r"(?:link add name|tuntap add dev) (\S+)(?: netns (\S+))?", line):

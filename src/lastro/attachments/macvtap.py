@@ -15,7 +15,7 @@ _KIND = "macvtap mode bridge"
 
 class Macvtap(Attachment):
     name = "macvtap"
-    summary = "macvtap links in bridge mode on one parent, for containers as for virtual machines"
+    summary = "macvtap links in bridge mode on one parent, for containers and virtual machines"
     tap_kind = "macvtap"
     remedy = "it needs a kernel with macvtap"
 

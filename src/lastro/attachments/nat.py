@@ -123,7 +123,9 @@ _HOSTING_RULES = f"""table {_HOSTING_TABLE} {{
 
 
 def _counters(testbed: Testbed, table: str) -> dict[str, int]:
-    """Return each named counter's packets; a chain that translates addresses counts only the first of a connection."""
+    """Return the packets of each named counter.
+
+    A chain that translates addresses counts only the first packet of each connection."""
     items = json.loads(inside(testbed, ["nft", "-j", "list", "counters", "table", *table.split()]))["nftables"]
     return {item["counter"]["name"]: int(item["counter"]["packets"]) for item in items if "counter" in item}
 

@@ -1,8 +1,8 @@
 """Open vSwitch: a bridge of a private ovsdb-server and ovs-vswitchd inside the DUT's namespace.
 
-All their files are below the session's run directory; a switch that the user runs is neither seen nor touched. The
-kernel's datapath is used where the kernel has it, otherwise the one in user space, and the choice is recorded. The
-latter reads frames as they are: it cannot finish a checksum or cut a large segment, so neither may be left to it."""
+All their files are below the session's run directory; a switch of the user is neither read nor changed. The datapath of
+the kernel is used if there is one, otherwise that in user space; the choice is recorded. The one in user space forwards
+frames as they are: it cannot complete a checksum or split a large segment, so senders must do both themselves."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Ovs(Attachment):
             raise PlatformError(f"{argv[0]} did not start: {' / '.join(words) or error}") from error
 
     def _has(self, testbed: Testbed, datapath: str) -> bool:
-        """Whether the kernel can make a datapath of this type."""
+        """Return whether the kernel can make a datapath of this type."""
         probe = f"{datapath}@lastro"
         made = self._appctl(testbed, "dpctl/add-dp", probe).returncode == 0
         if made:
@@ -107,7 +107,7 @@ class Ovs(Attachment):
         """Check that no daemon ends inside the block.
 
         Raises: PlatformError when one does, even if that caused another error. It is unknown which packets a dead
-        switch still forwarded and which it lost, so no number of the trial may enter a mean."""
+        switch forwarded and which it lost, so no value of the trial may enter a mean."""
         try:
             yield
         except TrialError as error:

@@ -52,7 +52,7 @@ class Routed(Hosting, Attachment):
         ]
 
     def publish(self, testbed: Testbed, instances: Sequence[Hosted], outside: str) -> None:
-        """Let the DUT forward, and answer an instance for all others of its network; nothing is translated."""
+        """Let the DUT forward packets, and answer ARP requests for all other instances; nothing is translated."""
         let_forward(testbed, [each.end for each in instances])
 
     def carried(self, testbed: Testbed) -> dict[str, int]:

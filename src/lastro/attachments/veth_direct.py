@@ -31,7 +31,7 @@ class VethDirect(Attachment):
         return lines
 
     def compile_tc(self, segments: Sequence[Segment]) -> list[str]:
-        """Return lines that redirect packets from each tap to the other, without a bridge's table between them."""
+        """Return lines that redirect packets from each tap to the other, without the forwarding table of a bridge."""
         lines = []
         for segment in filter(_through_taps, segments):
             (a, _), (b, _) = segment.ends()

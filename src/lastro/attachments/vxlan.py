@@ -99,8 +99,8 @@ def _host(segments: Sequence[Segment], host: int) -> list[str]:
 def _ends(segments: Sequence[Segment], host: int) -> list[tuple[str, Port, str]]:
     """Return (end, port, bridge) of the ports on a host.
 
-    An instance stays where its first port has put it, and its peers are on the other host: in a chain, source and sink
-    are on the first, the function on the second."""
+    The first port of an instance decides its host, and its peers are on the other host: in a chain, source and sink are
+    on the first host, the function on the second."""
     homes: dict[int, int] = {}
     found = []
     for segment in segments:

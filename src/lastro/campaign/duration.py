@@ -1,9 +1,9 @@
-"""How long a campaign takes: forecast before it has trials, estimated from its trials afterwards.
+"""The duration of a campaign: a forecast before its first trial, an estimate from its trials afterwards.
 
-A forecast adds up the session's start, the probes of what can run (measured, if they have just run), calibration runs,
-the trials as their scenario expects them, and the report. Once trials have run, their durations count: for a treatment
-that has run, its own mean; for another, its expected duration times the ratio of actual to expected durations of all
-others."""
+A forecast adds up the start of the session, the probes (measured, if they have just run), the calibrations, the
+durations of trials that their scenario expects, and the report. An estimate uses the mean duration of each treatment
+that has run. For the others it uses the expected duration, times the ratio of actual to expected durations of those
+that have run."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def forecast(
 
 
 def missing(store: Store) -> set[str]:
-    """Return the platforms of a campaign of which no treatment can run here."""
+    """Return the platforms of a campaign on which no treatment can run here."""
     study, rows = store.study, store.treatments()
     some = {_platform(study, row.treatment) for row in rows if not row.unavailable}
     return {_platform(study, row.treatment) for row in rows} - some - {""}
@@ -93,7 +93,7 @@ def scenario_of(study: Study) -> type[Scenario] | None:
 
 
 def pace_of(store: Store, scenario: type[Scenario] | None) -> EtaEstimator:
-    """Return the pace of a campaign as it stands, from the trials left and the durations of its attempts."""
+    """Return the current pace of a campaign, from its remaining trials and the durations of its attempts."""
     rows = [row.treatment for row in store.treatments()]
     try:
         expected = expected_s(store.study, scenario, rows)
@@ -109,7 +109,7 @@ class EtaEstimator:
     """Time to the end of a campaign's trials, in seconds."""
 
     def __init__(self, expected_s: Mapping[int, float], left: Mapping[int, int]) -> None:
-        """Take, by treatment, the seconds that a trial is expected to take, and the number of trials left."""
+        """Take the expected seconds of a trial and the number of remaining trials, both by treatment."""
         self._expected_s = expected_s
         self.left = dict(left)
         self._took_s: dict[int, list[float]] = defaultdict(list)
@@ -122,7 +122,7 @@ class EtaEstimator:
 
     @property
     def knows(self) -> bool:
-        """Whether the time can be estimated: a trial has run, or all treatments left have an expected duration."""
+        """True if the time can be estimated: a trial has run, or all treatments left have an expected duration."""
         return bool(self._took_s) or all(self._expected_s.get(index) for index, n in self.left.items() if n)
 
     @property

@@ -46,7 +46,7 @@ def alone() -> SuitePosition:
 class Plain:
     """Print one line for each trial, for a log, a pipe or a CI job.
 
-    After probing, `place` is called again, since the probes also show what other studies of the suite can run."""
+    `place` is called again after probing, since the probes also affect the plans of other studies of the suite."""
 
     def __init__(self, total: int, done: int, headline: tuple[tuple[str, str], ...], place: Place = alone) -> None:
         self.total, self.done, self._headline = total, done, headline[:_HEADLINES]
@@ -123,7 +123,7 @@ class Plain:
 
 
 class Bar(Plain):
-    """The same on a terminal: finished trials scroll by above one live line. Lines break only between words."""
+    """Show progress on a terminal: finished trials scroll by above one live line. Lines break only between words."""
 
     def __enter__(self) -> Self:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn

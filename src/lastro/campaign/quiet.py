@@ -1,7 +1,7 @@
 """Wait before a trial until nothing else runs on its hosts: a disturbed attempt costs more than a wait.
 
-The limits are those by which a trial is invalidated (`validity.disturbances`). Pressure cannot invalidate a trial,
-since its own load causes some. But before a trial no process of Lastro waits, so pressure is a sign of others."""
+The limits are those that invalidate a trial (`validity.disturbances`), with one more on pressure. Pressure cannot
+invalidate a trial, since its own load causes some. But before a trial, only other processes can cause it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _JUDGED = {"max_steal_percent", "max_foreign_cpus"}  # a scenario without them d
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """A wait that has ended. `reasons` are the first disturbances; `in_vain`: some disturbance lasted to the end."""
+    """A wait that has ended. `reasons` are the first disturbances; `in_vain` is true if the host never became quiet."""
 
     waited_s: float
     reasons: tuple[str, ...]
@@ -39,14 +39,14 @@ class Wait:
         return f"waited {self.waited_s:.0f} s{end}: {'; '.join(self.reasons)}"
 
 
-Tell = Callable[[Sequence[str], float], None]  # reasons, and the seconds left to wait
+OnDisturbance = Callable[[Sequence[str], float], None]  # reasons, and the seconds left to wait
 
 
 class Quiet:
-    """Wait for the hosts of a campaign.
+    """Waits for the hosts of a campaign to become quiet.
 
-    After a wait in vain, the next one is half as long, until the host is quiet once. So a host that is never quiet
-    costs a campaign a few minutes, and not the limit for every trial."""
+    After a wait in vain, the limit is halved, until the host is quiet once. So a host that is never quiet costs a
+    campaign a few minutes, and not the limit for every trial."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class Quiet:
         self._sessions, self._sleep, self._clock = sessions, sleep, clock
         self._vain = 0
 
-    def wait(self, config: Mapping[str, Any], failed_attempts: int, tell: Tell) -> Wait | None:
+    def wait(self, config: Mapping[str, Any], failed_attempts: int, on_wait: OnDisturbance) -> Wait | None:
         """Return when the hosts are quiet or the study's `max_wait_s` is over; None if no wait was needed.
 
         `failed_attempts` counts the trial's attempts so far: each doubles the time for which the host must be quiet."""
@@ -84,7 +84,7 @@ class Quiet:
                 self._vain = min(self._vain + 1, _MOST_HALVINGS)
                 return Wait(now_s - began_s, disturbed, in_vain=True)
             if disturbed:
-                tell(reasons or disturbed, left_s)
+                on_wait(reasons or disturbed, left_s)
 
 
 class _Glance:
@@ -122,7 +122,7 @@ class _Glance:
     def _foreign(
         self, before: Look, now: Look, foreign_s: float, steal_percent: float, config: Mapping[str, Any]
     ) -> list[str]:
-        """Report disturbances without our own processes, such as daemons: only now is it worth finding those."""
+        """Report disturbances by processes that are not ours. Our daemons are searched for only now: it takes long."""
         ours, elapsed_s = {*self._session.pids(), os.getpid()}, now.at_s - before.at_s
         foreign_s -= sum(
             now.processes[pid].user_s - before.processes[pid].user_s

@@ -1,4 +1,4 @@
-"""Run a campaign: probe, then run one trial after the other, each stored whole before the next begins."""
+"""Run a campaign: probe, then run one trial after the other; each is stored before the next begins."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class _Campaign:
             raise HostError(f"no treatment of this study can run here: {reasons}", "`lastro doctor` shows what can")
 
     def run_trial(self, trial: TrialRow) -> None:
-        """Run one attempt at one trial, from its mark in the journal to its transaction."""
+        """Run one attempt at one trial, from the journal entry to the transaction that stores it."""
         treatment = self.treatments[trial.treatment]
         config = configuration(self.study, treatment)
         self.store.begin(trial.number)
@@ -145,10 +145,10 @@ class _Campaign:
         return None
 
     def _find(self, key: str, config: Config, failed_attempts: int) -> None:
-        """Run a calibration: up to MAX_ATTEMPTS times when it is first needed.
+        """Run a calibration, up to MAX_ATTEMPTS times when it is first needed.
 
-        A calibration that failed then runs once with each attempt at a trial that needs it: the cause of its failure,
-        such as a busy host, may be over."""
+        If it failed, it runs once more with each attempt at a trial that needs it: the cause of the failure, such as a
+        busy host, may have ended."""
         outcome = Outcome()
         for failed in range(1 if key in self._not_found else MAX_ATTEMPTS):
             self._wait(config, failed + failed_attempts)
@@ -176,5 +176,5 @@ def _outcome(run_trial: Callable[[], Outcome]) -> Outcome:
 
 
 def _not_numbers(outcome: Outcome) -> list[str]:
-    """Report measurements that are not finite, as a broken tool may yield: no mean survives them."""
+    """Report measurements that are not finite, which a broken tool may yield: one would make a mean meaningless."""
     return [f"{name} is {value}" for name, value in outcome.measurements.items() if not math.isfinite(value)]

@@ -23,7 +23,8 @@ export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=
 def shell_script(records: Sequence[Record], title: str, *, undo: Iterable[Record] = (), origin: str = "") -> str:
     """Return a script of commands with their standard input, in order; `undo` are records that revert preparations.
 
-    `origin` says why the commands may come from anyone, and stands at the top. Raises: InputError for a NUL byte."""
+    `origin` is a warning that another user may have written the commands; it comes first. Raises: InputError for a NUL
+    byte."""
     writer = _Writer()
     for record in [*records, *undo]:
         writer.add(record)
@@ -111,7 +112,7 @@ def _here_document(text: str) -> str:
 
 
 def _with_cpus(directories: Iterable[str]) -> list[str]:
-    """Return commands that give CPUs to the groups above a trial's own, which got theirs before the trial.
+    """Return commands that assign CPUs to the parent groups of a trial's groups, which got theirs before the trial.
 
     A new cpuset group of cgroup v1 has no CPUs (cpuset(7))."""
     above = [

@@ -1,4 +1,4 @@
-"""Sequential stopping: after which block a campaign has enough data.
+"""Sequential stopping: the decision whether a campaign has enough blocks.
 
 The database alone decides, so that a resumed campaign stops where an uninterrupted one would."""
 
@@ -26,8 +26,8 @@ def decision(store: Store) -> Decision | None:
 def half_widths(study: Study, treatments: Sequence[Treatment], attempts: Iterable[Attempt]) -> dict[str, float]:
     """Return the relative half width of each treatment's ratio to its baseline, for each metric to be precise.
 
-    A metric that was never measured on either side has no ratio, and a mere lower bound has no exact one. More blocks
-    would not change that, so both are left out."""
+    A metric that was never measured on one side has no ratio, and one with a lower bound has no exact ratio. More
+    blocks would not change that, so both are left out."""
     names = study.design.precise_metrics or tuple(metric.name for metric in study.metrics)
     values: dict[tuple[int, str], dict[int, float]] = {}
     bounded: set[tuple[int, str]] = set()

@@ -1,8 +1,9 @@
 """A suite: several studies of one question, run one after the other, each as a campaign of its own.
 
 The source of a suite is a folder of study files, NAME.toml, with optional claims in claims/NAME.toml. They run in
-alphabetical order, or in that of `suite.toml`. A running suite is DIR with a campaign for each study in DIR/NAME and
-the index DIR/suite.json. Study files are copied there, so that a suite goes on with the studies that it began with."""
+alphabetical order, or in the order that `suite.toml` lists. The results of a suite are in a directory DIR, with a
+campaign for each study in DIR/NAME and the index DIR/suite.json. Study files are copied there, so that a suite
+continues with the studies with which it began."""
 
 from __future__ import annotations
 
@@ -36,9 +37,9 @@ _MOST_BYTES = 16 * 2**20  # of an index; a larger one is read only in part, and 
 class SuiteStudy:
     """One study of a suite.
 
-    `name` is its name in the suite, `study` the name that it gives itself. `stopped` is the reason why its last run
-    ended early, and `remedy` says how to correct that.
-    `digest` is the SHA-256 of the study's text; it is empty in an index from before digests were stored."""
+    `name` is the name of its file without the suffix, `study` the name inside the file. `stopped` is the reason why
+    its last run ended early, and `remedy` what to do about it. `digest` is the SHA-256 of the text of the file; it is
+    empty in indexes that were written before digests were stored."""
 
     name: str
     study: str
@@ -49,13 +50,13 @@ class SuiteStudy:
     digest: str = ""
 
     def is_of(self, text: str) -> bool:
-        """Whether a text is the study that the suite began with; true if there is no digest to compare."""
+        """Return whether a study file still has the text with which the suite began; true without a digest."""
         return self.digest in ("", _digest(text))
 
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """A suite in its index. `source` is what the user gave, paper:NAME or a folder; all studies share `profile`."""
+    """A suite as its index stores it. `source` is paper:NAME or a folder, as the user typed it."""
 
     name: str
     title: str
@@ -71,7 +72,7 @@ class Suite:
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """The source of a suite: its study files in running order, and what `suite.toml` says of them."""
+    """The source of a suite: its study files in running order, and the title and description in `suite.toml`."""
 
     path: Path
     title: str
@@ -132,12 +133,12 @@ def is_suite(directory: Path) -> bool:
 
 
 def begun(directory: Path, member: SuiteStudy) -> bool:
-    """Whether a study already has a campaign."""
+    """Return whether a study already has a campaign."""
     return (directory / member.name / DB_NAME).exists()
 
 
 def can_run(directory: Path, member: SuiteStudy) -> bool:
-    """Whether a study has a campaign with trials that can run: if it stopped, it stopped midway."""
+    """Return whether a study has a campaign with trials that are available on this host."""
     if not begun(directory, member):
         return False
     with Store.open(directory / member.name, readonly=True) as store:
@@ -180,10 +181,10 @@ def create(
     studies: Sequence[Study],
     published: Callable[[str], Path | None],
 ) -> Suite:
-    """Create a suite in `directory` of the folder's studies, under their profile; nothing runs yet.
+    """Create a suite in `directory` from the studies of a folder. Nothing runs yet.
 
-    `published` returns the file of a paper's claims on a study, by the study's name. Those claims are looked up
-    whenever they are needed; claims that only the folder has are copied. Raises: StoreError when the directory cannot
+    `published` returns the file with a paper's claims about the study of a given name. Those claims are read from the
+    paper whenever they are needed; other claims in the folder are copied. Raises: StoreError when the directory cannot
     be written."""
     members = []
     for file, study in zip(folder.files, studies, strict=True):
@@ -193,9 +194,9 @@ def create(
         if claims is not None and claims != published(study.name):
             text = read_text(claims, "claims", "correct the file, or remove it")
             write_atomically(directory / file.stem / "claims.toml", text, durable=True)
-    sync_directory(directory)  # the names of the studies, too, before the index that relies on them
+    sync_directory(directory)  # the index relies on the names of the studies
     suite = Suite(folder.name, folder.title, folder.description, source, studies[0].profile, tuple(members))
-    write(directory, suite)  # last: a suite is complete, or there is none
+    write(directory, suite)  # last, so that a suite is complete or does not exist
     return suite
 
 
@@ -209,8 +210,8 @@ def write(directory: Path, suite: Suite) -> None:
 def read(directory: Path) -> Suite:
     """Read the suite in a directory.
 
-    Raises: StoreError when its index is damaged or from a newer version; InputError when a campaign of another study
-    lies in the directory of a study."""
+    Raises: StoreError when its index is damaged or from a newer version; InputError when the directory of a study
+    contains the campaign of another study."""
     file = directory / INDEX
     try:
         document = parsed(read_regular(file, _MOST_BYTES).decode().strip())
@@ -243,7 +244,7 @@ def _digest(text: str) -> str:
 
 
 def note_stop(directory: Path, name: str, reason: str | None, remedy: str | None = None) -> None:
-    """Record why a study could not run, or not to its end; None if it could."""
+    """Record why a study could not run to its end; `reason` is None if it did."""
     suite = read(directory)
     members = tuple(
         replace(member, stopped=reason, remedy=remedy) if member.name == name else member for member in suite.fronts

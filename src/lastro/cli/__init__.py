@@ -78,7 +78,7 @@ def main(argv: list[str] | None = None) -> int:
 def _open_closed_streams() -> None:
     """Open /dev/null for each standard stream that is closed.
 
-    The next file to be opened would get its number, and a database must not be where a library prints its messages."""
+    Otherwise, the next file to be opened would get its number: a library could print its messages into a database."""
     import os
 
     for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
@@ -200,7 +200,9 @@ def command_parser(name: str) -> tuple[argparse.ArgumentParser, ModuleType]:
 
 
 def _lacks_memory(error: BaseException | None) -> bool:
-    """Whether an error means that memory ran out: for threads and modules that fail to load, only its text says so."""
+    """Return whether an error means that memory ran out.
+
+    For threads and modules that fail to load, only the text of the error shows it."""
     words = ("failed to map segment", "Cannot allocate memory", "can't start new thread")
     while error is not None:
         if isinstance(error, MemoryError) or any(word in str(error) for word in words):

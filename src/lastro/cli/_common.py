@@ -33,7 +33,7 @@ def testbed_argument(parser: argparse.ArgumentParser) -> None:
         "--testbed",
         type=Path,
         metavar="FILE",
-        help="a file that places client, DUT and server; default: all on this machine",
+        help="a file with the hosts of client, DUT and server; default: all on this machine",
     )
 
 

@@ -1,4 +1,4 @@
-"""The end of a command that ran trials: the report, the results or where they are, and the exit code."""
+"""The end of a command that ran trials: the report, the results or their location, and the exit code."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def conclude(directory: Path, *, report: bool, most_invalid: float | None) -> in
 
 
 def _conclude_suite(directory: Path, report: bool, most_invalid: float | None) -> int:
-    """Print how every study ended and where its results are; no tables, which would be too much to read."""
+    """Print how every study ended and where its results are, without tables, which would be too long."""
     suite = suites.read(directory)
     print(suite_text(suite, status_of_suite(directory, suite)))
     shown = shlex.quote(str(directory))

@@ -88,7 +88,7 @@ _KINDS = ("attachment", "isolation", "function", "anomaly")
 
 
 def summary(findings: Sequence[ProbedPart], width: int) -> Iterator[str]:
-    """Yield a line for each platform with how many parts work on it, then the parts that work on none, and why."""
+    """Yield a line for each platform with the number of parts that work on it, then the parts that work on none."""
     of = {kind: [f for f in findings if f.kind == kind] for kind in ("platform", *_KINDS)}
     works = {f.name for f in of["platform"] if f.availability}
     kinds = [kind for kind in _KINDS if of[kind]]

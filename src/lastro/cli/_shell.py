@@ -1,7 +1,7 @@
 """The files for shells and for man(1) that come with Lastro.
 
-`make manual` writes the manual page from the help of the commands. The page is a file of the package, not made on
-request, so that a distribution can install it as it is."""
+`make manual` writes the manual page from the help of the commands. The page is a file of the package, so that a
+distribution can install it."""
 
 from __future__ import annotations
 

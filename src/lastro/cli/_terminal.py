@@ -17,7 +17,7 @@ _LEAST_WIDTH = 60
 
 
 def print_laid_out(laid_out: Callable[[int], Iterable[RenderableType]], *, as_it_is: bool = False) -> None:
-    """Print what `laid_out` returns for a width in cells. `as_it_is`: its lines are neither wrapped nor cropped.
+    """Print what `laid_out` returns for a width in cells. If `as_it_is`, its lines are neither wrapped nor cropped.
 
     Lastro writes the text itself: rich ends the program with exit code 1 when the reader of a pipe has gone."""
     from lastro.console import PlainConsole

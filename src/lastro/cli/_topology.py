@@ -34,7 +34,7 @@ def show_topology(args: argparse.Namespace, store: Store, trial: TrialRow, chose
 
 
 def _found(store: Store, trial: TrialRow, chosen: Attempt | None, *, only_that: bool) -> Recorded:
-    """Return the topology of this attempt; unless `only_that`, else one of the same trial or treatment."""
+    """Return the topology of this attempt, or, unless `only_that`, of another one of the same trial or treatment."""
     found = recorded([chosen]) if chosen else None
     if found is None and not only_that:
         alike = [each.number for each in store.trials() if each.treatment == trial.treatment and each.attempts]

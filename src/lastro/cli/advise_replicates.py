@@ -1,11 +1,11 @@
-"""Estimates, from the spread of a campaign, how many blocks give intervals of the desired width: for each metric, for
-the treatment that needs the most blocks and for the median one, with the time that these blocks take on this host.
+"""Estimates how many blocks give intervals of the desired width, from the spread between the blocks of a campaign. For
+each metric, it shows the treatment that needs the most blocks and the median one, with the time that they take here.
 
   lastro advise-replicates DIR                    for ratios known to plus or minus 5 %
   lastro advise-replicates DIR --precision 2%
 
-If the samples of a metric were kept, it also says whether longer trials would help, or only more blocks
-(Kalibera and Jones 2013). Use a pilot of at least five blocks. Needs no root."""
+If the samples of a metric were stored, it also shows whether longer trials would help, or only more blocks
+(Kalibera and Jones 2013). Use a pilot campaign of at least five blocks. Needs no root."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--precision",
         default="5%",
         metavar="P",
-        help="wanted half-width of the interval, relative to the ratio: 5%% (default) or 0.05",
+        help="desired half width of the interval, relative to the ratio: 5%% (default) or 0.05",
     )
     parser.add_argument("--json", action="store_true", help="print it as JSON")
 

@@ -1,13 +1,13 @@
-"""Shows each claim of a claims file with what was published, what this campaign measured, and a verdict: reproduced,
-same direction only, contradicted, not distinguishable here, or untestable here, and why. The rule for the verdicts is
-in docs/explanation-claims.md.
+"""Shows each claim of a claims file with the published value, the value that this campaign measured, and a verdict with
+its reason: reproduced, same direction only, contradicted, not distinguishable here, or untestable here. The rule for
+the verdicts is in docs/explanation-claims.md.
 
   lastro claims DIR                         DIR/claims.toml, or else those of the paper that published the study
-  lastro claims DIR --claims mine.toml      your own
+  lastro claims DIR --claims mine.toml      your own file
   lastro claims DIR --json                  one JSON document
   lastro claims DIR --fail-on contradicted  exit code 4 when a claim has this verdict
 
-For a suite: the claims of all studies in one table; those of each study are judged like those of one campaign.
+For a suite, one table has the claims of all studies; each study is judged as a campaign of its own.
 
 Needs no root. A verdict is not an error: without --fail-on the exit code is 0."""
 
@@ -99,7 +99,7 @@ def _run_suite(args: argparse.Namespace) -> int:
 def _suite_document(
     directory: Path, suite: Suite, found: dict[str, JudgedClaims], waiting: list[str], say: Language
 ) -> dict[str, Any]:
-    """Return the document: as of a campaign, plus the study of each claim; what differs by study is in `fronts`."""
+    """Return the document of a suite: as that of a campaign, with the study of each claim and a list of `fronts`."""
     from lastro.report.claims_document import claims_document
 
     documents = {name: claims_document(each.claims, each.judgements, each.report, say) for name, each in found.items()}
@@ -119,7 +119,7 @@ def _suite_document(
 
 
 def _exit_code(fail_on: str | None, judgements: Iterable[Judgement], *, unjudged: bool = False) -> int:
-    """Return 4 when a verdict fails the gate, else 0. `unjudged`: a study with claims has no campaign yet."""
+    """Return 4 when a verdict fails the gate, else 0. `unjudged` is true if a study with claims has no campaign yet."""
     if fail_on is None:
         return 0
     failed = any(one.verdict in _GATES[fail_on] for one in judgements) or (unjudged and fail_on == "not-reproduced")

@@ -1,6 +1,6 @@
 """Removes exactly what the ledger lists for Lastro processes that are gone: namespaces, containers, cgroups, mounts,
 directories, and the processes that carry their token. It never removes anything by a name pattern. `lastro run` does
-the same. It also removes the unfinished image of such a process, in a directory with its process ID."""
+the same. It also removes unfinished images of such processes, which are in a directory with the process ID."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from lastro.app.waiting import teller
+    from lastro.app.waiting import wait_reporter
     from lastro.host import remote
     from lastro.host.ledger import Ledger
     from lastro.host.lock import lock
@@ -25,7 +25,7 @@ def run(args: argparse.Namespace) -> int:
     require_root("clean")
     ledger = Ledger()
     done = "would remove" if args.dry_run else "removed"
-    with nullcontext() if args.dry_run else lock(ledger.state, "lastro clean", teller(args.wait)):
+    with nullcontext() if args.dry_run else lock(ledger.state, "lastro clean", wait_reporter(args.wait)):
         dead = [owned for token in ledger.dead_sessions() for owned in ledger.objects(token)]
         objects = dead if args.dry_run else ledger.clean()
         unfinished = workshop.clean(ledger.state, dry_run=args.dry_run)

@@ -6,7 +6,7 @@ campaigns are not paired.
   lastro compare BEFORE AFTER --fail-over 5%         exit code 4 when something is worse by more than 5 %
   lastro compare BEFORE AFTER --fail-over 5% --junit gate.xml --metric throughput
 
-The first line is the verdict. Rows that are not distinguishable are only counted; --all shows them.
+The first line is the verdict. Rows without a significant difference are only counted; --all shows them.
 
 The gate: a treatment's metric has regressed when a one-sided test rejects "worse by 5 % or less" after Holm's
 correction for everything that the gate judges. So when nothing is truly worse by more than the margin, the gate fails
@@ -58,7 +58,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--confidence", type=float, metavar="C", help="confidence of intervals and gate (default: that of A's study)"
     )
     parser.add_argument("--junit", type=Path, metavar="FILE", help="write the outcome as JUnit XML, for CI systems")
-    parser.add_argument("--all", action="store_true", help="also show the rows that are not distinguishable")
+    parser.add_argument("--all", action="store_true", help="also show the rows without a significant difference")
     parser.add_argument(
         "--format",
         choices=("text", "md", "github"),
@@ -91,7 +91,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _is_same(a: Path, b: Path) -> bool:
-    """Whether both are the same directory. Raises: InputError when one of them cannot be read."""
+    """Return whether both are the same directory. Raises: InputError when one of them cannot be read."""
     found = []
     for directory in (a, b):
         try:

@@ -69,8 +69,8 @@ def run(args: argparse.Namespace) -> int:
     except HostBusy as error:
         if not args.quick:
             raise
-        said = f"nothing was tried: {error.message}; use --wait to try once it is free"
-        print(json.dumps({"busy": error.message}) if args.json else said)
+        reason = f"nothing was tried: {error.message}; use --wait to try once it is free"
+        print(json.dumps({"busy": error.message}) if args.json else reason)
         return 0
     if args.json:
         print(json.dumps({"host": host, "parts": parts(findings), "matrix": cells(findings)}, indent=2))
@@ -98,7 +98,7 @@ class PartsToTry:
 
     @property
     def attempts(self) -> Mapping[str, int]:
-        """About how often each platform is started."""
+        """The approximate number of starts of each platform."""
         return dict.fromkeys(self.platforms, 1 + sum(map(len, self.names.values())))
 
 

@@ -1,11 +1,11 @@
 """One root filesystem serves every platform: built by mmdebstrap from Debian, named by the SHA-256 of its tar.
 
-Each command that uses it first compares names, modes, owners, sizes and times of all files with that tar.
+Each command that uses it first compares the names, modes, owners, sizes and times of all files with the tar.
 
 LASTRO_MIRROR names another Debian mirror. LASTRO_STATE moves the cache (default /var/lib/lastro).
 
---snapshot takes the packages of one moment from snapshot.debian.org, so that the same image can be built years later.
-With LASTRO_SNAPSHOT set to that moment, all commands use that image, and campaigns record the moment."""
+--snapshot takes the packages of one date and time from snapshot.debian.org, so that the same image can be built years
+later. With LASTRO_SNAPSHOT set to that time, all commands use that image, and campaigns record the time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--verify", action="store_true", help="also compare the contents of all files, and the hash of the tar"
     )
     parser.add_argument(
-        "--snapshot", metavar="MOMENT", help="use Debian's archive as of this moment, in UTC, such as 20261101T000000Z"
+        "--snapshot", metavar="MOMENT", help="use Debian's archive as of this time (UTC), such as 20261101T000000Z"
     )
     parser.add_argument("--json", action="store_true", help="print it as JSON")
 

@@ -3,13 +3,13 @@ Trials as far apart as in a block of the study are pairs, and the differences wi
 metric's noise floor: with the study's number of blocks, equal treatments differ on this host by more than that in 5 %
 of campaigns. They also show how often an interval excludes "no difference" by chance.
 
-  lastro noise-floor DIR           runs in DIR/noise-floor, and keeps the floors with the campaign, for its report
+  lastro noise-floor DIR           runs in DIR/noise-floor, and stores the floors in the campaign, for its report
   lastro noise-floor study.toml    runs on its own, in campaigns/NAME-noise-floor-DATE-TIME
   lastro noise-floor DIR -o AA     if AA holds a finished A/A campaign, judges it and runs nothing
 
 It runs on the testbed with which the campaign in DIR began, unless --testbed names another.
 
-After an interruption, `lastro resume DIR/noise-floor` continues; then `lastro noise-floor DIR` keeps the floors.
+After an interruption, `lastro resume DIR/noise-floor` continues; then `lastro noise-floor DIR` stores the floors.
 Without --all, it runs only the baseline treatments that fit in an hour, and at least one. Needs root when the scenario
 does."""
 
@@ -43,7 +43,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--all", action="store_true", help="run every baseline treatment, however long it takes")
     parser.add_argument("--wait", action="store_true", help="wait for another campaign on this host to end")
-    parser.add_argument("--changed-host", action="store_true", help="keep the floors even if the host or image differs")
+    parser.add_argument(
+        "--changed-host", action="store_true", help="store the floors even if the host or image differs"
+    )
     parser.add_argument("--json", action="store_true", help="print it as JSON")
 
 

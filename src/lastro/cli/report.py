@@ -8,8 +8,8 @@ page needs no network and no script, so it can be mailed or archived as it is.
   lastro report DIR --format latex      booktabs tables, for a paper: DIR/report.tex
   lastro report DIR --figures           also every figure as SVG, PNG and PDF, in DIR/figures
 
-Needs no root. The report of an unfinished campaign covers its trials so far. For a suite: a page on the whole,
-which links to the page of each study in DIR/STUDY."""
+Needs no root. The report of an unfinished campaign covers its trials so far. A suite gets a page on the whole,
+with links to the page of each study in DIR/STUDY."""
 
 from __future__ import annotations
 

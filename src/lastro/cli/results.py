@@ -6,8 +6,8 @@ Unavailable and invalid levels stay in it, with their reasons below.
   lastro results DIR --csv all.csv          every attempt and metric, one value per row, for R or pandas ("-": stdout)
   lastro results DIR --parquet all.parquet  the same rows as Parquet
 
-Needs no root, and works while the campaign runs. For a suite: the tables one after the other; JSON with all studies in
-`fronts`; CSV and Parquet with a column `front`: the name of a study in its suite."""
+Needs no root, and works while the campaign runs. For a suite, it prints one table after the other; JSON has all studies
+in `fronts`; CSV and Parquet have a column `front` with the name of the study."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ filesystem with which it began; --changed-host continues anyway, and the report 
 repeats the trials that were given up as invalid; their earlier attempts are kept and reported.
 
 A suite continues with the study that was interrupted and those that had not begun. When nothing is left, it
-tries again what was unavailable."""
+tries the unavailable trials again."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Installs what parts require on Debian or Ubuntu: packages by apt, gVisor and vegeta by Go, JMeter by Maven.
 
-Without PART: what a first study on native, runc and docker requires. What is already installed is left as it is.
+Without PART, it installs what a first study on native, runc and docker requires. Installed software is not changed.
 Parts that cannot be installed here are listed with a reason and a remedy; those named on the command line, or needed by
 every study, make the exit code 3. `lastro parts` lists the names; `lastro doctor` then tries each part for real."""
 

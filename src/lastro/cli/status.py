@@ -1,6 +1,6 @@
 """Shows how many trials are done, how long the rest may take, what happened last, and the next command.
 
-Works while the campaign runs; needs no root. For a suite: each study, and the total."""
+Works while the campaign runs; needs no root. For a suite, it shows each study and the total."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A complete Click configuration around a function's elements: interfaces, ARP, both directions of the flow.
 
-Not run on the development host, which has no package of `click`. Source: the element documentation of Click 2.1."""
+Not tested on the development host, which has no package of `click`. Source: the element documentation of Click 2.1."""
 
 from __future__ import annotations
 

@@ -67,12 +67,12 @@ class Frr(Router):
 
 
 class Quagga(Frr):
-    """The last releases of Quagga, 1.x. Debian no longer packages it: the user's own programs are taken from the path.
+    """The last releases of Quagga, 1.x. Debian no longer packages it: the user must install its programs in the path.
 
-    The files leave out what FRRouting has added since: a limit of paths, which is fixed when Quagga is built, and
-    timers of link-state updates, which stay those of RFC 2328 even with fast `timers`.
+    The configuration omits settings that only FRRouting has: the limit of paths, which is fixed when Quagga is built,
+    and the timers of link-state updates, which are those of RFC 2328 even with fast `timers`.
 
-    Not run yet: its configuration and its output are known from its manual and its sources."""
+    Not yet tested with the real program: written from its manual and its source code."""
 
     name = "quagga"
     all_timers = False

@@ -1,4 +1,4 @@
-"""What all implementations of an OSPF router have in common: their configuration, and what their logs report."""
+"""The base of all implementations of an OSPF router: their configuration, and the parsing of their logs."""
 
 from __future__ import annotations
 
@@ -51,22 +51,22 @@ class NeighbourChange:
 
 
 def router_id(number: int) -> str:
-    """Return the id of the router with this number, from 0 on: 32 bits that need not be an address."""
+    """Return the id of the router with this number, counted from 0: 32 bits that need not be an address."""
     high, low = divmod(number + 1, 256)
     return f"0.0.{high}.{low}"
 
 
 def host_name(name: str, number: int) -> str:
-    """Return the host name of a router: its name in the topology, or one by its number if daemons would reject that.
+    """Return the host name of a router: its name in the topology, or one with its number if daemons would reject that.
 
-    A file from elsewhere may name routers in any way; only a plain word may get into a script."""
+    A topology file may contain any names, but only a plain word may enter a script."""
     return name if _HOST_NAME.fullmatch(name) else f"router-{number}"
 
 
 class Router(ABC):
     """An implementation of OSPF.
 
-    It gets into the image from a Debian package, or else from `programs` of this host, which the user has installed."""
+    The image gets it from a Debian package, or else from `programs` of this host, which the user has installed."""
 
     name: ClassVar[str]
     title: ClassVar[str]
@@ -98,7 +98,7 @@ class Router(ABC):
         return tuple(found) if len(found) == len(self.programs) else ()
 
     def there(self, host: Host) -> Availability:
-        """Whether its programs exist on this host. It does not check that they work."""
+        """Return whether its programs exist on this host. It does not check that they work."""
         if missing := [program for program in self.programs if host.which(program) is None]:
             return Availability(f"this host has no program '{missing[0]}' of {self.title}", self.remedy)
         return AVAILABLE
@@ -115,8 +115,7 @@ class Router(ABC):
     def dead_script(self) -> str:
         """Return shell lines that print the name of every daemon that no longer runs.
 
-        A dead daemon stays as a zombie where no process waits for it, as in a container whose first process does
-        not."""
+        A dead daemon remains as a zombie if no process waits for it, as in a container whose first process does not."""
         files = " ".join(f"{daemon}:{self.home}/{daemon}.pid" for daemon in self.daemons)
         return (
             f"for each in {files}; do pid=$(cat ${{each#*:}} 2>/dev/null)"

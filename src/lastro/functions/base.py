@@ -1,4 +1,4 @@
-"""A network function forwards the flow between two ports of its instance, and does its work on every packet."""
+"""A network function forwards the flow between two ports of its instance, and processes every packet."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """Deep packet inspection: every payload is searched for a signature, and packets that have it take another path.
 
-The other path is a veth pair inside the function's instance: marked packets are routed into one end, come out of the
-other, and only then go on to the sink. Its counters prove what was redirected. The kernel searches with the string
-match of iptables (Knuth-Morris-Pratt, which unlike Boyer-Moore also finds a signature that spans two fragments of a
-large packet), since nftables itself cannot search at any offset. A packet keeps its mark on a veth pair inside one
-namespace, so the mark leads to the detour only where the flow comes in."""
+The other path is a veth pair inside the function's instance: marked packets are routed into one end, leave the other,
+and only then continue to the sink. Its counters prove which packets were redirected. The kernel searches with the
+string match of iptables, since nftables itself cannot search at any offset. The algorithm is Knuth-Morris-Pratt, which
+unlike Boyer-Moore also finds a signature that spans two fragments of a large packet. A packet keeps its mark on a veth
+pair inside one namespace, so the mark redirects only packets from the interface where the flow arrives."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ shutdown_lifetime 0 seconds
 
     @contextmanager
     def running(self, instance: Instance, wanted: ProxyOptions) -> Iterator[Running]:
-        """Run the proxy for as long as the block lasts. It has been started, but may not answer yet."""
+        """Run the proxy inside the block. It has been started, but may not answer yet."""
         prepare = f"rm -rf {_PLACE}; mkdir -p {_PLACE}; cat > {_CONFIG}; chown -R {_USER}:{_USER} {_PLACE}"
         instance.run(["sh", "-ec", prepare], stdin=self.configuration(wanted))
         argv = [*_UNPRIVILEGED, "squid", "-N", "-d", "1", "-f", _CONFIG]
@@ -140,11 +140,11 @@ shutdown_lifetime 0 seconds
 
 
 def judge_served(served: Mapping[str, int], requests: int, *, cache: bool, first: bool = True) -> list[str]:
-    """Return how a proxy, over its whole life, failed to do what was asked of it.
+    """Return the faults of a proxy since its start: requests that it did not serve as expected.
 
-    It received `requests`, after the first one by one or all at the same time. With a cache the first is a miss and
-    all others come from memory; without one, none does. Not `first`: it shares its cache with a port that was asked
-    before."""
+    It received `requests`: first a single one, then the others one by one or at the same time. With a cache, the first
+    is a miss and all others are served from memory; without a cache, none is. If `first` is false, the proxy shares its
+    cache with a port that had requests before."""
     reasons = []
     if sum(served.values()) != requests:
         reasons.append(f"its log has {sum(served.values())} requests instead of {requests}")

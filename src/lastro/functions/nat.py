@@ -7,7 +7,7 @@ from lastro.functions.base import Function, Path
 
 class NatFunction(Function):
     name = "nat"
-    summary = "rewrites the source address of every packet, and back"
+    summary = "rewrites the source address of every packet, and restores it for replies"
     witnesses = ("translated",)
 
     def rules(self, path: Path) -> str:

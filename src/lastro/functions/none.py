@@ -1,4 +1,4 @@
-"""No function: plain forwarding by the kernel, the ceiling against which a function is judged."""
+"""No function: plain forwarding by the kernel, the upper bound for every function."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from lastro.functions.base import Function, Path
 
 class Forwarding(Function):
     name = "none"
-    summary = "plain forwarding, the ceiling against which a function is judged"
+    summary = "plain forwarding, the upper bound for every function"
 
     def click(self, path: Path) -> str:
         return "input[0] -> [0]output; input[1] -> [1]output;"

@@ -1,6 +1,6 @@
 """A router that speaks OSPF with its neighbours in one area, by one of several implementations.
 
-All its files are generated, and readable where the daemons read them. Source: RFC 2328, and the daemons' manuals."""
+All its files are generated; they can be read in the instance. Source: RFC 2328, and the daemons' manuals."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ ROUTERS: dict[str, Router] = {router.name: router for router in (Frr(), Bird(), 
 
 class OspfRouter(Service):
     name = "ospf-router"
-    summary = "a router that speaks OSPF: FRRouting (frr), BIRD (bird), or the user's own Quagga (quagga)"
+    summary = "a router that speaks OSPF: FRRouting (frr), BIRD (bird), or Quagga, if the user has it (quagga)"
     packages = tuple(sorted(router.package for router in ROUTERS.values() if router.package))
 
     @classmethod
     def needs(cls, host: Host, chosen: Iterable[str]) -> Needs:
-        """Return all packages, so that implementations run on the same files, and the chosen ones' own programs."""
+        """Return all packages, so that implementations run on the same files, and programs of the chosen ones."""
         return Needs(
             cls.packages, tuple(file for name in sorted(set(chosen)) for file in ROUTERS[name].own_files(host))
         )

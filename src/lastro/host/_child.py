@@ -1,4 +1,4 @@
-"""Child processes: files in memory for their output, waiting for their end, their exit codes."""
+"""Child processes: files in memory for their output, the wait for their end, their exit codes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class memory_file:  # noqa: N801 - used like open()
 
 
 def ended_within(process: subprocess.Popen[bytes], timeout_s: float) -> bool:
-    """Whether a process ends in time. It sleeps without polling: Popen.wait(timeout) wakes up 20 times a second."""
+    """Return whether a process ends in time, without polling: Popen.wait(timeout) wakes up 20 times a second."""
     try:
         pidfd = os.pidfd_open(process.pid)
     except OSError:  # this process may open no more files
@@ -62,7 +62,7 @@ def ended_within(process: subprocess.Popen[bytes], timeout_s: float) -> bool:
 
 
 def exit_code(returncode: int) -> int:
-    """Return 128 + N for a death by signal N, as shells and container runtimes do: the same on every platform."""
+    """Return the exit code, or 128 + N for signal N as shells and container runtimes do: the same on every platform."""
     return returncode if returncode >= 0 else 128 - returncode
 
 

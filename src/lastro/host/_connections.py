@@ -1,4 +1,4 @@
-"""Connections to a remote host by the OpenSSH client: persistent masters, and what their failures mean.
+"""Connections to a remote host by the OpenSSH client: persistent masters, and errors from their messages.
 
 sshd allows ten sessions per connection (MaxSessions), so a master carries a few commands at the same time, and more
 masters are opened as needed. Source: ssh(1), ssh_config(5), sshd_config(5)."""
@@ -24,10 +24,10 @@ LOST = 255  # ssh's own exit code; a command's may be the same
 
 @dataclass(frozen=True, slots=True)
 class SshTarget:
-    """How to reach a remote host, and where the files of Lastro are on it.
+    """The address of a remote host, the options of ssh, and the directory of Lastro on that host.
 
-    None leaves a choice to the user's ssh_config(5). Host keys are always checked: a key that is not in the known hosts
-    is refused, and this cannot be switched off."""
+    Where a value is None, the user's ssh_config(5) decides. Host keys are always checked: a key that is not in the
+    known hosts is refused, and this cannot be switched off."""
 
     address: str
     user: str | None = None
@@ -78,7 +78,7 @@ class Connections:
 
     @contextmanager
     def channel(self) -> Iterator[list[str]]:
-        """Yield the beginning of an argv; its last word, to be added, is a command for the remote side."""
+        """Yield the beginning of an argv. The caller adds one word, a command for the remote host."""
         socket = self._acquire()
         try:
             yield self._argv(socket)
@@ -135,39 +135,39 @@ class Connections:
             except FileNotFoundError as error:
                 raise HostError("this host has no program 'ssh'", "apt-get install openssh-client") from error
             except subprocess.TimeoutExpired:
-                code, told = LOST, f"no answer within {_PATIENCE_S:g} s"
+                code, message = LOST, f"no answer within {_PATIENCE_S:g} s"
             else:
                 words.seek(0)
-                told = words.read().decode(errors="replace")
+                message = words.read().decode(errors="replace")
         if code != 0:
-            raise failure(self.reach, told)
+            raise failure(self.reach, message)
         self._in_use[socket] = 0
         return socket
 
 
-def failure(reach: SshTarget, told: str) -> HostError:
-    """Return the error for a failed connection: why, from what ssh printed, and what to do."""
-    lines = [line.strip() for line in told.splitlines() if line.strip() and not line.startswith("@")]
+def failure(reach: SshTarget, message: str) -> HostError:
+    """Return the error for a failed connection, with the cause, from ssh's message, and a remedy."""
+    lines = [line.strip() for line in message.splitlines() if line.strip() and not line.startswith("@")]
     last = lines[-1] if lines else "ssh gave no reason"
     place = f"{reach.user}@{reach.address}" if reach.user else reach.address
     by_hand = f"ssh {'-p ' + str(reach.port) + ' ' if reach.port else ''}{place}"
-    if "HOST IDENTIFICATION HAS CHANGED" in told:
+    if "HOST IDENTIFICATION HAS CHANGED" in message:
         return HostError(
             f"the host key of {reach.name} has changed: it is another machine, or the connection is intercepted",
             "find out which; if the machine was reinstalled, remove its old key with `ssh-keygen -R`",
         )
-    if "Host key verification failed" in told or "host key is known" in told:
+    if "Host key verification failed" in message or "host key is known" in message:
         return HostError(
             f"the host key of {reach.name} is not known, and Lastro connects only to hosts with a known key",
             f"log in once manually, compare its fingerprint with the host's own, and accept it: {by_hand}",
         )
-    if "Permission denied" in told or "Too many authentication failures" in told:
+    if "Permission denied" in message or "Too many authentication failures" in message:
         return HostError(
             f"{reach.name} refuses the key: {last}",
             "set the right `identity` in the testbed file, or add its public key to authorized_keys on that host"
             " (a key with a passphrase must be in an ssh-agent)",
         )
-    if any(word in told for word in ("bad permissions", "UNPROTECTED PRIVATE KEY")):
+    if any(word in message for word in ("bad permissions", "UNPROTECTED PRIVATE KEY")):
         return HostError(f"ssh refuses the identity file for {reach.name}: {last}", "chmod 600 the identity file")
     return HostError(
         f"{reach.name} cannot be reached: {last}",

@@ -1,8 +1,8 @@
-"""Shells that stay on a remote host and run one command after another.
+"""Shells that stay open on a remote host and run one command after another.
 
-Each saves a login, which may take half a second. A shell reads commands from its standard input. The output of a
-command goes to unnamed files in memory, and from there to us when the command has ended: nothing is sent over the
-network while a tool measures, and a daemon that inherits the files does not keep us waiting."""
+They save a login for each command, which may take half a second. A shell reads commands from its standard input. It
+collects the output of a command in unnamed files in memory, and sends it when the command has ended. So nothing is sent
+over the network while a tool measures, and a daemon that inherits the files does not delay the answer."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ call() {
     exec 3>$d/lastro-$n.o 4<$d/lastro-$n.o 5>$d/lastro-$n.e 6<$d/lastro-$n.e; rm -f $d/lastro-$n.o $d/lastro-$n.e
     umask 022; set +C
     "$@" >&3 2>&5 3>&- 4<&- 5>&- 6<&-
-    set -- $? $(stat -Lc %s /dev/fd/4 /dev/fd/6); echo $n $*  # a daemon that was left may write more meanwhile
+    set -- $? $(stat -Lc %s /dev/fd/4 /dev/fd/6); echo $n $*  # a daemon left by the command may still write
     head -c $2 <&4; head -c $3 <&6; exec 3>&- 4<&- 5>&- 6<&-
 }
 """
 
 
 class Lost(Exception):
-    """The shell is gone, or does not answer. The text is what ssh printed."""
+    """The shell has ended or does not answer. The text is the last line that ssh printed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Answer:
 
 
 class Shell:
-    """One shell over one session of a connection; `release` gives that session back."""
+    """One shell in one session of a connection; `release` frees that session."""
 
     def __init__(self, argv: Sequence[str], release: Callable[[], None]) -> None:
         self._release = release
@@ -149,7 +149,7 @@ class Shells:
             shell = Shell(command, lambda: self._release(socket))
         try:
             answer = shell.call(argv, stdin, patience_s)
-        except BaseException:  # its state is unknown now
+        except BaseException:  # the shell's state is now unknown
             shell.close()
             raise
         with self._turn:

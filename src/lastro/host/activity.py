@@ -1,4 +1,4 @@
-"""What runs on a host: CPU time by mode, stalls by resource, user time by process.
+"""The activity of a host: CPU time by mode, stalls by resource, user time by process.
 
 Sources: proc(5), Documentation/accounting/psi.rst of the kernel."""
 
@@ -69,7 +69,7 @@ def read_totals(host: Host) -> Totals:
 
 @dataclass(frozen=True, slots=True)
 class ActiveProcess:
-    """A process at one moment. `user_s` includes its ended children: that of make includes its compilers'."""
+    """A reading of a process. `user_s` includes its ended children: that of make includes the compilers it ran."""
 
     pid: int
     name: str
@@ -78,14 +78,14 @@ class ActiveProcess:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """A host at one moment; `at_s` is that moment on the controller's monotonic clock."""
+    """A reading of a host; `at_s` is its time on the controller's monotonic clock."""
 
     at_s: float
     totals: Totals
     processes: Mapping[int, ActiveProcess]
 
     def busiest(self, before: Look, own: Iterable[int] = ()) -> tuple[ActiveProcess, float] | None:
-        """The process that used the most user CPU time since `before`, and the number of CPUs that it kept busy.
+        """Return the process that used the most user CPU time since `before`, and the number of CPUs that it kept busy.
 
         None when no process used any. Processes with a PID in `own` do not count."""
         elapsed_s = self.at_s - before.at_s

@@ -51,7 +51,7 @@ class Completed:
 class Transcript:
     """Every step on a host, in order, as JSON-able records: `run`, `spawn`, `stop`, `write`, `rmdir`.
 
-    On a remote host, a step's `where` says how ssh reaches the host: {"ssh": [options and destination]}."""
+    On a remote host, the `where` of a step has the arguments of ssh: {"ssh": [options and destination]}."""
 
     def __init__(self) -> None:
         self.records: list[dict[str, Any]] = []
@@ -85,7 +85,7 @@ def _text(data: bytes | None) -> str | None:
 
 
 class Process(ABC):
-    """A command that runs in the background, such as a server. It ends with its owner at the latest."""
+    """A command that runs in the background, such as a server. It does not outlive its owner."""
 
     argv: tuple[str, ...]
 
@@ -104,9 +104,9 @@ class Process(ABC):
 
 
 class Host(ABC):
-    """A local or remote machine. Its commands are argv with optional standard input; no shell in between.
+    """A local or remote machine. Its commands are argv with optional standard input, without a shell.
 
-    `run_root` is the machine's directory for small files of sessions. `remote`: it is reached over a network."""
+    `run_root` is the machine's directory for small files of sessions. `remote` is true for a host over a network."""
 
     name: str
     remote: ClassVar[bool] = False
@@ -120,7 +120,7 @@ class Host(ABC):
     def run(
         self, argv: Sequence[str], *, stdin: str | bytes | None = None, timeout_s: float = 60.0, check: bool = True
     ) -> Completed:
-        """Run a command, and return when it ends, even if a daemon that it left still holds its output.
+        """Run a command, and return when it ends, even if it started a daemon that still holds its output.
 
         Raises: CommandFailed when `check` and the exit code is not 0; CommandTimeout after `timeout_s`; Unavailable
         when the program does not exist."""
@@ -134,7 +134,7 @@ class Host(ABC):
 
     @abstractmethod
     def read_text(self, path: str) -> str:
-        """The text of a file, such as one of /proc or of a cgroup. Raises: OSError when it cannot be read."""
+        """Return the text of a file, such as one in /proc or of a cgroup. Raises: OSError when it cannot be read."""
 
     @abstractmethod
     def which(self, program: str) -> str | None: ...
@@ -146,14 +146,14 @@ class Host(ABC):
         return found
 
     def recover(self) -> None:  # noqa: B027 - this machine is always reachable
-        """Reconnect after a loss, and end what still runs there. Raises: HostError when that fails."""
+        """Reconnect after a loss, and end processes that still run there. Raises: HostError when that fails."""
 
     def run_json(self, argv: Sequence[str]) -> Any:
         return json.loads(self.run(argv).stdout)
 
     @contextmanager
     def recorded(self, transcript: Transcript | None = None) -> Iterator[Transcript]:
-        """Record everything done inside the block in a transcript of its own, or in a shared one."""
+        """Record the steps inside the block in a separate transcript, or in the given one."""
         outer, self.transcript = self.transcript, transcript or Transcript()
         try:
             yield self.transcript

@@ -25,7 +25,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """Limits and reservations of an instance. None means: not set.
+    """Limits and reservations of an instance; None means not set.
 
     cpus: CPU seconds per second (a hard quota). cpu_weight: weight under contention, 1 to 10000, 100 is usual.
     memory_bytes: hard limit. memory_reserved_bytes: reclaimed last. Rates are per second, on `block_device`."""
@@ -52,7 +52,7 @@ class Resources:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a group has used since its creation: CPU seconds, bytes, operations."""
+    """The resources that a group has used since its creation: CPU seconds, bytes, operations."""
 
     cpu_s: float = 0.0
     user_s: float = 0.0
@@ -64,7 +64,7 @@ class Usage:
     write_ops: int = 0
 
     def since(self, earlier: Usage) -> Usage:
-        """Return the use between two readings. Memory is not a difference: current and peak are those of now."""
+        """Return the use between two readings. The two values of memory are those of the later reading."""
         kept = {"memory_bytes", "memory_peak_bytes"}
         return Usage(
             **{
@@ -96,8 +96,8 @@ class Cgroups(ABC):
     def fresh_peak(self, name: str) -> Iterator[bool]:
         """Make `usage` report the peak memory since the beginning of the block, not since the group's creation.
 
-        Yields False, with the peak of the group's whole life, if the kernel cannot (version 2 before Linux 6.12), and
-        on a remote host, whose files we cannot hold open."""
+        Yields False if the peak is since the creation after all: on kernels that cannot reset it (version 2 before
+        Linux 6.12), and on remote hosts, whose files we cannot hold open."""
         try:
             if not isinstance(self.files, LocalFiles):
                 raise FileNotFoundError
@@ -144,12 +144,12 @@ class Cgroups(ABC):
     def entering(self, name: str) -> list[str]:
         """Return the beginning of an argv whose process joins the group, and then becomes the rest of the argv.
 
-        The process joins by itself, so that not even its first instruction is counted elsewhere."""
+        The process joins by itself, so that even its first instruction is counted in the group."""
         groups = shlex.join(map(str, self.directories(name)))
         return ["sh", "-c", f'for g in {groups}; do echo 0 > $g/cgroup.procs || exit 125; done; exec "$@"', "join"]
 
     def complete(self, host: Host, name: str, resources: Resources) -> None:
-        """Set what a container runtime leaves out or rounds, so that a limit means the same everywhere."""
+        """Set limits that a container runtime leaves out or rounds, so that a limit means the same on all platforms."""
         for file, text in self.completion(name, resources):
             host.write_text(file, text)
 
@@ -164,8 +164,8 @@ class Cgroups(ABC):
     def remove(self, name: str, patience_s: float = 20.0) -> None:
         """End the processes in the group and below it, and remove all of these groups.
 
-        A process in the middle of a throttled write ends only when the write does, and a killed process leaves its
-        group only when it has been torn down. So a group that is busy for a moment is not an error.
+        A process in a throttled write ends only when the write does, and a killed process leaves its group only after
+        the kernel has freed its resources. So a group that is busy for a short time is not an error.
 
         Raises: PlatformError when a group cannot be removed in time."""
         deadline = time.monotonic() + patience_s
@@ -226,14 +226,14 @@ class CgroupsV1(Cgroups):
         return self.root / "memory" / name.strip("/") / "memory.max_usage_in_bytes"
 
     def completion(self, name: str, resources: Resources) -> list[tuple[str, str]]:
-        """Allow no swap beyond the memory limit, if the kernel counts swap: Docker allows the same amount again."""
+        """Allow no swap, if the kernel counts it: by default, Docker allows as much swap as memory."""
         file = self.root / "memory" / name.strip("/") / "memory.memsw.limit_in_bytes"
         if not resources.memory_bytes or not self.files.exists(str(file)):
             return []
         return [(str(file), str(resources.memory_bytes))]
 
     def count_io(self, host: Host, name: str, device: str) -> None:
-        """Set a rate of 0 (no limit): recent kernels count on a disk only once some group had a rate set on it."""
+        """Set a rate of 0 (no limit): recent kernels count on a disk only if some group has had a rate for it."""
         file = self.root / "blkio" / name.strip("/") / "blkio.throttle.write_bps_device"
         self.make(host, name)
         if self.files.exists(str(file)):
@@ -304,7 +304,7 @@ class CgroupsV2(Cgroups):
         return [self.root / name.strip("/")]
 
     def inherited(self, name: str) -> list[tuple[str, str]]:
-        """Enable controllers in all groups above: a group has only those that every ancestor enables for children."""
+        """Enable controllers in all parent groups: a group has only those that every ancestor enables for children."""
         file = str(self.root / "cgroup.controllers")
         available = set(self.files.read([file]).get(file, "").split())
         wanted = " ".join(f"+{controller}" for controller in self._controllers if controller in available)
@@ -343,10 +343,10 @@ class CgroupsV2(Cgroups):
         )
 
     def completion(self, name: str, resources: Resources) -> list[tuple[str, str]]:
-        """Set the weight itself, no swap, and the reservation also in every group above.
+        """Set the weight, no swap, and the memory reservation, which parent groups need, too.
 
-        Runtimes compute the weight from version 1's shares, each by a formula of its own. The kernel grants a group no
-        more reserved memory than its parent has."""
+        Runtimes compute the weight from the shares of version 1, each by a different formula. The kernel grants a group
+        no more reserved memory than its parent has."""
         group = self.root / name.strip("/")
         found = []
         if resources.cpu_weight is not None:

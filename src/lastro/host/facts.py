@@ -1,4 +1,4 @@
-"""Provenance: facts about a host that readers need to judge its numbers, and that later runs are compared with."""
+"""Provenance: facts about a host that readers need to judge its results, and with which later runs are compared."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _TOOLS = {
 
 
 def collect(host: Host) -> dict[str, Any]:
-    """Collect nested, JSON-able facts by chapter. What the host does not report is left out rather than guessed."""
+    """Collect nested, JSON-able facts by chapter. Facts that the host does not report are left out."""
     return {
         **machine(host),
         "lastro": {"version": __version__, "python": platform.python_version()},
@@ -145,7 +145,7 @@ def _read(host: Host, path: str) -> str:
 
 
 def offloads(host: Host, netns: str, link: str) -> dict[str, str]:
-    """Return the offloads of a link, as ethtool names them: they decide comparisons between attachments."""
+    """Return the offloads of a link by ethtool's names; they affect comparisons between attachments."""
     wanted = ("tx-checksumming", "scatter-gather", "tcp-segmentation-offload", "generic-segmentation-offload",
               "generic-receive-offload", "tx-udp-segmentation")  # fmt: skip
     text = host.run(["ip", "netns", "exec", netns, "ethtool", "-k", link], check=False).text

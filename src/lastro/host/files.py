@@ -1,4 +1,4 @@
-"""Read what a host's kernel and disk show, and end processes there, without a record in the transcript."""
+"""Read files of a host's kernel and disk, and end processes there, without a record in the transcript."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _AT_ONCE = 256  # processes that one look can end: each takes a descriptor
 
 
 class Files(ABC):
-    """The files and processes of one host. One that vanishes meanwhile is left out, and is not an error."""
+    """The files and processes of one host. One that disappears during a call is left out; this is not an error."""
 
     @abstractmethod
     def read(self, paths: Sequence[str]) -> dict[str, str]:
@@ -56,9 +56,9 @@ class Files(ABC):
 
     @abstractmethod
     def remove_empty(self, directories: Sequence[str], *, below: bool = True) -> dict[str, str]:
-        """Remove empty directories, and first the empty ones below them unless `below` is false.
+        """Remove empty directories. Unless `below` is false, remove the empty directories below them first.
 
-        Return the directories that are left, with the reason."""
+        Return the directories that remain, with the reason."""
 
 
 class LocalFiles(Files):
@@ -132,10 +132,10 @@ class LocalFiles(Files):
 
 
 def _end(look: Callable[[], set[int]]) -> set[int]:
-    """Send SIGKILL to the processes that a look finds, and return their PIDs.
+    """Send SIGKILL to the processes that `look` finds, and return their PIDs.
 
-    A PID alone is not enough, since it may be another process's by then: each process is held by a descriptor (pidfd),
-    and killed when a second look finds its PID again."""
+    A PID is not enough, since it may belong to another process by then. So each process is held by a descriptor
+    (pidfd), and killed only if a second look finds its PID again."""
     held: dict[int, int] = {}
     try:
         found = look()
@@ -152,7 +152,7 @@ def _end(look: Callable[[], set[int]]) -> set[int]:
 
 
 def start_time(pid: int) -> int | None:
-    """Start of a local process in clock ticks since boot, which with the PID identifies it; None when it has ended."""
+    """Return the start of a local process in clock ticks since boot, which identifies a PID; None when it has ended."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:

@@ -1,7 +1,8 @@
 """A ledger of the objects that Lastro makes on a host, each recorded before it is made.
 
-The ledger is one SQLite file of the host, not of a campaign: it survives the loss of a campaign's directory and also
-holds what `lastro doctor` makes. A session is one run of one Lastro process; it is dead when that process has ended."""
+The ledger is one SQLite file of the host, not of a campaign: it survives the loss of a campaign's directory, and also
+lists objects that `lastro doctor` makes. A session is one run of a Lastro process; it is dead when the process has
+ended."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ from lastro.host.base import RUN_DIR as RUN_DIR
 from lastro.host.base import Host
 from lastro.host.files import start_time
 from lastro.host.local import LocalHost
-from lastro.host.lock import Tell, lock, make_private
+from lastro.host.lock import OnWait, lock, make_private
 from lastro.host.places import close_to_others
 from lastro.host.undo import NETNS_DIR as NETNS_DIR
 from lastro.host.undo import Owner, is_token, mounts_below, undo
@@ -132,7 +133,9 @@ class Ledger:
                     removed.append(owned)
             self.close_session(token)
         if stuck:
-            raise HostError("could not remove " + "; ".join(stuck), "see what holds it, then run `lastro clean` again")
+            raise HostError(
+                "could not remove " + "; ".join(stuck), "find out what uses it, then run `lastro clean` again"
+            )
         return removed
 
 
@@ -151,7 +154,7 @@ class Session:
         self._numbers = itertools.count(1)
 
     def unique(self, name: str) -> str:
-        """Return a name that no other instance of the session has had, so that a stuck one blocks no other."""
+        """Return a name that no instance of the session has had, so that an instance that stays blocks no other."""
         return f"{name}-{next(self._numbers)}"
 
     def netns_name(self, role: str) -> str:
@@ -159,7 +162,7 @@ class Session:
 
     @contextmanager
     def building(self) -> Iterator[None]:
-        """Time the building of something that later sessions reuse, and add that time to `built_s`."""
+        """Time the block, which builds an object that later sessions reuse, and add the time to `built_s`."""
         began_s = time.monotonic()
         try:
             yield
@@ -186,7 +189,7 @@ class Session:
             self.ledger.drop(object_id)
 
     def mark(self) -> int:
-        """Return a mark for `undo_since`: objects that are owned later have greater numbers."""
+        """Return a mark for `undo_since`: later objects have greater numbers."""
         return max((owned.id for owned in self.owned_objects()), default=0)
 
     def undo_since(self, mark: int) -> None:
@@ -201,7 +204,7 @@ class Session:
                 except (TrialError, OSError) as error:
                     raise HostError(
                         f"{owned.kind} {owned.name} cannot be removed: {error}",
-                        "see what holds it, then run `lastro resume`",
+                        "find out what uses it, then run `lastro resume`",
                     ) from error
                 self.ledger.drop(owned.id)
 
@@ -209,7 +212,7 @@ class Session:
         return self.ledger.objects(self.token)
 
     def pids(self) -> set[int]:
-        """Every process of the session except Lastro itself, found by its environment or its cgroup."""
+        """Return the PIDs of the session's processes except Lastro itself, found by environment or cgroup."""
         files = self.host.view
         return files.owned_pids(self.token) | cgroups.detect(files=files).pids(self.cgroup)
 
@@ -232,11 +235,11 @@ class Session:
 
 
 @contextmanager
-def session(purpose: str, *, state: Path = STATE_DIR, wait: Tell | None = None) -> Iterator[Session]:
-    """Hold this host, clean up after dead sessions, and own what is made inside the block.
+def session(purpose: str, *, state: Path = STATE_DIR, wait: OnWait | None = None) -> Iterator[Session]:
+    """Hold this host, clean up after dead sessions, and own objects that are made inside the block.
 
     Raises: HostBusy when another Lastro holds the host and `wait` is None; HostError when another user owns or may have
-    changed the state directory, or it has foreign files."""
+    changed the state directory, or when it contains foreign files."""
     close_to_others(LocalHost(), state, RUN_DIR)
     ledger = Ledger(state)
     with ExitStack() as stack:
@@ -249,7 +252,7 @@ def session(purpose: str, *, state: Path = STATE_DIR, wait: Tell | None = None) 
 
 @contextmanager
 def opened(held: Session, purpose: str) -> Iterator[Session]:
-    """Register a session in its ledger, with the objects that every session owns, while the block lasts."""
+    """Register a session in its ledger, with the objects that every session owns, inside the block."""
     with ExitStack() as stack:
         stack.callback(_whole, held.end)
         held.ledger.open_session(held.token, purpose)
@@ -275,7 +278,7 @@ def _reached(host: Host) -> None:
 
 
 def _whole(clean_up: Callable[[], object]) -> None:
-    """Complete a clean-up despite Ctrl-C: run it again from the start, now uninterrupted, and only then raise."""
+    """Complete a clean-up despite Ctrl-C: run it again from the start without interruption, and only then raise."""
     try:
         clean_up()
     except KeyboardInterrupt:

@@ -164,7 +164,7 @@ class LocalProcess(Process):
 
     def stop(self) -> Completed:
         if self._completed is None:
-            self._told_to_stop()
+            self._record_stop()
             if self.alive():
                 self._end()
             code = exit_code(self._process.wait())
@@ -178,7 +178,7 @@ class LocalProcess(Process):
                 self._process.stdout.close()
         return self._completed
 
-    def _told_to_stop(self) -> None:
+    def _record_stop(self) -> None:
         self._host.transcript.add_stop(self.argv, time.monotonic())
 
     def _end(self) -> None:

@@ -34,7 +34,7 @@ def _command() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """A process that holds a host or waits for it: for what, by which command, and since when (local time)."""
+    """A process that holds a host or waits for it: its purpose, its command, and its start (local time)."""
 
     purpose: str
     pid: int = field(default_factory=os.getpid)
@@ -49,7 +49,7 @@ class Holder:
     def read(cls, text: str) -> Holder | None:
         """Parse what `write` returned; for a Lastro on another machine, only the purpose is known.
 
-        None for an empty text, which is what a lock contains before the holder has written to it."""
+        None for an empty text, as in a lock to which the holder has not yet written."""
         try:
             return cls(**json.loads(text))
         except (ValueError, TypeError):
@@ -59,11 +59,11 @@ class Holder:
         return json.dumps(asdict(self))
 
 
-Tell = Callable[[Holder | None, int], None]  # the holder, if known, and the number of processes ahead of us
+OnWait = Callable[[Holder | None, int], None]  # the holder, if known, and the number of processes ahead of us
 
 
 def holder(state: Path) -> Holder | None:
-    """The process that holds the host now; None when none does, or when it has not written its name yet."""
+    """Return the process that holds the host; None if there is none, or if it has not written its name yet."""
     try:
         with open(state / "lock", encoding="utf-8") as file:
             return Holder.read(file.read())
@@ -76,7 +76,7 @@ def silently(holder: Holder | None, ahead: int) -> None:
 
 
 @contextmanager
-def lock(state: Path, purpose: str, wait: Tell | None = None) -> Iterator[None]:
+def lock(state: Path, purpose: str, wait: OnWait | None = None) -> Iterator[None]:
     """Hold a host inside the block. `wait` is called repeatedly while another process holds it.
 
     Raises: HostBusy when another process holds the host, or waits for it, and `wait` is None; StoreError when the disk
@@ -131,8 +131,8 @@ def _taken(file: FileIO) -> bool:
     return True
 
 
-def _queue(state: Path, me: Holder, file: FileIO, tell: Tell) -> None:
-    """Wait for the lock, and return holding it once no earlier process is waiting."""
+def _queue(state: Path, me: Holder, file: FileIO, on_wait: OnWait) -> None:
+    """Wait for the lock, and return with it once no earlier process is waiting."""
     ticket = _queue_directory(state) / f"{time.monotonic_ns():020d}-{me.pid}-{start_time(me.pid)}"
     with _written_in(state):
         ticket.parent.mkdir(exist_ok=True)
@@ -142,7 +142,7 @@ def _queue(state: Path, me: Holder, file: FileIO, tell: Tell) -> None:
             ahead = [other for path, other in _waiting(state) if path.name < ticket.name]
             if not ahead and _taken(file):
                 return
-            tell(holder(state), len(ahead))
+            on_wait(holder(state), len(ahead))
             time.sleep(_POLL_S)
     finally:
         ticket.unlink(missing_ok=True)
@@ -160,7 +160,7 @@ def _queue_directory(state: Path) -> Path:
 
 
 def _waiting(state: Path) -> list[tuple[Path, Holder]]:
-    """Tickets of processes that still run, earliest first; tickets of other processes are removed."""
+    """Return the tickets of processes that still run, earliest first; remove those of other processes."""
     found = []
     for ticket in sorted(_queue_directory(state).glob("*-*-*")):
         _, pid, started = ticket.name.split("-")

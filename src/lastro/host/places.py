@@ -1,8 +1,8 @@
 """Directories reserved for Lastro: no other user of a host lists them, writes to them, or runs programs in them.
 
-A root filesystem holds world-writable directories and setuid programs: on a host, other users must not reach them. An
-instance in a user namespace starts on paths below the state and run directories, so its group, which no user outside
-has, may pass through these two."""
+A root filesystem has world-writable directories and setuid programs, and other users of the host must not reach them.
+An instance in a user namespace starts on paths below the state and run directories. So its group, to which no user of
+the host belongs, may pass through these two."""
 
 from __future__ import annotations
 

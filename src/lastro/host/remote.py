@@ -1,7 +1,7 @@
-"""Sessions on remote hosts: held, cleaned and owned as on this machine, with ledgers on this machine.
+"""Sessions on remote hosts: with lock, clean-up and ownership as on this machine, and ledgers on this machine.
 
-STATE/hosts/NAME has the ledger of the objects on a host, and says how to reach the host. So what a lost connection or a
-crash left there is removed by the next session on it, or by `lastro clean`, without the testbed file."""
+STATE/hosts/NAME has the ledger of the objects on a host, and the host's address. So the next session on that host, or
+`lastro clean`, removes objects that a lost connection or a crash left there, without the testbed file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lastro.host._connections import LOST, SshTarget
 from lastro.host.base import Process
 from lastro.host.files import OWNER_VARIABLE
 from lastro.host.ledger import Ledger, Owned, Session, opened
-from lastro.host.lock import Holder, Tell
+from lastro.host.lock import Holder, OnWait
 from lastro.host.places import close_to_others
 from lastro.host.ssh import SshHost
 from lastro.host.undo import is_token
@@ -34,8 +34,8 @@ printf '%s' "$2" >"$1/lock"; echo held; exec sleep infinity"""
 
 
 @contextmanager
-def remote_session(near: Session, reach: SshTarget, purpose: str, wait: Tell | None = None) -> Iterator[Session]:
-    """Hold a remote host, clean up after dead sessions there, and own what is made there inside the block.
+def remote_session(near: Session, reach: SshTarget, purpose: str, wait: OnWait | None = None) -> Iterator[Session]:
+    """Hold a remote host, clean up after dead sessions there, and own objects that are made there inside the block.
 
     `near` is this machine's session. `wait` is called once with the holder of the host. Raises: HostError when the host
     cannot be used; HostBusy when another Lastro holds it and `wait` is None."""
@@ -50,12 +50,12 @@ def remote_session(near: Session, reach: SshTarget, purpose: str, wait: Tell | N
         close_to_others(host, Path(reach.state), host.run_root)
         stack.enter_context(_held(host, ledger, token, purpose, wait))
         ledger.clean(host, Path(reach.state))
-        with _told_first(), opened(Session(ledger, token, host, Path(reach.state)), purpose) as held:
+        with _original_error(), opened(Session(ledger, token, host, Path(reach.state)), purpose) as held:
             yield held
 
 
 @contextmanager
-def _told_first() -> Iterator[None]:
+def _original_error() -> Iterator[None]:
     """Raise the error that ended a session, rather than the lost connection that prevented its clean-up."""
     try:
         yield
@@ -69,7 +69,7 @@ def _told_first() -> Iterator[None]:
 
 
 @contextmanager
-def _held(host: SshHost, ledger: Ledger, token: str, purpose: str, wait: Tell | None) -> Iterator[None]:
+def _held(host: SshHost, ledger: Ledger, token: str, purpose: str, wait: OnWait | None) -> Iterator[None]:
     """Hold the host's lock, which is freed as soon as sshd there notices that the connection is gone.
 
     With an unplugged cable, sshd may not notice for hours. So the process that holds the lock is recorded in the
@@ -107,9 +107,9 @@ def _held(host: SshHost, ledger: Ledger, token: str, purpose: str, wait: Tell | 
 
 
 def _freed(host: SshHost, ledger: Ledger, token: str) -> bool:
-    """End what still holds the host for a dead session of this ledger, or for a lost connection of our own.
+    """End processes that still hold the host for a dead session of this ledger, or for our own lost connection.
 
-    Return whether there was any such process."""
+    Return whether there was one."""
     others = {f"holder-{live}" for live in ledger.live_sessions() if live != token}
     stale = [owned for owned in ledger.objects(_HOLDERS) if owned.name not in others]
     pids = set[int]()
@@ -121,10 +121,10 @@ def _freed(host: SshHost, ledger: Ledger, token: str) -> bool:
 
 
 def clean(state: Path, *, dry_run: bool = False) -> list[tuple[str, Owned]]:
-    """Remove what dead sessions left on remote hosts; return each removed object with its host's name.
+    """Remove objects of dead sessions on remote hosts; return each removed object with the name of its host.
 
-    Raises, after all other hosts have been cleaned: HostError that names every host that could not be cleaned, or
-    HostBusy if all of those are only busy."""
+    Raises, after the other hosts have been cleaned: HostError with the names of all hosts that could not be cleaned, or
+    HostBusy if these hosts are only busy."""
     found, problems, busy = list[tuple[str, Owned]](), list[str](), list[bool]()
     for file in sorted((state / "hosts").glob("*/reach.json")):
         with closing(Ledger(file.parent)) as ledger:

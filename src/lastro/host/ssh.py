@@ -1,8 +1,8 @@
 """A host reached by the OpenSSH client. Nothing of Lastro stays there: no agent, no file, no daemon.
 
-A command runs under timeout(1), so that it ends even if the connection is lost; a spawned process ends as soon as the
-connection does. Exit codes come after an unguessable word, over standard error for spawned processes: so a command's
-255 is distinguishable from ssh's own."""
+A command runs under timeout(1), so that it ends even if the connection is lost; a spawned process ends with the
+connection. Exit codes are sent after a random word, for spawned processes over standard error. So an exit code of 255
+from a command is distinguishable from that of ssh."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class SshHost(Host):
         self._connections.close()
 
     def recover(self) -> None:
-        """Reconnect after a loss, and end what still runs there from this session.
+        """Reconnect after a loss, and end processes of this session that still run there.
 
         Raises: HostError when the host stays unreachable, or when a daemon of the session was lost with the
         connection."""
@@ -145,7 +145,7 @@ class SshHost(Host):
         return done
 
     def spawn(self, argv: Sequence[str], *, lasting: bool = True) -> Process:
-        """Start a process. `lasting`: later trials may rely on it, so that its loss must be reported."""
+        """Start a process. If `lasting` is true, later trials may rely on it, so its loss must be reported."""
         self._require()
         self.transcript.add_spawn(argv, time.monotonic(), **self._where())
         nonce = secrets.token_hex(8)
@@ -190,21 +190,21 @@ class SshHost(Host):
         self._require()
         data = stdin.encode() if isinstance(stdin, str) else stdin
         try:
-            told = self._shells.call(
+            done = self._shells.call(
                 ["timeout", "-s", "KILL", f"{timeout_s:.3f}", *argv], data, timeout_s + _PATIENCE_S
             )
         except Lost as error:
             raise self.lose(str(error)) from error
-        return Completed(tuple(argv), told.returncode, told.stdout, told.stderr, told.started_s, told.duration_s, data)
+        return Completed(tuple(argv), done.returncode, done.stdout, done.stderr, done.started_s, done.duration_s, data)
 
     def _require(self) -> None:
-        """Raise ConnectionLost between a loss and `recover`: commands after a gap would belong to no trial."""
+        """Raise ConnectionLost between a loss and `recover`: a trial with a gap in its commands is not valid."""
         if self._lost is not None:
             raise ConnectionLost(self.name, self._lost)
 
-    def lose(self, told: str) -> ConnectionLost:
+    def lose(self, reason: str) -> ConnectionLost:
         """Note that the connection is lost, and return the error to raise. Nothing runs until `recover`."""
-        self._lost = told or "no answer"
+        self._lost = reason or "no answer"
         return ConnectionLost(self.name, self._lost)
 
     def _shell(self) -> tuple[Path, list[str]]:
@@ -247,10 +247,10 @@ class SshHost(Host):
                 )  # fmt: skip
             except subprocess.TimeoutExpired as error:
                 raise self.lose(f"{file.name} was not copied within {timeout_s:g} s") from error
-        told = done.stdout.decode(errors="replace").split()
-        if told[-2:-1] != [nonce]:
+        answer = done.stdout.decode(errors="replace").split()
+        if answer[-2:-1] != [nonce]:
             raise self.lose(_last_line(done.stderr))
-        if told[-1] != "0":
+        if answer[-1] != "0":
             raise WriteFailed(path, "", _last_line(done.stderr).rpartition(": ")[2] or "the copy is incomplete")
 
     def which(self, program: str) -> str | None:
@@ -259,15 +259,15 @@ class SshHost(Host):
         return self._which[program]
 
     def clock(self) -> ClockSample:
-        """Read the host's clocks against ours; the moment is known to half of the time that the query took."""
+        """Read the host's clocks against ours; the uncertainty is half of the duration of the query."""
         before_s = time.monotonic()
         monotonic, real = self.run([*_CLOCKS, _READ_CLOCKS]).text.split()
         took_s = time.monotonic() - before_s
         return ClockSample(before_s + took_s / 2, float(monotonic), float(real), took_s / 2)
 
 
-def _last_line(told: bytes) -> str:
-    lines = [line.strip() for line in told.decode(errors="replace").splitlines() if line.strip()]
+def _last_line(output: bytes) -> str:
+    lines = [line.strip() for line in output.decode(errors="replace").splitlines() if line.strip()]
     return lines[-1] if lines else ""
 
 
@@ -281,7 +281,7 @@ def _marked(lines: IO[bytes], nonce: str) -> int | None:
 
 
 def ending(nonce: str, error: bytes) -> tuple[int | None, bytes]:
-    """Split standard error into the exit code that a script printed after its nonce, or None, and the rest."""
+    """Split standard error into the exit code after the nonce (or None) and the rest."""
     words, mark, code = error.rpartition(f"\n{nonce} ".encode())
     return (int(code), words) if mark and code.strip().isdigit() else (None, error)
 
@@ -296,7 +296,7 @@ class SshProcess(LocalProcess):
         super().__init__(host, argv, process, err)
         self._remote, self._nonce, self.pid, self._release = host, nonce, pid, release
 
-    def _told_to_stop(self) -> None:
+    def _record_stop(self) -> None:
         self._remote.transcript.add_stop(self.argv, time.monotonic(), ssh=self._remote.reach.argv())
 
     def _end(self) -> None:
@@ -308,9 +308,9 @@ class SshProcess(LocalProcess):
 
     def _ending(self, code: int, error: bytes) -> tuple[int, bytes]:
         self._release()
-        told, words = ending(self._nonce, error)
+        code_there, words = ending(self._nonce, error)
         self._remote.ended(self)
-        if told is None:  # the connection was lost, or we gave up waiting: it may still run there
+        if code_there is None:  # the connection was lost, or we gave up waiting: it may still run there
             self._remote.lose(_last_line(error))
             return LOST, words
-        return told, words
+        return code_there, words

@@ -1,7 +1,7 @@
-"""The testbed file: which role is on which host, how to reach that host, and which network cards join them.
+"""The testbed file: the hosts of the roles, their addresses, and the network cards that connect them.
 
-A role that the file does not name, or names without an address, is on this machine. This module imports pydantic, so
-only commands that are given a testbed file import it."""
+A role that is not in the file, or that has no address, is on this machine. This module imports pydantic, so only
+commands with a testbed file import it."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class TestbedShape(StrictTable):
 
 @dataclass(frozen=True, slots=True)
 class RolePlan:
-    """Where a role is; `reach` is None for this machine. `links` are its network cards by the role they lead to."""
+    """The host of a role; `reach` is None for this machine. `links` maps other roles to network cards towards them."""
 
     reach: SshTarget | None = None
     cpus: str | None = None
@@ -89,7 +89,7 @@ class TestbedFile:
     file: str = ""
 
     def provenance(self) -> dict[str, Any]:
-        """What a reader must know of the testbed. SSH keys and their paths concern the controller alone."""
+        """Return the provenance of the testbed, for reports. It leaves out SSH keys and their paths."""
         found: dict[str, Any] = {}
         for role, plan in self.roles.items():
             where = plan.reach.name if plan.reach else "this machine"
@@ -105,8 +105,8 @@ def load(path: Path) -> TestbedFile:
 def load_named(path: Path) -> TestbedFile:
     """Read the testbed file that a campaign names.
 
-    The campaign may be another user's, and the file says where root logs in, so it must belong to the caller. Raises:
-    StudyError when the file is not the caller's, cannot be read, or is not a valid testbed."""
+    The campaign may be from another user, and root logs in at the addresses in the file. So the file must belong to the
+    caller. Raises: StudyError when it belongs to another user, cannot be read, or is not a valid testbed."""
     hint = "the campaign names this file; if it is the right one, pass it with --testbed"
     return parse(read_text(path, "testbed", hint, own=True), str(path))
 
@@ -125,7 +125,7 @@ def parse(text: str, file: str) -> TestbedFile:
                     )
                     problems.add((role, "links"), wrong)
     try:
-        problems.tell()
+        problems.raise_if_any()
     except StudyError as error:
         error.hint = error.hint or _HINT
         raise

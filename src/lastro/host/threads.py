@@ -1,4 +1,4 @@
-"""Run several calls at the same time, in threads; in fewer if the process may not start more."""
+"""Run several calls at the same time in threads, or in fewer threads if the process may not start more."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ T = TypeVar("T")
 
 
 def all_of(calls: Sequence[Callable[[], T]], at_once: int) -> list[Future[T]]:
-    """Run every call, `at_once` at a time; fewer if no more threads can be started, one by one at worst.
+    """Run every call, `at_once` at a time, or fewer if no more threads can be started, at worst one by one.
 
-    An interruption is raised when the calls that have begun have ended; no other call begins."""
+    An interruption is raised when the running calls have ended; no other call begins."""
     futures: list[Future[T]] = [Future() for _ in calls]
     left = deque(zip(futures, calls, strict=True))
     begun: list[Future[T]] = []

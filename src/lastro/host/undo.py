@@ -1,7 +1,7 @@
-"""How to remove each kind of object in a ledger, and which names its objects can have.
+"""Remove the objects in a ledger: the valid names and the removal of each kind of object.
 
-A ledger is a file, and may be damaged: only objects that a session of this name can have made are touched. Any of them
-may be gone already, or may never have been made."""
+A ledger is a file and may be damaged, so only objects that a session of this name can have made are touched. An object
+may already be gone, or may never have been made."""
 
 from __future__ import annotations
 
@@ -36,26 +36,26 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class ObjectKind:
-    """A kind of object. `is_own`: can an owner have made an object of this name? If so, `remove` may be called."""
+    """A kind of object. `is_own` checks whether an owner can have made a name; only then may `remove` be called."""
 
     is_own: Callable[[Owner, str], bool]
     remove: Callable[[Host, str], None]
 
 
 def is_token(text: object) -> bool:
-    """Whether a value can be a session's token: six hexadecimal digits."""
+    """Return whether a value can be a session's token: six hexadecimal digits."""
     return isinstance(text, str) and re.fullmatch(r"[0-9a-f]{6}", text) is not None
 
 
 def undo(owner: Owner, kind: str, name: str) -> None:
     """Remove an object.
 
-    Raises: HostError when the owner cannot have made it or the kind is unknown; the errors of the removing tool."""
+    Raises: HostError when the owner cannot have made it or the kind is unknown; the errors of the tool that removes."""
     if kind not in UNDO:
         raise HostError(f"unknown kind of object: '{kind}'", "was the ledger written by a newer Lastro?")
     if not (is_token(owner.token) and UNDO[kind].is_own(owner, name)):
         raise HostError(
-            f"{kind} {name!r} was not created by Lastro session {owner.token!r}, and is left alone",
+            f"{kind} {name!r} was not created by Lastro session {owner.token!r}, so it is not removed",
             "the ledger is damaged or was edited: check what it lists, then move it away",
         )
     UNDO[kind].remove(owner.host, name)
@@ -67,7 +67,7 @@ def _matches(pattern: str) -> Callable[[Owner, str], bool]:
 
 
 def _is_below(name: str, *roots: Path | PurePosixPath) -> bool:
-    """Whether a path is one of the roots or below it, and is written without `.`, `..` or repeated slashes."""
+    """Return whether a path is one of the roots or below it, and is written without `.`, `..` or repeated slashes."""
     path = PurePosixPath(name)
     return str(path) == name and ".." not in path.parts and any(path.is_relative_to(root) for root in roots)
 
@@ -81,7 +81,7 @@ def _undo_netns(host: Host, name: str) -> None:
 
 
 def _undo_netns_dir(host: Host, name: str) -> None:
-    """Unmount the directory that `ip netns` made a mount on first use, unless it has namespaces by now."""
+    """Unmount the directory that `ip netns` mounted on first use, unless it has namespaces now."""
     if name in mounts_below(host, name) and not host.view.names(name):
         host.run(["umount", name])
         host.view.remove_empty([name], below=False)
@@ -113,7 +113,7 @@ def _undo_directory(host: Host, name: str) -> None:
 
 
 def _is_own_mount(owner: Owner, name: str) -> bool:
-    """Whether this is a root filesystem mounted over itself: STATE/rootfs/NAME/rootfs."""
+    """Return whether this is a root filesystem mounted over itself: STATE/rootfs/NAME/rootfs."""
     tree = PurePosixPath(name)
     return _is_below(name, owner.state / "rootfs") and bool(
         re.fullmatch(r"[0-9a-f]{12}/rootfs", str(tree.relative_to(owner.state / "rootfs")))

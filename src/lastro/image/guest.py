@@ -1,13 +1,13 @@
-"""What a virtual machine boots: a kernel, an initramfs with the control agent, and the root filesystem as a disk.
+"""The files that a virtual machine boots: a kernel, an initramfs with the control agent, the root filesystem as a disk.
 
-All of it is made from Debian's packages and from the tree that every platform runs, and nothing is installed on the
-host: mmdebstrap extracts the kernel into a scratch directory. The kernel is the generic one, because the cloud one
-lacks e1000 and AHCI. It is also kept as an ELF file, which hypervisors with PVH start without the guest having to
-decompress it first: that saves a second of boot time on an emulated processor.
+They are made from Debian's packages and from the tree that every platform runs. Nothing is installed on the host:
+mmdebstrap extracts the kernel into a scratch directory. The kernel is Debian's generic one, because the cloud kernel
+lacks e1000 and AHCI. It is also stored as an ELF file. Hypervisors with PVH can start that file directly, without
+decompressing it, which saves a second of boot time on an emulated processor.
 
 The agent serves serial ports. SSH would need a network card inside the guest and cryptography on its processor, and
-both would be part of what is measured; vsock would need vhost-vsock in the host's kernel, which many lack. A serial
-port costs nothing while no command runs, and every hypervisor has some."""
+both would affect the measurement; vsock would need vhost-vsock in the host's kernel, which many lack. A serial port
+costs nothing while no command runs, and every hypervisor has some."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True)
 class Guest:
-    """What to boot. `disk` is a raw, sparse ext4 file system that guests share: use a layer over it, or copy it."""
+    """The files to boot. `disk` is a raw, sparse ext4 file system that guests share: use a layer over it or a copy."""
 
     kernel: Kernel
     initramfs: Path
@@ -92,16 +92,16 @@ def command_line(hostname: str, ports: int | Iterable[str] = 1, *words: str) -> 
 
 
 def ensure(image: Image, store: Path, host: Host) -> Guest:
-    """Return kernel, initramfs and disk below `store`, made if need be (half a minute in all).
+    """Return kernel, initramfs and disk below `store`; make them if necessary (half a minute in all).
 
-    Raises: ImageError with the last words of the tool that failed."""
+    Raises: ImageError with the last output of the tool that failed."""
     with building("kernel and disk of virtual machines", store, image.snapshot):
         kernel = _ensure_kernel(store, host, RELEASE, image.snapshot)
         return Guest(kernel, _ensure_initramfs(kernel, store), _ensure_disk(image, store, host))
 
 
 def _ensure_kernel(store: Path, host: Host, release: str, snapshot: str) -> Kernel:
-    """Return the kernel, made if need be. `snapshot` is the root filesystem's, or empty for today's mirror."""
+    """Return the kernel; make it if necessary. `snapshot` is that of the root filesystem; empty for today's mirror."""
     moment = (snapshot,) if snapshot else ()
     kernel = Kernel(store / f"kernel-{_key(release, *PACKAGES, *MODULES, *moment)}")
     if kernel.directory.is_dir():
@@ -199,9 +199,9 @@ def _ensure_initramfs(kernel: Kernel, store: Path) -> Path:
 
 
 def newc(files: Mapping[str, tuple[int, bytes]], links: Mapping[str, str], directories: Iterable[str]) -> bytes:
-    """Return a cpio archive as the kernel wants it (Documentation/driver-api/early-userspace/buffer-format.rst).
+    """Return a cpio archive in the kernel's format (Documentation/driver-api/early-userspace/buffer-format.rst).
 
-    `files` are (mode, content) by path; directories above a file are made."""
+    `files` maps a path to (mode, content); parent directories are added."""
     above = {str(parent) for path in (*files, *links) for parent in Path(path).parents} - {"."}
     entries = [(name, stat.S_IFDIR | 0o755, b"") for name in sorted(above | set(directories))]
     entries += [(name, stat.S_IFREG | mode, content) for name, (mode, content) in sorted(files.items())]
@@ -228,7 +228,7 @@ def _ensure_disk(image: Image, store: Path, host: Host) -> Path:
 
 
 def _put_disk(image: Image, disk: Path, host: Host) -> None:
-    """Make an ext4 file system of the tree, with complete inode tables, so that no guest's kernel writes them."""
+    """Make an ext4 file system of the tree, with complete inode tables, so that no guest has to write them."""
     with disk.open("wb") as file:
         file.truncate(DISK_BYTES)
     uuid = (
@@ -251,7 +251,7 @@ def _put_disk(image: Image, disk: Path, host: Host) -> None:
 
 
 def _put(made: Path, place: Path) -> None:
-    """Move a result into place, unless another Lastro process has put the same there meanwhile."""
+    """Move a result into place, unless another Lastro process has done so in the meantime."""
     if not place.exists():
         made.rename(place)
 

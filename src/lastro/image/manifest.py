@@ -1,6 +1,6 @@
-"""A built root filesystem, and checks that its tree is still what was unpacked from its tar.
+"""A built root filesystem, and checks that its tree is unchanged since it was unpacked from its tar.
 
-Every instance of every platform sees that tree, so a change in it would be in every measurement. Before a session,
+Every instance of every platform sees that tree, so a change in it would affect every measurement. Before a session,
 names, types, modes, owners, sizes, times and link targets are compared with those in the tar, in a fraction of a
 second. The contents of all files are compared on demand (`lastro image --verify`)."""
 
@@ -46,7 +46,7 @@ class Image:
 
     @property
     def snapshot(self) -> str:
-        """The moment of Debian's archive from which it was built; empty if it was the mirror of that day."""
+        """The time of the snapshot of Debian's archive from which it was built; empty if it was built from a mirror."""
         return snapshot_in(self.tree)
 
     @property
@@ -79,15 +79,15 @@ def _refuse(tree: Path, host: Host, differences: Sequence[str]) -> None:
     """Refuse a tree that differs from its tar. Raises: ImageError when there are differences."""
     if differences:
         more = len(differences) - _SHOWN
-        told = ", ".join([*differences[:_SHOWN], *([f"and {more} more"] if more > 0 else [])])
+        shown = ", ".join([*differences[:_SHOWN], *([f"and {more} more"] if more > 0 else [])])
         raise ImageError(
-            f"{tree} on {host.name} differs from the root filesystem that was built: {told}",
+            f"{tree} on {host.name} differs from the root filesystem that was built: {shown}",
             f"find out what changed it, then remove {tree}: Lastro unpacks it again from its tar",
         )
 
 
 def keep(image: Image) -> Entries:
-    """Read the tar once, and save its entries in a file beside it for later checks.
+    """Read the tar once, and save its entries for later checks in a file next to it.
 
     Raises: ImageError when the tar is not the one that gave the image its name."""
     _require_digest(image)

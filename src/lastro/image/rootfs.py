@@ -52,10 +52,11 @@ class Needs:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What goes into a root filesystem.
+    """The contents of a root filesystem.
 
-    `extra_files` are the user's own programs, such as a static `click`, copied to /usr/local/bin. `snapshot` is a
-    moment of Debian's archive, such as 20261101T000000Z; empty: the packages of today's mirror."""
+    `extra_files` are the user's own programs, such as a static `click`, to copy to /usr/local/bin. `snapshot` is a
+    point in time of Debian's archive, such as 20261101T000000Z. If it is empty, the mirror's current packages are
+    used."""
 
     release: str = RELEASE
     packages: tuple[str, ...] = PACKAGES
@@ -67,7 +68,7 @@ class Recipe:
     def of_this_host(cls, host: Host, needs: Needs | None = None, snapshot: str | None = None) -> Recipe:
         """Return the recipe that every image has, plus `needs`; without needs, it is always the same recipe.
 
-        Without a `snapshot`, LASTRO_SNAPSHOT may name one. Raises: InputError when that is not a valid moment."""
+        Without a `snapshot`, LASTRO_SNAPSHOT may name one. Raises: InputError when that is not a valid time."""
         moment = checked_snapshot(os.environ.get("LASTRO_SNAPSHOT", "") if snapshot is None else snapshot)
         click, more = host.which("click"), needs or Needs()
         packages = tuple(sorted(set(more.packages) - set(PACKAGES)))
@@ -95,9 +96,9 @@ def find(recipe: Recipe, store: Path) -> Image | None:
 
 
 def ensure(recipe: Recipe, store: Path, host: Host) -> Image:
-    """Return the image of a recipe, built if need be (about half a minute, by mmdebstrap from the Debian mirror).
+    """Return the image of a recipe; build it if necessary (half a minute, by mmdebstrap from a Debian mirror).
 
-    Raises: ImageError with the last words of the tool that failed, or when the tree is not as it was built."""
+    Raises: ImageError with the last output of the tool that failed, or when the tree has changed since it was built."""
     image = find(recipe, store)
     if image is None:
         return _build(recipe, store, host)
@@ -111,9 +112,9 @@ def ensure(recipe: Recipe, store: Path, host: Host) -> Image:
 
 
 def sent(image: Image, host: Host, store: Path) -> Image:
-    """Return the image on the host that needs it: it is copied once to a remote host, and verified by its hash.
+    """Return the image on the host that needs it. It is copied once to a remote host, and verified by its hash.
 
-    Raises: ImageError when it does not arrive whole."""
+    Raises: ImageError when the copy is incomplete."""
     if not isinstance(host, SshHost):
         return image
     there, own = Image(image.digest, store / image.name), platform.machine()
@@ -138,7 +139,7 @@ def sent(image: Image, host: Host, store: Path) -> Image:
 def shifted(image: Image, first_id: int, host: Host) -> Path:
     """Return a copy of the tree for a user namespace, with every owner shifted by `first_id`.
 
-    It is made once, beside the image's own tree. Raises: ImageError."""
+    It is made once, next to the tree of the image. Raises: ImageError."""
     tree = image.directory / f"rootfs-{first_id}"
     if host.remote:
         raise ImageError(

@@ -1,9 +1,9 @@
-"""A place to build something large: on its store's own disk, renamed when complete, and removed otherwise.
+"""A directory in which to build a large object: on the disk of its store, renamed when complete, otherwise removed.
 
-The process that builds may be killed. The directory's name identifies it, so that the next build or `lastro clean`
-removes what it left. mmdebstrap has its mounts in a namespace of its own, which the kernel removes with its last
-process. On the host, the mounts would outlive it, with the host's own /dev and /sys below a directory that looks like a
-leftover to delete."""
+The process that builds may be killed. Its PID is part of the name, so that the next build or `lastro clean` can remove
+the directory. mmdebstrap has a mount namespace of its own, which the kernel removes with the last process in it.
+Otherwise its mounts would remain, among them the host's /dev and /sys, below a directory that looks like a leftover to
+delete."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def clean(state: Path, *, dry_run: bool = False) -> list[Path]:
 
 
 def checked_snapshot(text: str) -> str:
-    """Return a moment of Debian's archive as it is; an empty text stands for today's mirror.
+    """Return the time of a snapshot of Debian's archive unchanged; an empty text stands for today's mirror.
 
     Raises: InputError unless it is written as snapshot.debian.org writes it, such as 20261101T000000Z."""
     try:
@@ -63,12 +63,14 @@ def checked_snapshot(text: str) -> str:
     except ValueError:
         well_formed = False
     if not well_formed:
-        raise InputError(f"'{text}' is not a moment of Debian's archive", "write it in UTC, such as 20261101T000000Z")
+        raise InputError(
+            f"'{text}' is not a date and time of Debian's archive", "write it in UTC, such as 20261101T000000Z"
+        )
     return text
 
 
 def snapshot_in(tree: Path) -> str:
-    """Return the moment of Debian's archive from which a tree was built; empty if it was today's mirror."""
+    """Return the time of the snapshot of Debian's archive from which a tree was built; empty for a mirror."""
     try:
         sources = (tree / "etc/apt/sources.list").read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
@@ -82,10 +84,10 @@ def mmdebstrap(
 ) -> list[str]:
     """Return the command that unpacks or installs Debian's packages, with its own scratch directory in `work`.
 
-    It sees `work` in place of the run directory, since apt fetches as a user of its own, who may not enter the state.
-    `variables`: NAME=VALUE, of its environment. Of the user's environment, only a proxy and LASTRO_MIRROR reach it.
-    With a `snapshot`, the packages are those of that moment, from the three archives that mmdebstrap itself would
-    use."""
+    It sees `work` in place of the run directory, since apt downloads as another user, who may not enter the state
+    directory. Its environment has `variables` (NAME=VALUE); from the user's environment, only a proxy and LASTRO_MIRROR
+    are passed on. With a `snapshot`, the packages are those of that time, from the three archives that mmdebstrap would
+    use by default."""
 
     def seen(argument: str) -> str:
         return argument.replace(str(work), str(RUN_DIR))

@@ -1,4 +1,4 @@
-"""Waiting for a server that has just been started in an instance."""
+"""Wait for a server that has just been started in an instance."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LAST_WORDS = 300  # characters
 def wait_for_answer(instance: Instance, process: Process, ask: Sequence[str], what: str, limit_s: float) -> None:
     """Wait until the command `ask` succeeds inside. `what` names the server in errors, such as "the HTTP server".
 
-    Raises: InstrumentError when the server ends instead, with its last output, or has not answered after `limit_s`."""
+    Raises: InstrumentError, with the server's last output, when it has ended, or has not answered after `limit_s`."""
     deadline_s = time.monotonic() + limit_s
     while instance.run(ask, check=False).returncode != 0:
         if not process.alive():

@@ -1,4 +1,4 @@
-"""The size of CPUs' last-level caches, from the kernel's own files. Source: sysfs-devices-system-cpu."""
+"""The size of last-level caches, from files of the kernel. Source: sysfs-devices-system-cpu."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _CPUS = "/sys/devices/system/cpu"
 
 
 class Reader(Protocol):
-    """Something that reads files of a machine, such as a host."""
+    """A reader of a machine's files, such as a host."""
 
     def read_text(self, path: str) -> str: ...
 
@@ -25,7 +25,7 @@ class _Here:
 
 @cache
 def cache_here_bytes(cpuset: str) -> int:
-    """Return `last_level_cache_bytes` of this machine, for plans, which are made before there is a testbed."""
+    """Return `last_level_cache_bytes` of this machine, for plans, which are made without a testbed."""
     return last_level_cache_bytes(_Here(), cpuset)
 
 

@@ -1,4 +1,4 @@
-"""What disk instruments share: a directory of their own on the disk, and the caches that may hide the disk."""
+"""The base of disk instruments: a directory of their own on the disk, and the caches that may hide the disk."""
 
 from __future__ import annotations
 
@@ -48,7 +48,9 @@ class DiskWorkload(Workload):
         instance.run(["sh", "-ec", f"rm -rf {self.place}; mkdir -p {self.place}; sync {self.place}"])
 
     def run(self, instance: Instance, limit_s: float, watch: Watch = UNWATCHED) -> Reading:
-        """Run it and remove its files: a volume may outlive its instance. After a failure, the instance is removed."""
+        """Run the workload and remove its files: a volume may outlive its instance.
+
+        After a failure, the files stay; the instance is removed."""
         reading = super().run(instance, limit_s, watch)
         instance.run(["rm", "-rf", self.place], timeout_s=_TIDY_LIMIT_S)
         return with_caches(reading, self.file_bytes, self.direct, instance)
@@ -72,10 +74,10 @@ def with_caches(
 
 
 def through_arc(reading: Reading, under: Mapping[str, str], apart: Collection[str] = ()) -> Reading:
-    """Return a disk's reading with ZFS's own cache (ARC) recorded, and a remark on it, if `under` the files is ZFS.
+    """Return a disk's reading with a note and a remark on the cache of ZFS (ARC), if the file system `under` it is ZFS.
 
-    The ARC does not count as a container's memory, so it may hold files of any size. O_DIRECT bypasses it from OpenZFS
-    2.3 on, for requests that fit its records, and not before (zfsprops(7), `direct`). `apart`: as in `with_caches`."""
+    The ARC does not count as memory of a container, so it may hold files of any size. O_DIRECT bypasses it only from
+    OpenZFS 2.3 on, for requests that fit its records (zfsprops(7), `direct`). `apart`: as in `with_caches`."""
     inside, below = under.get("file system"), under.get("host's file system")
     if PAGE_CACHE not in reading.really or _ZFS not in (inside, below):
         return reading
@@ -89,7 +91,7 @@ def through_arc(reading: Reading, under: Mapping[str, str], apart: Collection[st
 
 
 def cache_warning(file_bytes: int, memory_bytes: int | None, direct: bool) -> str:
-    """Return a warning if the numbers may be those of the instance's memory rather than of the disk, else ''."""
+    """Return a warning if the instance's memory may have been measured instead of the disk, else ''."""
     if direct or (memory_bytes is not None and file_bytes >= _ENOUGH * memory_bytes):
         return ""
     memory = f"{human_bytes(memory_bytes)} of memory" if memory_bytes else "all of the host's memory"
@@ -99,10 +101,11 @@ def cache_warning(file_bytes: int, memory_bytes: int | None, direct: bool) -> st
 def cache_facts(
     file_bytes: int, memory_bytes: int | None, direct: bool, shares_kernel: bool, host_cache: str = ""
 ) -> dict[str, str]:
-    """Describe the caches that may affect the numbers.
+    """Describe the caches that may affect the measurement.
 
-    A container's cache counts as its memory (cgroups(7)). A virtual machine's is its kernel's; `host_cache` is the mode
-    in which the host caches the machine's disk in any free memory of its own (QEMU's names; empty: unknown)."""
+    The cache of a container counts as its memory (cgroups(7)). A virtual machine has the cache of its kernel.
+    `host_cache` is the mode in which the host also caches the machine's disk in its free memory (with QEMU's names;
+    empty if unknown)."""
     facts = {"files": human_bytes(file_bytes)}
     if direct:
         facts[PAGE_CACHE] = "bypassed (O_DIRECT)" if shares_kernel else "bypassed inside (O_DIRECT)"

@@ -9,12 +9,13 @@ settings:
     reading = Vegeta().measure(station, OpenLoad(page, proxies, rate_per_s=200, duration_s=10))
 
 Here `page` is `Page.of("http://198.19.2.10/object", body)`, and `proxies` is a tuple of `Endpoint(ip, port)`. Without
-proxies, requests go directly to the server, for the generator's own headroom. Clients, or the rate, are split evenly.
+proxies, requests go directly to the server, which shows the capacity of the generator. Clients, or the rate, are split
+evenly.
 
 A reading has the metrics of `Jmeter.metrics` or, with names that begin with `open_`, of `Vegeta.metrics`, and the times
 of all requests as a series. Its notes have `http`: among others the number of all requests that reached a proxy or the
 server (`sent`), checks and warm-up included, which the logs of a server must account for. One wrong response makes the
-trial invalid, and then there are no times and no rates at all: an error that comes fast must not look like speed."""
+trial invalid, without any times and rates: a fast error must not look like speed."""
 
 from __future__ import annotations
 
@@ -56,7 +57,7 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """The page to request, and what must come back: the length and the hashes of its body, in hexadecimal."""
+    """The page to request, and the expected response: the length and the hashes (hexadecimal) of the body."""
 
     url: str
     length_bytes: int
@@ -74,7 +75,7 @@ class ClosedLoad:
     """Concurrent `clients`; each sends `requests` one after the other, as soon as the last one was answered.
 
     Before that, each client sends `warm_up` requests through the same proxies, which are not measured: a Java program
-    is slow at first. `keep_alive`: a client keeps its connection for its next request."""
+    is slow at first. With `keep_alive`, a client uses its connection again for the next request."""
 
     page: Page
     proxies: tuple[Endpoint, ...] = ()
@@ -87,14 +88,14 @@ class ClosedLoad:
 
 
 def clients_of_each(load: ClosedLoad) -> list[int]:
-    """Return the clients of each proxy in turn, or of the direct way, split as evenly as possible."""
+    """Return the number of clients of each proxy in turn, or of the server, split as evenly as possible."""
     least, more = divmod(load.clients, max(1, len(load.proxies)))
     return [least + (position < more) for position in range(max(1, len(load.proxies)))]
 
 
 @dataclass(frozen=True, slots=True)
 class OpenLoad:
-    """Requests at `rate_per_s`, evenly spaced, for `duration_s`, whether responses come or not."""
+    """Requests at `rate_per_s`, evenly spaced, for `duration_s`, regardless of responses."""
 
     page: Page
     proxies: tuple[Endpoint, ...] = ()
@@ -106,7 +107,7 @@ class OpenLoad:
 
 @dataclass(frozen=True, slots=True)
 class Station:
-    """Where a load comes from: a host, the prefix that enters the client's namespace and cgroup, and a directory."""
+    """The origin of a load: a host, the prefix of commands in the client's namespace and cgroup, and a directory."""
 
     host: Host
     enter: tuple[str, ...]
@@ -197,7 +198,7 @@ def metrics(prefix: str, loop: str) -> tuple[Metric, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request, in ms by the client's clock; `wrong` says why its response was wrong, or is empty."""
+    """One request, in ms by the client's clock; `wrong` is the fault of the response, or empty."""
 
     began_ms: float
     time_ms: float
@@ -208,15 +209,15 @@ class Request:
 def read(prefix: str, samples: Sequence[Request], page: Page) -> Reading:
     """Return the reading of one load; its series is in the order in which the requests began.
 
-    Raises: InstrumentError when there are no samples, or they took no time at all."""
+    Raises: InstrumentError when there are no samples, or their total time is zero."""
     if not samples:
         raise InstrumentError("the load generator reported no requests")
     wrong = Counter(sample.wrong for sample in samples if sample.wrong)
     errors = {f"{prefix}request_errors": 100 * wrong.total() / len(samples)}
     if wrong:
         (most, n), *_ = wrong.most_common(1)
-        told = f"{wrong.total()} of {len(samples)} requests got no correct response; {n} of them: {most[:200]}"
-        return Reading(errors, invalid_because=(told,))
+        reason = f"{wrong.total()} of {len(samples)} requests got no correct response; {n} of them: {most[:200]}"
+        return Reading(errors, invalid_because=(reason,))
     ordered = sorted(samples, key=lambda sample: sample.began_ms)
     times_ms = tuple(sample.time_ms for sample in ordered)
     lasted_ms = max(sample.began_ms + sample.time_ms for sample in ordered) - ordered[0].began_ms
@@ -237,7 +238,7 @@ def read(prefix: str, samples: Sequence[Request], page: Page) -> Reading:
 
 
 def kept_text(host: Host, path: str) -> str:
-    """Read a file in pieces that a transcript keeps whole, so that a campaign keeps what a tool wrote."""
+    """Read a file in pieces that a transcript does not shorten, so that a campaign stores all output of a tool."""
     pieces: list[bytes] = []
     while not pieces or len(pieces[-1]) == _PIECE_BYTES:
         place = [f"bs={_PIECE_BYTES}", f"skip={len(pieces)}", "count=1", "iflag=fullblock", "status=none"]
@@ -250,8 +251,8 @@ def kept_text(host: Host, path: str) -> str:
 CHECK = """\
 check() {  # WAY, then curl's options: a line "WAY STATUS BYTES SHA256"
     way=$1; shift
-    told=$({ curl --silent --write-out '%{stderr}%{http_code} %{size_download}\\n' "$@" | sha256sum; } 2>&1) || true
-    echo check "$way" $told
+    got=$({ curl --silent --write-out '%{stderr}%{http_code} %{size_download}\\n' "$@" | sha256sum; } 2>&1) || true
+    echo check "$way" $got
 }
 """
 
@@ -283,13 +284,13 @@ def check(station: Station, page: Page, proxies: Sequence[Endpoint], timeout_s: 
 
 
 def check_reasons(text: str, page: Page, n: int) -> list[str]:
-    """Return why the output of `check`, of which there must be `n` lines, is wrong. A pure function."""
+    """Return the faults in the output of `check`, which must have `n` lines. A pure function."""
     rows = [line.split() for line in text.splitlines() if line.startswith("check ")]
     reasons = [] if len(rows) == n else [f"{len(rows)} of {n} bodies were checked"]
     right = ["200", str(page.length_bytes), page.sha256]
-    for _, way, *told in ((*row, "?") for row in rows):
-        if told[:3] != right:
-            status, length, digest = (*told, "?", "?", "?")[:3]
+    for _, way, *received in ((*row, "?") for row in rows):
+        if received[:3] != right:
+            status, length, digest = (*received, "?", "?", "?")[:3]
             what = f"status {status}, {length} bytes, SHA-256 {digest[:12]}…"
             reasons.append(f"the response ({way}) is not the page of {page.length_bytes} bytes: {what}")
     return reasons

@@ -1,4 +1,4 @@
-"""What the iperf3 instruments share: one server for one test, one client, its JSON."""
+"""The base of the iperf3 instruments: a server for one test, a client, and its JSON report."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def intervals(report: Mapping[str, Any]) -> Sequence[Any]:
 
 
 def check_duration(measured_s: float, asked_s: float, tool: str = "iperf3") -> tuple[str, ...]:
-    """Return a reason if a test was cut short or its clock ran away: it is not comparable with the others."""
+    """Return a reason if a test was shorter or longer than it should be: it is then not comparable with the others."""
     if abs(measured_s - asked_s) <= max(0.2 * asked_s, 0.5):
         return ()
     return (f"{tool} says that it ran for {measured_s:.2f} s instead of {asked_s:g} s",)

@@ -1,8 +1,8 @@
-"""The test plan of a closed load, as JMeter's own file: readable in an editor, and in JMeter's GUI (`jmeter -t FILE`).
+"""The test plan of a closed load in JMeter's format, which an editor and JMeter's GUI can open (`jmeter -t FILE`).
 
-A thread group stands for the clients of one proxy; its loops are the requests of each client. One request in a hundred
-has its body hashed, after its time was taken. Source: JMeter 5.6 component reference; the format's odd names
-("Asserion.test_strings" among them) are JMeter's."""
+A thread group stands for the clients of one proxy; its loops are the requests of each client. The body of one request
+in a hundred is hashed, outside of the measured time. Source: JMeter 5.6 component reference. Odd names in the format,
+such as "Asserion.test_strings", are JMeter's."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_plan(load: ClosedLoad) -> str:
 
 
 def _requests(load: ClosedLoad) -> list[str]:
-    """Return the elements for `requests` in all: plain ones first, then rounds that each end with a hashed one."""
+    """Return the elements for a total of `requests`: plain ones first, then rounds that each end with a hashed one."""
     rounds = max(1, load.requests // _HASHED_OF)
     plain, before = load.requests // rounds - 1, load.requests % rounds
     request = _sampler(REQUEST, load.keep_alive)
@@ -105,7 +105,7 @@ def _loop(name: str, loops: int, parts: list[str]) -> str:
 
 
 def _loops(loops: int, *, again: bool) -> str:
-    """Return a loop's lines. `again`: it restarts with the enclosing loop, JMeter's default even for thread groups."""
+    """Return the lines of a loop. With `again`, it restarts with the enclosing loop, as by default in JMeter."""
     return f"{_int('LoopController.loops', loops)}\n{_bool('LoopController.continue_forever', again)}"
 
 

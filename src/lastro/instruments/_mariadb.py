@@ -1,7 +1,7 @@
-"""A MariaDB server, or a compatible one, in an instance: a fresh data directory, and nothing left of it at the end.
+"""A MariaDB server, or a compatible one, in an instance, with a new data directory that is removed at the end.
 
-The server is started directly with its own defaults, without a configuration file and without the network unless an
-address is given. It runs as the instance's root, since some isolations take away the right to become another user."""
+The server is started directly with its defaults, without a configuration file, and without the network unless an
+address is given. It runs as root of the instance, since some isolations do not allow it to become another user."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _MAKING_LIMIT_S, _ANSWER_LIMIT_S, _END_LIMIT_S = 600.0, 300.0, 120.0
 
 @dataclass(frozen=True, slots=True)
 class Deadline:
-    """One deadline for all steps until a database is ready: each has the time that those before it have left."""
+    """A common deadline for all steps until a database is ready: each step has the remaining time."""
 
     limit_s: float
     at_s: float
@@ -58,7 +58,7 @@ class Deadline:
 
 @dataclass(frozen=True, slots=True)
 class ServerMake:
-    """A make of server: the name of its `process`, and the commands that `make` its data directory and `serve` it."""
+    """A kind of server: the name of its `process`, and commands to `make` its data directory and to `serve`."""
 
     process: str
     make: tuple[str, ...]
@@ -77,7 +77,7 @@ MARIADB = ServerMake(
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A server that answers. Making its data directory took `made_s`, its start `started_s`, on the host's clock."""
+    """A running server. `made_s` is the time to make its data directory, `started_s` that of its start (host clock)."""
 
     instance: Instance
     made_s: float
@@ -88,7 +88,7 @@ class Server:
         return self.instance.run([*_CLIENT, f"--execute={statements}"], timeout_s=limit_s).text.strip()
 
     def settle(self, deadline: Deadline) -> None:
-        """Wait until all writes are on the disk; otherwise the next queries would pay for them, more or less by chance.
+        """Wait until all writes are on the disk; otherwise they would slow down the next queries by chance.
 
         Raises: InstrumentError when pages are still dirty at the deadline; CommandFailed; CommandTimeout."""
         shares = ("innodb_max_dirty_pages_pct", "innodb_max_dirty_pages_pct_lwm")  # MySQL lowers both with the first
@@ -107,7 +107,7 @@ class Server:
         return self.sql(f"SHOW GLOBAL STATUS LIKE '{name}'").rpartition("\t")[2]
 
     def variables(self) -> dict[str, str]:
-        """Return the variables that decide what a transaction costs, without those that this server does not have."""
+        """Return the variables that affect the cost of a transaction, as far as this server has them."""
         names = ", ".join(f"'{name}'" for name in DECISIVE)
         lines = self.sql(f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({names})").splitlines()
         return {name: value for name, _, value in (line.partition("\t") for line in lines)}
@@ -120,7 +120,7 @@ _CLIENT = ("mariadb", "--no-defaults", f"--socket={SOCKET}", "--user=root", "--b
 def running(
     instance: Instance, deadline: Deadline, address: str | None = None, kind: ServerMake = MARIADB
 ) -> Iterator[Server]:
-    """Run a server with an empty data directory for as long as the block lasts; it listens on `address`, if any.
+    """Run a server with an empty data directory inside the block; it listens on `address`, if any.
 
     Raises: InstrumentError when it does not answer, or does not end; CommandFailed; CommandTimeout."""
     making = f"rm -rf {PLACE}; mkdir -p {PLACE}; exec {shlex.join(kind.make)}"
@@ -145,7 +145,7 @@ def running(
 
 
 def _end(server: Server, process: Process, kind: ServerMake) -> None:
-    """Shut the server down, and wait until its process is gone inside: the command that started it may end earlier."""
+    """Shut the server down, and wait for the end of its process: the command that started it may end earlier."""
     instance = server.instance
     pid = instance.run(["cat", PID_FILE]).text.strip()
     if not pid.isdecimal():

@@ -1,4 +1,4 @@
-"""What memory instruments share: a size that no cache holds, and a remark if a cache may hold their data."""
+"""The base of memory instruments: a size beyond all caches, and a remark if a cache may hold their data."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class MemoryWorkload(Workload):
     """A workload that works repeatedly on pieces of memory; `pieces` is the word for them in messages.
 
     Their size is the option `sized_by` or, if that is 0, four times the last-level cache of its CPUs. `bandwidths` are
-    the metrics that are the cache's, not the memory's, if the cache holds the pieces."""
+    the metrics that would measure the cache, not the memory, if the pieces fit into the cache."""
 
     sized_by: ClassVar[str]
     pieces: ClassVar[str]
@@ -55,7 +55,7 @@ class MemoryWorkload(Workload):
         return self.piece_for(cache_here_bytes(",".join(map(str, first))))
 
     def prepare(self, instance: Instance) -> None:
-        """Set the size by the cache of the host, even if a virtual machine shows its guest another one."""
+        """Set the size by the cache of the host, even if a virtual machine reports another one to its guest."""
         self._cache_bytes = last_level_cache_bytes(instance.testbed.host, instance.spec.resources.cpuset)
         self.chosen[self.sized_by] = self.level_of(self.piece_for(self._cache_bytes))
 
@@ -67,7 +67,7 @@ class MemoryWorkload(Workload):
 
 
 def cache_warning(pieces: str, piece_bytes: int, cache_bytes: int) -> str:
-    """Return why a bandwidth over pieces of memory may be a cache's, or '' if it is the memory's."""
+    """Return why a bandwidth may be that of a cache, or '' if it is that of the memory."""
     size = human_bytes(piece_bytes)
     if not cache_bytes:
         return f"the size of the last-level cache is unknown: it may hold {pieces} of {size}"

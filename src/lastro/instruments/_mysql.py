@@ -1,10 +1,9 @@
-"""The user's own MySQL server in an instance, in place of MariaDB: Debian does not package MySQL.
+"""A MySQL server in an instance, in place of MariaDB. Debian does not package MySQL, so the user provides it.
 
-It gets into the image from its generic Linux archive, without anything else of the host. Commands reach it through
-MariaDB's client. Source: MySQL's reference manual 8.0, sections "Installing MySQL on Unix/Linux Using Generic Binaries"
-and "Initializing the Data Directory".
+The image gets it from MySQL's generic Linux archive. Commands use MariaDB's client. Source: MySQL's reference manual
+8.0, sections "Installing MySQL on Unix/Linux Using Generic Binaries" and "Initializing the Data Directory".
 
-Not run yet: its archive is not in any package registry. Tests check the commands."""
+Not yet tested with a real server: the archive is not in any package registry. Tests check the commands."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Programs without a Debian package: our own in C, compiled on the user's host at first use, and the user's own.
+"""Programs without a Debian package: our own in C, compiled on the host at first use, or provided by the user.
 
-A static program runs in every instance of the same architecture, with any root filesystem. It is compiled for the least
-capable processor, so that a virtual machine with another model can run it, too."""
+A static program runs in every instance of the same architecture, with any root filesystem. It is compiled for the
+baseline processor of the architecture, since a virtual machine may have another model than the host."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _COPY_S = 600.0
 
 
 def built(host: Host, source: str, libraries: Sequence[str], remedy: str) -> str:
-    """Return the path of the program `lastro-SOURCE`; compile it from `programs/SOURCE.c` if it does not exist.
+    """Return the path of the program `lastro-SOURCE`, which is compiled from `programs/SOURCE.c` if necessary.
 
-    Raises: Unavailable, with the remedy, when there is no compiler, or it does not find a library."""
+    Raises: Unavailable, with the remedy, when the host has no compiler or lacks a library."""
     if host.which("gcc") is None:
         raise Unavailable(f"lastro-{source} must be compiled on this host, which has no C compiler", remedy)
     file = SOURCES / f"{source}.c"
@@ -46,9 +46,9 @@ def built(host: Host, source: str, libraries: Sequence[str], remedy: str) -> str
 
 
 def gathered(host: Host, name: str, parts: Mapping[str, Path]) -> str:
-    """Return the path of a directory `lastro-NAME` that holds copies of the user's own files and directories only.
+    """Return the path of a directory `lastro-NAME` with copies of the user's files and directories.
 
-    It is made again when one of them has changed."""
+    `parts` maps a name in it to the original. After a change of an original, a new directory is made."""
     states = [f"{path} {path.stat().st_size} {path.stat().st_mtime_ns}" for path in _files(parts.values())]
     digest = hashlib.sha256("\n".join([*parts, *states]).encode()).hexdigest()[:12]
     place = STATE_DIR / "programs" / f"{name}-{digest}" / f"lastro-{name}"

@@ -1,4 +1,4 @@
-"""What the sysbench instruments share: its report. Source: sysbench 1.0 (Debian), sb_timer.c and sysbench.c."""
+"""The parser of sysbench's reports. Source: sysbench 1.0 (Debian), sb_timer.c and sysbench.c."""
 
 from __future__ import annotations
 
@@ -46,15 +46,15 @@ def field(text: str, what: str, pattern: str) -> float:
 
 
 def threads_reasons(done: SysbenchResult, threads: int) -> tuple[str, ...]:
-    """Return a reason if the test did not use the number of threads that was asked for."""
+    """Return a reason if the test did not use the requested number of threads."""
     return () if done.threads == threads else (f"sysbench worked with {done.threads} threads instead of {threads}",)
 
 
 def rate_reasons(rate: float, done: SysbenchResult) -> tuple[str, ...]:
     """Return a reason if sysbench's rate contradicts its own count over its own time.
 
-    The two may differ by a tenth of a second: it reads the clock for them at different moments, between which a machine
-    on a busy host may stand still."""
+    The two may differ by a tenth of a second: sysbench reads the clock for each at another time, and a machine on a
+    busy host may be paused in between."""
     counted = done.events / done.total_s
     if abs(rate - counted) <= (0.02 + 0.1 / done.total_s) * counted + 2:
         return ()
@@ -62,5 +62,5 @@ def rate_reasons(rate: float, done: SysbenchResult) -> tuple[str, ...]:
 
 
 def length_reasons(done: SysbenchResult, asked_s: float) -> tuple[str, ...]:
-    """Return a reason if the test was too short. Longer is right: an event that has begun is finished."""
+    """Return a reason if the test was too short. It may be longer, since a running event is finished."""
     return () if done.total_s >= 0.95 * asked_s else (f"sysbench ran for {done.total_s:g} s instead of {asked_s:g} s",)

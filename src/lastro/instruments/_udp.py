@@ -1,4 +1,4 @@
-"""What the instruments of a UDP load share: what was sent and what arrived, each by the clock of its own end."""
+"""The base of the UDP instruments: the data sent and the data received, each timed by the clock of its own end."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class UdpFlow:
     jitter_ms: float
 
     def reading(self, tool: str, duration_s: float, datagram_bytes: int) -> Reading:
-        """Return the rates as they are: a sender that does not reach the offered rate does not invalidate the trial.
+        """Return the rates; a sender that does not reach the offered rate does not invalidate the trial.
 
-        Loss is by bytes at both ends: gaps in the sequence would miss the loss of the last datagrams.
+        Loss is computed from the bytes at both ends: gaps in the sequence would miss the loss of the last datagrams.
         Raises: InstrumentError for impossible numbers."""
         sent_bytes = positive(f"{tool}'s number of bytes sent", self.sent_bytes)
         sent_s = positive(f"{tool}'s time of sending", self.sent_s)
@@ -85,7 +85,7 @@ class UdpLoad(Instrument):
         settings: Mapping[str, Level],
         watch: Watch = UNWATCHED,
     ) -> Reading:
-        """Measure as any instrument does; `watch` is entered for the command that is the flow, and for nothing else."""
+        """Measure the flow. `watch` is entered only for the command of the flow."""
         rate_bps = parse_rate_bps(str(settings["offered"]))
         offer = Offer(rate_bps, int(settings["datagram_bytes"]), float(settings["load_s"]))
         flow = self.flow(client, server, target, offer, watch)

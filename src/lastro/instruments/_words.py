@@ -1,4 +1,4 @@
-"""Reports of our own programs: lines that begin with a name, `name value value …`, and a last line `end`."""
+"""The reports of our own programs: lines with a name and values, `name value value …`, and a last line `end`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An instrument measures the path between two instances under load, or one instance by a workload inside it."""
+"""An instrument measures the path between two instances under load, or a workload inside one instance."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ class Instrument(ABC):
 
 
 class Watch:
-    """A context around the one command that is a workload; this one does nothing, a scenario's own reads its meters.
+    """A context around the command of a workload. This one does nothing; that of a scenario reads meters.
 
-    `through` is put before the command that execs into the instance, whose CPU time is then not taken for foreign
+    `through` is a prefix of the command that execs into the instance, so that its CPU time is not counted as foreign
     load."""
 
     through: Sequence[str] = ()
@@ -90,29 +90,29 @@ class Workload(ABC):
 
     @classmethod
     def needs(cls, host: Host) -> Needs:
-        """Return what it needs in the image: its packages and programs.
+        """Return its requirements of the image: packages and programs.
 
-        Where a program is not available, nothing: the probe then finds that it is missing."""
+        They are empty if a program is not available; the probe then reports that it is missing."""
         with suppress(LastroError):
             return Needs(cls.packages, cls.programs(host))
         return Needs()
 
     @classmethod
     def programs(cls, host: Host) -> tuple[str, ...]:
-        """Return the programs of this host that it needs: the user's own, or built from our source.
+        """Return the programs of this host that it needs: provided by the user, or built from our source.
 
-        Raises: Unavailable if this host lacks what they are built from or copied from, such as a compiler."""
+        Raises: Unavailable if this host lacks something to build or copy them, such as a compiler."""
         return ()
 
     @abstractmethod
     def expected_s(self, cpus: float, slowdown: float) -> float:
-        """Estimate its time on this number of ordinary CPUs, preparation included, for the plan.
+        """Estimate its time, with preparation, on this number of ordinary CPUs, for plans only.
 
         `slowdown` is the factor by which the platform slows a computation; a workload of fixed duration ignores it."""
 
     @abstractmethod
     def brief(self) -> Self:
-        """Return a short version, of a second or so, which the probe runs to see that the workload works."""
+        """Return a short version, of about a second, which the probe runs to test the workload."""
 
     def argv(self) -> list[str]:
         """Return the command; empty if it is more than one."""
@@ -128,15 +128,15 @@ class Workload(ABC):
         cls.programs(host)
 
     def least_memory_bytes(self, host: Host, cpuset: str | None) -> int:
-        """Return how much of the instance's memory its data alone needs, on these CPUs of the host; 0 if little."""
+        """Return the memory that its data needs in an instance on these CPUs of the host; 0 if it is little."""
         return 0
 
     def prepare(self, instance: Instance) -> None:  # noqa: B027 - most need nothing
-        """Prepare the instance before the measured time, such as with a file below WORK_DIR. Raises: as `run`."""
+        """Prepare the instance before the measured time, for example with a file below WORK_DIR. Raises: as `run`."""
 
     @contextmanager
     def prepared(self, instance: Instance, limit_s: float = PREPARATION_LIMIT_S) -> Iterator[None]:
-        """Prepare the instance, and keep what the workload needs beside it, such as a server, until the block ends.
+        """Prepare the instance, and keep other components of the workload, such as a server, inside the block.
 
         `limit_s` is the time limit of a preparation that may be long. Raises: as `run`."""
         self.prepare(instance)
@@ -145,9 +145,9 @@ class Workload(ABC):
     def run(self, instance: Instance, limit_s: float, watch: Watch = UNWATCHED) -> Reading:
         """Run the workload in a prepared instance; `limit_s` is the time limit.
 
-        `watch` is entered, by `run_timed`, for the command that is the workload, and for nothing before or after it.
+        `run_timed` enters `watch` only for the command of the workload, not for commands before or after it.
 
-        Raises: InstrumentError when the tool was killed, filled the disk, or printed what cannot be a measurement;
+        Raises: InstrumentError when the tool was killed, filled the disk, or printed something else than a measurement;
         CommandFailed; CommandTimeout."""
         timed = run_timed(instance, self.argv(), limit_s, watch=watch, name=self.name)
         return with_host_time(self.read(timed.done.text), timed)
@@ -157,9 +157,9 @@ class Workload(ABC):
 class Timed:
     """A command that ran in an instance, with its time on the host's clock.
 
-    `host_s` excludes the overhead of exec; it is None for a command that took less time than that overhead, and is thus
-    indistinguishable from it. `entering_s` is the median overhead of a few runs: the minimum would leave a part of the
-    usual overhead in `host_s`, and a larger part where it varies more."""
+    `host_s` excludes the overhead of exec. It is None for a command that is indistinguishable from that overhead
+    because it took less time. `entering_s` is the median overhead of a few runs: the minimum would leave a part of the
+    usual overhead in `host_s`, and a larger part on platforms where it varies more."""
 
     done: Completed
     host_s: float | None
@@ -167,9 +167,9 @@ class Timed:
 
     @property
     def too_short(self) -> str:
-        """Why the time is imprecise; empty if it is precise.
+        """The reason why the time is imprecise; empty if it is precise.
 
-        An imprecise time is kept: without the short times, the mean of a treatment would be that of its long ones."""
+        An imprecise time is kept, because leaving out short times would bias the mean of a treatment."""
         if self.host_s is None:
             return "the workload took less time than exec into the instance: it has no time on the host's clock"
         if self.host_s < _CLEARLY * self.entering_s:
@@ -191,7 +191,7 @@ def run_timed(
 ) -> Timed:
     """Run a command in an instance, and time it on the host's clock. The overhead of exec is measured before.
 
-    `name` is what errors call a command that is a shell script.
+    `name` is the name in errors of a command that is a shell script.
 
     Raises: as `Workload.run`."""
     entering_s = median(_entering_s(instance, watch) for _ in range(_ENTERINGS))
@@ -252,10 +252,10 @@ def with_host_time(reading: Reading, timed: Timed, *others: str) -> Reading:
 
 
 def time_reasons(tool_s: float, host_s: float) -> tuple[str, ...]:
-    """Return a reason if the two times cannot both be right. Only for an instance whose clock is known to be right.
+    """Return a reason if the two times contradict each other. Only for instances whose clock is known to be right.
 
-    A tool cannot work for longer than its process lives. `host_s` is wrong by as much as this exec took longer or
-    shorter than usual, so the reason may also be that the host was busy at just that moment."""
+    A tool cannot work for longer than its process runs. The error of `host_s` is the difference between this exec and
+    the usual one, so the reason may also be that the host was busy at that moment."""
     if tool_s <= 1.05 * host_s + 0.05:
         return ()
     return (

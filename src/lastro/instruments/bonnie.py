@@ -2,9 +2,9 @@
 
 Trindade (2018, section 7.3) uses writing, reading and seeks, the seeks by four processes of Bonnie++, for 25, 50 and
 100 files. Bonnie++ makes processes only for its seekers: its option for concurrency (-c) only labels the report, and -p
-and -y join programs that are started separately. It counts files in units of 1024 (-n): 25 units of 41 files are 1 of
-these. It reports no rate for less than half a second: that metric is then missing. Source: bonnie++(8) and the code of
-version 2.00a, whose format (1.98) is that of Debian 12 and 13; other formats are rejected."""
+and -y join programs that are started separately. It counts files in units of 1024 (-n): 25 units of 41 files are one of
+them. It reports no rate for a phase of less than half a second; that metric is then missing. Source: bonnie++(8) and
+the code of version 2.00a. Its format (1.98) is that of Debian 12 and 13; other formats are rejected."""
 
 from __future__ import annotations
 
@@ -41,7 +41,9 @@ class Bonnie(DiskWorkload):
     version_argv = ("dpkg-query", "--show", "bonnie++")
     options = (
         Setting("files", 25, "small files, in units of `unit`; published: 25, 50, 100; 0: none", 0, 10_000),
-        Setting("unit", _THOUSAND, "files per unit; fewer: short trials; multiples of 1024", 1, _THOUSAND, effort=True),
+        Setting(
+            "unit", _THOUSAND, "files per unit, multiples of 1024; fewer for short trials", 1, _THOUSAND, effort=True
+        ),
         Setting("size", "2G", "size of the large file, in whole MiB; 0: none", check=parse_size_bytes, effort=True),
         Setting("processes", 4, "concurrent processes that seek; published: 4", 1, 256),
         Setting("seeks", 8192, "total seeks; one in ten writes its block back", 1, 10**7, effort=True),
@@ -52,7 +54,7 @@ class Bonnie(DiskWorkload):
     metrics = (
         TIME_TOOL,
         Metric("bonnie_write", "MiB/s", "higher", "writing of a large file in blocks (Bonnie++)"),
-        Metric("bonnie_rewrite", "MiB/s", "higher", "reading and writing back of a large file in blocks (Bonnie++)"),
+        Metric("bonnie_rewrite", "MiB/s", "higher", "reading and rewriting of a large file in blocks (Bonnie++)"),
         Metric("bonnie_read", "MiB/s", "higher", "reading of a large file in blocks (Bonnie++)"),
         Metric("bonnie_seeks", "1/s", "higher", "seeks in a large file, each with a read, all processes (Bonnie++)"),
         Metric("bonnie_create", "1/s", "higher", "small files created in the order of their names (Bonnie++)"),
@@ -75,7 +77,7 @@ class Bonnie(DiskWorkload):
         return max(1, round(files / _THOUSAND)) if files else 0
 
     def argv(self) -> list[str]:
-        """Return the command. -f: no tests of single characters; -r 0: the file's size is not compared with memory."""
+        """Return the command. -f: no tests of single characters; -r 0: do not compare the file's size with memory."""
         block = parse_size_bytes(str(self.chosen["block"]))
         file = f"{self.size_mib}:{block}:{self.chosen['seeks']}:{self.chosen['processes']}"
         modes = [flag for option, flag in (("direct", "-D"), ("synced", "-b")) if self.chosen[option] == YES]
@@ -93,14 +95,14 @@ class Bonnie(DiskWorkload):
             reasons += (f"{words}: choose a larger `size`",)
             return Reading({}, invalid_because=reasons, remarks=remarks)
         measured = {name: value / 1024 if name in _IN_FILE else value for name, value in values.items()}
-        if (told_s := self._told_s(cells, values)) is not None:
-            measured = {"time_tool": told_s, **measured}
+        if (tool_s := self._tool_time_s(cells, values)) is not None:
+            measured = {"time_tool": tool_s, **measured}
         return Reading(measured, invalid_because=reasons, remarks=remarks)
 
-    def _told_s(self, cells: list[str], values: Mapping[str, float]) -> float | None:
+    def _tool_time_s(self, cells: list[str], values: Mapping[str, float]) -> float | None:
         """Return the least time of all phases: Bonnie++ cuts the fractions off all rates except that of seeks.
 
-        None when a phase was too short for a rate: the sum of the others would be the time of another task."""
+        None when a phase was too short for a rate: the sum of the others would not be the time of the whole task."""
         if _SHORT in (cells[at] for at in (*_PLACES.values(), *_OTHER_OF_FILES)):
             return None
         small = [found for at in (*_OF_FILES.values(), *_OTHER_OF_FILES) if (found := rate(cells, at)) is not None]

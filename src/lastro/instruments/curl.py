@@ -30,7 +30,7 @@ class Curl(HttpLoad):
     def script(self, directory: str, load: ClosedLoad) -> str:
         """Return a script that runs all clients at the same time, then prints a line per response, then begin and end.
 
-        `directory` is empty: each client has a file in it."""
+        `directory` must be empty: each client has a file in it."""
         lines = [f"cd {shlex.quote(directory)} || exit", "began=$(date +%s.%N)"]
         kept = "" if load.keep_alive else " --no-keepalive --header 'Connection: close'"
         for client in range(load.clients):
@@ -60,7 +60,9 @@ class Curl(HttpLoad):
         wanted = load.clients * load.requests
         missing = [Request(0.0, 0.0, "", "no answer at all")] * (wanted - len(samples))
         if len(samples) > wanted or not ended_s > began_s:
-            raise InstrumentError(f"impossible: {len(samples)} answers to {wanted} requests in {ended_s - began_s:g} s")
+            raise InstrumentError(
+                f"curl reports {len(samples)} answers to {wanted} requests in {ended_s - began_s:g} s"
+            )
         shares = [clients * load.requests for clients in clients_of_each(load)]
         reading = read("", [*samples, *missing], load.page)
         measured = reading.measurements
@@ -70,7 +72,7 @@ class Curl(HttpLoad):
 
 
 def _samples(load: ClosedLoad, lines: list[str]) -> list[Request]:
-    """Parse the lines; each client's requests follow each other. Raises: ValueError for a line that is not ours."""
+    """Parse the lines; those of a client are in sequence. Raises: ValueError for a line in another format."""
     found, passed_ms = [], dict.fromkeys(range(load.clients), 0.0)
     for line in lines:
         client, status, n_bytes, time_s, code = line.split()

@@ -1,8 +1,8 @@
-"""dbench: clients that repeat the file operations of a file server's client, as the package's loadfile lists them.
+"""dbench: clients that repeat the file operations of a file server's client, as listed in the package's loadfile.
 
-Clients warm up for a fifth of the time before it counts. dbench waits for all of them, but does not notice that one was
-killed: the number of those that cleaned up shows it. The files of a client come to about 22 MB. Mendes (2019) used 6,
-12, 128 and 256 clients. Source: the code of version 4.00."""
+Clients warm up for a fifth of the time before the measurement. dbench waits for all of them, but does not notice if one
+was killed: the number of clients that cleaned up shows it. The files of a client take about 22 MB. Mendes (2019) used
+6, 12, 128 and 256 clients. Source: the code of version 4.00."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ class Dbench(DiskWorkload):
     version_argv = ("sh", "-c", "dbench --help | head -n 1")
     options = (
         Setting("clients", 6, "concurrent clients; published: 6, 12, 128, 256", 1, 4096),
-        Setting("time_s", 60, "length of the measurement in whole seconds, after a fifth more to warm up", 2, 86_400),
+        Setting(
+            "time_s", 60, "length of the measurement in whole seconds, after a warm-up of a fifth of it", 2, 86_400
+        ),
         Setting("synced", NO, "every write reaches the disk before the next operation (O_SYNC)", choices=(NO, YES)),
     )
     metrics = (

@@ -1,9 +1,9 @@
 """fio, the modern counterpart of Bonnie++: a file written and read in sequence, then read at random by several threads.
 
-Writing ends when the data has reached the disk (`end_fsync`). Before each phase fio makes the instance's kernel forget
-what it has cached of the file (`invalidate`, on by default): without `direct`, data that is read twice, or that the
-host of a virtual machine has cached, still comes from memory. The jobs are threads: if one of several processes is
-killed, the others wait for ever. Source: fio(1), version 3.33."""
+Writing ends when the data has reached the disk (`end_fsync`). Before each phase, fio drops the file from the cache of
+the instance's kernel (`invalidate`, on by default). Without `direct`, data that is read twice, or that the host of a
+virtual machine has cached, is still read from memory. The jobs are threads: if one of several processes is killed, the
+others wait for ever. Source: fio(1), version 3.33."""
 
 from __future__ import annotations
 
@@ -128,8 +128,8 @@ def number(report: Mapping[str, Any], *path: str) -> float:
 def rate_reasons(name: str, job: Mapping[str, Any]) -> tuple[str, ...]:
     """Return a reason if fio's rate contradicts its own bytes over its own time, which it reports in whole ms."""
     phase = job["write" if name == _WRITE else "read"]
-    told, moved, runtime_ms = (number(phase, key) for key in ("bw_bytes", "io_bytes", "runtime"))
+    reported, moved, runtime_ms = (number(phase, key) for key in ("bw_bytes", "io_bytes", "runtime"))
     lowest, highest = moved * 1e3 / (runtime_ms + 2), moved * 1e3 / max(runtime_ms - 2, 0.5)
-    if 0.99 * lowest <= told <= 1.01 * highest:
+    if 0.99 * lowest <= reported <= 1.01 * highest:
         return ()
-    return (f"fio reports {told:g} bytes/s for {moved:g} bytes in {runtime_ms:g} ms",)
+    return (f"fio reports {reported:g} bytes/s for {moved:g} bytes in {runtime_ms:g} ms",)

@@ -28,9 +28,9 @@ _FILL_BPS = 1.5e9
 
 @cache
 def pattern() -> bytes:
-    """Return a text that never changes: words of made-up letters, whose frequency falls by Zipf's law.
+    """Return a text that is always the same: words of random letters, whose frequency falls by Zipf's law.
 
-    All draws are by `random()`, the only method whose sequence Python promises to keep."""
+    All draws are by `random()`, the only method whose sequence Python guarantees."""
     draw = random.Random(2019).random
     letters = "etaoinshrdlucmfwypvbgkjqxz"
     words = ["".join(letters[int(26 * draw() ** 2)] for _ in range(2 + int(8 * draw()))) for _ in range(4096)]
@@ -58,7 +58,7 @@ class Gzip(Workload):
     options = (
         Setting("size", "256M", "size of the file", check=parse_size_bytes, effort=True),
         Setting("level", 6, "compression level of gzip", 1, 9),
-        Setting("synced", NO, "the time lasts until the compressed file is on its disk", choices=(NO, YES)),
+        Setting("synced", NO, "measure until the compressed file is on the disk", choices=(NO, YES)),
     )
     metrics = (
         Metric("gzip_rate", "MiB/s", "higher", "bytes compressed per second of the host's clock"),
@@ -74,7 +74,7 @@ class Gzip(Workload):
         return ["sh", "-c", f"gzip -{self.chosen['level']} -n -c {_SOURCE} > {_TARGET}{synced}"]
 
     def prepare(self, instance: Instance) -> None:
-        """Make the file inside from one pattern, wait until it is on its disk, and compute its checksum here."""
+        """Make the file in the instance from the pattern, wait until it is on the disk, and compute its checksum."""
         if not self.size:
             raise InstrumentError("a file of 0 bytes takes no time to compress", "choose another size")
         script = (
@@ -87,7 +87,7 @@ class Gzip(Workload):
         run_timed(instance, ["sh", "-c", script], 120 + self.size / 1e6, stdin=pattern(), name="making the file")
 
     def run(self, instance: Instance, limit_s: float, watch: Watch = UNWATCHED) -> Reading:
-        """Compress, and remove the files: what the cache still holds of them would be written during the next trial."""
+        """Compress, and remove the files: otherwise cached data would be written to the disk during the next trial."""
         timed = run_timed(instance, self.argv(), limit_s, watch=watch, name=self.name)
         looking = f"stat -c %s {_TARGET}; tail -c 8 {_TARGET} | od -An -v -tu1; rm -f {_SOURCE} {_TARGET}"
         reading = self.judged(timed.host_s, instance.run(["sh", "-c", looking]).text)

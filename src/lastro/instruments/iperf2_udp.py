@@ -1,7 +1,7 @@
 """A UDP load by iperf version 2, the tool of Trindade (2018, chapter 6): 1470-byte datagrams at a nominal rate.
 
-It reads the client's report with the server's below it, in bytes and bits (`-f b`): the CSV (`-y C`) leaves out what
-the server counted, and other formats round to three digits. Written for 2.0 and 2.1; source: iperf(1)."""
+It reads the client's report, which includes that of the server, in bytes and bits (`-f b`): the CSV (`-y C`) omits the
+server's counts, and other formats round to three digits. Written for 2.0 and 2.1; source: iperf(1)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ROUNDING = 0.02
 
 class Iperf2Udp(UdpLoad):
     name = "iperf2-udp"
-    summary = "a UDP load at a nominal rate by iperf version 2: what was offered, what arrived, loss and jitter"
+    summary = "a UDP load at a nominal rate by iperf version 2: offered and received rate, loss and jitter"
     tool = "iperf"
     packages = ("iperf",)
     version_argv = ("iperf", "--version")
@@ -43,9 +43,9 @@ class Iperf2Udp(UdpLoad):
         return self.read(done.text)
 
     def read(self, text: str) -> UdpFlow:
-        """Parse the client's report. Raises: InstrumentError when this is not a report, or contradicts itself."""
-        own, told, servers = text.partition("Server Report:")
-        if not told:
+        """Parse the client's report. Raises: InstrumentError when it is not a report, or contradicts itself."""
+        own, heading, servers = text.partition("Server Report:")
+        if not heading:
             raise InstrumentError(f"iperf printed no server report: …{text[-80:]!r}")
         sent_s, sent_bytes, _ = _total("client", own)
         received_s, received_bytes, rest = _total("server", servers)

@@ -1,7 +1,7 @@
 """Jitter and loss of a UDP flow at a fixed rate, by iperf3.
 
-Jitter is what iperf3 reports: the receiver's smoothed difference of transit times, as RTP defines it (RFC 3550, section
-6.4.1: J += (|D| - J) / 16)."""
+Jitter is the value of iperf3: the smoothed difference of transit times at the receiver, as defined for RTP (RFC 3550,
+section 6.4.1: J += (|D| - J) / 16)."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class Iperf3Udp(Instrument):
         sent_bytes, received_bytes = (_iperf3.number(report, *side, "bytes") for side in (sent, received))
         seconds = _iperf3.number(report, *sent, "seconds")
         if not sent_bytes or not seconds or received_bytes > sent_bytes:
-            told = f"{sent_bytes:g} bytes sent in {seconds:g} seconds, {received_bytes:g} received"
-            raise InstrumentError(f"iperf3 reports impossible numbers: {told}")
+            numbers = f"{sent_bytes:g} bytes sent in {seconds:g} seconds, {received_bytes:g} received"
+            raise InstrumentError(f"iperf3 reports impossible numbers: {numbers}")
         # By bytes at both ends: iperf3 itself counts gaps in the sequence, which misses the loss of the last datagrams.
         loss_percent = 100 * (1 - received_bytes / sent_bytes)
         reasons = list(_iperf3.check_duration(seconds, duration_s))

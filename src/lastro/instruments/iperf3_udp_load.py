@@ -1,4 +1,4 @@
-"""A UDP load by iperf3: how much of a nominal rate is offered, and how much of it arrives."""
+"""A UDP load by iperf3: the offered and the received fraction of a nominal rate."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lastro.platforms.base import Instance
 
 class Iperf3UdpLoad(UdpLoad):
     name = "iperf3-udp-load"
-    summary = "a UDP load at a nominal rate by iperf3: what was offered, what arrived, loss and jitter"
+    summary = "a UDP load at a nominal rate by iperf3: offered and received rate, loss and jitter"
     tool = "iperf3"
     version_argv = ("iperf3", "--version")
 

@@ -1,8 +1,9 @@
-"""A closed load by Apache JMeter, whose clients send their next request when the last one was answered.
+"""A closed load by Apache JMeter, whose clients send the next request when the last one was answered.
 
-Eiras (2018) used version 3.1. JMeter reports times in whole milliseconds; its own delay between two requests is not in
-`request_time`, but in `request_cycle`, the paper's time per request: a client's whole time per request that it sent. It
-runs without a GUI, with the heap of its own start script, outside the client's root filesystem."""
+Eiras (2018) used version 3.1. JMeter reports times in whole milliseconds. Its own delay between two requests is part of
+`request_cycle`, but not of `request_time`. `request_cycle` is the paper's time per request: the total time of a client,
+divided by its number of requests. JMeter runs without a GUI, with the heap size of its start script, outside the root
+filesystem of the client."""
 
 from __future__ import annotations
 
@@ -68,19 +69,19 @@ class Jmeter(HttpLoad):
         reasons = _http.check(station, load.page, load.proxies, load.timeout_s)
         # Two more for each proxy (or the server): the checks before and after.
         shares = [clients * (load.warm_up + load.requests) + 2 for clients in _http.clients_of_each(load)]
-        told: dict[str, object] = {
+        notes: dict[str, object] = {
             "version": version,
             "heap": _HEAP[0][4:],
             "warm_up": load.warm_up,
             "keep_alive": load.keep_alive,
         }
-        told |= {**_http.sent_by(shares), "command": shlex.join(self.argv(station.directory))}
+        notes |= {**_http.sent_by(shares), "command": shlex.join(self.argv(station.directory))}
         return replace(
-            reading, invalid_because=(*reading.invalid_because, *reasons), notes={"http": told | reading.notes}
+            reading, invalid_because=(*reading.invalid_because, *reasons), notes={"http": notes | reading.notes}
         )
 
     def argv(self, directory: str) -> list[str]:
-        """Return JMeter's command, to run in the client's namespace: `directory` has the plan `load.jmx`."""
+        """Return JMeter's command, to run in the client's namespace; `directory` contains the plan `load.jmx`."""
         return [
             "java", *_HEAP, f"-Djava.util.prefs.userRoot={directory}", f"-Djmeter.home={HOME}", "-jar", _JAR,
             "--nongui", "--testfile", f"{directory}/load.jmx", "--logfile", f"{directory}/load.jtl",
@@ -111,8 +112,8 @@ class Jmeter(HttpLoad):
         reading = _http.read("", [row.sample for row in rows if not row.warm_up], load.page)
         early = Counter(row.sample.wrong for row in rows if row.warm_up and row.sample.wrong)
         if early:
-            told = f"{early.total()} warm-up requests got no correct response: {early.most_common(1)[0][0][:200]}"
-            return replace(reading, measurements={}, series=(), invalid_because=(*reading.invalid_because, told))
+            reason = f"{early.total()} warm-up requests got no correct response: {early.most_common(1)[0][0][:200]}"
+            return replace(reading, measurements={}, series=(), invalid_because=(*reading.invalid_because, reason))
         if reading.invalid_because:
             return reading
         measured = [row for row in rows if not row.warm_up]
@@ -181,8 +182,8 @@ def _whole(rows: Sequence[_Row], shares: Sequence[tuple[Endpoint | None, int]], 
     warm_up = bool(rows) and rows[0].warm_up
     wanted = {_jmeter_plan.group_name(proxy, warm_up): n for proxy, n in shares} if requests else {}
     if dict(clients) != wanted or any(n != requests for n in found.values()):
-        told = f"JMeter's results have {len(rows)} requests from {len(found)} clients"
-        raise InstrumentError(f"{told} instead of {requests} from each of {sum(wanted.values())}")
+        found_text = f"JMeter's results have {len(rows)} requests from {len(found)} clients"
+        raise InstrumentError(f"{found_text} instead of {requests} from each of {sum(wanted.values())}")
 
 
 def _lasted_ms(samples: Sequence[Request]) -> float:

@@ -1,4 +1,4 @@
-"""How many passwords John the Ripper tries per second: bcrypt, which is Blowfish, works in the first-level cache."""
+"""The rate at which John the Ripper tries passwords with bcrypt (Blowfish), which fits into the first-level cache."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class John(Workload):
     )
 
     def argv(self) -> list[str]:
-        """Return the command; standard error is merged into its output, as john reports its threads there."""
+        """Return the command. Standard error is merged into its output, since john reports its threads there."""
         test = f"john --test={self.chosen['time_s']} --format={self.chosen['format']} 2>&1"
         return ["env", f"OMP_NUM_THREADS={self.chosen['threads']}", "sh", "-c", test]
 
@@ -46,8 +46,8 @@ class John(Workload):
         real, real_prefix, virtual, virtual_prefix = found[0]
         rate = positive("john's rate", float(real) * _PREFIXES[real_prefix])
         cpu_rate = positive("john's rate by CPU time", float(virtual) * _PREFIXES[virtual_prefix])
-        asked, told = self.number("threads"), _THREADS.findall(text)
-        had = int(told[0]) if told else 1
+        asked, reported = self.number("threads"), _THREADS.findall(text)
+        had = int(reported[0]) if reported else 1
         reasons = () if had == asked else (f"john ran {had} threads instead of {asked}",)
         return Reading({"john_rate": rate, "john_cpu_rate": cpu_rate}, invalid_because=reasons)
 

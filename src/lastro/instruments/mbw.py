@@ -1,7 +1,7 @@
-"""Bandwidth of copying memory by mbw: one array to another, as programs do it. It takes the place of RAMspeed.
+"""The bandwidth of copying memory by mbw: one array to another, as programs do. It takes the place of RAMspeed.
 
-To sweep the size of the arrays from what fits a cache to what does not, make it a factor: `"instrument.array" = [...]`;
-below 1 MiB, use sysbench-memory's `block`. Results over arrays that a cache may hold are marked."""
+To vary the size of the arrays from below to above the size of a cache, make it a factor: `"instrument.array" = [...]`;
+below 1 MiB, use `block` of sysbench-memory. Results for arrays that may fit into a cache are marked."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Mbw(MemoryWorkload):
             1_000_000,
         ),
         Setting("method", "memcpy", "by the C library, by a plain loop, or block by block", choices=tuple(_METHODS)),
-        Setting("block", 262_144, "bytes of a block, for mcblock", 64, 1 << 30),
+        Setting("block", 262_144, "size of a block in bytes, for mcblock", 64, 1 << 30),
         Setting("runs", 10, "number of copies of the array", 1, 100_000, effort=True),
     )
     metrics = (

@@ -1,9 +1,9 @@
 """Digits of pi on several threads, with computation and output timed separately, as y-cruncher does.
 
-The program is our own: the Chudnovsky brothers' series by binary splitting over GMP. The sum runs on all threads, the
-last division and the conversion to decimal on one, so that its time falls less with threads than y-cruncher's. The
-digits are checked: at powers of ten against values that another algorithm gave, and at the end, where a conversion may
-have erred, against the binary number."""
+The program is our own: the Chudnovsky brothers' series by binary splitting over GMP. The sum runs on all threads; the
+last division and the conversion to decimal run on one, so threads reduce its time less than that of y-cruncher. The
+digits are checked at powers of ten, against values from another algorithm, and at the end, where the conversion may
+have an error, against the binary number."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Pi(Workload):
     version_argv = (PROGRAM, "--version")
     requirements = Requirements(packages=("gcc", "libc6-dev", "libgmp-dev"))
     options = (
-        Setting("digits", 1_000_000, "decimal digits, the 3 included", 10, 10_000_000_000, effort=True),
+        Setting("digits", 1_000_000, "decimal digits, including the leading 3", 10, 10_000_000_000, effort=True),
         Setting("threads", 1, "threads of the sum", 1, 4096),
     )
     metrics = (
@@ -58,8 +58,8 @@ class Pi(Workload):
         lines = _words.lines_of(text, PROGRAM)
         reasons = []
         for key in ("digits", "threads"):
-            if (told := _words.number(lines, key)) != self.number(key):
-                reasons.append(f"{PROGRAM} had {told:g} {key} instead of {self.number(key)}")
+            if (reported := _words.number(lines, key)) != self.number(key):
+                reasons.append(f"{PROGRAM} had {reported:g} {key} instead of {self.number(key)}")
         computed_s = positive("the time of the computation", _words.number(lines, "computation"))
         output_s = _words.number(lines, "output")
         values = {TIME_TOOL.name: computed_s + output_s, "pi_computation": computed_s, "pi_output": output_s}
@@ -85,5 +85,5 @@ def _wrong_digits(lines: dict[str, list[list[str]]], digits: int) -> list[str]:
     reasons = [f"the first {wrong[0]} digits are not those of pi"] if wrong else []
     (binary,) = _words.whole("binary", next(iter(lines.get("binary", [])), []), 1)
     if found.get(digits) != binary:
-        reasons.append("the digits differ from the computed number: its conversion to decimal went wrong")
+        reasons.append("the digits differ from the computed number: its conversion to decimal failed")
     return reasons

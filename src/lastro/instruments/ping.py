@@ -1,4 +1,4 @@
-"""Round-trip times by ping, all of them kept; percentiles only if the sample is large enough to know them."""
+"""Round-trip times by ping, all of which are stored; percentiles only if the sample is large enough."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""A test of the Phoronix Test Suite, if the user has the suite and has installed the test with it.
+"""A test of the Phoronix Test Suite, if the user has installed the suite and the test.
 
-The suite needs a network to fetch and build tests; an instance has none. So the suite and its installed tests are
-copied from the host into the image as they are. Source: the suite's own documentation, version 10.
+The suite needs a network to download and build tests, and an instance has none. So the suite and its installed tests
+are copied from the host into the image. Source: the documentation of the suite, version 10.
 
-Not run yet: Debian does not package the suite."""
+Not yet tested with the real suite, which Debian does not package."""
 
 from __future__ import annotations
 
@@ -43,17 +43,17 @@ def check_test(name: str) -> None:
 
 class Pts(Workload):
     name = "pts"
-    summary = "one test of the user's own Phoronix Test Suite, as it is installed there"
+    summary = "one test of the Phoronix Test Suite, if the user has installed it"
     requirements = Requirements(program=PROGRAM, remedy=_HINT)
     packages = ("php-cli", "php-xml")
     version_argv = ("sh", "-c", f"grep -o 'PTS_VERSION., *.[0-9.]*[0-9]' {_INSIDE}/suite/pts-core/pts-core.php")
     options = (
         Setting("test", "pts/compress-gzip", "name of the test", check=check_test),
-        Setting("preset", "", "its options as the suite's PRESET_OPTIONS takes them, such as dbench.clients=6"),
+        Setting("preset", "", "its options in the format of PRESET_OPTIONS, such as dbench.clients=6"),
         Setting("runs", 1, "runs of the test in a trial", 1, 100, effort=True),
     )
     probe_limit_s = 3600.0  # the default of a trial: tests have no short version, so one run is the probe
-    metrics = (Metric("pts_result", "1", "neither", "mean of the runs as the suite prints it, in the test's own unit"),)
+    metrics = (Metric("pts_result", "1", "neither", "mean of the runs that the suite prints, in the unit of the test"),)
 
     @classmethod
     def programs(cls, host: Host) -> tuple[str, ...]:
@@ -93,7 +93,7 @@ def _inside(environment: Mapping[str, str], *words: str) -> list[str]:
 
 
 def _sources(host: Host) -> tuple[Path, Path]:
-    """Return the directories of the suite and of what it installed. Raises: Unavailable when one of them is missing."""
+    """Return the directories of the suite and of its installed tests. Raises: Unavailable when one is missing."""
     host.require(PROGRAM, _HINT)
     suite = next((Path(d) for d in _SUITES if (Path(d) / "pts-core" / "phoronix-test-suite.php").is_file()), None)
     data = next((Path(d) for d in _DATA if (Path(d) / "installed-tests").is_dir()), None)

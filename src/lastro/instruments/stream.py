@@ -1,4 +1,4 @@
-"""Bandwidth of memory by four loops over long arrays, as John McCalpin's STREAM defines and counts them.
+"""The bandwidth of memory by four loops over long arrays, as John McCalpin's STREAM defines and counts them.
 
 The program is our own, written to that definition (https://www.cs.virginia.edu/stream/ref.html): Debian does not
 package STREAM. Bytes of an iteration: 16 for copy and scale, 24 for add and triad; 1 MB is 10^6 bytes; the best of the
@@ -75,10 +75,12 @@ class Stream(MemoryWorkload):
     def read(self, text: str) -> Reading:
         lines = _words.lines_of(text, PROGRAM)
         repeats, elements = self.number("repeats"), int(self.argv()[-2])
-        told = {name: _words.number(lines, name) for name in ("threads", "elements", "repeats")}
+        reported = {name: _words.number(lines, name) for name in ("threads", "elements", "repeats")}
         asked = {"threads": self.number("threads"), "elements": elements, "repeats": repeats}
         reasons = [
-            f"{PROGRAM} had {told[key]:g} {key} instead of {asked[key]}" for key in asked if told[key] != asked[key]
+            f"{PROGRAM} had {reported[key]:g} {key} instead of {asked[key]}"
+            for key in asked
+            if reported[key] != asked[key]
         ]
         error = _words.number(lines, "error")
         if error > _MOST_ERROR:
@@ -89,7 +91,7 @@ class Stream(MemoryWorkload):
             times_s = [positive(f"a time of {name}", found) for found in _words.numbers(lines, name)]
             if len(times_s) != repeats or repeats < 2:
                 raise InstrumentError(f"{PROGRAM} printed {len(times_s)} times of {name} instead of {repeats}")
-            rates = tuple(n_bytes * told["elements"] / 1e6 / found for found in times_s)
+            rates = tuple(n_bytes * reported["elements"] / 1e6 / found for found in times_s)
             values[f"stream_{name}"] = positive(f"the rate of {name}", max(rates[1:]))
             series.append(Series(f"stream_{name}", "MB/s", rates))
             loops_s += len(times_s) * fmean(times_s)

@@ -1,4 +1,4 @@
-"""How fast a CPU finds primes, by sysbench. An event is the search for all primes up to a limit, by trial division."""
+"""The rate at which a CPU finds primes, by sysbench: an event is a search for all primes up to a limit, by division."""
 
 from __future__ import annotations
 

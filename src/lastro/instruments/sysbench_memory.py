@@ -1,7 +1,7 @@
-"""Bandwidth of memory by sysbench: blocks written or read repeatedly, in sequence or in random order.
+"""The bandwidth of memory by sysbench: blocks written or read repeatedly, in sequence or in random order.
 
-A block that fits a cache measures that cache, and is marked. sysbench counts the bytes that it asks for: the bandwidth
-that a program sees, not that of the memory bus."""
+A block that fits into a cache measures that cache; its result is marked. sysbench counts the bytes that it requests:
+the bandwidth that a program sees, not that of the memory bus."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class SysbenchMemory(MemoryWorkload):
         return parse_size_bytes(str(self.chosen["block"]))
 
     def level_of(self, piece_bytes: int) -> str:
-        """Return a power of two, as sysbench takes nothing else; a size that was asked for is left to it to reject."""
+        """Return a power of two, as sysbench requires. Sizes by the user are not changed; sysbench may reject them."""
         return str(self.asked_bytes() or 1 << (piece_bytes - 1).bit_length())
 
     @property
@@ -78,10 +78,10 @@ class SysbenchMemory(MemoryWorkload):
 
     def read(self, text: str) -> Reading:
         done = _sysbench.report(text)
-        told = _sysbench.field(text, "operations", r"Total operations: (\d{1,15}) \(")
-        operations = positive("sysbench's operations", told)
-        told = _sysbench.field(text, "MiB transferred", rf"\n{_sysbench.NUMBER} MiB transferred")
-        moved_mib = positive("sysbench's MiB", told)
+        field = _sysbench.field(text, "operations", r"Total operations: (\d{1,15}) \(")
+        operations = positive("sysbench's operations", field)
+        field = _sysbench.field(text, "MiB transferred", rf"\n{_sysbench.NUMBER} MiB transferred")
+        moved_mib = positive("sysbench's MiB", field)
         block = self.block_bytes
         total = parse_size_bytes(str(self.chosen["total"]))
         reasons = _sysbench.threads_reasons(done, self.number("threads"))

@@ -1,8 +1,8 @@
 """Transactions on a table of MariaDB or MySQL by sysbench, client and server in one instance unless a client is given.
 
-The study "application" of Trindade (2018, chapter 6): one table of 1,000,000 rows. Each measurement has a server of its
-own with a fresh data directory and the same rows (from one seed), made before the measured time and counted before and
-after. Source: sysbench 1.0.20 (Debian), oltp_common.lua and sb_histogram.c."""
+The study "application" of Trindade (2018, chapter 6) has one table of 1,000,000 rows. Each measurement has its own
+server, with a new data directory and the same rows (from one seed). They are made before the measured time, and counted
+before and after. Source: sysbench 1.0.20 (Debian), oltp_common.lua and sb_histogram.c."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class SysbenchOltp(Workload):
     version_argv = ("sh", "-c", "echo $(sysbench --version), $(mariadbd --version)")
     options = (
         Setting("mode", _READ_ONLY, "what a transaction does", choices=(_READ_ONLY, _READ_WRITE)),
-        Setting("server", _MARIADB, "database server; mysql: the user's own", choices=(_MARIADB, _MYSQL)),
+        Setting("server", _MARIADB, "database server; mysql: provided by the user", choices=(_MARIADB, _MYSQL)),
         Setting("rows", 1_000_000, "rows of the table", 1000, 10**9, effort=True),
         _sysbench.THREADS,
         Setting("events", 0, "number of transactions; 0: measure for `time_s`", 0, 10**9, effort=True),
@@ -135,7 +135,7 @@ class SysbenchOltp(Workload):
         assert self._server is not None, "it is prepared"
         timed = run_timed(self._client or instance, self.argv(), limit_s, watch=watch)
         reading = with_host_time(self.read(timed.done.text), timed)
-        told = {
+        database = {
             "server": self._server.sql("SELECT VERSION()"),
             "variables": self._variables,
             "data directory made_s": round(self._server.made_s, 3),
@@ -145,7 +145,7 @@ class SysbenchOltp(Workload):
             "directory": _mariadb.PLACE,
         }
         reasons = (*reading.invalid_because, *self._counted(limit_s))
-        return replace(reading, notes={**reading.notes, "database": told}, invalid_because=reasons)
+        return replace(reading, notes={**reading.notes, "database": database}, invalid_because=reasons)
 
     def read(self, text: str) -> Reading:
         done = _sysbench.report(text)

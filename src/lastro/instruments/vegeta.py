@@ -1,9 +1,9 @@
-"""An open load by vegeta: requests at a stated rate, sent whether the responses come or not.
+"""An open load by vegeta: requests at a stated rate, sent regardless of responses.
 
-vegeta measures from when a request left, which hides how long it had to wait to be sent. Here each time counts from
-when the request *should* have left, by the evenly spaced schedule that begins with the least late request of all. A
-server that stalls thus shows in every request that was due meanwhile (coordinated omission: Tene 2013). With several
-proxies there is one vegeta for each, with its fraction of the rate."""
+vegeta measures the time from when a request was sent, which hides its delay before sending. Here each time begins when
+the request *should* have been sent, by an evenly spaced schedule that begins with the least late request. So a pause of
+the server shows in every request that was due during it (coordinated omission: Tene 2013). With several proxies there
+is one vegeta for each, with its fraction of the rate."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Vegeta(HttpLoad):
     options = (Setting("rate", 0.0, "requests per second; 0: the study's `rate_per_s`", 0, 1e6),)
     metrics = (
         *_http.metrics(PREFIX, "open loop"),
-        Metric("open_rate", "1/s", "neither", "requests sent per second, by the times at which they left"),
+        Metric("open_rate", "1/s", "neither", "requests sent per second, by the times when they were sent"),
         Metric(
             "open_lag", "ms", "lower", "mean delay of a request in the generator itself; part of the request's time"
         ),
@@ -84,8 +84,8 @@ class Vegeta(HttpLoad):
         reading = self.read([_http.kept_text(station.host, file) for file in files], load)
         reasons = _http.check_reasons(done.text, load.page, _n_checks(load))
         reasons += _http.check(station, load.page, load.proxies, load.timeout_s)
-        told = {"version": version, "keep_alive": load.keep_alive, "command": script, **reading.notes}
-        return replace(reading, invalid_because=(*reading.invalid_because, *reasons), notes={"http": told})
+        notes = {"version": version, "keep_alive": load.keep_alive, "command": script, **reading.notes}
+        return replace(reading, invalid_because=(*reading.invalid_because, *reasons), notes={"http": notes})
 
     def script(self, directory: str, load: OpenLoad) -> str:
         """Return a script that runs all loads at the same time, checks a body each second, and writes the tables."""
@@ -127,8 +127,8 @@ class Vegeta(HttpLoad):
             asked = f"{load.rate_per_s:g} requests/s"
             reasons.append(f"the generator was the bottleneck: it sent {rate_per_s:.1f} of {asked}")
         if lag_ms > _MOST_LATE * mean_ms:
-            told = f"a request waited in it for {lag_ms:.3f} ms of its {mean_ms:.3f} ms"
-            reasons.append(f"the generator was the bottleneck: on average {told}")
+            delay = f"a request waited in it for {lag_ms:.3f} ms of its {mean_ms:.3f} ms"
+            reasons.append(f"the generator was the bottleneck: on average {delay}")
         measured = {**reading.measurements, "open_rate": rate_per_s, "open_lag": lag_ms}
         own = tuple(_own_delay(sent, measured))
         for name in (name for remark in own for name in remark.metrics):
@@ -140,7 +140,7 @@ class Vegeta(HttpLoad):
 
 @dataclass(frozen=True, slots=True)
 class _Hit:
-    """A request: its place in the order, when it left, how long it took, and how late it left."""
+    """A request: its number in the order, the time when it was sent, its duration, and its delay before sending."""
 
     number: int
     left_ms: float
@@ -173,30 +173,30 @@ def _checks_of_each(load: OpenLoad) -> list[int]:
 
 
 def _scheduled(hits: Sequence[_Hit], interval_ms: float) -> list[_Hit]:
-    """Compute how late each left. The schedule begins so that the least late one was on time, and none was early."""
+    """Compute the delay of each. The schedule begins so that the least late one was on time, and none was early."""
     begins_ms = min(hit.left_ms - hit.number * interval_ms for hit in hits)
     return [replace(hit, lag_ms=hit.left_ms - hit.number * interval_ms - begins_ms) for hit in hits]
 
 
 def _own_delay(hits: Sequence[_Hit], measured: Mapping[str, float]) -> Iterator[Remark]:
-    """Yield remarks on percentiles that are the generator's, not the server's: means may differ where tails do not."""
+    """Yield remarks on percentiles that come from the generator, not from the server."""
     lags_ms = [hit.lag_ms for hit in hits]
     for name, q in _http.QUANTILES:
         metric = f"{PREFIX}request_time_{name}"
         if metric in measured and (own_ms := quantile(lags_ms, q)) > _MOST_OWN * measured[metric]:
-            told = f"{measured[metric]:.3f} ms; the same percentile of the generator's own delay is {own_ms:.3f} ms"
-            yield Remark(GENERATOR_DELAY, told, (metric,))
+            text = f"{measured[metric]:.3f} ms; the same percentile of the generator's own delay is {own_ms:.3f} ms"
+            yield Remark(GENERATOR_DELAY, text, (metric,))
 
 
 def _overload(hits: Sequence[_Hit], metrics: tuple[str, ...]) -> Iterator[Remark]:
-    """Yield a remark if answers came at a lower rate than requests, without the last few: one may be late by itself."""
+    """Yield a remark if responses came at a lower rate than requests. The last few do not count: one may be late."""
     due_ms = sorted(hit.sample.began_ms for hit in hits)
     done_ms = sorted(hit.sample.began_ms + hit.sample.time_ms for hit in hits)
     most = int(_ALL_BUT_THE_LAST * (len(hits) - 1))
     sent_ms, answered_ms = due_ms[most] - due_ms[0], done_ms[most] - done_ms[0]
     if 0 < sent_ms < _LEAST_ANSWERED * answered_ms:
-        told = f"responses came at {1000 * most / answered_ms:.1f} per second, requests at {1000 * most / sent_ms:.1f}"
-        yield Remark(OVERLOADED, told, metrics)
+        text = f"responses came at {1000 * most / answered_ms:.1f} per second, requests at {1000 * most / sent_ms:.1f}"
+        yield Remark(OVERLOADED, text, metrics)
 
 
 def _rows(table: str) -> list[list[str]]:
@@ -212,7 +212,7 @@ def _rows(table: str) -> list[list[str]]:
 
 
 def _hits(rows: Sequence[Sequence[str]], first_ns: int, load: OpenLoad) -> list[_Hit]:
-    """Return the requests in the order in which they left. Raises: InstrumentError if one is missing."""
+    """Return the requests in the order in which they were sent. Raises: InstrumentError if one is missing."""
     found = sorted((_hit(row, first_ns, load) for row in rows), key=lambda hit: hit.number)
     if [hit.number for hit in found] != list(range(len(found))):
         raise InstrumentError("vegeta's results do not have each request exactly once")
@@ -225,12 +225,12 @@ def _hit(row: Sequence[str], first_ns: int, load: OpenLoad) -> _Hit:
         raise InstrumentError(f"vegeta reports a request for {url[:80]!r}")
     left_ms, took_ms = (_number("time", when) - first_ns) / 1e6, _number("latency", took) / 1e6
     if took_ms <= 0 or not 0 <= left_ms < 1000 * (load.duration_s + _MARGIN_S):
-        raise InstrumentError(f"vegeta reports a request that left after {left_ms:g} ms and took {took_ms:g} ms")
+        raise InstrumentError(f"vegeta reports a request that was sent after {left_ms:g} ms and took {took_ms:g} ms")
     return _Hit(_number("number", number), left_ms, took_ms, _wrong(status, error, head, load.page.length_bytes))
 
 
 def _wrong(status: str, error: str, head: str, length_bytes: int) -> str:
-    """Return why a response is wrong, or ''. vegeta itself reports a body shorter than its header says, as an error."""
+    """Return why a response is wrong, or ''. vegeta reports a body that is shorter than its header says as an error."""
     if error or _number("status", status) != 200:
         return error or f"status {status}"
     try:

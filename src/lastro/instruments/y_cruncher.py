@@ -1,10 +1,10 @@
 """Digits of pi by Alexander Yee's y-cruncher, if the user has it: it is free of charge, but not a Debian package.
 
-Only the program and its directory `Binaries` go into the image: the program chooses one of several binaries by the
-processor that it sees, so that a virtual machine with another model may run another one. The trial's transcript shows
-which one ran.
+Only the program and its directory `Binaries` are copied into the image. The program chooses one of several binaries by
+the model of the processor, so a virtual machine with another model may run another binary. The transcript of the trial
+shows which one ran.
 
-Not run yet: its output is known from what others published of versions 0.7 and 0.8."""
+Not yet tested with the real program: the parser follows output that others published of versions 0.7 and 0.8."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _SPEED = 1.6e9  # of an ordinary core: N digits take N * log2(N)^2 / _SPEED seco
 
 class YCruncher(Workload):
     name = "y-cruncher"
-    summary = "digits of pi by the user's own y-cruncher; computation is timed separately"
+    summary = "digits of pi by y-cruncher, if the user has it; computation is timed separately"
     requirements = Requirements(program=PROGRAM, remedy=_HINT)
     version_argv = ("env", "-C", _INSIDE, f"./{PROGRAM}", "version")
     options = (
@@ -53,7 +53,7 @@ class YCruncher(Workload):
         _sources(host)
 
     def argv(self) -> list[str]:
-        """Return the command, run in its own directory, without writing digits or a record."""
+        """Return the command. It runs in its own directory, and writes neither digits nor a record."""
         task = ["bench", str(self.chosen["digits"]), f"-TD:{self.chosen['threads']}", "-od:0", "-o", WORK_DIR]
         return ["env", "-C", _INSIDE, f"./{PROGRAM}", "skip-warnings", *task]
 
@@ -73,8 +73,8 @@ class YCruncher(Workload):
         reasons = []
         digits = re.search(r"Decimal Digits:\s+(\d[\d,]{0,30})", text, re.ASCII)
         if not digits or digits[1].replace(",", "") != str(self.chosen["digits"]):
-            told = f"{digits[1]} digits" if digits else "an unknown number of digits"
-            reasons.append(f"y-cruncher computed {told} instead of {self.chosen['digits']}")
+            computed = f"{digits[1]} digits" if digits else "an unknown number of digits"
+            reasons.append(f"y-cruncher computed {computed} instead of {self.chosen['digits']}")
         threads = re.search(r"Threading Mode:.*->\s+(\d{1,6})\s*/", text, re.ASCII)
         if threads and int(threads[1]) != self.number("threads"):
             reasons.append(f"y-cruncher worked with {threads[1]} threads instead of {self.chosen['threads']}")
@@ -97,7 +97,7 @@ def _sources(host: Host) -> dict[str, Path]:
     """Return the user's files that it needs. Raises: Unavailable."""
     program = Path(host.require(PROGRAM, _HINT)).resolve()
     if not (program.parent / _BINARIES).is_dir():
-        raise Unavailable(f"{program} has no directory '{_BINARIES}' beside it", _HINT)
+        raise Unavailable(f"{program} has no directory '{_BINARIES}' next to it", _HINT)
     return {PROGRAM: program, _BINARIES: program.parent / _BINARIES}
 
 

@@ -37,8 +37,8 @@ class MeasuredUse:
 class Profile:
     """The results of a calibration run.
 
-    needs: by role. chain_cpus: CPUs that the host was busy with while the chain carried TCP, including the kernel's
-    packet work, which no cgroup counts. block_device: where rates are limited; None where there is no such disk."""
+    needs: by role. chain_cpus: CPUs that the chain kept busy while it carried TCP, including the kernel's packet work,
+    which no cgroup counts. block_device: the disk on which rates are limited, or None."""
 
     needs: dict[str, MeasuredUse]
     chain_cpus: float
@@ -46,7 +46,7 @@ class Profile:
 
     @classmethod
     def unmeasured(cls, testbed: Testbed) -> Profile:
-        """Return a profile without measurements, only to see whether limits come into force."""
+        """Return a profile without measurements, only to check that limits take effect."""
         return cls({}, 1.0, block_device_of(testbed.scratch_dir, testbed.host))
 
 
@@ -62,7 +62,7 @@ class Isolation(ABC):
         """Return the specification of an isolated instance. `profile` is given when `needs_profile`."""
 
     def verify(self, instance: Instance) -> str | None:
-        """Return why the isolation is not in force, as seen from inside or in the kernel's own files; None if it is."""
+        """Return why the isolation is not in force, by a check inside or of the kernel's files; None if it is."""
         return None
 
     def probe(self, testbed: Testbed, platform: Platform) -> Availability:

@@ -1,7 +1,7 @@
-"""Root with few of the kernel's forty-odd capabilities: an instance keeps only those that its role needs.
+"""Root with few of the kernel's about 40 capabilities: an instance keeps only those that its role needs.
 
-That is CAP_NET_ADMIN for a network function in the kernel, and none for other roles. Containers usually keep fourteen,
-and a process of the host has all. Ping then uses the kernel's own ICMP sockets, which root's group may open."""
+That is CAP_NET_ADMIN for a network function in the kernel, and none for other roles. Containers usually keep 14, and a
+root process of the host has all. Ping then uses the kernel's ICMP sockets, which root's group may open."""
 
 from __future__ import annotations
 

@@ -3,9 +3,9 @@
 Kagami and Gaspary (2017) reserve CPU, memory, I/O operations and disk throughput for the chain's containers from the
 usage in a previous run, and publish no numbers. In Lastro, an instance of the chain gets a CPU weight in proportion to
 the chain's need and a memory reservation with headroom, but no quota: a saturating flow would measure the quota. The
-neighbour gets the CPUs that the chain leaves free at its busiest. It stands for a misbehaving network function, so its
-memory and disk limits are what the well-behaved function needed, with headroom and a floor below which a process gets
-nothing done. Each trial records the limits that were in force.
+neighbour gets the CPUs that the chain leaves free at its peak. It represents a misbehaving network function. So its
+memory and disk limits are what the function needed when it behaved well, with headroom, and with a minimum below which
+a process cannot work. Each trial records the limits that were in force.
 
 On cgroup v1 the kernel does not throttle buffered writes, only direct and synchronous ones."""
 

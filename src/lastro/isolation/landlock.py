@@ -1,10 +1,11 @@
-"""Landlock: before it starts, every command gives up the right to write outside of the places that it works in.
+"""Landlock: before it starts, every command gives up the right to write outside of its working directories.
 
 Landlock is the kernel's sandbox without privileges (Linux 5.13 and later): a process, root or not, restricts itself and
-all that it starts, and the restriction is permanent. So it requires nothing of a platform, and means the same on the
-bare host, in a container and in a guest. The process also sets no_new_privs, or it would need a capability. Landlock
-then denies writing outside of WRITABLE, making device nodes anywhere and, as always, mounting and inspecting processes
-that are not restricted alike. Each command costs one start of perl, some milliseconds.
+its children, and the restriction is permanent. So it requires nothing of a platform, and means the same on the bare
+host, in a container and in a guest. The process also sets no_new_privs; otherwise it would need a capability. It may
+then not write outside of WRITABLE or make device nodes anywhere. Under Landlock it may also not mount, nor inspect
+processes that are not restricted in the same way. Each command has the overhead of one start of perl, some
+milliseconds.
 
 Source: landlock(7), linux/landlock.h. Its system calls have the same numbers on every architecture."""
 

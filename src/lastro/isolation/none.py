@@ -1,4 +1,4 @@
-"""No isolation beyond what the platform cannot do without (namespaces, for containers)."""
+"""No isolation, except what a platform always has, such as the namespaces of containers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from lastro.platforms.base import InstanceSpec
 
 class NoIsolation(Isolation):
     name = "none"
-    summary = "nothing beyond what the platform itself implies"
+    summary = "no isolation beyond that of the platform"
 
     def apply(self, spec: InstanceSpec, profile: Profile | None) -> InstanceSpec:
         return spec

@@ -1,7 +1,7 @@
-"""A read-only root filesystem, as an appliance has it.
+"""A read-only root filesystem, as in an appliance.
 
-/tmp and /run are small and in memory, and /var/tmp is on the instance's own disk, so that tools have a place for their
-files and the disk anomaly still has a disk."""
+/tmp and /run are small and in memory. /var/tmp is on the disk of the instance, for the files of tools and for the disk
+anomaly."""
 
 from __future__ import annotations
 

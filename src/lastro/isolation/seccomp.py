@@ -1,7 +1,7 @@
-"""A system call filter: calls that reach beyond a network function's needs fail with EPERM.
+"""A system call filter: calls that a network function does not need fail with EPERM.
 
-The filter is the same on every platform, so that platforms can be compared under it. Docker's own filter allows a list
-of some 300 calls, which differs from release to release."""
+The filter is the same on every platform, so that platforms can be compared under it. The filter of Docker allows a list
+of about 300 calls, which changes between releases."""
 
 from __future__ import annotations
 

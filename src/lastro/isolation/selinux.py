@@ -1,6 +1,6 @@
 """Mandatory access control by SELinux, with the type that container-selinux gives every container: container_t.
 
-Written from the documentation of the OCI and of Docker; not yet run on a host with SELinux."""
+Written from the documentation of the OCI and of Docker; not yet tested on a host with SELinux."""
 
 from __future__ import annotations
 

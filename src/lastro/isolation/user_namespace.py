@@ -1,8 +1,8 @@
-"""A root without power outside: the instance's user ids map to ids of the host that nothing else uses.
+"""A root without rights on the host: the instance's user ids map to ids of the host that nothing else uses.
 
-A process that breaks out of its other namespaces owns none of the host's files, may not signal other users' processes,
-and has capabilities only over what belongs to its own user namespace, such as its network. But the kernel is still the
-host's, and root inside reaches parts of it (mounts, packet filters) that an ordinary user does not."""
+A process that breaks out of its other namespaces owns no files of the host, may not signal processes of other users,
+and has capabilities only over objects of its user namespace, such as its network. But the kernel is still that of the
+host, and root inside reaches parts of it (mounts, packet filters) that an ordinary user does not."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class UserNamespace(Isolation):
         return spec.with_security(user_namespace=True)
 
     def verify(self, instance: Instance) -> str | None:
-        """Check the kernel's map of its ids, whose lines are: first id inside, first id outside, number of ids."""
+        """Check the kernel's map of ids. Its lines are: first id inside, first id outside, number of ids."""
         if not instance.shares_kernel:
             return "it has a kernel, and therefore users, of its own"
         for file in ("uid_map", "gid_map"):

@@ -2,8 +2,8 @@
 
 Only calls in these tables are tried: a newer kernel may have others, which might do anything. The arguments are -1,
 which is not a valid file, process, address or set of flags, so that the kernel returns EBADF, ESRCH, EFAULT or EINVAL
-before it does anything; the remaining calls alter at most the calling process, which ends right after. Each call in the
-tables was checked for that.
+before it does anything. The other calls change only the calling process, which then ends. Each call in the tables was
+checked for that.
 
 Source: the kernel's syscall_64.tbl and asm-generic/unistd.h (x86-64 and 64-bit ARM), man pages of section 2."""
 
@@ -125,7 +125,7 @@ _ALL_WRONG = "-1 -1 -1 -1 -1 -1"
 
 
 def table(machine: str) -> dict[int, str]:
-    """Return names by number, for a machine as `uname -m` calls it; empty if it has no table here."""
+    """Return names by number, for a machine by its `uname -m`; empty if there is no table for it."""
     runs = TABLES.get(machine, {})
     return {first + place: name for first, names in runs.items() for place, name in enumerate(names.split())}
 

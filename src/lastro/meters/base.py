@@ -1,6 +1,6 @@
-"""A meter observes instances under load: it reads the kernel's own counters before and after.
+"""A meter observes instances under load: it reads counters of the kernel before and after.
 
-It reads nothing in between, so that observing costs the measurement nothing."""
+It reads nothing in between, so that it does not affect the measurement."""
 
 from __future__ import annotations
 

@@ -1,19 +1,19 @@
-"""What can be reached from inside an instance, counted by a process in it that tries without altering anything.
+"""The parts of a host's kernel that an instance can reach, counted by a process inside that tries but changes nothing.
 
-The numbers say how much of a kernel, its settings and devices a process in the instance can talk to: the surface that
-an attacker there could search for a flaw, or misuse. They do not say that there is a flaw, or how bad it would be: one
-system call may matter more than a hundred. Compare them between levels of isolation on one host and kernel; between
-kernels, architectures or distributions, compare only the lists in the notes.
+The metrics count the system calls, settings and devices of a kernel that a process in the instance can use: the attack
+surface. They do not show whether there is a flaw, or how severe it would be: one system call may matter more than a
+hundred. Compare them between levels of isolation on one host and kernel; between kernels, architectures or
+distributions, compare only the lists in the notes.
 
-Read `exposure_host_kernel` first. At 0 (a virtual machine, a kernel in user space) all others are about the guest's own
-kernel; what reaches the host is the hypervisor's surface, which cannot be counted from inside. At 1 they are about the
-kernel that everything on the host shares.
+Read `exposure_host_kernel` first. If it is 0 (a virtual machine, a kernel in user space), all others are about the
+guest's kernel. The attack surface of the host is then the hypervisor, which cannot be counted from inside. If it is 1,
+they are about the kernel of the host.
 
 - `exposure_syscalls`: of the calls that can be tried without harm (see `_syscalls`), those that were answered by
   anything but EPERM, ENOSYS or a death by SIGSYS. Many kernel functions check their arguments before they check
   capabilities: such a call counts, since it ran the kernel's code.
 - `exposure_capabilities`: those in the bounding set, which root gets with its next program; 0 in a user namespace of
-  the instance's own, where they hold only for what belongs to that namespace.
+  the instance, where they apply only to objects of that namespace.
 - `exposure_writable_proc_sys`: files of /proc and /sys, except those of processes, that it could open for writing.
 - `exposure_devices`: distinct device nodes below /dev that the kernel would let it open (checked with access(2), since
   opening some devices has an effect). Nodes that it may make with CAP_MKNOD are not counted.
@@ -48,7 +48,7 @@ Lines = Mapping[str, list[list[str]]]  # the other fields of each line, by the l
 
 class ExposureMeter(Meter):
     name = "exposure"
-    summary = "what can be reached from inside an instance: system calls, capabilities, files, devices, namespaces"
+    summary = "system calls, capabilities, files, devices and namespaces that an instance can reach"
     metrics = (
         Metric("exposure_host_kernel", "1", "lower", "1: it runs on the host's kernel; 0: on its own kernel"),
         Metric("exposure_syscalls", "1", "lower", "system calls that its kernel does not refuse outright"),
@@ -69,7 +69,7 @@ class ExposureMeter(Meter):
         """Run the script inside. Raises: PlatformError without perl there; InstrumentError when it did not finish."""
         asked = self._instance.run(["sh", "-c", "uname -m; command -v perl"], check=False)
         if asked.returncode != 0:
-            words = f": {said}" if (said := asked.error_text.strip()[-200:]) else ""
+            words = f": {error}" if (error := asked.error_text.strip()[-200:]) else ""
             raise PlatformError(
                 f"the exposure meter found no perl in instance {self._instance.spec.name}{words}",
                 "use a root filesystem with perl-base, such as Debian's",

@@ -1,5 +1,5 @@
-"""Published studies as data: each a folder with its study file, and the claims of the paper where there are any. On the
-command line they are `paper:NAME`.
+"""Published studies as data: a folder for each paper, with its study file and claims. On the command line, the name of
+a study is `paper:NAME`.
 
 A study has one scenario, so a paper may have several studies. Such a paper is a suite, `paper:NAME`: a folder like the
 suite of a user, with the order of its studies in NAME/suite.toml. NAME/STUDY.toml is `paper:NAME/STUDY`. The study is
@@ -52,7 +52,7 @@ def find(name: str) -> Path:
 
 
 def claims(study: str) -> Path | None:
-    """Return the file of the published claims on a study, by the study's own name; None if nothing was published."""
+    """Return the file of the published claims on a study, by the study's name; None if there are no claims."""
     for name in names():
         paper, _, study_name = name.partition("/")
         if study == name.replace("/", "-"):

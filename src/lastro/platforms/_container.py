@@ -1,4 +1,4 @@
-"""What all containers have in common, whichever tool makes them, so that platforms differ only in the tool."""
+"""The base of all containers. Platforms differ only in the tool that makes them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def capabilities(security: Security) -> list[str]:
 
 
 def own_places(stack: ExitStack, testbed: Testbed, spec: InstanceSpec) -> tuple[str, Path, Path, str]:
-    """Return network namespace, two directories and cgroup of an instance, which the session owns until `stack` ends.
+    """Return the network namespace, two directories and the cgroup of an instance; `stack` removes them.
 
     The first directory is for small files, the second for the disk."""
     netns = stack.enter_context(instance_netns(testbed.host, testbed, spec))
@@ -54,8 +54,8 @@ def own_places(stack: ExitStack, testbed: Testbed, spec: InstanceSpec) -> tuple[
 def set_own_sysctls(testbed: Testbed, netns: str, sysctls: Mapping[str, str]) -> None:
     """Apply settings of a network namespace, for tools that do not do so themselves.
 
-    Raises: Unavailable for a setting of the whole host, which would change for all; CommandFailed for an unknown
-    one."""
+    Raises: Unavailable for a setting of the whole host, which would affect other instances; CommandFailed for an
+    unknown setting."""
     for key in sysctls:
         if not key.startswith("net."):
             raise Unavailable(f"sysctl {key} cannot be set for one instance", "only network sysctls (net.*) can")
@@ -76,9 +76,9 @@ def let_children_inherit(testbed: Testbed, group: str) -> None:
 
 
 def kept_mounts(home: Path, *commands: str, propagation: str = "private") -> str:
-    """Return a script that runs commands in a mount namespace, which lasts as long as the file `home`/mnt.
+    """Return a script that runs commands in a mount namespace, which exists as long as the file `home`/mnt.
 
-    The namespace has its own /run, so that a tool's locks and sockets disturb nothing else and disappear with it."""
+    The namespace has its own /run, so that the locks and sockets of a tool are private and disappear with it."""
     run = f"{home}/own/run"
     shown = [f"{NETNS_DIR}", *([f"{home}"] if home.is_relative_to("/run") else [])]
     return "\n".join(
@@ -108,7 +108,7 @@ def fresh_root(home: Path, scratch: Path, tree: Path) -> list[str]:
 
 
 def copied_root(home: Path, scratch: Path, tree: Path) -> list[str]:
-    """Return commands that mount a copy at `home`/rootfs instead, flushed to its disk before anything is measured."""
+    """Return commands that mount a copy at `home`/rootfs instead, flushed to the disk before any measurement."""
     return [
         f"mkdir -p {home}/rootfs {scratch}",
         f"cp -a --reflink=auto {tree} {scratch}/rootfs",
@@ -118,7 +118,7 @@ def copied_root(home: Path, scratch: Path, tree: Path) -> list[str]:
 
 
 def seccomp_profile(testbed: Testbed, spec: InstanceSpec, directory: Path) -> str:
-    """Return what `--security-opt=seccomp` names: a file with the filter, written here, or no filter."""
+    """Return the value of `--security-opt=seccomp`: a file with the filter, which is written here, or no filter."""
     if spec.security.seccomp is None:
         return "unconfined"
     file = str(directory / f"seccomp-{spec.name}.json")

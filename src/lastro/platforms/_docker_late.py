@@ -1,7 +1,7 @@
-"""Docker containers whose runtime takes over the links that exist when it starts, and never sees later ones.
+"""Docker containers with a runtime that takes over the links that exist at its start, and does not see later ones.
 
-Docker makes a container's network namespace only when it starts the container. So an idle runc container holds the
-namespace, links are plugged in there, and then the instance starts on them."""
+Docker makes the network namespace of a container only when it starts the container. So an idle runc container holds the
+namespace, links are connected there, and then the instance starts with them."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ class RunscInstance(LateInstance):
 
 
 class KataInstance(LateInstance):
-    """A guest that holds one container; the guest's agent gets the settings along with the container."""
+    """A guest with one container; the agent in the guest gets the settings together with the container."""
 
     def limits_outside(self) -> Resources:
-        """Return no limits: Kata's own configuration decides which of its processes are in which groups."""
+        """Return no limits: Kata's configuration decides in which groups its processes are."""
         return Resources()

@@ -27,7 +27,7 @@ _SUBORDINATE = ("/etc/subuid", "/etc/subgid")
 
 
 class Daemon:
-    """A private Docker daemon, which `start` starts. `remapped`: its containers are in user namespaces.
+    """A private Docker daemon, which `start` starts. If `remapped`, its containers are in user namespaces.
 
     `hide` is a mount that neither the daemon nor its runtimes may see."""
 
@@ -134,7 +134,7 @@ class Daemon:
             self._process = None
 
     def restart(self) -> None:
-        """Start the daemon again after it was killed. Only the trial in flight is lost."""
+        """Start the daemon again after it was killed. Only the running trial is lost."""
         self.stop()
         # A killed dockerd takes containerd with it. Until that has been reaped, the next dockerd would wait for it.
         self._testbed.host.run(["rm", "-f", str(self._run_dir / "exec" / "containerd" / "containerd.pid")])

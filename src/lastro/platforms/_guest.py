@@ -1,4 +1,4 @@
-"""What all virtual machines share: commands over serial ports, and readings of the guest's clocks."""
+"""The base of all virtual machines: commands over serial ports, and readings of the guest's clocks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _GONE = "lastro: the guest is gone: "  # printed by the client before the reason
 
 
 def sample_of(text: str) -> ClockSample:
-    """Return the reading with the narrowest bracket of the client's lines (host before, after, guest, guest real; ns).
+    """Return the client's reading with the shortest time on the host (its lines: host before, after, guest, real; ns).
 
     Raises: ValueError when there is none."""
     readings = [[int(word) for word in line.split()] for line in text.splitlines()]
@@ -49,14 +49,14 @@ class GuestInstance(Instance):
         except CommandTimeout as error:
             raise self.no_boot(_no_answer(timeout_s)) from error
         except CommandFailed as error:
-            told = error.stderr.strip().rpartition("\n")[2].removeprefix(_GONE)
-            unanswered = error.returncode == _NO_ANSWER or not told
-            raise self.no_boot(_no_answer(timeout_s) if unanswered else told) from error
+            reason = error.stderr.strip().rpartition("\n")[2].removeprefix(_GONE)
+            unanswered = error.returncode == _NO_ANSWER or not reason
+            raise self.no_boot(_no_answer(timeout_s) if unanswered else reason) from error
 
     def no_boot(self, reason: str) -> PlatformError:
-        """Return the error of a guest that has not booted, worded alike in every session for the same fault.
+        """Return the error of a guest that has not booted, with the same words in every session for the same fault.
 
-        It omits the session's token, which is part of file names, and the name of an instance that is only a probe."""
+        It omits the session's token, which is part of file names, and the name of an instance of a probe."""
         name = "" if self.spec.role == "probe" else f" {self.spec.name}"
         return PlatformError(f"the guest{name} did not boot: {reason.replace(self.testbed.session.token, '…')}")
 

@@ -54,8 +54,8 @@ def frame(nonce: bytes, kind: bytes, body: bytes = b"") -> bytes:
 def connect(path: str, patience_s: float) -> Socket:
     """Return a connection to the agent.
 
-    It retries while the guest boots, when nothing listens on its vsock yet, and while a monitor has only just made its
-    socket. A monitor that has ended refuses for good."""
+    It retries while the guest boots and does not yet listen on its vsock, and shortly after a monitor has made its
+    socket. If the monitor has ended, it gives up."""
     began_s = time.monotonic()
     deadline_s, listening_s = began_s + patience_s, began_s + NEWBORN_S
     port = path.rpartition("/")[2].partition(".")[0] if os.path.islink(path) else ""  # noqa: PTH114
@@ -66,10 +66,10 @@ def connect(path: str, patience_s: float) -> Socket:
             if not port:
                 return line
             line.sendall(b"CONNECT %d\n" % int(port))
-            said = b""
+            answer = b""
             while (byte := line.recv(1)) not in (b"", b"\n"):  # nothing after the answer may be read here
-                said += byte
-            if said.startswith(b"OK "):
+                answer += byte
+            if answer.startswith(b"OK "):
                 return line
             reason = "its agent does not listen"
         except OSError as error:

@@ -1,4 +1,4 @@
-"""What virtual machine platforms share: what a guest boots, its directories, its cgroup, and when it starts."""
+"""The base of virtual machine platforms: the files that a guest boots, its directories, its cgroup, and its start."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class HypervisorInstance(MachineInstance):
 class Hypervisor(Platform):
     """A platform of guests. `program` must be installed, `remedy` says how; a boot fails after `boot_timeout_s`.
 
-    `emulates`: the guest's processor is emulated and has none of the flaws that kernels mitigate."""
+    `emulates` is true if the guest's processor is emulated and has none of the flaws that kernels mitigate."""
 
     options: ClassVar[tuple[Setting, ...]] = (VCPUS, MEMORY)
     program: ClassVar[str]
@@ -107,7 +107,7 @@ class Hypervisor(Platform):
 
     @contextmanager
     def prepare(self, testbed: Testbed) -> Iterator[None]:
-        """Check that the hypervisor is there, and make kernel, initramfs and disk once for each root filesystem."""
+        """Check that the hypervisor is installed, and make kernel, initramfs and disk once for each root filesystem."""
         testbed.host.require(self.program, self.remedy)
         self.require_host(testbed)
         with testbed.session.building():
@@ -119,8 +119,8 @@ class Hypervisor(Platform):
     def mitigation_words(self) -> tuple[str, ...]:
         """The parameters with which the guest's kernel mitigates processor flaws only where the host's kernel does.
 
-        All other platforms pay for the host's mitigations too. An emulated processor has none of the flaws, and boots
-        slowly enough without mitigations."""
+        So guests have the same overhead as all other platforms. An emulated processor has none of the flaws, and the
+        mitigations would only slow it down."""
         return (_UNGUARDED,) if self.emulates or self._host_unguarded else ()
 
     @abstractmethod
@@ -160,9 +160,9 @@ class Hypervisor(Platform):
         return f"mkdir -p {instance.sockets} {instance.scratch}; {copy}"
 
     def cgroup_limits(self, resources: Resources) -> Resources:
-        """Return the limits for the monitor's processes, which are all but that of memory.
+        """Return the limits for the monitor's processes: all except that of memory.
 
-        Memory is the size of the machine; what the monitor needs for itself is the platform's cost, and is not
+        Memory is the size of the machine. The memory of the monitor itself is overhead of the platform, and is not
         limited."""
         return replace(resources, memory_bytes=None)
 
@@ -190,7 +190,7 @@ class Hypervisor(Platform):
 
 
 def _runs_unguarded(host: Host) -> bool:
-    """Whether the host's own kernel runs without mitigations of processor flaws."""
+    """Return whether the host's own kernel runs without mitigations of processor flaws."""
     try:
         return _UNGUARDED in host.read_text("/proc/cmdline").split()
     except OSError:

@@ -1,6 +1,6 @@
 """Containers of LXD and Incus, which share a command line: by a private daemon, from a private image.
 
-The user's own daemon, its networks, storage, profiles and group are never touched."""
+It does not use the daemon of the user, nor its networks, storage, profiles and group."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class LxdInstance(Instance):
 class LxdPlatform(Platform):
     flavour: ClassVar[Flavour]
     options = (
-        Setting("storage", "dir", "where instances' files are: in a directory, or in a file that holds a file system",
+        Setting("storage", "dir", "storage of instances: in a directory, or in a file with a file system",
                 choices=("dir", "btrfs", "zfs")),
     )  # fmt: skip
     confines = frozenset({"apparmor", "seccomp", "drop_capabilities", "user_namespace", "read_only_root"})
@@ -53,7 +53,7 @@ class LxdPlatform(Platform):
 
     @contextmanager
     def prepare(self, testbed: Testbed) -> Iterator[None]:
-        """Start the daemon, make its storage and import the image, anew each time: about a second."""
+        """Start the daemon, make its storage and import the image; this takes about a second each time."""
         assert self._daemon is None, "one daemon for one object: prepare it once"
         daemon = self._daemon = PrivateDaemon(testbed, self.flavour, self._storage)
         self.own_cgroups = (daemon.group,)
@@ -65,7 +65,7 @@ class LxdPlatform(Platform):
             daemon.stop()
 
     def _living_daemon(self) -> PrivateDaemon:
-        """Return the daemon, or a new one without instances if it was killed: only the trial in flight is lost."""
+        """Return the daemon, or a new one without instances if it was killed: only the running trial is lost."""
         assert self._daemon is not None, "prepare it first"
         with self._turn:
             if not self._daemon.alive():
@@ -149,14 +149,14 @@ def _word(value: bool) -> str:
 
 
 def _limit_lines(testbed: Testbed, spec: InstanceSpec) -> list[str]:
-    """Return exactly the values that Lastro writes into its own groups, so that a limit means the same everywhere."""
+    """Return the same values as Lastro writes into its own groups, so that a limit means the same on all platforms."""
     prefix = "lxc.cgroup" if testbed.cgroups.version == 1 else "lxc.cgroup2"
     settings = testbed.cgroups.settings(spec.resources)
     return [f"{prefix}.{file.rpartition('/')[2]} = {value}" for file, value in settings]
 
 
 def _writable_lines(root: Path) -> list[str]:
-    """Return what stays writable under a read-only root: mounts in memory and on the instance's own disk."""
+    """Return the writable mounts under a read-only root: in memory and on the disk of the instance."""
     in_memory = [f"tmpfs {place.strip('/')} tmpfs {options} 0 0" for place, options in IN_MEMORY.items()]
     on_disk = f"{root}{ON_DISK} {ON_DISK.strip('/')} none bind,rw 0 0"
     return [f"lxc.mount.entry = {entry}" for entry in (*in_memory, on_disk)]

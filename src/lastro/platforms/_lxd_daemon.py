@@ -37,7 +37,7 @@ class Flavour:
     """The differences between LXD and Incus.
 
     variable: the prefix of environment variables. guest_interface: the setting that gives instances a socket to the
-    daemon, which Lastro turns off. daemon_places: where the daemon may be outside of PATH."""
+    daemon, which Lastro turns off. daemon_places: other directories in which the daemon may be, besides PATH."""
 
     name: str
     daemon: str
@@ -51,7 +51,7 @@ class Flavour:
 class PrivateDaemon:
     """A private daemon. `client` is the beginning of its command lines.
 
-    `home`, on a short path, has sockets, database and logs; `disk` has what is big. `group` holds the daemon and the
+    `home`, on a short path, has sockets, database and logs; `disk` has large files. `group` contains the daemon and the
     monitors that liblxc starts, each in a group below it."""
 
     def __init__(self, testbed: Testbed, flavour: Flavour, storage: str) -> None:
@@ -67,7 +67,7 @@ class PrivateDaemon:
         self._life = ExitStack()
 
     def root_of(self, instance: str) -> Path:
-        """Return where an instance's root filesystem is in the daemon's mount namespace."""
+        """Return the path of an instance's root filesystem in the daemon's mount namespace."""
         return self.home / "storage-pools" / POOL / "containers" / instance / "rootfs"
 
     def alive(self) -> bool:
@@ -162,7 +162,7 @@ class PrivateDaemon:
 
 
 def _program(host: Host, flavour: Flavour) -> str:
-    """Return the daemon's program. Raises: Unavailable when there is none that can run privately."""
+    """Return the daemon's program. Raises: Unavailable when none can run as a private daemon."""
     found = host.which(flavour.daemon) or next(
         (place for place in flavour.daemon_places if _succeeds(host, ["test", "-x", place])), None
     )
@@ -179,7 +179,7 @@ def _program(host: Host, flavour: Flavour) -> str:
 
 
 def _installs_snap(host: Host, program: str) -> bool:
-    """Whether a program is Ubuntu's script of that name, which installs the snap."""
+    """Return whether a program is Ubuntu's script of that name, which installs the snap."""
     return not _succeeds(host, ["sh", "-c", '! { head -c 2 "$0" | grep -q "^#!" && grep -q snap "$0"; }', program])
 
 

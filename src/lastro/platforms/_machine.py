@@ -1,4 +1,4 @@
-"""A virtual machine as an instance: its links end in taps, and its network is that of its own kernel."""
+"""A virtual machine as an instance: its links end in taps, and its kernel has the network."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lastro.platforms.base import Port, Tap, configuration
 
 
 class MachineInstance(GuestInstance):
-    """A virtual machine; subclasses add how it boots. Its monitor runs in the DUT's namespace, with the taps."""
+    """A virtual machine; subclasses boot it. Its monitor runs in the DUT's namespace, with the taps."""
 
     takes_taps = True
     shares_kernel = False
@@ -20,7 +20,7 @@ class MachineInstance(GuestInstance):
     taps: Mapping[str, Tap] = {}
 
     def mac(self, port: str) -> str:
-        """Return the address of the card for a port, by which the guest recognizes it; it never changes."""
+        """Return the address of the card for a port, by which the guest recognizes it; it is always the same."""
         digest = hashlib.sha256(f"{self.testbed.session.token} {self.spec.name} {port}".encode()).hexdigest()
         return "52:54:00:" + ":".join(digest[place : place + 2] for place in (0, 2, 4))
 
@@ -47,8 +47,8 @@ class MachineInstance(GuestInstance):
     def links(self) -> list[dict[str, Any]]:
         """Return the interfaces by the guest's names, with the counters of the host's end of each link.
 
-        Drivers of emulated cards count wrongly, and a witness should not depend on what it watches. What a tap sends,
-        the guest receives."""
+        Drivers of emulated cards count wrongly, and a witness should not depend on the system that it observes. The
+        packets that a tap sends are those that the guest receives."""
         found: list[dict[str, Any]] = json.loads(self.run(["ip", "-j", "-s", "link", "show"]).stdout)
         ends = {
             end["ifname"]: end["stats64"]
@@ -62,6 +62,6 @@ class MachineInstance(GuestInstance):
         return found
 
     def written_bytes(self) -> int:
-        """Return the bytes as the guest's kernel counts them: the monitor's writes are those of a disk, and late."""
+        """Return the bytes as counted by the guest's kernel: the monitor writes later, and whole blocks."""
         text = self.run(["sh", "-c", "cat /proc/[0-9]*/io 2>/dev/null"], check=False).text
         return sum(int(line.split()[1]) for line in text.splitlines() if line.startswith("wchar:"))

@@ -1,4 +1,4 @@
-"""What OCI runtimes have in common: a bundle, a configuration, create and delete; no daemon, no image store.
+"""The base of OCI runtimes: a bundle, a configuration, create and delete; no daemon, no image store.
 
 Source: OCI runtime specification 1.0.2."""
 
@@ -81,8 +81,8 @@ class OciInstance(Instance):
 class OciPlatform(Platform):
     """A runtime with a `binary` that has the commands `run`, `exec` and `delete` of runc.
 
-    `runtime_argv` returns the beginning of its command lines for an instance.
-    `takes_links_at_start`: it never sees links that are plugged in later."""
+    `runtime_argv` returns the beginning of its command lines for an instance. `takes_links_at_start` is true if it does
+    not see links that are added later."""
 
     binary: ClassVar[str]
     instance_type: ClassVar[type[OciInstance]] = OciInstance
@@ -117,7 +117,7 @@ class OciPlatform(Platform):
 def _netns(testbed: Testbed, spec: InstanceSpec) -> AbstractContextManager[str]:
     """Return the network namespace of an instance, made here unless it has a user namespace.
 
-    In that case the runtime makes it, since the user namespace's root must own it, and it is named afterwards."""
+    In that case the runtime makes it, since the root of the user namespace must own it; it gets its name later."""
     if not spec.security.user_namespace:
         return instance_netns(testbed.host, testbed, spec)
     return _named_later(testbed, testbed.session.netns_name(spec.name))
@@ -154,7 +154,7 @@ def _label(security: Security, of: str) -> str:
 
 
 def _stop_script(runtime: Sequence[str], name: str, bundle: Path, cgroup: str) -> str:
-    """Return a script faster than `delete --force`, which checks only every 100 ms for the end of the container."""
+    """Return a script that is faster than `delete --force`, which checks for the container's end every 100 ms."""
     delete = shlex.join([*runtime, "delete", name])
     return (
         f"[ -s {bundle}/pid ] || exec {delete} --force; pid=$(cat {bundle}/pid); "  # without a pid, it never ran

@@ -1,8 +1,7 @@
 """Virtual machines by QEMU: direct kernel boot, the root filesystem as a disk, links as taps.
 
-A guest writes into its own file: qcow2 over the shared disk, or a sparse raw copy of it. (QEMU's own `snapshot=on`
-would not do: it ignores the requested cache mode.) Source: QEMU's invocation manual, qemu-system-x86_64.1 and
-qemu-img.1."""
+A guest writes into its own file: qcow2 over the shared disk, or a sparse raw copy of it. (`snapshot=on` is not used,
+since it ignores the requested cache mode.) Source: QEMU's invocation manual, qemu-system-x86_64.1 and qemu-img.1."""
 
 from __future__ import annotations
 
@@ -42,7 +41,7 @@ class QemuInstance(HypervisorInstance):
     _qemu: Process | None = None
 
     def require_taps(self, taps: Mapping[str, Tap]) -> None:
-        """Accept every kind of tap: QEMU's cards can be configured to finish their packets."""
+        """Accept every kind of tap: QEMU's cards can be configured to complete their packets."""
 
     def boot(self, cards: Sequence[tuple[str, str]]) -> None:
         host, log = self.testbed.host, self.home / "console.log"
@@ -64,7 +63,7 @@ class QemuInstance(HypervisorInstance):
         super().wait_ready(timeout_s)
 
     def last_words(self) -> str:
-        """Return what QEMU printed to standard error, or else the end of the guest's console."""
+        """Return the standard error of QEMU, or else the end of the guest's console."""
         if self._qemu is not None and not self._qemu.alive():
             done = self._qemu.stop()
             if words := done.error_text.strip():
@@ -156,7 +155,7 @@ class QemuPlatform(Hypervisor):
         return guest.command_line(spec.role, PORTS, *words)
 
     def overlay_argv(self, scratch: Path) -> list[str]:
-        """Return the command that makes a guest's own disk. A copy is flushed before anything is measured."""
+        """Return the command that makes the disk of a guest. A copy is flushed before any measurement."""
         if self.chosen["format"] == _RAW:
             copy = 'cp --sparse=always --reflink=auto "$0" "$1"; sync "$1"'
             return ["sh", "-ec", copy, str(self.guest.disk), self._file(scratch)]
@@ -194,7 +193,7 @@ def _tsc_khz() -> int:
 
 
 def _control(home: Path, kind: str) -> list[str]:
-    """Return the options for the serial ports of commands, which carry no bytes while no command runs."""
+    """Return the options for the serial ports of commands, which are idle while no command runs."""
     argv = ["-device", f"virtio-serial-{kind},max_ports={PORTS + 1}"]
     for number in range(PORTS):
         argv += [

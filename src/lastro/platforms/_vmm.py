@@ -1,7 +1,7 @@
 """Monitors on KVM with a process per guest and commands over vsock: Firecracker and Cloud Hypervisor.
 
-Both offer a guest's whole vsock as one Unix socket, on which a client asks for a port. The guest's agent listens on
-several ports, each of which has a symbolic link where other hypervisors have the socket of a serial port."""
+Both offer the whole vsock of a guest as one Unix socket, on which a client asks for a port. The guest's agent listens
+on several ports. Each has a symbolic link in the place where other hypervisors have the socket of a serial port."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class VmmInstance(HypervisorInstance):
         self._monitor = self.testbed.host.spawn([*enter, "ip", "netns", "exec", self.netns, *argv])
 
     def last_words(self) -> str:
-        """Return what the monitor printed to standard error, or else the end of the guest's console."""
+        """Return the standard error of the monitor, or else the end of the guest's console."""
         assert self._monitor is not None, "a guest with ports is plugged before it is ready"
         done = self._monitor.stop()
         lines = [line.strip() for line in (done.error_text.strip() or done.text.strip()).splitlines()]
@@ -52,7 +52,7 @@ class VmmPlatform(Hypervisor):
         if testbed.host.run(["test", "-w", "/dev/kvm"], check=False).returncode != 0:
             raise Unavailable(
                 f"this host has no usable /dev/kvm, which {self.program} requires",
-                "enable virtualization in the firmware and load kvm_intel or kvm_amd; in a guest, ask for nesting",
+                "enable virtualization in the firmware and load kvm_intel or kvm_amd; in a guest: enable nesting",
             )
 
     def instance(self, testbed: Testbed, spec: InstanceSpec, cgroup: str) -> VmmInstance:

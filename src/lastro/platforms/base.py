@@ -24,7 +24,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{1,39}")
 
 @dataclass(frozen=True, slots=True)
 class Availability:
-    """The outcome of trying a part: available, or unavailable with a reason and, where there is one, a remedy."""
+    """The outcome of probing a part: available, or unavailable with a reason and, if there is one, a remedy."""
 
     reason: str | None = None
     remedy: str | None = None
@@ -45,10 +45,11 @@ def unavailable(error: LastroError) -> Availability:
 class Security:
     """The confinement of an instance. None and False mean that a mechanism is not used.
 
-    `capabilities`, such as CAP_NET_ADMIN, are added to a container's usual ones; with `drop_capabilities` the instance
-    has only them. `user_namespace`: id 0 inside is not the host's root, but controls the network namespace inside.
-    `read_only_root`: all is read-only except /tmp and /run, in memory, and /var/tmp, on the instance's own disk.
-    `prefix` is put before every command: a program that confines itself and then becomes the command."""
+    `capabilities`, such as CAP_NET_ADMIN, are added to the usual ones of a container; with `drop_capabilities`, the
+    instance has no others. With `user_namespace`, id 0 inside is not the root of the host, but it controls the network
+    namespace of the instance. With `read_only_root`, only /tmp and /run (in memory) and /var/tmp (on the disk of the
+    instance) are writable. `prefix` is put before every command: a program that confines itself and then becomes the
+    command."""
 
     apparmor: str | None = None  # name of a profile that the kernel has loaded
     selinux: str | None = None  # type of the process's label
@@ -68,11 +69,11 @@ class Security:
 
 @dataclass(frozen=True, slots=True)
 class InstanceSpec:
-    """What to start.
+    """The specification of an instance to start.
 
-    `name` is unique in the testbed; `role` says what the instance does in the scenario. `ports` are the interfaces that
-    it will be given; where they cannot be added later, the instance starts only once they exist. `netns` is an existing
-    namespace, such as that of a role: the instance runs in it, and does not remove it."""
+    `name` is unique in the testbed; `role` is the role of the instance in the scenario. `ports` are the interfaces that
+    it will get; on platforms that cannot add them later, the instance starts only once they exist. `netns` is an
+    existing namespace, such as that of a role: the instance runs in it, and does not remove it."""
 
     name: str
     role: str
@@ -110,8 +111,8 @@ class Port:
 class Tap:
     """The end of a link that a virtual machine opens: the device `link` in the DUT's namespace.
 
-    `offloads`: the machine may send packets with unfinished checksums or of many segments. Where the reader of the tap
-    cannot finish them, the machine's network card must not offer this to the guest, or TCP would never connect."""
+    With `offloads`, the machine may send packets of many segments or without checksums. If the reader of the tap cannot
+    complete them, the machine's network card must not offer this to the guest; otherwise TCP would never connect."""
 
     link: str
     kind: str = "tap"  # or "macvtap"
@@ -121,13 +122,13 @@ class Tap:
 class Instance(ABC):
     """A running instance.
 
-    `netns` names the network namespace (in /run/netns) to plug links into; `cgroup` is the group that holds all of the
-    instance, so that its usage can be read from outside.
-    `takes_taps`: its links end in a tap in the DUT's namespace rather than in an interface of its own namespace.
-    `shares_kernel`: it runs on the host's kernel, so nftables, clocks and processes are the host's.
-    `starts_on_links`: it takes its links over as it starts, so it starts when they are plugged in.
-    `has_nftables`: its kernel takes nftables rules.
-    `host_cache`: how its host caches a machine's disk, by QEMU's name of the mode; empty if unknown."""
+    `netns` names the network namespace (in /run/netns) to which links are connected; `cgroup` is the group of all its
+    processes, so that its usage can be read from outside.
+    `takes_taps`: its links end in a tap in the DUT's namespace, not in an interface of its own namespace.
+    `shares_kernel`: it runs on the host's kernel, with the host's nftables, clocks and processes.
+    `starts_on_links`: it takes over its links when it starts, so it starts after they are connected.
+    `has_nftables`: its kernel supports nftables.
+    `host_cache`: the mode in which the host caches the disk of a machine, by QEMU's names; empty if unknown."""
 
     takes_taps: ClassVar[bool] = False
     shares_kernel: ClassVar[bool] = True
@@ -183,7 +184,7 @@ class Instance(ABC):
         return self.testbed.cgroups.pids(self.cgroup)
 
     def written_bytes(self) -> int:
-        """Return the bytes that its live processes passed to write(2) etc.: cgroup v1 does not see buffered writes."""
+        """Return the bytes that its running processes passed to write(2) etc.; cgroup v1 misses buffered writes."""
         total = 0
         for pid in self.pids():
             with suppress(OSError, ValueError, StopIteration):
@@ -194,9 +195,9 @@ class Instance(ABC):
     # Its network
 
     def plug(self, ports: Sequence[Port], taps: Mapping[str, Tap]) -> None:
-        """Configure links that exist: addresses, state and routes. `taps` has the names of ports as keys.
+        """Configure existing links: addresses, state and routes. `taps` has the names of ports as keys.
 
-        This does not wait for an instance that only starts now; `ready` does."""
+        This may start the instance, but does not wait for it; `ready` does."""
         lines = [line for port in ports for line in configuration(port)]
         self.testbed.host.run(["ip", "-n", self.netns, "-batch", "-"], stdin="\n".join(lines) + "\n")
 
@@ -221,9 +222,9 @@ def configuration(port: Port) -> list[str]:
 class Platform(ABC):
     """A way to host instances.
 
-    `version_argv` prints the version of the platform's tool, for provenance. `options` are what a study may choose, by
-    a level such as `docker:storage=vfs` or a factor such as `platform.storage`. `confines` are the mechanisms of
-    `Security` that the platform can apply."""
+    `version_argv` prints the version of the platform's tool, for provenance. A study may choose `options` by a level
+    such as `docker:storage=vfs` or a factor such as `platform.storage`. `confines` are the mechanisms of `Security`
+    that the platform can apply."""
 
     kind = "platform"
     name: ClassVar[str]
@@ -243,9 +244,9 @@ class Platform(ABC):
 
     @abstractmethod
     def start(self, testbed: Testbed, spec: InstanceSpec) -> AbstractContextManager[Instance]:
-        """Start an instance that runs as long as the block lasts, and leave nothing of it behind.
+        """Start an instance that runs inside the block, and remove everything of it afterwards.
 
-        Raises: PlatformError when it does not start; Unavailable when the platform cannot do what `spec` asks for."""
+        Raises: PlatformError when it does not start; Unavailable when the platform cannot satisfy `spec`."""
 
     @contextmanager
     def prepare(self, testbed: Testbed) -> Iterator[None]:
@@ -280,7 +281,7 @@ def start_all(
 ) -> list[Instance]:
     """Start instances in parallel and return them in the order of `specs`; they end with the stack, the last one first.
 
-    Raises: the first error, once all other starts have finished; instances that did start then end with the stack."""
+    Raises: the first error, after all other starts have finished; instances that did start then end with the stack."""
     managers = [platform.start(testbed, spec) for spec in specs]
     started: set[int] = set()
 

@@ -1,7 +1,7 @@
 """Cloud Hypervisor: guests on KVM with virtio devices on a PCI bus, and without legacy hardware.
 
 Sources: Cloud Hypervisor's README.md, docs/vsock.md, docs/device_model.md, and its --help.
-Not yet run for real: tests assert the command, and the control channel ran with stand-ins."""
+Not yet tested with the real program: tests assert the command, and use the control channel with a substitute."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Docker by private daemons inside the DUT's network namespace, one for each set of options.
 
-The user's own Docker, its images, networks and firewall rules are never touched."""
+They do not use the user's Docker, nor its images, networks and firewall rules."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _LATE: dict[str, type[LateInstance]] = {"runsc": RunscInstance, "kata": KataInst
 
 class Docker(Platform):
     name = "docker"
-    summary = "Docker containers, by a private daemon that leaves the user's own alone"
+    summary = "Docker containers, by a private daemon, separate from the user's"
     version_argv = ("dockerd", "--version")
     requirements = Requirements(
         packages=("docker.io", "iptables", "apparmor"),
@@ -67,7 +67,7 @@ class Docker(Platform):
 
     @contextmanager
     def prepare(self, testbed: Testbed) -> Iterator[None]:
-        """Start the daemon and import the image, once. The data root is kept between campaigns, as a cache."""
+        """Start the daemon and import the image once. The data root is a cache that later campaigns use again."""
         assert not self._daemons, "one daemon for one object: prepare it once"
         try:
             self._daemon(testbed, remapped=False)
@@ -109,7 +109,7 @@ class Docker(Platform):
         )
 
     def _runtimes(self, testbed: Testbed) -> dict[str, Any]:
-        """Return the daemon's settings for a runtime that does not come with Docker. Raises: Unavailable without it."""
+        """Return the daemon's settings for a runtime that is not part of Docker. Raises: Unavailable without it."""
         if self.runtime not in _PROGRAMS:
             return {}
         program, remedy = _PROGRAMS[self.runtime]

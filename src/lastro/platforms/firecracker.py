@@ -1,10 +1,11 @@
 """Firecracker: guests on KVM, by a monitor with only five kinds of devices.
 
-The guest's kernel finds its devices in ACPI tables, which Firecracker writes since version 1.8: Debian's kernel does
-not take virtio-mmio devices from its command line.
+The guest's kernel finds its devices in ACPI tables, which Firecracker has since version 1.8: Debian's kernel does not
+accept virtio-mmio devices on its command line.
 
 Sources: Firecracker's docs/getting-started.md, docs/vsock.md, src/firecracker/swagger/firecracker.yaml.
-Not yet run for real: tests assert commands and configuration, and the control channel ran with stand-ins."""
+Not yet tested with the real program: tests assert commands and configuration, and use the control channel with a
+substitute."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Containers on gVisor: a kernel in user space, with a network stack of its own, started by runsc as an OCI runtime.
 
 When it starts, the network stack takes over the links, addresses and routes of its namespace, and answers for them
-instead of the host's kernel; it never sees links that come later. It forwards, but has neither nftables nor most of
-Linux's network settings. Run for real: runsc of September 2026, with systrap and ptrace; kvm failed on a host whose
-/dev/kvm runs no guests."""
+instead of the host's kernel. It does not see links that are added later. It forwards packets, but has neither nftables
+nor most of Linux's network settings. Tested with runsc of September 2026, with systrap and ptrace; kvm failed on a host
+on which /dev/kvm runs no guests."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Incus, the community's successor of LXD, by a private daemon inside the DUT's network namespace.
 
-Not run for real yet: Debian 12 has no Incus. Its command lines are LXD's under other names, as tests assert."""
+Not yet tested with the real program, which Debian 12 does not have. Its command lines are those of LXD with other
+names, as tests assert."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from lastro.requirements import Requirements
 
 class Incus(LxdPlatform):
     name = "incus"
-    summary = "Incus system containers, by a private daemon that leaves the user's own alone"
+    summary = "Incus system containers, by a private daemon, separate from the user's"
     version_argv = ("incus", "--version")
     requirements = Requirements(packages=("incus",), optional_packages=("btrfs-progs",))
     flavour = Flavour(

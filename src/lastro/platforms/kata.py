@@ -1,9 +1,9 @@
 """Kata Containers: each container in its own virtual machine, made by Docker through Kata's containerd shim.
 
-Kata takes over the links that are in the namespace when the guest starts, so the guest starts once they are there. The
-container's cgroup counts the whole guest if Kata's configuration says `sandbox_cgroup_only = true`, and otherwise only
-its virtual CPUs. Not run for real: no registry that Lastro's tests use has Kata. Written from the documentation of Kata
-Containers 3 and Docker 23."""
+Kata takes over the links that are in the namespace when the guest starts, so the guest starts after they are made. The
+container's cgroup counts the whole guest if Kata's configuration has `sandbox_cgroup_only = true`, and otherwise only
+its virtual CPUs. Not yet tested with the real program: no registry that the tests use has Kata. Written from the
+documentation of Kata Containers 3 and Docker 23."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Hardware virtualization: QEMU with KVM.
 
-The existence of /dev/kvm is not enough: on some hosts that have it, no guest boots. So the probe boots one. The host on
-which this was written is such a host: the refusal has been run for real, a guest has not."""
+The existence of /dev/kvm is not enough: on some hosts that have it, no guest boots. So the probe boots one. The
+development host is such a host, so only the refusal was tested, not a guest."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _REMEDY = "use a host where KVM guests boot (bare metal, or working nesting), or
 
 class Kvm(QemuPlatform):
     name = "kvm"
-    summary = "virtual machines by QEMU with KVM, the processor's own virtualization"
+    summary = "virtual machines by QEMU with KVM (hardware virtualization)"
     accelerator = "kvm"
     cpu = "host"
     start_s = 1.5
@@ -29,7 +29,7 @@ class Kvm(QemuPlatform):
         if testbed.host.run(["test", "-w", "/dev/kvm"], check=False).returncode != 0:
             raise Unavailable(
                 "this host has no usable /dev/kvm",
-                "enable virtualization in the firmware and load kvm_intel or kvm_amd; in a guest, ask for nesting",
+                "enable virtualization in the firmware and load kvm_intel or kvm_amd; in a guest: enable nesting",
             )
 
     def probe(self, testbed: Testbed) -> Availability:
@@ -37,5 +37,5 @@ class Kvm(QemuPlatform):
         return found if found or found.remedy else replace(found, remedy=_REMEDY)
 
     def _vhost(self) -> str:
-        """Return the option for the kernel's own back-end for para-virtual cards, where the host has it."""
+        """Return the option for the kernel's back-end of para-virtual cards, if the host has it."""
         return ",vhost=on" if self.chosen["nic"] == "virtio" and Path("/dev/vhost-net").exists() else ""

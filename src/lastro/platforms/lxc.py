@@ -1,8 +1,8 @@
 """Containers by classic LXC: `lxc-start` and `lxc-attach`, without a daemon and without a store of images.
 
-Lastro writes the whole configuration: neither the host's defaults nor its lxcfs reach an instance. An instance sees its
-own control group as the root of all (LXC always makes a cgroup namespace). Source: lxc.container.conf(5). Run for real:
-LXC 5.0.2 on cgroup version 1."""
+Lastro writes the whole configuration: neither the host's defaults nor its lxcfs affect an instance. An instance sees
+its control group as the root (LXC always makes a cgroup namespace). Source: lxc.container.conf(5). Tested with LXC
+5.0.2 on cgroup version 1."""
 
 from __future__ import annotations
 

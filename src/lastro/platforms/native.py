@@ -13,7 +13,7 @@ from lastro.testbed import Testbed, set_sysctls
 
 
 class NativeInstance(Instance):
-    """Processes of the host in a chroot. A cgroup without limits counts what they use."""
+    """Processes of the host in a chroot. A cgroup without limits counts their usage."""
 
     def __init__(self, testbed: Testbed, spec: InstanceSpec, *, netns: str, cgroup: str, home: Path) -> None:
         super().__init__(testbed, spec, netns=netns, cgroup=cgroup)
@@ -63,7 +63,7 @@ def _without_capabilities(security: Security) -> tuple[str, ...]:
 def _setup_script(testbed: Testbed, netns: str, home: Path, scratch: Path) -> str:
     """Return a script that makes the chroot's mounts in a namespace that a file, rather than a process, keeps alive.
 
-    Work on files is done in a directory of the host's own file system: an overlay is what other platforms add to it."""
+    Files are in a directory of the host's file system, without an overlay: that is an overhead of other platforms."""
     root = home / "root"
     layers = f"lowerdir={testbed.image.tree},upperdir={scratch}/upper,workdir={scratch}/work"
     inside = [

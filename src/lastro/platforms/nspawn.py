@@ -1,10 +1,10 @@
 """Containers by systemd-nspawn, without systemd inside or outside: it uses neither machined nor a service manager.
 
-nspawn runs one command and has no means to exec another. Commands join the namespaces and the control group of the
-instance with nsenter(1), and setpriv(1) limits them to the instance's capabilities. A system call filter would hold
-only for nspawn's own command, so nspawn's is switched off and none is offered. On cgroup version 2, a process inside
-may open devices that it makes (CAP_MKNOD), which other container tools forbid with a program that the kernel runs; on
-version 1 it may not. Source: systemd-nspawn(1). Run for real: systemd 252 on cgroup version 1."""
+nspawn runs one command and cannot exec another. So commands join the namespaces and the control group of the instance
+with nsenter(1), and setpriv(1) limits them to the instance's capabilities. A system call filter would apply only to
+nspawn's own command, so its filter is switched off, and the platform offers none. On cgroup version 2, a process inside
+may open devices that it makes (CAP_MKNOD); other container tools forbid this with a BPF program. On version 1 it may
+not. Source: systemd-nspawn(1). Tested with systemd 252 on cgroup version 1."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def _forbid_devices(testbed: Testbed, cgroup: str) -> None:
 
 
 def _started(testbed: Testbed, spec: InstanceSpec, process: Process, cgroup: str) -> tuple[int, str]:
-    """Wait for the start; return the first process inside, as the host numbers it, and its control group."""
+    """Wait for the start; return the host's PID of the first process inside, and its control group."""
     try:
         process.wait_line("started", _START_S)
         leader = next(pid for pid in testbed.cgroups.pids(cgroup) if _is_first(testbed, pid))
@@ -154,7 +154,7 @@ def _started(testbed: Testbed, spec: InstanceSpec, process: Process, cgroup: str
 
 
 def _is_first(testbed: Testbed, pid: int) -> bool:
-    """Whether a process is process 1 of a namespace below the host's."""
+    """Return whether a process is process 1 of a namespace below the host's."""
     lines = testbed.host.read_text(str(Path("/proc", str(pid), "status"))).splitlines()
     numbers = next((line.split()[1:] for line in lines if line.startswith("NSpid:")), [])
     return len(numbers) > 1 and numbers[-1] == "1"

@@ -1,11 +1,11 @@
 """OpenVZ 7: containers on a ploop disk of their own, on OpenVZ's kernel, by vzctl.
 
-A container is registered from a private area that Lastro makes, so no template of the host is touched. Its network
-namespace is at /run/netns/CTID, so links are plugged in as on other platforms. It has the capabilities that OpenVZ
+A container is registered from a private area that Lastro makes, so no template of the host is used. Its network
+namespace is at /run/netns/CTID, so links are connected as on other platforms. It has the capabilities that OpenVZ
 gives, including CAP_NET_ADMIN.
 
 Sources: vzctl.8, ctid.conf.5, ploop.8; libvzctl, lib/env_nsops.c (namespace) and lib/cgroup.c (machine.slice).
-Not yet run for real: tests assert the commands."""
+Not yet tested with the real program: tests assert the commands."""
 
 from __future__ import annotations
 

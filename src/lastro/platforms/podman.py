@@ -1,10 +1,9 @@
 """Podman, without its service, in a private mount namespace with its configuration, state, locks and caches.
 
-Nothing of the host's Podman is read or written: /etc and /var are covered by layers that disappear with the session,
-/run and /dev/shm are empty. The image is imported once into a store that is kept as a cache; the session's own store
-only reads from it. Commands are executed by the container's runtime itself, which knows all of its confinement:
-`podman exec` does the same with two more processes in five times the time.
-Run for real: Podman 4.3 with runc and crun on cgroup v1."""
+Files of the host's Podman are neither read nor written: layers that disappear with the session cover /etc and /var, and
+/run and /dev/shm are empty. The image is imported once into a store that remains as a cache; the store of the session
+only reads from it. The container's runtime executes commands directly, with the same confinement as `podman exec`,
+which needs two more processes and five times the time. Tested with Podman 4.3 with runc and crun on cgroup v1."""
 
 from __future__ import annotations
 
@@ -47,7 +46,7 @@ class PodmanInstance(Instance):
 
 class Podman(Platform):
     name = "podman"
-    summary = "Podman containers, without a service, apart from the user's own"
+    summary = "Podman containers, without a service, separate from the user's"
     version_argv = ("podman", "--version")
     requirements = Requirements(packages=("podman", "runc"), optional_packages=("crun",), instead=_PROGRAMS)
     confines = frozenset({"apparmor", "drop_capabilities", "read_only_root", "seccomp", "selinux"})
@@ -59,7 +58,7 @@ class Podman(Platform):
 
     @contextmanager
     def prepare(self, testbed: Testbed) -> Iterator[None]:
-        """Make the mount namespace, the configuration and the image. Only the image outlasts the session."""
+        """Make the mount namespace, the configuration and the image. Only the image remains after the session."""
         runtime = self.chosen["runtime"]
         for program in ("podman", str(runtime)):
             testbed.host.require(program, f"apt-get install {_PROGRAMS[program]}")
@@ -89,7 +88,7 @@ class Podman(Platform):
         testbed.host.run(["sh", "-e"], stdin=kept_mounts(self._home, *mounts, propagation="slave"))
 
     def _import_image(self, testbed: Testbed) -> None:
-        """Import the image into a store of its own, with a state of its own: one state cannot serve two stores."""
+        """Import the image into a separate store with a separate state: one state cannot serve two stores."""
         argv = [*self._podman("cache.conf"), "--tmpdir", "/run/cache"]
         tag = _reference(testbed)
         if testbed.host.run([*argv, "image", "exists", tag], check=False).returncode != 0:
@@ -148,7 +147,7 @@ def _confinement(security: Security) -> list[str]:
 
 
 def _reason(error: CommandFailed) -> str:
-    """Return Podman's last line, which is the reason, rather than a command line that fills a screen."""
+    """Return Podman's last line, which is the reason, without the long command line."""
     lines = [line.removeprefix("Error: ") for line in error.stderr.strip().splitlines()]
     return lines[-1] if lines else error.message
 
@@ -159,7 +158,7 @@ def _reference(testbed: Testbed) -> str:
 
 
 def _mounts(home: Path, scratch: Path, state: Path) -> list[str]:
-    """Return commands that cover what Podman writes outside of its stores, and the user's configuration."""
+    """Return commands that cover the directories in which Podman writes, and the user's configuration."""
     covers = f"{home}/covers"
     lines = [
         f"mkdir -p {scratch}/tmp {covers}",
@@ -200,7 +199,7 @@ def _containers_conf(runtime: str, program: str, ulimits: Sequence[str]) -> str:
 
 
 def _ulimits(testbed: Testbed) -> list[str]:
-    """Return the limits of this process, as other tools pass them on; Podman might ask for more than a host grants.
+    """Return the limits of this process, as other tools do; Podman might request more than the host allows.
 
     Podman lowers its own limit of processes to the number of process identifiers before it starts a runtime."""
     most = int(testbed.host.read_text("/proc/sys/kernel/pid_max"))

@@ -3,13 +3,13 @@
 The service is selected by VBOX_USER_HOME and VBOX_IPC_SOCKETID, and has its sockets in a private /tmp, so it does not
 see the user's machines. VirtualBox cannot start a kernel directly: the guest boots from a small disc with GRUB.
 
-A card bridged to a tap gives that tap its carrier: VirtualBox's kernel module passes frames between the two, in the
-network namespace of the process. The tap must also pass on frames for other addresses, so it is promiscuous.
+A card that is bridged to a tap gives the tap its carrier: VirtualBox's kernel module passes frames between the two, in
+the network namespace of the process. The tap must also pass on frames for other addresses, so it is promiscuous.
 
-Commands go over the four serial ports of a PC, which VirtualBox paces like real ones, at 11 kB/s: files are slow.
+Commands use the four serial ports of a PC, which VirtualBox limits to the speed of real ones, 11 kB/s: files are slow.
 
 Sources: VirtualBox's user manual, chapter VBoxManage (6.1 to 7.1); VBoxNetFlt-linux.c for the namespace and the tap.
-Not yet run for real: tests assert the commands; disc and serial ports ran on QEMU's PC instead."""
+Not yet tested with the real program: tests assert the commands; the disc and the serial ports were tested with QEMU."""
 
 from __future__ import annotations
 

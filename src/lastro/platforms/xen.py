@@ -1,11 +1,11 @@
-"""Xen: para-virtual guests beside the host's own domain, by the xl toolstack.
+"""Xen: para-virtual guests next to the host's own domain, by the xl toolstack.
 
 A guest's card ends in a device `vifN.M` of the host's domain, which cannot open an existing tap. So the device replaces
-the tap: it takes its name, and its place on the bridge or in the redirection. Commands go over channels
-(xen-pv-channel.7), which a QEMU back-end offers as sockets; that QEMU serves the disk too.
+the tap: it takes its name, and its place on the bridge or in the redirection. Commands use channels (xen-pv-channel.7),
+which a QEMU back-end offers as sockets; the same QEMU serves the disk.
 
-Sources: xl.1, xl.cfg.5, xl-disk-configuration.5, xen-pv-channel.7. Run for real on Xen 4.17 inside QEMU, with
-para-virtual guests (tests/system/xen_in_qemu.py). Not yet run for real: bare-metal hosts, type=pvh."""
+Sources: xl.1, xl.cfg.5, xl-disk-configuration.5, xen-pv-channel.7. Tested with Xen 4.17 inside QEMU, with
+para-virtual guests (tests/system/xen_in_qemu.py). Not yet tested: bare-metal hosts, type=pvh."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class XenInstance(HypervisorInstance):
 def take_place(testbed: Testbed, device: str, tap: str) -> None:
     """Replace a tap in the DUT's namespace by a device of the host's: same name, same bridge, same redirection.
 
-    Raises: Unavailable when the tap is attached in another way, which the device would not take over."""
+    Raises: Unavailable when the tap is attached in another way, which the device cannot take over."""
     host, dut = testbed.host, testbed.dut
     master = host.run_json(["ip", "-n", dut, "-j", "link", "show", "dev", tap])[0].get("master")
     ingress = host.run(["tc", "-n", dut, "filter", "show", "dev", tap, "ingress"], check=False).text
@@ -129,15 +129,15 @@ class Xen(Hypervisor):
         return [*super().owned(instance), ("xen", instance.domain)]
 
     def cgroup_limits(self, resources: Resources) -> Resources:
-        """Return only the disk's limits, since its back-end is a process; CPU and memory are the domain's own."""
+        """Return only the limits of the disk, whose back-end is a process; the domain itself limits CPU and memory."""
         rates = ("read_bps", "write_bps", "read_iops", "write_iops", "block_device")
         return Resources(**{name: getattr(resources, name) for name in rates})
 
     def config(self, instance: XenInstance, cards: Sequence[tuple[str, str]]) -> str:
         """Return the domain's configuration, in the format of xl.cfg.5.
 
-        xl 4.17 refuses the first channel, because it counts from zero, the number of the console; other versions do
-        not. So the first channel is unused, and the guest's agent serves the ports it finds."""
+        xl 4.17 refuses the first channel, whose number is zero, that of the console; other versions do not. So the
+        first channel is unused, and the guest's agent serves the ports that it finds."""
         testbed, spec = instance.testbed, instance.spec
         devices = [f"hvc{number}" for number in range(1, PORTS + 2)]
         sockets = ["unused", *(SOCKET_PATTERN.format(number=number) for number in range(PORTS))]

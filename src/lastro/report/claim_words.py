@@ -78,7 +78,7 @@ def p_text(p: float | None, say: Language = ENGLISH) -> str:
 
 
 def reason_text(one: Judgement, say: Language = ENGLISH) -> str:
-    """Explain the verdict on a claim, and say how much of the design it covers; or say why it is untestable."""
+    """Explain the verdict on a claim and how much of the design it covers, or why it is untestable."""
     if one.verdict == "untestable here" or one.effects is None or one.part is None:
         return "; ".join(map(say.note, one.why_not))
     if one.verdict == "reproduced":

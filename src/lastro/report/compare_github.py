@@ -1,7 +1,7 @@
 """A comparison of two campaigns as annotations for GitHub Actions: workflow commands, one per line.
 
-GitHub keeps ten errors per step (docs.github.com, "Workflow commands for GitHub Actions"). The worst nine have a line
-each, and the tenth counts the others."""
+GitHub shows ten errors per step (docs.github.com, "Workflow commands for GitHub Actions"). The worst nine have a line
+each; the tenth line has the number of the others."""
 
 from __future__ import annotations
 

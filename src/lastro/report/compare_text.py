@@ -18,7 +18,7 @@ _HEADS = ("metric", "treatment", "A", "B", "unit", "B / A", "p", "p (Holm)", "")
 def terminal_lines(comparison: Comparison, width: int, *, everything: bool = False) -> list[str]:
     """Return the verdict, then the cells that differ, worst first; with `everything`, also all other tested cells.
 
-    Where a row does not fit, metric and treatment are on a line of their own."""
+    If a row does not fit, metric and treatment are on a separate line."""
     tested, alike = _tested(comparison)
     rows = [_row(cell) for cell in (tested + alike if everything else tested)]
     lines = [*_wrapped(headline(comparison), width), "", comparison.study.title or comparison.study.name]
@@ -34,7 +34,7 @@ def terminal_lines(comparison: Comparison, width: int, *, everything: bool = Fal
 
 
 def markdown(comparison: Comparison) -> str:
-    """Return the comparison for a pull request or a wiki; rows that are not distinguishable are folded."""
+    """Return the comparison for a pull request or a wiki; rows without a significant difference are folded."""
     lines = [f"# {_escaped(comparison.study.title or comparison.study.name)}", ""]
     lines += [f"**{_escaped(headline(comparison))}**", ""]
     lines += [f"- {_escaped(paragraph)}" for paragraph in _above(comparison)]
@@ -108,12 +108,12 @@ def conclusion(comparison: Comparison) -> str:
     tests = count(comparison.n_judged, "test")
     if found:
         how = f"{tests}; at most one gate in {1 / comparison.alpha:.3g} fails by chance"
-        said = f"Gate: {count(found, 'regression')} of more than {margin} ({how})."
+        found_text = f"Gate: {count(found, 'regression')} of more than {margin} ({how})."
     else:
         how = f"{tests}; smaller or noisier regressions may have been missed" if comparison.n_judged else tests
-        said = f"Gate: no regression of more than {margin} was found ({how}).{_missed(comparison)}"
+        found_text = f"Gate: no regression of more than {margin} was found ({how}).{_missed(comparison)}"
     unjudged = len(comparison.not_judged)
-    return f"{said} Not judged: {count(unjudged, 'cell')}, for the reasons above." if unjudged else said
+    return f"{found_text} Not judged: {count(unjudged, 'cell')}, for the reasons above." if unjudged else found_text
 
 
 def _missed(comparison: Comparison) -> str:

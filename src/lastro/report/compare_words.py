@@ -1,6 +1,6 @@
-"""The words of a comparison of two campaigns that its forms share: what differs, and what was not compared. Pure.
+"""The text that all forms of a comparison of two campaigns share: differences, and what was not compared. Pure.
 
-They are in English only."""
+It is in English only."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def differences(comparison: Comparison) -> Iterator[tuple[str, str, str]]:
 
 
 def notes(comparison: Comparison) -> Iterator[str]:
-    """Yield what a reader must know of each campaign, and which metrics only one of them has."""
+    """Yield caveats on each campaign, and the metrics that only one of them has."""
     for side, report in comparison.sides:
         counts = report.progress.counts
         if not report.progress.finished:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What a document shows; `claims_tally` sums up `judgements` in a line, `claims_note` says how to read them."""
+    """The content of a document. `claims_tally` sums up `judgements` in a line; `claims_note` explains them."""
 
     report: Report
     analysis: Analysis
@@ -38,7 +38,7 @@ class Content:
 
     @property
     def under_floor(self) -> frozenset[tuple[int, int]]:
-        """The (treatment, number of the metric) of every ratio to a baseline under the noise floor of this host."""
+        """The (treatment, number of the metric) of every ratio to a baseline below the noise floor of this host."""
         return frozenset(
             (comparison.treatment.index, index)
             for index, metric in enumerate(self.analysis.metrics)

@@ -166,8 +166,8 @@ def _ratio(metric: Metric, ratio: Ratio) -> dict[str, Any]:
 
 
 def _really(report: Report) -> dict[str, dict[str, str]]:
-    told = report.properties.really
-    found = {name: {row.name: row.values[at] for row in told.rows} for at, name in enumerate(told.columns)}
+    really = report.properties.really
+    found = {name: {row.name: row.values[at] for row in really.rows} for at, name in enumerate(really.columns)}
     return {name: {key: text for key, text in facts.items() if text != ABSENT} for name, facts in found.items()}
 
 

@@ -1,7 +1,7 @@
 """JSON-serializable data from results: each frozen dataclass becomes an object with its fields. Pure.
 
-A document states only what differs from that, as `Forms`: for a class, a function to what is encoded in its place, made
-with `own` or `only` where that is some of its fields. So a new field reaches JSON without another line."""
+A document states only exceptions, as `Forms`: they map a class to a function that returns the value to encode instead.
+`own` and `only` make such functions for a part of the fields. So a new field appears in JSON without further code."""
 
 from __future__ import annotations
 

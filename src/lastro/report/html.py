@@ -1,7 +1,7 @@
 """The report as one self-contained HTML page: it needs no network, script or font.
 
-All text from a study or a trial passes through jinja2's autoescape. Only figures drawn by Lastro and markup made of
-numbers alone are trusted."""
+All text from a study or a trial passes through jinja2's autoescape. Only figures by Lastro and markup that consists of
+numbers are trusted."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def _metric(content: Content, metric: MetricAnalysis) -> dict[str, Any]:
     return {
         "name": metric.metric.name,
         "summary": metric_summary(metric, say),
-        "said": statistics_sentences(metric, content.analysis.alpha, say),
+        "statistics": statistics_sentences(metric, content.analysis.alpha, say),
         "effects": stat_tables.effects_table(metric, say),
         "interactions": [stat_tables.interaction_table(metric, found, say) for found in metric.interactions],
         "checks": list(check_sentences(metric, say)),

@@ -1,4 +1,4 @@
-"""What a noisy neighbour costs and what isolation recovers, in sentences. Pure."""
+"""Sentences on the cost of a noisy neighbour and on what isolation recovers. Pure."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class _Sentences:
         return text
 
     def _by_correction(self, tested: Sequence[Tested]) -> str:
-        """Return 'after correction for 4 comparisons' if correction makes one of these not distinguishable."""
+        """Return 'after correction for 4 comparisons' if the correction makes one of these not significant."""
         if not any(one.lost_to_correction for one in tested):
             return ""
         say = self.say
@@ -89,7 +89,7 @@ class _Sentences:
         return f" ({text})" if n < total else ""
 
     def _only_with(self) -> str:
-        """Return the isolation under which everything was measured; empty if anything was measured without."""
+        """Return the isolation under which all trials were measured; empty if one was measured without isolation."""
         levels = ", ".join(map(str, self.found.only_with))
         return ", " + self.say("measured only with isolation by {levels}", levels=levels) if levels else ""
 
@@ -101,17 +101,17 @@ class _Sentences:
         decided = sorted((one for one in known if one.decided), key=lambda one: -one.recovered.value)
         shares = [(one, self._amount(one.recovered)) for one in decided if one.distinguishable]
         if gains := [(one, share.text(say)) for one, share in shares if share.value > 0]:
-            first = N_("isolation by {level} gives back {share} of it")
+            first = N_("isolation by {level} recovers {share} of it")
             yield self._listed(first if higher else N_("isolation by {level} removes {share} of it"), gains)
         if harms := [(one, (-share).text(say)) for one, share in shares if share.value <= 0]:
             yield self._listed(N_("isolation by {level} makes it {share} larger"), harms)
         if rest := [one for one in decided if not one.distinguishable]:
             yield self._nothing_back(rest)
         if open_ := ", ".join(str(one.level) for one in known if not one.decided):
-            text = N_("how much of it isolation by {levels} gives back is undecided")
+            text = N_("how much of it isolation by {levels} recovers is undecided")
             yield say(text if higher else N_("how much of it isolation by {levels} removes is undecided"), levels=open_)
         for why, levels in self._by_reason(recoveries).items():
-            yield say("what isolation by {levels} does is not known ({reason})", levels=levels, reason=why)
+            yield say("the effect of isolation by {levels} is not known ({reason})", levels=levels, reason=why)
 
     def _nothing_back(self, tested: Sequence[Tested]) -> str:
         say, several = self.say, len(tested) > 1
@@ -119,14 +119,14 @@ class _Sentences:
             (f"{one.level} " if several else "") + self._amount(one.recovered).text(say) + self._over(one)
             for one in tested
         )
-        text = N_("isolation by {levels} gives back nothing distinguishable ({shares})")
+        text = N_("the recovery by {levels} is not distinguishable from zero ({shares})")
         if self.metric.better != "higher":
-            text = N_("isolation by {levels} removes nothing distinguishable of it ({shares})")
+            text = N_("the reduction by {levels} is not distinguishable from zero ({shares})")
         levels = ", ".join(str(one.level) for one in tested)
         return say(text, levels=levels, shares="; ".join(filter(None, (shares, self._by_correction(tested)))))
 
     def _listed(self, first: str, shares: Sequence[tuple[Tested, str]], **words: str) -> str:
-        """Return a list such as 'isolation by cgroups gives back 71 % [50, 90] of it, by apparmor 3 % [1, 5]'."""
+        """Return a list such as 'isolation by cgroups recovers 71 % [50, 90] of it, by apparmor 3 % [1, 5]'."""
         say = self.say
         parts = [
             say("by {level} {share}", level=one.level, share=share)
@@ -137,7 +137,7 @@ class _Sentences:
         return ", ".join(part + self._over(one) for part, (one, _) in zip(parts, shares, strict=True))
 
     def _cost(self) -> str:
-        """Return what isolation costs, or gains, without a neighbour; empty where that is not distinguishable."""
+        """Return the cost or gain of isolation without a neighbour; empty if it is not distinguishable from zero."""
         first = N_("without a neighbour, isolation by {level} takes {share} of {metric}")
         if self.metric.better == "lower":
             first = N_("without a neighbour, isolation by {level} adds {share} to {metric}")

@@ -2,7 +2,7 @@
 
 The cost of neighbours and the recovery by isolation come first. Then comes the effect of every other factor on the
 first metric, a sentence for each, largest difference first; then a sentence for each further metric; last, what is
-missing. `analysis.findings` says what the sentences rest on."""
+missing. `analysis.findings` computes the data of the sentences."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def key_findings(report: Report, say: Language) -> tuple[str, ...]:
     missing = _missing(found.missing, say)
     others = list(filter(None, (_KeySentences(metric, say).in_one() for metric in found.others)))
     room = MOST - len(missing) - bool(others)
-    told = interference_sentences(found.interference, say, room)
+    neighbours = interference_sentences(found.interference, say, room)
     first = list(_first(found, say, named=len(report.rows) > 1))
-    if first and told:
-        told = interference_sentences(found.interference, say, max(_FEWEST_NEIGHBOURS, room - len(first)))
-    said = [*told, *first][:room]
-    return (*said, *others[: MOST - len(missing) - len(said)], *missing)
+    if first and neighbours:
+        neighbours = interference_sentences(found.interference, say, max(_FEWEST_NEIGHBOURS, room - len(first)))
+    leading = [*neighbours, *first][:room]
+    return (*leading, *others[: MOST - len(missing) - len(leading)], *missing)
 
 
 def _first(found: Findings, say: Language, *, named: bool) -> Iterator[str]:
@@ -70,7 +70,7 @@ class _KeySentences:
             yield say("With {blocks}, {metric} is {mean}.", blocks=blocks, metric=self.metric.name, mean=text + where)
 
     def clauses(self, factor: FactorPairs) -> Iterator[str]:
-        """Yield clauses: which levels differ from the reference, which are alike, which are undecided."""
+        """Yield clauses on the levels that differ from the reference, that are alike, and that are undecided."""
         phrases = self._phrases(factor)
         if not factor.pairs:
             yield phrases.unknown()
@@ -89,7 +89,7 @@ class _KeySentences:
     def in_one(self) -> str:
         """Return a sentence on what changes the metric most, or that nothing does, or that this is undecided.
 
-        Empty where the metric never varied, or where nothing is known."""
+        Empty if the metric never varied, or if nothing is known."""
         found, compared = self.found, self.found.compared
         if found.never_varied:
             return ""

@@ -63,8 +63,8 @@ def _parts(content: Content) -> Iterator[str]:
     yield rf"\section*{{{escape(report.study.title or report.study.name)}}}"
     yield from (rf"\textbf{{{escape(sentence)}}}" for sentence in opening(report, say))
     yield escape(words.summary(report, say))
-    if said := [text for text in _statistics(content) if text]:
-        yield _items(said)
+    if statistics := [text for text in _statistics(content) if text]:
+        yield _items(statistics)
     yield from (table_text(table) for table in _tables(content) if table)
     yield rf"\subsection*{{{escape(say('Limitations'))}}}"
     yield _items(words.limitations(report, say))
@@ -73,8 +73,8 @@ def _parts(content: Content) -> Iterator[str]:
 
 def _statistics(content: Content) -> Iterator[str]:
     for metric in content.analysis.metrics:
-        if said := statistics_sentences(metric, content.analysis.alpha, content.say):
-            yield f"{metric.metric.name}: {' '.join(said)}"
+        if sentences := statistics_sentences(metric, content.analysis.alpha, content.say):
+            yield f"{metric.metric.name}: {' '.join(sentences)}"
     yield noise_floor_sentence(content.analysis, content.say)
 
 

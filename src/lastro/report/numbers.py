@@ -108,7 +108,7 @@ UNDECIDED = N_("undecided: the interval of the ratio is unbounded or spans more 
 
 
 def is_undecided(ratio: Ratio) -> bool:
-    """Whether the interval of a ratio is too wide to be useful: it holds 1 and spans more than a factor of ten."""
+    """Return whether the interval of a ratio is too wide to be useful: it holds 1 and spans over a factor of ten."""
     if ratio.interval is None:
         return ratio.unbounded and ratio.value is not None
     low, high = ratio.interval.low, ratio.interval.high
@@ -129,16 +129,16 @@ def _ratio_decimals(half_width: float, value: float) -> int:
     return 3 if half_width <= 0 else max(2, min(5, 1 - math.floor(math.log10(half_width))))
 
 
-def comparison_text(row: Row, cell: Cell, said: Verdict, say: Language = ENGLISH) -> str:
+def comparison_text(row: Row, cell: Cell, judged: Verdict, say: Language = ENGLISH) -> str:
     """Return the second line of a cell: the mark of the verdict and the ratio, 'baseline', or why there is no ratio.
 
     Empty if the study has no baseline."""
     if row.is_baseline:
         return say("baseline")
-    if cell.ratio is not None and said in ("", "same") and is_undecided(cell.ratio):
+    if cell.ratio is not None and judged in ("", "same") and is_undecided(cell.ratio):
         return say("undecided (n = {n})", n=min(cell.ratio.n))
     if cell.ratio is not None:
-        return f"{VERDICT_MARKS[said]} {ratio_text(cell.ratio, say)}".strip()
+        return f"{VERDICT_MARKS[judged]} {ratio_text(cell.ratio, say)}".strip()
     return say("no baseline value") if row.baseline is not None and cell.summary is not None else ""
 
 

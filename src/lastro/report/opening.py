@@ -32,7 +32,7 @@ def incomplete(counts: Mapping[State, int] | Mapping[str, int], say: Language) -
     if fraction <= MANY_INVALID:
         return ""
     return say(
-        "{n} of {trials} that can run here are invalid ({percent}): the results rest on the others alone. "
+        "{n} of {trials} that can run here are invalid ({percent}): the results are based on the others only. "
         "`lastro resume --invalid` tries them again.",
         n=say.integer(counts.get("invalid", 0)),
         trials=say.count(_runnable(counts), "trial"),

@@ -84,9 +84,11 @@ class PairPhrases:
 
     def unknown(self) -> str:
         """Say why nothing is known about the factor."""
-        text = N_("what {factor} does to {metric} is not known: no two blocks have valid values of all its levels")
+        text = N_("the effect of {factor} on {metric} is not known: no two blocks have valid values of all its levels")
         if not self.factor.strata:
-            text = N_("what {factor} does to {metric} is not known: its levels were measured under no common condition")
+            text = N_(
+                "the effect of {factor} on {metric} is not known: its levels were measured under no common condition"
+            )
         return self.say(text, factor=self.factor.factor, metric=self.metric.name)
 
     def left_out(self) -> str:
@@ -151,5 +153,5 @@ def undecided(what: str, pairs: Sequence[Pair], say: Language) -> str:
 
 
 def _is_multiple(pair: Pair) -> bool:
-    """Whether 'three times' is more natural than '200 % higher'."""
+    """Return whether 'three times' is more natural than '200 % higher'."""
     return pair.relative and pair.value >= 2

@@ -45,8 +45,8 @@ MEANINGS = {
         "carry."
     ),
     THROUGH_CACHE: N_(
-        "a cache may stand in front of what is measured (the page cache in front of a disk, the processor’s caches "
-        "in front of memory), so the number may be that of the cache."
+        "a cache may hide what is measured (the page cache hides a disk, the processor’s caches hide memory), so the "
+        "value may be that of the cache."
     ),
     WRONG_CLOCK: N_(
         "the instance’s clock ran at a different rate from the host’s, so times measured with it were dropped; times "
@@ -64,7 +64,7 @@ MEANINGS = {
     CLOSED_LOOP: N_(
         "each client sent its next request only after it had the answer, so a slow server received fewer requests, "
         "and requests that would have had to wait were never sent; an open loop sends at a fixed rate, and counts "
-        "each time from when the request should have left."
+        "each time from when the request was due."
     ),
     WHOLE_LIFE: N_(
         "the host could not measure the peak under the workload alone: this is the peak since the instance’s start, "
@@ -72,14 +72,14 @@ MEANINGS = {
     ),
     AT_LEAST: N_(
         "the study ended the search before the host refused one more: the number is a lower bound; if time ran out, "
-        "it shows how fast instances start, not how many the host can carry."
+        "it shows how fast instances start, not how many the host can run."
     ),
     OVERLOADED: N_(
-        "requests came faster than they were answered, so ever more of them waited: the times grow for as long as "
-        "the load lasts, and show the waiting, not how long a request takes."
+        "requests came faster than they were answered, so more and more of them waited: the times grow with the "
+        "duration of the load, and show the queue, not the time of one request."
     ),
     GENERATOR_DELAY: N_(
-        "requests left the generator so late that its own delay may make up a tenth or more of this percentile: the "
+        "the generator sent requests so late that its own delay may make up a tenth or more of this percentile: the "
         "value was dropped."
     ),
 }
@@ -89,7 +89,7 @@ SHORT = {
     WRONG_CLOCK: N_("timed by a wrong clock: dropped"),
     CLOCK_NOT_VERIFIED: N_("timed by an unverified clock"),
     TOO_SHORT: N_("too short to time"),
-    CLOSED_LOOP: N_("a closed loop, which hides waiting"),
+    CLOSED_LOOP: N_("a closed loop, which hides queueing"),
     WHOLE_LIFE: N_("the peak since its start, not of the workload alone"),
     AT_LEAST: N_("at least this many: the study ended the search"),
     OVERLOADED: N_("more requests than answers: times grow as the load lasts"),

@@ -1,6 +1,6 @@
 """The table of results on the HTML page: cells with mean, interval and ratio, and a small axis for each ratio.
 
-Where there are many rows, they are grouped under headings."""
+If there are many rows, they are grouped under headings."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class MarkView:
 class CellView:
     """A cell of the table as text.
 
-    `words` replaces the numbers where nothing was measured; `absent` replaces a missing interval."""
+    `words` replaces the numbers if nothing was measured; `absent` replaces a missing interval."""
 
     words: str = ""
     mean: str = ""
@@ -124,15 +124,15 @@ def _row_view(
     return RowView(row, levels, n, say(STATUS_WORDS[row.status]), mark, cells)
 
 
-def _cell_view(row: Row, cell: Cell, reach: float, say: Language, said: Verdict, under_floor: bool) -> CellView:
+def _cell_view(row: Row, cell: Cell, reach: float, say: Language, judged: Verdict, under_floor: bool) -> CellView:
     marks = tuple(
         MarkView(say(mark.kind), f"{mark.text} ({say.count(mark.n, 'trial')})".strip()) for mark in cell.marks
     )
     if cell.summary is None:
         return CellView(words=say("not measured"), marks=marks)
-    explanation = say(VERDICT_WORDS[said])
+    explanation = say(VERDICT_WORDS[judged])
     if cell.ratio is not None:
-        hidden = ratio_text(cell.ratio, say) if said in ("", "same") and is_undecided(cell.ratio) else ""
+        hidden = ratio_text(cell.ratio, say) if judged in ("", "same") and is_undecided(cell.ratio) else ""
         parts = (hidden, explanation, words.reason(cell.ratio, say), words.pairing(cell.ratio, say))
         explanation = "; ".join(part for part in parts if part)
     return CellView(
@@ -140,8 +140,8 @@ def _cell_view(row: Row, cell: Cell, reach: float, say: Language, said: Verdict,
         interval="" if cell.summary.interval is None else interval_text(cell.summary, say),
         note=f"n = {cell.summary.n}" if cell.missing else "",
         absent=interval_text(cell.summary, say) if cell.summary.interval is None else "",
-        comparison=comparison_text(row, cell, said, say),
-        verdict=said,
+        comparison=comparison_text(row, cell, judged, say),
+        verdict=judged,
         explanation=explanation,
         spark=_spark(cell.ratio, reach),
         marks=marks,

@@ -1,4 +1,4 @@
-"""What ended the searches for the largest load, in words: tables, and lines for a terminal."""
+"""The ends of the searches for the largest load: tables, and lines for a terminal."""
 
 from __future__ import annotations
 

@@ -152,8 +152,8 @@ def anova_table(metric: MetricAnalysis, say: Language) -> Table:
     name = f"anova-{metric.metric.name}"
     if anova is None:
         why = say.note(metric.why_none) if metric.why_none else ""
-        said = (say("No analysis of variance: {why}.", why=why), *_omnibus_notes(metric, say))
-        return Table(name, title, columns, (), note=" ".join(said))
+        notes = (say("No analysis of variance: {why}.", why=why), *_omnibus_notes(metric, say))
+        return Table(name, title, columns, (), note=" ".join(notes))
     rows = [_anova_row(effect, say) for effect in (*anova.effects, anova.residual)]
     df = sum(effect.df for effect in (*anova.effects, anova.residual))
     rows.append((say("total"), say.integer(df), _number(anova.total_ss, say), "", "", "", share_text(1.0, say)))
@@ -360,7 +360,7 @@ def claims_table(judgements: Sequence[Judgement], note: str, say: Language) -> T
 def _claim_row(judgement: Judgement, say: Language) -> tuple[str, ...]:
     claim, part = judgement.claim, judgement.part
     where = " · ".join(text for text in (claim.statement.metric, claim.where) if text)
-    mark, said = claim_words.VERDICT_MARKS[judgement.verdict], say(claim_words.VERDICT_WORDS[judgement.verdict])
+    mark, verdict = claim_words.VERDICT_MARKS[judgement.verdict], say(claim_words.VERDICT_WORDS[judgement.verdict])
     return (
         f"{claim.text(say.code)} ({where})" if where else claim.text(say.code),
         claim_words.published_text(claim.published, say) or "—",
@@ -368,7 +368,7 @@ def _claim_row(judgement: Judgement, say: Language) -> tuple[str, ...]:
         p_text(judgement.p, say),
         p_text(judgement.p_adjusted, say),
         str(part.effect.n) if part else "",
-        f"{mark} {said}: {claim_words.reason_text(judgement, say)}",
+        f"{mark} {verdict}: {claim_words.reason_text(judgement, say)}",
     )
 
 

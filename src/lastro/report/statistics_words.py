@@ -1,7 +1,7 @@
 """The statistics of each metric in sentences, which precede their tables.
 
-They say which factor matters most, what the widest effect is, what is not distinguishable, where tests disagree, and
-how small a difference is still distinguishable on this host."""
+They report the factor that matters most, the widest effect, comparisons without a significant difference, tests that
+disagree, and the smallest difference that is distinguishable on this host."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ NO_FLOOR = N_(
 
 
 def check_sentences(metric: MetricAnalysis, say: Language) -> Iterator[str]:
-    """Yield what the residuals say about the assumptions of the analysis of variance, and what the reader should do."""
+    """Yield what the residuals show about the assumptions of the analysis of variance, and advice to the reader."""
     checks = metric.checks
     if checks is None:
         return
@@ -249,7 +249,7 @@ def drift_sentence(metric: MetricAnalysis, alpha: float, say: Language) -> str:
 
 
 def metric_summary(metric: MetricAnalysis, say: Language) -> str:
-    """Return one line that summarizes the statistics of a metric, for readers to decide whether to open them."""
+    """Return one line that summarizes the statistics of a metric, so that readers can decide whether to open them."""
     parts = [say.count(metric.n, "trial")]
     if metric.anova is not None and metric.headline.factor is not None:
         share = share_text(metric.headline.explained or 0.0, say)

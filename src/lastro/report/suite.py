@@ -1,4 +1,4 @@
-"""The HTML page of a suite: for each study a few sentences and a key figure; all claims in one table; what is missing.
+"""The HTML page of a suite: a few sentences and a key figure for each study, a table of all claims, what is missing.
 
 It links to the report of each study, which has the details."""
 
@@ -23,7 +23,7 @@ _KEY_FIGURES = ("curve", "effects", "distribution")  # in order of preference
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """Why a study could not run; `midway`: it started, but could not finish."""
+    """The reason why a study did not run. `midway` is true if it started but did not finish."""
 
     reason: str
     remedy: str | None
@@ -34,8 +34,8 @@ class Stopped:
 class StudySection:
     """A study of a suite.
 
-    `content` is what its report shows, None before it has a campaign; `link` leads from the page to its report.
-    `unjudged`: it has claims but no campaign to judge them by."""
+    `content` is the content of its report, or None before it has a campaign; `link` leads from the page to that report.
+    `unjudged` is true if it has claims, but no campaign to judge them by."""
 
     name: str
     title: str

@@ -91,12 +91,12 @@ def levels_of(report: Report, row: Row, say: Language) -> tuple[str, ...]:
     return levels or (row.treatment.label or say("the only treatment"),)
 
 
-def _result(row: Row, cell: Cell, say: Language, said: Verdict, under_floor: bool) -> tuple[str, str, str]:
+def _result(row: Row, cell: Cell, say: Language, judged: Verdict, under_floor: bool) -> tuple[str, str, str]:
     if cell.summary is None:
         why = say("not measured") if row.n_valid else say(STATUS_WORDS[row.status])
         return "0", why + signs(cell.marks), ""
     mean = _mean(cell, say)
-    comparison = comparison_text(row, cell, said, say)
+    comparison = comparison_text(row, cell, judged, say)
     return str(cell.summary.n), mean, f"{comparison} ({say('below the noise floor')})" if under_floor else comparison
 
 
@@ -139,7 +139,7 @@ def _curve_table(view: MetricView, curve: Curve, say: Language) -> Table:
 
 
 def _curve_cells(panel: Panel, view: MetricView, curve: Curve, say: Language) -> dict[str, list[str]]:
-    """Return {line: a text for each number}; a dash where the study has no such treatment."""
+    """Return {line: a text for each number}; a dash if the study has no such treatment."""
     own = {line.name: line.rows for line in panel.lines}
     cells: dict[str, list[str]] = {}
     for name in curve.line_names:
@@ -203,10 +203,12 @@ def _growth(growth: Growth | None, say: Language) -> tuple[str, str, str, str]:
 
 def really_table(report: Report, say: Language) -> Table:
     """Return a table of how each platform was measured, as its trials recorded; dashes without a trial."""
-    told = report.properties.really
-    rows = tuple((column, *(row.values[at] for row in told.rows)) for at, column in enumerate(told.columns))
-    names = tuple(row.name for row in told.rows)
-    return Table("really", "", (told.factor, *names), rows if told else (), long=frozenset(range(1, len(names) + 1)))
+    really = report.properties.really
+    rows = tuple((column, *(row.values[at] for row in really.rows)) for at, column in enumerate(really.columns))
+    names = tuple(row.name for row in really.rows)
+    return Table(
+        "really", "", (really.factor, *names), rows if really else (), long=frozenset(range(1, len(names) + 1))
+    )
 
 
 def remarks_table(report: Report, say: Language) -> Table:
@@ -258,13 +260,13 @@ def invalid_table(report: Report, say: Language) -> Table:
 
 
 def _why(attempts: Sequence[InvalidAttempt]) -> str:
-    """Return all reasons; one that not every attempt had is followed by its number of attempts."""
+    """Return all reasons; a reason that not all attempts had is followed by its number of attempts."""
     found = grouped((reason, attempt.attempt) for attempt in attempts for reason in attempt.reasons)
     return "; ".join(text if len(set(of)) == len(attempts) else f"{text} ({len(set(of))}×)" for text, of in found)
 
 
 def property_table(name: str, title: str, table: PropertyTable, say: Language, *, ours: bool) -> Table:
-    """Return a table of properties; with `ours`, Lastro wrote its numbers, and they get the language's separators."""
+    """Return a table of properties. With `ours`, its numbers are Lastro's, and get the separators of the language."""
     columns = (table.factor, *(say(ALL) if column == ALL else column for column in table.columns))
     rows = tuple((row.name, *(say.number(text) if ours else text for text in row.values)) for row in table.rows)
     return Table(name, title, columns, rows)

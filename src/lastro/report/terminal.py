@@ -84,7 +84,7 @@ def render(report: Report, width: int) -> list[Text]:
 
 
 def _answer(report: Report, width: int) -> list[Text]:
-    """Return the sentences that open a document, but with a warning about many invalid trials at the end."""
+    """Return the opening sentences of a document, but with a warning about many invalid trials at the end."""
     warning, sentences = incomplete(report.progress.counts, ENGLISH), key_findings(report, ENGLISH)
     lines = [line for sentence in sentences for line in _wrapped(sentence, width)]
     if warning:
@@ -162,9 +162,9 @@ def _cell_block(row: Row, cell: Cell) -> Block:
         return ((f"{words}{signs(cell.marks)}", "yellow" if row.status in ("invalid", "partly") else "dim"),)
     mean = mean_text(cell.summary) + signs(cell.marks)
     lines = [(f"{mean} (n = {cell.summary.n})" if cell.missing else mean, "")]
-    said = verdict(cell.metric, cell.ratio)
-    if comparison := comparison_text(row, cell, said):
-        style = "bold blue" if row.is_baseline else _STYLES[said]
+    judged = verdict(cell.metric, cell.ratio)
+    if comparison := comparison_text(row, cell, judged):
+        style = "bold blue" if row.is_baseline else _STYLES[judged]
         lines.append((comparison, style))
     if cell.summary.interval is None:
         lines.append((interval_text(cell.summary), "dim"))
@@ -189,8 +189,8 @@ def _table(report: Report, hoisted: int, columns: Sequence[_Column]) -> list[Tex
 def _absent(gap: Gap, number: int) -> str:
     n = len(gap.treatments)
     what = plain(gap.where) or (plain(gap.treatments[0].label) if n == 1 else "")
-    said = "unavailable here" if n == 1 else f"{n} treatments unavailable here"
-    return f"{what}: {said} [{number}]" if what else f"{said} [{number}]"
+    status = "unavailable here" if n == 1 else f"{n} treatments unavailable here"
+    return f"{what}: {status} [{number}]" if what else f"{status} [{number}]"
 
 
 def _levels(row: Row, names: Sequence[str]) -> str:
@@ -294,13 +294,15 @@ def _below(report: Report, width: int) -> list[Text]:
 def _paragraphs(report: Report) -> Iterator[str]:
     confidence = f"{report.study.design.confidence:.0%}"
     yield ""
-    said = f"± is half the width of the {confidence} interval of the mean over n valid trials."
+    legend_of_table = f"± is half the width of the {confidence} interval of the mean over n valid trials."
     ratios = [cell.ratio for row in report.rows for cell in row.cells if cell.ratio]
     if ratios:
-        said += f" × is the ratio to the baseline with its {confidence} interval (Fieller)."
+        legend_of_table += f" × is the ratio to the baseline with its {confidence} interval (Fieller)."
     if n := sum(ratio.interval is not None for ratio in ratios):
-        said += f" {_marks(report)}: the interval excludes 1, uncorrected for {count(n, 'ratio')}; ≈: it holds 1."
-    yield said
+        legend_of_table += (
+            f" {_marks(report)}: the interval excludes 1, uncorrected for {count(n, 'ratio')}; ≈: it holds 1."
+        )
+    yield legend_of_table
     if any(map(is_undecided, ratios)):
         yield f"{ENGLISH(UNDECIDED, widest=WIDEST)} --json shows it."
     if report.study.design.sequential:

@@ -92,7 +92,7 @@ def _edge(left: str, right: str, end: End | None, inner: int) -> str:
 
 
 def _between(link: Link, *, reverse: bool, width: int, to: End | None = None) -> Iterator[str]:
-    """Draw what joins two nodes: the attachment, and the devices between the upper node and the lower one."""
+    """Draw the connection of two nodes: the attachment, and the devices between the upper node and the lower one."""
     way = devices(link)[::-1] if reverse else devices(link)
     yield f"    │ {link.attachment}{f' to {to.role}' if to else ''}"
     text = " ─ ".join(map(_held, way))

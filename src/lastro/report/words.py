@@ -70,9 +70,9 @@ def _tally(report: Report, say: Language) -> str:
 
 
 def limitations(report: Report, say: Language) -> tuple[str, ...]:
-    """Return what a reader must keep in mind, because of the design or because of events in this campaign."""
+    """Return the limitations of the results, from the design and from events in this campaign."""
     design, progress = report.study.design, report.progress
-    said = [
+    sentences = [
         say(
             "One host, one campaign: the figures hold for this hardware, kernel and day. Repeat on yours before "
             "deciding."
@@ -86,53 +86,55 @@ def limitations(report: Report, say: Language) -> tuple[str, ...]:
         ),
     ]
     if not progress.finished:
-        said.append(say("The campaign is unfinished: what is shown may change when the remaining trials have run."))
+        sentences.append(
+            say("The campaign is unfinished: what is shown may change when the remaining trials have run.")
+        )
     if progress.counts.get("valid", 0) == 0:
-        said.append(say("No trial is valid, so nothing can be concluded."))
+        sentences.append(say("No trial is valid, so nothing can be concluded."))
     if design.replicates == 1:
-        said.append(say("There is only one replicate, so the spread is not known: no interval, no comparison."))
+        sentences.append(say("There is only one replicate, so the spread is not known: no interval, no comparison."))
     elif design.replicates < 5:
-        said.append(
+        sentences.append(
             say(
                 "With {n} replicates the intervals are wide; small differences cannot be detected.", n=design.replicates
             )
         )
     if design.sequential:
-        said.append(sequential_note(report, say))
+        sentences.append(sequential_note(report, say))
     if not design.baseline:
-        said.append(say("The study names no baseline, so there are no ratios."))
+        sentences.append(say("The study names no baseline, so there are no ratios."))
     if report.gaps:
-        said.append(
+        sentences.append(
             say(
                 "Unavailable levels leave gaps in the design: effects hold only for the combinations that were "
                 "measured."
             )
         )
     if shared := report.provenance.get("testbed", {}).get("shared_cpus"):
-        said.append(
+        sentences.append(
             say(
                 "Roles share CPUs ({shared}): CPU time that one uses is lost to the others, so load on the client or "
                 "the server affects the system under test.",
                 shared="; ".join(map(str, shared)),
             )
         )
-    said += [legend(kind, say) for kind in report.kinds_of_marks]
+    sentences += [legend(kind, say) for kind in report.kinds_of_marks]
     if late := sum(attempt.valid and attempt.attempt > MAX_ATTEMPTS for attempt in report.attempts):
-        said.append(
+        sentences.append(
             say(
-                "Trials that were given up, and valid when repeated later: {n}. They ran at another time than the "
+                "Trials that were given up, but valid when repeated later: {n}. They ran at another time than the "
                 "rest of their blocks.",
                 n=late,
             )
         )
     if progress.n_invalid_attempts:
-        said.append(
+        sentences.append(
             say(
                 "Invalid attempts are excluded from all means. If they were invalid because of what they measured, "
                 "the means are biased."
             )
         )
-    return tuple(said)
+    return tuple(sentences)
 
 
 def legend(kind: str, say: Language) -> str:
@@ -258,12 +260,12 @@ AS_WRITTEN = N_("Text from tools, parts and the author of the study is not trans
 CONTINUE = N_("This campaign has trials left to run. To continue it:")
 NOTHING_MISSING = N_("Nothing: every trial of the plan was valid at the first attempt.")
 REALLY = N_(
-    "How each platform was measured, as its trials recorded it: file system, storage, caches, clock. Two platforms "
-    "on different storage differ by their storage too."
+    "How each platform was measured, as its trials recorded it: file system, storage, caches, clock. If two "
+    "platforms have different storage, their difference includes that of the storage."
 )
 RESIDUALS = N_(
-    "Every platform ran the same files. This is what still differed between them; a difference in results may come "
-    "from these rows."
+    "Every platform ran the same files. These properties still differed between them, and may explain a difference "
+    "in results."
 )
 
 # Words that the store and the log write; the report translates them through variables

@@ -1,1 +1,1 @@
-"""What a trial yields, and where a campaign keeps it."""
+"""The results of trials, and the database that stores them."""

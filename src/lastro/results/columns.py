@@ -1,7 +1,7 @@
-"""Which values each column of a campaign's database may have. Every value that is read is checked here, once.
+"""The valid values of each column of a campaign's database. Every value is checked here when it is read.
 
-A value of the wrong kind, range or shape is damage, and is reported with its table, row and column. The TypedDicts say
-what other code relies on. The notes of a trial have none, since third-party parts write them."""
+A value of the wrong kind, range or shape is damage, and is reported with its table, row and column. The TypedDicts
+declare the keys that other code relies on. The notes of a trial have none, since third-party parts write them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables of a campaign's database, and SQLite's errors translated into messages that say what to do."""
+"""The tables of a campaign's database, and the translation of SQLite's errors into messages with a remedy."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def rows(data: CampaignData) -> Iterator[tuple[Value, ...]]:
 def _tails(
     trial: TrialRow, row: TreatmentRow, attempts: Iterable[Attempt], units: dict[str, str]
 ) -> Iterator[tuple[Value, ...]]:
-    """Yield (attempt, valid, reasons, metric, unit, value, at_least) for everything that one trial yielded."""
+    """Yield (attempt, valid, reasons, metric, unit, value, at_least) for all values of one trial."""
     silent = True
     for attempt in attempts:
         silent = False
@@ -126,8 +126,8 @@ def _all_rows(data: Data) -> Iterator[tuple[Value, ...]]:
 def to_csv(data: Data, *, raw: bool = False) -> str:
     """Return RFC 4180 text with a header; booleans are true and false, missing values are empty.
 
-    Text has no control characters except the newline, and an apostrophe before what a spreadsheet would execute. `raw`:
-    text as it is in the campaign."""
+    Text has no control characters except the newline, and an apostrophe before formulas that a spreadsheet would
+    execute. With `raw`, text is unchanged."""
     return _csv(data, null="", text=str if raw else inert)
 
 
@@ -164,7 +164,7 @@ def inert(text: str) -> str:
 
 
 def to_parquet(data: Data, file: Path) -> None:
-    """Write the rows as Parquet with DuckDB; the file appears whole or not at all.
+    """Write the rows as Parquet with DuckDB; the file is complete or does not exist.
 
     Raises: OutputError when it cannot be written."""
     import duckdb

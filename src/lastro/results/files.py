@@ -11,11 +11,11 @@ from lastro.files import open_directory, require_regular
 
 
 def write_atomically(file: Path, content: str | bytes, *, durable: bool = False, base: Path | None = None) -> None:
-    """Write a file that appears whole or not at all. `durable`: once written, it survives a power cut.
+    """Write a file atomically: it is complete, or unchanged. With `durable`, it then survives a power cut.
 
-    A link in its place is replaced, not followed. Below the directory `base`, links on the way are not followed either.
-    Raises: StoreError when a durable file, which belongs to a campaign, cannot be written; OutputError for any other
-    file; InputError when the process is root, and others can change the directory."""
+    A link in its place is replaced, not followed. Below the directory `base`, links on the path are not followed
+    either. Raises: StoreError when a durable file, which belongs to a campaign, cannot be written; OutputError for any
+    other file; InputError when the process is root, and others can change the directory."""
     data = content if isinstance(content, bytes) else content.encode("utf-8", "replace")
     try:
         directory = open_directory(file.parent, base=base, make=True)

@@ -1,7 +1,7 @@
 """The only way to open a campaign's database, which may come from anywhere.
 
-Nothing is read before the schema is known to be ours: no foreign view, trigger or generated column runs. Signals end a
-statement midway, and the amount that is read or unpacked is bounded by the size of the file.
+Nothing is read before the schema has been verified: no foreign view, trigger or generated column runs. Signals end a
+running statement, and the size of the file limits the amount of data that is read or unpacked.
 Source: "Defense Against The Dark Arts", https://www.sqlite.org/security.html"""
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _LIMITS = {
 
 
 class Bounded(sqlite3.Connection):
-    """A connection whose statements end at a signal, and whose queries yield no more than the file can hold."""
+    """A connection whose statements end at a signal, and whose queries yield no more data than the file can contain."""
 
     _caught: BaseException | None = None
     _until = float("inf")
@@ -55,10 +55,10 @@ class Bounded(sqlite3.Connection):
         self.set_progress_handler(watch.__next__, _STEPS)
 
     def _watch(self) -> Generator[bool, None, None]:
-        """Yield whether the statement is to end: after a signal, or when its time is over.
+        """Yield whether the statement must end: after a signal, or when its time is over.
 
-        Python runs signal handlers where a generator goes on, which is inside the `try`. At the start of a function it
-        would be outside, and SQLite would swallow the exception."""
+        Python runs signal handlers when a generator continues, which is inside the `try`. At the start of a function,
+        the handler would run outside of it, and SQLite would ignore the exception."""
         stop = False
         while True:
             try:
@@ -74,7 +74,7 @@ class Bounded(sqlite3.Connection):
 
     @contextmanager
     def watched(self, longest_s: float = float("inf")) -> Iterator[None]:
-        """Raise what ended a statement inside the block, such as KeyboardInterrupt or a time beyond `longest_s`."""
+        """Raise the cause that ended a statement inside the block: KeyboardInterrupt, or a time over `longest_s`."""
         self._until = time.monotonic() + longest_s
         try:
             yield
@@ -99,7 +99,7 @@ class Bounded(sqlite3.Connection):
         return rows
 
     def unpack(self, packed: object) -> bytes:
-        """Unpack what `database.pack` packed. Raises: ValueError for other data, or when the total is too large."""
+        """Unpack data from `database.pack`. Raises: ValueError for other data, or when the total is too large."""
         if not isinstance(packed, bytes):
             raise ValueError("is not compressed data")
         most = _SPARE_BYTES + _RATIO * self._file_bytes() - self._unpacked
@@ -165,10 +165,10 @@ def _prepare(db: Bounded, directory: Path, *, readonly: bool) -> None:
 
 
 def _read_mode(file: Path) -> str:
-    """Return the mode for a reader, which may not be allowed to create files beside the database.
+    """Return the mode for a reader, which may not be allowed to create files next to the database.
 
-    A reader of a WAL database needs its index file. If it may not create one, and no writer left a log, then the file
-    alone is complete."""
+    A reader of a WAL database needs its index file. If the reader may not create one, and there is no log, the database
+    file alone is complete."""
     writable = os.access(file.parent, os.W_OK)
     return "mode=ro" if writable or _log_of(file).exists() else "mode=ro&immutable=1"
 
@@ -191,7 +191,7 @@ def _check_format(db: Bounded, directory: Path) -> None:
 
 
 def _foreign(found: Mapping[str, str]) -> str:
-    """Describe what is in the schema but not ours, or is missing from it; empty for a campaign's schema."""
+    """Describe foreign or missing objects in the schema; empty for the schema of a campaign."""
     ours = _ours()
     for name, made_by in found.items():
         if name not in ours:

@@ -1,8 +1,8 @@
 """A typed view of a trial's notes, for programs. Pure.
 
-Notes are a record for people, kept as JSON. A part from a third party may have written anything into them, and older
-campaigns have other notes, so their shapes are checked here and nowhere else: a note of another
-shape counts as missing."""
+Notes are a record for people, stored as JSON. A third-party part may have written anything into them, and older
+campaigns have other notes. So their shapes are checked here, and only here: a note of another shape counts as
+missing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _STOPPED_BY = "stopped_by"
 
 @dataclass(frozen=True, slots=True)
 class Ceiling:
-    """The values without the system under test, by metric; `limited`: they are so close that they limit the trial."""
+    """The values without the system under test, by metric; `limited` is true if they limit the trial."""
 
     values: Mapping[str, float]
     limited: bool | None = None  # not judged
@@ -30,7 +30,7 @@ class Ceiling:
 
 @dataclass(frozen=True, slots=True)
 class SearchEnd:
-    """The end of a search for the largest load of a host: it carried `n` of `what`; `stopped_by` says why not more."""
+    """The end of a search for the largest load of a host: it carried `n` of `what`; `stopped_by` is the reason."""
 
     what: str
     n: int
@@ -50,7 +50,7 @@ class NetworkSize(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """The notes of a trial that a report or a campaign acts on.
+    """The notes of a trial that reports and campaigns use.
 
     host: numbers on the host's other load. usage: amounts that each role used, such as `cpu_s`. marks_s: seconds from
     the first start to each mark of a network. stopped_by: what ended the search for a metric."""
@@ -75,7 +75,7 @@ class Noted:
         )
 
     def only_at_least(self, metric: str) -> bool:
-        """Whether the trial remarks that its value of the metric is only a lower bound."""
+        """Return whether a remark of the trial says that its value of the metric is only a lower bound."""
         return any(each.kind == AT_LEAST and metric in (each.metrics or (metric,)) for each in self.remarks)
 
 

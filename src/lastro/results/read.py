@@ -18,9 +18,9 @@ LaterSeries = Callable[[Iterable[tuple[int, int]]], list[list[Series]]]
 
 @dataclass(frozen=True, slots=True)
 class CampaignData:
-    """All that a report needs, without transcripts, which `lastro show` reads trial by trial.
+    """The data of a campaign for a report, without transcripts, which `lastro show` reads trial by trial.
 
-    Raw series may be larger than everything else, so `later_series` opens the campaign again and returns the series of
+    Raw series may be larger than all other data, so `later_series` opens the campaign again and returns the series of
     the given (trial, attempt) pairs, in that order. `attempts` are in running order; `events` are (UTC time, kind,
     text)."""
 
@@ -37,7 +37,7 @@ class CampaignData:
 
 
 def load_campaign(store: Store) -> CampaignData:
-    """Load a campaign, all as of one moment. Raises: StoreError when the database is damaged."""
+    """Load a campaign in a consistent state. Raises: StoreError when the database is damaged."""
     with store.snapshot():
         data = CampaignData(
             directory=str(store.directory),
@@ -57,7 +57,7 @@ def load_campaign(store: Store) -> CampaignData:
 
 
 def _torn(data: CampaignData) -> str | None:
-    """Describe rows that do not fit together, though each row is valid; None if all do."""
+    """Describe rows that contradict each other, although each row is valid; None if there are none."""
     factors = {factor.name: set(factor.levels) for factor in data.study.factors}
     for row in data.treatments:
         levels = row.treatment.levels

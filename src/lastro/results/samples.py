@@ -1,4 +1,4 @@
-"""What one trial yields: metrics, measurements, series, and reasons for its invalidity. Pure data."""
+"""The results of one trial: metrics, measurements, series, and reasons for its invalidity. Pure data."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Metric:
 
     @property
     def non_negative(self) -> bool:
-        """Whether values cannot be negative: unsigned amounts, times, fractions and rates, by their unit."""
+        """True if values cannot be negative: unsigned amounts, times, fractions and rates, by their unit."""
         return not self.signed and all(part in _AMOUNTS for part in self.unit.split("/"))
 
 
@@ -50,9 +50,9 @@ class Series:
 class Remark:
     """A caveat on valid numbers: the report marks them, and the trial stays valid.
 
-    `kind` is what all remarks of its sort have in common, in a few words, such as THROUGH_CACHE; `text` is what was
-    seen in this trial. `metrics` are the metrics it is about; empty: all that the trial measured. A metric named here
-    that the trial does not have is one whose value was dropped for this reason."""
+    `kind` is a short text for all remarks of the same kind, such as THROUGH_CACHE; `text` describes this trial.
+    `metrics` are the metrics that the remark concerns; if it is empty, all metrics of the trial. If the trial has no
+    value of one of them, the value was dropped for this reason."""
 
     kind: str
     text: str
@@ -73,12 +73,12 @@ GENERATOR_DELAY = "generator delay"
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What one instrument or meter reports for one trial: measurements by metric name, and their series.
+    """The reading of one instrument or meter in one trial: measurements by metric name, and their series.
 
-    `payload_bytes` is what an instrument received at the other end: the witnesses of the path must account for it.
-    `lasted_s` is how long that took by the receiver's clock; 0 if unknown.
-    `notes` are kept with the trial. `remarks` become marks in the report; `really` says how the numbers were measured,
-    {"page cache": "in use"}, in the same words in each trial of a treatment."""
+    `payload_bytes` is the amount of data received at the other end: the witnesses of the path must account for it.
+    `lasted_s` is the duration of that transfer by the receiver's clock; 0 if unknown. `notes` are stored with the
+    trial. `remarks` become marks in the report. `really` describes how the values were measured, such as
+    {"page cache": "in use"}, with the same words in each trial of a treatment."""
 
     measurements: dict[str, float]
     series: tuple[Series, ...] = ()
@@ -92,9 +92,9 @@ class Reading:
 
 @dataclass(slots=True)
 class Outcome:
-    """All that a trial yielded. It is valid if no reason for invalidity was found; validity is not value.
+    """The outcome of a trial. It is valid if there is no reason for invalidity; validity does not depend on the values.
 
-    `notes` are a record for people. `results.noted` has the types of those that programs read back."""
+    `notes` are a record for people. `results.noted` has the types of those that programs read."""
 
     measurements: dict[str, float] = field(default_factory=dict)
     series: list[Series] = field(default_factory=list)
@@ -121,7 +121,7 @@ class Outcome:
         remarks.append({**asdict(remark), "metrics": list(remark.metrics)})
 
     def add_condition(self, facts: dict[str, str]) -> None:
-        """Note under REALLY how the numbers were measured, such as the file system under a disk benchmark."""
+        """Note under REALLY how the values were measured, such as the file system under a disk benchmark."""
         really = self.notes.setdefault(REALLY, {}) if facts else {}
         assert isinstance(really, dict)
         really.update(facts)

@@ -75,7 +75,7 @@ class Attempt:
 
     @cached_property
     def noted(self) -> Noted:
-        """What programs read of the notes."""
+        """The notes that programs read."""
         return Noted.of(self.notes)
 
 
@@ -125,7 +125,7 @@ class Store:
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Read everything inside the block as of one moment, even while a campaign writes."""
+        """Read a consistent state inside the block, even while a campaign writes."""
         with translated(self.directory):
             self._db.execute("BEGIN")
             try:
@@ -142,7 +142,7 @@ class Store:
         return found[0]
 
     def _values(self, sql: str, name: str, *args: str) -> list[Any]:
-        """Return the values of (key, value) rows, each read like the value of the key `name` in `meta`."""
+        """Return the values of (key, value) rows, read in the same way as the value of the key `name` in `meta`."""
         found = []
         for key, value in self._query(sql, *args):
             try:
@@ -213,10 +213,10 @@ class Store:
             )
 
     def next_trial(self) -> TrialRow | None:
-        """Return the next trial without a final verdict, of the first block that has one; None if there is none.
+        """Return the next trial without a final verdict, from the first block that has one; None if there is none.
 
-        A trial in flight at a crash comes first. A repeated trial comes at the end of its block: what disturbed it may
-        be over by then."""
+        A trial that was running at a crash comes first. A repeated trial comes at the end of its block: the disturbance
+        may have ended by then."""
         first = self._trial_rows("WHERE state IN ('pending', 'running') ORDER BY number LIMIT 1")
         if not first:
             return None
@@ -287,14 +287,14 @@ class Store:
             return self._db.execute("UPDATE trial SET state = 'pending' WHERE state = 'invalid'").rowcount
 
     def withdraw_running(self) -> None:
-        """Reset the trial that is in flight: it starts anew when the campaign goes on."""
+        """Reset the running trial: it starts again when the campaign continues."""
         with self._transaction():
             self._db.execute("UPDATE trial SET state = 'pending' WHERE state = 'running'")
 
     def finish(
         self, number: int, outcome: Outcome, *, started_utc: str, duration_s: float, transcript: list[dict[str, Any]]
     ) -> State:
-        """Store one whole attempt in one durable transaction, and return the resulting state of its trial."""
+        """Store a complete attempt in one durable transaction, and return the resulting state of its trial."""
         with self._transaction():
             attempt = 1 + self._db.execute("SELECT count(*) FROM attempt WHERE trial = ?", (number,)).fetchone()[0]
             given_up = attempt % MAX_ATTEMPTS == 0  # a reopened trial has that many more attempts
@@ -371,11 +371,11 @@ class Store:
                 raise wrong(self.directory, "measurement.attempt", metric, f"there is no attempt {attempt_id}")
             values[attempt_id][metric] = value
         found = []
-        for attempt_id, number, *told in rows:
+        for attempt_id, number, *fields in rows:
             if number not in trials:
                 raise wrong(self.directory, "attempt.trial", attempt_id, f"there is no trial {number}")
             block, treatment = trials[number].block, trials[number].treatment
-            attempt, started, duration_s, valid, reasons, notes = told
+            attempt, started, duration_s, valid, reasons, notes = fields
             found.append(
                 Attempt(
                     number, block, treatment, attempt, started, duration_s, bool(valid), tuple(reasons), notes,
@@ -433,7 +433,7 @@ class Store:
 
 
 def _readable(notes: dict[str, object]) -> str:
-    """Format notes as JSON, or a replacement if no reader would accept them: the campaign must stay readable."""
+    """Format notes as JSON, or a replacement if no reader would accept them: the campaign must remain readable."""
     text = json.dumps(notes)
     try:
         parsed(text)
@@ -443,5 +443,5 @@ def _readable(notes: dict[str, object]) -> str:
 
 
 def _kept(value: float) -> float:
-    """Replace a value beyond all that can be measured, which only a broken tool reports, by infinity."""
+    """Replace an impossibly large value, which only a broken tool reports, by infinity."""
     return math.copysign(math.inf, value) if abs(value) >= MOST else value

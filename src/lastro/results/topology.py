@@ -1,6 +1,6 @@
 """The topology of a trial: its instances, the links between them, load generators and witnesses. Pure data.
 
-A scenario keeps it with the notes of each trial, under TOPOLOGY."""
+A scenario stores it in the notes of each trial, under TOPOLOGY."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ DUT = "dut"
 class Node:
     """An instance by its role, or a role's own namespace, which has no platform.
 
-    `platform` is a level, such as 'docker:storage=vfs'; `does` says what runs in it. `anomaly` is that of a noisy
-    neighbour. `count` is the number of identical instances, of which only the first has its links listed. `host` is the
+    `platform` is a level, such as 'docker:storage=vfs'; `does` describes the programs in it. `anomaly` is that of a
+    noisy neighbour. `count` is the number of identical instances; only the links of the first are listed. `host` is the
     machine."""
 
     role: str
@@ -50,7 +50,7 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A link between two ends. `way`: the devices from `a` to `b` that were seen outside the instances."""
+    """A link between two ends. `way` lists the devices from `a` to `b` outside the instances."""
 
     attachment: str
     a: End
@@ -73,7 +73,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Witness:
-    """A witness: what it watched, and at which roles; without roles, on the whole host."""
+    """A witness: the counters that it reads, and the roles at which it reads them; without roles, the whole host."""
 
     name: str
     watches: str
@@ -93,7 +93,7 @@ class Topology:
 
     @classmethod
     def of(cls, notes: Mapping[str, Any]) -> Self | None:
-        """Return the topology in a trial's notes; None if there is none. Notes may hold anything."""
+        """Return the topology in a trial's notes; None if there is none. Notes may contain anything."""
         noted = notes.get(TOPOLOGY)
         try:
             return cls(
@@ -131,7 +131,7 @@ class Topology:
 
     @property
     def main_way(self) -> list[str]:
-        """The path of the first load that has one, or else the longest path from the first node."""
+        """Return the path of the first load that has one, or else the longest path from the first node."""
         loaded = [self.way(load.source, load.target) for load in self.loads]
         found = next(filter(None, loaded), [])
         return found or max((self.way(self.nodes[0].role, node.role) for node in self.nodes), key=len, default=[])
@@ -143,6 +143,6 @@ def _link(value: Mapping[str, Any]) -> Link:
 
 
 def _made(kind: type[Any], value: Mapping[str, Any]) -> Any:
-    """Build an object from the fields that a note has; a later version may have noted more."""
+    """Build an object from the fields in a note; a later version may have written more fields."""
     read: dict[str, Callable[[Any], object]] = {"count": int, "at": lambda roles: tuple(map(str, roles))}
     return kind(**{f.name: read.get(f.name, str)(value[f.name]) for f in fields(kind) if f.name in value})

@@ -1,4 +1,4 @@
-"""The procedure of a trial: a scenario declares what a study may choose, and runs one trial at a time."""
+"""Scenarios: procedures of trials. A scenario declares the choices of a study, and runs one trial at a time."""
 
 from __future__ import annotations
 
@@ -35,9 +35,10 @@ class CalibrationKind:
 
 
 class Declaration(ABC):
-    """What a study may choose of a scenario, and how long it will take. Nothing here needs a host of the testbed.
+    """The choices that a scenario offers to a study, and the durations of its trials. Nothing here needs a testbed.
 
-    `parts` are the factors that are kinds of part. `calibration_kinds` are by key up to its first slash."""
+    `parts` are the factors that are kinds of part. The keys of `calibration_kinds` are those of calibrations, up to the
+    first slash."""
 
     kind = "scenario"
     name: ClassVar[str]
@@ -58,12 +59,12 @@ class Declaration(ABC):
 
     @classmethod
     def known_metrics(cls) -> tuple[Metric, ...]:
-        """Return every metric that a trial may measure: `metrics`, and those that parts bring."""
+        """Return every metric that a trial may measure: `metrics`, and those of parts."""
         return cls.metrics
 
     @classmethod
     def image_needs(cls, host: Host, configs: Sequence[Config]) -> Needs:
-        """Return what a study's trials need in the root filesystem beyond what every image has."""
+        """Return the requirements of a study's trials in the root filesystem, beyond those of every image."""
         return Needs()
 
     @classmethod
@@ -73,7 +74,7 @@ class Declaration(ABC):
 
     @classmethod
     def probing_s(cls, configs: Sequence[Config]) -> float:
-        """Estimate how long it takes to probe, at the start, which of these treatments can run; for plans only."""
+        """Estimate how long the probes of these treatments take at the start, for plans only."""
         if "platform" not in cls.parts:
             return 0.0
         return sum(0.3 + 2 * start_s({"platform": level}) for level in {platform_level(config) for config in configs})
@@ -85,7 +86,7 @@ class Declaration(ABC):
 
 
 class OnTestbed:
-    """What a scenario holds for a session: its testbed, and what it prepared there."""
+    """The state of a scenario in a session: its testbed, and what it prepared there."""
 
     def __init__(self, testbed: Testbed | None) -> None:
         self._testbed = testbed
@@ -107,9 +108,9 @@ class OnTestbed:
 
     @contextmanager
     def attempt(self) -> Iterator[Transcript]:
-        """Record a transcript of what is done inside the block, and leave nothing of it on the host afterwards.
+        """Record a transcript of the block, and remove all objects that it makes on the host.
 
-        Raises: HostError when something is left that cannot be removed."""
+        Raises: HostError when an object cannot be removed."""
         if self._testbed is None:
             yield Transcript()
             return
@@ -122,7 +123,7 @@ class Scenario(Declaration, OnTestbed):
 
     @abstractmethod
     def availability(self, config: Config) -> Availability:
-        """Return whether this host can run the treatment, by trying it; the scenario remembers what it has tried."""
+        """Return whether this host can run the treatment, by trying it; the scenario remembers the outcomes."""
 
     def can_do_without(self, key: str) -> bool:
         """Return whether a trial can be valid although this calibration failed."""
@@ -130,7 +131,7 @@ class Scenario(Declaration, OnTestbed):
         return kind is not None and kind.optional
 
     def calibration_value(self, key: str, outcome: Outcome) -> Any:
-        """Return the result of a calibration run, as plain data of the shape of its kind, to keep."""
+        """Return the result of a calibration run, as plain data of the shape of its kind, to be stored."""
         raise NotImplementedError
 
     @abstractmethod
@@ -144,11 +145,11 @@ class Scenario(Declaration, OnTestbed):
         return {}
 
     def preparation(self, config: Config) -> list[dict[str, Any]]:
-        """Return the transcript of what was prepared for this and other trials, such as a daemon."""
+        """Return the transcript of preparations for this and other trials, such as the start of a daemon."""
         return []
 
     def residuals(self, config: Config) -> dict[str, Any]:
-        """Return what differs on this treatment's platform and links although the study holds it equal."""
+        """Return the differences of this treatment's platform and links that the study did not choose."""
         return {}
 
 
@@ -158,7 +159,7 @@ def platform_level(config: Config) -> str:
 
 
 def platform_of(config: Config) -> type[Platform]:
-    """Return the class of the treatment's platform; the base class where it cannot be imported."""
+    """Return the class of the treatment's platform; the base class if it cannot be imported."""
     info = registry.parts("platform").get(split_options(str(config["platform"]))[0])
     return info.cls if info and info.cls else Platform
 
@@ -209,7 +210,7 @@ def schema(scenario: type[Scenario]) -> ScenarioSchema:
 
 
 def _metrics_of(kind: str, scenario: type[Scenario]) -> dict[str, frozenset[str]]:
-    """Return, by part, the metrics that the part brings and the scenario itself does not have."""
+    """Return, by part, the metrics of the part that the scenario itself does not have."""
     own = {metric.name for metric in scenario.metrics}
     infos = [info for info in registry.parts(kind).values() if info.name in scenario.part_names(kind)]
     brought = {info.name: frozenset(metric.name for metric in getattr(info.cls, "metrics", ())) for info in infos}
@@ -224,5 +225,5 @@ def _options(kind: str, names: frozenset[str]) -> dict[str, dict[str, Setting]]:
 
 
 def schemas() -> dict[str, ScenarioSchema]:
-    """Return what every known scenario offers to a study, by the scenario's name."""
+    """Return the schema of every known scenario by its name."""
     return {name: schema(registry.get("scenario", name)) for name in registry.parts("scenario")}

@@ -1,4 +1,4 @@
-"""What `lastro setup` finds out about this machine before it changes anything."""
+"""The state of this machine, which `lastro setup` reads before it changes anything."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ASK_S = 60
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """This machine. `path` is where programs are searched for; `prefix` is where built programs go."""
+    """This machine. `path` lists the directories of programs; programs that are built are installed below `prefix`."""
 
     path: str
     prefix: Path
@@ -35,7 +35,7 @@ class Machine:
         return self.has("apt-get")
 
     def has(self, program: str) -> bool:
-        """Whether a program exists: a name in PATH, or a file by its absolute path."""
+        """Return whether a program exists: a name in PATH, or a file by its absolute path."""
         return Path(program).is_file() if program.startswith("/") else self._which(program) is not None
 
     def missing(self, packages: Iterable[str]) -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""Plan a setup: what this machine lacks for the wanted parts, and the steps that install it."""
+"""Plan a setup: the missing requirements of the wanted parts, and the steps that install them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _GO_REMEDY = "install Go 1.22 or newer from go.dev/dl into /usr/local/go, then r
 
 @dataclass(frozen=True, slots=True)
 class Unmet:
-    """What is missing for one part: packages and a recipe that steps can provide, or a reason why none can."""
+    """The missing requirements of one part: packages and a recipe that steps provide, or a reason why none can."""
 
     part: SelectedPart
     packages: frozenset[str] = frozenset()
@@ -57,7 +57,7 @@ class SetupPlan:
 
 
 def make_plan(wanted: Sequence[SelectedPart], machine: Machine) -> SetupPlan:
-    """Find what is missing, and plan one step for all packages and one for each recipe."""
+    """Find missing requirements, and plan one step for all packages and one for each recipe."""
     findings = examine(wanted, machine)
     recipes = [RECIPES[name] for name in dict.fromkeys(f.recipe for f in findings if f.recipe)]
     for_builds = machine.missing(name for recipe in recipes for name in recipe.packages)
@@ -107,7 +107,7 @@ def _needs_go(requirements: Requirements, machine: Machine) -> bool:
 
 
 def after(plan: SetupPlan, wanted: Sequence[SelectedPart], failures: Mapping[str, str]) -> tuple[Unmet, ...]:
-    """Find what is still missing after the steps, with a reason. `failures`: {step: last line of its log}."""
+    """Find requirements that are still missing after the steps, with reasons. `failures`: {step: last line of log}."""
     return tuple(
         finding if finding.ready or finding.reason else _unprovided(finding, failures)
         for finding in examine(wanted, plan.machine)
@@ -121,5 +121,5 @@ def _unprovided(finding: Unmet, failures: Mapping[str, str]) -> Unmet:
     if finding.packages:
         reason = f"the package sources of this host do not have {names}"
         return Unmet(part, reason=reason, remedy="add a source that has it, or choose another part")
-    said = failures.get(str(finding.recipe), "the build produced no program")
-    return Unmet(part, reason=f"its build failed: {said}", remedy="fix that, and run `lastro setup` again")
+    reason = failures.get(str(finding.recipe), "the build produced no program")
+    return Unmet(part, reason=f"its build failed: {reason}", remedy="fix that, and run `lastro setup` again")

@@ -88,7 +88,7 @@ class _Lanes:
 
 
 def execute(steps: Sequence[SetupStep], machine: Machine, say: Callable[[str], None]) -> list[Ended]:
-    """Run all steps, even if one fails. The logs are kept only if one failed. `say` takes lines of progress."""
+    """Run all steps, even if one fails. The logs remain only if one failed. `say` prints lines of progress."""
     logs = Path(tempfile.mkdtemp(prefix="lastro-setup-"))
     lanes = _Lanes(machine, logs, say)
     with_apt = [step for step in steps if step.name == DEBIAN or step.after_packages]

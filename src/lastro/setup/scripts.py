@@ -36,8 +36,8 @@ done
 class BuildRecipe:
     """A directory of this package with a `recipe.sh`, which builds one program.
 
-    `packages` are Debian packages for the build alone; with them, the build waits for apt. `needs_go`: the Go toolchain
-    builds it, and is not taken from Debian, since that of Debian 12 is too old."""
+    `packages` are Debian packages for the build only; with them, the build waits for apt. With `needs_go`, the Go
+    toolchain builds it, which does not come from Debian, since that of Debian 12 is too old."""
 
     name: str
     packages: tuple[str, ...] = ()

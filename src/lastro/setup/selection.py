@@ -1,4 +1,4 @@
-"""Select the parts that `lastro setup` is asked for, and what each of them requires."""
+"""Select the parts that `lastro setup` shall install, with the requirements of each."""
 
 from __future__ import annotations
 
@@ -38,9 +38,10 @@ _TESTS = Requirements(
 
 @dataclass(frozen=True, slots=True)
 class SelectedPart:
-    """A part with its requirements. `required`: the command fails when the part cannot be installed.
+    """A part with its requirements. If it is `required` and cannot be installed, the command fails.
 
-    `kind` is empty for requirements that belong to no part. `broken` is why the part's module cannot be imported."""
+    `kind` is empty for requirements that do not belong to a part. `broken` is the error if the part's module cannot be
+    imported."""
 
     kind: str
     name: str
@@ -86,6 +87,6 @@ def _find(word: str) -> Iterator[registry.PartInfo]:
 
 
 def _nearest(name: str, names: set[str]) -> str:
-    """Suggest the nearest name, or else a command: the list of all parts would fill the screen."""
+    """Suggest the nearest name, or else the command that lists all parts."""
     hint = did_you_mean(name, names)
     return hint if hint.startswith("did you mean") else "`lastro parts` lists them"

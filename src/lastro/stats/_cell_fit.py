@@ -117,7 +117,7 @@ class CellFit:
         return np.asarray(1 - 1 / self.counts[self.cell] - np.sum(self.blocks**2, axis=1))
 
     def _known(self, own: _Sum) -> bool:
-        """Whether every value with a weight leaves a residual, from which its variance is estimated."""
+        """Return whether every value with a weight leaves a residual, from which its variance is estimated."""
         return not np.any(self._free[own.weight != 0] < ALIASED)
 
     def _variances(self) -> Floats:

@@ -1,4 +1,4 @@
-"""Whether a metric drifted over a campaign, apart from the treatments: a trend in time and its slope.
+"""Test whether a metric drifted over a campaign, apart from the treatments: a trend in time and its slope.
 
 Sources: Mann, Econometrica 13 (1945) 245-259, and Kendall, Rank Correlation Methods (1975), for the test; Sen, J. Am.
 Stat. Assoc. 63 (1968) 1379-1389, for the slope and its interval."""

@@ -1,4 +1,4 @@
-"""Whether a ratio of means is beyond a margin: one-sided tests, and the gate that is made of them.
+"""Test whether a ratio of means is beyond a margin: one-sided tests, and the gate that is made of them.
 
 Source: Sasabuchi, Biometrika 67 (1980) 429-439, and Hauschke, Kieser, Diletti and Burke, Statistics in Medicine 18
 (1999) 93-105: b / a > r is tested as b - r a > 0, which is linear in the means, so that Student's t applies; variances

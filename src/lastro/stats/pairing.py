@@ -1,4 +1,4 @@
-"""Which values of a treatment and its baseline to compare, and whether block by block: one rule for all contrasts."""
+"""Select the values of a treatment and its baseline to compare, block by block or not: one rule for all contrasts."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ class Ratio:
 
     @property
     def differs(self) -> bool:
-        """Whether the interval excludes 1, that is, no difference."""
+        """True if the interval excludes 1, that is, no difference."""
         return self.interval is not None and not self.interval.holds(1.0)
 
 

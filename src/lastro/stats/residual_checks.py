@@ -1,4 +1,4 @@
-"""Whether the residuals of a model look as its tests assume: normal, and of equal spread in every cell. Numbers only.
+"""Test whether residuals are as the tests of a model assume: normal, and of equal spread in every cell. Numbers only.
 
 Both tests detect more with more trials: with few, passing means little, and with thousands, failing may not matter.
 Hence the points of the quantile plot, which show how far from normal the residuals are, and where."""
@@ -53,7 +53,7 @@ class Checks:
 
     @property
     def pass_both(self) -> bool | None:
-        """Whether no test fails; None when neither could be made."""
+        """True if no test fails; None when neither could be made."""
         known = [check for check in (self.looks_normal, self.spreads_look_equal) if check is not None]
         return all(known) if known else None
 

@@ -1,4 +1,4 @@
-"""How one quantity depends on another: the least-squares line, the interval of its slope, and whether it bends."""
+"""The dependence of one quantity on another: the least-squares line, the interval of its slope, and its curvature."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class FittedLine:
 
     @property
     def grows(self) -> bool:
-        """Whether the interval of the slope excludes zero, on either side."""
+        """True if the interval of the slope excludes zero, on either side."""
         return self.slope_interval is not None and not self.slope_interval.holds(0.0)
 
 

@@ -41,7 +41,7 @@ class Pair:
 
     @property
     def differs(self) -> bool:
-        """Whether the interval excludes no difference."""
+        """True if the interval excludes a difference of zero, or a ratio of 1."""
         return not self._unproven and not self.interval.holds(1.0 if self.relative else 0.0)
 
     @property
@@ -56,7 +56,7 @@ class Pair:
         return max(high, 1 / low) - 1 if self.relative else max(abs(low), abs(high))
 
     def alike(self, share: float) -> bool:
-        """Whether the whole interval lies within this fraction of the means, to either side of no difference."""
+        """Return whether the whole interval lies within this fraction of the means, to either side of no difference."""
         return not self._unproven and self.most <= (share if self.relative else share * self.scale)
 
     def blocks_to_decide(self, share: float) -> int | None:
@@ -80,7 +80,7 @@ class Pair:
 
     @property
     def _unproven(self) -> bool:
-        """Whether nothing varied, in so few blocks that a test of signs could not show a difference either."""
+        """True if nothing varied, in so few blocks that a test of signs could not show a difference either."""
         least = math.comb(self.n_groups, 2) * least_paired_p(self.n_blocks)
         return self.error == 0 and least >= 1 - self.interval.confidence
 

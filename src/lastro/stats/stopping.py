@@ -45,7 +45,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Whether to stop, and the `widest` contrast: the one with the greatest relative half width, `half_width`.
+    """The decision to stop, and the `widest` contrast: the one with the greatest relative half width, `half_width`.
 
     The width is infinite where a contrast has no interval yet. Both are None when there are no contrasts."""
 

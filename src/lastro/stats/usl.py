@@ -164,7 +164,7 @@ def _described(
 
 
 def _at_bound(values: NDArray[np.float64], slopes: NDArray[np.float64], at: int) -> bool:
-    """Whether sigma or kappa lies on its bound, which the search only approaches.
+    """Return whether sigma or kappa lies on its bound, which the search only approaches.
 
     A parameter that moves no fitted value by a millionth of lambda counts as zero."""
     effect = float(abs(slopes[:, at]).max()) / float(values[0])

@@ -1,4 +1,4 @@
-"""The A/A study of a study: its baseline treatments only, each twice for every block of the study."""
+"""The A/A study of a study: only its baseline treatments, each twice for every block of the study."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ LEFT_OUT = "left out to keep the A/A campaign short"
 def aa_study(study: Study) -> Study:
     """Return the A/A study: factors reduced to the baseline's levels, and two blocks for each of the study's.
 
-    Settings, metrics and seed stay. Raises: InputError when the study has no baseline, excludes it, or has only one
-    block."""
+    Settings, metrics and seed are the same. Raises: InputError when the study has no baseline, excludes it, or has only
+    one block."""
     if not study.design.baseline:
         raise InputError(
             f"the study {study.name} names no baseline to run against itself",

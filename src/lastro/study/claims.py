@@ -1,4 +1,4 @@
-"""Claims of a paper or of a user on a study, as frozen data: a campaign can confirm or contradict them."""
+"""Claims about a study by a paper or a user, as frozen data: a campaign can confirm or contradict them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Alike:
-    """Any two of these levels of one factor have means that differ by less than the claim's margin."""
+    """A statement that the means of any two of these levels differ by less than the claim's margin."""
 
     metric: str
     factor: str
@@ -72,9 +72,9 @@ class Additive:
 
 @dataclass(frozen=True, slots=True)
 class Absolute:
-    """The mean of `metric` lies between `low` and `high`, in `unit`; one of them is infinite where a bound is stated.
+    """The mean of `metric` lies between `low` and `high`, in `unit`; one of them is infinite for a bound.
 
-    Unlike all other statements it compares with no other measurement, and so depends on the machine."""
+    Unlike all other statements, it is not a comparison with another measurement, so it depends on the machine."""
 
     metric: str
     low: float
@@ -90,8 +90,8 @@ Statement = Compare | Recovery | Order | Alike | Additive | Absolute
 class Published:
     """A published figure: a ratio, a share (both dimensionless) or a difference in `unit`; one of them is judged.
 
-    A ratio takes precedence over a difference, which depends on the machine. `tolerance` is how far a measured effect
-    may lie from the judged figure to either side, in its unit. `printed` is the figure as the source prints it."""
+    A ratio takes precedence over a difference, which depends on the machine. `tolerance` is the allowed distance of a
+    measured effect from the judged figure, in its unit. `printed` is the figure as the source prints it."""
 
     ratio: float | None = None
     share: float | None = None
@@ -114,7 +114,7 @@ class Published:
 class Claim:
     """A claim: `says` is its sentence, `says_in` the same by language code, `where` its place in the source.
 
-    `margin` is the relative difference that still counts as alike: 0.05 is from 1/1.05 to 1.05 times."""
+    `margin` is the largest relative difference that counts as alike: 0.05 means from 1/1.05 to 1.05 times."""
 
     id: str
     says: str
@@ -131,7 +131,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where the claims come from."""
+    """The source of the claims."""
 
     title: str = ""
     authors: str = ""

@@ -15,7 +15,7 @@ At = Annotated[dict[str, OneOrMoreLevels], Field(default_factory=dict)]
 
 
 class SourceTable(StrictTable):
-    """Where the claims come from."""
+    """The source of the claims."""
 
     title: OneLine = ""
     authors: OneLine = ""

@@ -1,4 +1,4 @@
-"""From factors to ordered trials: the full factorial, less exclusions, in randomised complete blocks."""
+"""Order trials from factors: the full factorial, without exclusions, in randomised complete blocks."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def baseline_indices(study: Study, all_treatments: Sequence[Treatment]) -> dict[
     """Return {index of a treatment: index of the treatment against which its ratio is taken}.
 
     The latter has the same levels, except for the factors named in the baseline. A treatment whose baseline was
-    excluded has none, and without a baseline no treatment has one."""
+    excluded is left out; without a baseline, all are."""
     if not study.design.baseline:
         return {}
     by_levels = {tuple(treatment.levels.items()): treatment.index for treatment in all_treatments}

@@ -1,4 +1,4 @@
-"""Files of TOML: their text, and the tables in it, before anyone asks what they mean."""
+"""TOML files: their text and their tables, before the meaning is checked."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAX_INTEGER = 2**63 - 1  # TOML's integers have 64 bits, and so have SQLite's
 
 
 def read_text(path: Path, kind: str, hint: str, *, own: bool = False) -> str:
-    """Return the text of a file of some kind; the hint says where to get one. `own`: only if the caller owns it.
+    """Return the text of a file of a kind; the hint says where to get one. If `own`, the caller must own the file.
 
     Raises: StudyError when the file cannot be read, is not a regular file, is too large, or is not UTF-8."""
     file = str(path)
@@ -44,10 +44,10 @@ def read_text(path: Path, kind: str, hint: str, *, own: bool = False) -> str:
 def read_document(text: str, problems: Problems) -> dict[str, Any]:
     """Return the TOML tables of a text, with values that a study can use.
 
-    Raises: StudyError when the text is not TOML, or holds values that a study cannot use."""
+    Raises: StudyError when the text is not TOML, or contains values that a study cannot use."""
     document = _read_toml(text, problems.file)
     _check_values(document, problems)
-    problems.tell()
+    problems.raise_if_any()
     return document
 
 

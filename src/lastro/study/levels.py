@@ -1,8 +1,8 @@
 """Check one level or setting against its scenario.
 
-A part may have options. They are written into its level, `docker:storage=vfs`, or are factors and constants of their
-own, named after the kind: `"platform.storage" = ["overlay2", "vfs"]`. A constant may also apply to one part only, such
-as `"instrument.gzip.size" = "2G"`: it replaces the default of that option wherever nothing else is written."""
+A part may have options. They are written into its level, `docker:storage=vfs`, or are separate factors and constants
+that are named after the kind: `"platform.storage" = ["overlay2", "vfs"]`. A constant may also apply to only one part,
+such as `"instrument.gzip.size" = "2G"`: it replaces the default of that option."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def options_of_one(schema: ScenarioSchema) -> dict[str, list[Setting]]:
 def part_level(config: Mapping[str, Level], kind: str) -> str:
     """Return the level of a kind of part in a treatment, with all its options, such as `docker:storage=vfs`.
 
-    Options are part of the level, or constants and factors of their own, named `platform.OPTION`. A constant for one
-    part only, `platform.docker.OPTION`, holds where neither of the two is given."""
+    Options are in the level, or in separate constants and factors named `platform.OPTION`. A constant for one part
+    only, `platform.docker.OPTION`, applies if the option has neither."""
     level = str(config[kind])
     name, written = split_options(level)
     chosen = []
@@ -92,7 +92,7 @@ def _typed(option: Setting, text: str) -> Level:
 
 
 def _option_of_any(offered: Sequence[Setting], raw: Level) -> Level:
-    """Return the value if it is valid for any of these parts; with the other parts a treatment is unavailable."""
+    """Return the value if it is valid for any of these parts; treatments with the other parts are unavailable."""
     problem: FieldError | None = None
     for option in offered:
         try:
@@ -111,7 +111,7 @@ def unknown_name(schema: ScenarioSchema, name: str) -> FieldError:
 
 
 def identity(schema: ScenarioSchema, name: str, level: Level) -> Level:
-    """Return the same for all spellings of a level: 'b+a' is the same combination of parts as 'a+b'."""
+    """Return a text that is the same for all spellings of a level: 'b+a' is the same combination of parts as 'a+b'."""
     return "+".join(sorted(level.split("+"))) if name in schema.combinable and isinstance(level, str) else level
 
 

@@ -14,7 +14,7 @@ from lastro.study.schema import StudyFile, read_shape
 
 
 def load(path: Path, schemas: Mapping[str, ScenarioSchema]) -> Study:
-    """Return the study in a file. `schemas` holds, by scenario, what a study may name.
+    """Return the study in a file. `schemas` are the schemas of all scenarios, by name.
 
     Raises: StudyError when the file cannot be read, or is not a valid study."""
     return parse(read_text(path, "study", "`lastro new` writes a study file to start from"), str(path), schemas)

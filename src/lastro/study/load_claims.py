@@ -1,7 +1,7 @@
 """Claims files: TOML text to the Claims model. All problems of a file become one StudyError.
 
-A metric or a factor that the study does not know is an error. A level that it does not have is not an error: a claim on
-it is untestable with this campaign, and is judged so."""
+A metric or a factor that the study does not know is an error. A level that it does not have is not an error, but makes
+the claim untestable with this campaign."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def parse_claims(text: str, file: str, study: Study) -> Claims:
                 raise FieldError(f"{shown(table.id)} is already the id of a claim above")
         seen.add(table.id)
         claims.append(_claim(table, index, study, problems))
-    problems.tell()
+    problems.raise_if_any()
     source = Source(shape.source.title, shape.source.authors, shape.source.year)
     return Claims(source, tuple(claim for claim in claims if claim), file)
 
@@ -238,7 +238,7 @@ def _same_unit(unit: str, name: str, study: Study) -> None:
 
 
 def _check_sign(published: PublishedTable, direction: str | None) -> None:
-    """Reject a figure against the direction, such as 'higher' with a ratio below 1: it is a slip of the pen."""
+    """Reject a figure that contradicts the direction, such as 'higher' with a ratio below 1: one is mistyped."""
     signs = [] if published.ratio is None else [published.ratio - 1]
     signs += [] if published.difference is None else [published.difference]
     if direction is not None and any((sign > 0) != (direction == "higher") for sign in signs):

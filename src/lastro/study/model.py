@@ -16,7 +16,7 @@ NAME_PATTERN = r"[a-z0-9][a-z0-9._-]*"  # of a study's name, which names directo
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A quantity that a scenario lets a study choose: a constant or a factor. The name carries the unit."""
+    """A quantity that a study may choose: a constant or a factor. The name contains the unit."""
 
     name: str
     default: Level
@@ -29,16 +29,16 @@ class Setting:
 
     @property
     def in_profiles(self) -> bool:
-        """Whether a profile may change it, as it may durations, amounts of work and the number of replicates."""
+        """True if a profile may change it: a duration or an amount of work."""
         return self.effort or self.name.endswith("_s")
 
 
 @dataclass(frozen=True, slots=True)
 class ScenarioSchema:
-    """What a scenario offers to a study. `parts` maps each factor that is a kind of part to its known names.
+    """The choices that a scenario offers to a study. `parts` maps a factor that is a kind of part to its known names.
 
-    `options` holds, by kind and part, the options of that part. `metrics_of` holds, in the same way, the names of the
-    metrics that only this part yields."""
+    `options` maps a kind and a part to the options of that part; `metrics_of` maps them to the names of the metrics
+    that only this part yields."""
 
     name: str
     summary: str
@@ -69,11 +69,11 @@ class Exclusion:
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """Replicated randomised complete blocks; `baseline` holds the levels against which ratios are taken.
+    """Replicated randomised complete blocks; `baseline` has the levels against which ratios are taken.
 
-    With `stopping` sequential, blocks are added to the `replicates` until the ratios to the baseline of
-    `precise_metrics` (all of the study's, when empty) have intervals of at most `precision` (0.05: plus or minus 5 %),
-    or there are `max_replicates`. In a campaign `replicates` then grows with its blocks."""
+    With sequential `stopping`, blocks are added to the `replicates` until the ratios to the baseline have intervals of
+    at most `precision` (0.05: plus or minus 5 %), or until there are `max_replicates`. The ratios are those of
+    `precise_metrics`, or of all metrics if it is empty. In a campaign, `replicates` grows with its blocks."""
 
     replicates: int = 5
     seed: int = 1
@@ -117,11 +117,11 @@ class Study:
     file: str = ""
 
     def with_profile(self, name: str) -> Study:
-        """Return the study under one of its profiles: other durations and replicates, all else the same.
+        """Return the study with one of its profiles applied: other durations and replicates, all else the same.
 
-        A factor that the profile names is held at the level given there. The profile's exclusions add to those of
-        the study. A profile that names `replicates` but not `max_replicates` fixes their number, in a sequential
-        study too."""
+        A factor that the profile names has only the level given there. The exclusions of the profile are added to those
+        of the study. A profile with `replicates` but without `max_replicates` has a fixed number of blocks, even in a
+        sequential study."""
         changes = dict(self.profiles[name])
         factors = tuple(
             Factor(each.name, (changes.pop(each.name),)) if each.name in changes else each for each in self.factors
@@ -148,7 +148,7 @@ class Study:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Study:
-        """Return the study that `to_dict` made into data. Raises: Misshapen when the data is anything else."""
+        """Return the study from data of `to_dict`. Raises: Misshapen for other data."""
         study: Study = made(cls, data)
         design = study.design
         sound = {

@@ -50,7 +50,7 @@ class Problems:
     def add(self, keys: Sequence[Key], wrong: FieldError) -> None:
         self._found.append((keys, wrong))
 
-    def tell(self) -> None:
+    def raise_if_any(self) -> None:
         """Raise StudyError if there are problems: with the first one and its hint, then one line for each other."""
         if not self._found:
             return

@@ -40,12 +40,12 @@ def resolve(file: StudyFile, schemas: Mapping[str, ScenarioSchema], problems: Pr
         if file.study.scenario not in schemas:
             hint = partial(did_you_mean, file.study.scenario, schemas)
             raise FieldError(f"no scenario is named {shown(file.study.scenario)}", hint)
-    problems.tell()
+    problems.raise_if_any()
     schema = schemas[file.study.scenario]
     factors = _factors(file, schema, problems)
     settings = _settings(file, schema, problems)
     metrics = _metrics(file, schema, {**settings, **factors}, problems)
-    problems.tell()  # the rest refers to factors, and would only repeat their problems
+    problems.raise_if_any()  # the rest refers to factors, and would only repeat their problems
     study = Study(
         name=file.study.name,
         title=file.study.title,
@@ -60,9 +60,9 @@ def resolve(file: StudyFile, schemas: Mapping[str, ScenarioSchema], problems: Pr
         profiles=_profiles(file, schema, factors, problems),
         profile_exclusions=_profile_exclusions(file, schema, factors, problems),
     )
-    problems.tell()
+    problems.raise_if_any()
     _check_size(study, problems)
-    problems.tell()
+    problems.raise_if_any()
     return study
 
 
@@ -88,7 +88,7 @@ def _factors(file: StudyFile, schema: ScenarioSchema, problems: Problems) -> Fac
 
 
 def _settings(file: StudyFile, schema: ScenarioSchema, problems: Problems) -> dict[str, Level]:
-    """Return every constant of the study: those written, and the defaults of those neither written nor factors."""
+    """Return every constant of the study: those in the file, and defaults of those that are not factors either."""
     written: dict[str, Level] = {}
     for name, raw in file.settings.items():
         with problems.at("settings", name):
@@ -109,7 +109,7 @@ def _settings(file: StudyFile, schema: ScenarioSchema, problems: Problems) -> di
 def _metrics(
     file: StudyFile, schema: ScenarioSchema, chosen: Mapping[str, object], problems: Problems
 ) -> tuple[Metric, ...]:
-    """Return the metrics that are listed, else all that the chosen parts can yield."""
+    """Return the metrics that are listed, or else all metrics of the chosen parts."""
     metrics: dict[str, Metric] = {}
     for index, name in enumerate(file.study.metrics):
         with problems.at("study", "metrics", index):
@@ -123,7 +123,7 @@ def _metrics(
 
 
 def _metrics_of(schema: ScenarioSchema, chosen: Mapping[str, object]) -> tuple[Metric, ...]:
-    """Return all metrics but those that only unchosen parts yield; `chosen` has one name or a factor's levels."""
+    """Return all metrics except those of parts that are not chosen; `chosen` has one name or a factor's levels."""
     unseen: set[str] = set()
     for kind, parts in schema.metrics_of.items():
         levels = chosen.get(kind, "")
@@ -177,7 +177,7 @@ def _check_sequential(file: StudyFile, metrics: Sequence[Metric], problems: Prob
 
 
 def _check_fixed(file: StudyFile, _metrics: Sequence[Metric], problems: Problems) -> None:
-    """Reject keys that only sequential stopping uses: with a fixed number of blocks they are a mistake."""
+    """Reject keys of sequential stopping in a study with a fixed number of blocks."""
     for name in ("precision", "max_replicates", "precise_metrics"):
         if name in file.design.model_fields_set:
             hint = 'add stopping = "sequential", or remove this key'
@@ -230,7 +230,7 @@ def _profiles(
 def _profile_exclusions(
     file: StudyFile, schema: ScenarioSchema, factors: Factors, problems: Problems
 ) -> dict[str, tuple[Exclusion, ...]]:
-    """Return {profile: the treatments that it leaves out beyond those of the study}, for profiles that do so."""
+    """Return {profile: the treatments that only it leaves out}, for profiles that do so."""
     tables = {name: getattr(file.profiles, name) for name in type(file.profiles).model_fields}
     return {
         name: _exclusions(table.exclude, ("profiles", name, "exclude"), schema, factors, problems)
@@ -240,7 +240,7 @@ def _profile_exclusions(
 
 
 def _held_level(schema: ScenarioSchema, levels: Mapping[Level, Level], file: StudyFile, name: str, raw: Level) -> Level:
-    """Return the one level at which a profile holds a factor. It must be the baseline's, if that names the factor."""
+    """Return the only level of a factor in a profile. It must be the baseline's, if the baseline names the factor."""
     level = listed_level(schema, levels, name, raw)
     if name in file.design.baseline and check_level(schema, name, file.design.baseline[name]) != level:
         raise FieldError(f"would exclude {shown(file.design.baseline[name])}, the level of the baseline")
@@ -262,9 +262,9 @@ def _blocks(table: ProfileTable, design: DesignTable) -> dict[str, Level]:
 
 
 def check_stored(study: Study, schema: ScenarioSchema, where: str) -> None:
-    """Check that a study file could say what a campaign's database holds, since anyone may have made the database.
+    """Check that the study in a campaign's database could be that of a file, since any user may have made the database.
 
-    `where` names the campaign. Raises: StudyError with everything that a study file could not say."""
+    `where` names the campaign. Raises: StudyError with everything that would be an error in a study file."""
     problems = Problems(where)
     chosen = {factor.name: factor.levels for factor in study.factors}
     for table, values in (("factors", chosen), ("settings", {name: (v,) for name, v in study.settings.items()})):
@@ -277,11 +277,11 @@ def check_stored(study: Study, schema: ScenarioSchema, where: str) -> None:
             ("settings", name), FieldError("is missing", "resume it with the version of Lastro that started it")
         )
     _check_size(study, problems)
-    problems.tell()
+    problems.raise_if_any()
 
 
 def _check_size(study: Study, problems: Problems) -> None:
-    """Check that the study has a treatment, and not too many trials to be run, under every profile too."""
+    """Check that the study has treatments, and not too many trials, also with each profile."""
     n_treatments = factorial_size(study)
     if n_treatments > MAX_TRIALS:
         message = f"the levels make {n_treatments:,} treatments, but a study has at most {MAX_TRIALS:,} trials"

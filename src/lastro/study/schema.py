@@ -71,7 +71,7 @@ T = TypeVar("T", bound=StrictTable)
 
 
 class StudyTable(StrictTable):
-    """What the study is about."""
+    """The name, title and scenario of the study."""
 
     name: str = Field(pattern=f"^{NAME_PATTERN}$", max_length=64, description="Names the campaign's directory.")
     title: OneLine = Field(default="", description="One line, shown above the results.")
@@ -102,7 +102,7 @@ class DesignTable(StrictTable):
         default=0.05,
         ge=0.001,
         le=1,
-        description="Sequential stopping only: wanted half-width of the intervals, relative to the ratio; 0.05 is 5 %.",
+        description="Sequential stopping only: desired half width of intervals, relative to the ratio; 0.05 is 5 %.",
     )
     max_replicates: MaxReplicates = 40
     precise_metrics: list[OneLine] = Field(
@@ -120,7 +120,7 @@ class ExcludeTable(StrictTable):
 
 
 class ProfileTable(StrictTable):
-    """Other replicates and durations for the same study, and treatments that it leaves out."""
+    """A profile: other replicates and durations for the same study, and treatments to leave out."""
 
     model_config = ConfigDict(extra="allow", strict=True)
     __pydantic_extra__: dict[str, ALevel] = Field(init=False)
@@ -185,7 +185,7 @@ def read_shape(document: dict[str, Any], problems: Problems, model: type[T]) -> 
     # A misspelt key often makes another one missing: name the cause before its consequence.
     for detail in sorted(details, key=lambda detail: detail["type"] != "extra_forbidden"):
         problems.add(detail["loc"], FieldError(_message(detail), _hint(detail, model)))
-    problems.tell()
+    problems.raise_if_any()
     raise AssertionError("pydantic rejected the document but reported no error")
 
 

@@ -1,7 +1,7 @@
 """Graphs of routers from grids and files: their addresses, a spanning tree, and the routes to expect.
 
-A text names a topology: `3x3` is a grid, anything else is the text of a file and read by `parse`. Pure: the caller
-reads the file. Links are numbered in the order of the file, and so are routers."""
+A text names a topology: `3x3` is a grid, anything else is the text of a file for `parse`. Pure: the caller reads the
+file. Links and routers are numbered in the order of the file."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ class RouterLink:
 
 @dataclass(frozen=True)
 class RouterTopology:
-    """Routers by their `names`, and the links between them. It is connected: the functions that make one check that."""
+    """Routers by their `names`, and the links between them. It is connected, which the functions that make it check."""
 
     names: tuple[str, ...]
     links: tuple[RouterLink, ...]
 
     @cached_property
     def at(self) -> tuple[tuple[int, ...], ...]:
-        """The numbers of each router's links; the position of a link among them is the number of its interface."""
+        """The numbers of each router's links; the position of a link is the number of its interface."""
         found: list[list[int]] = [[] for _ in self.names]
         for number, link in enumerate(self.links):
             found[link.a].append(number)
@@ -89,8 +89,8 @@ class RouterTopology:
     ) -> list[dict[ipaddress.IPv4Network, frozenset[str]]]:
         """Return, for each router, {subnet that is not its own: addresses of the next hops of all shortest paths}.
 
-        A link in `without` carries nothing. Both of its ends still announce its subnet, unless `subnets_gone`: then
-        they have seen the loss of carrier."""
+        A link in `without` carries no packets. Both of its ends still announce its subnet, unless `subnets_gone`: then
+        they have detected the loss of carrier."""
         gone = frozenset(without)
         costs = [self.distances(router, gone) for router in range(len(self.names))]
         return [self._routes_of(router, costs, gone, subnets_gone) for router in range(len(self.names))]
@@ -133,9 +133,9 @@ class RouterTopology:
         return tuple(sorted(spare))
 
     def detour(self, without: Collection[int]) -> tuple[int, int] | None:
-        """Return a router, and a link to whose subnet all its shortest paths lead over a link of `without`.
+        """Return a router and a link, such that all shortest paths to the link's subnet lead over a link of `without`.
 
-        It is the pair with the longest detour; None where there is none."""
+        It is the pair with the longest detour; None if there is none."""
         best, found = 0.0, None
         rest = [number for number in range(len(self.links)) if number not in set(without)]
         for router in range(len(self.names)):
@@ -184,7 +184,7 @@ def parse(text: str, name: str) -> RouterTopology:
 
 
 def _parse_toml(text: str, name: str) -> RouterTopology:
-    """Parse nodes = ["a", "b"] and [[link]] tables with ends = ["a", "b"], and a cost where it is not 10."""
+    """Parse nodes = ["a", "b"] and [[link]] tables with ends = ["a", "b"], and a cost if it is not 10."""
     try:
         document = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
@@ -229,7 +229,7 @@ def _cost(value: object, where: str) -> int:
 
 
 def _parse_graphml(text: str, name: str) -> RouterTopology:
-    """Parse nodes and edges of GraphML as topology collections publish it; labels and other data are ignored."""
+    """Parse nodes and edges of GraphML, as in collections of topologies; labels and other data are ignored."""
     if "<!DOCTYPE" in text or "<!ENTITY" in text:
         raise InputError(f"{name}: contains a document type declaration", "remove it: GraphML needs none")
     try:
@@ -261,7 +261,7 @@ def _parse_edges(text: str, name: str) -> RouterTopology:
             continue
         if len(words) < 2 or len(words) > 3:
             raise InputError(
-                f"{name}: line {number}: {len(words)} words instead of two names and perhaps a cost", _WANTED
+                f"{name}: line {number}: {len(words)} words instead of two names and an optional cost", _WANTED
             )
         cost = _cost(words[2], f"{name}: line {number}") if len(words) == 3 else COST
         pairs.append((words[0], words[1], cost))

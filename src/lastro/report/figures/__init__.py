@@ -1,6 +1,6 @@
 """Every figure of a report, in the order in which the page shows them. Only requested figures are drawn.
 
-`plans` lists what can be drawn, `pictures` draws all of it; each `Picture` saves as SVG, PNG or PDF."""
+`plans` lists the figures that can be drawn, `pictures` draws them; a `Picture` can be saved as SVG, PNG or PDF."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def pictures(
 def plans(
     report: Report, analysis: Analysis, say: Language = ENGLISH, judgements: Sequence[Judgement] = ()
 ) -> Iterator[FigurePlan]:
-    """Yield what can be drawn of a campaign; a plan may still turn out to have nothing to show."""
+    """Yield the figures that can be drawn of a campaign. A planned figure may still have no data."""
     yield _variation(analysis, say)
     for view, metric in zip(report.views, analysis.metrics, strict=True):
         yield from _metric_plans(view, metric, say)

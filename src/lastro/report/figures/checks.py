@@ -1,4 +1,4 @@
-"""Whether residuals look as the tests assume: a normal quantile plot, and residuals against fitted values."""
+"""Draw how well the residuals meet the assumptions: a normal quantile plot, and residuals against fitted values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Published and measured values, claim by claim; those of one kind of measure are on one axis."""
+"""Published and measured values, claim by claim; values of the same measure are on one axis."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Group = tuple[str, str]  # measure and unit
 
 
 def draw_claims(judgements: Sequence[Judgement], say: Language, metrics: Sequence[Metric] = ()) -> Figure | None:
-    """Draw claims with a measured effect; None when there is none. The table of claims has the others too."""
+    """Draw the claims with a measured effect; None when there is none. The table of claims has all claims."""
     groups: dict[Group, list[Judgement]] = {}
     for one in judgements:
         if one.part is not None and judged_effect(one)[1] is not None:
@@ -99,7 +99,7 @@ def _words(one: Judgement, measure: str, unit: str, say: Language) -> str:
 
 
 def _reach(found: Sequence[Judgement], measure: str, unit: str, metrics: Sequence[Metric]) -> Reach:
-    """Return the axis' ends: all effects, published figures and tolerances; intervals up to half of that beyond."""
+    """Return the ends of the axis: all effects, published figures and tolerances, and long intervals in part."""
     scale = 100.0 if measure == "share" else 1.0
     at, ends = [1.0 if measure == "ratio" else 0.0], []
     for one in found:
@@ -124,7 +124,7 @@ def _reach(found: Sequence[Judgement], measure: str, unit: str, metrics: Sequenc
 
 
 def _of_amount(one: Judgement, unit: str, metrics: Sequence[Metric]) -> bool:
-    """Whether a claim is on the level of a metric that cannot be below zero."""
+    """Return whether a claim is on the level of a metric that cannot be below zero."""
     name = getattr(one.claim.statement, "metric", "")
     return next((each for each in metrics if each.name == name), Metric(name, unit, "neither", "")).non_negative
 

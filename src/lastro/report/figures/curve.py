@@ -75,7 +75,7 @@ class _Axis:
 
 
 def draw_curve(view: MetricView, curve: Curve, say: Language) -> Figure | None:
-    """Draw a metric against the numbers of a curve; None where fewer than two have values."""
+    """Draw a metric against the numbers of a curve; None if fewer than two have values."""
     if not curve.measures(view):
         return None
     panels = [panel for panel in curve.panels if _has_values(panel, view)]
@@ -115,7 +115,7 @@ def _has_values(panel: Panel, view: MetricView) -> bool:
 
 
 def _looks(names: Sequence[str], baselines: set[str]) -> dict[str, _Look]:
-    """Return the looks of lines: the baseline thick and black; after seven others, colours repeat with new markers."""
+    """Return the styles of lines: the baseline thick and black; after seven others, colours repeat with new markers."""
     found, at = {}, 0
     for name in names:
         if name in baselines:
@@ -146,7 +146,7 @@ def _usual_n(panels: Sequence[Panel], view: MetricView) -> int | None:
 
 
 def _axis_of(curve: Curve) -> _Axis:
-    """Return a logarithmic axis where the numbers span more than a decade and are above zero."""
+    """Return the axis: logarithmic if the numbers are above zero and span more than a decade."""
     low, high = min(curve.numbers), max(curve.numbers)
     log = low > 0 and high / low > _DECADE
     return _Axis(log, tuple(math.log10(number) if log else number for number in curve.numbers))
@@ -177,7 +177,7 @@ def _number_axis(axes: Axes, curve: Curve, axis: _Axis, say: Language) -> None:
 
 
 def _alike(panels: Sequence[Panel], view: MetricView) -> bool:
-    """Whether panels can share a scale: their largest means are within a decade of each other."""
+    """Return whether panels can share a scale: their largest means are within a decade of each other."""
     tops = [
         max(abs(summary.mean) for line in panel.lines for summary in _summaries(line, view) if summary)
         for panel in panels
@@ -247,9 +247,9 @@ def _missing(curve: Curve, panels: Sequence[Panel], view: MetricView, say: Langu
         found: dict[tuple[str, tuple[int, ...]], list[Panel]] = {}  # (reason, indices of the numbers) -> panels
         for panel in panels:
             for line in panel.lines:
-                said = [why_missing(row, view, say) for row in line.rows] if line.name == name else []
-                for why in dict.fromkeys(filter(None, said)):
-                    lost = tuple(at for at, text in enumerate(said) if text == why)
+                reasons = [why_missing(row, view, say) for row in line.rows] if line.name == name else []
+                for why in dict.fromkeys(filter(None, reasons)):
+                    lost = tuple(at for at, text in enumerate(reasons) if text == why)
                     found.setdefault((why, lost), []).append(panel)
         for (why, lost), where in found.items():
             place = name or curve.factor

@@ -67,8 +67,8 @@ class _Roles:
 class _Grid:
     """The levels of every role, and the report's rows at each place: {(row, colour, panel): rows}.
 
-    `absent` are the colours without any value: they share one slot, so that they stay in sight without filling half of
-    the picture."""
+    `absent` are the colours without any value: they share one slot, so that they are visible but do not fill half of
+    the figure."""
 
     roles: _Roles
     rows: tuple[str, ...]
@@ -157,7 +157,7 @@ def _grid(view: MetricView, analysis: MetricAnalysis) -> _Grid:
 def _roles(report: Report, analysis: MetricAnalysis) -> _Roles:
     """Put the factor with most levels on the axis, the next into colours (if they suffice), the others into panels.
 
-    Where that makes more than sixty places, the factors that explain least, or have fewest levels, share places."""
+    If that makes more than sixty places, the factors that explain least, or have fewest levels, share places."""
     sizes = {factor.name: len(factor.levels) for factor in report.varying}
     kept = list(sizes)
     if math.prod(sizes.values()) > MOST_PLACES:

@@ -70,16 +70,16 @@ def floor_share(floor: float, say: Language) -> str:
 
 
 def mark_words(effects: Sequence[LevelEffect], say: Language) -> list[str]:
-    """Return what the signs after ratios mean: '‡ a cache may hide what is measured'."""
+    """Return the meaning of the signs after ratios: '‡ a cache may hide what is measured'."""
     return [short(kind, say) for kind in in_order(kind for effect in effects for kind in effect.kinds)]
 
 
 def arrow_words(effects: Sequence[LevelEffect], axes: Axes, say: Language) -> str:
-    """Return what arrow heads mean; empty where no interval is longer than the axis."""
+    """Return the meaning of arrow heads; empty if no interval is longer than the axis."""
     low, high = axes.get_xlim()
     intervals = [effect.ratio.interval for effect in effects if effect.ratio.interval is not None]
     if any(interval.low < low or interval.high > high for interval in intervals):
-        return say("arrow: the interval goes on beyond the axis")
+        return say("arrow: the interval extends beyond the axis")
     return ""
 
 
@@ -117,7 +117,7 @@ def _dot(axes: Axes, metric: Metric, effect: LevelEffect, y: float) -> None:
 
 
 def _words(metric: Metric, effect: LevelEffect, say: Language) -> str:
-    """Return the ratio with its interval, n, and the number of combinations where that is not all of them."""
+    """Return the ratio with its interval, n, and the number of combinations if some are missing."""
     text = say("no ratio")
     if effect.ratio.value is not None and effect.ratio.value > 0:
         ratio = no_exponent(contrast_ratio(effect.ratio, say))

@@ -1,4 +1,4 @@
-"""Where the effect of one factor depends on another: the effects of one factor under each level of the other."""
+"""Interactions, where the effect of one factor depends on another: its effects under each level of the other."""
 
 from __future__ import annotations
 

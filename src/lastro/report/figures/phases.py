@@ -1,4 +1,4 @@
-"""A network from its start until it forwards: the end of each phase, on one axis, a row for each treatment."""
+"""The phases of a network from its start until it forwards: their ends on one axis, a row for each treatment."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ MOMENTS = (
 
 
 def draw_phases(report: Report, say: Language) -> Figure | None:
-    """Draw means with their intervals; None for a study without two such moments, or without a valid trial."""
+    """Draw means with their intervals; None for a study without two such times, or without a valid trial."""
     from matplotlib.lines import Line2D
 
     columns = {view.metric.name: view for view in report.views if view.metric.name in MOMENTS}

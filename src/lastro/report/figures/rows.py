@@ -1,7 +1,7 @@
 """Rows of dots with intervals, each with a name and its numbers as text.
 
-The text is beside the axis where there is room, above the row on a narrow figure. A row is as high as its text, so that
-no label runs into another."""
+The text is next to the axis if there is room, and above the row on a narrow figure. A row is as high as its text, so
+that labels do not overlap."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ _DECADE = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """The ends of an axis. `cut`: an interval goes on beyond 0, `beyond`: beyond another end."""
+    """The ends of an axis. `cut`: an interval extends beyond 0; `beyond`: one extends beyond another end."""
 
     low: float
     high: float
@@ -28,17 +28,17 @@ class Reach:
     beyond: bool = False
 
     def words(self, name: str, say: Language) -> str:
-        """Return text on intervals that are longer than drawn, which their arrow heads show too."""
+        """Return a text on intervals that are longer than drawn, which have arrow heads."""
         cut = say("intervals are cut at 0, because {metric} cannot be negative", metric=name) if self.cut else ""
-        beyond = say("arrow: the interval goes on beyond the axis") if self.beyond else ""
+        beyond = say("arrow: the interval extends beyond the axis") if self.beyond else ""
         return "; ".join(part for part in (cut, beyond) if part)
 
 
 def reach(metric: Metric, values: Sequence[float], intervals: Sequence[Ends], means: Sequence[float] = ()) -> Reach:
     """Return the ends of a metric's axis, with room for every value and, at most half as much again, its intervals.
 
-    Logarithmic where there are means that span more than a decade. From zero where the values span more than a half,
-    and not below it where the metric cannot be: by its definition, unless a value contradicts that."""
+    It is logarithmic if the means span more than a decade. It begins at zero if the values span more than a half, and
+    does not go below zero if the metric cannot by its definition, unless a value contradicts that."""
     least, most = min(values), max(values)
     ends = [end for interval in intervals for end in interval]
     if least > 0 and means and max(means) > _DECADE * min(means):
@@ -56,7 +56,7 @@ def reach(metric: Metric, values: Sequence[float], intervals: Sequence[Ends], me
 
 
 def over(intervals: Sequence[Ends], found: Reach, bounded: bool = False) -> Reach:
-    """Return the same ends, with what intervals do at them; `bounded`: no value can be below the low end, 0."""
+    """Return the same ends, with the intervals that extend beyond them; if `bounded`, no value can be below 0."""
     cut = bounded and any(low < 0 for low, _ in intervals)
     beyond = any(high > found.high or (low < found.low and not (bounded and low < 0)) for low, high in intervals)
     return Reach(found.low, found.high, found.log, cut, beyond)
@@ -66,7 +66,7 @@ def interval_bar(
     axes: Axes, ends: Ends, at: float, colour: str, *, along: Literal["x", "y"] = "x", width_pt: float = 1.8,
     caps: bool = False,
 ) -> None:  # fmt: skip
-    """Draw a bar from end to end, with an arrow head where it goes beyond the axis, whose ends must be set by now."""
+    """Draw a bar from end to end, with an arrow head where it extends beyond the axis. Set the axis before."""
     limits: Ends = axes.get_xlim() if along == "x" else axes.get_ylim()
     inside = [min(max(end, limits[0]), limits[1]) for end in ends]
     bar = {"color": colour, "linewidth": width_pt, "solid_capstyle": "butt", "zorder": 3.2}

@@ -1,6 +1,6 @@
 """Shared by all figures: colours, type, headings, legends, and a figure object that saves as SVG, PNG or PDF.
 
-Each figure can be drawn in two widths, one for a desk and for paper, one for a telephone, with text of the same size.
+Each figure can be drawn in two widths with text of the same size: one for a large screen and paper, one for a phone.
 Figures are as tall as necessary."""
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ _RC: dict[Any, Any] = {
 class Picture:
     """One figure: a name that can be a file's stem, its title, and the drawing. The same data give the same bytes.
 
-    The label of the drawing describes it for readers who cannot see it; SVG contains it with the title."""
+    The label of the drawing describes it for readers who cannot see it; an SVG file contains the label and the
+    title."""
 
     name: str
     title: str
@@ -98,7 +99,7 @@ def style(width_in: float = WIDE_IN) -> Iterator[None]:
 
 
 def new_figure() -> Figure:
-    """Return a figure as wide as the style says. `fit` makes it as tall as it must be."""
+    """Return a figure with the width of the style. `fit` sets its height."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
@@ -114,7 +115,7 @@ def is_narrow(figure: Any) -> bool:
 
 
 def fit(figure: Figure, stacked: Sequence[Axes], height_in: float) -> Figure:
-    """Give stacked axes this total height, beside all headings, labels and legends, and freeze the layout."""
+    """Give stacked axes this total height, without headings, labels and legends, and freeze the layout."""
     engine = figure.get_layout_engine()
     assert engine is not None
     for last in (False, True):
@@ -159,7 +160,7 @@ def marker_of(at: int) -> str:
 def headed(figure: Figure, what: str, *how: str) -> None:
     """Put a title over the whole figure, wrapped to its width: in bold what is shown, below it how to read it.
 
-    The title has empty lines for the second part, so that the layout makes room for it."""
+    The title has empty lines for the second part, so that the layout has room for it."""
     from matplotlib.transforms import ScaledTranslation
 
     size_pt, room_in = 9.0, width_of(figure) - 0.1

@@ -30,7 +30,7 @@ def compact(svg: str) -> str:
 
 
 def own_ids(svg: str, prefix: str) -> str:
-    """Return the figure with ids of its own, for a page of several: a clip path of a hidden figure clips nothing."""
+    """Return the figure with unique ids, for a page with several: a clip path in a hidden figure would clip nothing."""
     numbers: dict[str, str] = {}
 
     def renamed(found: re.Match[str]) -> str:
@@ -46,7 +46,7 @@ def _short_tag(tag: re.Match[str]) -> str:
 
 
 def _one_path(group: re.Match[str]) -> str:
-    """Return dots as strokes of no length with round ends: M x y h0, then m dx dy h0, in tenths of a point."""
+    """Return dots as strokes of zero length with round ends: M x y h0, then m dx dy h0, in tenths of a point."""
     found = _USE.findall(group[2])
     if not found:
         return group[0]

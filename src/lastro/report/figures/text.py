@@ -1,4 +1,4 @@
-"""The width of text before it is drawn, and its wrapping by that width: no label runs into its neighbour."""
+"""The width of text before it is drawn, and wrapping by that width, so that labels do not overlap."""
 
 from __future__ import annotations
 

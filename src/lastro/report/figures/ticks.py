@@ -1,4 +1,4 @@
-"""Round numbers on an axis, all that fit beside each other, written as people write them."""
+"""Round numbers on an axis, as many as fit, in the usual format."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What a trial was built of: instances from source to sink, devices between them, the neighbour, the witnesses.
+"""The topology of a trial: instances from source to sink, devices between them, the neighbour, the witnesses.
 
-It is a column, no wider than its names and addresses need."""
+It is drawn as a column, no wider than the names and addresses need."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ _GRID = re.compile(r"r(\d+)-(\d+)")
 
 
 def topology_picture(title: str, how: str, topology: Topology, known: Mapping[str, str]) -> Picture:
-    """Return a figure of its own, with the title and the line `how` above it; `known` are versions by tool."""
+    """Return a complete figure, with the title and the line `how` above it; `known` are versions by tool."""
     with style():
         return Picture("topology", title, draw_topology(topology, title, (how,), known))
 
 
 def draw_shown(report: Report, say: Language) -> Figure | None:
-    """Draw the topology of the baseline, with what the study varies; None where no valid trial noted a topology."""
+    """Draw the topology of the baseline, with the factors of the study; None if no valid trial recorded a topology."""
     found = shown(report)
     if found is None:
         return None
@@ -78,7 +78,7 @@ def draw_topology(
 
 
 class _Sketch:
-    """Strokes from the top down, in inches: the height of the figure is known when all of them are."""
+    """Strokes from the top down, in inches; the height of the figure is known only at the end."""
 
     def __init__(self, topology: Topology, known: Mapping[str, str], say: Language, width_in: float) -> None:
         self.topology, self.known, self.say = topology, known, say
@@ -118,16 +118,16 @@ class _Sketch:
 
     def _box(self, node: Node, absent: str = "") -> None:
         lines = facts(node, self.known, n_hosts(self.topology), self.say)
-        told = [part for line in lines for part in self._wrapped(line, self.right_in - _LEFT_IN - 0.2, 7.8)]
+        wrapped = [part for line in lines for part in self._wrapped(line, self.right_in - _LEFT_IN - 0.2, 7.8)]
         edge, fill = (_ANOMALY, _FILL_ANOMALY) if node.anomaly else ("#31383E", _FILL)
-        top_in, height_in = self.y_in, _LINE_IN * (1.1 + len(told)) + 2 * _PAD_IN
+        top_in, height_in = self.y_in, _LINE_IN * (1.1 + len(wrapped)) + 2 * _PAD_IN
         self._rectangle(_LEFT_IN, top_in, self.right_in - _LEFT_IN, height_in, edge, fill, broken=bool(absent))
         at_in = top_in + _PAD_IN + 0.55 * _LINE_IN
         self._text(_LEFT_IN + 0.1, at_in, safe(heading(node)), 9, "black", fontweight="bold")
         self._marks(node.role, at_in)
         if absent:
             self._text(self.right_in - 0.1, at_in, absent, SMALL_PT, GREY, ha="right")
-        for number, text in enumerate(told, 1):
+        for number, text in enumerate(wrapped, 1):
             self._text(_LEFT_IN + 0.1, at_in + number * _LINE_IN, text, 7.8, "#31383E")
         self.y_in += height_in
         self._middles[node.role] = top_in + height_in / 2

@@ -1,7 +1,7 @@
-"""Packets of the routing protocol on all links in each second, and how busy the host was.
+"""Packets of the routing protocol on all links in each second, and the load of the host.
 
 Packets are shown from the first start on, and around the cut of links; the host from the first start on. There is a
-panel for each treatment, its valid trials aligned by the second of that moment."""
+panel for each treatment, with its valid trials aligned at that second."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ Counts = dict[str, list[tuple[float, ...]]]  # line -> for each trial, a value f
 
 
 def draw_traffic(report: Report, moment: Moment, say: Language) -> Figure | None:
-    """Draw means over the valid trials, and the band from the least to the most; None without such a moment."""
+    """Draw means over the valid trials, and the band from the smallest to the largest; None without such a time."""
     attempts = _attempts(report, moment)
     rows = [row for row in report.rows if attempts.get(row.treatment.index)]
     counts = [(row, _counts(report, attempts[row.treatment.index], moment)) for row in rows[:MOST_PANELS]]
@@ -100,7 +100,7 @@ def _attempts(report: Report, moment: Moment) -> dict[int, list[Attempt]]:
 
 
 def _counts(report: Report, attempts: Sequence[Attempt], moment: Moment) -> Counts:
-    """Return the series of all trials, cut to the shortest, so that each mean is one of all."""
+    """Return the series of all trials, cut to the shortest, so that each mean is over all trials."""
     stored = report.later_series([(attempt.trial, attempt.attempt) for attempt in attempts])
     found: Counts = {line: [] for line in ((_CPU,) if moment == "cpu" else _LINES)}
     for attempt, series in zip(attempts, stored, strict=True):

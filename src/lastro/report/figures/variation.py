@@ -71,7 +71,7 @@ def draw_variation(analysis: Analysis, say: Language) -> Figure | None:
 
 
 def _sums(metrics: Sequence[MetricAnalysis], say: Language) -> str:
-    """Return why bars do not end at 100 %, and where they end; empty where all do."""
+    """Return why bars do not end at 100 %, and where they end; empty if all end there."""
     sums = {
         metric.metric.name: metric.anova.residual.explained + math.fsum(e.explained for e in metric.anova.effects)
         for metric in metrics

@@ -1,4 +1,4 @@
-"""A database in an instance: what a platform costs an application that computes, writes to disk and waits for both.
+"""A database in an instance: the cost of a platform for an application that computes and writes to the disk.
 
 After Trindade (2018, chapter 6): MySQL, or MariaDB in its place, and sysbench OLTP on one table of 1,000,000 rows, with
 the client inside the instance. Here the client may also be on the host; its transactions then come over a link."""

@@ -197,7 +197,7 @@ class ChainScenario(OnLinks):
             yield Disturbance(neighbour, anomaly, demand)
 
     def facts(self, configs: Sequence[Config]) -> dict[str, Any]:
-        """Return versions of the image's tools, and the offloads of the study's links, as far as native shows them."""
+        """Return versions of the image's tools, and the offloads of the study's links on the platform native."""
         found: dict[str, Any] = {"image_tools": {}, "offloads": {}}
         try:
             for name in sorted({str(config["attachment"]) for config in configs}):

@@ -1,4 +1,4 @@
-"""A running chain of instances: source, function and sink, joined by an attachment, with the function at work."""
+"""A running chain of instances: source, function and sink, joined by an attachment, with the function installed."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def deployed(
     implementation: str = "kernel",
     isolate: Callable[[InstanceSpec], InstanceSpec] = lambda spec: spec,
 ) -> Iterator[Chain]:
-    """Deploy a chain for as long as the block lasts, proven by a ping from end to end.
+    """Deploy a chain inside the block, and prove it by a ping from end to end.
 
     Raises: PlatformError when the ends do not reach each other."""
     path = Path()

@@ -34,7 +34,7 @@ def measure(
     *,
     own_cgroups: Sequence[str] = (),
 ) -> None:
-    """Put everything that a trial measures, and every reason for its invalidity, into `outcome`."""
+    """Add all measurements of a trial, and all reasons for its invalidity, to `outcome`."""
     host, usage = HostMeter(testbed, everyone, own_cgroups), UsageMeter(testbed, everyone)
     if disturbance:
         disturbance.neighbour.require_alive()

@@ -1,4 +1,4 @@
-"""Probes of what a chain is made of: its function, and the tool of its neighbour's anomaly."""
+"""Probes of the components of a chain: its function, and the tool of its neighbour's anomaly."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ChainProbes(Probes):
         return self._once(("anomaly", platform, tool), self._probe_tool)
 
     def transit(self, attachment: str) -> Availability:
-        """Return whether an instance between two others can forward what comes over such links."""
+        """Return whether an instance between two others can forward packets over such links."""
         return Availability(registry.get("attachment", attachment).no_transit)
 
     def _probe_function(self, platform: Platform, name: str, implementation: str) -> Availability:

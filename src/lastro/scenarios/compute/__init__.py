@@ -1,8 +1,8 @@
 """One workload in one instance, for CPU, memory or disk, with equal resources on every platform.
 
-Every trial has a fresh instance. Time is taken on the host's clock around the workload as well as from the tool's own
-output. The guest's clock is compared with the host's, and where it drifted, the tool's times are dropped (Trindade
-2018, chapter 6: the clock inside a virtual machine distorts what tools report)."""
+Every trial has a new instance. Time is measured on the host's clock around the workload, and read from the output of
+the tool. The guest's clock is compared with the host's; if it drifted, the tool's times are dropped (Trindade 2018,
+chapter 6: the clock inside a virtual machine distorts the reports of tools)."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from lastro.scenarios.base import Config, isolations_of, platform_level, slowdow
 from lastro.scenarios.compute.instrument import WorkloadProbes, workload, workload_metrics, workloads
 from lastro.scenarios.shared.accounts import BY_HOST, METRICS, with_account
 from lastro.scenarios.shared.bases import OnPlatforms
-from lastro.scenarios.shared.clock_policy import judge_clock, tell_unverified
+from lastro.scenarios.shared.clock_policy import judge_clock, note_unverified_clock
 from lastro.scenarios.shared.host_limits import HOST_LIMITS, clock_kept
 from lastro.scenarios.shared.resources import RESOURCES, limited_spec
 from lastro.scenarios.shared.storage import really, storage
 from lastro.scenarios.shared.topology import Built, note_load
 from lastro.scenarios.shared.verify_limits import limits_of, unequal
-from lastro.scenarios.shared.workload_meters import tell_watched, watching
+from lastro.scenarios.shared.workload_meters import record_watched, watching
 from lastro.study.levels import split_options
 from lastro.study.model import Level, Setting
 from lastro.testbed import Testbed
@@ -121,7 +121,7 @@ class ComputeScenario(OnPlatforms):
         return found
 
     def _place(self, config: Config) -> tuple[Level, ...]:
-        """Return what identifies a place for a workload, apart from its resources: each place is tried once."""
+        """Return the key of a place for a workload, without its resources: each place is tried once."""
         return platform_level(config), config["isolation"]
 
     @contextmanager
@@ -152,14 +152,14 @@ class ComputeScenario(OnPlatforms):
         return _ROLE
 
     def _daemons(self, config: Config, platform: Platform) -> tuple[str, ...]:
-        """Return the daemons' cgroups: what they use belongs to the trial's own load."""
+        """Return the cgroups of the daemons: their usage is part of the trial's load."""
         return platform.own_cgroups
 
     @contextmanager
     def _started(
         self, config: Config, platform: Platform, spec: InstanceSpec, tool: Workload
     ) -> Iterator[tuple[dict[str, Instance], Built]]:
-        """Start the instance and others that take part in the workload; yield them by role, and what was built."""
+        """Start the instance and others that take part in the workload; yield them by role, with their topology."""
         with platform.start(self.testbed, spec) as instance:
             built = Built(self.testbed)
             built.add(_ROLE, instance, platform_level(config), isolation=str(config["isolation"]))
@@ -174,7 +174,7 @@ class ComputeScenario(OnPlatforms):
         under: Mapping[str, str],
         outcome: Outcome,
     ) -> None:
-        """Run the workload, with meters and clocks around its one command. `under`: the storage of its files."""
+        """Run the workload, with meters and clocks around its command. `under` is the storage of its files."""
         with watching(self.testbed, everyone, _ROLE, self._daemons(config, platform)) as watch:
             reading = tool.run(everyone[_ROLE], float(config["limit_s"]), watch)
         reading = through_arc(reading, under, tool.past_caches)
@@ -186,8 +186,8 @@ class ComputeScenario(OnPlatforms):
         work_s, (inside_s, _) = reading.measurements.get(TIME_HOST.name), watch.entered_cpu_s
         reading = with_account(reading, used, work_s, watch.guest, watch.guest_after, apart_s=inside_s)
         judge_clock(reading, by_host, watch.drift, drift_limit, outcome)
-        tell_unverified(everyone[_ROLE], by_host, watch.drift, drift_limit, outcome)
-        tell_watched(watch, work_s, config, outcome)
+        note_unverified_clock(everyone[_ROLE], by_host, watch.drift, drift_limit, outcome)
+        record_watched(watch, work_s, config, outcome)
         outcome.notes["workload"] = {"instrument": tool.name, "options": tool.chosen, "command": tool.argv()}
 
     def facts(self, configs: Sequence[Config]) -> dict[str, Any]:

@@ -65,14 +65,14 @@ class WorkloadProbes:
     def _room(self, tool: Workload, limits: Resources) -> Availability:
         """Return whether the full workload fits into memory, which its short version would not show.
 
-        On every platform the limit leaves room for a machine's kernel, so that the task is the same on all."""
+        The limit leaves room for the kernel of a machine on every platform, so that the task is the same on all."""
         needed, memory_bytes = tool.least_memory_bytes(self._testbed.host, limits.cpuset), limits.memory_bytes
         if memory_bytes is None or needed <= memory_bytes * 63 // 64 - KERNEL_BYTES:
             return AVAILABLE
         whole = math.ceil((needed + KERNEL_BYTES) * 64 / 63 / MIB)
         return Availability(
             f"{tool.name} needs {human_bytes(needed)}, but the instance has {human_bytes(memory_bytes)} of memory",
-            f'set memory = "{whole}M" or more, or give the instrument less to work on',
+            f'set memory = "{whole}M" or more, or choose a smaller task for the instrument',
         )
 
     def _probe(self, tool: Workload, started: Started) -> Availability:

@@ -1,7 +1,7 @@
-"""What a network function could reach of the host: one idle instance, examined once from inside.
+"""The parts of a host that a network function can reach: one idle instance, examined once from inside.
 
-The instance is the one that a chain would start for its function, with the capabilities that the function needs. A
-trial is a count, not a sample: two trials of a treatment differ only where the host itself has changed between them."""
+The instance is the same as a chain starts for its function, with the capabilities that the function needs. A trial is a
+count, not a sample: two trials of a treatment differ only if the host has changed between them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _DURATION_S = 2.5
 
 class ExposureScenario(OnPlatforms):
     name = "exposure"
-    summary = "what a function's instance can reach of the host, counted from inside it"
+    summary = "the parts of the host that a function's instance can reach, counted from inside"
     parts = ("platform", "isolation")
     combinable = frozenset({"isolation"})
     metrics = ExposureMeter.metrics

@@ -1,6 +1,6 @@
-"""The lifecycle of instances: how long they take to start, to answer and to stop, and what each takes while it idles.
+"""The lifecycle of instances: the times to start, to answer and to stop, and the resources of each while it is idle.
 
-The attachment joins every instance to a port of one peer, so that a packet can prove that it is there."""
+The attachment joins every instance to a port of one peer, so that a packet can prove its connection."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from lastro.scenarios.lifecycle.meeting import MOST, MeetingPlace, meeting_place
 from lastro.scenarios.shared.bases import OnPlatforms
 from lastro.scenarios.shared.flow import rest
 from lastro.scenarios.shared.host_limits import HOST_LIMITS, clock_kept, judge_host
-from lastro.scenarios.shared.memory_room import ENOUGH, MIB, memory_taken, require_room, tell_capacity
+from lastro.scenarios.shared.memory_room import ENOUGH, MIB, memory_taken, record_capacity, require_room
 from lastro.scenarios.shared.timing import InstanceTimes, TimedPlatform
 from lastro.scenarios.shared.topology import Built, note_meter
 from lastro.study.model import Setting
@@ -41,7 +41,9 @@ class LifecycleScenario(OnPlatforms):
         Setting("instances", 4, "number of concurrent instances", 1, MOST),
         Setting("parallel", False, "start them together rather than one after the other"),
         Setting("settle_s", 1.0, "pause before the host is measured, without instances and with them", 0, _DAY_S),
-        Setting("max_instances", 0, "then double their number up to this, until the host refuses; 0: do not", 0, MOST),
+        Setting(
+            "max_instances", 0, "afterwards, double their number until the host refuses, up to this; 0: do not", 0, MOST
+        ),
         Setting("capacity_s", 120.0, "time after which the doubling ends", 1, _DAY_S),
         *HOST_LIMITS,
     )
@@ -49,7 +51,7 @@ class LifecycleScenario(OnPlatforms):
         Metric("start", "ms", "lower", "time to create and start an instance, until its port is configured; mean"),
         Metric("first_command", "ms", "lower", "the same until its first command has exited"),
         Metric("first_packet", "ms", "lower", "the same until its first packet has reached its peer"),
-        Metric("stop", "ms", "lower", "time until nothing is left of an instance, after its links are removed; mean"),
+        Metric("stop", "ms", "lower", "time to remove an instance completely, after its links; mean"),
         Metric("start_all", "ms", "lower", "time to create and start all instances of the trial, without their links"),
         Metric(
             "memory",
@@ -92,13 +94,13 @@ class LifecycleScenario(OnPlatforms):
                 host.stop()
                 children_s = os.times().children_user - children_s
                 taken = Footprint.of(self.testbed).since(before)
-                _tell_footprint(outcome, taken, usage)
+                _record_footprint(outcome, taken, usage)
                 judge_host(host, sum(used.user_s for used in usage) + children_s, config, outcome)
                 self._note_topology(config, place, outcome)
                 note_meter(outcome, host)
                 if config["max_instances"]:
                     self._fill_up(config, platform, n, before, outcome)
-        _tell_lives(outcome, list(clocked.lives.values()), together=together)
+        _record_lifecycles(outcome, list(clocked.lives.values()), together=together)
         return outcome
 
     def _note_topology(self, config: Config, place: MeetingPlace, outcome: Outcome) -> None:
@@ -136,10 +138,10 @@ class LifecycleScenario(OnPlatforms):
                     steps.append({"instances": n + len(more), "memory_total": round(taken_bytes / MIB, 1)})
                 goal *= 2
             running = n + sum(bool(instance.pids()) or not had for instance, had in more)
-        tell_capacity(outcome, SearchEnd("instances", running, stopped_by, steps))
+        record_capacity(outcome, SearchEnd("instances", running, stopped_by, steps))
 
 
-def _tell_lives(outcome: Outcome, lives: Sequence[InstanceTimes], *, together: bool) -> None:
+def _record_lifecycles(outcome: Outcome, lives: Sequence[InstanceTimes], *, together: bool) -> None:
     """Report means over the instances, and the values of the single instances as series."""
     for name in ("start", "first_command", "first_packet", "stop"):
         values = tuple(1000 * float(getattr(life, f"{name}_s")) for life in lives)
@@ -154,7 +156,7 @@ def _tell_lives(outcome: Outcome, lives: Sequence[InstanceTimes], *, together: b
         outcome.measurements["start_all"] = 1000 * math.fsum(life.start_s for life in lives)
 
 
-def _tell_footprint(outcome: Outcome, taken: Footprint, usage: Sequence[Usage]) -> None:
+def _record_footprint(outcome: Outcome, taken: Footprint, usage: Sequence[Usage]) -> None:
     memory_bytes = [used.memory_bytes for used in usage]
     outcome.measurements.update(taken.per_instance(len(usage)))
     outcome.series.append(Series("memory", "MiB", tuple(used / MIB for used in memory_bytes)))

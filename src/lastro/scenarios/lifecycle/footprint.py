@@ -1,4 +1,4 @@
-"""What instances take of a host: readings without them and with them, and the difference per instance."""
+"""The footprint of instances on a host: readings without them and with them, and the difference per instance."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from lastro.testbed import Testbed
 class Footprint:
     """One reading, in bytes except for `processes`.
 
-    taken: the host's memory, total less available. charged: to the session's cgroup, which holds instances, their
-    monitors, and the platform's daemons. disk: what is in the session's directories and in the platforms' stores.
-    disk_used: of the whole file system below them."""
+    taken: the used memory of the host (total less available). charged: the memory of the session's cgroup, with
+    instances, their monitors, and the platform's daemons. disk: the files in the session's directories and in the
+    platforms' stores. disk_used: the used space of the whole file system below them."""
 
     taken_bytes: int
     charged_bytes: int

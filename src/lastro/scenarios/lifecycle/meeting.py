@@ -1,4 +1,4 @@
-"""The links of timed instances: each is joined to a port of one peer, so that a packet can prove that it is there."""
+"""The links of timed instances: each is joined to a port of one peer, so that a packet can prove its connection."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _REACH_S = 10
 
 
 class MeetingPlace:
-    """One peer, and places for the links of `n` instances to it, made before anything is timed.
+    """One peer, and places for the links of `n` instances to it, made before the measured time.
 
-    Instances that start one after the other are joined one after the other, too, each in a place of its own, since an
-    attachment makes its bridge, for example, once per place. Instances that start together share a place."""
+    Instances that start one after the other are also joined one after the other, each in its own place, since an
+    attachment makes its bridge, for example, once for each place. Instances that start together share a place."""
 
     def __init__(self, peer: Instance, places: Sequence[tuple[Testbed, Attachment]], n: int) -> None:
         """Keep the peer and the places, each with the prepared attachment that makes the links there."""
@@ -80,7 +80,7 @@ class MeetingPlace:
 def meeting_place(
     testbed: Testbed, native: Platform, attachment: str, n: int, *, together: bool
 ) -> Iterator[MeetingPlace]:
-    """Make a meeting place for as long as the block lasts. The peer runs on platform `native`."""
+    """Make a meeting place inside the block. The peer runs on platform `native`."""
     with ExitStack() as stack:
         hubs = [testbed.session.unique("hub") for _ in range(1 if together else n)]
         places = []

@@ -1,7 +1,7 @@
 """HTTP proxies on the DUT, between clients and a server: one or several, on any platform, reached with or without NAT.
 
-After Eiras, Couto and Rubinstein (2018): clients ask for one object, each through its proxy. The host of the proxies,
-the middle one of a three-node testbed, may be kept busy meanwhile."""
+After Eiras, Couto and Rubinstein (2018): clients request one object, each through its proxy. An anomaly may keep the
+host of the proxies busy, which is the middle one of a three-node testbed."""
 
 from __future__ import annotations
 
@@ -76,7 +76,9 @@ class ProxyScenario(OnLinks):
         Setting("open_s", 10.0, "time for which an open loop sends", 0.1, _DAY_S),
         Setting("timeout_s", 60.0, "time after which a request has failed", 0.1, _DAY_S),
         Setting("limit_s", 600.0, "time after which the requests are given up", 1, _DAY_S),
-        Setting("max_proxies", 0, "then add proxies up to this number, until the host fails; 0: do not", 0, MOST),
+        Setting(
+            "max_proxies", 0, "afterwards, add proxies until the host fails, up to this number; 0: do not", 0, MOST
+        ),
         Setting("capacity_s", 120.0, "time after which no more proxies are added", 1, _DAY_S),
         *HOST_LIMITS,
     )
@@ -88,14 +90,14 @@ class ProxyScenario(OnLinks):
 
     @classmethod
     def part_names(cls, kind: str) -> frozenset[str]:
-        """Return the parts of a kind that fit: attachments that can publish, instruments that ask an HTTP server."""
+        """Return the usable parts of a kind: attachments that publish ports, instruments that load an HTTP server."""
         fitting = {"attachment": Hosting, "instrument": HttpLoad}.get(kind)
         infos = registry.parts(kind).values()
         return frozenset(info.name for info in infos if fitting is None or _is(info.cls, fitting))
 
     @classmethod
     def known_metrics(cls) -> tuple[Metric, ...]:
-        """Return all metrics, those of requests first: they are what the scenario is about."""
+        """Return all metrics, with those of requests first, which are the most important."""
         kinds = [registry.get("instrument", name) for name in sorted(cls.part_names("instrument"))]
         found = {metric.name: metric for kind in kinds for metric in kind.metrics}
         return tuple((found | {metric.name: metric for metric in cls.metrics}).values())
@@ -140,7 +142,7 @@ class ProxyScenario(OnLinks):
         Raises: Unavailable when this host does not have enough CPUs."""
         wanted, usable = int(config["cpus"]), len(self.testbed.usable_cpus)
         if wanted > usable:
-            raise Unavailable(f"this host has {usable} CPUs, and the study asks for {wanted}", "ask for fewer `cpus`")
+            raise Unavailable(f"this host has {usable} CPUs, but the study requires {wanted}", "set fewer `cpus`")
         memory_mib = max(1, parse_size_bytes(str(config["memory"])) >> 20)  # machines take whole MiB
         if platform_of(config).bare:
             return Resources()
@@ -189,7 +191,7 @@ class ProxyScenario(OnLinks):
         return outcome
 
     def _stand(self, stack: ExitStack, config: Config) -> Standing:
-        """Start clients, proxies and server, and get a first answer through each proxy."""
+        """Start clients, proxies and server, and request a first answer through each proxy."""
         platform: Platform = self.pool.get(platform_level(config))
         links, native = self.attachments.get(str(config["attachment"])), self.pool.native
         assert isinstance(links, Hosting)
@@ -228,7 +230,7 @@ class ProxyScenario(OnLinks):
 def _started(
     stack: ExitStack, farm: Farm, server: Instance, hosts: HostsMeter, config: Config
 ) -> tuple[list[Proxy], Outcome]:
-    """Start the proxies, and judge whether others disturbed their starts, which are timed before any request."""
+    """Start the proxies, and judge whether other processes disturbed their starts, which are timed."""
     if not int(config["proxies"]):
         return [], Outcome()
     before = server.usage()
@@ -254,9 +256,9 @@ def _expected_s(config: Config, n_cpus: int) -> float:
 
 
 def _slowdown(config: Config, n_cpus: int) -> float:
-    """Estimate the factor by which a request takes longer than through one proxy on a bare and idle host.
+    """Estimate the ratio of a request's time to that through one proxy on a bare and idle host.
 
-    It depends on the platform and on the load; each process of the load weighs as much as a proxy."""
+    It depends on the platform and on the load; each process of the load counts as a proxy."""
     proxies = max(1, int(config["proxies"]))
     load = (int(config["anomaly_workers"]) or n_cpus) if config["anomaly"] != NONE else 0
     slower: float = slowdown(config) ** _HEAVIER

@@ -1,4 +1,4 @@
-"""The number of proxies that a host carries: proxies are added, and all are asked after each step, until one fails."""
+"""The number of proxies that a host carries: more are added, and all get a request after each step, until one fails."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lastro.results.samples import Metric, Outcome
 from lastro.scenarios.base import Config
 from lastro.scenarios.proxy.measure import Standing
 from lastro.scenarios.proxy.proxies import ask_all
-from lastro.scenarios.shared.memory_room import ENOUGH, MIB, memory_taken, tell_capacity
+from lastro.scenarios.shared.memory_room import ENOUGH, MIB, memory_taken, record_capacity
 
 CAPACITY = Metric("capacity", "1", "higher", "most proxies that all answered; limited by host or study")
 _MOST_AT_ONCE = 32
@@ -50,4 +50,4 @@ def fill_up(standing: Standing, config: Config, outcome: Outcome) -> None:
             n_more = len(proxies) if not any("broke" in step for step in steps) else n_more
         else:
             broke = f"{ENOUGH}: max_proxies = {most}"
-    tell_capacity(outcome, SearchEnd("proxies", len(proxies), broke, steps))
+    record_capacity(outcome, SearchEnd("proxies", len(proxies), broke, steps))

@@ -1,4 +1,4 @@
-"""Whether the load generator, not the proxies, limited a trial."""
+"""Detect trials that the load generator limited, not the proxies."""
 
 from __future__ import annotations
 
@@ -16,5 +16,5 @@ def rates(outcome: Outcome) -> dict[str, float]:
 def judge_generator(straight: Mapping[str, float] | None, outcome: Outcome) -> None:
     """Flag a generator-limited trial: the clients' result is within a tenth of that without proxies.
 
-    This is not a verdict. A closed loop is judged by its rate; an open loop, which keeps its rate, by its time."""
+    The trial stays valid. A closed loop is judged by its rate; an open loop, whose rate is fixed, by its times."""
     judge_ceiling(outcome, straight, rates=(RATE,), times=("open_request_time",))

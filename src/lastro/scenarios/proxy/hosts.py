@@ -1,4 +1,4 @@
-"""Checks that no role's host was disturbed and no clock was set. Each host is read once, however many roles it has."""
+"""Checks that no host was disturbed and no clock was set. Each host is read once, even if it has several roles."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LEAST_S = 1.0  # CPU time is counted in ticks: in a shorter time, a few would l
 
 
 class HostsMeter:
-    """A meter on each distinct host. Only the numbers of `dut` are reported; all hosts are judged."""
+    """A meter on each distinct host. Only the metrics of `dut` are reported, but all hosts are judged."""
 
     def __init__(self, wire: ThreeNodeTestbed, own_cgroups: Sequence[str]) -> None:
         """Make the meters. `own_cgroups` are those of the platform's daemons, which run on the DUT's host."""
@@ -42,16 +42,16 @@ class HostsMeter:
         self._children_s = os.times().children_user - self._children_s
 
     def judge(self, used: Mapping[str, Usage], everyone: Mapping[str, Instance], config: Config) -> Outcome:
-        """Judge the time of a load, in which Lastro itself started next to nothing; return notes and reasons."""
+        """Judge the time of a load, in which Lastro itself started almost no commands; return notes and reasons."""
         return self._judged(used, everyone, config)
 
     def judge_starts(self, used: Mapping[str, Usage], everyone: Mapping[str, Instance], config: Config) -> Outcome:
-        """Judge a time in which Lastro started many commands, whose CPU time is its own; return notes and reasons.
+        """Judge a time in which Lastro started many commands, whose CPU time is not foreign; return notes and reasons.
 
-        On a remote host that CPU time is not counted, so only the time that its hypervisor stole is judged there."""
+        On a remote host that CPU time is not known, so only the time that its hypervisor stole is judged there."""
         found = self._judged(used, everyone, config, starts=True)
-        told = [f"while the proxies started, {reason}" for reason in found.invalid_because]
-        return Outcome(notes={f"{name} at start": note for name, note in found.notes.items()}, invalid_because=told)
+        reasons = [f"while the proxies started, {reason}" for reason in found.invalid_because]
+        return Outcome(notes={f"{name} at start": note for name, note in found.notes.items()}, invalid_because=reasons)
 
     def _judged(
         self, used: Mapping[str, Usage], everyone: Mapping[str, Instance], config: Config, *, starts: bool = False
@@ -75,7 +75,7 @@ class HostsMeter:
 
 @dataclass(slots=True)
 class HostClocks:
-    """The clocks of each distinct host when the object was made. Tools on a host time by that host's clocks."""
+    """The clocks of each distinct host when the object was made. Tools use the clocks of their host."""
 
     hosts: Sequence[Host]
     _before: dict[Host, validity.ClockReading] = field(init=False)

@@ -1,4 +1,4 @@
-"""Checks of the logs of proxies and server over the whole trial: every request left a line where it should."""
+"""Checks of the logs of proxies and server over the whole trial: each must have a line for every request."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LOG_S = 3.0  # servers and proxies write to their logs after they have answered
 def judge_logs(standing: Standing, config: Config, outcome: Outcome) -> None:
     """Check that the logs of proxies and server account for every request.
 
-    Each must be in the log of its proxy, and must have reached the server unless a cache had the object."""
+    Each must be in the log of its proxy, and in that of the server unless a cache had the object."""
     n, cached = len(standing.proxies), is_cached(standing, config)
     sent = sent_in_all(outcome) + (OWN_REQUESTS * n if n else 1)  # directly to the server: only one before the load
     expected = len(standing.firsts) if cached else sent
@@ -39,7 +39,7 @@ def judge_logs(standing: Standing, config: Config, outcome: Outcome) -> None:
 
 
 def _logged(standing: Standing, of_server: int, of_proxies: int) -> tuple[Counter[Asked], dict[int, Served]]:
-    """Return what the logs hold, as soon as they have these numbers of requests or a deadline has passed."""
+    """Return the contents of the logs when they have these numbers of requests, or when a deadline has passed."""
     deadline_s = time.monotonic() + _LOG_S
     while True:
         asked, served = standing.origin.asked(), _served(standing)
@@ -60,7 +60,7 @@ def _served_reasons(standing: Standing, served: Mapping[int, Served], shares: Se
 
 
 def _served(standing: Standing) -> dict[int, Served]:
-    """Return what each proxy's log holds, by number; bare proxies share a log, in which each has its port."""
+    """Return the contents of each proxy's log, by number; bare proxies share a log, in which each has its port."""
     by_server = {first.instance.spec.name: first.running.served() for first in standing.firsts}
     return {
         proxy.hosted.number: by_server[proxy.instance.spec.name].get(proxy.hosted.listens_at, Served())
@@ -69,9 +69,9 @@ def _served(standing: Standing) -> dict[int, Served]:
 
 
 def _askers(standing: Standing, served: Mapping[int, Served]) -> list[str]:
-    """Return a reason for each proxy that saw the clients under another address than their own.
+    """Return a reason for each proxy that saw a wrong address of the clients.
 
-    Published proxies must see it, too: publishing a port changes where a request goes, not where it comes from."""
+    This includes published proxies: publishing a port changes the destination of a request, not its source."""
     own = standing.wire.client.address
     return [
         f"requests came to proxy {number} from {sorted(found.clients)} instead of {own}"
@@ -81,6 +81,6 @@ def _askers(standing: Standing, served: Mapping[int, Served]) -> list[str]:
 
 
 def _ways(standing: Standing, seen: set[str]) -> list[str]:
-    """Return a reason unless the server saw the addresses that the attachment gives: the proxies' own or the DUT's."""
+    """Return a reason unless the server saw the addresses of the attachment: those of the proxies or of the DUT."""
     known = {proxy.seen_as for proxy in standing.proxies} or {standing.wire.client.address}
     return [] if seen == known else [f"requests came to the server from {sorted(seen)} instead of {sorted(known)}"]

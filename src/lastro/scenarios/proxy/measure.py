@@ -38,7 +38,7 @@ METRICS = (
         "proxy_answer",
         "ms",
         "lower",
-        "create and start of an instance, and from its proxy's own start until its first answer; mean of all instances",
+        "time to start an instance, plus that from its proxy's start until the first answer; mean of all instances",
     ),
     Metric("proxies_up", "ms", "lower", "from the start of the first proxy until all have answered"),
 )
@@ -54,7 +54,7 @@ OWN_REQUESTS = 2  # requests through each proxy besides the load: its first answ
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Everything that takes part in a trial, up and running. Without proxies the clients ask the server directly."""
+    """The running components of a trial. Without proxies, the clients ask the server directly."""
 
     wire: ThreeNodeTestbed
     platform: Platform
@@ -77,14 +77,14 @@ class Standing:
 
     @property
     def everyone(self) -> dict[str, Instance]:
-        """Instances by role; an instance of proxies is named by the number of its first proxy, as in `proxy0`."""
+        """Instances by role; an instance of proxies has the number of its first proxy, as in `proxy0`."""
         numbered = {f"proxy{proxy.hosted.number}": proxy.instance for proxy in self.firsts}
         return {"client": self.client, "server": self.server, **numbered}
 
 
 @contextmanager
 def disturbed(standing: Standing, config: Config, timeout_s: float) -> Iterator[Disturbance | None]:
-    """Run the anomaly as bare processes on the DUT while the block lasts; yield None when it does nothing."""
+    """Run the anomaly as bare processes on the DUT inside the block; yield None when it does nothing."""
     dut = standing.wire.dut
     if not (asked := demanded(config, dut.testbed, timeout_s)):
         yield None
@@ -156,19 +156,19 @@ def _path(tool: str, wire: ThreeNodeTestbed, moved: Mapping[str, Any], payload_b
 
 
 def carried_reasons(standing: Standing, before: Mapping[str, int], outcome: Outcome) -> list[str]:
-    """Return a reason for each counter of the attachment that did not move with the requests.
+    """Return a reason for each counter of the attachment that did not increase with the requests.
 
-    How far each moved since `before` is noted. Lasting counters are judged by all that they have counted: the requests
-    besides the load may have been enough."""
+    The increase of each since `before` is noted. Lasting counters are judged by their total, since requests before the
+    load may have made all connections."""
     links, now = standing.links, standing.links.carried(standing.wire.dut.testbed)
     outcome.notes["carried"] = {name: count - before[name] for name, count in now.items()}
     still = [name for name, count in now.items() if count <= (0 if name in links.lasting else before[name])]
-    told = "the attachment did not carry the requests: its counter '{}' stood still"
-    return [told.format(name) for name in still] if standing.proxies else []
+    reason = "the attachment did not carry the requests: its counter '{}' stood still"
+    return [reason.format(name) for name in still] if standing.proxies else []
 
 
 def sent_in_all(outcome: Outcome) -> int:
-    """Return how many requests the instrument has sent, including those that it does not measure."""
+    """Return the number of requests that the instrument has sent, including those that it does not measure."""
     return sum(sent_by_proxy(outcome))
 
 
@@ -190,10 +190,10 @@ def _account(
         1000 * (host.totals.cpu_s["softirq"] + host.totals.cpu_s["irq"]) / max(1, sent)
     )
     proxies = [each for role, each in used.items() if role.startswith("proxy")]
-    told = {role: asdict(each) for role, each in used.items() if not role.startswith("proxy")}
+    usage = {role: asdict(each) for role, each in used.items() if not role.startswith("proxy")}
     if proxies:
-        told["proxies"] = {f.name: sum(getattr(each, f.name) for each in proxies) for f in fields(Usage)}
-    outcome.notes |= {"usage": told, "elapsed_s": elapsed_s}
+        usage["proxies"] = {f.name: sum(getattr(each, f.name) for each in proxies) for f in fields(Usage)}
+    outcome.notes |= {"usage": usage, "elapsed_s": elapsed_s}
     if not proxies:
         return
     cpu_s = sum(each.cpu_s for each in proxies)
@@ -212,7 +212,7 @@ def _account(
 
 
 def _rate_per_s(outcome: Outcome, otherwise: float) -> float:
-    """Return the rate while requests were sent: while the instrument starts, proxies have nothing to do."""
+    """Return the rate while requests were sent, without the start of the instrument, when proxies are idle."""
     found = (outcome.measurements.get(name) for name in ("requests_per_s", "open_requests_per_s"))
     return next((rate for rate in found if rate is not None), otherwise)
 

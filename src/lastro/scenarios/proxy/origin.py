@@ -1,6 +1,6 @@
-"""The HTTP server behind the proxies, which serves one object and logs who asked for it: Apache httpd, or nginx.
+"""The HTTP server behind the proxies, which serves one object and logs the clients: Apache httpd or nginx.
 
-Both run with a minimal configuration, and their own defaults for the rest."""
+Both run with a minimal configuration, and otherwise with their defaults."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ class Origin:
 
 @contextmanager
 def serving(instance: Instance, server: str, address: str, n_bytes: int) -> Iterator[Origin]:
-    """Run a server, which accepts connections for as long as the block lasts.
+    """Run a server, which accepts connections inside the block.
 
-    Raises: InstrumentError with its last output when it does not accept them."""
+    Raises: InstrumentError, with its last output, when it does not accept them."""
     # The object is old: without an expiry time, a cache keeps for long what has not changed for long (RFC 9111, 4.2.2).
     make = (
         f"rm -rf {_PLACE}; mkdir -p {_FILES}; cat > {_CONFIG}; yes '{_LINE}' | head -c {n_bytes} > {_FILES}/object;"
@@ -73,7 +73,7 @@ def page(address: str, n_bytes: int) -> Page:
 
 
 def configuration(server: str, address: str) -> str:
-    """Return the whole file. Connections stay open for any number of requests; each request is logged immediately."""
+    """Return the file. Connections stay open for any number of requests; each request is logged immediately."""
     if server == NGINX:
         return f"""daemon off;
 user www-data;

@@ -35,8 +35,8 @@ _TRIES, _ONE_ANSWER_S = 50, 60  # in a row; seconds
 class Proxy:
     """A proxy that has answered. Bare proxies share a `running` server, with a port for each.
 
-    `seen_as` is the address that the server sees. `start_s` is the time from the request for its instance until that
-    ran with its network; `answer_s` adds the time from the proxy's own start until its first answer."""
+    `seen_as` is the address that the server sees. `start_s` is the time from the request for its instance until the
+    instance ran with its network; `answer_s` adds the time from the start of the proxy until its first answer."""
 
     hosted: Hosted
     running: Running
@@ -51,7 +51,7 @@ class Proxy:
 
 
 class _WithRoom(TimedPlatform):
-    """A platform that checks the host's memory before each start, since earlier instances have taken theirs."""
+    """A platform that checks the host's free memory before each start."""
 
     @contextmanager
     def start(self, testbed: Testbed, spec: InstanceSpec) -> Iterator[Instance]:
@@ -73,10 +73,10 @@ class Farm:
         self.began_s = self.ended_s = 0.0  # of the last `add`, on the host's monotonic clock
 
     def add(self, stack: ExitStack, n: int) -> list[Proxy]:
-        """Add `n` proxies, each in an instance of its own; they end with the stack.
+        """Add `n` proxies, each in its own instance; they end with the stack.
 
-        Bare proxies at the host's own address are ports of one server instead: without virtualization, listening twice
-        does not take a second server.
+        Bare proxies at the address of the host are ports of one server instead: without virtualization, a second port
+        does not require a second server.
 
         Raises: any error of a start; PlatformError when a proxy does not answer, or not correctly."""
         testbed, clocked = self._wire.dut.testbed, _WithRoom(self._platform)
@@ -152,9 +152,9 @@ def ask(client: Instance, page: Page, endpoint: Endpoint | None) -> None:
 
 
 def _first_answer(client: Instance, page: Page, endpoint: Endpoint, running: Running) -> None:
-    """Ask until the server listens, since it takes a while to start.
+    """Send requests until the server answers, since it takes some time to start.
 
-    Raises: PlatformError when it has ended, does not listen in time, is not reached, or answers incorrectly."""
+    Raises: PlatformError when it has ended, does not listen in time, cannot be reached, or answers incorrectly."""
     deadline_s = time.monotonic() + _ANSWER_S
     while True:
         done = _asked(client, page, endpoint, tries=_TRIES)
@@ -173,11 +173,11 @@ def _asked(client: Instance, page: Page, endpoint: Endpoint | None, *, tries: in
     through = f"http://{endpoint}" if endpoint else "''"
     script = (
         "file=$(mktemp); n=0; exec 3>&1\n"
-        f"until told=$(curl --disable --silent --show-error --verbose --max-time {_ONE_ANSWER_S} --proxy {through}"
+        f"until status=$(curl --disable --silent --show-error --verbose --max-time {_ONE_ANSWER_S} --proxy {through}"
         f" --output $file --write-out '%{{http_code}} %{{size_download}}\\n' {page.url} 2>&1 >&3)\n"
         "do code=$?\n"
-        f"case $told in *'{_REFUSED}'*) n=$((n + 1)) ;; *) n={tries} ;; esac\n"
-        f'[ $n -lt {tries} ] || {{ echo "$told" >&2; rm $file; exit $code; }}\n'
+        f"case $status in *'{_REFUSED}'*) n=$((n + 1)) ;; *) n={tries} ;; esac\n"
+        f'[ $n -lt {tries} ] || {{ echo "$status" >&2; rm $file; exit $code; }}\n'
         "sleep 0.03; done\n"
         "sha256sum < $file; rm $file\n"
     )

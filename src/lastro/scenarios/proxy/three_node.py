@@ -1,4 +1,4 @@
-"""A three-node testbed: the roles client — dut — server in a line, each in a network namespace of its own.
+"""A three-node testbed: the roles client — dut — server in a line, each in its own network namespace.
 
 A scenario writes the following, whether the roles are on one machine or on three:
 
@@ -15,8 +15,8 @@ A scenario writes the following, whether the roles are on one machine or on thre
     spec(…)     an instance of bare processes *inside the role's namespace*, on the role's CPUs, for `native` and any
                 platform that takes a namespace; an instance with its own namespace is made on `testbed`, as usual
 
-The DUT forwards (`net.ipv4.ip_forward`), and the others send all of 198.18.0.0/15 to it. Both sides therefore reach a
-subnet that an attachment makes behind the DUT without another route, and the client reaches the server directly.
+The DUT forwards packets (`net.ipv4.ip_forward`), and the others send all of 198.18.0.0/15 to it. So both sides reach a
+subnet of an attachment behind the DUT without another route, and the client reaches the server directly.
 
     198.19.1.10 client ── 198.19.1.1 dut 198.19.2.1 ── server 198.19.2.10
 
@@ -90,7 +90,7 @@ class ThreeNodeTestbed:
 
 @contextmanager
 def line(testbed: Testbed) -> Iterator[ThreeNodeTestbed]:
-    """Set up the three roles and their links for as long as the block lasts, proven by a ping from end to end.
+    """Set up the three roles and their links inside the block, and prove them by a ping from end to end.
 
     Raises: PlatformError when the ends do not reach each other."""
     with ExitStack() as stack:
@@ -125,7 +125,7 @@ def _veth(a: Testbed, link: str, b: Testbed, other: str) -> Iterator[None]:
 
 @contextmanager
 def _card(role: str, bed: Testbed, other: str) -> Iterator[str]:
-    """Move a remote host's network card into the role's namespace, and restore it however the block ends."""
+    """Move a remote host's network card into the role's namespace, and always restore it at the end of the block."""
     link = bed.cards[other]  # the testbed's file is refused without it
     shown = bed.host.run(["ip", "-j", "address", "show", "dev", link], check=False)
     if shown.returncode != 0:

@@ -1,4 +1,4 @@
-"""A control plane of virtual routers: it boots, converges, runs, loses links down to a tree, and gets them back.
+"""A control plane of virtual routers: it boots, converges, runs, loses all links except a tree, and gets them back.
 
 The phases are those of Corrêa and others (2011). The end of convergence is verified here: a trial is invalid unless the
 routes of every router are those of a shortest-path computation over the remaining links."""
@@ -46,7 +46,7 @@ _FAR = Availability(
 _TREE = Availability("the topology is a tree: no link can fail without splitting it", 'set failure = "none"')
 _NO_CARRIER = Availability(
     "a router with its own kernel does not see that a link loses its carrier: its card is not the end of the link",
-    'set failure = "silent", which looks the same to every router',
+    'set failure = "silent", which is the same for every router',
 )
 
 
@@ -66,12 +66,18 @@ class RoutingScenario(OnLinks):
         Setting("network_type", "broadcast", "network type of a link in OSPF", choices=NETWORK_TYPES),
         # An effort, since it decides how long every exchange lasts.
         Setting("timers", "standard", "timers of link-state updates and path computation", choices=TIMERS, effort=True),
-        Setting("failure", "silent", "what cut links look like from a router", choices=("silent", "carrier", "none")),
-        Setting("quiet_s", 8.0, "time without an update or a change of routes that ends an exchange", 1, 600),
+        Setting("failure", "silent", "how a router sees that a link is cut", choices=("silent", "carrier", "none")),
+        Setting("quiet_s", 8.0, "time without updates and changes of routes after which an exchange has ended", 1, 600),
         Setting("converge_s", 120.0, "time limit of each convergence", 5, _DAY_S),
         Setting("settle_s", 2.0, "time between the convergence and the measurement of regular operation", 0, _DAY_S),
         Setting("regular_s", 5.0, "length of the measurement of regular operation", 1, _DAY_S),
-        Setting("failure_s", 0.0, "links return this long after the cut, or later, once all is quiet", 0, _DAY_S),
+        Setting(
+            "failure_s",
+            0.0,
+            "least time from the cut to the return of the links, which return once all is quiet",
+            0,
+            _DAY_S,
+        ),
         Setting("probe_interval_ms", 20, "time between two packets of the flow that crosses the failure", 2, 1000),
         Setting("max_drift_percent", 0.1, "drift of a guest's clock above which a trial is invalid", 0, 100),
         *HOST_LIMITS,
@@ -86,7 +92,7 @@ class RoutingScenario(OnLinks):
         Metric("initial_forwarding", "s", "lower", "from the first start until a ping between far corners is answered"),
         Metric("failure_last_update", "s", "lower", "from the cut of the links until the last link-state update"),
         Metric("failure_routes", "s", "lower", "from the cut of the links until the last change of a route"),
-        Metric("failure_outage", "ms", "lower", "time in which a steady flow across the failure did not arrive"),
+        Metric("failure_outage", "ms", "lower", "time in which a steady flow across the failure was interrupted"),
         Metric("failure_lost", "1", "lower", "lost packets of that flow"),
         Metric("recovery_adjacency", "s", "lower", "from the links' return until every adjacency is full again"),
         Metric("recovery_last_update", "s", "lower", "from the links' return until the last link-state update"),
@@ -107,8 +113,8 @@ class RoutingScenario(OnLinks):
         Metric("initial_updates", "1", "lower", "link-state updates on all links until the initial convergence"),
         Metric("failure_updates", "1", "lower", "link-state updates on all links after the cut"),
         Metric("recovery_updates", "1", "lower", "link-state updates on all links after the links' return"),
-        Metric("links_made", "ms", "lower", "time to make all links and hand them to their routers"),
-        Metric("teardown", "s", "lower", "time until nothing is left of the network"),
+        Metric("links_made", "ms", "lower", "time to make all links and attach them to their routers"),
+        Metric("teardown", "s", "lower", "time to remove the network completely"),
     )  # fmt: skip
 
     def __init__(self, testbed: Testbed | None) -> None:
@@ -118,7 +124,7 @@ class RoutingScenario(OnLinks):
 
     @classmethod
     def part_names(cls, kind: str) -> frozenset[str]:
-        """Return the parts of a kind; of attachments, only those that can give each link a switch of its own."""
+        """Return the parts of a kind; for attachments, only those that can give each link its own switch."""
         infos = registry.parts(kind).values()
         if kind != "attachment":
             return registry.names(kind)
@@ -149,7 +155,7 @@ class RoutingScenario(OnLinks):
 
     @classmethod
     def calibrations(cls, config: Config) -> dict[str, Config]:
-        """Ask for the text of a topology file, which may be changed between two trials or before a resume."""
+        """Request the text of a topology file, which may change between two trials or before a resume."""
         level = str(config["topology"])
         return {f"topology/{level}": {"topology": level}} if digest(level) else {}
 
@@ -173,7 +179,7 @@ class RoutingScenario(OnLinks):
         return _NO_CARRIER if found and blind else found
 
     def _routes(self, platform: str, implementation: str) -> Availability:
-        """Return whether three routers in a row find each other's subnets; tried once."""
+        """Return whether three routers in a row find the subnets of each other; tried once."""
         key = (platform, implementation)
         if key not in self._probed:
             try:
@@ -255,7 +261,7 @@ def _boot_s(config: Config, n: int) -> float:
 
 
 def _asks_for_text(config: Config) -> bool:
-    """Return whether this is not a trial but the calibration that reads a topology file."""
+    """Return whether this is the calibration that reads a topology file, not a trial."""
     return set(config) == {"topology"}
 
 

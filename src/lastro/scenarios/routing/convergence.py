@@ -1,4 +1,4 @@
-"""The phases of a network's lifecycle, in order and on one monotonic clock, and what each of them measures."""
+"""The phases of a network's lifecycle, in order and on one monotonic clock, with the measurements of each."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def wait_for_routes(
     within_s: float,
     unasked_s: float = 0.0,
 ) -> list[str]:
-    """Wait until nothing has changed for `quiet_s` and routes are as expected; return the differences that are left.
+    """Wait until nothing has changed for `quiet_s` and routes are as expected; return the remaining differences.
 
-    Guests are not asked before an update is seen or `unasked_s` has passed, because asking takes CPU time."""
+    Routers are not queried before an update or `unasked_s`, because a query takes CPU time."""
     watch, deadline_s, looked_at = network.watch, time.monotonic() + within_s, -1.0
     polls = not all(instance.shares_kernel for instance in network.instances)  # a guest's route changes are not seen
     while time.monotonic() < deadline_s:
@@ -59,18 +59,18 @@ class Run:
     def through_all_phases(self) -> None:
         """Run all phases. Raises: PlatformError, with the reason, if the network does not converge; a phase's error."""
         network, work = self.network, self.work
-        self._tell_boot()
+        self._record_boot()
         self._initial()
         self._regular()
         self._judge_end("initial convergence", network.marks["converged"])
         if work.config["failure"] != "none":
             self._failure()
         self._adjacencies()
-        self._tell_traffic()
+        self._record_traffic()
 
     # Phases
 
-    def _tell_boot(self) -> None:
+    def _record_boot(self) -> None:
         network, work = self.network, self.work
         begin_s, created_s, linked_s = (network.marks[name] for name in ("begin", "created", "linked"))
         work.booted(begin_s)
@@ -129,8 +129,8 @@ class Run:
                 expected = topology.routes(spare, subnets_gone=carrier)
                 self._converge("convergence after the failure", expected, cut_s, unasked_s=dead_s)
             ended_s = time.monotonic()
-            self._tell_flow("failure", flow)
-        self._tell_end("failure", cut_s)
+            self._record_flow("failure", flow)
+        self._record_end("failure", cut_s)
         rest(work.number("failure_s") - (time.monotonic() - cut_s))
         with self._flow(spare) as flow:
             self._judge_end("convergence after the failure", ended_s)
@@ -138,8 +138,8 @@ class Run:
                 back_s = self._mark("back")
                 network.mend(spare, back_s, carrier=carrier)
                 self._converge("convergence after the recovery", topology.routes(), back_s, unasked_s=dead_s)
-            self._tell_flow("recovery", flow)
-        self._tell_end("recovery", back_s)
+            self._record_flow("recovery", flow)
+        self._record_end("recovery", back_s)
         self._mark("recovered")
 
     # Helpers of the phases
@@ -164,7 +164,7 @@ class Run:
                 [f"the exchange had not ended: {late} link-state updates came after the {what}"]
             )
 
-    def _tell_end(self, phase: str, since_s: float) -> None:
+    def _record_end(self, phase: str, since_s: float) -> None:
         watch, work = self.network.watch, self.work
         for name, last_s in (("last_update", watch.last_update_s), ("routes", watch.last_route_s)):
             if last_s > since_s:
@@ -173,7 +173,7 @@ class Run:
 
     @contextmanager
     def _first_ping(self) -> Iterator[_When]:
-        """Ping between the corners while the block lasts; the yielded object returns when the first answer came."""
+        """Ping between the corners inside the block; yield an object that returns the time of the first answer."""
         topology = self.network.topology
         a, b = topology.corners()
         source, target = (str(topology.address(end, topology.at[end][0])) for end in (a, b))
@@ -185,7 +185,7 @@ class Run:
 
     @contextmanager
     def _flow(self, spare: Sequence[int]) -> Iterator[Flow | None]:
-        """Run a flow whose path the failure cuts; yield None where the topology has no such path."""
+        """Run a flow over a path that the failure cuts; yield None if the topology has no such path."""
         found = self.network.topology.detour(spare)
         if found is None:
             yield None
@@ -206,7 +206,7 @@ class Run:
         finally:
             flow.process.stop()
 
-    def _tell_flow(self, phase: str, flow: Flow | None) -> None:
+    def _record_flow(self, phase: str, flow: Flow | None) -> None:
         if flow is None:
             self.work.outcome.notes["flow"] = "no path between two routers gets longer without the links that are cut"
             return
@@ -242,20 +242,20 @@ class Run:
             elif at_s is not None:
                 work.measured("recovery_adjacency", at_s - marks["back"])
 
-    def _tell_traffic(self) -> None:
+    def _record_traffic(self) -> None:
         """Report OSPF packets by type for each second from the first start on, and the marks of the phases."""
         network, outcome = self.network, self.work.outcome
         begin_s, now_s = network.marks["begin"], time.monotonic()
         for name, counts in network.watch.per_second(begin_s, now_s).items():
             outcome.series.append(Series(f"{name} packets", "1/s", tuple(map(float, counts))))
-        self.work.tell_course(begin_s, now_s)
+        self.work.record_host_series(begin_s, now_s)
         outcome.notes["ospf_packets"] = totals(network.watch.count(begin_s, now_s))
         outcome.notes["timeline_s"] = {name: round(at_s - begin_s, 3) for name, at_s in network.marks.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class _When:
-    """The time of a ping's first answer, on the host's clock. Call it after everything else has converged."""
+    """The time of a ping's first answer, on the host's clock. Call it after the network has converged."""
 
     source: Instance
     process: Process

@@ -27,7 +27,7 @@ class Flow:
     interval_ms: int
 
     def answered(self) -> list[tuple[float, int]]:
-        """End the flow; return when each answer came, on the host's clock, and the number of its request."""
+        """End the flow; return the time of each answer, on the host's clock, and the number of its request."""
         self.source.run(["sh", "-c", f"kill -INT $(cat {PROBE_PID})"], check=False)
         deadline_s = time.monotonic() + 2
         while self.process.alive() and time.monotonic() < deadline_s:
@@ -37,9 +37,9 @@ class Flow:
 
 
 def answers(text: str, interval_ms: int) -> list[tuple[float, int]]:
-    """Return when each answer that `ping -D` prints came, on its wall clock, and the number of its request.
+    """Return the time of each answer in the output of `ping -D`, on its wall clock, and the number of its request.
 
-    Numbers continue where those of the protocol wrap around. The time since the previous answer shows how often they
+    Numbers continue when those of the protocol wrap around. The time since the previous answer shows how often they
     did, even after losses."""
     found: list[tuple[float, int]] = []
     for at, sequence in re.findall(r"^\[([\d.]+)\] .*icmp_seq=(\d+) ttl=", text, re.MULTILINE):
@@ -73,13 +73,13 @@ def outage_s(answered: Sequence[tuple[float, int]]) -> float:
 def ping_argv(source: str, target: str, interval_s: float, most_s: float) -> list[str]:
     """Return a `ping` command that ends only by its number of requests, after `most_s` or a little later.
 
-    With a deadline, or when it waits for one answer only, `ping` ends as soon as a router reports a missing route."""
+    With a deadline, or if it waits for one answer only, `ping` ends as soon as a router reports a missing route."""
     number = math.ceil(most_s / interval_s)
     return ["ping", "-n", "-D", "-I", source, "-i", f"{interval_s:g}", "-c", str(number), target]
 
 
 def wait_for_answer(process: Process, within_s: float, otherwise: str) -> str:
-    """Return the first answer that a ping prints; routers' errors on requests that they cannot forward do not count."""
+    """Return the first answer that a ping prints; errors from routers that cannot forward a request do not count."""
     try:
         return process.wait_line("bytes from", within_s)
     except LastroError as error:

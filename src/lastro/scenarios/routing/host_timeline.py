@@ -23,7 +23,7 @@ _BUSY = (0, 1, 2, 5, 6)  # user, nice, system, interrupts
 
 @dataclass(frozen=True, slots=True)
 class HostReading:
-    """One reading, timed by the monotonic clock: CPU seconds of the host so far, without Lastro's own; bytes taken."""
+    """One reading, timed by the monotonic clock: CPU seconds of the host, without those of Lastro; memory taken."""
 
     at_s: float
     busy_s: float

@@ -50,7 +50,7 @@ class RouterNetwork:
         return self.topology.names
 
     def on_all(self, script: str) -> list[str]:
-        """Return what a shell script prints inside each router; empty where it could not be run."""
+        """Return the output of a shell script in each router; empty if it could not run there."""
 
         def one(instance: Instance) -> str:
             try:
@@ -74,7 +74,7 @@ class RouterNetwork:
         return [table(text) for text in texts]
 
     def differences(self, expected: Sequence[Table]) -> list[str]:
-        """Return where the routers' tables are not as expected, in words; empty when all are."""
+        """Describe the differences between the routers' tables and the expected ones; empty without any."""
         found = self.tables()
         if len(found) != len(expected):
             return [f"{len(found)} of {len(expected)} routers reported their routes"]
@@ -87,7 +87,7 @@ class RouterNetwork:
     # Failures of links
 
     def cut(self, links: Collection[int], at_s: float, *, carrier: bool) -> None:
-        """Cut links simultaneously. Packets sent to their ends from then on are not counted, wherever they are lost."""
+        """Cut links simultaneously. Packets that are sent to them later are not counted, wherever they are lost."""
         segments = [self.segments[number] for number in links]
         self.watch.cut(_far_ends(segments), at_s)
         self.attachment.cut(self.testbed, segments, carrier=carrier)
@@ -118,7 +118,7 @@ class RouterNetwork:
         return found
 
     def read_clocks(self) -> None:
-        """Read the clocks of the host and of routers with their own. Call it before and after all that they time."""
+        """Read the clocks of the host and of routers with their own. Call it before and after the times to convert."""
         self.host_clocks.append(ClockReading.now())
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             self.clocks.append(list(pool.map(lambda instance: instance.clock(), self.instances)))
@@ -147,7 +147,7 @@ class RouterNetwork:
     def proportional_bytes(self) -> int | None:
         """Return the proportional set size of the routers' processes: shared memory is divided among them (proc(5)).
 
-        None when that of a running process cannot be read: a sum without it would look like less memory."""
+        None when that of a running process cannot be read: a sum without it would be too small."""
         found = [_pss_bytes(self.testbed, pid) for instance in self.instances for pid in instance.pids()]
         known = [each for each in found if each is not None]
         return sum(known) if len(known) == len(found) else None
@@ -160,7 +160,7 @@ def wall_offset_s(instance: Instance) -> float:
 
 
 def _by_host(readings: Sequence[ClockReading]) -> Callable[[float], float]:
-    """Map the host's wall clock, which is adjusted, to its monotonic one, by the reading that is nearest in time."""
+    """Map the host's wall clock, which may be adjusted, to its monotonic one, by the nearest reading."""
 
     def on_host(real_s: float) -> float:
         near = min(readings, key=lambda each: abs(real_s - each.realtime_s))
@@ -233,7 +233,7 @@ def booted(
     router: Router,
     protocol: Protocol,
 ) -> Iterator[RouterNetwork]:
-    """Boot a network, whose daemons answer while the block lasts. Platform and attachment are prepared.
+    """Boot a network, whose daemons answer inside the block. Platform and attachment must be prepared.
 
     Marks: begin (the first start is requested), created, linked, booted (all daemons answer).
     Raises: PlatformError with the routers that did not start."""
@@ -260,7 +260,7 @@ def booted(
 
 
 def note_network(testbed: Testbed, network: RouterNetwork, platform: str, outcome: Outcome) -> None:
-    """Keep the topology of a network of routers with its trial."""
+    """Record the topology of a network of routers in its trial."""
     built = Built(testbed)
     for name, instance in zip(network.names, network.instances, strict=True):
         built.add(name, instance, platform, does=network.router.name)
@@ -270,7 +270,7 @@ def note_network(testbed: Testbed, network: RouterNetwork, platform: str, outcom
 
 
 def segments_of(topology: RouterTopology, instances: Sequence[Instance]) -> list[Segment]:
-    """Return a topology's links as segments between ports of its instances, which are in the order of its names."""
+    """Return the links of a topology as segments between ports of `instances`, in the order of its names."""
     found = []
     for number, link in enumerate(topology.links):
         subnet = topology.subnet(number)
@@ -318,7 +318,7 @@ def _start_daemons(network: RouterNetwork, protocol: Protocol) -> None:
 def last_full(
     changes: Sequence[tuple[int, NeighbourChange]], from_s: float, until_s: float
 ) -> tuple[float | None, int]:
-    """Return when the last adjacency became full in a period, and how many ends of links are full at its end."""
+    """Return the time when the last adjacency of a period became full, and the number of full ends at its end."""
     states: dict[tuple[int, str, str], Any] = {}
     for number, change in sorted(changes, key=lambda each: each[1].at_s):
         if change.at_s <= until_s:

@@ -1,4 +1,4 @@
-"""What each phase of a network's lifecycle takes of the host, and whether the host was undisturbed in that phase."""
+"""The resources that each phase of a network's lifecycle takes, and whether the host was undisturbed in that phase."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ class PhaseRecorder:
     def booted(self, begin_s: float) -> None:
         self._end(self._boot, self._boot_user_s, "boot", begin_s)
 
-    def tell_course(self, from_s: float, until_s: float) -> None:
-        """Report the host's CPU and memory time series, for figures and later questions."""
+    def record_host_series(self, from_s: float, until_s: float) -> None:
+        """Report the time series of the host's CPU and memory, for figures and later analysis."""
         self.outcome.series.append(Series("host CPU", "%", self.course.cpu_percent(from_s, until_s)))
         taken = tuple((each - self._empty_bytes) / MIB for each in self.course.taken_bytes(from_s, until_s))
         self.outcome.series.append(Series("host memory", "MiB", taken))
@@ -69,9 +69,9 @@ class PhaseRecorder:
     def _end(
         self, host: HostMeter, own_before_s: float, phase: str, began_s: float, commands_before_s: float | None = None
     ) -> None:
-        """Report a phase, and judge the host during it alone: what disturbs a short phase is little in a whole trial.
+        """Report a phase, and judge the host in it: a disturbance of a short phase is small in a whole trial.
 
-        Without `commands_before_s`, as at the boot, commands are the work itself."""
+        Without `commands_before_s`, as at the boot, commands are part of the work."""
         host.stop()
         commands_s = _commands_s() - commands_before_s if commands_before_s is not None else 0.0
         taken_bytes = self.course.mean_taken_bytes(began_s, self.course.take())
@@ -89,13 +89,13 @@ def _commands_s() -> float:
 
 
 def _percent(host: HostMeter, commands_s: float) -> float:
-    """Return the busy percentage of all CPUs, without the CPU time of Lastro, which watches, and of its commands."""
+    """Return the busy percentage of all CPUs, without the CPU time of Lastro and of its commands."""
     cpus = host.read()["host_cpus"] - (host.own_cpu_s + commands_s) / host.elapsed_s
     return 100 * max(0.0, cpus) / (os.cpu_count() or 1)
 
 
 def patient(config: Config) -> Availability:
-    """Return whether `quiet_s` is longer than every pause that the protocol itself makes in an exchange."""
+    """Return whether `quiet_s` is longer than every pause of the protocol in an exchange."""
     pauses = []
     if config["timers"] != "fast" or not ROUTERS[str(config["implementation"])].all_timers:
         pauses.append((_HELD_BACK_S, "a router may hold back its next link-state update"))

@@ -13,7 +13,7 @@ METRICS = (
         "instance_cpus",
         "CPU",
         "lower",
-        "CPUs used by the instance during its work, as the host counts them; a monitor's included",
+        "CPUs used by the instance during its work, as the host counts them, including those of a monitor",
     ),
     Metric(
         "instance_memory",
@@ -41,10 +41,10 @@ def with_account(
     *,
     apart_s: float = 0.0,
 ) -> Reading:
-    """Return the reading with METRICS, as the host counted them, and as a machine's kernel did by its own clock.
+    """Return the reading with METRICS, as counted by the host, and as counted by a machine's kernel with its own clock.
 
-    `work_s` is the duration of the work, without the overhead of exec. Where it is None, there is no rate of CPUs.
-    `apart_s`: CPU seconds in `used` that do not belong to the work."""
+    `work_s` is the duration of the work, without the overhead of exec. If it is None, there is no rate of CPUs.
+    `apart_s` is CPU time in `used` that is not part of the work."""
     found = {"instance_memory": used.memory_peak_bytes / 2**20}
     if work_s:
         found["instance_cpus"] = max(0.0, used.cpu_s - apart_s) / work_s

@@ -1,4 +1,4 @@
-"""Calibration runs: their keys, their configuration on the bare host, and the ceiling that some of them measure."""
+"""Calibration runs: their keys, their configuration on the bare host, and ceilings, which some of them measure."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def judge_ceiling(
 ) -> None:
     """Flag a trial within a tenth of its ceiling: the treatment is not its bottleneck. The trial stays valid.
 
-    The first metric that both have decides: `rates` are higher without a limit, `times` are lower. A rate that reaches
+    The first metric that both have decides. `rates` are higher without a limit, `times` are lower. A rate that reaches
     `wanted`, in the trial or at the ceiling, is not limited. Without a ceiling there is no flag."""
     if not ceiling:
         return

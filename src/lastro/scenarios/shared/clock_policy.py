@@ -24,10 +24,10 @@ CLOCK = "clock of the tool"  # the key under which it is reported
 def by_good_clocks(
     reading: Reading, by_host: Collection[str], found: validity.ClockDrift | None, limit: float, outcome: Outcome
 ) -> Reading:
-    """Drop the metrics that an instance's clock timed, if that clock ran wrong, and report them.
+    """Drop the metrics that were timed by an instance's clock, if that clock was wrong, and report them.
 
-    `by_host` names the metrics that the host timed; the sender or the tool timed all other series. `limit`
-    is a fraction, such as 0.001."""
+    `by_host` names the metrics that the host timed; the sender or the tool timed all other series. `limit` is a
+    fraction, such as 0.001."""
     if found is None:
         return reading
     outcome.notes["clocks"] = {"instance": {"drift": found.ratio - 1, "uncertainty": found.uncertainty}}
@@ -45,7 +45,7 @@ def by_good_clocks(
     return replace(reading, measurements=kept, series=tuple(each for each in reading.series if each.name in by_host))
 
 
-def tell_unverified(
+def note_unverified_clock(
     instance: Instance, by_host: Collection[str], found: validity.ClockDrift | None, limit: float, outcome: Outcome
 ) -> None:
     """Report the clock of a foreign kernel that could not be verified. The trial stays valid.
@@ -65,7 +65,7 @@ def tell_unverified(
 def judge_clock(
     reading: Reading, by_host: Collection[str], found: validity.ClockDrift | None, limit: float, outcome: Outcome
 ) -> None:
-    """Add the reading without the metrics of a wrong clock; invalidate it if a tool outlasted its process."""
+    """Add the reading without the metrics of a wrong clock; invalidate it if a tool's time exceeds its process's."""
     reading = by_good_clocks(reading, by_host, found, limit, outcome)
     measured, reasons = reading.measurements, reading.invalid_because
     if TIME_TOOL.name in measured and TIME_HOST.name in measured:

@@ -16,7 +16,7 @@ from lastro.units import parse_size_bytes
 
 @dataclass(frozen=True, slots=True)
 class Disturbance:
-    """A load at work in its instance."""
+    """A load that runs in an instance."""
 
     neighbour: Neighbour
     anomaly: Anomaly
@@ -24,7 +24,7 @@ class Disturbance:
 
     @property
     def fields(self) -> dict[str, str]:
-        """The fields of its instance in the topology of a trial."""
+        """The fields of the neighbour in the topology of a trial."""
         return {"does": " ".join(self.anomaly.argv(self.demand)), "anomaly": self.anomaly.name}
 
     def judge_dose(

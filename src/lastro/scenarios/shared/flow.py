@@ -1,4 +1,4 @@
-"""Around a flow: pauses, and the check that the links carried it."""
+"""Pauses around a flow, and the check that the links carried it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lastro.scenarios.shared.topology import note_witness
 
 
 def judge_links(name: str, before: Mapping[str, int], after: Mapping[str, int], outcome: Outcome) -> None:
-    """Check that the counters on the path that the links promise, if any, have moved."""
+    """Check that the counters of the links on the path, if any, have increased."""
     moved = {counter: after.get(counter, 0) - value for counter, value in before.items()}
     if moved:
         outcome.notes["links"] = moved

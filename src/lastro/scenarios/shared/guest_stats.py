@@ -25,7 +25,7 @@ class GuestAccount:
 
     @classmethod
     def of(cls, instance: Instance) -> GuestAccount | None:
-        """Read an instance's account; None where the kernel is the host's, or does not count."""
+        """Read an instance's counters; None if the kernel is that of the host, or has no counters."""
         if instance.shares_kernel:
             return None
         done = instance.run(["sh", "-c", _ACCOUNT])

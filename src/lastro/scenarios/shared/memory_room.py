@@ -13,7 +13,7 @@ _LEAST_AVAILABLE = 0.1  # fraction of the host's memory below which no further i
 
 
 def require_room(host: Host) -> None:
-    """Check that the host has free memory for one more instance. Raises: PlatformError when memory runs short."""
+    """Check that the host has free memory for one more instance. Raises: PlatformError when it has too little."""
     total_bytes, available_bytes = _memory(host)
     if available_bytes < _LEAST_AVAILABLE * total_bytes:
         raise PlatformError(
@@ -21,8 +21,8 @@ def require_room(host: Host) -> None:
         )
 
 
-def tell_capacity(outcome: Outcome, end: SearchEnd) -> None:
-    """Report the number of instances that the host carried. Where the study ended the search, it is a lower bound."""
+def record_capacity(outcome: Outcome, end: SearchEnd) -> None:
+    """Record the number of instances that the host carried; a lower bound if the study ended the search."""
     outcome.measurements["capacity"] = end.n
     if end.stopped_by.startswith(ENOUGH):
         outcome.add_caveat(Remark(AT_LEAST, end.stopped_by, ("capacity",)))

@@ -1,4 +1,4 @@
-"""One instance joined by an attachment to its peer, a network namespace that stands for another host."""
+"""One instance joined by an attachment to its peer, a network namespace that represents another host."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ARRIVAL_S = 5
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """An instance and its peer: bare processes in a namespace of their own, with the same files, without limits."""
+    """An instance and its peer: bare processes in a separate namespace, with the same files and without limits."""
 
     instance: Instance
     peer: Instance
@@ -45,7 +45,7 @@ class Joined:
 def joined(
     testbed: Testbed, native: Platform, platform: Platform, attachment: Attachment, spec: InstanceSpec
 ) -> Iterator[Joined]:
-    """Start both and join them while the block lasts; a ping proves the link. All parts must be prepared.
+    """Start both and join them inside the block; a ping proves the link. All parts must be prepared.
 
     Raises: PlatformError when the instance does not reach its peer."""
     own = instance_spec(testbed, PEER, ports=(PORT,))

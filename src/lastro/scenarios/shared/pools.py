@@ -96,7 +96,7 @@ class PlatformPool:
         return found
 
     def residuals(self, name: str) -> dict[str, str]:
-        """Return what an undisturbed instance sees, and where its platform keeps its files; each is read once."""
+        """Return the environment that an undisturbed instance sees, and the storage of its files; each is read once."""
         if name not in self._residuals:
             try:
                 platform = self.get(name)
@@ -128,13 +128,13 @@ class AttachmentPool:
         return self._ready[name]
 
     def residuals(self, name: str) -> dict[str, str]:
-        """Return what differs with these links, with their name in each key; empty unless they are prepared."""
+        """Return the differences with these links, with their name in each key; empty unless they are prepared."""
         found = self._ready[name].residuals(self._testbed) if name in self._ready else {}
         return {f"{name}: {what}": text for what, text in found.items()}
 
 
 def _seen_inside(instance: Instance) -> dict[str, str]:
-    """Return what an instance sees of its surroundings; what cannot be read is left out."""
+    """Return the environment that an instance sees, except facts that cannot be read."""
     script = "\n".join(f"echo $({command} 2>/dev/null)" for command in _SEEN_INSIDE.values())
     lines = instance.run(["sh"], stdin=script + "\n").text.splitlines()
     return {name: line for name, line in zip(_SEEN_INSIDE, lines, strict=False) if line}

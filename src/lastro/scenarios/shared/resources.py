@@ -31,7 +31,7 @@ RESOURCES = (
     Setting(
         "cpuset",
         AUTO,
-        "CPUs that it is pinned to, such as 0-1; auto: the first ones; none: it is not pinned",
+        "CPUs to which it is pinned, such as 0-1; auto: the first ones; none: not pinned",
         check=check_cpuset,
     ),
     Setting("memory", "1G", "memory of the instance, in whole MiB", check=parse_size_bytes),
@@ -42,7 +42,7 @@ def resources(config: Config, testbed: Testbed) -> Resources:
     """Return the resources, equal on every platform. Raises: Unavailable when this host does not have these CPUs."""
     wanted, usable, cpuset = int(config["cpus"]), testbed.usable_cpus, str(config["cpuset"])
     if wanted > len(usable):
-        raise Unavailable(f"this host has {len(usable)} CPUs, and the study asks for {wanted}", "ask for fewer `cpus`")
+        raise Unavailable(f"this host has {len(usable)} CPUs, but the study requires {wanted}", "set fewer `cpus`")
     pinned = usable[:wanted] if cpuset == AUTO else sorted(set(numbers(cpuset)))
     if cpuset != FREE and (len(pinned) != wanted or not set(pinned) <= set(usable)):
         raise Unavailable(
@@ -65,7 +65,7 @@ def _ranges(numbers: Sequence[int]) -> str:
 
 
 def without_limits(isolations: Sequence[Isolation]) -> Sequence[Isolation]:
-    """Return all isolations. Raises: Unavailable when one of them would set limits of its own."""
+    """Return all isolations. Raises: Unavailable when one of them would set other limits."""
     for isolation in isolations:
         if isolation.needs_profile:
             raise Unavailable(

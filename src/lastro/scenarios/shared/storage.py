@@ -1,6 +1,6 @@
 """The storage of a workload's files: the file system that an instance sees, and the host's storage under it.
 
-A container's disk benchmark often measures a file system in disguise, so each trial names the file system."""
+A disk benchmark in a container often measures another file system than its author expects, so each trial names it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _KNOWN = {"root filesystem": "root filesystem", "kept in": "instance's disk"}  #
 
 
 def storage(platform: Platform, instance: Instance) -> dict[str, str]:
-    """Describe WORK_DIR's storage, inside and at the host; "path" and "in short" sum it up. Free space is in bytes."""
+    """Describe the storage of WORK_DIR, inside and on the host; "path" and "in short" sum it up. Sizes are in bytes."""
     host = instance.testbed.host
     script = f"{' '.join(_DF)} {WORK_DIR}; echo {_LOOK}; cat /proc/self/mountinfo"
     done = instance.run(["sh", "-c", script], check=False)
@@ -74,7 +74,7 @@ def sentence(found: Mapping[str, str], *, machine: bool) -> str:
 
 
 def in_short(found: Mapping[str, str], *, machine: bool) -> str:
-    """Format it without what differs between trials: 'overlay on ext4 (/dev/sda1)', 'btrfs (/dev/loop0) on xfs'."""
+    """Format it without paths, in which trials differ: 'overlay on ext4 (/dev/sda1)', 'btrfs (/dev/loop0) on xfs'."""
     words, host = _named(found), _named(found, "host's ")
     return words if (words == host and not machine) or "on the host" not in found else f"{words} on {host}"
 
@@ -90,7 +90,7 @@ def _row(table: str) -> dict[str, str]:
 
 
 def _host_row(host: Host, path: str) -> dict[str, str]:
-    """Return the host's file system of a directory, or of its nearest existing parent; empty if unreadable."""
+    """Return the host's file system of a directory, or of its nearest existing parent; empty if it cannot be read."""
     script = f'p=$1; until [ -e "$p" ]; do p=$(dirname "$p"); done; exec {" ".join(_DF)} "$p"'
     found = _row(host.run(["sh", "-c", script, "df", path], check=False).text)
     return {key: found[key] for key in ("device", "file system") if key in found}

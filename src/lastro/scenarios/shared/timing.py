@@ -1,4 +1,4 @@
-"""The lifecycle of instances, timed: the seconds to start, to answer, to be reached, and to stop."""
+"""The times of an instance's lifecycle: the seconds to start, to answer, to be reached, and to stop."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ from lastro.testbed import Testbed
 class InstanceTimes:
     """The times of one instance, in seconds on the host's monotonic clock.
 
-    began: when its start was requested. create: until `start` has returned. port: the work of the
-    instance to take its port; a virtual machine boots here. Neither includes the making of links, which is the
-    attachment's work."""
+    began: when its start was requested. create: until `start` has returned. port: the time in which the instance takes
+    its port; a virtual machine boots here. Neither includes the time in which the attachment makes the links."""
 
     began_s: float
     create_s: float = 0.0

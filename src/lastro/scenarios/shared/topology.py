@@ -1,4 +1,4 @@
-"""The topology of a trial, noted while it runs, from the same objects that were started and joined.
+"""The topology of a trial, recorded while it runs, from the same objects that were started and joined.
 
     built = Built(self.testbed)
     built.add("source", source, level)
@@ -8,7 +8,7 @@
     note_meter(outcome, meter)
 
 The devices between two ports are read from the kernel, not reported by the part that made them. This takes one command
-for each host, which is not a step of the trial and is in no transcript."""
+for each host, which is not a step of the trial, so transcripts do not contain it."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ Seen = Mapping[str, Any]  # an interface as `ip -json -details address` shows it
 
 @dataclass(frozen=True, slots=True)
 class Plug:
-    """One end of a link: the interface `port` of a role in a namespace, and where the link ends in the DUT's.
+    """One end of a link: the interface `port` of a role in a namespace, and the other end in the DUT's namespace.
 
-    Both names are empty where there is no such interface or it cannot be seen, as inside a virtual machine."""
+    Both names are empty if there is no such interface, or if it is not visible, as inside a virtual machine."""
 
     role: str
     testbed: Testbed
@@ -48,7 +48,7 @@ class Plug:
 
 
 class Built:
-    """The instances and links of a trial: add what was started, join what was linked, then note the topology."""
+    """The instances and links of a trial: add instances, join those with links, then record the topology."""
 
     def __init__(self, testbed: Testbed) -> None:
         self._testbed = testbed
@@ -66,7 +66,7 @@ class Built:
         self._nodes.append(Node(role, does=does, host=testbed.host.name))
 
     def join(self, attachment: str, segments: Iterable[Segment], testbed: Testbed | None = None) -> None:
-        """Join added instances by segments, made in `testbed` if that is not the testbed of this object."""
+        """Join instances by segments. `testbed` is that of the segments; by default, that of this object."""
         bed = testbed or self._testbed
         for segment in segments:
             a, b = (
@@ -88,11 +88,11 @@ class Built:
 
     @staticmethod
     def inside(instance: Instance) -> str:
-        """Return the namespace of an instance's ports; empty for a machine's, which cannot be seen."""
+        """Return the namespace of an instance's ports; empty for a machine, whose ports are not visible."""
         return "" if instance.takes_taps else instance.netns
 
     def _look(self) -> dict[str, dict[str, Seen]]:
-        """Return interfaces by namespace and name; empty where there are too many to look at, or none can be seen."""
+        """Return interfaces by namespace and name; empty if there are too many to read, or none is visible."""
         spaces: dict[Host, dict[str, None]] = {}
         for _, *plugs in self._links:
             for plug in plugs:
@@ -135,7 +135,7 @@ def _way(a: Plug, b: Plug, seen: Mapping[str, Mapping[str, Seen]]) -> tuple[Devi
 def _inwards(plug: Plug, seen: Mapping[str, Mapping[str, Seen]]) -> list[Device]:
     """Return the devices from a port inwards: its link's end in the DUT's namespace, its bridge or parent, a tunnel.
 
-    Where the port itself is on a parent device there, return that device."""
+    If the port itself is on a parent device there, return that device."""
     there = seen.get(plug.testbed.dut, {})
     port = seen.get(plug.netns, {}).get(plug.port, {})
     names: list[str | None] = []

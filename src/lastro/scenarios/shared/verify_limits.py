@@ -1,4 +1,4 @@
-"""Checks from inside and outside that an instance has the resources that the study gives it."""
+"""Checks from inside and outside that an instance has the resources that the study specifies."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _inside(instance: Instance) -> tuple[list[str], dict[str, Any]]:
 
 
 def cpus_inside(wanted: Resources, shares_kernel: bool) -> int | None:
-    """Return the number of CPUs that `nproc` must count; None: all of the host's, since the instance is not pinned.
+    """Return the number of CPUs that `nproc` must count; None means all CPUs of the host (no pinning).
 
     A machine counts its own CPUs; an instance on the host's kernel counts those it may run on, regardless of quota."""
     if not shares_kernel:
@@ -68,7 +68,7 @@ _LOOK = (
 
 
 def _mapped_bytes(ranges: Sequence[str]) -> int:
-    """Return a machine's memory as its firmware handed it over; 0 where its kernel hides it (proc_iomem(5))."""
+    """Return a machine's memory by its firmware's map; 0 if the kernel hides the map (proc_iomem(5))."""
     total = 0
     for line in ranges:
         first, _, last = line.partition("-")
@@ -77,10 +77,10 @@ def _mapped_bytes(ranges: Sequence[str]) -> int:
 
 
 def has_memory(wanted_bytes: int, usable_bytes: int, machine_bytes: int) -> bool:
-    """Return whether a machine has the memory that was asked for, less what its firmware keeps for itself.
+    """Return whether a machine has the requested memory, except the part that its firmware reserves.
 
-    Where the firmware's memory map is hidden, judge by what the kernel has left to use (MemTotal): it keeps a 64th for
-    its records of pages (64 bytes for each 4 KiB), and its own image, initramfs and early tables."""
+    If the firmware's memory map is hidden, the memory that the kernel can use (MemTotal) decides: the kernel reserves
+    1/64 for its page records (64 bytes for each 4 KiB), and memory for its image, initramfs and early tables."""
     if machine_bytes:
         return wanted_bytes - _FIRMWARE_BYTES <= machine_bytes <= wanted_bytes
     return wanted_bytes * 63 // 64 - KERNEL_BYTES <= usable_bytes <= wanted_bytes

@@ -1,4 +1,4 @@
-"""The readings that a scenario takes around the one command of a workload, and around nothing else."""
+"""The readings that a scenario takes around the command of a workload."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from lastro.testbed import Testbed
 
 
 class WorkloadWatch(Watch):
-    """Readings of the host, of each instance's cgroup, and of a guest's own account and clock, before and after.
+    """Readings of the host, of each instance's cgroup, and of a guest's counters and clock, before and after.
 
     `main` is the role of the instance with the workload. Processes that exec into it, such as a client of a container's
-    daemon, run in the group `clients`. They are Lastro's own work, and count neither as the instance's nor as foreign,
-    whichever process is their parent."""
+    daemon, run in the group `clients`. They belong to Lastro: they count neither as load of the instance nor as
+    foreign, regardless of their parent process."""
 
     def __init__(
         self, testbed: Testbed, everyone: Mapping[str, Instance], main: str, daemons: Sequence[str], clients: str
@@ -52,12 +52,12 @@ class WorkloadWatch(Watch):
         self._entries.append((inside, inside + own))
 
     def _cpu_s(self) -> tuple[float, float]:
-        """Return the CPU seconds so far of the instance, and of the daemons and exec clients."""
+        """Return the CPU seconds that the instance has used, and those of the daemons and exec clients."""
         return self._instance.usage().cpu_s, sum(self._testbed.cgroups.usage(name).cpu_s for name in self._own)
 
     @property
     def entered_cpu_s(self) -> tuple[float, float]:
-        """The overhead of exec in CPU seconds, in the instance and on its host in total: the median of a few execs."""
+        """The overhead of exec in CPU seconds: in the instance, and in total on its host; the median of a few execs."""
         if not self._entries:
             return 0.0, 0.0
         inside, everywhere = zip(*self._entries, strict=True)
@@ -73,7 +73,7 @@ class WorkloadWatch(Watch):
         self.host.start()
 
     def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
-        """Take the second readings, unless the block failed: an instance may be gone, and an error would hide why."""
+        """Take the second readings, unless the block failed: an instance may be gone, and a new error would hide it."""
         with self._stack:
             if kind is None:
                 self.host.stop()
@@ -141,11 +141,11 @@ def watching(
         yield WorkloadWatch(testbed, everyone, main, daemons, clients)
 
 
-def tell_watched(watch: WorkloadWatch, work_s: float | None, config: Config, outcome: Outcome) -> None:
-    """Report the readings of a watch, and invalidate the trial if others disturbed its host.
+def record_watched(watch: WorkloadWatch, work_s: float | None, config: Config, outcome: Outcome) -> None:
+    """Record the readings of a watch, and invalidate the trial if other processes disturbed its host.
 
-    A memory peak that is not of the workload alone has a remark. `work_s` is the duration of the work; where it
-    is None, there is no rate of CPUs."""
+    A memory peak that is not only that of the workload gets a remark. `work_s` is the duration of the work; if it is
+    None, there is no rate of CPUs."""
     if not watch.fresh_peak:
         outcome.add_caveat(Remark(WHOLE_LIFE, SINCE_START, ("instance_memory",)))
     found = watch.host.read(work_s, watch.entered_cpu_s[1])

@@ -1,7 +1,7 @@
-"""One flow from an instance to its host or a peer: what a platform's network costs, below, at and above its capacity.
+"""One flow from an instance to its host or a peer: the cost of a platform's network below, at and above its capacity.
 
-After Trindade (2018, chapter 6): 1470-byte datagrams at a nominal rate for 10 s, from the instance to the host. The
-nominal rate is a factor here, since at one rate alone, all platforms that carry it look the same."""
+After Trindade (2018, chapter 6): 1470-byte datagrams at a nominal rate for 10 s, from the instance to the host. Here
+the nominal rate is a factor, since all platforms that can carry a single rate look the same."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from lastro.scenarios.base import CalibrationKind, Config, isolations_of, platfo
 from lastro.scenarios.shared.accounts import BY_HOST, METRICS, with_account
 from lastro.scenarios.shared.bases import OnLinks
 from lastro.scenarios.shared.calibration import calibration_key, on_bare_host
-from lastro.scenarios.shared.clock_policy import by_good_clocks, tell_unverified
+from lastro.scenarios.shared.clock_policy import by_good_clocks, note_unverified_clock
 from lastro.scenarios.shared.flow import judge_links, rest
 from lastro.scenarios.shared.host_limits import HOST_LIMITS, clock_kept
 from lastro.scenarios.shared.point_to_point import INSTANCE, PEER, PORT, Joined, joined
 from lastro.scenarios.shared.resources import RESOURCES, limited_spec
 from lastro.scenarios.shared.topology import note_load, note_meter
 from lastro.scenarios.shared.verify_limits import limits_of, unequal
-from lastro.scenarios.shared.workload_meters import tell_watched, watching
+from lastro.scenarios.shared.workload_meters import record_watched, watching
 from lastro.scenarios.uplink.ends import HOST, FarEnd, far_end, note_topology, require_host_address
 from lastro.scenarios.uplink.offered_load import MOST, check_offered, judge_generator, rates, share_of, with_rate
 from lastro.study.levels import NONE
@@ -59,14 +59,14 @@ class UplinkScenario(OnLinks):
             "towards", PEER, "the flow's end: a peer behind the links, or the instance's host", choices=(PEER, HOST)
         ),
         Setting(
-            "offered", "1G", "rate of a UDP flow in bit/s, or in % of what the bare host carries", check=check_offered
+            "offered", "1G", "rate of a UDP flow in bit/s, or in % of the bare host's capacity", check=check_offered
         ),
         Setting("datagram_bytes", 1470, "payload of a datagram", 64, 1472),
         Setting("load_s", 10, "length of the flow, in whole seconds as iperf3 takes them", 1, _DAY_S),
         Setting("tcp_streams", 1, "parallel TCP connections", 1, 128),
-        Setting("settle_s", 0.5, "time from when the links are up to the flow", 0, _DAY_S),
+        Setting("settle_s", 0.5, "time between the set-up of the links and the flow", 0, _DAY_S),
         *HOST_LIMITS,
-        Setting("max_drift_percent", 0.1, "drift of a guest's clock above which what it timed is dropped", 0, 100),
+        Setting("max_drift_percent", 0.1, "drift of a guest's clock above which its times are dropped", 0, 100),
     )
     metrics = (*UdpLoad.metrics, *Iperf3Tcp.metrics, *METRICS, *HostMeter.metrics)
 
@@ -157,9 +157,9 @@ class UplinkScenario(OnLinks):
         return outcome
 
     def _measure(self, config: Config, pair: Joined, end: FarEnd, own_cgroups: Sequence[str], outcome: Outcome) -> None:
-        """Run the flow with a witness around it, and with meters and clocks around the sender's command alone.
+        """Run the flow with a witness around it, and with meters and clocks around only the sender's command.
 
-        CPU time, and the time that it is divided by, are those of that command, each less the overhead of exec."""
+        CPU time and its divisor are those of that command, both without the overhead of exec."""
         everyone = {**pair.everyone, end.role: end.instance}
         hops = ((f"{INSTANCE}.{PORT}", "tx_bytes"), (f"{end.role}.{end.device}", "rx_bytes"))
         tool: UdpLoad | Iperf3Tcp = registry.get("instrument", str(config["instrument"]))()
@@ -178,9 +178,9 @@ class UplinkScenario(OnLinks):
         used, lasted_s = watch.used[INSTANCE], reading.lasted_s
         reading = with_account(reading, used, work_s, watch.guest, watch.guest_after, apart_s=inside_s)
         _judge_clock(reading, by_host, drift, limit, outcome)
-        tell_unverified(pair.instance, by_host, drift, limit, outcome)
+        note_unverified_clock(pair.instance, by_host, drift, limit, outcome)
         outcome.invalidate(validity.path_reasons(tool.name, witness.moved, reading.payload_bytes, hops))
-        tell_watched(watch, work_s, config, outcome)
+        record_watched(watch, work_s, config, outcome)
         outcome.notes |= {"work_s": work_s, "flow_s": lasted_s, "witness": {tool.name: witness.moved}}
 
     def facts(self, configs: Sequence[Config]) -> dict[str, Any]:
@@ -199,14 +199,14 @@ def _bare(config: Config) -> dict[str, Any]:
 
 
 def _is_bare(config: Config) -> bool:
-    """Whether a trial is on the bare host, so that it is its own ceiling."""
+    """Return whether a trial is on the bare host, so that it is its own ceiling."""
     return {**config, **_bare(config)} == dict(config)
 
 
 def _judge_clock(
     reading: Reading, by_host: Collection[str], drift: validity.ClockDrift | None, limit: float, outcome: Outcome
 ) -> None:
-    """Add the reading without what a wrong clock timed: with TCP only the series, since the receiver timed the rate."""
+    """Add the reading without values by a wrong clock: for TCP only the series, since the receiver timed the rate."""
     kept = by_good_clocks(reading, by_host, drift, limit, outcome)
     outcome.add(kept if kept is reading else replace(kept, series=()))
 

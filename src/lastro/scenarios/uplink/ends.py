@@ -1,4 +1,4 @@
-"""The end of a flow: the peer, or the instance's own host, which is between the two where the attachment routes."""
+"""The end of a flow: the peer, or the instance's host, which is between the two if the attachment routes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HOST = "host"
 
 @dataclass(frozen=True, slots=True)
 class FarEnd:
-    """The end of a flow: the instance in `role` at `address`. What arrives is counted at its interface `device`."""
+    """The end of a flow: the instance in `role` at `address`, whose interface `device` counts the received packets."""
 
     role: str
     instance: Instance
@@ -31,7 +31,7 @@ class FarEnd:
 
 
 def require_host_address(attachment: type[Attachment]) -> None:
-    """Check that the host has an address on the attachment's links, to send to. Raises: Unavailable if it has none."""
+    """Check that the host has an address on the attachment's links. Raises: Unavailable if it has none."""
     if attachment.router_prefix is None:
         raise Unavailable(
             f"over {attachment.name} the host has no address that an instance could send to",
@@ -58,7 +58,7 @@ def far_end(testbed: Testbed, native: Platform, attachment: Attachment, pair: Jo
 
 
 def note_topology(built: Built, pair: Joined, end: FarEnd, attachment: str, outcome: Outcome) -> None:
-    """Note the pair, and the instance's host where the flow ends there, on the same link."""
+    """Record the pair, and the instance's host if the flow ends there, on the same link."""
     if end.role == HOST:
         testbed = end.instance.testbed
         (near,) = (

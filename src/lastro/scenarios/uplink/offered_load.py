@@ -1,4 +1,4 @@
-"""The offered load of a flow: an absolute rate, or a percentage of what the bare host carries over the same links."""
+"""The offered load of a flow: an absolute rate, or a percentage of the bare host's capacity over the same links."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ def share_of(text: str) -> float | None:
 
 
 def with_rate(config: Config, capacity: Mapping[str, float] | None, outcome: Outcome) -> dict[str, Any]:
-    """Return the configuration with its percentage of the capacity as a rate in bit/s, and note how it came about."""
+    """Return the configuration with its percentage of the capacity as a rate in bit/s, and note the calculation."""
     share = share_of(str(config["offered"]))
     if share is None or capacity is None or ACHIEVED.name not in capacity:
         return dict(config)
     rate_mbit_s = share * capacity[ACHIEVED.name]
-    told = {"share": share, "capacity_mbit_s": capacity[ACHIEVED.name], "rate_mbit_s": round(rate_mbit_s, 3)}
-    outcome.notes["offered"] = told
+    offered = {"share": share, "capacity_mbit_s": capacity[ACHIEVED.name], "rate_mbit_s": round(rate_mbit_s, 3)}
+    outcome.notes["offered"] = offered
     return {**config, "offered": f"{rate_mbit_s * 1e6:.0f}"}
 
 
 def rates(outcome: Outcome) -> dict[str, float]:
-    """Return the measurements that show how fast a trial's generator was, in Mbit/s."""
+    """Return the measurements that show the speed of a trial's generator, in Mbit/s."""
     names = (OFFERED.name, ACHIEVED.name, _THROUGHPUT)
     return {name: outcome.measurements[name] for name in names if name in outcome.measurements}
 
@@ -56,7 +56,7 @@ def rates(outcome: Outcome) -> dict[str, float]:
 def judge_generator(config: Config, ceiling: Mapping[str, float] | None, outcome: Outcome) -> None:
     """Flag, without a verdict, a generator-limited trial: the bare host is not faster over the same links.
 
-    The bare host is its own ceiling: its trials are flagged at UDP rates that cannot be offered here, and with TCP."""
+    The bare host is its own ceiling. Its trials are flagged at UDP rates that it cannot reach, and with TCP."""
     if ceiling is None:  # it could not be measured
         return
     is_udp = OFFERED.name in outcome.measurements and OFFERED.name in ceiling
