@@ -22,6 +22,7 @@ from lastro.functions._ospf import CAPABILITIES, Protocol, host_name
 from lastro.functions.ospf_router import ROUTERS
 from lastro.scenarios.routing import RoutingScenario
 from lastro.scenarios.routing.network import booted
+from lastro.scenarios.routing.observers import observers
 from lastro.study.topology import RouterTopology, grid
 from lastro.testbed import Testbed
 from lastro.testing.subject import left
@@ -55,7 +56,10 @@ def ratios(n_pairs: int = N_PAIRS, topology: RouterTopology | None = None) -> li
         recipes = [oci(bed, ready, name, CAPABILITIES) for name in names]
 
         def ours() -> float:
-            with booted(bed, ready, links, chosen, ROUTERS["frr"], _PROTOCOL) as network:
+            with (
+                observers(bed) as watch,
+                booted(bed, ready, links, chosen, ROUTERS["frr"], _PROTOCOL, watch) as network,
+            ):
                 return 1000 * (network.marks["booted"] - network.marks["begin"])
 
         what = f"{n} runc routers, from the first start until all daemons answer"

@@ -19,6 +19,7 @@ from lastro.functions.ospf_router import ROUTERS
 from lastro.scenarios.routing import RoutingScenario
 from lastro.scenarios.routing.convergence import Run, wait_for_routes
 from lastro.scenarios.routing.network import RouterNetwork, booted
+from lastro.scenarios.routing.observers import observers
 from lastro.study.topology import grid
 from lastro.testbed import Testbed
 from lastro.testing.subject import left
@@ -62,8 +63,11 @@ def test_a_square_boots_converges_fails_and_recovers(
     scenario.pool.get(platform)
     scenario.attachments.get(attachment)
     mark = testbed.session.mark()
-    outcome = scenario.run(chosen, {})
+    with testbed.host.recorded() as transcript:
+        outcome = scenario.run(chosen, {})
     assert outcome.valid, outcome.invalid_because
+    watching = [step["kind"] for step in transcript.records if "tcpdump" in step.get("argv", [""])[-1]]
+    assert watching == [kind for kind in ("spawn", "stop") for _ in range(4 if attachment == "veth-direct" else 1)]
     values = outcome.measurements
     missing = {metric.name for metric in RoutingScenario.metrics} - set(values)
     if chosen["failure"] == "none":
@@ -88,7 +92,8 @@ def square(testbed: Testbed) -> Iterator[RouterNetwork]:
     with ExitStack() as stack:
         stack.enter_context(platform.prepare(testbed))
         stack.enter_context(links.prepare(testbed))
-        yield stack.enter_context(booted(testbed, platform, links, grid(2, 2), ROUTERS["frr"], FAST))
+        watch = stack.enter_context(observers(testbed))
+        yield stack.enter_context(booted(testbed, platform, links, grid(2, 2), ROUTERS["frr"], FAST, watch))
 
 
 def test_a_daemon_that_dies_is_named_and_so_are_the_routes_that_are_missed(square: RouterNetwork) -> None:
@@ -189,3 +194,55 @@ def test_what_is_sent_to_links_that_are_cut_is_not_counted(square: RouterNetwork
     heard_s = [packet.at_s for packet in since if packet.device in ends]
     assert heard_s and min(heard_s) >= back_s, "every router says hello each second, to whomever"
     assert any(packet.at_s < back_s for packet in since)
+
+
+# What the watch did not see
+
+_HELLOS = """
+import socket
+s = socket.socket(socket.AF_INET, socket.SOCK_RAW, 89)
+s.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b"{device}")
+for _ in range(20_000):
+    s.sendto(bytes([2, 1, 0, 44]) + bytes(40), ("224.0.0.5", 0))
+"""
+
+
+def observer(network: RouterNetwork, name: str) -> int:
+    """The process of the network's watch that runs this program."""
+    host = network.testbed.host
+    (pid,) = (pid for pid in network.testbed.session.pids() if host.read_text(f"/proc/{pid}/comm") == f"{name}\n")
+    return pid
+
+
+def test_packets_and_changes_that_come_too_fast_are_reported(square: RouterNetwork) -> None:
+    host, router = square.testbed.host, square.instances[0].netns
+    stopped = [observer(square, name) for name in ("tcpdump", "ip")]
+    for pid in stopped:
+        os.kill(pid, signal.SIGSTOP)
+    device = square.topology.interface(0, square.topology.at[0][0])
+    host.run(["ip", "netns", "exec", router, "python3", "-c", _HELLOS.format(device=device)])
+    table = [
+        f"route {verb} unreachable 198.19.{n // 256}.{n % 256}/32 table 99"
+        for verb in ("add", "del")
+        for n in range(20_000)
+    ]
+    host.run(["ip", "-n", router, "-batch", "-"], stdin="\n".join(table) + "\n")
+    for pid in stopped:
+        os.kill(pid, signal.SIGCONT)
+    packets, changes = square.watch.end()
+    number, words = packets.split(maxsplit=1)
+    assert int(number) > 1000 and words == "packets on the links were not counted: they came too fast"
+    assert changes == "some changes of routes were not seen: they came too fast"
+
+
+@pytest.mark.parametrize(("name", "words"), [("tcpdump", "tcpdump"), ("ip", "ip monitor")])
+def test_an_observer_that_is_killed_is_reported(square: RouterNetwork, name: str, words: str) -> None:
+    pid, deadline_s = observer(square, name), time.monotonic() + 10
+    os.kill(pid, signal.SIGKILL)
+    while "Z (zombie)" not in square.testbed.host.read_text(f"/proc/{pid}/status"):
+        assert time.monotonic() < deadline_s
+        time.sleep(0.01)
+    (reason,) = square.watch.end()
+    assert reason.startswith(
+        f"links and routes were not watched until the end of the trial: {words} exited with code 137"
+    )

@@ -72,6 +72,9 @@ class _Idle(Process):
     def wait_line(self, needle: str, timeout_s: float) -> str:
         raise Unavailable("nothing is printed by what does not run")
 
+    def lines(self, start: int) -> list[str]:
+        return []
+
     def alive(self) -> bool:
         return self._ended is None
 

@@ -29,6 +29,9 @@ class Started(Process):
     def wait_line(self, needle: str, timeout_s: float) -> str:
         return needle
 
+    def lines(self, start: int) -> list[str]:
+        return []
+
     def alive(self) -> bool:
         return True
 

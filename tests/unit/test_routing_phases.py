@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import errno
 import itertools
 import os
-import socket
 from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
@@ -21,18 +19,19 @@ from lastro.meters.host import HostMeter
 from lastro.platforms.base import AVAILABLE
 from lastro.results.samples import Outcome
 from lastro.scenarios import routing
-from lastro.scenarios.routing import RoutingScenario, _judge, convergence, flow, ospf_capture, phase_recorder
+from lastro.scenarios.routing import RoutingScenario, convergence, flow, phase_recorder
 from lastro.scenarios.routing import network as router_network
 from lastro.scenarios.routing.convergence import Run, wait_for_routes
 from lastro.scenarios.routing.flow import Flow, answers, lost, outage_s
 from lastro.scenarios.routing.host_timeline import HostReading, HostTimeline
 from lastro.scenarios.routing.network import RouterNetwork
-from lastro.scenarios.routing.ospf_capture import HELLO, UPDATE, Capture, CapturePoint, Packet
+from lastro.scenarios.routing.ospf_capture import HELLO, UPDATE, Capture, Packet
 from lastro.scenarios.routing.phase_recorder import PhaseRecorder, patient
 from lastro.study.topology import grid, parse
 from lastro.validity import ClockSample
 
 INTERVAL_MS = 20
+NO_OBSERVERS: Any = SimpleNamespace(cpu_s=lambda: 0.0)
 
 
 def printed(numbers: list[int], *, first_s: float = 1_000.0, interval_ms: float = INTERVAL_MS) -> str:
@@ -171,6 +170,13 @@ def test_a_flow_with_an_answer_is_one_and_tells_when_its_answers_came(run: Any) 
 # What was not seen
 
 
+def seen(*packets: Packet) -> Capture:
+    watch = Capture([], None)
+    for packet in packets:
+        watch._take(packet)
+    return watch
+
+
 def test_a_convergence_without_an_update_that_was_seen_has_no_time_of_its_last(
     run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -182,43 +188,17 @@ def test_a_convergence_without_an_update_that_was_seen_has_no_time_of_its_last(
     assert reason.startswith("no link-state update was seen")
 
 
-def test_a_watch_that_ends_before_the_trial_makes_it_invalid(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*arguments: Any) -> None:
-        raise OSError(errno.ENETDOWN, "Network is down")
-
-    watch = Capture()
-    monkeypatch.setattr(watch, "_take_packet", fail)
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        ours.setblocking(False)
-        watch._selector.register(ours, 1, CapturePoint("dut", frozenset(), outgoing=False))
-        watch._thread.start()
-        assert watch.blind_because() == ""
-        theirs.send(b"a packet")
-        watch._thread.join(5)
-        watch._selector.close()
-    network: Any = SimpleNamespace(watch=watch, dead=list, names=("a", "b"))
-    host: Any = SimpleNamespace(foreign_cpus=lambda own_s: 0.0, notes=dict, steal_percent=0.0)
-    outcome = Outcome()
-    _judge(network, host, 0.0, {"max_steal_percent": 5.0, "max_foreign_cpus": 0.3}, outcome)
-    assert outcome.invalid_because == [
-        "links and routes were not watched until the end of the trial: [Errno 100] Network is down"
-    ]
-
-
 @pytest.mark.parametrize(
     ("at_s", "kind", "late"), [(995.0, UPDATE, False), (996.5, HELLO, False), (996.5, UPDATE, True)]
 )
 def test_an_update_after_the_end_tells_that_it_was_none(run: Any, at_s: float, kind: int, late: bool) -> None:
-    run.network.watch = Capture()
-    run.network.watch.packets = [Packet(at_s, "far0", kind, 64)]
+    run.network.watch = seen(Packet(at_s, "far0", kind))
     run._judge_end("initial convergence", 996.0)
     assert any("had not ended: 1 link-state updates" in words for words in run.work.outcome.invalid_because) == late
 
 
 def test_a_link_state_that_is_only_refreshed_is_no_late_update(run: Any) -> None:
-    run.network.watch, run.network.marks["begin"] = Capture(), 50.0
-    run.network.watch.packets = [Packet(960.0, "far0", UPDATE, 64)]
+    run.network.watch, run.network.marks["begin"] = seen(Packet(960.0, "far0", UPDATE)), 50.0
     run._judge_end("initial convergence", 200.0)
     assert run.work.outcome.valid
 
@@ -273,34 +253,6 @@ def test_the_cpu_time_of_an_event_ends_with_the_convergence(run: Any, monkeypatc
 # The observer is not what is observed
 
 
-def passes(lines: Any, ethertype: int, protocol: int, packet_type: int) -> bool:
-    """Runs a filter of this module: loads, comparisons, an end."""
-    at, value = 0, 0
-    fields = {0xFFFF_F000: ethertype, 0xFFFF_F004: packet_type, 9: protocol}
-    while True:
-        code, if_so, otherwise, k = lines[at]
-        at += 1
-        if code == 0x06:
-            return bool(k)
-        if code == 0x15:
-            at += if_so if value == k else otherwise
-        else:
-            value = fields[k]
-
-
-@pytest.mark.parametrize("outgoing", [False, True])
-def test_a_packet_is_seen_in_one_direction_and_dropped_in_the_kernel_in_the_other(outgoing: bool) -> None:
-    lines = ospf_capture._filter(outgoing=outgoing)
-    to_host, to_many, out = 0, 2, 4
-    assert [passes(lines, 0x0800, 89, kind) for kind in (to_host, to_many, out)] == [
-        not outgoing, not outgoing, outgoing,
-    ]  # fmt: skip
-    for ethertype, protocol in ((0x0806, 89), (0x0800, 6)):
-        assert not any(passes(lines, ethertype, protocol, kind) for kind in (to_host, to_many, out))
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
-        ospf_capture._attach(any_socket, lines)  # the kernel takes it
-
-
 def test_the_cpu_of_a_phase_is_without_that_of_the_observer_and_of_what_it_runs() -> None:
     host: Any = SimpleNamespace(read=lambda: {"host_cpus": 0.5}, own_cpu_s=1.0, elapsed_s=4.0)
     assert phase_recorder._percent(host, 0.0) == pytest.approx(100 * 0.25 / (os.cpu_count() or 1))
@@ -341,7 +293,9 @@ def test_the_host_is_judged_in_each_phase_that_is_read(
     outcome, used = Outcome(), iter((0.0, used_s))
     testbed: Any = SimpleNamespace(host=None)
     course = HostTimeline(lambda: HostReading(0.0, 0.0, 0.0))
-    work = PhaseRecorder(testbed, {"max_steal_percent": 5.0, "max_foreign_cpus": 0.3}, outcome, (), course)
+    work = PhaseRecorder(
+        testbed, {"max_steal_percent": 5.0, "max_foreign_cpus": 0.3}, outcome, (), course, NO_OBSERVERS
+    )
     if phase == "boot":
         work.booted(0.0)
     else:
@@ -491,6 +445,7 @@ def test_a_router_with_a_kernel_of_its_own_sees_no_carrier_go(
     three = SimpleNamespace(
         instances=[SimpleNamespace(shares_kernel=shares_kernel)] * 3, marks={"booted": 0.0}, dead=list
     )
+    monkeypatch.setattr(routing, "observers", nullcontext)
     monkeypatch.setattr(routing, "booted", lambda *arguments: nullcontext(three))
     monkeypatch.setattr(routing, "wait_for_routes", lambda *arguments, **limits: [])
     timing = {"timers": "standard", "hello_s": 1, "quiet_s": 8.0}

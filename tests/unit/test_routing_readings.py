@@ -17,11 +17,10 @@ from lastro.platforms._hypervisor import HypervisorInstance
 from lastro.platforms._oci import OciInstance
 from lastro.platforms.gvisor import GvisorInstance
 from lastro.results.samples import Outcome
-from lastro.scenarios.routing import RoutingScenario, ospf_capture, phase_recorder
+from lastro.scenarios.routing import RoutingScenario, phase_recorder
 from lastro.scenarios.routing.convergence import Run
 from lastro.scenarios.routing.host_timeline import HostReading, HostTimeline
 from lastro.scenarios.routing.network import RouterNetwork
-from lastro.scenarios.routing.ospf_capture import UPDATE, Capture, CapturePoint
 from lastro.scenarios.routing.phase_recorder import PhaseRecorder
 from lastro.validity import ClockReading
 
@@ -49,21 +48,25 @@ class Meter:
         return {}
 
 
-def test_commands_are_no_part_of_what_an_event_takes_and_all_of_what_a_boot_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    spent_s = iter((10.0, 10.4))
+def test_observers_are_no_part_of_any_phase_and_commands_of_the_boot_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    spent_s, observed_s = iter((10.0, 10.3)), iter((0.04, 1.0, 1.1))
     monkeypatch.setattr(phase_recorder, "HostMeter", Meter)
     monkeypatch.setattr(phase_recorder, "memory_taken", lambda host: 0)
     monkeypatch.setattr(phase_recorder, "_commands_s", lambda: next(spent_s))
     testbed: Any = SimpleNamespace(host=None)
+    observers: Any = SimpleNamespace(cpu_s=lambda: next(observed_s))
     limits = {"max_steal_percent": 5.0, "max_foreign_cpus": 0.3}
     outcome = Outcome()
-    work = PhaseRecorder(testbed, limits, outcome, (), HostTimeline(lambda: HostReading(0.0, 0.0, 3 << 20)))
+    course = HostTimeline(lambda: HostReading(0.0, 0.0, 3 << 20))
+    work = PhaseRecorder(testbed, limits, outcome, (), course, observers)
     work.booted(0.0)
     with work.phase("recovery"):
         pass
     cpus = os.cpu_count() or 1
     assert outcome.measurements == {
-        "cpu_boot": pytest.approx(50 / cpus), "cpu_recovery": pytest.approx(40 / cpus),
+        "cpu_boot": pytest.approx(49 / cpus), "cpu_recovery": pytest.approx(40 / cpus),
         "memory_boot": 3.0, "memory_recovery": 3.0,
     }  # fmt: skip
 
@@ -85,25 +88,6 @@ def test_instances_that_start_on_their_links_tell_of_neither_when_it_was_done(st
 def test_what_has_a_kernel_of_its_own_starts_on_its_links() -> None:
     kinds = [DockerInstance, GvisorInstance, HypervisorInstance, KataInstance, OciInstance, RunscInstance]
     assert [kind for kind in kinds if kind.starts_on_links] == [kind for kind in kinds if not kind.shares_kernel]
-
-
-def test_what_is_sent_to_links_that_are_cut_is_no_packet_on_a_link(monkeypatch: pytest.MonkeyPatch) -> None:
-    now_s = 0.0
-    monkeypatch.setattr(ospf_capture, "time", SimpleNamespace(monotonic=lambda: now_s))
-    watch, place = Capture(), CapturePoint("dut", frozenset({"hub-0a", "hub-1a"}), outgoing=False)
-    watch._selector.close()
-    for now_s in range(1, 7):
-        if now_s == 3:
-            watch.cut({"hub-0a", "hub-0b"}, 3)
-        if now_s == 5:
-            watch.mend({"hub-0a", "hub-0b"}, 5)
-        for device in ("hub-0a", "hub-1a"):
-            data = bytes([0x45, *[0] * 20, UPDATE, *[0] * 30])
-            watch._take_packet(SimpleNamespace(recvmsg=lambda *sizes: (data, [], 0, (device, 0, 0))), place)  # type: ignore[arg-type]  # noqa: B023
-        if now_s == 4:
-            assert watch.last_update_s == 4
-    seen = {device: [each.at_s for each in watch.packets if each.device == device] for device in place.devices}
-    assert seen == {"hub-0a": [1, 2, 5, 6], "hub-1a": [1, 2, 3, 4, 5, 6]}
 
 
 @pytest.mark.parametrize("failure", ["silent", "carrier", "none"])

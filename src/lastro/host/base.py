@@ -96,6 +96,10 @@ class Process(ABC):
         Raises: CommandFailed when the process ends first; CommandTimeout."""
 
     @abstractmethod
+    def lines(self, start: int) -> list[str]:
+        """Return the lines of standard output so far, from the line with the number `start` on, without waiting."""
+
+    @abstractmethod
     def alive(self) -> bool: ...
 
     @abstractmethod

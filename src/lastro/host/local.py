@@ -159,6 +159,10 @@ class LocalProcess(Process):
             raise CommandFailed(self.argv, done.returncode, done.error_text or done.text)
         raise CommandTimeout(self.argv, timeout_s)
 
+    def lines(self, start: int) -> list[str]:
+        with self._news:
+            return self._lines[start:]
+
     def alive(self) -> bool:
         return self._process.poll() is None
 

@@ -25,6 +25,8 @@ from lastro.scenarios.base import CalibrationKind, Config, platform_level, start
 from lastro.scenarios.routing.convergence import DEAD_HELLOS, Run, wait_for_routes
 from lastro.scenarios.routing.host_timeline import watched
 from lastro.scenarios.routing.network import RouterNetwork, booted, note_network, shortened
+from lastro.scenarios.routing.observers import observers
+from lastro.scenarios.routing.ospf_capture import REQUIREMENTS
 from lastro.scenarios.routing.phase_recorder import PhaseRecorder, patient
 from lastro.scenarios.routing.topology_file import digest, read_topology, require_same
 from lastro.scenarios.shared.bases import OnLinks
@@ -58,6 +60,7 @@ class RoutingScenario(OnLinks):
     name = "routing"
     summary = "a network of virtual routers that speak OSPF: it boots, converges, loses links and gets them back"
     parts = ("platform", "attachment")
+    requirements = REQUIREMENTS
     calibration_kinds = {"topology": CalibrationKind(str)}
     settings = (
         Setting("topology", "3x3", "a grid such as 3x3, or a file: .toml, .graphml, edge list", check=read_topology),
@@ -190,7 +193,10 @@ class RoutingScenario(OnLinks):
 
     def _probe(self, level: str, implementation: str) -> Availability:
         row, links, platform = grid(1, 3), self._links("veth-bridge"), self.pool.get(level)
-        with booted(self.testbed, platform, links, row, ROUTERS[implementation], _PROBE) as network:
+        with (
+            observers(self.testbed) as watch,
+            booted(self.testbed, platform, links, row, ROUTERS[implementation], _PROBE, watch) as network,
+        ):
             left = wait_for_routes(network, row.routes(), network.marks["booted"], quiet_s=0.2, within_s=_PROBE_S)
             dead = network.dead()
             if not all(instance.shares_kernel for instance in network.instances):
@@ -223,13 +229,13 @@ class RoutingScenario(OnLinks):
         platform, links = self.pool.get(platform_level(config)), self._links(str(config["attachment"]))
         hello_s = int(config["hello_s"])
         protocol = Protocol(hello_s, DEAD_HELLOS * hello_s, str(config["network_type"]), str(config["timers"]))
-        own_cgroups = (*platform.own_cgroups, *links.own_cgroups)
-        children_s = os.times().children_user
-        host = HostMeter(self.testbed, {}, own_cgroups)
-        host.start()
-        with clock_kept(outcome), watched(self.testbed.host) as course, ExitStack() as stack:
-            work = PhaseRecorder(self.testbed, config, outcome, own_cgroups, course)
-            network = stack.enter_context(booted(self.testbed, platform, links, topology, router, protocol))
+        with clock_kept(outcome), observers(self.testbed) as watch, watched(watch) as course, ExitStack() as stack:
+            own_cgroups = (*platform.own_cgroups, *links.own_cgroups, watch.group)
+            children_s = os.times().children_user
+            host = HostMeter(self.testbed, {}, own_cgroups)
+            host.start()
+            work = PhaseRecorder(self.testbed, config, outcome, own_cgroups, course, watch)
+            network = stack.enter_context(booted(self.testbed, platform, links, topology, router, protocol, watch))
             work.instances_user_s = network.user_s
             Run(network, work).through_all_phases()
             host.stop()
@@ -269,8 +275,5 @@ def _judge(network: RouterNetwork, host: HostMeter, own_user_s: float, config: C
     """Invalidate the trial unless all daemons are alive, every packet was seen, and the host was undisturbed."""
     if dead := network.dead():
         outcome.invalidate([f"{len(dead)} of {len(network.names)} routers died in the trial: {shortened(dead)}"])
-    if because := network.watch.blind_because():
-        outcome.invalidate([f"links and routes were not watched until the end of the trial: {because}"])
-    if lost := network.watch.lost_packets():
-        outcome.invalidate([f"{lost} packets on the links were not counted: they came too fast"])
+    outcome.invalidate(network.watch.end())
     judge_host(host, own_user_s, config, outcome)

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 
-from lastro.host.base import Host
+from lastro.scenarios.routing.observers import Observers
 from lastro.scenarios.shared.memory_room import memory_taken
 
 _EVERY_S = 1.0
@@ -23,7 +23,9 @@ _BUSY = (0, 1, 2, 5, 6)  # user, nice, system, interrupts
 
 @dataclass(frozen=True, slots=True)
 class HostReading:
-    """One reading, timed by the monotonic clock: CPU seconds of the host, without those of Lastro; memory taken."""
+    """One reading, timed by the monotonic clock: CPU seconds of the host so far, and bytes taken.
+
+    Neither contains what the observers use; the CPU seconds do not contain Lastro's own."""
 
     at_s: float
     busy_s: float
@@ -82,9 +84,9 @@ def _seconds(from_s: float, until_s: float) -> list[float]:
 
 
 @contextmanager
-def watched(host: Host) -> Iterator[HostTimeline]:
+def watched(observers: Observers) -> Iterator[HostTimeline]:
     """Record a host time series for as long as the block lasts."""
-    course, ended = HostTimeline(lambda: _sample(host)), threading.Event()
+    course, ended = HostTimeline(lambda: _sample(observers)), threading.Event()
     course.take()
 
     def go_on() -> None:
@@ -101,7 +103,9 @@ def watched(host: Host) -> Iterator[HostTimeline]:
         thread.join()
 
 
-def _sample(host: Host) -> HostReading:
+def _sample(observers: Observers) -> HostReading:
+    host = observers.testbed.host
     ticks, own = host.read_text("/proc/stat").splitlines()[0].split()[1:], os.times()
     busy_s = sum(int(ticks[field]) for field in _BUSY) / _TICKS
-    return HostReading(time.monotonic(), busy_s - own.user - own.system, memory_taken(host))
+    busy_s -= own.user + own.system + observers.cpu_s()
+    return HostReading(time.monotonic(), busy_s, memory_taken(host) - observers.memory_bytes())

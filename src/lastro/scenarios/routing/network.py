@@ -7,7 +7,7 @@ import json
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,8 +17,10 @@ from lastro.errors import LastroError, PlatformError, TrialError
 from lastro.functions._ospf import CAPABILITIES, Interface, NeighbourChange, Protocol, Router, host_name
 from lastro.platforms.base import Instance, Platform, Port, start_all
 from lastro.results.samples import Outcome
+from lastro.scenarios.routing.observers import Observers
 from lastro.scenarios.routing.ospf_capture import Capture, CapturePoint, watching
 from lastro.scenarios.shared.instance_spec import ROUTER, instance_spec
+from lastro.scenarios.shared.memory_room import proportional_bytes
 from lastro.scenarios.shared.topology import Built, note_witness
 from lastro.study.topology import RouterTopology
 from lastro.testbed import Testbed
@@ -148,7 +150,7 @@ class RouterNetwork:
         """Return the proportional set size of the routers' processes: shared memory is divided among them (proc(5)).
 
         None when that of a running process cannot be read: a sum without it would be too small."""
-        found = [_pss_bytes(self.testbed, pid) for instance in self.instances for pid in instance.pids()]
+        found = [proportional_bytes(self.testbed.host, pid) for instance in self.instances for pid in instance.pids()]
         known = [each for each in found if each is not None]
         return sum(known) if len(known) == len(found) else None
 
@@ -178,18 +180,6 @@ def _on_host(before: ClockSample, after: ClockSample) -> Callable[[float], float
 
 def _reading(clock: ClockSample) -> ClockReading:
     return ClockReading(clock.guest_s, clock.guest_real_s)
-
-
-def _pss_bytes(testbed: Testbed, pid: int) -> int | None:
-    """Return a process's proportional set size; None where it cannot be read, 0 for an ended process or a zombie."""
-    with suppress(OSError, ValueError, StopIteration):
-        text = testbed.host.read_text(f"/proc/{pid}/smaps_rollup")
-        return 1024 * int(next(line.split()[1] for line in text.splitlines() if line.startswith("Pss:")))
-    try:
-        status = testbed.host.read_text(f"/proc/{pid}/status")
-    except OSError:
-        return 0
-    return None if "\nVmSize:" in status else 0  # without memory of its own, as a zombie is
 
 
 def table(text: str) -> Table:
@@ -232,10 +222,12 @@ def booted(
     topology: RouterTopology,
     router: Router,
     protocol: Protocol,
+    observers: Observers,
 ) -> Iterator[RouterNetwork]:
     """Boot a network, whose daemons answer inside the block. Platform and attachment must be prepared.
 
-    Marks: begin (the first start is requested), created, linked, booted (all daemons answer).
+    Marks: begin (the first start is requested), created, linked, booted (all daemons answer). The time that the watch
+    takes to start, between linked and booted, is left out: earlier marks are that much later.
     Raises: PlatformError with the routers that did not start."""
     numbers = range(len(topology.names))
     ports = [[topology.interface(number, link) for link in topology.at[number]] for number in numbers]
@@ -252,7 +244,9 @@ def booted(
         stack.enter_context(attachment.connect(testbed, segments))
         marks["linked"] = time.monotonic()
         tables = [each.netns for each in instances if each.shares_kernel]
-        watch = stack.enter_context(watching(_places(testbed, attachment, segments), tables))
+        watch = stack.enter_context(watching(observers, _places(testbed, attachment, segments), tables))
+        pause_s = time.monotonic() - marks["linked"]  # nothing but the watch started: all runs, and no daemon does yet
+        marks = {name: at_s + pause_s for name, at_s in marks.items()}
         network = RouterNetwork(testbed, topology, router, attachment, instances, segments, watch, marks)
         _start_daemons(network, protocol)
         marks["booted"] = time.monotonic()

@@ -1,42 +1,47 @@
-"""A watch over the links and routing tables of a network, which sees events as they happen, without polling.
+"""A watch over the links and routing tables of a network: what tcpdump(8) and `ip monitor` print as it happens.
 
-Sockets are opened inside the namespaces and read here by one thread: OSPF packets on packet sockets (packet(7), with a
-filter for protocol 89 and one direction), changes of routes on route sockets (rtnetlink(7))."""
+The kernel stamps each packet, and `ip` each change of a route, on the wall clock; here, both are put on the monotonic
+clock."""
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import math
-import os
-import selectors
-import socket
-import struct
-import threading
-import time
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
+from datetime import datetime
 
-from lastro.errors import PlatformError
-from lastro.host.ledger import NETNS_DIR
+from lastro.host.base import Completed, Process
+from lastro.requirements import Requirements
+from lastro.scenarios.routing.observers import Observers
+from lastro.validity import ClockReading
 
 HELLO, DESCRIPTION, REQUEST, UPDATE, ACKNOWLEDGEMENT = 1, 2, 3, 4, 5
 TYPES = {
     HELLO: "hello", DESCRIPTION: "database description", REQUEST: "link-state request", UPDATE: "link-state update",
     ACKNOWLEDGEMENT: "link-state acknowledgement",
 }  # fmt: skip
-_CLONE_NEWNET = 0x4000_0000
-_ETH_P_ALL, _OUTGOING = 0x0003, 4
-_SO_ATTACH_FILTER, _SO_TIMESTAMPNS, _SO_RCVBUFFORCE = 26, 35, 33
-_SOL_PACKET, _PACKET_STATISTICS = 263, 6
-_ROUTE_GROUP = 1 << 6  # RTMGRP_IPV4_ROUTE
-_BUFFER_BYTES = 4 << 20
-_HALF_WORD, _BYTE, _EQUAL, _RETURN = 0x28, 0x30, 0x15, 0x06  # of classic BPF
-_PROTOCOL, _PACKET_TYPE, _IN_HEADER = 0xFFFF_F000, 0xFFFF_F004, 9
+_PRINTED = {
+    "Hello": HELLO, "Database Description": DESCRIPTION, "LS-Request": REQUEST, "LS-Update": UPDATE,
+    "LS-Ack": ACKNOWLEDGEMENT,
+}  # fmt: skip
+# Immediately, so that the end of an exchange is seen when it comes. A packet's type is in its first 128 bytes; the ring
+# of 1 MiB has room for about 4000 of them. The direction is part of the filter, which runs in the kernel: a bridge
+# shows each packet three times. The link type gives each packet the name of its device: libpcap 1.10 and newer.
+_TCPDUMP = (
+    "tcpdump -i any -y LINUX_SLL2 -n -l --immediate-mode -s 128 -B 1024 -tt --time-stamp-precision=nano"
+    " '{direction} and ip proto 89'"
+)
+REQUIREMENTS = Requirements(packages=("tcpdump",))
+_MONITOR = "env TZ=UTC0 ip -4 -ts -rcvbuf 4194304 monitor all-nsid route"
+_LISTENING, _START_S = "listening on", 30.0
+_PACKET = re.compile(r"(\d+\.\d+) (\S+) .* OSPFv2, ([^,]+), length ")
+_CHANGE = re.compile(r"\[(\d{4}-[^]]+)\] \[nsid \d+\]")
+_DROPPED = re.compile(r"(\d+) packets? dropped by kernel")
+_OVERRUN = "netlink receive error"
+_RATE_S = 1.0  # two readings of the clocks that are nearer to each other show no rate, but their own jitter
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,23 +60,37 @@ class Packet:
     at_s: float
     device: str
     kind: int
-    n_bytes: int
 
 
 class Capture:
-    """All packets and changes that have been seen so far."""
+    """All packets and changes of routes that have been seen so far. Times are on the host's monotonic clock.
 
-    def __init__(self) -> None:
-        self.packets: list[Packet] = []
-        self.last_update_s = 0.0  # the last link-state update
-        self.last_route_s = 0.0  # the last change of a route
+    `links` are processes of tcpdump, one for each place; `routes` is one of `ip monitor`, or None."""
+
+    def __init__(self, links: Sequence[tuple[Process, CapturePoint]], routes: Process | None) -> None:
+        self._links, self._routes = links, routes
+        self._packets: list[Packet] = []
+        self._last_update_s = self._last_route_s = 0.0
         self._dead: dict[str, tuple[float, float]] = {}  # period in which a device's packets are not counted
-        self._selector = selectors.DefaultSelector()
-        self._captures: list[socket.socket] = []
-        self._overflows = 0
-        self._failure = ""
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._n_read: Counter[Process] = Counter()  # lines, by process
+        self._clock = ClockReading.now()
+
+    @property
+    def packets(self) -> Sequence[Packet]:
+        self._read()
+        return self._packets
+
+    @property
+    def last_update_s(self) -> float:
+        """The time of the last link-state update; 0 before the first."""
+        self._read()
+        return self._last_update_s
+
+    @property
+    def last_route_s(self) -> float:
+        """The time of the last change of a route; 0 before the first."""
+        self._read()
+        return self._last_route_s
 
     def cut(self, devices: Iterable[str], at_s: float) -> None:
         """Stop counting packets at these devices: from then on, what is sent to them goes nowhere."""
@@ -80,19 +99,6 @@ class Capture:
     def mend(self, devices: Iterable[str], at_s: float) -> None:
         """Count packets at these devices again."""
         self._dead |= {device: (self._dead[device][0], at_s) for device in devices}
-
-    def lost_packets(self) -> int:
-        """Return how many packets were lost because they came faster than they were read."""
-        counted = 0
-        for each in self._captures:
-            _, dropped = struct.unpack("II", each.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, 8))
-            counted += dropped
-        self._overflows += counted  # reading resets the kernel's count
-        return self._overflows
-
-    def blind_because(self) -> str:
-        """Return why nothing is seen any more, so that the last times may be outdated; empty while the watch runs."""
-        return "" if self._thread.is_alive() else self._failure or "the thread that reads them has ended"
 
     def per_second(self, from_s: float, until_s: float) -> dict[str, list[int]]:
         """Return how many packets of each type came in each second of a period."""
@@ -106,142 +112,98 @@ class Capture:
     def count(self, from_s: float, until_s: float) -> Counter[int]:
         return Counter(packet.kind for packet in self.packets if from_s <= packet.at_s <= until_s)
 
-    def _open(self, stack: ExitStack, places: Sequence[CapturePoint], tables: Sequence[str]) -> None:
-        for place in places:
-            made = _inside(place.netns, partial(_capture_socket, _filter(outgoing=place.outgoing)))
-            capture = stack.enter_context(contextlib.closing(made))
-            self._captures.append(capture)
-            self._selector.register(capture, selectors.EVENT_READ, place)
-        for netns in tables:
-            table = stack.enter_context(contextlib.closing(_inside(netns, _route_socket)))
-            self._selector.register(table, selectors.EVENT_READ, None)
+    def end(self) -> list[str]:
+        """End the watch; return why it may not have seen everything."""
+        early, lost, overrun = [], 0, False
+        for process, _ in self._links:
+            alive, done = process.alive(), process.stop()
+            dropped = _DROPPED.search(done.text)  # it prints this when it ends in order
+            lost += int(dropped[1]) if dropped else 0
+            early += [] if alive and dropped else [f"tcpdump {_end_of(done)}"]
+        if self._routes:
+            alive, done = self._routes.alive(), self._routes.stop()
+            overrun = _OVERRUN in done.text
+            early += [] if alive else [f"ip monitor {_end_of(done)}"]
+        self._read()
+        reasons = [f"links and routes were not watched until the end of the trial: {words}" for words in early]
+        if lost:
+            reasons.append(f"{lost} packets on the links were not counted: they came too fast")
+        if overrun:
+            reasons.append("some changes of routes were not seen: they came too fast")
+        return reasons
 
     def _read(self) -> None:
-        try:
-            self._read_on()
-        except OSError as error:
-            self._failure = str(error)
+        """Take what has been printed since the last time."""
+        before, self._clock = self._clock, ClockReading.now()
+        for process, place in self._links:
+            for line in self._new_lines(process):
+                if (found := _PACKET.match(line)) and found[2] in place.devices and found[3] in _PRINTED:
+                    self._take(Packet(_on_host(float(found[1]), before, self._clock), found[2], _PRINTED[found[3]]))
+        if self._routes:
+            for found in filter(None, map(_CHANGE.match, self._new_lines(self._routes))):
+                real_s = datetime.fromisoformat(f"{found[1]}+00:00").timestamp()
+                self._last_route_s = max(self._last_route_s, _on_host(real_s, before, self._clock))
 
-    def _read_on(self) -> None:
-        while not self._ended.is_set():
-            for key, _ in self._selector.select(timeout=0.1):
-                with contextlib.suppress(BlockingIOError):
-                    while True:
-                        source = key.fileobj
-                        assert isinstance(source, socket.socket)
-                        self._take_packet(source, key.data) if key.data else self._take_routes(source)
+    def _new_lines(self, process: Process) -> list[str]:
+        lines = process.lines(self._n_read[process])
+        self._n_read[process] += len(lines)
+        return lines
 
-    def _take_routes(self, source: socket.socket) -> None:
-        try:
-            source.recv(65_536)
-        except BlockingIOError:
-            raise
-        except OSError:  # ENOBUFS: there were more changes than fitted
-            pass
-        self.last_route_s = time.monotonic()
-
-    def _take_packet(self, source: socket.socket, place: CapturePoint) -> None:
-        data, notes, _, address = source.recvmsg(2048, 128)
-        device, outgoing = str(address[0]), address[2] == _OUTGOING
-        if device not in place.devices or outgoing != place.outgoing:
+    def _take(self, packet: Packet) -> None:
+        dead_s, mended_s = self._dead.get(packet.device, (math.inf, math.inf))
+        if dead_s <= packet.at_s < mended_s:
             return
-        header = 4 * (data[0] & 15)
-        kind = data[header + 1] if len(data) > header + 1 else 0
-        if kind not in TYPES:
-            return
-        at_s = time.monotonic()
-        for _, option, value in notes:
-            if option == _SO_TIMESTAMPNS:  # on the wall clock: only the age is taken from it
-                seconds, nanoseconds = struct.unpack("qq", value[:16])
-                at_s -= min(1.0, max(0.0, time.time() - seconds - nanoseconds / 1e9))
-        dead_s, mended_s = self._dead.get(device, (math.inf, math.inf))
-        if dead_s <= at_s < mended_s:
-            return
-        self.packets.append(Packet(at_s, device, kind, len(data)))
-        if kind == UPDATE:
-            self.last_update_s = max(self.last_update_s, at_s)
+        self._packets.append(packet)
+        if packet.kind == UPDATE:
+            self._last_update_s = max(self._last_update_s, packet.at_s)
 
 
 @contextmanager
-def watching(places: Sequence[CapturePoint], tables: Sequence[str]) -> Iterator[Capture]:
+def watching(observers: Observers, places: Sequence[CapturePoint], tables: Sequence[str]) -> Iterator[Capture]:
     """Watch packets at the places, and changes of namespaces' routing tables, for as long as the block lasts.
 
-    Raises: PlatformError when a namespace cannot be entered."""
-    found = Capture()
+    Raises: Unavailable without tcpdump; CommandFailed when it does not start."""
+    observers.testbed.host.require("tcpdump", REQUIREMENTS.install)
     with ExitStack() as stack:
-        try:
-            found._open(stack, places, tables)
-        except OSError as error:
-            raise PlatformError(
-                f"the links cannot be watched: {error}", "run as root, on a kernel with packet sockets"
-            ) from error
-        found._thread.start()
-        try:
-            yield found
-        finally:
-            found._ended.set()
-            found._thread.join()
-            found._selector.close()
+
+        def spawned(netns: str, command: str) -> Process:
+            process = observers.spawn(netns, command)
+            stack.callback(process.stop)
+            return process
+
+        links = [
+            (spawned(each.netns, _TCPDUMP.format(direction="outbound" if each.outgoing else "inbound")), each)
+            for each in places
+        ]
+        routes = None
+        if tables:  # a change that comes before `ip` listens is lost, but never the last one of an exchange
+            _number(observers, tables)
+            routes = spawned(observers.testbed.dut, _MONITOR)
+        for process, _ in links:
+            process.wait_line(_LISTENING, _START_S)
+        yield Capture(links, routes)
 
 
-def _filter(*, outgoing: bool) -> tuple[tuple[int, int, int, int], ...]:
-    """Return classic BPF that passes IPv4 packets of protocol 89 in the right direction, read from the network header.
-
-    A bridge shows each packet three times, and what is dropped here takes no CPU time of the host that is measured."""
-    turn = (0, 1) if outgoing else (1, 0)  # lines to skip when the packet goes out, and when not
-    return (
-        (_HALF_WORD, 0, 0, _PROTOCOL), (_EQUAL, 0, 5, 0x0800), (_BYTE, 0, 0, _IN_HEADER), (_EQUAL, 0, 3, 89),
-        (_BYTE, 0, 0, _PACKET_TYPE), (_EQUAL, *turn, _OUTGOING),
-        (_RETURN, 0, 0, 0xFFFF), (_RETURN, 0, 0, 0),
-    )  # fmt: skip
+def _number(observers: Observers, tables: Sequence[str]) -> None:
+    """Give each namespace an id in the DUT's, where one monitor then sees its routes; links may have done so."""
+    host, ip = observers.testbed.host, ["ip", "-n", observers.testbed.dut]
+    known = {each.get("name") for each in host.run_json([*ip, "-j", "netns", "list-id"])}
+    lines = [f"netns set {name} auto" for name in tables if name not in known]
+    if lines:
+        host.run([*ip, "-batch", "-"], stdin="\n".join(lines) + "\n")
 
 
-def _inside(netns: str, make: type | object) -> socket.socket:
-    """Make a socket inside a namespace, in a thread that enters the namespace and ends. Raises: OSError."""
-    made: list[socket.socket] = []
-    failed: list[OSError] = []
-
-    def enter() -> None:
-        try:
-            with open(Path(NETNS_DIR) / netns, "rb") as file:
-                if ctypes.CDLL(None, use_errno=True).setns(file.fileno(), _CLONE_NEWNET) != 0:
-                    number = ctypes.get_errno()
-                    raise OSError(number, os.strerror(number))
-            made.append(make())  # type: ignore[operator]
-        except OSError as error:
-            failed.append(error)
-
-    thread = threading.Thread(target=enter)
-    thread.start()
-    thread.join()
-    if failed:
-        raise failed[0]
-    return made[0]
+def _on_host(real_s: float, before: ClockReading, now: ClockReading) -> float:
+    """Map a time shortly before `now` from the wall clock, which is adjusted, to the monotonic one."""
+    real, monotonic = now.realtime_s - before.realtime_s, now.monotonic_s - before.monotonic_s
+    rate = monotonic / real if real > _RATE_S else 1.0
+    # A time is never in the future: a clock that is set back makes the trial invalid, but must not make it wait.
+    return now.monotonic_s - max(0.0, rate * (now.realtime_s - real_s))
 
 
-def _capture_socket(lines: Sequence[tuple[int, int, int, int]]) -> socket.socket:
-    found = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(_ETH_P_ALL))
-    _attach(found, lines)
-    found.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _BUFFER_BYTES)
-    found.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
-    found.setblocking(False)
-    with contextlib.suppress(BlockingIOError):  # drop what came before the filter was set
-        while True:
-            found.recv(1)
-    return found
-
-
-def _attach(to: socket.socket, lines: Sequence[tuple[int, int, int, int]]) -> None:
-    buffer = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *line) for line in lines))
-    to.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, struct.pack("HL", len(lines), ctypes.addressof(buffer)))
-
-
-def _route_socket() -> socket.socket:
-    found = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE)
-    found.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _BUFFER_BYTES)
-    found.bind((0, _ROUTE_GROUP))
-    found.setblocking(False)
-    return found
+def _end_of(done: Completed) -> str:
+    lines = done.text.strip().splitlines()
+    return f"exited with code {done.returncode}" + (f" ({lines[-1]})" if lines else "")
 
 
 def totals(counted: Mapping[int, int]) -> dict[str, int]:

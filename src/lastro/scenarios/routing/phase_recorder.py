@@ -13,6 +13,7 @@ from lastro.platforms.base import AVAILABLE, Availability
 from lastro.results.samples import Outcome, Series
 from lastro.scenarios.base import Config
 from lastro.scenarios.routing.host_timeline import HostTimeline
+from lastro.scenarios.routing.observers import Observers
 from lastro.scenarios.shared.host_limits import judged
 from lastro.scenarios.shared.memory_room import MIB, memory_taken
 from lastro.testbed import Testbed
@@ -25,9 +26,16 @@ class PhaseRecorder:
     """State shared by the phases: the configuration, the outcome, readings of the host from before the first start."""
 
     def __init__(
-        self, testbed: Testbed, config: Config, outcome: Outcome, own_cgroups: Sequence[str], course: HostTimeline
+        self,
+        testbed: Testbed,
+        config: Config,
+        outcome: Outcome,
+        own_cgroups: Sequence[str],
+        course: HostTimeline,
+        observers: Observers,
     ) -> None:
         self.testbed, self.config, self.outcome, self.course = testbed, config, outcome, course
+        self._observers = observers
         self.own_cgroups = own_cgroups
         self._hosts: dict[str, dict[str, Any]] = {}  # by phase
         outcome.notes["host_by_phase"] = self._hosts
@@ -44,7 +52,7 @@ class PhaseRecorder:
             self.outcome.measurements[name] = value
 
     def booted(self, begin_s: float) -> None:
-        self._end(self._boot, self._boot_user_s, "boot", begin_s)
+        self._end(self._boot, self._boot_user_s, "boot", begin_s, self._observers.cpu_s())
 
     def record_host_series(self, from_s: float, until_s: float) -> None:
         """Report the time series of the host's CPU and memory, for figures and later analysis."""
@@ -56,27 +64,26 @@ class PhaseRecorder:
     def phase(self, phase: str) -> Iterator[None]:
         """Measure the CPU time and memory of a phase, in which the host must be undisturbed.
 
-        The commands that Lastro runs in it, to cut links and to read tables, are not part of its CPU time."""
-        host, user_s, commands_s = HostMeter(self.testbed, {}, self.own_cgroups), self._own_user_s(), _commands_s()
+        Observers, and the commands that Lastro runs to cut links and to read tables, are not part of its CPU time."""
+        host, user_s = HostMeter(self.testbed, {}, self.own_cgroups), self._own_user_s()
+        apart_s = _commands_s() + self._observers.cpu_s()
         began_s = self.course.take()
         host.start()
         yield
-        self._end(host, user_s, phase, began_s, commands_s)
+        self._end(host, user_s, phase, began_s, _commands_s() + self._observers.cpu_s() - apart_s)
 
     def _own_user_s(self) -> float:
         return self.instances_user_s() + os.times().children_user
 
-    def _end(
-        self, host: HostMeter, own_before_s: float, phase: str, began_s: float, commands_before_s: float | None = None
-    ) -> None:
-        """Report a phase, and judge the host in it: a disturbance of a short phase is small in a whole trial.
+    def _end(self, host: HostMeter, own_before_s: float, phase: str, began_s: float, apart_s: float) -> None:
+        """Report a phase, and judge the host during it alone: a disturbance of a short phase is small in a whole trial.
 
-        Without `commands_before_s`, as at the boot, commands are part of the work."""
+        `apart_s` is CPU time that is not part of it: of observers, and of commands. At the boot, commands are the work
+        itself."""
         host.stop()
-        commands_s = _commands_s() - commands_before_s if commands_before_s is not None else 0.0
         taken_bytes = self.course.mean_taken_bytes(began_s, self.course.take())
         self.measured(f"memory_{phase}", (taken_bytes - self._empty_bytes) / MIB)
-        self.measured(f"cpu_{phase}", _percent(host, commands_s))
+        self.measured(f"cpu_{phase}", _percent(host, apart_s))
         foreign_cpus = host.foreign_cpus(self._own_user_s() - own_before_s)
         self._hosts[phase], reasons = judged(host, foreign_cpus, self.config)
         self.outcome.invalidate([f"{phase}: {reason}" for reason in reasons])
@@ -88,9 +95,9 @@ def _commands_s() -> float:
     return spent.children_user + spent.children_system
 
 
-def _percent(host: HostMeter, commands_s: float) -> float:
-    """Return the busy percentage of all CPUs, without the CPU time of Lastro and of its commands."""
-    cpus = host.read()["host_cpus"] - (host.own_cpu_s + commands_s) / host.elapsed_s
+def _percent(host: HostMeter, apart_s: float) -> float:
+    """Return the busy percentage of all CPUs, without the CPU time of Lastro and other `apart_s` seconds."""
+    cpus = host.read()["host_cpus"] - (host.own_cpu_s + apart_s) / host.elapsed_s
     return 100 * max(0.0, cpus) / (os.cpu_count() or 1)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from lastro.errors import PlatformError
 from lastro.host.base import Host
 from lastro.results.noted import SearchEnd
@@ -32,6 +34,18 @@ def record_capacity(outcome: Outcome, end: SearchEnd) -> None:
 def memory_taken(host: Host) -> int:
     total_bytes, available_bytes = _memory(host)
     return total_bytes - available_bytes
+
+
+def proportional_bytes(host: Host, pid: int) -> int | None:
+    """Return a process's proportional set size; None where it cannot be read, 0 for an ended process or a zombie."""
+    with suppress(OSError, ValueError, StopIteration):
+        text = host.read_text(f"/proc/{pid}/smaps_rollup")
+        return 1024 * int(next(line.split()[1] for line in text.splitlines() if line.startswith("Pss:")))
+    try:
+        status = host.read_text(f"/proc/{pid}/status")
+    except OSError:
+        return 0
+    return None if "\nVmSize:" in status else 0  # without memory of its own, as a zombie is
 
 
 def _memory(host: Host) -> tuple[int, int]:
