@@ -5,6 +5,9 @@ SHELL := /bin/sh
 .SHELLFLAGS := -ec
 .DEFAULT_GOAL := help
 
+# What is imported is compiled once, even where the environment says otherwise.
+export PYTHONDONTWRITEBYTECODE :=
+
 VENV := .venv
 # More workers than processors: tests wait for daemons and machines as often as they compute.
 WORKERS := $(shell expr $$(nproc) + 2)
@@ -46,6 +49,7 @@ test: platforms  ## Run the tests: every kind of check, with a real case of each
 	$(PYTEST) -m "measures and not slow" --durations 10
 
 side-by-side: images
+	$(PYTEST) --collect-only --quiet >/dev/null || : # compiles the tests, which each worker would do by itself
 	$(PYTEST) -m "not slow and not measures" $(SIDE_BY_SIDE) || $(AGAIN)
 
 test-fast: install  ## Run the tests of single modules and of the statistics (no root; under 90 seconds)

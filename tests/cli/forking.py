@@ -22,10 +22,11 @@ import lastro
 class Forks:
     """A process that has imported what commands need, and runs them one at a time."""
 
-    def __init__(self, environment: Mapping[str, str]) -> None:
+    def __init__(self, environment: Mapping[str, str], prefix: Sequence[str] = ()) -> None:
+        """`prefix` starts Python as somebody else."""
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
-            argv = [sys.executable, str(Path(__file__)), str(theirs.fileno())]
+            argv = [*prefix, sys.executable, "-B", str(Path(__file__)), str(theirs.fileno())]
             self._server = subprocess.Popen(argv, env=dict(environment), pass_fds=[theirs.fileno()])
 
     def run(self, words: Sequence[str], cwd: Path | None, timeout_s: float) -> tuple[int, str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -64,6 +65,34 @@ def test_two_runs_of_the_same_thing_are_not_told_apart(tmp_path: Path) -> None:
     allowed = found["gate"]["most_allowed"]
     assert 0.01 < allowed["loss"] < 0.1 and "The intervals allow one of up to" in done.out
     assert f"{allowed['metric']} of {' · '.join(allowed['levels'].values())}." in done.out
+
+
+def slow(seed: str) -> Value:
+    """Values of 2 % spread, of which each takes over nearly all of the one before it in time."""
+    rng, last = random.Random(seed), [0.0]
+
+    def value(levels: Levels, block: int, metric: str) -> float:
+        last[0] = 0.97 * last[0] + rng.gauss(0, 0.005)
+        return 100 * (1 + last[0])
+
+    return value
+
+
+def test_trials_that_resemble_their_neighbours_widen_every_interval(tmp_path: Path) -> None:
+    study = make_study({"platform": ("native", "runc", "lxc")}, replicates=8, metrics=METRICS[:1])
+    for name in "ab":
+        make_campaign(tmp_path / name, study, value=slow(name), provenance=HOST)
+    found = compared(tmp_path / "a", tmp_path / "b")
+    factors = [cell[side]["variance_factor"] for cell in found["cells"] for side in "ab"]
+    assert min(factors) > 1.5
+    (first, second) = found["notes"]
+    assert first.startswith("A: trials of throughput that are close in time resemble each other") and second[0] == "B"
+    assert f"up to {max(factors[::2]):.1f} times" in first
+    page = lastro("report", tmp_path / "a", "--format", "md", "-o", "-").out
+    assert re.search(r"resemble each other \(autocorrelation 0\.[89]\d, p &lt; 0\.001\)\. So 8 trials", page)
+    serial = lastro("results", tmp_path / "a", "--json").json["analysis"]["throughput"]["serial"]
+    assert (serial["n"], serial["trials"]) == (24, 8)
+    assert serial["counts_as"] == pytest.approx(8 / max(factors[::2]))
 
 
 def test_what_is_not_distinguishable_is_counted_unless_all_is_wanted(tmp_path: Path) -> None:

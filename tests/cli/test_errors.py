@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,21 @@ from lastro.cli import main
 from lastro.results.store import FORMAT, Store
 
 from ..products import some
-from .conftest import ENVIRONMENT, PARTS, Bench, Finished, finish, is_error, lastro, rows, start, study_text, until
+from .conftest import (
+    ENVIRONMENT,
+    PARTS,
+    TIMEOUT_S,
+    Bench,
+    Finished,
+    finish,
+    is_error,
+    lastro,
+    rows,
+    start,
+    study_text,
+    until,
+)  # fmt: skip
+from .forking import Forks
 
 CHAIN = {"platform": ["native"], "attachment": ["veth-direct"]}
 
@@ -294,16 +309,18 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become
 
 
 def as_nobody(*argv: object, cwd: str = "/") -> Finished:
-    """As a user without any rights. The interpreter of a development checkout may lie in root's home, and is then lent
-    to nobody by the one capability of reading everything."""
+    """As a user without any rights."""
+    code, out, err = _nobodys().run([*map(str, argv)], Path(cwd), TIMEOUT_S)
+    assert "Traceback" not in err, err
+    return Finished(code, out, err)
+
+
+@cache
+def _nobodys() -> Forks:
+    """The interpreter of a checkout may lie in root's home: nobody then borrows the one capability to read it all."""
     lent = [] if _readable_by_nobody() else ["--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"]
     nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *lent]
-    done = subprocess.run(
-        [*nobody, sys.executable, "-B", "-m", "lastro", *map(str, argv)],
-        capture_output=True, text=True, timeout=60, cwd=cwd, env={**ENVIRONMENT, "MPLCONFIGDIR": "/tmp"},
-    )  # fmt: skip
-    assert "Traceback" not in done.stderr, done.stderr
-    return Finished(done.returncode, done.stdout, done.stderr)
+    return Forks({**ENVIRONMENT, "MPLCONFIGDIR": "/tmp"}, nobody)
 
 
 def _readable_by_nobody() -> bool:

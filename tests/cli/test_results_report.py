@@ -5,7 +5,6 @@ from __future__ import annotations
 import html.parser
 import json
 import re
-import time
 from pathlib import Path
 
 import pytest
@@ -74,8 +73,8 @@ class _Tags(html.parser.HTMLParser):
         assert self.open.pop() == tag
 
 
-# One of each kind of page: with all figures and with none, of one treatment, of numbers, of hostile words.
-PAGES = ("normal", "not-begun", "wild", "one-treatment", "numbers", "one-level-left", "five-factors", "hostile")
+# One of each kind of page: with all figures and with none, of one treatment, of hostile words.
+PAGES = ("not-begun", "wild", "one-treatment", "one-level-left", "five-factors", "hostile")
 OTHER_PAGES = [pytest.param(name, "en", marks=pytest.mark.slow) for name in CAMPAIGNS if name not in PAGES]
 
 
@@ -225,13 +224,8 @@ def kagami(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_report_of_2160_trials(kagami: Path, capsys) -> None:
-    began = time.monotonic()
     assert main(["report", str(kagami)]) == 0
-    took_s = time.monotonic() - began
-    size = (kagami / "report.html").stat().st_size
-    print(f"report of 2,160 trials: {took_s:.1f} s, {size / 1e6:.2f} MB")
-    assert size < 5_000_000
-    assert took_s < 60
+    assert (kagami / "report.html").stat().st_size < 5_000_000
     capsys.readouterr()
     assert main(["results", str(kagami)]) == 0
     assert "macvlan-bridge · cgroups+apparmor" in capsys.readouterr().out
@@ -273,6 +267,7 @@ def test_how_a_metric_goes_with_a_number(growing: Path, capsys) -> None:
     assert docker["metrics"]["throughput"] is None
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_page_has_scaling_only_where_there_is_some(growing: Path, partial: Path, capsys) -> None:
     for directory, there in ((growing, True), (partial, False)):
         assert main(["report", str(directory)]) == 0

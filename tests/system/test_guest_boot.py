@@ -20,6 +20,8 @@ from lastro.platforms._guest import PORTS, SOCKET_PATTERN, GuestInstance, drift
 from lastro.platforms.base import InstanceSpec
 from lastro.testbed import Testbed
 
+from ..products import some
+
 pytestmark = [
     pytest.mark.root,
     pytest.mark.skipif(shutil.which("qemu-system-x86_64") is None, reason="needs qemu-system-x86"),
@@ -122,7 +124,7 @@ def booted(testbed: Testbed, machine: Machine, name: str) -> Iterator[Booted]:
             process.stop()
 
 
-@pytest.fixture(scope="module", params=list(MACHINES))
+@pytest.fixture(scope="module", params=some(MACHINES, 2))
 def box(request: pytest.FixtureRequest, testbed: Testbed) -> Iterator[Booted]:
     with booted(testbed, MACHINES[request.param], request.param) as made:
         print(f"\n{request.param}: {made.boot_s:.2f} s from start to the agent's first answer")

@@ -44,6 +44,7 @@ def users_places() -> Iterator[None]:
     assert "lxd" not in {line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()}
 
 
+@pytest.mark.slow  # with Docker's daemon it is in make test
 def test_a_killed_daemon_costs_one_trial_and_no_more(lxd: Subject, users_places: None) -> None:
     before = lxd.leftovers()
     (group,) = lxd.platform.own_cgroups

@@ -14,6 +14,7 @@ from lastro.analysis.campaign import build_report
 from lastro.analysis.model import Analysis, MetricAnalysis
 from lastro.results.read import load_campaign
 from lastro.results.store import Store
+from lastro.stats.noise_floor import FORMAT
 
 from ..campaigns import METRICS, Levels, make_campaign, make_study
 from ..cli.test_results_report import CAMPAIGNS
@@ -106,16 +107,17 @@ def test_without_true_differences_corrected_comparisons_rarely_cry_wolf(tmp_path
     assert false_alarms <= 4, "20 families at 5 %: more than four has a chance below 0.3 %"
 
 
-def test_below_the_noise_floor_nothing_differs(tmp_path: Path) -> None:
+def test_a_noise_floor_changes_no_decision(tmp_path: Path) -> None:
     def value(levels: Levels, rng: random.Random) -> float:
         return 1000 * (0.98 if levels["isolation"] == "cgroups" else 1) * (1 + rng.gauss(0, 0.001))
 
-    assert made(tmp_path / "c", value).headline.different > 0
+    headline = made(tmp_path / "c", value).headline
+    assert headline.different > 0
     with Store.open(tmp_path / "c", readonly=True) as store:
         report = build_report(load_campaign(store))
-    kept = {"blocks": 12, "metrics": {"throughput": {"floor": 0.03}}}
+    kept = {"format": FORMAT, "blocks": 12, "metrics": {"throughput": {"floor": 0.03}}}
     metric = analyse(replace(report, noise_floor=kept)).metrics[0]
-    assert metric.headline.different == 0
+    assert metric.headline.different == headline.different
     assert all(comparison.under_floor for comparison in metric.comparisons)
 
 

@@ -30,6 +30,7 @@ from lastro.report.language import ENGLISH
 from lastro.report.numbers import axis_numbers, no_exponent
 from lastro.results.samples import Metric
 from lastro.stats.intervals import Interval
+from lastro.stats.noise_floor import FORMAT
 
 from ..campaigns import METRICS, Levels, make_campaign, make_study, plausible_notes, plausible_value
 from .test_curves import value as curve_value
@@ -41,12 +42,12 @@ LONG = {
     "platform": ("native", "docker:storage=overlay2,userns=remap", "kata:hypervisor=cloud-hypervisor", "W" * 70),
     "isolation of the function under test": ("none", "cgroups+apparmor+seccomp+user-namespace"),
 }  # fmt: skip
-MAGNITUDES = tuple(Metric(f"m{exponent}", "1/s", "higher", "") for exponent in range(-4, 10))
+MAGNITUDES = tuple(Metric(f"m{exponent}", "1/s", "higher", "") for exponent in (-4, -1, 2, 5, 9))
 
 
 def figures(report: Report, width_in: float) -> Iterator[tuple[FigurePlan, Figure]]:
     kept = {"floor": 1.3, "n_pairs": 20, "ratio": 1.2, "interval": {"low": -0.1, "high": 2.5}}
-    floors = {"format": 1, "blocks": 2, "metrics": {metric.name: kept for metric in report.metrics}}
+    floors = {"format": FORMAT, "blocks": 2, "metrics": {metric.name: kept for metric in report.metrics}}
     report = replace(report, noise_floor=floors)
     for plan in plans(report, analyse(report)):
         if picture := plan.picture(width_in):

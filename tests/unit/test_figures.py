@@ -27,6 +27,7 @@ from lastro.results.read import load_campaign
 from lastro.results.store import Store
 from lastro.stats.contrasts import Contrast
 from lastro.stats.intervals import Interval
+from lastro.stats.noise_floor import FORMAT
 from lastro.study.claims import Claim, Published
 
 from ..campaigns import KAGAMI, METRICS, Levels, make_campaign, make_study
@@ -127,16 +128,16 @@ def test_an_interaction_and_a_law_are_drawn_with_their_words(disturbed: Report) 
 
 def test_a_noise_floor_is_drawn_and_marks_the_effects(normal: Report) -> None:
     kept = {"floor": 0.03, "n_pairs": 20, "ratio": 1.001, "interval": {"low": 0.99, "high": 1.01}}
-    report = replace(normal, noise_floor={"format": 1, "blocks": 5, "metrics": {"throughput": kept}})
+    report = replace(normal, noise_floor={"format": FORMAT, "blocks": 5, "metrics": {"throughput": kept}})
     found = drawn(report)
     assert "± 3 %" in texts(found["floor"].svg()) and "n = 20 pairs" in texts(found["floor"].svg())
     effects = texts(found["effects-throughput"].svg())
     assert "noise floor of this host, ± 3 %" in effects and "n = 5 blocks, " in effects
-    other = {"format": 1, "blocks": 20, "metrics": {"throughput": kept}}
+    other = {"format": FORMAT, "blocks": 20, "metrics": {"throughput": kept}}
     rescaled = replace(normal, noise_floor=other)
     picture = texts(drawn(rescaled)["floor"].svg())
     floor = floor_here(rescaled.views[0])
-    assert floor is not None and floor.share > 0.06 and f"± {100 * floor.share:.2g} %" in picture
+    assert floor is not None and floor.share == 0.06 and f"± {100 * floor.share:.2g} %" in picture
     assert "measured for 20 blocks and scaled to the 5" in picture.replace("\n", " ")
     for damaged in ({}, None):
         assert "floor" not in drawn(replace(normal, noise_floor=damaged))

@@ -12,7 +12,6 @@ import pytest
 
 from lastro.analysis import analyse
 from lastro.analysis.campaign import Report, build_report
-from lastro.analysis.noise_floor import FORMAT
 from lastro.report.key_findings import MOST, key_findings
 from lastro.report.language import ENGLISH, language
 from lastro.report.phrases import Amount
@@ -20,6 +19,7 @@ from lastro.report.statistics_words import statistics_sentences
 from lastro.results.read import load_campaign
 from lastro.results.samples import Metric
 from lastro.results.store import Store
+from lastro.stats.noise_floor import FORMAT
 from lastro.study.model import Level
 
 from ..campaigns import KAGAMI, METRICS, Levels, make_campaign, make_study
@@ -200,17 +200,15 @@ def test_a_difference_is_never_written_as_none() -> None:
     assert Amount(-1, -6, 4.4).limit(ENGLISH) == "5\xa0%", "no bound is rounded down"
 
 
-def test_what_lies_under_the_noise_floor_is_not_said_to_differ(tmp_path: Path) -> None:
+def test_a_difference_below_the_noise_floor_is_given_with_that_remark(tmp_path: Path) -> None:
     links: dict[str, tuple[Level, ...]] = {"attachment": ("veth-bridge", "macvlan-bridge")}
-    directory = tmp_path / "c"
-    report_of(tmp_path, links)
-    floors = {"throughput": {"floor": 0.2, "treatment": "veth-bridge", "n_pairs": 4, "ratio": None, "interval": None}}
-    with Store.open(directory) as store:
-        store.save_noise_floor({"format": FORMAT, "blocks": 4, "confidence": 0.95, "metrics": floors})
-        report = build_report(load_campaign(store))
-    assert said(report) == [
-        "The difference in throughput between macvlan-bridge and veth-bridge is below the noise floor of this host."
-    ]
+    (without,) = said(report_of(tmp_path, links))
+    for floor, remark in ((0.2, ", less than the noise floor of this host."), (1e-9, ".")):
+        floors = {"throughput": {"floor": floor, "treatment": "veth-bridge"}}
+        with Store.open(tmp_path / "c") as store:
+            store.save_noise_floor({"format": FORMAT, "blocks": 4, "confidence": 0.95, "metrics": floors})
+            report = build_report(load_campaign(store))
+        assert said(report) == [without.removesuffix(".") + remark]
 
 
 @pytest.mark.parametrize(
@@ -256,7 +254,7 @@ def contradictions(report: Report) -> tuple[int, int]:
     for metric in analyse(report).metrics:
         text = " ".join(statistics_sentences(metric, 0.05, ENGLISH))
         alone = {(effect.factor, effect.level) for effect in metric.effects if effect.decision == "different"}
-        joint = {(f.factor, level) for f in metric.joint if f.pairs for level in f.others if f.differs(level)}
+        joint = {(f.factor, level) for f in metric.joint if f.pairs for level in f.others if f.of(level).differs}
         leading = re.search(r"(\w+) matters most", text)
         clash = leading is not None and leading[1] not in {factor for factor, _ in alone}
         clash |= ("No level of any factor" in text and bool(joint)) or alone != joint

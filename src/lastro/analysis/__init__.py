@@ -18,7 +18,7 @@ from lastro.analysis.model import Analysis, MetricAnalysis
 from lastro.analysis.noise_floor import floor_here
 from lastro.analysis.pairs import level_pairs
 from lastro.analysis.scaling import count_scalings
-from lastro.analysis.trends import drift_of
+from lastro.analysis.trends import drift_of, serial_dependence
 from lastro.stats.notes import N_, Note
 from lastro.stats.residual_checks import check_residuals
 
@@ -57,6 +57,7 @@ def analyse_metric(view: MetricView) -> MetricAnalysis:
         pairs=level_pairs(data),
         checks=checks,
         drift=drift_of(view),
+        serial=serial_dependence(view),
         scaling=count_scalings(view, data),
         headline=headline(anova, effects, comparisons),
         notes=(*notes, *spread_notes(checks)),

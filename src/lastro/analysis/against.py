@@ -12,7 +12,7 @@ from lastro.analysis.measured import Measured
 from lastro.analysis.model import BaselineComparison, Correction, RankTwin
 from lastro.stats.adjust import benjamini_hochberg, holm
 from lastro.stats.differences import difference_to_baseline
-from lastro.stats.noise_floor import hides
+from lastro.stats.noise_floor import within
 from lastro.stats.notes import N_, Note
 from lastro.stats.pairing import Matched, match_blocks
 from lastro.stats.ranks import (
@@ -53,9 +53,8 @@ def _decided(
     found = []
     for comparison, p in zip(raw, adjusted, strict=True):
         ratio = comparison.ratio.value if comparison.ratio else None
-        under = hides(floor, None if ratio is None else ratio - 1, (1, -1))
-        decision = decide(p, 1 - data.confidence, under)
-        found.append(replace(comparison, p_adjusted=p, under_floor=under, decision=decision))
+        under = within(floor, None if ratio is None else ratio - 1, (1, -1))
+        found.append(replace(comparison, p_adjusted=p, under_floor=under, decision=decide(p, 1 - data.confidence)))
     return tuple(found)
 
 

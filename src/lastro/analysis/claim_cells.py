@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from lastro.analysis.campaign import Report, Row, by_block, common_levels
 from lastro.analysis.noise_floor import floor_here
 from lastro.stats.contrasts import Contrast, linear, ratio_of_linears
-from lastro.stats.noise_floor import hides
+from lastro.stats.noise_floor import within
 from lastro.stats.notes import N_, Note
 from lastro.study.claims import Levels
 from lastro.study.model import Level
@@ -142,21 +142,17 @@ class Cells:
     def ratio(self, of: Weights, to: Weights) -> Contrast:
         return ratio_of_linears(of, to, self.values, self.confidence)
 
-    def hides(self, weights: Weights, deviation: float | None) -> bool:
-        """Return whether a relative deviation lies under the noise floor (if known) of the contrast with these weights.
+    def under_floor(self, weights: Weights, deviation: float | None) -> bool:
+        """Return whether a relative deviation is below the noise floor (if known) of the contrast with these weights.
 
         For the deviation of the ratio `of` / `to` from 1, the weights are `of` minus `to`."""
-        return bool(hides(self.floor.share if self.floor else None, deviation, weights.values()))
+        return bool(within(self.floor.share if self.floor else None, deviation, weights.values()))
 
-    def hides_ratio(self, of: Weights, to: Weights) -> bool:
-        ratio = self.ratio(of, to).value
-        return ratio is not None and ratio > 0 and self.hides(less(of, to), ratio - 1)
-
-    def hides_gap(self, weights: Weights, gap: float | None) -> bool:
-        """Return whether a difference lies under the noise floor, relative to the mean of all its cells."""
+    def gap_under_floor(self, weights: Weights, gap: float | None) -> bool:
+        """Return whether a difference is smaller than the noise floor, relative to the mean of all its cells."""
         total = math.fsum(map(abs, weights.values()))
         mean = linear({index: abs(weight) / total for index, weight in weights.items()}, self.values, self.confidence)
-        return bool(gap is not None and mean.value and mean.value > 0 and self.hides(weights, gap / mean.value))
+        return bool(gap is not None and mean.value and mean.value > 0 and self.under_floor(weights, gap / mean.value))
 
     def above(self, of: Weights, to: Weights, bound: float) -> float | None:
         """Return the one-sided p of the hypothesis that `of` is not above `bound` times `to`."""

@@ -28,9 +28,7 @@ class Part:
     the metric; comparisons have it. `p_for` is the p-value of the hypothesis that the part is false, `p_against` of the
     hypothesis that it is true. So a small `p_for` is evidence for the part, and a small `p_against` evidence against.
 
-    `hidden_for`: the effect is below the noise floor of this host, so it is not evidence for the part.
-    `hidden_against`: for the same reason, it is not evidence against the part. See `Cells.hides`. A noise floor never
-    hides evidence for an equivalence, only against one.
+    `under_floor`: the effect is smaller than the noise floor of this host, which changes no verdict.
 
     `open_for`: a mean is only a lower bound, and its true value could overturn the evidence for the part.
     `open_against`: it could overturn the evidence against the part. `bound` is the side of `effect` on which the true
@@ -42,8 +40,7 @@ class Part:
     beside: Contrast | None
     p_for: float | None
     p_against: float | None
-    hidden_for: bool = False
-    hidden_against: bool = False
+    under_floor: bool = False
     open_for: bool = False
     open_against: bool = False
     bound: Bound | None = ""  # None: the true effect may lie on either side
@@ -123,9 +120,10 @@ def _recovery(statement: Recovery, cells: Cells) -> Effects:
     if part.p_for is not None and part.p_against is not None:
         # A recovery needs a loss and a gain, and each must be significant (Berger 1982).
         p_loss = loss.p if lost else 1.0
-        hidden = cells.hides_ratio(ideal, without) or cells.hides_ratio(protected, without)
+        gaps = ((less(ideal, without), loss), (less(protected, without), gain))
+        under = any(cells.gap_under_floor(weights, gap.value) for weights, gap in gaps)
         p_for, p_against = max(p_loss, part.p_for), max(p_loss, part.p_against)
-        part = replace(part, p_for=p_for, p_against=p_against, hidden_for=hidden, hidden_against=hidden)
+        part = replace(part, p_for=p_for, p_against=p_against, under_floor=under)
     if any(any(cells.slack(side)) for side in sides):
         part = _opened(part, (True, True), None)
     return Effects((part,), used, total, nothing)
@@ -146,10 +144,8 @@ def _order(statement: Order, cells: Cells) -> Effects:
                 label = f"{first} \N{MINUS SIGN} {second}"
                 effects = [less(*of_level[level]) for level in (first, second)]
                 gap = cells.difference(effects[0], effects[1])
-                hidden = cells.hides_gap(less(*effects), gap.value)
-                part = replace(
-                    _signed(label, "difference", gap, gap, None, True), hidden_for=hidden, hidden_against=hidden
-                )
+                under = cells.gap_under_floor(less(*effects), gap.value)
+                part = replace(_signed(label, "difference", gap, gap, None, True), under_floor=under)
                 parts.append(_opened(part, cells.slack(less(*effects)), True))
     return Effects(tuple(parts), used, total)
 
@@ -211,8 +207,8 @@ def _direction(label: str, of: Weights, to: Weights, higher: bool, cells: Cells)
     if ratio.value is None or ratio.value <= 0:
         return _opened(_signed(label, "difference", gap, gap, None, higher), slack, higher)
     part = _signed(label, "ratio", ratio, gap, gap, higher)
-    hidden = cells.hides(less(of, to), ratio.value - 1)
-    return _opened(replace(part, hidden_for=hidden, hidden_against=hidden), slack, higher)
+    under = cells.under_floor(less(of, to), ratio.value - 1)
+    return _opened(replace(part, under_floor=under), slack, higher)
 
 
 def _opened(part: Part, slack: tuple[bool, bool], higher: bool | None) -> Part:
@@ -286,10 +282,9 @@ def _within_bounds(
     inside = max(above_low, 1 - above_high)
     outside = min(1.0, 2 * min(above_high, 1 - above_low))
     if low > 0:
-        hidden = cells.hides(less(of, to), effect.value - 1)
-        return Part(label, "ratio", effect, beside, inside, outside, hidden_against=hidden)
-    hidden = cells.hides(of, effect.value)
-    return Part(label, "share", effect, beside, inside, outside, hidden_against=hidden)
+        under = cells.under_floor(less(of, to), effect.value - 1)
+        return Part(label, "ratio", effect, beside, inside, outside, under_floor=under)
+    return Part(label, "share", effect, beside, inside, outside, under_floor=cells.under_floor(of, effect.value))
 
 
 def _words(side: Levels, other: Levels) -> str:

@@ -10,12 +10,10 @@ The rule, which docs/explanation-claims.md explains in full:
    part that states equivalence, by two one-sided tests against its margin. A recovery needs a loss and a gain: the
    larger of their p-values counts.
 3. The smaller of the two is the claim's p. The claims of a file are one family: p is adjusted by Holm's method over all
-   claims that could be tested. If it is not below 1 - confidence, the claim is not distinguishable here. Neither is a
-   claim whose evidence lies under the noise floor that `lastro noise-floor` found on this host; a floor never hides an
-   equivalence, only evidence against one. A recovery without a loss is untestable here, but stays in the family. Where
-   a mean is only a lower bound, because the study ended the search for it, a claim is untestable here if the true mean
-   could change its verdict; it stays in the family. A sign that the true mean could only confirm is judged; its
-   magnitude is then only a bound.
+   claims that could be tested. If it is not below 1 - confidence, the claim is not distinguishable here. A recovery
+   without a loss is untestable here, but stays in the family. Where a mean is only a lower bound, because the study
+   ended the search for it, a claim is untestable here if the true mean could change its verdict; it stays in the
+   family. A sign that the true mean could only confirm is judged; its magnitude is then only a bound.
 4. Otherwise, if the data support the contrary, the claim is contradicted.
 5. Otherwise, the claim is reproduced if no figure was published with it, or if the whole interval of the effect lies
    within the tolerance of the published figure. If not, it holds in the same direction only.
@@ -52,7 +50,7 @@ class Judgement:
     be None; `why_not` is the reason. `p` is raw; `p_adjusted` is corrected by Holm's method over the claims of the
     file. A recovery without a loss, and a claim that a lower bound leaves open, have p-values although they are
     untestable. `n_blocks` counts the blocks with valid trials. `corrected` is true if the claim would be significant
-    without the correction; `hidden`, if the effect lies below the noise floor."""
+    without the correction."""
 
     claim: Claim
     verdict: Verdict
@@ -64,7 +62,6 @@ class Judgement:
     n_blocks: int
     why_not: tuple[Note, ...] = ()
     corrected: bool = False
-    hidden: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +73,6 @@ class _Tested:
     part: Part | None = None
     p: float | None = None
     so: bool = False
-    hidden: bool = False
     open: bool = False
     why_not: tuple[Note, ...] = ()
 
@@ -101,19 +97,15 @@ def _test(claim: Claim, report: Report, n_blocks: int) -> _Tested:
         if part.p_for is None or part.p_against is None:
             return _Tested(claim, effects, part, why_not=(why_absent(part.effect),))
     p_for = max(part.p_for or 0.0 for part in effects.parts)
-    # A part that the noise floor hides counts against a claim only if all parts are hidden.
-    unhidden = [part for part in effects.parts if not part.hidden_against] or effects.parts
-    against = [part for part in unhidden if not part.open_against] or unhidden
+    against = [part for part in effects.parts if not part.open_against] or effects.parts
     worst = min(against, key=lambda part: part.p_against or 0.0)
     p_against = min(1.0, len(effects.parts) * (worst.p_against or 0.0))
     if effects.nothing and not effects.bounded:
         return _Tested(claim, p=min(p_for, p_against), why_not=(effects.nothing,))
     if p_for > p_against:
-        return _Tested(claim, effects, worst, p_against, hidden=worst.hidden_against, open=worst.open_against)
+        return _Tested(claim, effects, worst, p_against, open=worst.open_against)
     weakest = max(effects.parts, key=lambda part: part.p_for or 0.0)
-    hidden = next((part for part in effects.parts if part.hidden_for), None)
-    undone = any(part.open_for for part in effects.parts)
-    return _Tested(claim, effects, hidden or weakest, p_for, so=True, hidden=hidden is not None, open=undone)
+    return _Tested(claim, effects, weakest, p_for, so=True, open=any(part.open_for for part in effects.parts))
 
 
 def _first_look(claim: Claim, report: Report) -> Effects | None:
@@ -153,14 +145,13 @@ def _judgement(one: _Tested, p_adjusted: float | None, report: Report, n_blocks:
         n_blocks,
         one.why_not,
         corrected=one.p is not None and one.p < alpha,
-        hidden=one.hidden,
     )
 
 
 def _verdict(one: _Tested, p_adjusted: float | None, alpha: float) -> Verdict:
     if one.part is None or one.p is None or p_adjusted is None:
         return "untestable here"
-    if p_adjusted >= alpha or one.hidden:
+    if p_adjusted >= alpha:
         return "not distinguishable here"
     if not one.so:
         return "contradicted"

@@ -13,10 +13,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 from lastro.analysis.campaign import Cell, Report, Row
+from lastro.analysis.trends import TrialOrder, trial_order
 from lastro.analysis.verdicts import Verdict, direction
 from lastro.errors import InputError, did_you_mean
 from lastro.results.samples import Metric
 from lastro.stats.adjust import holm
+from lastro.stats.autocorrelation import LEAST_FACTOR, widened
 from lastro.stats.intervals import sample_mean
 from lastro.stats.margins import Candidate, GateTest, RatioTest, gate, ratio_test
 from lastro.stats.ratios import Ratio, unpaired_ratio
@@ -44,7 +46,8 @@ class Compared:
     negative; if that mean is zero, the ratio has no value. Both cases are tested as differences. `absent` lists the
     campaigns that lack comparable values. `no_test` is the reason why existing values cannot be tested, or empty.
     `judged` is the result of the gate; None without a gate, or if the metric has no better direction. `lost` is true if
-    A has values for this treatment and B has none."""
+    A has values for this treatment and B has none. `factors` multiply the variances of both means, because trials
+    resemble their neighbours in time (`trends.TrialOrder`)."""
 
     metric: Metric
     levels: Levels
@@ -58,6 +61,7 @@ class Compared:
     judged: GateTest | None = None
     lost: bool = False
     alpha: float = 0.05
+    factors: tuple[float, ...] = (1.0, 1.0)
 
     @property
     def regressed(self) -> bool:
@@ -154,6 +158,15 @@ class Comparison:
         return sum(cell.p_adjusted is not None for cell in self.cells)
 
     @property
+    def dependent(self) -> dict[tuple[Side, Metric], float]:
+        """{(campaign, metric): the largest factor}, where trials resemble their neighbours enough to matter."""
+        found: dict[tuple[Side, Metric], float] = {}
+        for cell in self.cells:
+            for (side, _), factor in zip(self.sides, cell.factors, strict=True):
+                found[side, cell.metric] = max(factor, found.get((side, cell.metric), 1.0))
+        return {at: factor for at, factor in found.items() if factor > LEAST_FACTOR}
+
+    @property
     def n_judged(self) -> int:
         return sum(cell.judged is not None for cell in self.cells)
 
@@ -210,8 +223,9 @@ def compare(
     confidence = a.study.design.confidence if confidence is None else confidence
     alpha = round(1 - confidence, 12)
     rows_a, rows_b = ({_levels(row, a.study): row for row in report.rows} for report in (a, b))
+    dependent = [_dependent(report, alpha) for report in (a, b)]
     cells = [
-        _compared(metric, levels, _cell(rows_a[levels], metric), _cell(rows_b[levels], metric), confidence)
+        _compared(metric, levels, _cell(rows_a[levels], metric), _cell(rows_b[levels], metric), dependent, confidence)
         for metric in chosen
         for levels in rows_a
         if levels in rows_b
@@ -287,20 +301,38 @@ def _cell(row: Row, metric: Metric) -> tuple[Row, Cell]:
     return row, next(cell for cell in row.cells if cell.metric.name == metric.name)
 
 
-def _compared(metric: Metric, levels: Levels, a: tuple[Row, Cell], b: tuple[Row, Cell], confidence: float) -> Compared:
+def _compared(
+    metric: Metric,
+    levels: Levels,
+    a: tuple[Row, Cell],
+    b: tuple[Row, Cell],
+    dependent: Sequence[Mapping[str, TrialOrder]],
+    confidence: float,
+) -> Compared:
     values_a, values_b = (tuple(point.value for point in cell.points) for _, cell in (a, b))
     sides: tuple[tuple[Side, tuple[Row, Cell]], ...] = (("A", a), ("B", b))
     absent = tuple(Absent(side, *found) for side, found in sides if found[1].bounded or not found[1].points)
     ratio, test, no_test = None, None, ""
-    if not absent and sample_mean(values_a) >= 0:
-        ratio = unpaired_ratio(values_b, values_a, confidence)
+    orders = [orders.get(metric.name) for orders in dependent]
+    factors = tuple(
+        order.variance_factor(cell) if order else 1.0 for order, (_, cell) in zip(orders, (a, b), strict=True)
+    )
     if not absent:
+        wide_a, wide_b = widened(values_a, factors[0]), widened(values_b, factors[1])
+        if sample_mean(values_a) >= 0:
+            ratio = unpaired_ratio(wide_b, wide_a, confidence)
         try:
-            test = ratio_test(values_b, values_a, 1.0, "either")
+            test = ratio_test(wide_b, wide_a, 1.0, "either")
         except ValueError as error:
             no_test = str(error)
     lost = bool(values_a) and not values_b
-    return Compared(metric, levels, values_a, values_b, ratio, test, absent, no_test, lost=lost)
+    return Compared(metric, levels, values_a, values_b, ratio, test, absent, no_test, lost=lost, factors=factors)
+
+
+def _dependent(report: Report, alpha: float) -> dict[str, TrialOrder]:
+    """Return {metric: the order of its trials} of the metrics whose neighbouring trials resemble each other."""
+    found = ((view.metric.name, trial_order(view)) for view in report.views)
+    return {name: order for name, order in found if order and order.found.p < alpha}
 
 
 def _corrected(cells: Sequence[Compared], alpha: float) -> list[Compared]:
@@ -310,7 +342,7 @@ def _corrected(cells: Sequence[Compared], alpha: float) -> list[Compared]:
 
 def _gated(cells: Sequence[Compared], margin: float, alpha: float) -> list[Compared]:
     candidates = {
-        at: Candidate(cell.b, cell.a, cell.metric.better)
+        at: Candidate(widened(cell.b, cell.factors[1]), widened(cell.a, cell.factors[0]), cell.metric.better)
         for at, cell in enumerate(cells)
         if cell.test is not None and cell.metric.better != "neither"
     }

@@ -12,7 +12,7 @@ from lastro.analysis.remarks import in_order
 from lastro.stats.adjust import holm
 from lastro.stats.anova import Anova
 from lastro.stats.contrasts import linear, ratio_of_linears
-from lastro.stats.noise_floor import hides, scaled
+from lastro.stats.noise_floor import scaled, within
 
 LEAST_SHARE = 0.01  # an interaction that explains a smaller fraction of the total variation is not worth a figure
 _MOST_INTERACTIONS = 6
@@ -46,11 +46,11 @@ def interactions(data: Measured, anova: Anova | None, floor: float | None = None
     return tuple(sorted(found, key=lambda interaction: -interaction.explained)[:_MOST_INTERACTIONS])
 
 
-def decide(p_adjusted: float | None, alpha: float, under_floor: bool | None) -> Decision:
-    """Return "different" if the corrected test is significant and the effect is not under a known noise floor."""
+def decide(p_adjusted: float | None, alpha: float) -> Decision:
+    """Return "different" if the corrected test is significant, and "unknown" without a test."""
     if p_adjusted is None:
         return "unknown"
-    return "different" if p_adjusted < alpha and not under_floor else "same"
+    return "different" if p_adjusted < alpha else "same"
 
 
 def _effect(data: Measured, factor: str, level: str, given: dict[str, str], floor: float | None) -> LevelEffect:
@@ -75,7 +75,7 @@ def _effect(data: Measured, factor: str, level: str, given: dict[str, str], floo
         all_cells=len(combinations),
         n=(_values(data, treated), _values(data, untreated)),
         floor=None if floor is None else scaled(floor, weights.values()),
-        under_floor=hides(floor, away, weights.values()),
+        under_floor=within(floor, away, weights.values()),
     )
 
 
@@ -96,7 +96,7 @@ def _simple_effects(data: Measured, given: str, shown: str, floor: float | None)
 def _decided(effects: Sequence[LevelEffect], confidence: float) -> tuple[LevelEffect, ...]:
     adjusted = holm([effect.p for effect in effects])
     return tuple(
-        replace(effect, p_adjusted=p, decision=decide(p, 1 - confidence, effect.under_floor))
+        replace(effect, p_adjusted=p, decision=decide(p, 1 - confidence))
         for effect, p in zip(effects, adjusted, strict=True)
     )
 

@@ -32,14 +32,12 @@ class LevelGroups:
 
     `differing` are the levels that differ from the reference, farthest first. `group` has the reference and levels of
     which all pairs are alike; `widest` is the pair among them that may differ most, or None if the reference is alone.
-    `near` are levels alike to the reference, but not to the whole group. `hidden` are levels that differ by less than
-    the noise floor."""
+    `near` are levels alike to the reference, but not to the whole group."""
 
     differing: tuple[str, ...]
     group: tuple[str, ...]
     widest: Pair | None
     near: tuple[str, ...]
-    hidden: tuple[str, ...]
     undecided: tuple[str, ...]
 
 
@@ -83,22 +81,17 @@ class MetricFindings:
     def differing(self) -> list[Effect]:
         """Return the levels that differ from their reference; if none does, those that differ from each other."""
         effects = [(factor, level, factor.reference) for factor in self.compared for level in factor.others]
-        found = [effect for effect in effects if effect[0].differs(effect[1])] or [
+        found = [effect for effect in effects if effect[0].of(effect[1]).differs] or [
             (factor, level, to)
             for factor in self.compared
             for to, level in combinations(factor.others, 2)
-            if factor.floor is None and factor.pairs[level, to].differs
+            if factor.pairs[level, to].differs
         ]
         return sorted(found, key=lambda effect: -effect[0].pairs[effect[1:]].distance)
 
     @property
     def undecided(self) -> list[Pair]:
         return [pair for pair in self.pairs if not (pair.differs or pair.alike(ALIKE))]
-
-    @property
-    def hides(self) -> bool:
-        """True if a level differs significantly from its reference, even by less than the noise floor."""
-        return any(factor.of(level).differs for factor in self.compared for level in factor.others)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,13 +143,13 @@ def _metric_findings(view: MetricView) -> MetricFindings:
 
 def _largest_first(factor: FactorPairs) -> float:
     return min(
-        (-factor.of(level).distance for level in factor.others if factor.pairs and factor.differs(level)), default=0
+        (-factor.of(level).distance for level in factor.others if factor.pairs and factor.of(level).differs), default=0
     )
 
 
 def level_groups(factor: FactorPairs) -> LevelGroups:
     """Return the levels of a compared factor, grouped by what the data show."""
-    differing = [level for level in factor.others if factor.differs(level)]
+    differing = [level for level in factor.others if factor.of(level).differs]
     rest = [level for level in factor.others if level not in differing]
     group, widest = _alike(rest, factor)
     rest = [level for level in rest if level not in group]
@@ -167,8 +160,7 @@ def level_groups(factor: FactorPairs) -> LevelGroups:
         group=tuple(level for level in factor.levels if level in group),
         widest=widest,
         near=tuple(near),
-        hidden=tuple(level for level in rest if factor.of(level).differs),
-        undecided=tuple(level for level in rest if not factor.of(level).differs),
+        undecided=tuple(rest),
     )
 
 

@@ -64,13 +64,8 @@ class Tested:
         return None if self.raw_p is None else min(1.0, self.family * self.raw_p)
 
     @property
-    def significant(self) -> bool:
-        return self.p is not None and self.p < self.alpha
-
-    @property
     def distinguishable(self) -> bool:
-        """True if the effect is significant, and not below the noise floor."""
-        return self.significant and not self.part.hidden_for
+        return self.p is not None and self.p < self.alpha
 
     @property
     def lost_to_correction(self) -> bool:
@@ -101,7 +96,7 @@ class Tested:
     @property
     def decided(self) -> bool:
         """True if the recovered fraction is known well enough to be reported."""
-        if self.effects is None or self.effects.nothing or self.part.hidden_for:
+        if self.effects is None or self.effects.nothing:
             return False
         interval = self.part.effect.interval
         return interval is not None and _DECIDED[0] <= interval.low and interval.high <= _DECIDED[1]

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from lastro.results.samples import Metric
+from lastro.stats.autocorrelation import LEAST_FACTOR
 
 if TYPE_CHECKING:
     from lastro.stats.anova import Anova, Welch
@@ -40,8 +41,9 @@ class LevelEffect:
     of the two means; `difference` is in the metric's unit, and `p` is its p-value. `p_adjusted` is corrected (Holm) for
     all main effects of the metric, or all simple effects of one interaction. `n` counts the trials of the level and of
     the reference. `floor` is the noise floor of this ratio, as a fraction: the floor of one treatment against another,
-    scaled to the number of cells in the means. Both `floor` and `under_floor` are None when no noise floor is known.
-    `kinds` are the kinds of marks on the values of both levels."""
+    scaled to the number of cells in the means. `under_floor` says whether the effect is smaller, which changes no
+    decision; both are None when no noise floor is known. `kinds` are the kinds of marks on the values of both
+    levels."""
 
     factor: str
     level: str
@@ -159,13 +161,9 @@ class FactorPairs:
         """Return the level against the reference. Raises: KeyError when `pairs` is empty."""
         return self.pairs[level, self.reference]
 
-    def differs(self, level: str) -> bool:
-        """Return whether the level differs from the reference, by at least the noise floor."""
-        return self.of(level).differs and not self.hidden(level)
-
-    def hidden(self, level: str) -> bool:
-        """Return whether the difference between the level and the reference lies below the noise floor."""
-        pair = self.of(level)
+    def under_floor(self, level: str, to: str) -> bool:
+        """Return whether the difference between two levels is smaller than the noise floor."""
+        pair = self.pairs[level, to]
         return self.floor is not None and pair.relative and abs(pair.value - 1) < self.floor
 
 
@@ -192,6 +190,25 @@ class Omnibus:
 
 
 @dataclass(frozen=True, slots=True)
+class SerialDependence:
+    """How much trials resemble their neighbours in time: `lag1` and `p` as in `stats.autocorrelation`, over `n` trials.
+
+    `trials` independent trials of a treatment would know its mean as well as `counts_as` of these do, for the treatment
+    that suffers most."""
+
+    lag1: float
+    p: float
+    n: int
+    trials: int
+    counts_as: float
+
+    @property
+    def matters(self) -> bool:
+        """True if the variance of a mean exceeds that of independent trials enough to be mentioned."""
+        return self.trials > LEAST_FACTOR * self.counts_as
+
+
+@dataclass(frozen=True, slots=True)
 class Headline:
     """The data for one sentence on a metric.
 
@@ -210,10 +227,10 @@ class Headline:
 class MetricAnalysis:
     """The analysis of one metric.
 
-    `floor` is the noise floor of one treatment against another, as a fraction (0.03 is 3 %): smaller differences are
-    noise. It is None if it is not known; `floor_note` says whether it was scaled. `medians` has every measured
-    treatment. `bounded` counts the treatments for which only a lower bound is known; the rest of the analysis leaves
-    them out. `joint` has the pairs of levels that the key findings report."""
+    `floor` is the noise floor of one treatment against another, as a fraction (0.03 is 3 %): equal treatments rarely
+    differ by more. It is None if it is not known; `floor_note` says whether it was scaled. `medians` has every
+    measured treatment. `bounded` counts the treatments for which only a lower bound is known; the rest of the analysis
+    leaves them out. `joint` has the pairs of levels that the key findings report."""
 
     metric: Metric
     n: int
@@ -227,6 +244,7 @@ class MetricAnalysis:
     pairs: tuple[LevelPairs, ...]
     checks: Checks | None
     drift: Drift | None
+    serial: SerialDependence | None
     scaling: tuple[CountScaling, ...]
     omnibus: Omnibus | None
     floor: float | None

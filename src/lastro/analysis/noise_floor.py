@@ -2,11 +2,12 @@
 
 The format in which a campaign stores them:
 
-    format       1
+    format       `stats.noise_floor.FORMAT`; others are not read
     directory    of the A/A campaign; at_utc, when its floors were computed
-    blocks       of the study that is judged; pairs, the number that the A/A campaign planned; confidence
-    metrics      {name: {floor, typical, treatment, absent_because, n_pairs, ratio, interval, observed, resampled}}
-                 of the baseline treatment with the highest floor; floor and typical are fractions (0.03: 3 %)
+    blocks       of the study that is judged; confidence
+    pairs        the number that the A/A campaign planned; apart, the blocks from one trial of a pair to the other
+    metrics      {name: {floor, treatment, absent_because, n_pairs, ratio, interval, observed, resampled}}
+                 of the baseline treatment with the highest floor, a fraction (0.03: 3 %)
                  observed, resampled: false positives {count, n, interval}
     observed     the same over all metrics and treatments; metrics of one trial depend on each other"""
 
@@ -19,18 +20,18 @@ from typing import Any
 from lastro.analysis.campaign import MetricView, Report, by_block
 from lastro.results.samples import Metric
 from lastro.stats.intervals import Interval
-from lastro.stats.noise_floor import NoiseFloor, Rate, noise_floor, pairs_of, rate, rescaled
+from lastro.stats.noise_floor import FORMAT, NoiseFloor, Rate, distance, noise_floor, pairs_of, rate, rescaled
 from lastro.stats.notes import N_, Note
-
-FORMAT = 1
+from lastro.study.design import treatments
+from lastro.study.model import Study
 
 
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """The noise floor of one metric: differences smaller than `share` (0.03: 3 %) are not distinguishable here.
+    """The noise floor of one metric: equal treatments rarely differ by more than `share` here (0.03: 3 %).
 
-    It applies to one treatment against another; `stats.noise_floor.hides` judges by it. It holds for `blocks` blocks;
-    `note` says whether the measured floor was scaled."""
+    It applies to one treatment against another, in `blocks` blocks; `note` says whether the measured floor was
+    scaled."""
 
     share: float
     blocks: int
@@ -46,7 +47,7 @@ class MetricFloor:
 
 @dataclass(frozen=True, slots=True)
 class NoiseFloors:
-    """The noise floors of an A/A campaign.
+    """The noise floors of an A/A campaign; the two trials of a pair are `apart` blocks from each other.
 
     `metrics` has the noisiest treatment of each metric; `observed` counts false positives over all metrics and
     treatments."""
@@ -54,19 +55,21 @@ class NoiseFloors:
     directory: str
     blocks: int
     pairs: int
+    apart: int
     confidence: float
     metrics: tuple[MetricFloor, ...]
     observed: Rate
 
 
-def noise_floors(report: Report, blocks: int) -> NoiseFloors:
-    """Compute the noise floors of an A/A campaign for a study with this number of blocks (2 or more)."""
-    design = report.study.design
+def noise_floors(report: Report, study: Study) -> NoiseFloors:
+    """Compute the noise floors of an A/A campaign for a study of two blocks or more."""
+    design, blocks = report.study.design, study.design.replicates
+    apart = distance(len(treatments(study)), max(1, sum(row.status != "unavailable" for row in report.rows)))
     found: list[MetricFloor] = []
     for view in report.views:
         for row, cell in view:
             # Where the study ended a search, equal values are no evidence of low noise.
-            pairs = pairs_of(by_block(() if cell.bounded else cell.points))
+            pairs = pairs_of(by_block(() if cell.bounded else cell.points), design.replicates, apart)
             # Seed by treatment, not by metric: metrics of one trial share the coin, as they share the trial.
             seed = f"{design.seed}:{row.treatment.label}"
             floor = noise_floor(pairs, blocks, design.confidence, seed)
@@ -75,6 +78,7 @@ def noise_floors(report: Report, blocks: int) -> NoiseFloors:
         directory=report.directory,
         blocks=blocks,
         pairs=design.replicates // 2,
+        apart=apart,
         confidence=design.confidence,
         metrics=tuple(_noisiest([each for each in found if each.metric == metric]) for metric in report.metrics),
         observed=_pooled([each.found.observed for each in found], design.confidence),
@@ -108,11 +112,11 @@ def floor_here(view: MetricView) -> Floor | None:
     computed. The floor is then scaled, and its note says so. None if no floor is known, or if there are too few blocks
     for an interval."""
     floor, blocks = kept_floors(view.report.noise_floor).get(view.metric.name), view.n_blocks
-    if floor is None or min(floor.blocks, blocks) < 2:
+    if floor is None or blocks < 2:
         return None
     if floor.blocks == blocks:
         return floor
-    share = rescaled(floor.share, floor.blocks, blocks, view.confidence)
+    share = rescaled(floor.share, floor.blocks, blocks)
     return replace(floor, share=share, blocks=blocks, note=Note(_SCALED, found=floor.blocks, here=blocks))
 
 
@@ -127,6 +131,7 @@ def to_dict(floors: NoiseFloors, at_utc: str) -> dict[str, Any]:
         "at_utc": at_utc,
         "blocks": floors.blocks,
         "pairs": floors.pairs,
+        "apart": floors.apart,
         "confidence": floors.confidence,
         "metrics": {each.metric.name: _metric(each) for each in floors.metrics},
         "observed": _rate(floors.observed),
@@ -137,7 +142,6 @@ def _metric(each: MetricFloor) -> dict[str, Any]:
     ratio = each.found.ratio
     return {
         "floor": each.found.floor,
-        "typical": each.found.typical,
         "treatment": each.treatment,
         "absent_because": each.found.absent_because,
         "n_pairs": each.found.pairs,

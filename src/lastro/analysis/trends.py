@@ -1,11 +1,15 @@
-"""The trend of a metric over the time of a campaign, apart from the treatments."""
+"""A metric over the time of a campaign, apart from the treatments: its trend, and how much neighbours are alike."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from lastro.analysis.campaign import MetricView
+from lastro.analysis.campaign import Cell, MetricView, Point, Row
+from lastro.analysis.model import SerialDependence
+from lastro.stats.autocorrelation import Autocorrelation, autocorrelation, variance_factor
 
 if TYPE_CHECKING:
     from lastro.stats.drift import Drift
@@ -16,23 +20,68 @@ def drift_of(view: MetricView) -> Drift | None:
 
     It is relative to the means of the treatments if all means are above zero. None when no trial has both a value and
     a time."""
+    if not (found := _timed(view)):
+        return None
+    from lastro.stats.drift import drift
+
+    moments, rows, points = zip(*found, strict=True)
+    hours = [(at - moments[0]).total_seconds() / 3600 for at in moments]
+    values, blocks = [point.value for point in points], [point.block for point in points]
+    treatments = [row.treatment.index for row in rows]
+    return drift(values, hours, treatments, view.confidence, blocks=blocks, relative=_all_above_zero(view))
+
+
+@dataclass(frozen=True, slots=True)
+class TrialOrder:
+    """The trials of a metric in the order of time: their autocorrelation, and {(trial, attempt): place}."""
+
+    found: Autocorrelation
+    places: Mapping[tuple[int, int], int]
+
+    def variance_factor(self, cell: Cell) -> float:
+        """Return by how much the variance of the mean of a cell exceeds that of independent trials."""
+        return variance_factor(self.found.lag1, [self.places[point.trial, point.attempt] for point in cell.points])
+
+
+def trial_order(view: MetricView) -> TrialOrder | None:
+    """Return the order of a metric's trials; None where there are too few, or some have no time.
+
+    Where all means are above zero, trials are fractions of their treatment's mean, so that all count alike."""
+    found = _timed(view)
+    relative = _all_above_zero(view)
+    scale = {row.treatment.index: cell.summary.mean for row, cell in view if cell.summary} if relative else {}
+    treatments = [row.treatment.index for _, row, _ in found]
+    values = [point.value / scale.get(at, 1.0) for at, (_, _, point) in zip(treatments, found, strict=True)]
+    alike = autocorrelation(values, treatments)
+    if alike is None or len(found) < sum(len(cell.points) for cell in view.cells):
+        return None
+    return TrialOrder(alike, {(point.trial, point.attempt): at for at, (_, _, point) in enumerate(found)})
+
+
+def serial_dependence(view: MetricView) -> SerialDependence | None:
+    """Return how much neighbouring trials resemble each other, for the treatment that suffers most."""
+    if (order := trial_order(view)) is None:
+        return None
+    worst = max((cell for cell in view.cells if cell.points), key=order.variance_factor)
+    n = len(worst.points)
+    return SerialDependence(order.found.lag1, order.found.p, order.found.n, n, n / order.variance_factor(worst))
+
+
+def _timed(view: MetricView) -> list[tuple[datetime, Row, Point]]:
+    """Return the values that are exact and have a time, in the order of time."""
     times = {(a.trial, a.attempt): a.started_utc for a in view.report.attempts}
     found = [
-        (point.value, at, row.treatment.index, point.block)
+        (at, row, point)
         for row, cell in view
         if not cell.bounded
         for point in cell.points
         if (at := parse_utc(times.get((point.trial, point.attempt), ""))) is not None
     ]
-    if not found:
-        return None
-    from lastro.stats.drift import drift
+    return sorted(found, key=lambda each: each[0])
 
-    values, moments, treatments, blocks = zip(*found, strict=True)
-    origin = min(moments)
-    hours = [(at - origin).total_seconds() / 3600 for at in moments]
-    relative = all(cell.summary.mean > 0 for cell in view.cells if cell.summary)
-    return drift(values, hours, treatments, view.confidence, blocks=blocks, relative=relative)
+
+def _all_above_zero(view: MetricView) -> bool:
+    return all(cell.summary.mean > 0 for cell in view.cells if cell.summary)
 
 
 def parse_utc(utc: str) -> datetime | None:

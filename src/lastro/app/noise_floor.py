@@ -94,7 +94,7 @@ def judge(directory: Path, study: Study) -> NoiseFloors:
             f"the A/A campaign in {directory} is unfinished",
             f"continue with `lastro resume {directory}`, then repeat this command",
         )
-    floors = noise_floors(report, study.design.replicates)
+    floors = noise_floors(report, study)
     _keep(directory, to_dict(floors, utc_now()))
     return floors
 

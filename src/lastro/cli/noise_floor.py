@@ -1,7 +1,7 @@
-"""Runs the baseline against itself (an A/A campaign): its settings and metrics, two blocks for each block of the study,
-consecutive blocks in pairs. The differences within these pairs are noise. They give each metric's noise floor: with the
-study's number of blocks, on this host, a smaller difference is not distinguishable from zero. They also show how often
-an interval excludes zero by chance.
+"""Runs the baseline against itself (an A/A campaign): its settings and metrics, two blocks for each block of the study.
+Trials as far apart as in a block of the study are pairs, and the differences within them are noise. They give each
+metric's noise floor: with the study's number of blocks, equal treatments differ on this host by more than that in 5 %
+of campaigns. They also show how often an interval excludes "no difference" by chance.
 
   lastro noise-floor DIR           runs in DIR/noise-floor, and stores the floors in the campaign, for its report
   lastro noise-floor study.toml    runs on its own, in campaigns/NAME-noise-floor-DATE-TIME

@@ -1,7 +1,7 @@
 """The analysis as JSON-serializable data: the value of `analysis` in the output of `lastro results --json`.
 
 {metric: {n, anova, why_no_anova, notes [text], effects, interactions, comparisons, correction, pairs, checks,
-drift, scaling, omnibus, noise_floor, headline, bounded}}
+drift, serial, scaling, omnibus, noise_floor, headline, bounded}}
 
 anova        {type, log (whether of logarithms), effects [{name, factors, df, ss, ms, f, p, explained}], residual,
              total_ss, n, notes [text]}; explained is the fraction of the total variation
@@ -18,11 +18,13 @@ pairs        [{factor, method (tukey-hsd, paired-holm), blocks, means {level: me
              difference, interval, p}]}]; interval and p are adjusted for the family
 checks       {shapiro_w, shapiro_p, brown_forsythe_f, brown_forsythe_p, outliers}; outliers is their number
 drift        {tau, p, slope_per_hour, interval, relative, n, absent_because}, from block means
+serial       {lag1, p, n, trials, counts_as}: the autocorrelation of neighbouring trials, or null; as to the mean of the
+             treatment that suffers most, its trials count as so many independent ones
 scaling      [{factor, levels, n, lambda, sigma, kappa, peak, no_peak_because}], the Universal Scalability Law;
              a parameter is {value, interval, at_bound}, the peak {n, throughput, interval}
 omnibus      {welch {f, df1, df2, p}, kruskal_wallis {h, p}}, or null
-noise_floor  the relative difference (0.03: 3 %) below which one treatment is not distinguishable from another here,
-             for the campaign's number of blocks; or null
+noise_floor  the relative difference (0.03: 3 %) that two equal treatments rarely exceed here, with the campaign's
+             number of blocks; or null. It changes no decision
 headline     {factor, explained, widest, different, same, unknown}
 bounded      the number of treatments left out of the analysis because only a lower bound is known for them"""
 

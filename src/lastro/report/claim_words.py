@@ -89,6 +89,8 @@ def reason_text(one: Judgement, say: Language = ENGLISH) -> str:
         text = _contradicted(one.claim, one.part, say)
     else:
         text = _not_distinguishable(one, one.claim, one.part, say)
+    if one.part.under_floor and not _of_likeness(one.claim):
+        text += "; " + say("the effect is smaller than the noise floor of this host")
     if one.effects.strata < one.effects.all_strata:
         n, total = one.effects.strata, one.effects.all_strata
         text += "; " + say("over {n} of {all} conditions of the design", n=n, all=total)
@@ -143,9 +145,7 @@ def _not_distinguishable(one: Judgement, claim: Claim, part: Part, say: Language
         text = say("the data cannot show whether the mean is {level}", level=level_text(claim.statement, say))
     else:
         text = say("no effect is distinguishable")
-    if one.hidden:
-        text += "; " + say("the effect is below the noise floor of this host")
-    elif one.corrected:
+    if one.corrected:
         text += " " + say("after correction for the number of claims")
     found = judged_interval(claim, part)
     if found is not None and claim.published is not None and claim.published.tolerance is not None:

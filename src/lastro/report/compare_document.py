@@ -10,7 +10,9 @@
     tests        the number of tests for which p is corrected
     cells        [{metric, unit, better, levels {factor: level}, a, b, ratio, p, p_adjusted, verdict, not_compared,
                  gate}], worst first
-                 a, b {n, mean, values}; ratio {value, interval {low, high}, absent_because}
+                 a, b {n, mean, values, variance_factor}; the factor is above 1 where a mean varies more than
+                 that of independent trials, because trials resemble their neighbours in time
+                 ratio {value, interval {low, high}, absent_because}
                  gate {limit, p, p_adjusted, regressed}, null where the gate does not judge
     gate         {margin, tests, not_judged, regressions, lost, most_allowed}, null without --fail-over
                  not_judged counts cells of metrics with a better direction that had nothing to test
@@ -85,8 +87,8 @@ def _cell(cell: Compared) -> dict[str, Any]:
         "unit": cell.metric.unit,
         "better": cell.metric.better,
         "levels": dict(cell.levels),
-        "a": _side(cell.a),
-        "b": _side(cell.b),
+        "a": _side(cell.a, cell.factors[0]),
+        "b": _side(cell.b, cell.factors[1]),
         "ratio": cell.ratio,
         "p": cell.test.p if cell.test else None,
         "p_adjusted": cell.p_adjusted,
@@ -96,8 +98,9 @@ def _cell(cell: Compared) -> dict[str, Any]:
     }
 
 
-def _side(values: tuple[float, ...]) -> dict[str, Any]:
-    return {"n": len(values), "mean": sample_mean(values) if values else None, "values": values}
+def _side(values: tuple[float, ...], factor: float) -> dict[str, Any]:
+    mean = sample_mean(values) if values else None
+    return {"n": len(values), "mean": mean, "values": values, "variance_factor": factor}
 
 
 _FORMS: Forms = {

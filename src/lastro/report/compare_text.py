@@ -169,6 +169,10 @@ def _below(comparison: Comparison) -> Iterator[str]:
             f"B / A with its {level} interval (Fieller, unpaired); p for no difference (Welch), "
             f"raw and corrected by Holm for {count(comparison.n_tests, 'test')}; verdicts by the corrected p."
         )
+        yield (
+            "Not in any interval: by how much two campaigns differ merely because they ran at different times. To see "
+            "it, run A and B again, in turns."
+        )
     else:
         yield "Nothing could be compared."
     for side in comparison.one_sided:

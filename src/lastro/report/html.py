@@ -34,10 +34,10 @@ from lastro.report.results_view import groups, hoisted_factors
 from lastro.report.search_tables import tables_of
 from lastro.report.statistics_words import (
     check_sentences,
-    drift_sentence,
     metric_summary,
     noise_floor_sentence,
     statistics_sentences,
+    time_sentences,
 )
 from lastro.report.tables import curve_tables, growth_tables, invalid_table, really_table, remarks_table
 
@@ -154,7 +154,7 @@ def _metric(content: Content, metric: MetricAnalysis) -> dict[str, Any]:
         "effects": stat_tables.effects_table(metric, say),
         "interactions": [stat_tables.interaction_table(metric, found, say) for found in metric.interactions],
         "checks": list(check_sentences(metric, say)),
-        "drift": drift_sentence(metric, content.analysis.alpha, say),
+        "time": list(time_sentences(metric, content.analysis.alpha, say)),
         "tables": stat_tables.tables_behind(metric, say),
     }
 

@@ -57,6 +57,8 @@ class _Sentences:
         else:
             better = (-amount).text(say)
             text = say("With the {neighbour} neighbour, {metric} is {amount} better", amount=better, **words)
+        if one.distinguishable and one.part.under_floor:
+            text += ", " + say("less than the noise floor of this host")
         return text + self._over(one)
 
     def _nothing_words(self, one: Tested, amount: Amount, words: Mapping[str, object]) -> str:
@@ -66,8 +68,6 @@ class _Sentences:
             blocks=say.count(self.found.n_blocks, "block"),
             **words,
         )
-        if one.significant:
-            return text + "; " + say("the effect is below the noise floor of this host")
         if corrected := self._by_correction([one]):
             text += " " + corrected
         most = {"higher": N_("at most {limit} is lost"), "lower": N_("at most {limit} is added")}

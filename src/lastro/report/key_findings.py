@@ -82,8 +82,6 @@ class _KeySentences:
             yield phrases.alike(levels.group, levels.widest)
         for level in levels.near:
             yield phrases.alike([factor.reference, level], factor.of(level))
-        if levels.hidden:
-            yield phrases.hidden(levels.hidden)
         if levels.undecided:
             yield phrases.undecided(levels.undecided)
         yield phrases.left_out()
@@ -108,9 +106,6 @@ class _KeySentences:
         if unsure := found.undecided:
             what = self.say("whether {metric} differs {average}between levels of {factors}", **words)
             return sentence([undecided(what, unsure, self.say), *unknown])
-        if found.hides:
-            text = N_("the differences in {metric} between levels of {factors} are below the noise floor of this host")
-            return sentence([self.say(text, **words), *unknown])
         most = self._phrases(compared[0]).limit(max(found.pairs, key=lambda pair: pair.most))
         text = N_("between levels of {factors}, {metric} differs {average}by less than {most}")
         return sentence([self.say(text, most=most, **words), *unknown])

@@ -25,10 +25,10 @@ from lastro.report.stat_tables import (
 )
 from lastro.report.statistics_words import (
     check_sentences,
-    drift_sentence,
     metric_summary,
     noise_floor_sentence,
     statistics_sentences,
+    time_sentences,
 )
 from lastro.report.tables import (
     Table,
@@ -68,8 +68,10 @@ def _parts(content: Content, figures: Mapping[str, str]) -> Iterator[str]:
     yield from _section(say("Figures"), *links)
     yield from _statistics(content)
     yield from _section(say("What is missing, and why"), *_missing(report, say))
-    drifts = [drift_sentence(metric, content.analysis.alpha, say) for metric in content.analysis.metrics]
-    yield from _section(say("Time course"), bullets(filter(None, drifts)))
+    over_time = [
+        text for each in content.analysis.metrics for text in time_sentences(each, content.analysis.alpha, say)
+    ]
+    yield from _section(say("Time course"), bullets(over_time))
     yield from _section(say("Resources"), *_resources(report, say))
     yield from _section(say("Residual differences"), *_residuals(report, say))
     yield from _section(say("Provenance"), fold(say("Provenance"), bullets(_facts(report.provenance))))

@@ -13,14 +13,14 @@ from lastro.units import significant
 
 def noise_floor_text(floors: NoiseFloors) -> str:
     """Return the table of noise floors, with an explanation below it."""
-    level = f"{floors.confidence * 100:.4g}%"
-    heads = ("metric", "noise floor", "typical", "A/A ratio", "excludes 1", "noisiest baseline")
+    heads = ("metric", "noise floor", "A/A ratio", "excludes 1", "noisiest baseline")
     table = aligned([heads, *(_row(each) for each in floors.metrics)])
     below = [
-        f"Floor: a smaller difference is not distinguishable from zero with {floors.blocks} blocks on this host: the "
-        f"95th percentile of half the width of the {level} interval when the baseline is compared with itself "
-        "(typical: the median). Excludes 1: how often the interval nevertheless showed a difference, in "
-        f"pseudo-experiments on the pairs; the stated rate is {_share(1 - floors.confidence)}.",
+        f"Noise floor: with {floors.blocks} blocks, the baseline differs from itself on this host by more than that in "
+        f"{_share(1 - floors.confidence)} of campaigns. Excludes 1: how often an interval shows a difference that is "
+        f"not there, in pseudo-experiments on the pairs; the stated rate is {_share(1 - floors.confidence)}.",
+        "The two trials of a pair were as far apart as in a block of the study: "
+        f"{floors.apart} block{'' if floors.apart == 1 else 's'} of the A/A campaign.",
         f"Of {floors.observed.n} comparisons within the A/A campaign itself, {_rate(floors.observed)} "
         "excluded 1 (metrics of one trial depend on each other).",
         *(
@@ -42,7 +42,6 @@ def _row(each: MetricFloor) -> tuple[str, ...]:
     return (
         each.metric.name,
         _share(found.floor),
-        _share(found.typical),
         ratio_text(found.ratio) if found.ratio else "—",
         "—" if found.resampled.share is None else _share(found.resampled.share),
         each.treatment,

@@ -45,7 +45,8 @@ class PairPhrases:
             if _is_multiple(pair):
                 text = N_("with {level}, {metric} is {change} that with {reference}")
             change = self._average() + self._change(pair)
-            return say(text, level=name, metric=metric, change=change, reference=self.name(reference)) + self._part()
+            changed = say(text, level=name, metric=metric, change=change, reference=self.name(reference))
+            return changed + self._floor(levels, reference) + self._part()
         parts = []
         for name, pair in changes[:_MOST_LEVELS]:
             text = N_("{change} as high with {level}") if _is_multiple(pair) else N_("{change} with {level}")
@@ -53,8 +54,15 @@ class PairPhrases:
         if more := changes[_MOST_LEVELS:]:
             parts.append(say("and it differs less with {n} other levels", n=len(more)))
         text = N_("against {reference}, {metric} is {changes}")
-        joined = self._average() + ", ".join(parts)
-        return say(text, reference=self.name(reference), metric=metric, changes=joined) + self._part()
+        said = self._average() + ", ".join(parts)
+        changed = say(text, reference=self.name(reference), metric=metric, changes=said)
+        return changed + self._floor(levels, reference) + self._part()
+
+    def _floor(self, levels: Sequence[str], reference: str) -> str:
+        """Return a remark where all of these differences are as small as those without a cause."""
+        if all(self.factor.under_floor(level, reference) for level in levels):
+            return ", " + self.say("less than the noise floor of this host")
+        return ""
 
     def alike(self, levels: Sequence[str], widest: Pair) -> str:
         """Say that levels are alike: 'between native, docker and lxc, throughput differs by less than 4 %'."""
@@ -73,15 +81,6 @@ class PairPhrases:
             reference=self.name(self.factor.reference),
         )
         return undecided(what + self._part(), [self.factor.of(level) for level in levels], self.say)
-
-    def hidden(self, levels: Sequence[str]) -> str:
-        """Say that levels differ by less than the noise floor."""
-        return self.say(
-            "the difference in {metric} between {levels} and {reference} is below the noise floor of this host",
-            metric=self.metric.name,
-            levels=joined([self.name(level) for level in levels], self.say),
-            reference=self.name(self.factor.reference),
-        )
 
     def unknown(self) -> str:
         """Say why nothing is known about the factor."""

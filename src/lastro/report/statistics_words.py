@@ -69,11 +69,8 @@ def _disagreeing(metric: MetricAnalysis, alpha: float, say: Language) -> Iterato
     for factor in dict.fromkeys(effect.factor for effect in metric.effects):
         effects = [effect for effect in metric.effects if effect.factor == factor and effect.decision != "unknown"]
         alone = {effect.level for effect in effects if effect.decision == "different"}
-        verdicts = (
-            [alone == {level for level in joint[factor].others if joint[factor].differs(level)}]
-            if factor in joint
-            else []
-        )
+        together = joint.get(factor)
+        verdicts = [alone == {each for each in together.others if together.of(each).differs}] if together else []
         p = ps.get(factor)
         verdicts += [] if p is None else [(p < alpha) == bool(alone)]
         unlike += [] if all(verdicts) else [factor]
@@ -182,9 +179,7 @@ def noise_floor_sentence(analysis: Analysis, say: Language) -> str:
     known = [(metric.metric.name, metric.floor) for metric in analysis.metrics if metric.floor is not None]
     if known:
         floors = ", ".join(f"{name} {share_text(floor, say)}" for name, floor in known)
-        return say(
-            "Differences below the noise floor of this host are not distinguishable here: {floors}.", floors=floors
-        )
+        return say("Equal treatments rarely differ on this host by more than the noise floor: {floors}.", floors=floors)
     return say(NO_FLOOR) if any(metric.n for metric in analysis.metrics) else ""
 
 
@@ -208,6 +203,26 @@ def check_sentences(metric: MetricAnalysis, say: Language) -> Iterator[str]:
     yield from (f"{text[:1].upper()}{text[1:]}." for text in map(say.note, checks.notes))
     if checks.pass_both is False:
         yield say("Rely on the paired comparisons and on the rank tests more than on the F tests.")
+
+
+def time_sentences(metric: MetricAnalysis, alpha: float, say: Language) -> Iterator[str]:
+    """Yield what is known of the metric over time: its drift, and whether neighbouring trials resemble each other."""
+    yield from filter(None, (drift_sentence(metric, alpha, say), _serial_sentence(metric, alpha, say)))
+
+
+def _serial_sentence(metric: MetricAnalysis, alpha: float, say: Language) -> str:
+    serial = metric.serial
+    if serial is None or serial.p >= alpha or not serial.matters:
+        return ""
+    return say(
+        "{metric}: trials close in time resemble each other (autocorrelation {r}, p {p}). So {n} trials of a treatment "
+        "count as about {k}, and the intervals of means are too narrow. Ratios within blocks hold.",
+        metric=metric.metric.name,
+        r=say.number(f"{serial.lag1:.2f}"),
+        p=p_text(serial.p, say, sign=True),
+        n=say.integer(serial.trials),
+        k=say.number(f"{serial.counts_as:.1f}"),
+    )
 
 
 def drift_sentence(metric: MetricAnalysis, alpha: float, say: Language) -> str:

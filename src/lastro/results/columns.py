@@ -14,6 +14,7 @@ from typing import Any, Literal, TypedDict, get_args
 from lastro.errors import StoreError
 from lastro.results.database import damaged
 from lastro.shapes import MOST, Misshapen, made, number, parsed
+from lastro.stats import noise_floor
 from lastro.study.model import Level, Study
 
 State = Literal["pending", "running", "valid", "invalid", "unavailable"]
@@ -152,7 +153,7 @@ def _process(value: object) -> list[Any]:
 def _noise_floor(value: object) -> Any:
     """Read a noise floor; None for one of another format."""
     found = _json(Any)(value)
-    if not isinstance(found, dict) or found.get("format") != 1:
+    if not isinstance(found, dict) or found.get("format") != noise_floor.FORMAT:
         return None
     floor: dict[str, Any] = {"blocks": 0, "metrics": {}} | made(_NoiseFloor, found)
     return floor | {"metrics": {name: _NO_FLOOR | metric for name, metric in floor["metrics"].items()}}

@@ -1,22 +1,26 @@
 """The noise floor of a host and a design, from values of one thing measured against itself (an A/A comparison).
 
-Consecutive blocks (2i - 1, 2i) are a pair, and a seeded coin decides which of the two is A and which is B, so that
-drift over the campaign favours neither. Everything is judged as a real comparison would be: the ratio B / A of n pairs
-with Fieller's interval, n being the number of blocks of the study that is to be judged.
+A pair is two trials of the same treatment, as far apart in time as a treatment and its baseline are on average in a
+block of the study that is to be judged (`pairs_of`). A seeded coin decides which of the two is A and which is B, as the
+random order inside a block does in a study: so drift favours neither.
 
-*Floor*: over pseudo-experiments of n pairs (drawn with replacement, a coin for each), the 95th percentile of half the
-width of that interval, as a fraction of the ratio. It is Currie's critical level (Analytical Chemistry 40 (1968)
-586-593) with A/A pairs for blanks: with this design, on this host, a difference below it is not distinguishable from
-none. A true difference must be larger, up to twice as large, to be found most of the time.
+*Floor*: the critical level (Currie, Analytical Chemistry 40 (1968) 586-593) of a relative difference of two means of n
+blocks, with A/A pairs for blanks. The mean difference of two equal treatments exceeds it in the stated fraction of
+campaigns, 5 % at a confidence of 95 %, if the noise is normal; tests/known/test_noise_floor.py simulates other shapes.
+With d the differences B - A of m pairs, whose mean the coin makes zero, and M the mean of all values, it is
 
-*False positives*: how often the interval excludes 1 although nothing differs. `observed` counts the experiments of n
-consecutive pairs that the A/A campaign really holds; they are few, and their interval says so. `resampled` counts
-pseudo-experiments: many, but made of the same pairs, so that their interval is that of the resampling alone. The coin
-has the same role as the random order inside a block of a study: noise that lasts over many blocks raises the floor, but
-not the rate. A spread far from normal in few blocks can raise the rate.
+    t(m) sqrt(sum of d^2 / (m n)) / |M|
+
+A floor tells how large differences without a cause are. It decides nothing: a campaign has its own noise, inside its
+own blocks, in every p and interval.
+
+*False positives*: how often Fieller's interval of the ratio B / A excludes 1 although nothing differs. `observed`
+counts the experiments of n consecutive pairs that the A/A campaign really holds; they are few, and their interval says
+so. `resampled` counts pseudo-experiments: many, but made of the same pairs, so that their interval is that of the
+resampling alone. A spread far from normal in few blocks can raise the rate.
 
 A floor holds for one treatment against one, in n blocks. `scaled` gives it for means over several treatments,
-`rescaled` for another number of blocks, and `hides` is the one place that judges by it."""
+`rescaled` for another number of blocks."""
 
 from __future__ import annotations
 
@@ -25,11 +29,11 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from lastro.stats.intervals import Interval, t_quantile
+from lastro.stats.intervals import Interval, sample_mean, t_quantile
 from lastro.stats.ratios import Ratio, paired_ratio
 
+FORMAT = 2  # of floors that a campaign stores; those of format 1 had another definition
 RESAMPLINGS = 4000
-PERCENTILE = 0.95
 
 Pair = tuple[float, float]
 
@@ -49,13 +53,12 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class NoiseFloor:
-    """The noise floor of one metric of one treatment. `floor` and `typical` (the median) are fractions: 0.03 is 3 %.
+    """The noise floor of one metric of one treatment; `floor` is a fraction of the mean: 0.03 is 3 %.
 
-    They are fractions of the ratio; None, with the reason, when fewer than two pairs are whole or the mean is not
-    distinguishable from zero. `pairs` counts the pairs that there were; `blocks` is the n of every experiment."""
+    It is None, with the reason, when fewer than two pairs are whole or the mean is not distinguishable from zero.
+    `ratio` is B / A over all pairs. `pairs` counts the pairs that there were; `blocks` is the n of every experiment."""
 
     floor: float | None
-    typical: float | None
     ratio: Ratio | None
     observed: Rate
     resampled: Rate
@@ -76,10 +79,25 @@ def rate(count: int, n: int, confidence: float) -> Rate:
     return Rate(count, n, Interval(low, high, confidence))
 
 
-def pairs_of(by_block: Mapping[int, float]) -> list[Pair]:
-    """Return the values of the blocks (1, 2), (3, 4) …, in order, without pairs in which a value is missing."""
-    firsts = sorted(block for block in by_block if block % 2 and block + 1 in by_block)
-    return [(by_block[block], by_block[block + 1]) for block in firsts]
+def distance(trials: int, aa_trials: int) -> int:
+    """Return how many blocks of an A/A campaign lie between the two trials of a pair.
+
+    Two of `trials` trials in random order are (trials + 1) / 3 places apart on average; a block of the A/A campaign has
+    `aa_trials` of them."""
+    return max(1, round((trials + 1) / 3 / aa_trials))
+
+
+def pairs_of(by_block: Mapping[int, float], blocks: int, apart: int) -> list[Pair]:
+    """Pair the values of blocks 1 to `blocks`, `apart` blocks from each other, in order.
+
+    At `apart` = 2, blocks 1 and 3 are a pair, 2 and 4, 5 and 7. At the end of the campaign, pairs are as far apart as
+    the blocks that are left allow. Pairs in which a value is missing are left out."""
+    found, start = [], 1
+    while step := min(apart, (blocks - start + 1) // 2):
+        firsts = range(start, start + step)
+        found += [(by_block[at], by_block[at + step]) for at in firsts if at in by_block and at + step in by_block]
+        start += 2 * step
+    return found
 
 
 def toss(pairs: Sequence[Pair], rng: random.Random) -> tuple[list[float], list[float]]:
@@ -99,7 +117,7 @@ def noise_floor(
     nothing = rate(0, 0, confidence)
     if len(pairs) < 2:
         why = f"{len(pairs)} complete pair{'' if len(pairs) == 1 else 's'}: a floor needs 2 or more"
-        return NoiseFloor(None, None, None, nothing, nothing, len(pairs), blocks, why)
+        return NoiseFloor(None, None, nothing, nothing, len(pairs), blocks, why)
     rng = random.Random(f"{seed}:coins")
     a, b = toss(pairs, rng)
     experiments = [
@@ -108,12 +126,19 @@ def noise_floor(
     ]
     known = [ratio for ratio in experiments if ratio.interval is not None]
     observed = rate(sum(ratio.differs for ratio in known), len(known), confidence)
-    widths, excluded = _pseudo_experiments(pairs, blocks, confidence, seed, resamplings)
-    resampled = rate(excluded, sum(map(math.isfinite, widths)), confidence)
-    typical, floor = (_percentile(widths, q) for q in (0.5, PERCENTILE))
-    absent = None if math.isfinite(floor) else "the mean is not distinguishable from zero with so few blocks"
-    whole = paired_ratio(b, a, confidence)
-    return NoiseFloor(_finite(floor), _finite(typical), whole, observed, resampled, len(pairs), blocks, absent)
+    resampled = rate(*_pseudo_experiments(pairs, blocks, confidence, seed, resamplings), confidence)
+    floor = critical_level(pairs, blocks, confidence)
+    absent = "the mean is not distinguishable from zero with so few blocks" if floor is None else None
+    return NoiseFloor(floor, paired_ratio(b, a, confidence), observed, resampled, len(pairs), blocks, absent)
+
+
+def critical_level(pairs: Sequence[Pair], blocks: int, confidence: float) -> float | None:
+    """Return the floor by the formula of this module's docstring; None where the mean may be zero."""
+    mean = sample_mean([value for pair in pairs for value in pair])
+    spread = math.sqrt(math.fsum((b - a) ** 2 for a, b in pairs) / len(pairs))
+    level = t_quantile(confidence, len(pairs)) * spread / math.sqrt(blocks)
+    # Half of the variance of a difference is that of one value.
+    return level / abs(mean) if abs(mean) > level / math.sqrt(2) else None
 
 
 def scaled(share: float, weights: Iterable[float]) -> float:
@@ -124,7 +149,7 @@ def scaled(share: float, weights: Iterable[float]) -> float:
     return share * math.sqrt(math.fsum(weight * weight for weight in weights) / 2)
 
 
-def hides(share: float | None, deviation: float | None, weights: Iterable[float]) -> bool | None:
+def within(share: float | None, deviation: float | None, weights: Iterable[float]) -> bool | None:
     """Return whether a deviation (of a ratio from 1, of a fraction from 0) lies below the floor of its contrast.
 
     The contrast's weights sum to zero: {treated: 1, baseline: -1} has the whole `share`. None without a floor or a
@@ -134,44 +159,17 @@ def hides(share: float | None, deviation: float | None, weights: Iterable[float]
     return abs(deviation) < scaled(share, weights)
 
 
-def rescaled(share: float, made_for: int, blocks: int, confidence: float) -> float:
-    """Return a floor for another number of blocks than it was made for, both 2 or more.
-
-    Half the width of an interval is proportional to t(n - 1) / sqrt(n); as the spread is estimated, its 95th percentile
-    is also proportional to the root of that of chi-squared over its degrees of freedom. Exact for normal noise that is
-    small beside the mean.
-
-    Raises: ValueError for fewer than two blocks, which give no interval."""
-    if min(made_for, blocks) < 2:
-        raise ValueError(f"no floor of {made_for} blocks for {blocks}: an interval needs 2 or more")
-    if made_for == blocks:
-        return share
-    return share * _half_width(blocks, confidence) / _half_width(made_for, confidence)
-
-
-def _half_width(n: int, confidence: float) -> float:
-    """Return the 95th percentile of half the width of a Student interval of n normal values, in standard deviations."""
-    from scipy.special import chdtri
-
-    spread = math.sqrt(float(chdtri(n - 1, 1 - PERCENTILE)) / (n - 1))
-    return t_quantile(confidence, n - 1) * spread / math.sqrt(n)
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
-
-
-def _percentile(widths: Sequence[float], q: float) -> float:
-    """Return the least width that at least a fraction q of all do not exceed; infinite widths are larger than any."""
-    return sorted(widths)[max(0, math.ceil(q * len(widths)) - 1)]
+def rescaled(share: float, made_for: int, blocks: int) -> float:
+    """Return a floor for another number of blocks than it was made for."""
+    return share * math.sqrt(made_for / blocks)
 
 
 def _pseudo_experiments(
     pairs: Sequence[Pair], blocks: int, confidence: float, seed: str, resamplings: int
-) -> tuple[list[float], int]:
-    """Return the relative half widths of the intervals of pseudo-experiments, and how many intervals exclude 1.
+) -> tuple[int, int]:
+    """Return how many intervals of pseudo-experiments exclude 1, and how many there are.
 
-    A width is infinite where there is no interval. The formulas are those of `stats.ratios`, on whole arrays."""
+    The formulas are those of `stats.ratios`, on whole arrays."""
     import numpy as np
 
     rng = np.random.default_rng([*seed.encode(), blocks])
@@ -189,8 +187,7 @@ def _pseudo_experiments(
         root = np.sqrt(np.maximum(0.0, linear**2 - square * (a**2 - t2 * var_a)))
         known = (square > 0) & (a != 0)
         low, high = (linear - root) / square, (linear + root) / square
-        widths = np.where(known, root / square / np.abs(a / b), np.inf)
     # Rounding alone must not make values differ that are equal but for the last digits.
     slack = 1e-12
     excluded = known & ((low > 1 + slack) | (high < 1 - slack))
-    return [float(width) for width in widths], int(excluded.sum())
+    return int(excluded.sum()), int(known.sum())

@@ -70,23 +70,17 @@ class Commands:
         assert instance.run(["pwd"]).text == "/\n"
         assert instance.run(["id", "-u"]).text == "0\n"
 
-    def test_a_command_that_takes_too_long_is_given_up_and_gone_with_the_instance(self, subject: Subject) -> None:
-        with subject.start() as instance:
-            started_s = time.monotonic()
-            with pytest.raises(CommandTimeout):
-                instance.run(["sleep", "86399"], timeout_s=0.5)
-            assert time.monotonic() - started_s < 5
-            assert instance.run(["echo", "still here"]).text == "still here\n"
-            pids = instance.pids()
-        assert not live(pids)
-
-    def test_a_background_command_is_read_line_by_line_and_ends_with_the_instance(self, subject: Subject) -> None:
+    def test_background_commands_and_those_given_up_end_with_the_instance(self, subject: Subject) -> None:
         with subject.start() as instance:
             process = instance.spawn(["sh", "-c", "echo first; echo ready now; echo words >&2; exec sleep 86398"])
             assert process.wait_line("ready", 10) == "ready now\n"
             assert process.alive()
             with pytest.raises(CommandTimeout):
                 process.wait_line("never", 0.2)
+            started_s = time.monotonic()
+            with pytest.raises(CommandTimeout):
+                instance.run(["sleep", "86399"], timeout_s=0.5)
+            assert time.monotonic() - started_s < 5
             assert instance.run(["echo", "meanwhile"]).text == "meanwhile\n"
             done = process.stop()
             assert not process.alive()

@@ -17,42 +17,39 @@ class Limits:
     small_memory_bytes: int
     shares_kernel: bool
 
-    def test_a_memory_hog_dies_alone(self, subject: Subject) -> None:
+    def test_a_memory_hog_dies_alone(self, subject: Subject, instance: Instance) -> None:
         limit = self.small_memory_bytes
-        specs = subject.spec("victim"), subject.spec("hog", resources=Resources(memory_bytes=limit))
-        with subject.together(*specs) as (victim, hog):
-            bystander = victim.spawn(["sleep", "86397"])
+        with subject.start("hog", resources=Resources(memory_bytes=limit)) as hog:
+            bystander = instance.spawn(["sleep", "86397"])
             done = hog.run(["tail", "/dev/zero"], check=False, timeout_s=60)
             assert done.returncode == 128 + signal.SIGKILL
             if self.shares_kernel:
                 assert 0.5 * limit < hog.usage().memory_peak_bytes <= limit
             assert bystander.alive()
-            assert hog.run(["echo", "alive"]).text == victim.run(["echo", "alive"]).text == "alive\n"
+            assert hog.run(["echo", "alive"]).text == instance.run(["echo", "alive"]).text == "alive\n"
 
-    def test_limits_are_in_force(self, subject: Subject) -> None:
-        """Check the kernel's own files, or the hardware that a machine sees."""
+    def test_limits_are_in_force_and_bind_no_other(self, subject: Subject, instance: Instance) -> None:
+        """Check the kernel's own files, or the hardware that a machine sees, and that a quota of a fifth is kept."""
         size = 2 * self.small_memory_bytes
-        resources = Resources(cpus=0.5, cpuset="0", memory_bytes=size, cpu_weight=50)
-        groups = subject.testbed.cgroups
-        with subject.start(resources=resources) as instance:
-            instance.spawn(["sleep", "86393"])
+        resources = Resources(cpus=0.2, cpuset="0", memory_bytes=size, cpu_weight=50)
+        groups, everywhere = subject.testbed.cgroups, subject.testbed.host.read_text("/sys/devices/system/cpu/online")
+        with subject.start("limited", resources=resources) as limited:
+            for each in (limited, instance):
+                each.spawn(["sleep", "86393"])
             time.sleep(0.2)
-            if not self.shares_kernel:
-                lines = dict(line.split(":", 1) for line in inside(instance, "/proc/meminfo").splitlines())
+            assert {_allowed(subject, pid) for pid in limited.pids()} == {"0"}
+            assert everywhere.strip() in {_allowed(subject, pid) for pid in instance.pids()}
+            if self.shares_kernel:
+                for file, wanted in groups.settings(resources):
+                    found = (groups.root / file.format(name=limited.cgroup.strip("/"))).read_text().strip()
+                    assert found == wanted, file
+            else:
+                lines = dict(line.split(":", 1) for line in inside(limited, "/proc/meminfo").splitlines())
                 assert 0.6 * size < int(lines["MemTotal"].split()[0]) * 1024 <= size
-                assert instance.run(["nproc"]).text == "1\n"
-                assert {_allowed(subject, pid) for pid in instance.pids()} == {"0"}
-                return
-            for file, wanted in groups.settings(resources):
-                found = (groups.root / file.format(name=instance.cgroup.strip("/"))).read_text().strip()
-                assert found == wanted, file
-            assert {_allowed(subject, pid) for pid in instance.pids()} == {"0"}
-
-    def test_a_quota_of_a_fifth_is_kept(self, subject: Subject) -> None:
-        with subject.start(resources=Resources(cpus=0.2)) as instance:
-            before = instance.usage()
-            done = instance.run(SPIN, check=False)
-            used = instance.usage().since(before)
+                assert limited.run(["nproc"]).text == "1\n"
+            before = limited.usage()
+            done = limited.run(SPIN, check=False)
+            used = limited.usage().since(before)
         assert done.returncode == 124
         assert 0.1 < used.cpu_s / done.duration_s < 0.28
 
@@ -82,15 +79,6 @@ class Limits:
         used = instance.usage().since(before)
         assert 8 * MIB <= used.write_bytes < 24 * MIB
         assert used.write_ops > 0
-
-    def test_a_limit_on_one_is_none_on_another(self, subject: Subject, instance: Instance) -> None:
-        with subject.start("slow", resources=Resources(cpuset="0")) as slow:
-            for each in (slow, instance):
-                each.spawn(["sleep", "86392"])
-            time.sleep(0.2)
-            assert {_allowed(subject, pid) for pid in slow.pids()} == {"0"}
-            everywhere = subject.testbed.host.run(["cat", "/sys/devices/system/cpu/online"]).text.strip()
-            assert everywhere in {_allowed(subject, pid) for pid in instance.pids()}
 
 
 def _allowed(subject: Subject, pid: int) -> str:

@@ -132,7 +132,7 @@ def _words(metric: Metric, effect: LevelEffect, say: Language) -> str:
 
 
 def _band(floor: float) -> tuple[float, float]:
-    """Return the range of ratios that a noise floor hides, as far as a logarithmic axis goes."""
+    """Return the range of ratios within a noise floor, as far as a logarithmic axis goes."""
     return max(0.01, 1 - floor), 1 + floor
 
 

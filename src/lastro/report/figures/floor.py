@@ -1,4 +1,4 @@
-"""The noise floor: the baseline against itself, and the band around 1 in which differences are not distinguishable."""
+"""The noise floor: the baseline against itself, and the band around 1 within which equal treatments differ."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _BAND_IN = 0.17
 
 
 def draw_floor(report: Report, say: Language) -> Figure | None:
-    """Draw a row for each metric with a noise floor, the one by which tables judge; None when none is known."""
+    """Draw a row for each metric with a noise floor; None when none is known."""
     floors = {view.metric.name: floor_here(view) for view in report.views}
     found = {name: (floor, report.noise_floor["metrics"][name]) for name, floor in floors.items() if floor is not None}
     if not found:
@@ -36,10 +36,7 @@ def draw_floor(report: Report, say: Language) -> Figure | None:
         _row(axes, y, floor.share, metric)
     axes.axvline(1, color="black", linewidth=0.9)
     axes.set_xlabel(say("ratio of the baseline to itself"))
-    how = say(
-        "band: differences inside it are not distinguishable from zero; dot: the baseline against itself, with its "
-        "interval"
-    )
+    how = say("band: how far equal treatments differ here; dot: the baseline against itself, with its interval")
     notes = dict.fromkeys(say.note(floor.note) for floor, _ in found.values() if floor.note is not None)
     headed(figure, say("Noise floor of this host"), how, *notes, ends.words(say("ratio"), say))
     fit_rows(figure, [(axes, rows)])
