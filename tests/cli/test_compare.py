@@ -86,10 +86,10 @@ def test_trials_that_resemble_their_neighbours_widen_every_interval(tmp_path: Pa
     factors = [cell[side]["variance_factor"] for cell in found["cells"] for side in "ab"]
     assert min(factors) > 1.5
     (first, second) = found["notes"]
-    assert first.startswith("A: trials of throughput that are close in time resemble each other") and second[0] == "B"
+    assert first.startswith("A: trials of throughput that are close in time are correlated") and second[0] == "B"
     assert f"up to {max(factors[::2]):.1f} times" in first
     page = lastro("report", tmp_path / "a", "--format", "md", "-o", "-").out
-    assert re.search(r"resemble each other \(autocorrelation 0\.[89]\d, p &lt; 0\.001\)\. So 8 trials", page)
+    assert re.search(r"are correlated \(autocorrelation 0\.[89]\d, p &lt; 0\.001\)\. So 8 trials", page)
     serial = lastro("results", tmp_path / "a", "--json").json["analysis"]["throughput"]["serial"]
     assert (serial["n"], serial["trials"]) == (24, 8)
     assert serial["counts_as"] == pytest.approx(8 / max(factors[::2]))

@@ -141,7 +141,7 @@ def _order(statement: Order, cells: Cells) -> Effects:
             if share == 1:
                 parts.append(_direction(f"{first} / {second}", of_level[first][0], of_level[second][0], True, cells))
             else:
-                label = f"{first} \N{MINUS SIGN} {second}"
+                label = f"{first} − {second}"
                 effects = [less(*of_level[level]) for level in (first, second)]
                 gap = cells.difference(effects[0], effects[1])
                 under = cells.gap_under_floor(less(*effects), gap.value)

@@ -46,8 +46,8 @@ class Compared:
     negative; if that mean is zero, the ratio has no value. Both cases are tested as differences. `absent` lists the
     campaigns that lack comparable values. `no_test` is the reason why existing values cannot be tested, or empty.
     `judged` is the result of the gate; None without a gate, or if the metric has no better direction. `lost` is true if
-    A has values for this treatment and B has none. `factors` multiply the variances of both means, because trials
-    resemble their neighbours in time (`trends.TrialOrder`)."""
+    A has values for this treatment and B has none. `factors` multiply the variances of both means, because neighbouring
+    trials are correlated (`trends.TrialOrder`)."""
 
     metric: Metric
     levels: Levels
@@ -159,7 +159,7 @@ class Comparison:
 
     @property
     def dependent(self) -> dict[tuple[Side, Metric], float]:
-        """{(campaign, metric): the largest factor}, where trials resemble their neighbours enough to matter."""
+        """{(campaign, metric): the largest factor}, where neighbouring trials are correlated enough to matter."""
         found: dict[tuple[Side, Metric], float] = {}
         for cell in self.cells:
             for (side, _), factor in zip(self.sides, cell.factors, strict=True):
@@ -330,7 +330,7 @@ def _compared(
 
 
 def _dependent(report: Report, alpha: float) -> dict[str, TrialOrder]:
-    """Return {metric: the order of its trials} of the metrics whose neighbouring trials resemble each other."""
+    """Return {metric: the order of its trials} of the metrics whose neighbouring trials are correlated."""
     found = ((view.metric.name, trial_order(view)) for view in report.views)
     return {name: order for name, order in found if order and order.found.p < alpha}
 

@@ -191,10 +191,9 @@ class Omnibus:
 
 @dataclass(frozen=True, slots=True)
 class SerialDependence:
-    """How much trials resemble their neighbours in time: `lag1` and `p` as in `stats.autocorrelation`, over `n` trials.
+    """The correlation of neighbouring trials in time: `lag1` and `p` as in `stats.autocorrelation`, over `n` trials.
 
-    `trials` independent trials of a treatment would know its mean as well as `counts_as` of these do, for the treatment
-    that suffers most."""
+    For the treatment that it affects most, its `trials` have the precision of `counts_as` independent trials."""
 
     lag1: float
     p: float

@@ -59,7 +59,7 @@ def trial_order(view: MetricView) -> TrialOrder | None:
 
 
 def serial_dependence(view: MetricView) -> SerialDependence | None:
-    """Return how much neighbouring trials resemble each other, for the treatment that suffers most."""
+    """Return the correlation of neighbouring trials, with its consequence for the treatment that it affects most."""
     if (order := trial_order(view)) is None:
         return None
     worst = max((cell for cell in view.cells if cell.points), key=order.variance_factor)

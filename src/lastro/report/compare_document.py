@@ -11,7 +11,7 @@
     cells        [{metric, unit, better, levels {factor: level}, a, b, ratio, p, p_adjusted, verdict, not_compared,
                  gate}], worst first
                  a, b {n, mean, values, variance_factor}; the factor is above 1 where a mean varies more than
-                 that of independent trials, because trials resemble their neighbours in time
+                 that of independent trials, because neighbouring trials are correlated
                  ratio {value, interval {low, high}, absent_because}
                  gate {limit, p, p_adjusted, regressed}, null where the gate does not judge
     gate         {margin, tests, not_judged, regressions, lost, most_allowed}, null without --fail-over

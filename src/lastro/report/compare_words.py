@@ -63,7 +63,7 @@ def notes(comparison: Comparison) -> Iterator[str]:
                 yield f"{side}: some numbers are marked '{kind}': {meaning(kind, ENGLISH)}"
     for (side, metric), factor in comparison.dependent.items():
         yield (
-            f"{side}: trials of {metric.name} that are close in time resemble each other; intervals and tests take the "
+            f"{side}: trials of {metric.name} that are close in time are correlated; intervals and tests take the "
             f"variance of a mean to be up to {factor:.1f} times that of independent trials"
         )
     own_a, own_b = ({metric.name for metric in report.study.metrics} for _, report in comparison.sides)

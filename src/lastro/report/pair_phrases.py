@@ -54,8 +54,8 @@ class PairPhrases:
         if more := changes[_MOST_LEVELS:]:
             parts.append(say("and it differs less with {n} other levels", n=len(more)))
         text = N_("against {reference}, {metric} is {changes}")
-        said = self._average() + ", ".join(parts)
-        changed = say(text, reference=self.name(reference), metric=metric, changes=said)
+        joined = self._average() + ", ".join(parts)
+        changed = say(text, reference=self.name(reference), metric=metric, changes=joined)
         return changed + self._floor(levels, reference) + self._part()
 
     def _floor(self, levels: Sequence[str], reference: str) -> str:

@@ -206,7 +206,7 @@ def check_sentences(metric: MetricAnalysis, say: Language) -> Iterator[str]:
 
 
 def time_sentences(metric: MetricAnalysis, alpha: float, say: Language) -> Iterator[str]:
-    """Yield what is known of the metric over time: its drift, and whether neighbouring trials resemble each other."""
+    """Yield what is known of the metric over time: its drift, and the correlation of neighbouring trials."""
     yield from filter(None, (drift_sentence(metric, alpha, say), _serial_sentence(metric, alpha, say)))
 
 
@@ -215,7 +215,7 @@ def _serial_sentence(metric: MetricAnalysis, alpha: float, say: Language) -> str
     if serial is None or serial.p >= alpha or not serial.matters:
         return ""
     return say(
-        "{metric}: trials close in time resemble each other (autocorrelation {r}, p {p}). So {n} trials of a treatment "
+        "{metric}: trials close in time are correlated (autocorrelation {r}, p {p}). So {n} trials of a treatment "
         "count as about {k}, and the intervals of means are too narrow. Ratios within blocks hold.",
         metric=metric.metric.name,
         r=say.number(f"{serial.lag1:.2f}"),

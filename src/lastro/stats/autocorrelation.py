@@ -1,4 +1,4 @@
-"""How much trials resemble their neighbours in time, apart from their treatments, and what that does to a mean.
+"""The correlation of neighbouring trials in time, apart from their treatments, and its effect on a mean.
 
 The noise is taken to be a first-order autoregression: two trials that are k places apart correlate by lag1 to the power
 of k. With residuals e of N trials in their true order, von Neumann's ratio
@@ -23,7 +23,7 @@ from statistics import NormalDist
 from lastro.stats.intervals import sample_mean
 
 LEAST_FACTOR = 1.1  # of a variance that is worth mentioning
-LEAST = 8  # trials in a row: with fewer, nothing can be said
+LEAST = 8  # trials in a row: with fewer, there is no estimate
 _MOST_LAG1 = 0.99
 _STEPS = 20  # bisections: lag1 to six digits
 _MOST_TERMS = 10_000_000

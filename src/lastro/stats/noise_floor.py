@@ -11,7 +11,7 @@ With d the differences B - A of m pairs, whose mean the coin makes zero, and M t
 
     t(m) sqrt(sum of d^2 / (m n)) / |M|
 
-A floor tells how large differences without a cause are. It decides nothing: a campaign has its own noise, inside its
+A floor shows how large differences without a cause are. It decides nothing: a campaign has its own noise, inside its
 own blocks, in every p and interval.
 
 *False positives*: how often Fieller's interval of the ratio B / A excludes 1 although nothing differs. `observed`
