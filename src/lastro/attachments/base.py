@@ -24,7 +24,6 @@ from lastro.requirements import NOTHING, Requirements
 from lastro.testbed import Testbed
 
 _SIDES = "ab"
-_SWITCH = "hub-br"
 _GROUP = 198  # of devices that are removed together, so that the kernel waits once for all, not for each
 _PROBE_S = "3"  # time for one reply: a busy host may lose the first packet
 
@@ -46,8 +45,8 @@ class Attachment(ABC):
 
     `remedy` is what to do on a host that cannot provide it. `no_transit` says why an instance cannot forward packets
     over such links, if so. `router_prefix`: each port's link ends at a device through which the DUT itself is reached,
-    named as in `Segment.ends` but with this prefix. `separable`: it can give every segment a switch of its own, and
-    does so when `apart` is set. `passes_dut`: links of network namespaces pass the DUT's, too."""
+    named as in `Segment.ends` but with this prefix. `apart`: links are made and removed together, each with what it
+    needs for itself; only a `Separable` attachment can do that."""
 
     kind = "attachment"
     name: ClassVar[str]
@@ -57,8 +56,6 @@ class Attachment(ABC):
     remedy: ClassVar[str | None] = None
     no_transit: ClassVar[str | None] = None
     router_prefix: ClassVar[str | None] = None
-    separable: ClassVar[bool] = False
-    passes_dut: ClassVar[bool] = True
     apart: bool = False
     tap_offloads: bool = True  # whether a guest may leave checksums and segmentation to the reader of its tap
     own_cgroups: tuple[str, ...] = ()  # of daemons: their CPU time is a cost of the links, not foreign load
@@ -69,14 +66,6 @@ class Attachment(ABC):
 
         A port is made with its final name, in its own namespace; addresses and state are set afterwards. The port of an
         instance that takes taps ends in the DUT's namespace, in a device named as in `Segment.ends`."""
-
-    def compile_tc(self, segments: Sequence[Segment]) -> list[str]:
-        """Return lines for `tc -batch` inside the DUT's namespace, to run after those of `compile`."""
-        return []
-
-    def switches(self, segments: Sequence[Segment]) -> dict[str, list[Segment]]:
-        """Return the segments on each switch, by the name of the switch."""
-        return {f"br-{each.name}": [each] for each in segments} if self.apart else {_SWITCH: list(segments)}
 
     @contextmanager
     def prepare(self, testbed: Testbed) -> Iterator[None]:
@@ -94,8 +83,6 @@ class Attachment(ABC):
     def laid(self, testbed: Testbed, segments: Sequence[Segment]) -> Iterator[None]:
         """Make the links and everything that joins them; the ports have no addresses yet."""
         with made(testbed, testbed.dut, self.compile(segments), at_once=self.apart):
-            if tc := self.compile_tc(segments):
-                testbed.host.run(["tc", "-n", testbed.dut, "-batch", "-"], stdin="\n".join(tc) + "\n")
             yield
 
     def plug(self, segments: Sequence[Segment]) -> None:
@@ -109,29 +96,6 @@ class Attachment(ABC):
             instance.plug([port for _, port in own], taps)
         for instance in instances.values():
             instance.ready()
-
-    # Failures of links that are apart from each other
-
-    def cut(self, testbed: Testbed, segments: Sequence[Segment], *, carrier: bool = False) -> None:
-        """Cut links at the same time: packets are lost silently or, with `carrier`, both ends lose their carrier.
-
-        A virtual machine's port has a carrier as long as the machine runs."""
-        self._turn(testbed, segments, "down") if carrier else self.unplug(testbed, segments)
-
-    def mend(self, testbed: Testbed, segments: Sequence[Segment], *, carrier: bool = False) -> None:
-        """Revert `cut` for the same links, with the same `carrier`."""
-        self._turn(testbed, segments, "up") if carrier else self.replug(testbed, segments)
-
-    def unplug(self, testbed: Testbed, segments: Sequence[Segment]) -> None:
-        """Take the ends in the DUT's namespace off their switches, and leave them up."""
-        raise NotImplementedError
-
-    def replug(self, testbed: Testbed, segments: Sequence[Segment]) -> None:
-        raise NotImplementedError
-
-    def _turn(self, testbed: Testbed, segments: Sequence[Segment], state: str) -> None:
-        ends = [end for segment in segments for end, _ in segment.ends()]
-        batch(testbed, testbed.dut, [f"link set {end} {state}" for end in ends])
 
     def residuals(self, testbed: Testbed) -> dict[str, str]:
         """Return what differs with these links although the study holds it constant."""

@@ -12,16 +12,25 @@ fault: a guest has its own kernel, a bare process keeps all capabilities."""
 
 from __future__ import annotations
 
+import pkgutil
+
 import pytest
 
 # Before they are imported, so that a failed assertion shows its values, as in any test module.
-pytest.register_assert_rewrite(
-    *(f"{__name__}.{part}" for part in ("commands", "ending", "limits", "network", "parts", "world"))
-)
+pytest.register_assert_rewrite(*(each.name for each in pkgutil.iter_modules(__path__, f"{__name__}.")))
 
+from lastro.testing.attachments import AttachmentContract  # noqa: E402
 from lastro.testing.fixtures import pool, testbed  # noqa: E402
 from lastro.testing.parts import AnomalyContract, FunctionContract  # noqa: E402
 from lastro.testing.platforms import PlatformContract  # noqa: E402
 from lastro.testing.subject import Subject  # noqa: E402
 
-__all__ = ["AnomalyContract", "FunctionContract", "PlatformContract", "Subject", "pool", "testbed"]
+__all__ = [
+    "AnomalyContract",
+    "AttachmentContract",
+    "FunctionContract",
+    "PlatformContract",
+    "Subject",
+    "pool",
+    "testbed",
+]
