@@ -21,6 +21,7 @@ pytest.register_assert_rewrite(*(each.name for each in pkgutil.iter_modules(__pa
 
 from lastro.testing.attachments import AttachmentContract  # noqa: E402
 from lastro.testing.fixtures import pool, testbed  # noqa: E402
+from lastro.testing.instruments import InstrumentContract  # noqa: E402
 from lastro.testing.isolations import IsolationContract  # noqa: E402
 from lastro.testing.meters import MeterContract  # noqa: E402
 from lastro.testing.parts import AnomalyContract, FunctionContract  # noqa: E402
@@ -31,6 +32,7 @@ __all__ = [
     "AnomalyContract",
     "AttachmentContract",
     "FunctionContract",
+    "InstrumentContract",
     "IsolationContract",
     "MeterContract",
     "PlatformContract",
