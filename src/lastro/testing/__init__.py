@@ -26,6 +26,7 @@ from lastro.testing.isolations import IsolationContract  # noqa: E402
 from lastro.testing.meters import MeterContract  # noqa: E402
 from lastro.testing.parts import AnomalyContract, FunctionContract  # noqa: E402
 from lastro.testing.platforms import PlatformContract  # noqa: E402
+from lastro.testing.scenarios import ScenarioContract  # noqa: E402
 from lastro.testing.subject import Subject  # noqa: E402
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "IsolationContract",
     "MeterContract",
     "PlatformContract",
+    "ScenarioContract",
     "Subject",
     "pool",
     "testbed",
