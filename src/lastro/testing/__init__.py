@@ -1,13 +1,13 @@
 """The contracts of parts, as tests that the author of a plug-in can run too (root, pytest).
 
-A test module of the plug-in (`AnomalyContract` and `FunctionContract` have `anomaly` and `function` instead):
+A test module of the plug-in, in which the attribute with the name of the kind names the part:
 
     from lastro.testing import PlatformContract, pool, testbed
 
     class TestMine(PlatformContract):
         platform = "mine"
 
-Each check is a real run on real instances. The attributes of the class declare what is a machine's nature rather than a
+Most checks are real runs on real instances. Other attributes of the class declare what is a part's nature rather than a
 fault: a guest has its own kernel, a bare process keeps all capabilities."""
 
 from __future__ import annotations

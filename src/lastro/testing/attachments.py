@@ -32,7 +32,7 @@ stack.enter_context(links.connect(bed, [Segment("s", ends)]))
 
 
 class AttachmentContract:
-    """The contract of an attachment. Subclass it as `TestNAME`.
+    """The contract of an attachment: links reach what they join, and nothing else; each counter sees each flow.
 
     Each test is a real run, between network namespaces and between taps, which virtual machines open. `counters` are
     the names of the attachment's own, each of which must move with every flow. `hops` is the number of routers between

@@ -46,7 +46,7 @@ class Ready(NamedTuple):
 
 
 class InstrumentContract:
-    """The contract of an instrument. Subclass it as `TestNAME`.
+    """The contract of an instrument: it reads a real run, and refuses output that is damaged, cut or not its own.
 
     `settings` are those of a study that its `measure` or `load` reads. A workload runs with `options`; without any, its
     short version runs (`brief`). A module's `image_needs(host)` returns what the tool needs in the image. The real run

@@ -23,7 +23,7 @@ _LOAD = (
 
 
 class MeterContract:
-    """The contract of a meter. Subclass it as `TestNAME`.
+    """The contract of a meter: it reads a known load, and nothing that comes after it; no counter falls.
 
     `unread` are metrics that some kernels do not have. Each test is a real run on an instance of runc."""
 
