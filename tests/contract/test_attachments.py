@@ -18,7 +18,7 @@ pytestmark = pytest.mark.root
 PROPERTIES: dict[str, dict[str, Any]] = {
     "nat": {"hops": 3, "counters": frozenset({"routed", "translated"})},
     "ovs": {"counters": frozenset({"switched"})},
-    "ovs-userspace": {"counters": frozenset({"switched"})},
+    "ovs-userspace": {"counters": frozenset({"switched"}), "pytestmark": pytest.mark.slow},  # nearly that of `ovs`
     "routed": {"hops": 3, "counters": frozenset({"routed"})},
     "vxlan": {"counters": frozenset({"rx below", "tx below"})},
 }

@@ -34,7 +34,11 @@ SETTINGS: dict[str, dict[str, Any]] = {
 # Where the short version is too short for a number.
 OPTIONS: dict[str, dict[str, Any]] = {"bonnie": {"files": 0, "size": "16M", "seeks": 150_000}}
 OWN = {"pts", "y-cruncher"}  # the user's own programs, which `lastro setup` does not install
-MARKS = {  # where they could not be had (`lastro setup` said why), they cannot run
+MARKS = {
+    # `make test` runs these two in tests/system: test_disk_front.py, test_application.py.
+    "bonnie": [pytest.mark.slow],
+    "sysbench-oltp": [pytest.mark.slow],
+    # Where they could not be had (`lastro setup` said why), they cannot run.
     "jmeter": [
         pytest.mark.slow,  # `make test` runs it in tests/system/test_http_load.py
         pytest.mark.skipif(not Path(HOME).exists(), reason="no JMeter here, and no Maven to fetch it"),

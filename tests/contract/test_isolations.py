@@ -16,9 +16,11 @@ PLATFORMS = ("native", "runc", "crun", "docker", "podman", "lxc", "nspawn")  # t
 APPARMOR = Path("/sys/module/apparmor/parameters/enabled")
 SELINUX = Path("/sys/fs/selinux/enforce")
 # What differs from part to part by its nature. The profile of AppArmor is Docker's own, which Docker loads.
+ANYWHERE = ("native", "runc")  # for what asks nothing of a platform
 PROPERTIES: dict[str, dict[str, Any]] = {
     "apparmor": {"supported": APPARMOR.exists() and APPARMOR.read_text().strip() == "Y", "platforms": ("docker",)},
-    "none": {"visible": False},
+    "landlock": {"platforms": ANYWHERE},
+    "none": {"visible": False, "platforms": ANYWHERE},
     "selinux": {"supported": SELINUX.exists() and SELINUX.read_text().strip() == "1"},
 }
 

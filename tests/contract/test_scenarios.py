@@ -24,6 +24,9 @@ UNMEASURED: dict[str, tuple[str, ...]] = {
     "uplink": (*_OF_MACHINES, "udp_offered", "udp_throughput", "udp_loss", "jitter"),  # of TCP
 }
 
+# `make test` runs trials of them in tests/system/test_scenarios.py.
+LONG = {"application", "routing"}
+
 for name in sorted(registry.names("scenario") - {"synthetic"}):
     kind = registry.get("scenario", name)
     known = {setting.name for setting in kind.settings}
@@ -31,5 +34,6 @@ for name in sorted(registry.names("scenario") - {"synthetic"}):
     attributes = {
         "scenario": name, "short": {"platform": "runc", **SHORT[name], **tolerant},
         "unmeasured": frozenset(UNMEASURED.get(name, ())), "__module__": __name__,
+        "pytestmark": [pytest.mark.slow] if name in LONG else [],
     }  # fmt: skip
     globals()[f"Test{name.capitalize()}"] = type(f"Test{name.capitalize()}", (ScenarioContract,), attributes)

@@ -110,8 +110,8 @@ def test_native_has_no_user_namespace_to_give(testbed: Testbed, pool: PlatformPo
 # Landlock
 
 
-def test_a_command_is_confined_and_else_as_it_was(testbed: Testbed, platform: Platform) -> None:
-    with platform.start(testbed, isolated("landlock")) as instance:
+def test_a_command_is_confined_and_else_as_it_was(testbed: Testbed, pool: PlatformPool) -> None:
+    with pool.get("runc").start(testbed, isolated("landlock")) as instance:
         denied = instance.run(["sh", "-c", "echo 1 > /etc/file"], check=False)
         assert "Permission denied" in denied.error_text
         instance.run(["sh", "-c", "echo 1 > /tmp/a && mv /tmp/a /tmp/b && echo 2 >> /tmp/b && : > /tmp/b && rm /tmp/b"])
