@@ -36,6 +36,31 @@ def image_needs(host: Host) -> Needs:
 TOLERANT: Mapping[str, Any] = {"max_foreign_cpus": 4096.0, "max_steal_percent": 100.0, "max_wait_s": 0.0}
 
 
+# Trials of each scenario that are as short as can be, and yet go through all of its phases.
+SHORT: dict[str, dict[str, Any]] = {
+    "application": {"isolation": "none", "rows": 1000, "time_s": 1, "memory": "512M"},
+    "chain": {
+        "attachment": "veth-bridge", "function": "none", "settle_s": 0, "tcp_s": 1, "udp_s": 1, "ping_s": 0.5,
+        "gap_s": 0, "ping_interval_ms": 20,
+    },
+    "compute": {"isolation": "none", "instrument": "sysbench-cpu:time_s=1,primes=1000", "memory": "512M"},
+    "exposure": {"isolation": "none"},
+    "lifecycle": {"attachment": "veth-bridge", "instances": 2, "settle_s": 0},
+    "proxy": {
+        "attachment": "nat", "instrument": "curl", "proxies": 2, "clients": 2, "requests": 20, "object_bytes": 100_000,
+        "settle_s": 0, "memory": "512M",
+    },
+    "routing": {
+        "attachment": "veth-bridge", "implementation": "frr", "topology": "2x2", "hello_s": 1, "timers": "fast",
+        "network_type": "point-to-point", "failure": "carrier", "quiet_s": 2.5, "settle_s": 0, "regular_s": 1,
+    },
+    "uplink": {
+        "attachment": "nat", "isolation": "none", "instrument": "iperf3-tcp", "load_s": 1, "settle_s": 0,
+        "memory": "512M",
+    },
+}  # fmt: skip
+
+
 def configured(scenario: type[Scenario], **chosen: Any) -> dict[str, Any]:
     """The defaults of its settings under what is chosen, tolerant of whatever else the machine does."""
     return {**{setting.name: setting.default for setting in scenario.settings}, **TOLERANT, **chosen}

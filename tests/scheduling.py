@@ -9,9 +9,9 @@ DEAREST: tuple[str, ...] = ()
 
 
 def scope(nodeid: str) -> str:
-    """A module, whose fixtures are dear; of the contract, a platform."""
+    """A module, whose fixtures are dear; of the contract of platforms, a platform."""
     file, _, rest = nodeid.partition("::")
-    return f"{file}::{rest.partition('::')[0]}" if file.startswith("tests/contract/") else file
+    return f"{file}::{rest.partition('::')[0]}" if file == "tests/contract/test_platforms.py" else file
 
 
 def by_cost(item: pytest.Item) -> int:

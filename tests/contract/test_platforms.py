@@ -61,7 +61,7 @@ class TestGvisor(PlatformContract):
         assert [link["ifname"] for link in json.loads(instance.run(["ip", "-j", "link"]).text)] == ["lo"]
         routes = instance.run(["ip", "route"]).text.splitlines()
         assert [route for route in routes if " dev lo " not in route] == []
-        assert not reaches(instance, "198.18.0.1")
+        assert not reaches(instance, "198.18.0.1", within_s=2)
 
     def test_a_container_has_dockers_usual_capabilities_and_no_more(self, instance: Instance) -> None:
         assert int(status(instance)["CapEff"], 16) == DOCKERS_CAPABILITIES

@@ -14,7 +14,6 @@ from collections import Counter
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -23,6 +22,7 @@ from lastro.host.lock import Holder, holder
 
 from ..cli.conftest import lastro, no_stragglers, rows, schedule, start, study_text, until
 from ..hostlisting import Listing, idle_host, listing, settled_differences
+from ..scenarios import SHORT, TOLERANT
 
 pytestmark = pytest.mark.root
 __all__ = ["no_stragglers"]  # a fixture for every test here
@@ -31,22 +31,6 @@ WAIT_FOR_THE_HOST_S = 300
 CLEAN_EVERY = 8  # kills, after which `lastro clean` alone must make the host what it was
 
 
-ANYHOW = {"max_foreign_cpus": 4096, "max_steal_percent": 100, "max_wait_s": 0}
-# Trials of each scenario that are as short as can be, and yet go through all of its phases.
-SHORT: dict[str, dict[str, Any]] = {
-    "chain": {
-        "attachment": "veth-bridge", "function": "none", "settle_s": 0, "tcp_s": 1, "udp_s": 1, "ping_s": 0.5,
-        "gap_s": 0, "ping_interval_ms": 20,
-    },
-    "routing": {
-        "attachment": "veth-bridge", "implementation": "frr", "topology": "2x2", "hello_s": 1, "timers": "fast",
-        "network_type": "point-to-point", "failure": "carrier", "quiet_s": 2.5, "settle_s": 0, "regular_s": 1,
-    },
-    "proxy": {
-        "attachment": "nat", "instrument": "curl", "proxies": 2, "clients": 2, "requests": 20, "object_bytes": 100_000,
-        "settle_s": 0, "memory": "512M",
-    },
-}  # fmt: skip
 ANOMALIES = {"chain": ["none", "cpu"], "proxy": ["none", "cpu"]}
 
 
@@ -54,7 +38,7 @@ def study(scenario: str, platforms: list[str], replicates: int, seed: int) -> st
     factors = {"platform": platforms}
     if anomalies := ANOMALIES.get(scenario):
         factors["anomaly"] = anomalies
-    return study_text(factors, scenario=scenario, replicates=replicates, seed=seed, **SHORT[scenario], **ANYHOW)
+    return study_text(factors, scenario=scenario, replicates=replicates, seed=seed, **SHORT[scenario], **TOLERANT)
 
 
 def pid_of(process: Holder | None) -> int | None:

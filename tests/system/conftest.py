@@ -10,8 +10,7 @@ import pytest
 from lastro.platforms.base import Instance, InstanceSpec
 from lastro.scenarios.shared.pools import AttachmentPool, PlatformPool
 from lastro.testbed import Testbed
-
-from ..links import platform_of
+from lastro.testing.taps import TapMachine
 
 
 @pytest.fixture(scope="module")
@@ -24,5 +23,5 @@ def attachments(testbed: Testbed) -> Iterator[AttachmentPool]:
 def trio(request: pytest.FixtureRequest, testbed: Testbed, pool: PlatformPool) -> Iterator[list[Instance]]:
     """Two instances to join, and a third that stays alone."""
     with ExitStack() as stack:
-        platform = platform_of(request.param, pool)
+        platform = TapMachine() if request.param == "taps" else pool.get(request.param)
         yield [stack.enter_context(platform.start(testbed, InstanceSpec(name, name))) for name in ("aa", "bb", "cc")]

@@ -16,7 +16,6 @@ from lastro.isolation.seccomp import DENIED
 from lastro.meters import _syscalls
 from lastro.meters.exposure import ExposureMeter
 from lastro.platforms.base import Instance, InstanceSpec
-from lastro.scenarios.exposure import ExposureScenario
 from lastro.scenarios.shared.pools import PlatformPool
 from lastro.testbed import Testbed
 
@@ -118,17 +117,3 @@ def test_an_instance_without_perl_is_told(testbed: Testbed, pool: PlatformPool, 
         with pytest.raises(PlatformError, match="found no perl in instance bare") as caught:
             looked_at(testbed, instance)
     assert "perl-base" in str(caught.value.hint)
-
-
-def test_a_trial_of_the_scenario(testbed: Testbed) -> None:
-    scenario = ExposureScenario(testbed)
-    try:
-        config = {"platform": "runc", "isolation": "cgroups+seccomp"}
-        assert scenario.availability(config)
-        outcome = scenario.run(config, {})
-        assert outcome.valid, outcome.invalid_because
-        assert outcome.measurements.keys() == {metric.name for metric in ExposureScenario.metrics}
-        assert outcome.measurements["exposure_capabilities"] == 15  # a function's NET_ADMIN is one of them
-        assert not scenario.availability({"platform": "native", "isolation": "user-namespace"})
-    finally:
-        scenario.close()

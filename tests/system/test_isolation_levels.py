@@ -1,4 +1,4 @@
-"""Levels of isolation on real instances: `verify` passes where one is in force, and says so where it is not."""
+"""Levels of isolation on real instances: what each does, and several together. The contract is in tests/contract."""
 
 from __future__ import annotations
 
@@ -8,26 +8,19 @@ import pytest
 
 from lastro import registry
 from lastro.errors import Unavailable
-from lastro.functions.firewall import Firewall
 from lastro.host.places import FIRST_ID
 from lastro.isolation.base import NEIGHBOUR, Isolation, Profile, isolate, parts_of
 from lastro.isolation.landlock import Landlock
 from lastro.isolation.user_namespace import UserNamespace
 from lastro.platforms.base import InstanceSpec, Platform, Security
-from lastro.scenarios.chain.deploy import deployed
 from lastro.scenarios.shared.pools import PlatformPool
 from lastro.testbed import Testbed
+from lastro.testing.isolations import works_in_a_chain
 
 from ..products import combinations
 
 pytestmark = pytest.mark.root
 
-LEVELS = {  # what the platform must know, and what `verify` says without the level
-    "capabilities": ("drop_capabilities", "still has CAP_"),
-    "read-only-root": ("read_only_root", "can be written"),
-    "user-namespace": ("user_namespace", "it can use ID 0 of the host"),
-    "landlock": (None, "making a directory in /etc succeeded"),
-}
 COMBINATIONS = (
     "capabilities+read-only-root+seccomp+cgroups",
     "landlock+user-namespace+read-only-root+capabilities+seccomp",
@@ -48,38 +41,9 @@ def platform(request: pytest.FixtureRequest, pool: PlatformPool) -> Platform:
     return pool.get(request.param)
 
 
-@pytest.mark.parametrize("level", LEVELS)
-def test_a_level_is_in_force_or_honestly_unavailable(testbed: Testbed, platform: Platform, level: str) -> None:
-    mechanism, _ = LEVELS[level]
-    found = parts(level)[0].probe(testbed, platform)
-    assert bool(found) is (mechanism is None or mechanism in platform.confines), found.reason
-    if not found:
-        assert found.reason == f"{platform.name} cannot confine an instance by {str(mechanism).replace('_', ' ')}"
-    assert bool(found) or platform.name in ("native", "podman", "lxc", "nspawn")
-
-
-def test_a_level_that_is_not_there_is_missed(testbed: Testbed, platform: Platform) -> None:
-    with platform.start(testbed, isolated("none")) as instance:
-        for level, (_, words) in LEVELS.items():
-            assert words in str(parts(level)[0].verify(instance)), level
-        assert instance.run(["ls", "/etc/lastro-probe", "/tmp/lastro-probe"], check=False).text == ""
-
-
-@pytest.mark.parametrize(("name", "level"), combinations(["runc", "docker"], [*LEVELS, *COMBINATIONS]))
-def test_a_chain_works_under_each_level(testbed: Testbed, pool: PlatformPool, name: str, level: str) -> None:
-    """The function loads its rules and forwards; load, ping and traffic run; each part of the level is in force."""
-    levels, links = parts(level), registry.get("attachment", "veth-direct")()
-    with deployed(
-        testbed, pool.get(name), links, Firewall(), isolate=lambda spec: isolate(spec, levels, LIMITLESS)
-    ) as chain:
-        assert chain.counted()["crossed"].packets >= 1
-        server = chain.sink.spawn(["iperf3", "-s", "-1", "--forceflush"])
-        server.wait_line("listening", 10)
-        chain.source.run(["iperf3", "-c", chain.path.sink, "-n", "100K"])
-        server.stop()
-        chain.source.run(["env", "--chdir=/var/tmp", "stress-ng", "--hdd", "1", "--hdd-bytes", "1M", "--hdd-ops", "16"])
-        for instance in chain.instances.values():
-            assert [part.verify(instance) for part in levels] == [None] * len(levels)
+@pytest.mark.parametrize(("name", "level"), combinations(["runc", "docker"], COMBINATIONS))
+def test_a_chain_works_under_several(testbed: Testbed, pool: PlatformPool, name: str, level: str) -> None:
+    works_in_a_chain(testbed, pool.get(name), parts(level))
 
 
 # Capabilities
@@ -146,8 +110,8 @@ def test_native_has_no_user_namespace_to_give(testbed: Testbed, pool: PlatformPo
 # Landlock
 
 
-def test_a_command_is_confined_and_else_as_it_was(testbed: Testbed, platform: Platform) -> None:
-    with platform.start(testbed, isolated("landlock")) as instance:
+def test_a_command_is_confined_and_else_as_it_was(testbed: Testbed, pool: PlatformPool) -> None:
+    with pool.get("runc").start(testbed, isolated("landlock")) as instance:
         denied = instance.run(["sh", "-c", "echo 1 > /etc/file"], check=False)
         assert "Permission denied" in denied.error_text
         instance.run(["sh", "-c", "echo 1 > /tmp/a && mv /tmp/a /tmp/b && echo 2 >> /tmp/b && : > /tmp/b && rm /tmp/b"])

@@ -22,7 +22,6 @@ from lastro.scenarios.lifecycle.meeting import meeting_place
 from lastro.scenarios.shared.timing import TimedPlatform
 from lastro.testbed import Testbed
 
-from ..products import combinations
 from ..scenarios import Refusing, configured
 
 pytestmark = pytest.mark.root
@@ -77,7 +76,15 @@ def test_together(scenario: LifecycleScenario, platform: str) -> None:
     assert max(starts) <= outcome.measurements["start_all"] < math.fsum(starts)
 
 
-@pytest.mark.parametrize(("attachment", "parallel"), combinations(sorted(registry.names("attachment")), [False, True]))
+# In `make test` one in three, together and not by turns: each attachment joins several instances in its contract.
+@pytest.mark.parametrize(
+    ("attachment", "parallel"),
+    [
+        pytest.param(name, parallel, marks=() if at % 3 == 0 and parallel is (at % 2 == 0) else pytest.mark.slow)
+        for at, name in enumerate(sorted(registry.names("attachment")))
+        for parallel in (False, True)
+    ],
+)
 def test_over_every_attachment(scenario: LifecycleScenario, attachment: str, parallel: bool) -> None:
     wanted = config("native", attachment=attachment, parallel=parallel)
     if available := scenario.availability(wanted):

@@ -15,7 +15,15 @@ pytestmark = [pytest.mark.root, pytest.mark.measures]
 
 
 @pytest.mark.parametrize(
-    ("kind", "folder", "name"), [("anomaly", "anomalies", "cache"), ("function", "functions", "no-echo")]
+    ("kind", "folder", "name"),
+    [
+        ("anomaly", "anomalies", "cache"),
+        ("function", "functions", "no-echo"),
+        pytest.param("attachment", "attachments", "hub", marks=pytest.mark.slow),
+        pytest.param("instrument", "instruments", "dd", marks=pytest.mark.slow),
+        pytest.param("isolation", "isolation", "no-new-privileges", marks=pytest.mark.slow),
+        pytest.param("meter", "meters", "switches", marks=pytest.mark.slow),
+    ],
 )
 def test_a_new_part_passes_its_contract(tmp_path: Path, kind: str, folder: str, name: str) -> None:
     done = lastro("new", "--part", kind, name, cwd=tmp_path)

@@ -16,9 +16,11 @@ from lastro.platforms.base import Instance, Tap
 from lastro.scenarios.chain.deploy import deployed
 from lastro.scenarios.shared.pools import AttachmentPool, PlatformPool
 from lastro.testbed import Testbed
+from lastro.testing.attachments import contents, segment
+from lastro.testing.network import RIGHT, reaches
 
 from ..hostlisting import live, owned_processes
-from ..links import RIGHT, attachment, contents, reaches, segment, two_natives
+from ..links import attachment, two_natives
 
 pytestmark = pytest.mark.root
 

@@ -48,7 +48,12 @@ def config(platform: str, attachment: str, **settings: Any) -> dict[str, Any]:
     ("platform", "attachment", "settings"),
     [
         ("native", "veth-bridge", {}),
-        ("runc", "veth-direct", {"network_type": "point-to-point", "failure": "carrier"}),
+        pytest.param(  # nearly that of the contract
+            "runc",
+            "veth-direct",
+            {"network_type": "point-to-point", "failure": "carrier"},
+            marks=pytest.mark.slow,
+        ),
         (
             "native",
             "ovs",

@@ -10,25 +10,16 @@ import pytest
 from lastro import registry
 
 from ..cli.conftest import lastro, rows, study_text
-from ..crash.test_kill import SHORT
-from ..scenarios import TOLERANT
+from ..scenarios import SHORT, TOLERANT
 
 pytestmark = pytest.mark.root
 
-# As short as each can be. The keys are factors, whose levels are lists, levels that do not vary, and settings.
-STUDIES: dict[str, dict[str, Any]] = {
+STUDIES: dict[
+    str, dict[str, Any]
+] = {  # the keys are factors, whose levels are lists, levels that do not vary, and settings
     **SHORT,
-    "application": {"isolation": "none", "rows": 1000, "time_s": 1, "memory": "512M"},
-    "compute": {
-        "isolation": "none", "instrument": ["sysbench-cpu:time_s=1,primes=1000", "pi:digits=10000"], "memory": "512M",
-    },
-    "exposure": {"isolation": "none"},
-    "lifecycle": {"attachment": "veth-bridge", "instances": 2, "settle_s": 0},
-    "uplink": {
-        "attachment": "nat", "isolation": "none", "instrument": "iperf3-tcp", "load_s": 1, "settle_s": 0,
-        "memory": "512M",
-    },
-}  # fmt: skip
+    "compute": {**SHORT["compute"], "instrument": [SHORT["compute"]["instrument"], "pi:digits=10000"]},
+}
 
 
 @pytest.mark.parametrize("scenario", sorted(registry.names("scenario") - {"synthetic"}))

@@ -8,8 +8,9 @@ from lastro import registry
 from lastro.attachments.base import Segment
 from lastro.errors import Unavailable
 from lastro.platforms.base import Port
+from lastro.testing.attachments import unstarted
 
-from ..links import attachment, unstarted
+from ..links import attachment
 
 ATTACHMENTS = sorted(registry.names("attachment") - {"host"})  # which joins no two instances
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from lastro import __version__, cli, errors, registry, validity
+from lastro import __version__, cli, errors, registry, testing, validity
 from lastro.anomalies import cpu, disk, io, memory
 from lastro.cli import compare
 from lastro.cli._common import MANY_INVALID_TRIALS
@@ -390,6 +390,16 @@ def limits_table() -> str:
     return table(("witness", "the trial is invalid when"), [*rows, ("ceiling", near)])
 
 
+def contracts_table() -> str:
+    """A row for each kind of part: the class, the attribute that names a part, and what the class says it requires."""
+    rows = []
+    for kind in registry.KINDS:
+        contract = getattr(testing, f"{kind.capitalize()}Contract")
+        summary = str(contract.__doc__).splitlines()[0].rstrip(".").partition(": ")[2]
+        rows.append((kind, f"`{contract.__name__}`", f"`{kind}`", summary))
+    return table(("kind", "contract", "named by", "what it requires"), rows)
+
+
 TABLES = {
     "settings": settings_table,
     "metrics": metrics_table,
@@ -412,6 +422,7 @@ TABLES = {
     "parts": parts_table,
     "keys": keys_table,
     "limits": limits_table,
+    "contracts": contracts_table,
 }
 
 

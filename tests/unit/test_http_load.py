@@ -20,9 +20,10 @@ from lastro.instruments._http import ClosedLoad, Endpoint, OpenLoad, Page, Reque
 from lastro.instruments.jmeter import Jmeter
 from lastro.instruments.vegeta import Vegeta
 from lastro.results.samples import CLOSED_LOOP, GENERATOR_DELAY, OVERLOADED, Reading
+from lastro.testing.replay import damaged
 
 from ..httpserver import BODY
-from .workload_samples import DATA, damaged, text_of
+from .workload_samples import DATA, text_of
 
 PROXIES = (Endpoint("198.18.200.1", 8080), Endpoint("127.0.0.1", 8080))
 STRAIGHT = Page.of("http://198.18.200.1:8080/object", BODY)

@@ -21,8 +21,9 @@ from lastro.instruments._udp import UdpFlow, UdpLoad
 from lastro.instruments.iperf2_udp import Iperf2Udp
 from lastro.instruments.iperf3_udp_load import Iperf3UdpLoad
 from lastro.results.samples import Reading
+from lastro.testing.replay import damaged
 
-from .workload_samples import damaged, text_of
+from .workload_samples import text_of
 
 WHOLE = ["iperf2-udp.txt", "iperf2-udp-2.2.txt", "iperf2-udp-plain.txt", "iperf2-udp-loss.txt"]
 GOOD = UdpFlow(1_470_000, 1.0, 1_323_000, 1.0, 0.01)

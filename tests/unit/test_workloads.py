@@ -27,8 +27,9 @@ from lastro.results.samples import Reading
 from lastro.scenarios.base import make_part
 from lastro.scenarios.compute import ComputeScenario
 from lastro.scenarios.compute.instrument import WorkloadProbes
+from lastro.testing.replay import damaged
 
-from .workload_samples import SAMPLES, damaged, text_of
+from .workload_samples import SAMPLES, text_of
 
 KINDS: list[type[Workload]] = [
     info.cls for info in registry.parts("instrument").values() if info.cls and issubclass(info.cls, Workload)

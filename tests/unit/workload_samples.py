@@ -4,9 +4,7 @@ A new workload adds its own: two versions or modes of the tool at least."""
 
 from __future__ import annotations
 
-import random
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from lastro.study.model import Level
@@ -71,28 +69,3 @@ SAMPLES: dict[str, list[tuple[str, Mapping[str, Level]]]] = {
 
 def text_of(name: str) -> str:
     return (DATA / name).read_text(errors="replace")
-
-
-_ODD = ("-1", "0", "nan", "inf", "1e999", "9" * 400, "", "0x10", "1,5", "\x00", "٣")
-
-
-def damaged(text: str, n: int = 400) -> Iterator[str]:
-    """Versions of a tool's output: cut anywhere, lines lost, doubled or exchanged, numbers turned into others."""
-    chance = random.Random(1)
-    numbers = [match.span() for match in re.finditer(r"\d+(\.\d+)?", text)]
-    for _ in range(n):
-        lines = text.splitlines(keepends=True)
-        match chance.randrange(5):
-            case 0:
-                yield text[: chance.randrange(len(text))]
-                continue
-            case 1:
-                del lines[chance.randrange(len(lines))]
-            case 2:
-                lines.insert(chance.randrange(len(lines)), chance.choice(lines))
-            case 3:
-                chance.shuffle(lines)
-            case _:
-                begin, end = chance.choice(numbers)
-                lines = [text[:begin], chance.choice(_ODD), text[end:]]
-        yield "".join(lines)

@@ -24,7 +24,6 @@ from lastro.requirements import NOTHING, Requirements
 from lastro.testbed import Testbed
 
 _SIDES = "ab"
-_SWITCH = "hub-br"
 _GROUP = 198  # of devices that are removed together, so that the kernel waits once for all, not for each
 _PROBE_S = "3"  # time for one reply: a busy host may lose the first packet
 
@@ -46,9 +45,9 @@ class Attachment(ABC):
 
     `remedy` is what to do on a host that cannot provide it. `no_transit` is the reason why an instance cannot forward
     packets over such links; empty if it can. If `router_prefix` is set, the link of each port ends at a device of the
-    DUT, named as in `Segment.ends` but with this prefix. `separable` is true if every segment can have its own switch;
-    it then has one when `apart` is set. `passes_dut` is true if links between network namespaces pass through that of
-    the DUT."""
+    DUT, named as in `Segment.ends` but with this prefix. `apart` is true if links are made and removed together, each
+    with what it needs for itself; only a `Separable` attachment can do that. `passes_dut` is true if links between
+    network namespaces pass through that of the DUT."""
 
     kind = "attachment"
     name: ClassVar[str]
@@ -58,8 +57,6 @@ class Attachment(ABC):
     remedy: ClassVar[str | None] = None
     no_transit: ClassVar[str | None] = None
     router_prefix: ClassVar[str | None] = None
-    separable: ClassVar[bool] = False
-    passes_dut: ClassVar[bool] = True
     apart: bool = False
     tap_offloads: bool = True  # whether a guest may leave checksums and segmentation to the reader of its tap
     own_cgroups: tuple[str, ...] = ()  # of daemons: their CPU time is a cost of the links, not foreign load
@@ -70,14 +67,6 @@ class Attachment(ABC):
 
         A port is made with its final name, in its own namespace; addresses and state are set afterwards. The port of an
         instance that takes taps ends in the DUT's namespace, in a device named as in `Segment.ends`."""
-
-    def compile_tc(self, segments: Sequence[Segment]) -> list[str]:
-        """Return lines for `tc -batch` inside the DUT's namespace, to run after those of `compile`."""
-        return []
-
-    def switches(self, segments: Sequence[Segment]) -> dict[str, list[Segment]]:
-        """Return the segments on each switch, by the name of the switch."""
-        return {f"br-{each.name}": [each] for each in segments} if self.apart else {_SWITCH: list(segments)}
 
     @contextmanager
     def prepare(self, testbed: Testbed) -> Iterator[None]:
@@ -95,8 +84,6 @@ class Attachment(ABC):
     def laid(self, testbed: Testbed, segments: Sequence[Segment]) -> Iterator[None]:
         """Make the links and everything that joins them; the ports have no addresses yet."""
         with made(testbed, testbed.dut, self.compile(segments), at_once=self.apart):
-            if tc := self.compile_tc(segments):
-                testbed.host.run(["tc", "-n", testbed.dut, "-batch", "-"], stdin="\n".join(tc) + "\n")
             yield
 
     def plug(self, segments: Sequence[Segment]) -> None:
@@ -110,29 +97,6 @@ class Attachment(ABC):
             instance.plug([port for _, port in own], taps)
         for instance in instances.values():
             instance.ready()
-
-    # Failures of links that are apart from each other
-
-    def cut(self, testbed: Testbed, segments: Sequence[Segment], *, carrier: bool = False) -> None:
-        """Cut links at the same time: packets are lost silently or, with `carrier`, both ends lose their carrier.
-
-        A virtual machine's port has a carrier as long as the machine runs."""
-        self._turn(testbed, segments, "down") if carrier else self.unplug(testbed, segments)
-
-    def mend(self, testbed: Testbed, segments: Sequence[Segment], *, carrier: bool = False) -> None:
-        """Revert `cut` for the same links, with the same `carrier`."""
-        self._turn(testbed, segments, "up") if carrier else self.replug(testbed, segments)
-
-    def unplug(self, testbed: Testbed, segments: Sequence[Segment]) -> None:
-        """Take the ends in the DUT's namespace off their switches, and leave them up."""
-        raise NotImplementedError
-
-    def replug(self, testbed: Testbed, segments: Sequence[Segment]) -> None:
-        raise NotImplementedError
-
-    def _turn(self, testbed: Testbed, segments: Sequence[Segment], state: str) -> None:
-        ends = [end for segment in segments for end, _ in segment.ends()]
-        batch(testbed, testbed.dut, [f"link set {end} {state}" for end in ends])
 
     def residuals(self, testbed: Testbed) -> dict[str, str]:
         """Return what differs with these links although the study holds it constant."""

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from lastro.attachments.base import Attachment, Segment, far_end
+from lastro.attachments._separable import Switched
+from lastro.attachments.base import Segment, far_end
 from lastro.errors import CommandFailed, PlatformError, TrialError
 from lastro.host.base import Completed, Process
 from lastro.host.ledger import NETNS_DIR
@@ -24,10 +25,9 @@ _START_S = 10.0
 _QUIET = ("-vconsole:warn", "-vsyslog:off", "-vfile:off")
 
 
-class Ovs(Attachment):
+class Ovs(Switched):
     name = "ovs"
     summary = "an Open vSwitch bridge with the kernel's datapath, or the one in user space where the kernel has none"
-    separable = True
     requirements = Requirements(packages=("openvswitch-switch",))
     datapaths: tuple[str, ...] = ("system", "netdev")  # in order of preference
 
@@ -146,13 +146,10 @@ class Ovs(Attachment):
                     words += ["--", "add-port", bridge, end]
         return words
 
-    def unplug(self, testbed: Testbed, segments: Sequence[Segment]) -> None:
-        ends = [end for segment in segments for end, _ in segment.ends()]
+    def unplug(self, testbed: Testbed, ends: Sequence[str]) -> None:
         self._vsctl(testbed, *(word for end in ends for word in ("--", "del-port", end)))
 
-    def replug(self, testbed: Testbed, segments: Sequence[Segment]) -> None:
-        plugged = self.switches(segments).items()
-        ends = [(end, bridge) for bridge, joined in plugged for each in joined for end, _ in each.ends()]
+    def replug(self, testbed: Testbed, ends: Sequence[tuple[str, str]]) -> None:
         self._vsctl(testbed, *(word for end, bridge in ends for word in ("--", "add-port", bridge, end)))
 
     @contextmanager

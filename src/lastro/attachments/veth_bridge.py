@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lastro.attachments.base import Attachment, Segment, batch, far_end
+from lastro.attachments._separable import Switched
+from lastro.attachments.base import Segment, batch, far_end
 from lastro.testbed import Testbed
 
 
-class VethBridge(Attachment):
+class VethBridge(Switched):
     name = "veth-bridge"
     summary = "a veth pair (a tap, for a virtual machine) for each port, joined by one Linux bridge"
-
-    separable = True
 
     def compile(self, segments: Sequence[Segment]) -> list[str]:
         # No spanning tree and no multicast snooping: the bridge has no loops, and forwards from the first packet on.
@@ -27,10 +26,8 @@ class VethBridge(Attachment):
                     lines += [far_end(end, port), f"link set {end} master {bridge} up"]
         return lines
 
-    def unplug(self, testbed: Testbed, segments: Sequence[Segment]) -> None:
-        batch(testbed, testbed.dut, [f"link set {end} nomaster" for each in segments for end, _ in each.ends()])
+    def unplug(self, testbed: Testbed, ends: Sequence[str]) -> None:
+        batch(testbed, testbed.dut, [f"link set {end} nomaster" for end in ends])
 
-    def replug(self, testbed: Testbed, segments: Sequence[Segment]) -> None:
-        plugged = self.switches(segments).items()
-        ends = [(end, bridge) for bridge, joined in plugged for each in joined for end, _ in each.ends()]
+    def replug(self, testbed: Testbed, ends: Sequence[tuple[str, str]]) -> None:
         batch(testbed, testbed.dut, [f"link set {end} master {bridge}" for end, bridge in ends])

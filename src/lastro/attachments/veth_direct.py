@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
-from lastro.attachments.base import Attachment, Segment, far_end
+from lastro.attachments._separable import Separable
+from lastro.attachments.base import Segment, far_end
 from lastro.testbed import Testbed
 
 _EVERYTHING = "u32 match u32 0 0"  # rather than matchall, which small kernels lack
@@ -12,11 +14,10 @@ _EVERYTHING = "u32 match u32 0 0"  # rather than matchall, which small kernels l
 _SWALLOW = "tbf rate 8bit burst 10 limit 10"
 
 
-class VethDirect(Attachment):
+class VethDirect(Separable):
     name = "veth-direct"
     summary = "a veth pair directly between two instances (for virtual machines, two taps that redirect to each other)"
 
-    separable = True
     passes_dut = False
 
     def compile(self, segments: Sequence[Segment]) -> list[str]:
@@ -31,7 +32,7 @@ class VethDirect(Attachment):
         return lines
 
     def compile_tc(self, segments: Sequence[Segment]) -> list[str]:
-        """Return lines that redirect packets from each tap to the other, without the forwarding table of a bridge."""
+        """Return lines for `tc -batch` that redirect packets from each tap to the other, without a bridge."""
         lines = []
         for segment in filter(_through_taps, segments):
             (a, _), (b, _) = segment.ends()
@@ -41,6 +42,13 @@ class VethDirect(Attachment):
                     f"filter add dev {come} ingress protocol all {_EVERYTHING} action mirred egress redirect dev {go}",
                 ]
         return lines
+
+    @contextmanager
+    def laid(self, testbed: Testbed, segments: Sequence[Segment]) -> Iterator[None]:
+        with super().laid(testbed, segments):
+            if lines := self.compile_tc(segments):
+                testbed.host.run(["tc", "-n", testbed.dut, "-batch", "-"], stdin="\n".join(lines) + "\n")
+            yield
 
     def cut(self, testbed: Testbed, segments: Sequence[Segment], *, carrier: bool = False) -> None:
         self._at_each_end(testbed, segments, carrier, f"qdisc add dev {{}} root {_SWALLOW}", "down")

@@ -21,7 +21,8 @@ from lastro.results.files import write_atomically
 from lastro.study.model import NAME_PATTERN
 
 _TEMPLATE_NAME = "my-study"
-_PARTS = ("anomaly", "function")  # kinds with a template in lastro/testing/templates
+# Kinds with a template in lastro/testing/templates.
+_PARTS = ("anomaly", "attachment", "function", "instrument", "isolation", "meter")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

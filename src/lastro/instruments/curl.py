@@ -5,6 +5,7 @@ request."""
 
 from __future__ import annotations
 
+import re
 import shlex
 from dataclasses import replace
 
@@ -15,6 +16,7 @@ from lastro.requirements import Requirements
 from lastro.results.samples import Reading
 
 _FORMAT = "%{http_code} %{size_download} %{time_total} %{exitcode}\\n"
+_SECONDS = re.compile(r"\d{1,12}(?:\.\d{1,9})?", re.ASCII)
 
 
 class Curl(HttpLoad):
@@ -53,9 +55,9 @@ class Curl(HttpLoad):
         """Parse the script's output. A pure function. Raises: InstrumentError, and nothing else."""
         *lines, last = text.splitlines() or [""]
         try:
-            began_s, ended_s = map(float, last.split())
+            began_s, ended_s = map(_seconds, last.split())
             samples = _samples(load, lines)
-        except ValueError as error:
+        except (KeyError, ValueError) as error:
             raise InstrumentError(f"curl printed an invalid result: {text[-120:]!r}") from error
         wanted = load.clients * load.requests
         missing = [Request(0.0, 0.0, "", "no answer at all")] * (wanted - len(samples))
@@ -72,14 +74,21 @@ class Curl(HttpLoad):
 
 
 def _samples(load: ClosedLoad, lines: list[str]) -> list[Request]:
-    """Parse the lines; those of a client are in sequence. Raises: ValueError for a line in another format."""
+    """Parse the lines; those of a client are in sequence. Raises: ValueError, KeyError for lines in another format."""
     found, passed_ms = [], dict.fromkeys(range(load.clients), 0.0)
     for line in lines:
         client, status, n_bytes, time_s, code = line.split()
-        time_ms, began_ms = 1000 * float(time_s), passed_ms[int(client)]
+        time_ms, began_ms = 1000 * _seconds(time_s), passed_ms[int(client)]
         passed_ms[int(client)] += time_ms
         found.append(Request(began_ms, time_ms, client, _wrong(load, int(status), int(n_bytes), code)))
     return found
+
+
+def _seconds(word: str) -> float:
+    """Parse a time. Raises: ValueError for whatever else is a number to Python, such as `inf`."""
+    if not _SECONDS.fullmatch(word):
+        raise ValueError(f"not a time: {word[:40]!r}")
+    return float(word)
 
 
 def _wrong(load: ClosedLoad, status: int, n_bytes: int, code: str) -> str:

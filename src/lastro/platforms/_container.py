@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import zlib
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -118,11 +119,12 @@ def copied_root(home: Path, scratch: Path, tree: Path) -> list[str]:
 
 
 def seccomp_profile(testbed: Testbed, spec: InstanceSpec, directory: Path) -> str:
-    """Return the value of `--security-opt=seccomp`: a file with the filter, which is written here, or no filter."""
+    """Return the value of `--security-opt=seccomp`: a file for each filter, which is written here, or no filter."""
     if spec.security.seccomp is None:
         return "unconfined"
-    file = str(directory / f"seccomp-{spec.name}.json")
-    testbed.host.write_text(file, json.dumps(spec.security.seccomp))
+    text = json.dumps(spec.security.seccomp)
+    file = str(directory / f"seccomp-{zlib.crc32(text.encode()):08x}.json")
+    testbed.host.write_text(file, text)
     return file
 
 

@@ -2,37 +2,19 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
 
-from lastro.errors import LastroError, TrialError
-from lastro.host.cgroups import Resources, detect
-from lastro.host.ledger import NETNS_DIR, RUN_DIR, Ledger
+from lastro.errors import TrialError
+from lastro.host.cgroups import Resources
+from lastro.testing.killing import nothing_is_left_after_a_kill
 from lastro.testing.subject import Subject, live, owned_processes
 
-# A Lastro process that starts an instance with work in it, and then hangs until it is killed.
-_VICTIM = """
-import sys, time
-from pathlib import Path
-from lastro.host.ledger import session
-from lastro.image import rootfs
-from lastro.platforms.base import InstanceSpec
-from lastro.scenarios.shared.pools import PlatformPool
-from lastro.testbed import local_testbed
-from contextlib import ExitStack
-state, level = Path(sys.argv[1]), sys.argv[2]
-with session("a victim", state=state) as held, ExitStack() as stack:
-    image = rootfs.ensure(rootfs.Recipe.of_this_host(held.host), state / "rootfs", held.host)
-    bed = stack.enter_context(local_testbed(held, image))
-    platform = PlatformPool(bed, stack).get(level)
-    instance = stack.enter_context(platform.start(bed, InstanceSpec("victim", "victim")))
-    instance.spawn(["sleep", "86390"])
-    print("started", held.token, flush=True)
-    time.sleep(120)
+_WORK = """
+platform = pool.get(sys.argv[2])
+instance = stack.enter_context(platform.start(bed, InstanceSpec("victim", "victim")))
+instance.spawn(["sleep", "86390"])
 """
 
 
@@ -89,36 +71,4 @@ class Ending:
         assert subject.platform.residuals(subject.testbed)["root filesystem"]
 
     def test_killed_and_cleaned_up_after_it_leaves_nothing(self, subject: Subject, level: str, tmp_path: Path) -> None:
-        """Kill Lastro (SIGKILL) with an instance at work: the next cleanup knows from the ledger what to remove."""
-        state = subject.testbed.session.ledger.state
-        for kept in ("rootfs", "guest"):  # built once; no instance writes to them
-            if (state / kept).is_dir():
-                (tmp_path / kept).symlink_to(state / kept)
-        victim = subprocess.Popen(
-            [sys.executable, "-c", _VICTIM, str(tmp_path), level], stdout=subprocess.PIPE, text=True
-        )
-        try:
-            assert victim.stdout is not None
-            words = victim.stdout.readline().split()
-            assert words[:1] == ["started"], "the victim did not start an instance"
-            marked = owned_processes(words[1])
-        finally:
-            victim.kill()
-            victim.wait(timeout=20)
-        ledger = Ledger(tmp_path)
-        try:
-            ledger.clean()
-            assert ledger.dead_sessions() == []
-        except LastroError as error:
-            pytest.fail(f"could not be cleaned: {error}")
-        finally:
-            ledger.close()
-        time.sleep(0.2)
-        token = words[1]
-        assert not live(marked)
-        assert not owned_processes(token)
-        assert not [group for group in detect().directories(f"/lastro/{token}") if group.exists()]
-        assert not list(NETNS_DIR.glob(f"*{token}*"))
-        assert token not in Path("/proc/self/mountinfo").read_text()
-        assert str(tmp_path) not in Path("/proc/self/mountinfo").read_text()
-        assert not (RUN_DIR / token).exists()
+        nothing_is_left_after_a_kill(subject.testbed, tmp_path, _WORK, level)

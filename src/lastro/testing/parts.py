@@ -19,7 +19,7 @@ _END_S = 5.0
 
 
 class AnomalyContract:
-    """The contract of an anomaly. Subclass it as `TestNAME`.
+    """The contract of an anomaly: it reaches its dose and ends with its trial; one that did too little is detected.
 
     `tools` are what a study may choose to make the anomaly (setting `anomaly_tool`). Each test is a real run in a runc
     container, on a host that does nothing else."""
@@ -64,7 +64,9 @@ class AnomalyContract:
 
 
 class FunctionContract:
-    """The contract of a function. Subclass it as `TestNAME`. Each test is a real run in runc containers."""
+    """The contract of a function: a ping from end to end crosses it, and its counters see that.
+
+    Each test is a real run in runc containers."""
 
     function: ClassVar[str]
 

@@ -53,4 +53,6 @@ class OnPlatform:
 
 
 class PlatformContract(OnPlatform, Commands, Limits, World, Network, Ending):
-    """The whole contract. Subclass it as `TestNAME`, with the attributes of `OnPlatform`."""
+    """The contract of a platform: commands, limits, usage, network and root filesystem are alike on every one.
+
+    The attributes are those of `OnPlatform`."""

@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from lastro import registry
+from lastro.attachments._separable import Separable
 from lastro.errors import LastroError
 from lastro.functions._ospf import NETWORK_TYPES, TIMERS, Protocol
 from lastro.functions.ospf_router import ROUTERS, OspfRouter
@@ -131,7 +132,7 @@ class RoutingScenario(OnLinks):
         infos = registry.parts(kind).values()
         if kind != "attachment":
             return registry.names(kind)
-        return frozenset(info.name for info in infos if getattr(info.cls, "separable", False))
+        return frozenset(info.name for info in infos if info.cls is not None and issubclass(info.cls, Separable))
 
     @classmethod
     def image_needs(cls, host: Host, configs: Sequence[Config]) -> Needs:

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lastro import validity
-from lastro.attachments.base import Attachment, Segment
+from lastro.attachments._separable import Separable
+from lastro.attachments.base import Segment
 from lastro.errors import LastroError, PlatformError, TrialError
 from lastro.functions._ospf import CAPABILITIES, Interface, NeighbourChange, Protocol, Router, host_name
 from lastro.platforms.base import Instance, Platform, Port, start_all
@@ -39,7 +40,7 @@ class RouterNetwork:
     testbed: Testbed
     topology: RouterTopology
     router: Router
-    attachment: Attachment
+    attachment: Separable
     instances: list[Instance]
     segments: list[Segment]
     watch: Capture
@@ -218,7 +219,7 @@ def shortened(words: Sequence[str]) -> str:
 def booted(
     testbed: Testbed,
     platform: Platform,
-    attachment: Attachment,
+    attachment: Separable,
     topology: RouterTopology,
     router: Router,
     protocol: Protocol,
@@ -280,7 +281,7 @@ def _far_ends(segments: Sequence[Segment]) -> frozenset[str]:
     return frozenset(end for segment in segments for end, _ in segment.ends())
 
 
-def _places(testbed: Testbed, attachment: Attachment, segments: Sequence[Segment]) -> list[CapturePoint]:
+def _places(testbed: Testbed, attachment: Separable, segments: Sequence[Segment]) -> list[CapturePoint]:
     """Return where each packet on a link is seen once: arriving at the link's end in the DUT, or leaving its port."""
     if attachment.passes_dut or any(port.instance.takes_taps for port in segments[0].ports):
         return [CapturePoint(testbed.dut, _far_ends(segments), outgoing=False)]

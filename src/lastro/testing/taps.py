@@ -1,7 +1,7 @@
-"""What a virtual machine is to an attachment, without one: it opens the taps of its links, and has a network behind.
+"""A stand-in for a virtual machine, as an attachment sees one: it opens the taps of its links.
 
 Its guest is a network namespace with interfaces of its own, and a process that copies frames between these and the
-taps. Run as a script, this file is that process: `tapmachine.py DUT GUEST [LINK:KIND:PORT …]`."""
+taps. Run as a script, this file is that process: `taps.py DUT GUEST [LINK:KIND:PORT …]`."""
 
 from __future__ import annotations
 

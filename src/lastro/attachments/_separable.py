@@ -1,0 +1,61 @@
+"""Attachments that can give every segment a switch of its own, so that each link can be cut alone, as in a network."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar
+
+from lastro.attachments.base import Attachment, Segment, batch
+from lastro.testbed import Testbed
+
+_SWITCH = "hub-br"
+
+
+class Separable(Attachment, ABC):
+    """An attachment whose links are apart from each other when `apart` is set.
+
+    `passes_dut`: links between network namespaces pass the DUT's, too."""
+
+    passes_dut: ClassVar[bool] = True
+
+    @abstractmethod
+    def cut(self, testbed: Testbed, segments: Sequence[Segment], *, carrier: bool = False) -> None:
+        """Cut links at the same time: packets are lost silently or, with `carrier`, both ends lose their carrier.
+
+        A virtual machine's port has a carrier as long as the machine runs."""
+
+    @abstractmethod
+    def mend(self, testbed: Testbed, segments: Sequence[Segment], *, carrier: bool = False) -> None:
+        """Revert `cut` for the same links, with the same `carrier`."""
+
+
+class Switched(Separable):
+    """Links whose ends in the DUT's namespace are ports of a switch: one for all segments, or one for each."""
+
+    def switches(self, segments: Sequence[Segment]) -> dict[str, list[Segment]]:
+        """Return the segments on each switch, by the name of the switch."""
+        return {f"br-{each.name}": [each] for each in segments} if self.apart else {_SWITCH: list(segments)}
+
+    @abstractmethod
+    def unplug(self, testbed: Testbed, ends: Sequence[str]) -> None:
+        """Take these ends off their switches, and leave them up."""
+
+    @abstractmethod
+    def replug(self, testbed: Testbed, ends: Sequence[tuple[str, str]]) -> None:
+        """Put ends back; each comes with the name of its switch."""
+
+    def cut(self, testbed: Testbed, segments: Sequence[Segment], *, carrier: bool = False) -> None:
+        ends = [end for segment in segments for end, _ in segment.ends()]
+        if carrier:
+            batch(testbed, testbed.dut, [f"link set {end} down" for end in ends])
+        else:
+            self.unplug(testbed, ends)
+
+    def mend(self, testbed: Testbed, segments: Sequence[Segment], *, carrier: bool = False) -> None:
+        switches = self.switches(segments).items()
+        ends = [(end, switch) for switch, joined in switches for each in joined for end, _ in each.ends()]
+        if carrier:
+            batch(testbed, testbed.dut, [f"link set {end} up" for end, _ in ends])
+        else:
+            self.replug(testbed, ends)

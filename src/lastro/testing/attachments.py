@@ -1,0 +1,210 @@
+"""The contract of an attachment: what it joins is joined, and nothing else; after it, everything is as before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+import pytest
+
+from lastro import registry
+from lastro.attachments._separable import Separable
+from lastro.attachments.base import Attachment, Segment
+from lastro.errors import LastroError
+from lastro.platforms.base import Instance, InstanceSpec, Platform, Port
+from lastro.scenarios.chain.deploy import deployed
+from lastro.scenarios.shared.pools import PlatformPool
+from lastro.testbed import Testbed
+from lastro.testing.killing import nothing_is_left_after_a_kill
+from lastro.testing.network import LEFT, RIGHT, reaches
+from lastro.testing.taps import TapMachine
+
+_NOBODY = "198.18.200.3"
+_WORK = """
+links = AttachmentPool(bed, stack).get(sys.argv[2])
+a, b = (stack.enter_context(pool.get("native").start(bed, InstanceSpec(name, name))) for name in ("aa", "bb"))
+ends = Port(a, "eth0", "198.18.200.1/24"), Port(b, "eth0", "198.18.200.2/24")
+stack.enter_context(links.connect(bed, [Segment("s", ends)]))
+"""
+
+
+class AttachmentContract:
+    """The contract of an attachment: links reach what they join, and nothing else; each counter sees each flow.
+
+    Each test is a real run, between network namespaces and between taps, which virtual machines open. `counters` are
+    the names of the attachment's own, each of which must move with every flow. `hops` is the number of routers between
+    the ends of a chain: its function, and the DUT on each of the two segments where it routes."""
+
+    attachment: ClassVar[str]
+    counters: ClassVar[frozenset[str]] = frozenset()
+    hops: ClassVar[int] = 1
+
+    @pytest.fixture(scope="class", params=["native", "taps"])
+    @classmethod
+    def platform(cls, request: pytest.FixtureRequest, pool: PlatformPool) -> Platform:
+        return TapMachine() if request.param == "taps" else pool.get(request.param)
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def links(cls, testbed: Testbed) -> Iterator[Attachment]:
+        """Yield the attachment, prepared for all tests."""
+        part: Attachment = registry.get("attachment", cls.attachment)()
+        with part.prepare(testbed):
+            yield part
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def trio(cls, testbed: Testbed, platform: Platform) -> Iterator[list[Instance]]:
+        """Yield three instances without links."""
+        with ExitStack() as stack:
+            yield [
+                stack.enter_context(platform.start(testbed, InstanceSpec(name, name))) for name in ("aa", "bb", "cc")
+            ]
+
+    def test_two_instances_reach_each_other_and_nobody_else(
+        self, testbed: Testbed, links: Attachment, trio: list[Instance]
+    ) -> None:
+        a, b, alone = trio
+        before = contents(testbed)
+        with links.connect(testbed, [segment(a, b)]):
+            assert reaches(a, RIGHT)
+            assert reaches(b, LEFT)
+            assert not reaches(alone, LEFT, within_s=1)
+            assert not reaches(a, _NOBODY, within_s=1)
+            for instance, address in ((a, LEFT), (b, RIGHT)):
+                (port,) = [each for each in _listed(testbed, instance, "address") if each["ifname"] == "eth0"]
+                assert port["operstate"] in ("UP", "UNKNOWN") and port["mtu"] == 1500
+                assert [entry["local"] for entry in port["addr_info"] if entry["family"] == "inet"] == [address]
+                assert [way["dst"] for way in _listed(testbed, instance, "route")] == ["198.18.200.0/24"], "a way out"
+            assert ports(testbed, alone) == ["lo"]
+        assert contents(testbed) == before
+        assert [ports(testbed, each) for each in trio] == 3 * [["lo"]]
+        assert not reaches(a, RIGHT, within_s=1)
+
+    def test_after_an_error_the_links_are_gone_and_can_be_made_again(
+        self, testbed: Testbed, links: Attachment, trio: list[Instance]
+    ) -> None:
+        a, b, _ = trio
+        before = contents(testbed)
+        for _ in range(2):
+            with pytest.raises(ZeroDivisionError), links.connect(testbed, [segment(a, b)]):
+                assert reaches(a, RIGHT)
+                raise ZeroDivisionError
+            assert contents(testbed) == before
+
+    def test_links_that_cannot_be_made_leave_no_others(
+        self, testbed: Testbed, links: Attachment, trio: list[Instance]
+    ) -> None:
+        nowhere = Port(unstarted("no-such-netns"), "eth0", "198.18.201.2/24")
+        broken = Segment("x", (Port(trio[2], "eth0", "198.18.201.1/24"), nowhere))
+        before = contents(testbed)
+        with pytest.raises(LastroError), links.connect(testbed, [segment(trio[0], trio[1]), broken]):
+            pytest.fail("it connected to a namespace that is not there")
+        assert contents(testbed) == before
+        assert [ports(testbed, each) for each in trio] == 3 * [["lo"]]
+
+    def test_each_of_several_links_carries_its_own_traffic(
+        self, testbed: Testbed, links: Attachment, trio: list[Instance]
+    ) -> None:
+        """Join each of three instances to each other one. Links that are apart can be cut, and only they are."""
+        ring, before = _ring(trio), contents(testbed)
+        with links.connect(testbed, ring):
+            assert _passable(ring) == [True, True, True]
+        assert contents(testbed) == before
+        if isinstance(links, Separable):
+            links.apart = True
+            try:
+                with links.connect(testbed, ring):
+                    _cut_and_mend(testbed, links, ring)
+            finally:
+                links.apart = False
+            assert contents(testbed) == before
+
+    def test_it_is_available_and_trying_leaves_nothing(
+        self, testbed: Testbed, links: Attachment, platform: Platform
+    ) -> None:
+        before = contents(testbed)
+        found = links.probe(testbed, platform)
+        assert found, found.reason
+        assert contents(testbed) == before
+
+    def test_a_chain_goes_through_its_function_and_moves_every_counter(
+        self, testbed: Testbed, links: Attachment, platform: Platform
+    ) -> None:
+        """Send a ping, then another: each must find the counters moved, as each measurement must."""
+        if links.no_transit:
+            return
+        with deployed(testbed, platform, links, registry.get("function", "nat")()) as chain:
+            counted, moved = chain.counted(), links.counters(testbed)
+            assert set(moved) == self.counters
+            for _ in range(2):
+                done = chain.source.run(["ping", "-n", "-c", "2", "-i", "0.05", "-W", "1", chain.path.sink])
+                assert f"ttl={64 - self.hops} " in done.text
+                before, moved, counted_before, counted = moved, links.counters(testbed), counted, chain.counted()
+                assert all(moved[each] > before[each] for each in before)
+                assert counted["crossed"].packets >= counted_before["crossed"].packets + 2
+                assert counted["translated"].packets > counted_before["translated"].packets
+
+    def test_killed_and_cleaned_up_after_it_leaves_nothing(self, testbed: Testbed, tmp_path: Path) -> None:
+        nothing_is_left_after_a_kill(testbed, tmp_path, _WORK, self.attachment)
+
+
+def unstarted(netns: str, *, takes_taps: bool = False) -> Any:
+    """Return what a topology needs to know of an instance."""
+    return SimpleNamespace(netns=netns, takes_taps=takes_taps)
+
+
+def segment(a: Instance, b: Instance) -> Segment:
+    return Segment("s", (Port(a, "eth0", f"{LEFT}/24"), Port(b, "eth0", f"{RIGHT}/24")))
+
+
+def ports(testbed: Testbed, instance: Instance) -> list[str]:
+    """Return the interfaces in an instance's namespace, without those of a guest, which stay as long as the machine."""
+    found = _listed(testbed, instance, "-d", "link")
+    return [link["ifname"] for link in found if link.get("linkinfo", {}).get("info_kind") != "tun"]
+
+
+def contents(testbed: Testbed) -> dict[str, list[str]]:
+    """Return everything in the DUT's namespace that an attachment may change, and which namespaces there are."""
+    inside = ["nsenter", f"--net=/run/netns/{testbed.dut}"]
+    listed = {
+        "links": ["ip", "-o", "link"],
+        "addresses": ["ip", "-o", "address"],
+        "routes": ["ip", "route", "show", "table", "all"],
+        "rules": ["ip", "rule"],
+        "nft": ["nft", "list", "ruleset"],
+        "sysctls": ["sh", "-c", "cd /proc/sys/net/ipv4; grep -r . ip_forward conf neigh 2>/dev/null"],
+        "namespaces": ["sh", "-c", f"ls /run/netns | grep {testbed.session.token}"],
+    }
+    return {what: sorted(testbed.host.run([*inside, *argv]).text.splitlines()) for what, argv in listed.items()}
+
+
+def _listed(testbed: Testbed, instance: Instance, *words: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = testbed.host.run_json(["ip", "-n", instance.netns, "-j", *words])
+    return found
+
+
+def _ring(instances: Sequence[Instance]) -> list[Segment]:
+    """Return a segment from each instance to the next one, each with a network of its own."""
+    followers = [*instances[1:], instances[0]]
+    return [
+        Segment(f"{n}", (Port(a, "eth0", f"198.18.20{n}.1/24"), Port(b, "eth1", f"198.18.20{n}.2/24")))
+        for n, (a, b) in enumerate(zip(instances, followers, strict=True))
+    ]
+
+
+def _passable(ring: Sequence[Segment], within_s: int = 5) -> list[bool]:
+    ends = [each.ports for each in ring]
+    return [reaches(come.instance, go.address.partition("/")[0], within_s) for come, go in ends]
+
+
+def _cut_and_mend(testbed: Testbed, links: Separable, ring: Sequence[Segment]) -> None:
+    for carrier in (False, True):
+        links.cut(testbed, ring[:1], carrier=carrier)
+        assert _passable(ring[:1], within_s=1) == [False]
+        assert _passable(ring[1:]) == [True, True]
+        links.mend(testbed, ring[:1], carrier=carrier)
+        assert _passable(ring) == [True, True, True]

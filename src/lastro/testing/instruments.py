@@ -1,0 +1,170 @@
+"""The contract of an instrument: it measures what it declares, and output that cannot be right is not a measurement."""
+
+from __future__ import annotations
+
+import math
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import ClassVar, NamedTuple, get_args
+
+from lastro import registry
+from lastro.errors import CommandTimeout, InstrumentError
+from lastro.host.cgroups import Resources
+from lastro.host.ledger import NETNS_DIR
+from lastro.instruments._http import HttpLoad, Page, Station
+from lastro.instruments.base import TIME_HOST, Workload
+from lastro.platforms.base import Instance, InstanceSpec
+from lastro.results.samples import Better, Reading
+from lastro.scenarios.shared.pools import PlatformPool
+from lastro.study.model import Level
+from lastro.testbed import Testbed
+from lastro.testing.network import RIGHT, joined
+from lastro.testing.replay import FOREIGN, Tape, damaged
+from lastro.testing.subject import MIB, Subject
+
+_ATTEMPTS = 3
+_VERSIONS = 200
+_LIMIT_S, _HURRY_S, _PATIENCE_S = 60.0, 0.05, 5.0
+_LONGEST = 1000  # characters of a reason
+_PORT = 8080
+_BODY = bytes(range(256)) * 64
+_MEMORY = Resources(memory_bytes=512 * MIB)
+
+Measure = Callable[[float], Reading]
+
+
+class Ready(NamedTuple):
+    """An instrument with all that it needs.
+
+    `measure` measures once, within so many seconds if it is a workload. `version` tells the version of its tool."""
+
+    measure: Measure
+    version: Callable[[], str]
+
+
+class InstrumentContract:
+    """The contract of an instrument: it reads a real run, and refuses output that is damaged, cut or not its own.
+
+    `settings` are those of a study that its `measure` or `load` reads. A workload runs with `options`; without any, its
+    short version runs (`brief`). A module's `image_needs(host)` returns what the tool needs in the image. The real run
+    is repeated without the tool, from a record of all commands, with the result of the tool damaged in many ways.
+    `printed_by` is a word of the command that prints the result, if another one prints more."""
+
+    instrument: ClassVar[str]
+    options: ClassVar[Mapping[str, Level]] = {}
+    settings: ClassVar[Mapping[str, Level]] = {}
+    printed_by: ClassVar[str] = ""
+
+    def test_it_measures_what_it_declares_and_refuses_what_cannot_be_right(
+        self, testbed: Testbed, pool: PlatformPool
+    ) -> None:
+        part, tape = registry.get("instrument", self.instrument), Tape(testbed.host, self.printed_by)
+        with self.ready(testbed, pool) as (measure, version):
+            assert any(map(str.isdigit, version()))
+            for _ in range(_ATTEMPTS):  # a busy host may keep a load from its rate
+                with tape.recording():
+                    reading = measure(_LIMIT_S)
+                if not reading.invalid_because:
+                    break
+            assert reading.invalid_because == ()
+            assert reading.measurements
+            self._assert_declared(reading)
+            result = tape.result
+            with tape.playing(result):
+                assert measure(_LIMIT_S) == reading, "the same output is the same reading"
+            for text in (*FOREIGN, result[: len(result) // 3]):
+                with tape.playing(text):
+                    found = _read_or_refused(measure)
+                assert found is None or found.invalid_because, f"it took {text[:80]!r} for a measurement"
+            for text in damaged(result, _VERSIONS):
+                with tape.playing(text):
+                    if found := _read_or_refused(measure):
+                        self._assert_declared(found)
+            if issubclass(part, Workload):
+                began_s = time.monotonic()
+                with suppress(CommandTimeout):
+                    measure(_HURRY_S)
+                assert time.monotonic() - began_s < _PATIENCE_S, "it does not end within its time limit"
+
+    def _assert_declared(self, reading: Reading) -> None:
+        part = registry.get("instrument", self.instrument)
+        declared = {metric.name: metric for metric in (*part.metrics, TIME_HOST)}
+        assert set(reading.measurements) <= declared.keys()
+        for name, value in reading.measurements.items():
+            assert math.isfinite(value) and (value >= 0 or declared[name].signed), f"{name} = {value}"
+        assert all(math.isfinite(value) for series in reading.series for value in series.values)
+
+    def test_its_metrics_and_options_are_declared_in_full(self) -> None:
+        part = registry.get("instrument", self.instrument)
+        for named in (part.metrics, getattr(part, "options", ())):
+            assert len({each.name for each in named}) == len(named)
+        assert part.metrics
+        assert all(metric.unit and metric.summary and metric.better in get_args(Better) for metric in part.metrics)
+
+    @contextmanager
+    def ready(self, testbed: Testbed, pool: PlatformPool) -> Iterator[Ready]:
+        """Prepare all that the instrument needs."""
+        part = registry.get("instrument", self.instrument)
+        if issubclass(part, Workload):
+            yield from _workload(part(**self.options) if self.options else part().brief(), testbed, pool)
+        elif issubclass(part, HttpLoad):
+            yield from _http_load(part(**self.options), self.settings, testbed, pool)
+        else:
+            with joined(Subject(testbed, pool.get("runc")), "veth-direct") as (client, server):
+                yield Ready(
+                    lambda limit_s: part().measure(client, server, RIGHT, self.settings),
+                    _asked(client, part.version_argv),
+                )
+
+
+def _workload(tool: Workload, testbed: Testbed, pool: PlatformPool) -> Iterator[Ready]:
+    spec = InstanceSpec("measured", "instance", resources=_MEMORY)
+    with pool.get("runc").start(testbed, spec) as instance, tool.prepared(instance):
+
+        def measure(limit_s: float) -> Reading:
+            tool.prepare(instance)
+            return tool.run(instance, limit_s)
+
+        yield Ready(measure, _asked(instance, tool.version_argv))
+
+
+def _asked(instance: Instance, argv: Sequence[str]) -> Callable[[], str]:
+    """Return a function that returns what the tool says of its version, whichever way."""
+
+    def ask() -> str:
+        done = instance.run(argv, check=False)
+        return done.text + done.error_text
+
+    return ask
+
+
+def _http_load(tool: HttpLoad, settings: Mapping[str, Level], testbed: Testbed, pool: PlatformPool) -> Iterator[Ready]:
+    """Serve a page from one namespace, by Python's own server, and load it from another."""
+    folder = testbed.scratch_dir / "served"
+    folder.mkdir()
+    (folder / "object").write_bytes(_BODY)
+    page = Page.of(f"http://{RIGHT}:{_PORT}/object", _BODY)
+    with joined(Subject(testbed, pool.native), "veth-direct") as (client, server):
+        argv = [sys.executable, "-u", "-m", "http.server", "--protocol", "HTTP/1.1", "--directory", str(folder)]
+        enter = ["nsenter", f"--net={NETNS_DIR / server.netns}"]
+        process = testbed.host.spawn([*enter, *argv, "--bind", RIGHT, str(_PORT)])
+        try:
+            process.wait_line("Serving", _PATIENCE_S)
+            yield Ready(
+                lambda limit_s: tool.measure(Station.beside(client), tool.load(page, (), settings)),
+                lambda: tool.require(testbed.host),
+            )
+        finally:
+            process.stop()
+            shutil.rmtree(folder)
+
+
+def _read_or_refused(measure: Measure) -> Reading | None:
+    try:
+        return measure(_LIMIT_S)
+    except InstrumentError as error:
+        assert len(error.message) < _LONGEST
+        return None

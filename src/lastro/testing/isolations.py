@@ -1,0 +1,115 @@
+"""The contract of an isolation: it is in force where it is available, and where it is not, it says so."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import ClassVar
+
+import pytest
+
+from lastro import registry
+from lastro.errors import Unavailable
+from lastro.functions.firewall import Firewall
+from lastro.isolation.base import NEIGHBOUR, Isolation, Profile, isolate
+from lastro.platforms.base import InstanceSpec, Platform
+from lastro.scenarios.chain.deploy import deployed
+from lastro.scenarios.shared.pools import PlatformPool
+from lastro.testbed import Testbed
+from lastro.testing.subject import Subject
+
+_USUAL = "runc"
+
+
+class IsolationContract:
+    """The contract of an isolation: in force where it is available; elsewhere nothing starts, and a reason is given.
+
+    `platforms` are those that it is tried on. `supported`: whether the kernel of this host has what it needs.
+    `visible`: whether `verify` can find that it is missing, as that of every isolation but `none` can."""
+
+    isolation: ClassVar[str]
+    platforms: ClassVar[tuple[str, ...]] = ("native", _USUAL)
+    supported: ClassVar[bool] = True
+    visible: ClassVar[bool] = True
+
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        if "platform" in metafunc.fixturenames:
+            metafunc.parametrize("platform", self.platforms, indirect=True)
+
+    @pytest.fixture
+    def platform(self, request: pytest.FixtureRequest, pool: PlatformPool) -> Platform:
+        return pool.get(request.param)
+
+    @pytest.fixture
+    def part(self) -> Isolation:
+        made: Isolation = registry.get("isolation", self.isolation)()
+        return made
+
+    def test_it_is_in_force_or_says_why_not(self, testbed: Testbed, platform: Platform, part: Isolation) -> None:
+        """Probe it, which starts a neighbour, and start the function: both may be isolated in ways of their own."""
+        subject = Subject(testbed, platform)
+        spec, found = _isolated(part, testbed), part.probe(testbed, platform)
+        before = subject.leftovers()  # with what this isolation needs once, such as another daemon
+        assert not [each for each in before if "probe-" in each]
+        known = spec.security.mechanisms <= platform.confines
+        assert bool(found) is (self.supported and known), found.reason
+        if not found:
+            assert found.reason and found.remedy
+        if not known:
+            with pytest.raises(Unavailable, match=platform.name), platform.start(testbed, spec):
+                pytest.fail("an instance started without its isolation")
+        elif found:
+            with platform.start(testbed, spec) as instance:
+                assert part.verify(instance) is None
+                assert instance.run(["echo", "works"]).text == "works\n"
+        assert subject.leftovers() == before
+
+    def test_it_holds_for_one_instance_and_is_missed_in_another(
+        self, testbed: Testbed, pool: PlatformPool, part: Isolation
+    ) -> None:
+        if not (self.supported and self.visible):
+            return
+        spec, subject = _isolated(part, testbed, NEIGHBOUR), Subject(testbed, pool.get(_USUAL))
+        with subject.together(spec, InstanceSpec("free", NEIGHBOUR)) as (isolated, free):
+            before = free.run(["ls", "-A", "/", "/etc", "/tmp", "/run"]).text
+            free.spec = replace(free.spec, resources=spec.resources)  # what `verify` looks for
+            assert part.verify(isolated) is None
+            assert part.verify(free)
+            assert free.run(["ls", "-A", "/", "/etc", "/tmp", "/run"]).text == before
+
+    def test_it_changes_the_specification_alone_and_in_any_order(self, testbed: Testbed, part: Isolation) -> None:
+        profile = Profile.unmeasured(testbed)
+        for role in (NEIGHBOUR, "function"):
+            plain = InstanceSpec("isolated", role, ports=("eth0",), sysctls={"net.ipv4.ip_forward": "1"})
+            spec = part.apply(plain, profile)
+            assert plain == InstanceSpec("isolated", role, ports=("eth0",), sysctls={"net.ipv4.ip_forward": "1"})
+            changed = replace(spec, resources=plain.resources, security=plain.security, sysctls=plain.sysctls)
+            assert changed == plain
+            assert plain.sysctls.items() <= spec.sysctls.items()
+            for name in registry.names("isolation") - {self.isolation}:
+                other = registry.get("isolation", name)()
+                orders = (isolate(plain, order, profile) for order in ([part, other], [other, part]))
+                one, another = (spec.with_security(prefix=tuple(sorted(spec.security.prefix))) for spec in orders)
+                assert one == another, name
+
+    def test_a_chain_works_under_it(self, testbed: Testbed, pool: PlatformPool, part: Isolation) -> None:
+        """The function loads its rules and forwards; load, ping and traffic run; and it stays in force."""
+        if self.supported and self.visible:
+            works_in_a_chain(testbed, pool.get(_USUAL), [part])
+
+
+def works_in_a_chain(testbed: Testbed, platform: Platform, parts: list[Isolation]) -> None:
+    """Assert that a chain does its work under these isolations, and that each is in force on all its instances."""
+    links, profile = registry.get("attachment", "veth-direct")(), Profile.unmeasured(testbed)
+    with deployed(testbed, platform, links, Firewall(), isolate=lambda spec: isolate(spec, parts, profile)) as chain:
+        assert chain.counted()["crossed"].packets >= 1
+        server = chain.sink.spawn(["iperf3", "-s", "-1", "--forceflush"])
+        server.wait_line("listening", 10)
+        chain.source.run(["iperf3", "-c", chain.path.sink, "-n", "100K"])
+        server.stop()
+        chain.source.run(["env", "--chdir=/var/tmp", "stress-ng", "--hdd", "1", "--hdd-bytes", "1M", "--hdd-ops", "16"])
+        for instance in chain.instances.values():
+            assert [part.verify(instance) for part in parts] == [None] * len(parts)
+
+
+def _isolated(part: Isolation, testbed: Testbed, role: str = "function") -> InstanceSpec:
+    return part.apply(InstanceSpec("isolated", role), Profile.unmeasured(testbed))

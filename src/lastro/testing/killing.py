@@ -1,0 +1,75 @@
+"""Lastro is killed (SIGKILL) at work: the next cleanup knows from the ledger what to remove."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from lastro.errors import LastroError
+from lastro.host.cgroups import detect
+from lastro.host.ledger import NETNS_DIR, RUN_DIR, Ledger
+from lastro.testbed import Testbed
+from lastro.testing.subject import live, owned_processes
+
+# A Lastro process that puts something to work, and then hangs until it is killed. This session has checked the image.
+_VICTIM = """
+import sys, time
+from contextlib import ExitStack
+from pathlib import Path
+from lastro import registry
+from lastro.attachments.base import Segment
+from lastro.host.ledger import session
+from lastro.image.rootfs import Image
+from lastro.platforms.base import InstanceSpec, Port
+from lastro.scenarios.shared.pools import AttachmentPool, PlatformPool
+from lastro.testbed import local_testbed
+
+state, image = Path(sys.argv[1]), Image(sys.argv[-2], Path(sys.argv[-1]))
+with session("a victim", state=state) as held, ExitStack() as stack:
+    bed = stack.enter_context(local_testbed(held, image))
+    pool = PlatformPool(bed, stack)
+{work}
+    print("started", held.token, flush=True)
+    time.sleep(120)
+"""
+
+
+def nothing_is_left_after_a_kill(testbed: Testbed, state: Path, work: str, *words: str) -> None:
+    """Kill a session that has done `work`, clean up after it, and assert that nothing of it is left.
+
+    `state` is an empty directory for it. `work` are statements that find `bed`, `pool` and `stack`; `words` are in
+    `sys.argv` from 2 on."""
+    for kept in ("rootfs", "guest"):  # built once; no instance writes to them
+        if (place := testbed.session.ledger.state / kept).is_dir():
+            (state / kept).symlink_to(place)
+    script = _VICTIM.format(work="\n".join(f"    {line}" for line in work.strip().splitlines()))
+    argv = [sys.executable, "-c", script, str(state), *words, testbed.image.digest, str(testbed.image.directory)]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as victim:
+        try:
+            assert victim.stdout is not None
+            started, _, token = victim.stdout.readline().strip().partition(" ")
+            assert started == "started", "the victim did not get to work"
+            marked = owned_processes(token)
+            assert list(NETNS_DIR.glob(f"*{token}*"))
+        finally:
+            victim.kill()
+    ledger = Ledger(state)
+    try:
+        ledger.clean()
+        assert ledger.dead_sessions() == []
+    except LastroError as error:
+        pytest.fail(f"could not be cleaned: {error}")
+    finally:
+        ledger.close()
+    time.sleep(0.2)
+    assert not live(marked)
+    assert not owned_processes(token)
+    assert not [group for group in detect().directories(f"/lastro/{token}") if group.exists()]
+    assert not list(NETNS_DIR.glob(f"*{token}*"))
+    assert token not in Path("/proc/self/mountinfo").read_text()
+    assert str(state) not in Path("/proc/self/mountinfo").read_text()
+    assert not (RUN_DIR / token).exists()

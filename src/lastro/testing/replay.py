@@ -1,0 +1,109 @@
+"""The commands of a real run, played again with other output: what does a part make of a tool that went wrong?"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from lastro.host.base import Completed, Host, Process
+
+_ODD = ("-1", "0", "nan", "inf", "1e999", "9" * 400, "", "0x10", "1,5", "\x00", "٣")
+FOREIGN = ("", "<html><body>502</body></html>", "[]", '{"end": {', "\x00\xff", "Segmentation fault\n")
+
+
+class Tape:
+    """What commands on a host printed. `printed_by` is a word of the one that prints the result of the tool.
+
+    Without it, that is the one that printed most."""
+
+    def __init__(self, host: Host, printed_by: str = "") -> None:
+        self._host, self._printed_by = host, printed_by
+        self._done: list[Completed] = []
+        self._spawned: list[Process] = []
+
+    @contextmanager
+    def recording(self) -> Iterator[None]:
+        """Record what runs inside the block, over what was recorded before."""
+        self._done, self._spawned = [], []
+        run, spawn = self._host.run, self._host.spawn
+
+        def recorded(argv: Sequence[str], **how: Any) -> Completed:
+            self._done.append(run(argv, **how))
+            return self._done[-1]
+
+        def spawned(argv: Sequence[str]) -> Process:
+            self._spawned.append(spawn(argv))
+            return self._spawned[-1]
+
+        with self._instead(recorded, spawned):
+            yield
+
+    @property
+    def result(self) -> str:
+        return self._result.text
+
+    @property
+    def _result(self) -> Completed:
+        candidates = [done for done in self._done if not self._printed_by or self._printed_by in done.argv]
+        return max(candidates, key=lambda done: len(done.stdout))
+
+    @contextmanager
+    def playing(self, result: str) -> Iterator[None]:
+        """Run nothing inside the block: each command prints what it printed, but the tool prints `result`."""
+        damaged = replace(self._result, stdout=result.encode(errors="replace"))
+        left = deque(damaged if done is self._result else done for done in self._done)
+        servers = deque(_Played(process.stop()) for process in self._spawned)
+        with self._instead(lambda argv, **how: left.popleft(), lambda argv: servers.popleft()):
+            yield
+
+    @contextmanager
+    def _instead(self, run: Any, spawn: Any) -> Iterator[None]:
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(self._host, "run", run)
+            patched.setattr(self._host, "spawn", spawn)
+            yield
+
+
+class _Played(Process):
+    """A process that has printed everything and is still there."""
+
+    def __init__(self, done: Completed) -> None:
+        self.argv, self._done = done.argv, done
+
+    def wait_line(self, needle: str, timeout_s: float) -> str:
+        return next(line for line in self._done.text.splitlines(keepends=True) if needle in line)
+
+    def alive(self) -> bool:
+        return True
+
+    def stop(self) -> Completed:
+        return self._done
+
+
+def damaged(text: str, n: int = 400) -> Iterator[str]:
+    """Yield versions of a tool's output: cut anywhere, lines lost, doubled or exchanged, numbers turned into others."""
+    chance = random.Random(1)
+    numbers = [match.span() for match in re.finditer(r"\d+(\.\d+)?", text)]
+    for _ in range(n):
+        lines = text.splitlines(keepends=True)
+        match chance.randrange(5):
+            case 0:
+                yield text[: chance.randrange(len(text))]
+                continue
+            case 1:
+                del lines[chance.randrange(len(lines))]
+            case 2:
+                lines.insert(chance.randrange(len(lines)), chance.choice(lines))
+            case 3:
+                chance.shuffle(lines)
+            case _:
+                begin, end = chance.choice(numbers)
+                lines = [text[:begin], chance.choice(_ODD), text[end:]]
+        yield "".join(lines)

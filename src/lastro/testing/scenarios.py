@@ -1,0 +1,149 @@
+"""The contract of a scenario: what it declares is complete, and a trial measures just that and leaves nothing."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import signal
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from types import FrameType
+from typing import Any, ClassVar, get_args
+
+import pytest
+
+from lastro import registry
+from lastro.host.base import Completed, Host
+from lastro.results.samples import Better, Outcome
+from lastro.scenarios.base import Config, Scenario, schema
+from lastro.study import design
+from lastro.study.load import parse
+from lastro.study.model import Level, Setting
+from lastro.testbed import Testbed
+from lastro.testing.subject import left
+
+_ATTEMPTS = 3
+_LONGEST_S = 3600.0
+
+
+class ScenarioContract:
+    """The contract of a scenario: its settings are complete, and a short trial measures what it declares.
+
+    `short` are the levels and settings of a trial that is as short as can be; the other settings have their defaults.
+    `unmeasured` are metrics of the scenario that such a trial may lack. A module's `image_needs(host)` returns
+    what the trial needs in the image."""
+
+    scenario: ClassVar[str]
+    short: ClassVar[Mapping[str, Level]]
+    unmeasured: ClassVar[frozenset[str]] = frozenset()
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def running(cls, testbed: Testbed) -> Iterator[Scenario]:
+        with closing(registry.get("scenario", cls.scenario)(testbed)) as made:
+            yield made
+
+    @property
+    def config(self) -> Config:
+        """The configuration of the only treatment of a study that says what `short` says."""
+        found = schema(registry.get("scenario", self.scenario))
+        factor, *_ = (name for name in self.short if name in found.parts)
+        constants = [f"{name} = {json.dumps(value)}" for name, value in self.short.items() if name != factor]
+        head = ["[study]", 'name = "contract"', f'scenario = "{self.scenario}"', "[factors]"]
+        factors = [f"{factor} = [{json.dumps(self.short[factor])}]", "[settings]"]
+        study = parse("\n".join([*head, *factors, *constants, ""]), "contract.toml", {self.scenario: found})
+        (treatment,) = design.treatments(study)
+        return {**study.settings, **treatment.levels}
+
+    def test_what_a_study_may_choose_is_declared_in_full(self) -> None:
+        kind: type[Scenario] = registry.get("scenario", self.scenario)
+        found = schema(kind)
+        for setting in found.settings.values():
+            _assert_complete(setting)
+        for part in kind.parts:
+            assert found.parts[part] and found.parts[part] <= registry.names(part)
+        assert found.combinable <= found.parts.keys()
+        metrics = kind.known_metrics()
+        assert set(kind.metrics) <= set(metrics)
+        assert len({metric.name for metric in metrics}) == len(metrics) == len(found.metrics)
+        assert all(metric.unit and metric.summary and metric.better in get_args(Better) for metric in metrics)
+
+    def test_a_study_of_it_can_be_planned(self) -> None:
+        kind: type[Scenario] = registry.get("scenario", self.scenario)
+        needed = kind.calibrations(self.config)
+        for config in (self.config, *needed.values()):
+            assert 0 < kind.duration_s(config) < _LONGEST_S
+        assert {key.partition("/")[0] for key in needed} <= kind.calibration_kinds.keys()
+        assert 0 <= kind.probing_s([self.config]) < _LONGEST_S
+
+    def test_a_trial_measures_what_is_declared_and_an_interrupted_one_leaves_nothing(
+        self, testbed: Testbed, running: Scenario
+    ) -> None:
+        found = running.availability(self.config)
+        assert found, found.reason
+        calibrations = self._calibrations(running)
+        for _ in range(_ATTEMPTS):  # other work on this host may invalidate a trial
+            outcome, n_commands = self._run(running, calibrations)
+            if outcome.valid:
+                break
+        assert outcome.valid, outcome.invalid_because
+        assert n_commands, "a trial can be repeated from its transcript"
+        names, before = set(outcome.measurements), left(testbed)
+        assert {metric.name for metric in running.metrics} - self.unmeasured <= names
+        assert names <= {metric.name for metric in running.known_metrics()}
+        json.dumps(outcome.notes)
+        with pytest.raises(KeyboardInterrupt), _interrupted_at(testbed.host, n_commands // 2):
+            self._run(running, calibrations)
+        assert left(testbed) == before
+
+    def _calibrations(self, running: Scenario) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for key, config in running.calibrations(self.config).items():
+            with running.attempt():
+                found[key] = running.calibration_value(key, running.run(config, found))
+        return found
+
+    def _run(self, running: Scenario, calibrations: Mapping[str, Any]) -> tuple[Outcome, int]:
+        """Run a trial, and return its outcome and the number of its commands."""
+        with running.attempt() as transcript:
+            outcome = running.run(self.config, calibrations)
+        return outcome, sum(record["kind"] == "run" for record in transcript.records)
+
+
+def _assert_complete(setting: Setting) -> None:
+    """Assert that a setting is documented and bounded, and that its default is among what it allows."""
+    assert setting.summary, setting.name
+    default = setting.default
+    if isinstance(default, bool):
+        return
+    if isinstance(default, str):
+        assert setting.choices or setting.check, f"{setting.name} allows any text"
+        assert not setting.choices or default in setting.choices
+        if setting.check:
+            setting.check(default)
+        return
+    assert setting.minimum is not None and setting.minimum <= default, setting.name
+    assert setting.maximum is None or default <= setting.maximum, setting.name
+
+
+@contextmanager
+def _interrupted_at(host: Host, command: int) -> Iterator[None]:
+    """Interrupt the block, as Ctrl-C does, when it has begun so many commands."""
+    run, begun = host.run, itertools.count()
+
+    def counted(argv: Sequence[str], **how: Any) -> Completed:
+        if next(begun) == command:
+            os.kill(os.getpid(), signal.SIGALRM)
+        return run(argv, **how)
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    handler = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(host, "run", counted)
+            yield
+    finally:
+        signal.signal(signal.SIGALRM, handler)

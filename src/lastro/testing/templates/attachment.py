@@ -1,0 +1,23 @@
+"""A hub: a bridge that learns no addresses, so every frame goes to every port. Replace the links and this line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lastro.attachments.base import Attachment, Segment, far_end
+
+
+class MyPart(Attachment):
+    name = "my-part"
+    summary = "a veth pair (a tap, for a virtual machine) for each port, joined by a hub"
+
+    def compile(self, segments: Sequence[Segment]) -> list[str]:
+        """Return lines for `ip -batch` in the DUT's namespace, where the names of links begin with `hub-`."""
+        lines = [
+            "link add name hub-br type bridge stp_state 0 forward_delay 0 mcast_snooping 0 ageing_time 0",
+            "link set hub-br up",
+        ]
+        for segment in segments:
+            for end, port in segment.ends():
+                lines += [far_end(end, port), f"link set {end} master hub-br up"]
+        return lines

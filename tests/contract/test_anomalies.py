@@ -1,0 +1,43 @@
+"""What every anomaly must do, on real instances: the contract that is shipped."""
+
+from __future__ import annotations
+
+import pytest
+
+from lastro import registry
+from lastro.anomalies.base import Dose
+from lastro.testing import AnomalyContract
+from lastro.testing.subject import MIB
+
+pytestmark = [pytest.mark.root, pytest.mark.measures]
+
+
+class TestCpu(AnomalyContract):
+    anomaly = "cpu"
+    tools = ("stress-ng", "stress")
+
+
+class TestMemory(AnomalyContract):
+    anomaly = "memory"
+    tools = ("stress-ng", "stress")
+
+    def check(self, dose: Dose) -> None:
+        assert dose.memory_peak_bytes > 32 * MIB
+
+
+class TestDisk(AnomalyContract):
+    anomaly = "disk"
+    tools = ("stress-ng", "stress")
+
+    def check(self, dose: Dose) -> None:
+        assert dose.written_bytes > 4 * MIB
+
+
+class TestIo(AnomalyContract):
+    anomaly = "io"
+    tools = ("stress-ng", "stress")
+
+
+def test_every_anomaly_passes_the_contract() -> None:
+    tested = {cls.anomaly for cls in (TestCpu, TestMemory, TestDisk, TestIo)}
+    assert tested == registry.names("anomaly") - {"none"}
