@@ -15,7 +15,7 @@ _SWITCH = "hub-br"
 class Separable(Attachment, ABC):
     """An attachment whose links are apart from each other when `apart` is set.
 
-    `passes_dut`: links between network namespaces pass the DUT's, too."""
+    `passes_dut` is true if links between network namespaces pass through that of the DUT."""
 
     passes_dut: ClassVar[bool] = True
 

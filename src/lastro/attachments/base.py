@@ -46,8 +46,7 @@ class Attachment(ABC):
     `remedy` is what to do on a host that cannot provide it. `no_transit` is the reason why an instance cannot forward
     packets over such links; empty if it can. If `router_prefix` is set, the link of each port ends at a device of the
     DUT, named as in `Segment.ends` but with this prefix. `apart` is true if links are made and removed together, each
-    with what it needs for itself; only a `Separable` attachment can do that. `passes_dut` is true if links between
-    network namespaces pass through that of the DUT."""
+    with what it needs for itself; only a `Separable` attachment can do that."""
 
     kind = "attachment"
     name: ClassVar[str]

@@ -78,7 +78,10 @@ class _Played(Process):
         self.argv, self._done = done.argv, done
 
     def wait_line(self, needle: str, timeout_s: float) -> str:
-        return next(line for line in self._done.text.splitlines(keepends=True) if needle in line)
+        return next(line for line in self.lines(0) if needle in line)
+
+    def lines(self, start: int) -> list[str]:
+        return self._done.text.splitlines(keepends=True)[start:]
 
     def alive(self) -> bool:
         return True
