@@ -179,6 +179,15 @@ def test_on_the_edge_of_tolerance_or_margin_hardly_any_is_called_reproduced(
     assert rate(found, lambda one: one[claim] in wrong) <= 0.05
 
 
+def test_alone_on_the_edge_of_its_margin_a_likeness_has_the_rate_of_each_verdict(template: Report) -> None:
+    """Two one-sided tests at 5 % for it, and a two-sided one at 5 % against it, of which the edge leaves one side."""
+    alone = replace(CLAIMS, claims=tuple(claim for claim in CLAIMS.claims if claim.id == "alike"))
+    edge = world(cgroups=1 - 1 / 1.1)
+    found = [judge(alone, measured(template, edge, seed))[0].verdict for seed in range(1000)]
+    assert 0.035 < found.count("reproduced") / 1000 < 0.065
+    assert 0.015 < found.count("contradicted") / 1000 < 0.037
+
+
 def test_another_magnitude_is_the_same_direction_only(template: Report) -> None:
     found = verdicts(template, world(link=0.05, cpu=0.1, memory=0.25, recovered=0.1))
     assert rate(found, lambda one: one["faster"] == "same direction only") > 0.9
