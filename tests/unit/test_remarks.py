@@ -188,3 +188,23 @@ def test_what_is_left_of_a_treatment_whose_short_trials_lost_their_value_is_no_m
         assert jitter.summary is not None and (jitter.summary.n, jitter.missing) == (3, 1)
     else:
         assert jitter.summary is None and jitter.missing == 4
+
+
+def test_a_ratio_over_fewer_blocks_than_its_mean_is_marked(tmp_path: Path) -> None:
+    def lost(levels: Levels, block: int, attempt: int) -> list[str]:
+        return ["disturbed"] if levels["platform"] == "native" and block <= 2 else []
+
+    study = make_study(
+        {"platform": ("native", "runc")}, metrics=METRICS[:1], replicates=6, baseline={"platform": "native"}
+    )
+    whole = report_of(make_campaign(tmp_path / "whole", study))
+    assert not [row for row in whole.rows if row.cells[0].marks]
+    report = report_of(make_campaign(tmp_path / "partly", study, doubts=lost))
+    native, runc = (row.cells[0] for row in report.rows)
+    assert not native.marks and native.summary and native.summary.n == 4
+    (mark,) = runc.marks
+    assert (mark.kind, mark.n) == ("fewer blocks", 4) and runc.summary and runc.summary.n == 6
+    assert runc.ratio and runc.ratio.n == (4, 4)
+    text = render_markdown(content(report))
+    assert " ∩" in text and "so the ratio is over fewer blocks than the mean" in text
+    assert document(report)["treatments"][1]["metrics"]["throughput"]["marks"][0]["trials"] == 4

@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from lastro.analysis.properties import PropertyTable, PropertyTables, build_properties
-from lastro.analysis.remarks import Mark, bounded_by, in_order, lost_as_too_short, marks_by_metric
+from lastro.analysis.remarks import FEWER_BLOCKS, Mark, bounded_by, in_order, lost_as_too_short, marks_by_metric
 from lastro.results.samples import AT_LEAST, GENERATOR_LIMITED, Metric
 from lastro.stats.censored import describe_bounded, ratio_of_bounded
 from lastro.stats.intervals import Summary
@@ -319,13 +319,16 @@ def _cells(
         reference = references.get(index, index)  # a baseline has no ratio to itself
         ratio = ratio_to_baseline(values[index], values[reference], confidence) if reference != index else None
         bounded = [any(point.at_least for point in points[side]) for side in (index, reference)]
+        own_marks = marks[index].get(metric.name, ())
+        if ratio and ratio.pairing == "paired" and ratio.n[0] < max(len(values[side]) for side in (index, reference)):
+            own_marks = (*own_marks, Mark(FEWER_BLOCKS, ratio.n[0], "with a trial of the baseline in the same block"))
         summary = describe_bounded([p.value for p in found], [p.at_least for p in found], confidence) if found else None
         cells[index] = Cell(
             metric,
             found,
             summary,
             ratio and ratio_of_bounded(ratio, of=bounded[0], to=bounded[1]),
-            marks=marks[index].get(metric.name, ()),
+            marks=own_marks,
             missing=len(attempts) - len(found),
         )
     return cells

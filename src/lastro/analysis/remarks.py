@@ -24,6 +24,8 @@ from lastro.results.samples import (
 if TYPE_CHECKING:
     from lastro.results.store import Attempt
 
+FEWER_BLOCKS = "fewer blocks"  # the analysis itself makes this remark
+
 # Known kinds, in the order of their marks.
 _ORDER = (
     GENERATOR_LIMITED,
@@ -36,6 +38,7 @@ _ORDER = (
     AT_LEAST,
     OVERLOADED,
     GENERATOR_DELAY,
+    FEWER_BLOCKS,
 )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from lastro.analysis.remarks import Mark
+from lastro.analysis.remarks import FEWER_BLOCKS, Mark
 from lastro.report.language import Language
 from lastro.results.samples import (
     AT_LEAST,
@@ -32,11 +32,12 @@ _SIGNS = {
     AT_LEAST: "⁺",
     OVERLOADED: "≫",
     GENERATOR_DELAY: "⊘",
+    FEWER_BLOCKS: "∩",
 }
 KINDS = (
     N_("generator-limited"), N_("through a cache"), N_("wrong clock"), N_("clock not verified"),
     N_("too short to time"), N_("closed loop"), N_("peak of a whole life"), N_("at least"),
-    N_("overloaded"), N_("generator delay"),
+    N_("overloaded"), N_("generator delay"), N_("fewer blocks"),
 )  # fmt: skip
 MEANINGS = {
     GENERATOR_LIMITED: N_(
@@ -82,6 +83,10 @@ MEANINGS = {
         "the generator sent requests so late that its own delay may make up a tenth or more of this percentile: the "
         "value was dropped."
     ),
+    FEWER_BLOCKS: N_(
+        "trials are missing, so the ratio is over fewer blocks than the mean: only those with a valid trial of both "
+        "the treatment and its baseline."
+    ),
 }
 SHORT = {
     GENERATOR_LIMITED: N_("generator-limited: a lower bound"),
@@ -94,6 +99,7 @@ SHORT = {
     AT_LEAST: N_("at least this many: the study ended the search"),
     OVERLOADED: N_("more requests than answers: times grow as the load lasts"),
     GENERATOR_DELAY: N_("the generator’s own delay: dropped"),
+    FEWER_BLOCKS: N_("the ratio is over fewer blocks than the mean"),
 }
 
 
