@@ -14,11 +14,12 @@ from lastro.units import significant
 def noise_floor_text(floors: NoiseFloors) -> str:
     """Return the table of noise floors, with an explanation below it."""
     heads = ("metric", "noise floor", "A/A ratio", "excludes 1", "noisiest baseline")
+    stated = f"{100 * (1 - floors.confidence):.4g} %"
     table = aligned([heads, *(_row(each) for each in floors.metrics)])
     below = [
         f"Noise floor: with {floors.blocks} blocks, the baseline differs from itself on this host by more than that in "
-        f"{_share(1 - floors.confidence)} of campaigns. Excludes 1: how often an interval shows a difference that is "
-        f"not there, in pseudo-experiments on the pairs; the stated rate is {_share(1 - floors.confidence)}.",
+        f"{stated} of campaigns. Excludes 1: how often an interval shows a difference that is "
+        f"not there, in pseudo-experiments on the pairs; the stated rate is {stated}.",
         "The two trials of a pair were as far apart as in a block of the study: "
         f"{floors.apart} block{'' if floors.apart == 1 else 's'} of the A/A campaign.",
         f"Of {floors.observed.n} comparisons within the A/A campaign itself, {_rate(floors.observed)} "
