@@ -76,8 +76,9 @@ class Advice:
     """Advice on the number of blocks and the length of trials.
 
     `likely_blocks` and `sure_blocks` suffice for every metric whose spread is known. They are None if there is no such
-    metric, or if one of them needs more than a million. `unknown` names the other metrics. `block_s` is how long a
-    block of this campaign took, including repetitions of invalid trials; None before any trial has run."""
+    metric, or if one of them needs more than a million. `unknown` lists the metrics whose spread is not known.
+    `block_s` is the time of a block of this campaign, including repetitions of invalid trials; None before any trial
+    has run."""
 
     directory: str
     title: str

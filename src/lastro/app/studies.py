@@ -37,7 +37,7 @@ def testbed_of(store: Store) -> TestbedFile | None:
 
 
 def load_study(name: str, profile: str | None) -> Study:
-    """Load a study by the name of its file or as paper:NAME, and apply a profile.
+    """Load a study from a file, or from a paper if the name is paper:NAME, and apply a profile.
 
     Raises: InputError when there is no such paper or profile; StudyError when the file is not a valid study."""
     from lastro import papers

@@ -85,7 +85,7 @@ def expected_s(study: Study, scenario: type[Scenario] | None, treatments: Iterab
 
 
 def scenario_of(study: Study) -> type[Scenario] | None:
-    """Return the study's scenario; None if it is no longer installed, since a campaign can be read without it."""
+    """Return the scenario of a study; None if it is not installed, because a campaign can be read without it."""
     try:
         return registry.get("scenario", study.scenario)  # type: ignore[no-any-return]
     except LastroError:

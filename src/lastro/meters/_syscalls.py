@@ -125,7 +125,7 @@ _ALL_WRONG = "-1 -1 -1 -1 -1 -1"
 
 
 def table(machine: str) -> dict[int, str]:
-    """Return names by number, for a machine by its `uname -m`; empty if there is no table for it."""
+    """Return {number: name} of the system calls of a machine, named as by `uname -m`; empty if they are not known."""
     runs = TABLES.get(machine, {})
     return {first + place: name for first, names in runs.items() for place, name in enumerate(names.split())}
 

@@ -36,7 +36,7 @@ COLOURS: dict[Verdict, str] = {"better": PALETTE[0], "worse": PALETTE[1], "highe
 
 
 def draw_effects(analysis: MetricAnalysis, say: Language, confidence: float) -> Figure | None:
-    """Draw the main effects of every factor that varied; None where there is no ratio at all."""
+    """Draw the main effects of every factor that varied; return None if there is no ratio."""
     if not any(effect.ratio.value is not None for effect in analysis.effects):
         return None
     groups = [(name, list(found)) for name, found in itertools.groupby(analysis.effects, key=lambda e: e.factor)]
