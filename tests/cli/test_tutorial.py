@@ -243,7 +243,12 @@ def test_the_answer_of_the_readme_is_that_of_its_means() -> None:
 
     ideal, without, protected = mean("none", "none"), mean("cpu", "none"), mean("cpu", "cgroups")
     taken, back = 1 - without / ideal, (protected - without) / (ideal - without)
-    assert f"takes {100 * taken:.0f} % [" in demo_table() and f"recovers {100 * back:.0f} % [" in demo_table()
+    answer = " ".join(demo_table().split())
+    recovery = re.search(
+        r"(?:recovers|the recovery by cgroups is not distinguishable from zero \()\s*(\d+) % \[", answer
+    )
+    assert f"takes {100 * taken:.0f} % [" in answer and recovery is not None
+    assert int(recovery[1]) == pytest.approx(100 * back, abs=1)
 
 
 def test_ratios_and_marks_of_the_readmes_table_are_those_of_its_means() -> None:
@@ -255,7 +260,8 @@ def test_ratios_and_marks_of_the_readmes_table_are_those_of_its_means() -> None:
             if found := re.fullmatch(r"(.) ×(\S+) \[(\S+), (\S+)\]", cell):
                 mark, ratio, low, high = found.groups()
                 least, most = _rounded(mean)[0] / _rounded(reference)[1], _rounded(mean)[1] / _rounded(reference)[0]
-                assert least <= _rounded(ratio)[1] and _rounded(ratio)[0] <= most, line
+                # Of geometric means where the model is of logarithms: these differ a little.
+                assert 0.98 * least <= _rounded(ratio)[1] and _rounded(ratio)[0] <= 1.02 * most, line
                 assert (mark == "≈") is (float(low) <= 1 <= float(high)), line
                 checked += 1
     assert checked == 12

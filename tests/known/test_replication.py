@@ -8,7 +8,8 @@ import random
 
 import pytest
 
-from lastro.stats.differences import paired_difference
+from lastro.stats.block_model import BlockModel
+from lastro.stats.contrasts import compare_one
 from lastro.stats.ratios import paired_ratio
 from lastro.stats.replication import (
     half_width,
@@ -114,7 +115,9 @@ def test_repetitions_by_the_formula_and_at_its_edges() -> None:
 
 def test_the_predicted_half_width_is_what_n_blocks_give() -> None:
     values = [1.0, 2.0, 4.0, 3.0, 5.0]
-    interval = paired_difference(values, [0.0] * 5, 0.95).interval
+    model = BlockModel.of({"a": dict(enumerate(values)), "b": dict.fromkeys(range(5), 0.0)})
+    assert model is not None
+    interval = compare_one(model, {"a": 1.0}, {"b": 1.0}, 0.95).difference.interval
     assert interval is not None
     assert half_width(variance_components(values).variances[0], 5, 0.95) == pytest.approx(interval.half_width)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,6 +15,7 @@ from lastro.analysis.campaign import build_report
 from lastro.analysis.model import Analysis, MetricAnalysis
 from lastro.results.read import load_campaign
 from lastro.results.store import Store
+from lastro.stats.contrasts import MeanComparison
 from lastro.stats.noise_floor import FORMAT
 
 from ..campaigns import METRICS, Levels, make_campaign, make_study
@@ -70,18 +72,24 @@ def test_main_effects_are_near_the_truth(tmp_path: Path) -> None:
 
 
 def test_an_interaction_that_matters_is_found_and_shown_by_simple_effects(tmp_path: Path) -> None:
-    def value(levels: Levels, rng: random.Random) -> float:
-        hurt = 0.7 if levels["anomaly"] == "memory" and levels["isolation"] != "cgroups" else 1.0
-        return 1000 * hurt * (1 + rng.gauss(0, 0.01))
+    false_alarms = 0
+    for seed in range(20):
 
-    (found,) = made(tmp_path / "c", value).interactions
-    assert (found.given, found.shown) == ("isolation", "anomaly") and found.explained > 0.1
-    shown = {(effect.given[0][1], effect.level): effect for effect in found.effects}
-    assert len(shown) == 6
-    for (isolation, anomaly), effect in shown.items():
-        hurt = isolation != "cgroups" and anomaly == "memory"
-        assert effect.ratio.value == pytest.approx(0.7 if hurt else 1, abs=0.02)
-        assert effect.decision == ("different" if hurt else "same")
+        def value(levels: Levels, rng: random.Random, seed: int = seed) -> float:
+            hurt = 0.7 if levels["anomaly"] == "memory" and levels["isolation"] != "cgroups" else 1.0
+            return 1000 * hurt * (1 + random.Random(f"{seed}{rng.random()}").gauss(0, 0.01))
+
+        (found,) = made(tmp_path / str(seed), value).interactions
+        assert (found.given, found.shown) == ("isolation", "anomaly") and found.explained > 0.1
+        shown = {(effect.given[0][1], effect.level): effect for effect in found.effects}
+        assert len(shown) == 6
+        hurt = {("none", "memory"), ("apparmor", "memory")}
+        for levels, effect in shown.items():
+            assert effect.ratio.value == pytest.approx(0.7 if levels in hurt else 1, abs=0.02)
+        different = {levels for levels, effect in shown.items() if effect.decision == "different"}
+        assert hurt <= different
+        false_alarms += different > hurt
+    assert false_alarms <= 4, "20 families at 5 %: more than four has a chance below 0.3 %"
 
 
 def test_missing_cells_lower_the_order_and_are_counted(tmp_path: Path) -> None:
@@ -105,6 +113,53 @@ def test_without_true_differences_corrected_comparisons_rarely_cry_wolf(tmp_path
 
         false_alarms += made(tmp_path / str(seed), value, replicates=5).headline.different > 0
     assert false_alarms <= 4, "20 families at 5 %: more than four has a chance below 0.3 %"
+
+
+def agree(comparison: MeanComparison) -> bool:
+    """Whether the intervals of the ratio and of the difference and the corrected p give one answer."""
+    ratio, difference, p = comparison.ratio.interval, comparison.difference.interval, comparison.p_adjusted
+    assert ratio is not None and difference is not None and p is not None and comparison.p is not None
+    assert comparison.p <= p
+    return (ratio.low <= 1 <= ratio.high) == (difference.low <= 0 <= difference.high) == (p >= 0.05)
+
+
+@pytest.mark.parametrize("multiplies", [False, True], ids=["added", "multiplied"])
+@pytest.mark.parametrize("lost", [0.0, 0.2], ids=["all trials", "lost trials"])
+@pytest.mark.parametrize("treatments", [8, 24])
+def test_intervals_and_corrected_tests_agree_in_every_family(
+    treatments: int, lost: float, multiplies: bool, tmp_path: Path
+) -> None:
+    """Effects from none to several times the noise: up to 20 comparisons are judged together, more are a screening."""
+    rng = random.Random(f"{treatments}{lost}{multiplies}")
+    factors = {"isolation": ["i0", "i1"], "anomaly": [f"a{n}" for n in range(treatments // 2)]}
+    costs = {level: 0.02 * n for levels in factors.values() for n, level in enumerate(levels)}
+
+    def value(levels: Levels, block: int, metric: str) -> float | None:
+        if rng.random() < lost:
+            return None
+        off = sum(costs[str(level)] for level in levels.values()) + rng.gauss(0, 0.02)
+        return 1000 * math.exp(40 * off) if multiplies else 1000 * (1 + off)
+
+    study = make_study(factors, replicates=6, baseline={"isolation": "i0", "anomaly": "a0"}, metrics=METRICS[:1])
+    make_campaign(tmp_path / "c", study, value=value)
+    with Store.open(tmp_path / "c", readonly=True) as store:
+        report = build_report(load_campaign(store))
+    metric = analyse(report).metrics[0]
+    assert metric.log == multiplies
+    assert metric.correction == ("max-t" if treatments == 8 else "benjamini-hochberg")
+    cells = [cell for cell in report.views[0].cells if cell.comparison is not None]
+    assert len(cells) == len(metric.comparisons) == treatments - 1
+    for cell, found in zip(cells, metric.comparisons, strict=True):
+        assert cell.comparison is not None and agree(cell.comparison)
+        assert cell.ratio == found.ratio and cell.ratio is not None
+        assert cell.ratio.interval == cell.comparison.ratio.interval
+        assert cell.decision == found.decision == ("different" if cell.comparison.differs(0.05) else "same")
+    assert {cell.decision for cell in cells} == {"different", "same"}, "else nothing is shown to agree"
+    for effect in metric.effects:
+        assert agree(effect.comparison)
+        assert effect.decision == ("different" if effect.comparison.differs(0.05) else "same")
+    for factor in metric.pairs:
+        assert all(agree(pair.comparison) for pair in factor.pairs.values())
 
 
 def test_a_noise_floor_changes_no_decision(tmp_path: Path) -> None:

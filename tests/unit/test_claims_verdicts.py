@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 
 from lastro.analysis import analyse
-from lastro.analysis.campaign import Point, Report, build_report
+from lastro.analysis.campaign import Report, build_report
 from lastro.analysis.claims import judge
 from lastro.analysis.noise_floor import floor_here
 from lastro.report.claim_words import reason_text
-from lastro.results.read import load_campaign
+from lastro.results.read import CampaignData, load_campaign
 from lastro.results.samples import Metric
 from lastro.results.store import Store
 from lastro.stats.noise_floor import FORMAT, rescaled
@@ -94,30 +94,32 @@ def world(
 
 
 @pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Report:
+def template(tmp_path_factory: pytest.TempPathFactory) -> CampaignData:
     directory = make_campaign(tmp_path_factory.mktemp("worlds") / "c", STUDY, notes=lambda levels, block: {})
     with Store.open(directory) as store:
-        return build_report(load_campaign(store))
+        return load_campaign(store)
 
 
-def measured(template: Report, mean: World, seed: int, skewed: bool = False, lost: float = 0.0) -> Report:
-    """The campaign of the template with other values in it, less a share that is lost."""
+def measured(template: CampaignData, mean: World, seed: int, skewed: bool = False, lost: float = 0.0) -> Report:
+    """The report of the template's campaign with other values in it, less a fraction that is lost."""
     rng = random.Random(seed)
     blocks = [1 + rng.gauss(0, BLOCK_NOISE) for _ in range(BLOCKS)]
 
     def noise() -> float:
         return rng.gauss(0, NOISE) if not skewed else math.exp(rng.gauss(-0.02, 0.2)) * 0.15 - 0.15
 
-    rows = []
-    for row in template.rows:
+    values: dict[tuple[int, int], dict[str, float]] = {}
+    for row in template.treatments:
         centre = mean(row.treatment.levels)
-        points = tuple(Point(1, 1, b + 1, centre * blocks[b] * (1 + noise())) for b in range(BLOCKS))
-        points = tuple(point for point in points if rng.random() >= lost)
-        rows.append(replace(row, cells=(replace(row.cells[0], points=points),)))
-    return replace(template, rows=tuple(rows))
+        found = [centre * blocks[b] * (1 + noise()) for b in range(BLOCKS)]
+        kept = [rng.random() >= lost for _ in range(BLOCKS)]
+        for b in range(BLOCKS):
+            values[row.treatment.index, b + 1] = {"throughput": found[b]} if kept[b] else {}
+    attempts = [replace(one, measurements=values[one.treatment, one.block]) for one in template.attempts]
+    return build_report(replace(template, attempts=attempts))
 
 
-def verdicts(template: Report, mean: World, *, seeds: int = SEEDS, **kind: Any) -> list[dict[str, str]]:
+def verdicts(template: CampaignData, mean: World, *, seeds: int = SEEDS, **kind: Any) -> list[dict[str, str]]:
     """{claim: verdict} of each campaign of a world."""
     reports = (measured(template, mean, seed, **kind) for seed in range(seeds))
     return [{one.claim.id: one.verdict for one in judge(CLAIMS, report)} for report in reports]
@@ -131,7 +133,7 @@ TRUE = world(link=0.2, cpu=0.1, memory=0.25, recovered=0.6)
 TOLD = {"reproduced", "same direction only", "contradicted"}
 
 
-def test_true_claims_are_reproduced_and_hardly_ever_contradicted(template: Report) -> None:
+def test_true_claims_are_reproduced_and_hardly_ever_contradicted(template: CampaignData) -> None:
     found = verdicts(template, TRUE)
     assert rate(found, lambda one: "contradicted" in one.values()) == 0
     for claim in ("faster", "cost", "recovered", "order", "alike", "additive"):
@@ -141,7 +143,7 @@ def test_true_claims_are_reproduced_and_hardly_ever_contradicted(template: Repor
 @pytest.mark.parametrize(
     "kind", one_of([{}, {"skewed": True}, {"lost": 0.2}]), ids=["normal", "log-normal", "with gaps"]
 )
-def test_where_nothing_has_an_effect_nothing_is_told(template: Report, kind: dict[str, Any]) -> None:
+def test_where_nothing_has_an_effect_nothing_is_told(template: CampaignData, kind: dict[str, Any]) -> None:
     """Directions and orders of a file: at most one file in twenty with any verdict on them."""
     found = verdicts(template, world(), seeds=4 * SEEDS, **kind)
     wrong = rate(found, lambda one: bool({one["faster"], one["cost"], one["order"], one["recovered"]} & TOLD))
@@ -150,7 +152,7 @@ def test_where_nothing_has_an_effect_nothing_is_told(template: Report, kind: dic
     assert rate(found, lambda one: one["recovered"] == "untestable here") > 0.9  # nothing is lost
 
 
-def test_where_the_opposite_is_so_claims_are_contradicted_and_never_reproduced(template: Report) -> None:
+def test_where_the_opposite_is_so_claims_are_contradicted_and_never_reproduced(template: CampaignData) -> None:
     found = verdicts(template, world(link=-0.2, cpu=-0.1, memory=-0.25, cgroups=0.3, interaction=0.2))
     for claim in ("faster", "cost", "order", "alike", "additive"):
         assert rate(found, lambda one, claim=claim: one[claim] == "contradicted") > 0.9, claim
@@ -171,7 +173,7 @@ def test_where_the_opposite_is_so_claims_are_contradicted_and_never_reproduced(t
     ],
 )
 def test_on_the_edge_of_tolerance_or_margin_hardly_any_is_called_reproduced(
-    template: Report, claim: str, edge: World
+    template: CampaignData, claim: str, edge: World
 ) -> None:
     """The hardest case: what is so lies just where 'reproduced' ends, or two levels of an order are the same."""
     found = verdicts(template, edge)
@@ -179,7 +181,7 @@ def test_on_the_edge_of_tolerance_or_margin_hardly_any_is_called_reproduced(
     assert rate(found, lambda one: one[claim] in wrong) <= 0.05
 
 
-def test_alone_on_the_edge_of_its_margin_a_likeness_has_the_rate_of_each_verdict(template: Report) -> None:
+def test_alone_on_the_edge_of_its_margin_a_likeness_has_the_rate_of_each_verdict(template: CampaignData) -> None:
     """Two one-sided tests at 5 % for it, and a two-sided one at 5 % against it, of which the edge leaves one side."""
     alone = replace(CLAIMS, claims=tuple(claim for claim in CLAIMS.claims if claim.id == "alike"))
     edge = world(cgroups=1 - 1 / 1.1)
@@ -188,21 +190,21 @@ def test_alone_on_the_edge_of_its_margin_a_likeness_has_the_rate_of_each_verdict
     assert 0.015 < found.count("contradicted") / 1000 < 0.037
 
 
-def test_another_magnitude_is_the_same_direction_only(template: Report) -> None:
+def test_another_magnitude_is_the_same_direction_only(template: CampaignData) -> None:
     found = verdicts(template, world(link=0.05, cpu=0.1, memory=0.25, recovered=0.1))
     assert rate(found, lambda one: one["faster"] == "same direction only") > 0.9
     assert rate(found, lambda one: one["recovered"] == "reproduced") <= 0.05
     assert rate(found, lambda one: one["recovered"] == "same direction only") > 0.1
 
 
-def test_verdicts_do_not_depend_on_the_order_of_the_claims(template: Report) -> None:
+def test_verdicts_do_not_depend_on_the_order_of_the_claims(template: CampaignData) -> None:
     turned = replace(CLAIMS, claims=CLAIMS.claims[::-1])
     for seed in range(20):
         report = measured(template, TRUE, seed)
         assert judge(CLAIMS, report) == judge(turned, report)[::-1]
 
 
-def test_more_claims_ask_for_more_evidence(template: Report) -> None:
+def test_more_claims_ask_for_more_evidence(template: CampaignData) -> None:
     """Holm's correction can only silence a claim, and the reason then says that it did."""
     weak = world(link=0.02)
     one = replace(CLAIMS, claims=CLAIMS.claims[:1])
@@ -220,7 +222,7 @@ def test_more_claims_ask_for_more_evidence(template: Report) -> None:
     assert not any(key.startswith("not distinguishable here -> ") and key.endswith("only") for key in tally)
 
 
-def test_an_effect_that_would_have_been_seen_is_said_to_be(template: Report) -> None:
+def test_an_effect_that_would_have_been_seen_is_said_to_be(template: CampaignData) -> None:
     found = [judge(CLAIMS, measured(template, world(), seed))[0] for seed in range(20)]
     said = [one for one in found if one.verdict == "not distinguishable here"]
     assert said and all(
@@ -233,7 +235,7 @@ def with_floor(report: Report, share: float, blocks: int = BLOCKS) -> Report:
     return replace(report, noise_floor=kept)
 
 
-def test_a_noise_floor_changes_no_verdict_and_is_mentioned_by_claims_and_report_alike(template: Report) -> None:
+def test_a_noise_floor_changes_no_verdict_and_is_mentioned_by_claims_and_report_alike(template: CampaignData) -> None:
     """The floor is of one treatment against one; of the six that a link is averaged over, it is less by their root."""
     report = measured(template, TRUE, 1)
     ratio = judge(CLAIMS, report)[0].part
@@ -251,7 +253,7 @@ def test_a_noise_floor_changes_no_verdict_and_is_mentioned_by_claims_and_report_
         assert (link.decision, link.under_floor) == ("different", under)
 
 
-def test_a_floor_made_for_another_number_of_blocks_is_scaled_and_says_so(template: Report) -> None:
+def test_a_floor_made_for_another_number_of_blocks_is_scaled_and_says_so(template: CampaignData) -> None:
     report = measured(template, TRUE, 1)
     floor = floor_here(with_floor(report, 0.02, blocks=12).views[0])
     assert floor is not None and floor.blocks == BLOCKS
@@ -261,7 +263,7 @@ def test_a_floor_made_for_another_number_of_blocks_is_scaled_and_says_so(templat
     assert same is not None and (same.share, same.note) == (0.02, None)
 
 
-def test_a_recovery_and_an_order_of_effects_are_compared_with_the_floor(template: Report) -> None:
+def test_a_recovery_and_an_order_of_effects_are_compared_with_the_floor(template: CampaignData) -> None:
     report = measured(template, TRUE, 3)
     order = CLAIMS.claims[3].statement
     of_effects = replace(order, of={"link": ("direct",)}, to={"link": ("bridge",)})  # type: ignore[call-arg]
@@ -275,7 +277,7 @@ def test_a_recovery_and_an_order_of_effects_are_compared_with_the_floor(template
             assert ("smaller than the noise floor" in reason_text(one)) == under
 
 
-def test_a_null_file_of_many_recoveries_keeps_its_rate(template: Report) -> None:
+def test_a_null_file_of_many_recoveries_keeps_its_rate(template: CampaignData) -> None:
     """What was lost is known by the data alone, so a claim that finds no loss stays in the family of the others."""
     claims = []
     for links in (("bridge",), ("direct",), ("bridge", "direct")):
@@ -302,7 +304,7 @@ def test_a_null_file_of_many_recoveries_keeps_its_rate(template: Report) -> None
 # Levels, which have no baseline
 
 
-def levels(template: Report, mean: float, seed: int, statement: str) -> str:
+def levels(template: CampaignData, mean: float, seed: int, statement: str) -> str:
     text = f'[[claim]]\nid = "x"\nsays = "x"\nlevel = {{ metric = "throughput", unit = "Mbit/s", {statement} }}'
     claims = parse_claims(text, "x.toml", STUDY)
     (one,) = judge(claims, measured(template, lambda levels: mean, seed))
@@ -320,7 +322,7 @@ def levels(template: Report, mean: float, seed: int, statement: str) -> str:
     ],
 )
 def test_a_mean_is_told_to_be_so_high_or_not_to_be(
-    template: Report, statement: str, so: float, not_so: float, edge: float
+    template: CampaignData, statement: str, so: float, not_so: float, edge: float
 ) -> None:
     assert levels(template, so, 1, statement) == "reproduced"
     assert levels(template, not_so, 1, statement) == "contradicted"

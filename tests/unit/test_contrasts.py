@@ -1,134 +1,91 @@
-"""Weighted sums of cell means and their ratios: the classical tests as special cases, absence with reasons."""
+"""Comparisons of two sides: what is absent and why, the sides exchanged, and how many blocks would decide."""
 
 from __future__ import annotations
 
+import math
 import random
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from scipy import stats
 
-from lastro.stats.contrasts import Contrast, linear, ratio_of_linears, share
-from lastro.stats.ratios import paired_ratio, unpaired_ratio
-
-finite = st.floats(-1e3, 1e3).map(lambda x: round(x, 3))
-DIFFERENCE = {"a": 1.0, "b": -1.0}
+from lastro.stats.block_model import BlockModel
+from lastro.stats.contrasts import compare_one, linear, one_sided_p, p_above
+from lastro.stats.simultaneous import Pair
 
 
-def by_block(values: list[float], first: int = 1) -> dict[int, float]:
-    return dict(enumerate(values, first))
+def fitted(**cells: list[float]) -> BlockModel:
+    found = BlockModel.of({name: dict(enumerate(values)) for name, values in cells.items()})
+    assert found is not None
+    return found
 
 
-@given(st.lists(st.tuples(finite, finite), min_size=2, max_size=8).filter(lambda p: len({a - b for a, b in p}) > 1))
-@settings(deadline=None)
-def test_a_difference_within_blocks_is_the_paired_t_test(pairs: list[tuple[float, float]]) -> None:
-    a, b = ([pair[i] for pair in pairs] for i in (0, 1))
-    found = linear(DIFFERENCE, {"a": by_block(a), "b": by_block(b)}, 0.95)
-    expected = stats.ttest_rel(a, b)
-    assert found.pairing == "paired" and found.n == len(a) and found.df == len(a) - 1
-    assert found.p == pytest.approx(expected.pvalue, rel=1e-6, abs=1e-12)
-    assert found.interval is not None
-    assert found.interval.low == pytest.approx(expected.confidence_interval(0.95).low, rel=1e-6, abs=1e-6)
+def pair_of(model: BlockModel, of: str = "b", to: str = "a") -> Pair:
+    return Pair(compare_one(model, {of: 1.0}, {to: 1.0}, 0.95), 1.0, 1, 0.05)
 
 
-def test_a_difference_across_blocks_is_welchs_t_test() -> None:
-    a, b = [3.1, 4.0, 5.2, 4.4], [1.0, 9.0, 2.5]
-    found = linear(DIFFERENCE, {"a": by_block(a), "b": by_block(b, 10)}, 0.9)
-    expected = stats.ttest_ind(a, b, equal_var=False)
-    assert found.pairing == "unpaired" and found.n == 7
-    assert (found.p, found.df) == (pytest.approx(expected.pvalue), pytest.approx(expected.df))
-    assert found.interval is not None
-    assert found.interval.high == pytest.approx(expected.confidence_interval(0.9).high)
+def test_without_weights_there_is_no_comparison() -> None:
+    model = fitted(a=[1.0, 2.0, 4.0], b=[2.0, 3.0, 4.5])
+    found = compare_one(model, {}, {}, 0.95)
+    assert found.ratio.value is None and found.p is None and found.ratio.absent_because == "no cell has a weight"
+    assert linear(model, {"a": 0.0}, 0.95).absent_because == "no cell has a weight"
+    with pytest.raises(KeyError):
+        compare_one(model, {"c": 1.0}, {"a": 1.0}, 0.95)
 
 
-def test_one_block_of_many_missing_leaves_the_pairing() -> None:
-    cells = {"a": by_block([1.0, 2.0, 3.0, 5.0]), "b": by_block([0.0, 1.5, 2.0])}
-    assert linear(DIFFERENCE, cells, 0.95).n == 3
+def test_a_baseline_of_zero_has_a_difference_and_no_ratio() -> None:
+    found = compare_one(fitted(a=[0.0, 0.0, 0.0], b=[2.0, 3.0, 4.5]), {"b": 1.0}, {"a": 1.0}, 0.95)
+    assert found.ratio.value is None and found.ratio.absent_because == "the difference to compare with is zero"
+    assert found.difference.interval is not None and found.difference.value == pytest.approx(9.5 / 3)
+    near = compare_one(fitted(a=[1.0, -1.0, 0.5], b=[2.0, 3.0, 4.5]), {"b": 1.0}, {"a": 1.0}, 0.95)
+    assert near.ratio.interval is None and "unbounded" in (near.ratio.absent_because or "")
 
 
-def test_ratios_agree_with_the_module_of_ratios() -> None:
-    a, b = [3.1, 4.0, 5.2, 4.4], [2.0, 2.4, 2.5, 2.1]
-    paired = ratio_of_linears({"a": 1}, {"b": 1}, {"a": by_block(a), "b": by_block(b)}, 0.95)
-    unpaired = ratio_of_linears({"a": 1}, {"b": 1}, {"a": by_block(a), "b": by_block(b, 10)}, 0.95)
-    for found, expected in ((paired, paired_ratio(a, b, 0.95)), (unpaired, unpaired_ratio(a, b, 0.95))):
-        assert found.value == pytest.approx(expected.value)
-        assert found.interval is not None and expected.interval is not None
-        assert found.interval.low == pytest.approx(expected.interval.low)
-        assert found.interval.high == pytest.approx(expected.interval.high)
-        assert found.pairing == expected.pairing
+def test_means_differ_by_an_amount_which_is_alike_only_beside_their_size() -> None:
+    small, large = (
+        {"a": [-0.1, 0.2, 0.0], "b": [0.0, 0.2, 0.1]},
+        {"a": [100.0, 100.2, 100.1], "b": [100.1, 100.2, 100.1]},
+    )
+    near = Pair(compare_one(fitted(**small), {"b": 1.0}, {"a": 1.0}, 0.95), 0.07, 1, 0.05)
+    assert not near.relative and not near.differs and not near.alike(0.1)
+    far = pair_of(fitted(**large))
+    assert far.relative and far.alike(0.1) and far.most < 0.01
 
 
-def test_a_cell_without_values_makes_the_contrast_absent_with_its_name() -> None:
-    for cells in ({"a": by_block([1.0, 2.0])}, {"a": by_block([1.0, 2.0]), "b": {}}):
-        assert linear(DIFFERENCE, cells, 0.95).absent_because == "no values of b"
-    found = ratio_of_linears({("x", "y"): 1}, {("x", "z"): 1}, {("x", "z"): {1: 1.0}}, 0.95)
-    assert found.value is None and found.absent_because == "no values of x, y"
-    assert linear({"a": 0.0}, {"a": {1: 1.0}}, 0.95).absent_because == "no cell has a weight"
+def test_so_many_blocks_decide() -> None:
+    """Values that repeat themselves have nearly the same spread in so many blocks, and just then differ."""
+    group, other = [100.0, 101.0, 99.0], [101.5, 100.5, 102.4]
+
+    def repeated(times: int) -> Pair:
+        return pair_of(fitted(a=group * times, b=other * times))
+
+    pair = repeated(1)
+    needed = pair.blocks_to_decide(0.0)
+    assert not pair.differs and needed is not None and needed > 3
+    times = math.ceil(needed / 3)
+    assert repeated(times).differs and not repeated(times // 2).differs
+    assert repeated(times).blocks_to_decide(0.0) == 3 * times, "no more than there are"
+    shown = pair.blocks_to_decide(0.05)
+    assert shown is not None and shown < needed, "that two are alike within a wide margin is shown sooner"
+    assert pair.alike(0.1) and pair.blocks_to_decide(0.1) == 3
 
 
-def test_one_value_in_a_cell_gives_a_value_without_interval() -> None:
-    found = linear(DIFFERENCE, {"a": {1: 3.0}, "b": {1: 1.0}}, 0.95)
-    assert (found.value, found.interval, found.p) == (2.0, None, None)
-    assert found.absent_because
-    ratio = share({"a": 1}, {"b": 1}, {"a": [3.0, 3.1], "b": [1.5]}, 0.95)
-    assert ratio.value == pytest.approx(3.05 / 1.5) and ratio.interval is None and ratio.absent_because
+def test_what_never_varies_is_proven_only_by_enough_blocks() -> None:
+    few, many = (pair_of(fitted(a=[5.0] * n, b=[6.0] * n)) for n in (5, 6))
+    assert not few.differs and not few.alike(0.5) and few.blocks_to_decide(0.1) is None
+    assert many.differs and many.interval.low == many.interval.high == pytest.approx(1.2)
 
 
-def test_values_without_spread_are_as_certain_as_their_number_allows_and_rounding_is_no_difference() -> None:
-    third = 1 / 3
-    cells = {key: by_block([0.1, 0.1, 0.1]) for key in "abcd"}
-    found = linear({"a": third, "b": third, "c": third, "d": -1.0}, cells, 0.95)
-    assert (found.value, found.p) == (0.0, 1.0)
-    for n in (2, 12):
-        apart = linear(DIFFERENCE, {"a": by_block([0.7] * n), "b": by_block([0.6] * n)}, 0.95)
-        assert (apart.value, apart.p) == (pytest.approx(0.1), 2.0 ** (1 - n))
-    alone = linear(DIFFERENCE, {"a": {1: 2.0, 2: 2.0}, "b": {3: 1.0, 4: 1.0, 5: 1.0}}, 0.95)
-    assert alone.pairing == "unpaired" and alone.p == pytest.approx(2 / 10)
-
-
-def recovered(quiet: str, disturbed: str, protected: str, cells: dict[str, dict[int, float]]) -> Contrast:
-    """How much of what a disturbance costs a protection recovers: 0 is nothing, 1 is all of it."""
-    return ratio_of_linears({protected: 1.0, disturbed: -1.0}, {quiet: 1.0, disturbed: -1.0}, cells, 0.95)
-
-
-def test_a_share_is_unbounded_where_the_disturbance_costs_nothing() -> None:
-    cells = {
-        "quiet": by_block([10.0, 10.4, 9.8, 10.1]),
-        "disturbed": by_block([10.1, 10.2, 9.9, 10.0]),
-        "protected": by_block([10.2, 10.1, 9.7, 10.3]),
-    }
-    found = recovered("quiet", "disturbed", "protected", cells)
-    assert found.interval is None and "unbounded" in (found.absent_because or "")
-    flat = {key: by_block([5.0, 5.0]) for key in cells}
-    assert recovered("quiet", "disturbed", "protected", flat).value is None
-
-
-def test_a_protection_that_gives_back_half_recovers_half() -> None:
-    rng = random.Random(3)
-    level = {"quiet": 100.0, "disturbed": 40.0, "protected": 70.0}
-    shared = [rng.gauss(0, 20) for _ in range(8)]
-    cells = {key: by_block([mean + s + rng.gauss(0, 1) for s in shared]) for key, mean in level.items()}
-    found = recovered("quiet", "disturbed", "protected", cells)
-    assert found.pairing == "paired" and found.interval is not None
-    assert found.interval.holds(0.5) and found.interval.half_width < 0.05
-
-
-@pytest.mark.parametrize("spread", [(1.0, 1.0, 1.0), (1.0, 3.0, 0.3)])
-@pytest.mark.parametrize("paired", [True, False])
-def test_the_intervals_cover_what_they_claim(spread: tuple[float, ...], paired: bool) -> None:
-    rng = random.Random(17)
-    held = {"linear": 0, "ratio": 0}
-    rounds = 1500
-    for _ in range(rounds):
-        shared = [rng.gauss(0, 2 * paired) for _ in range(6)]
-        cells = {
-            key: {b if paired else 10 * i + b: mean + shared[b] + rng.gauss(0, sd) for b in range(6)}
-            for i, (key, mean, sd) in enumerate(zip("qdp", (20.0, 8.0, 12.0), spread, strict=True))
-        }
-        difference = linear({"q": 0.5, "p": 0.5, "d": -1.0}, cells, 0.95).interval
-        given_back = recovered("q", "d", "p", cells).interval
-        held["linear"] += difference is not None and difference.holds(8.0)
-        held["ratio"] += given_back is None or given_back.holds(1 / 3)
-    for found in held.values():
-        assert 0.93 <= found / rounds <= 0.985
+@pytest.mark.parametrize("log", [True, False])
+def test_one_sided_tests_of_a_bound_agree_with_the_interval(log: bool) -> None:
+    """The end of a 90 % interval is where a one-sided test has 5 %."""
+    rng = random.Random(4)
+    noise = {c: [math.exp(rng.gauss(0, 0.2)) if log else 1 + rng.gauss(0, 0.02) for _ in range(8)] for c in "abc"}
+    level = {"a": 1.0, "b": 9.0, "c": 80.0} if log else {"a": 1.0, "b": 1.2, "c": 1.3}
+    model = fitted(**{c: [level[c] * v for v in own] for c, own in noise.items()})
+    assert model.log == log
+    interval = compare_one(model, {"b": 1.0}, {"a": 1.0}, 0.9).ratio.interval
+    assert interval is not None
+    assert one_sided_p(model, {"b": 1.0}, {"a": 1.0}, interval.low) == pytest.approx(0.05, abs=2e-3)
+    assert one_sided_p(model, {"b": 1.0}, {"a": 1.0}, interval.high) == pytest.approx(0.95, abs=2e-3)
+    mean = linear(model, {"b": 1.0}, 0.9)
+    assert mean.interval is not None
+    assert p_above(model, {"b": 1.0}, mean.interval.low) == pytest.approx(0.05)

@@ -139,8 +139,8 @@ def test_labels_of_effects_stand_apart_whatever_they_say(crowded: Report, width_
                 contrast = replace(first.ratio, value=ratio, interval=rng.choice([None, interval]))
                 cells = rng.randint(1, 9)
                 effects.append(
-                    replace(first, factor=f"f{factor}" * rng.randint(1, 30), level=name, ratio=contrast, cells=cells,
-                            all_cells=9, n=(rng.randint(1, 10**6), 3))
+                    replace(first, factor=f"f{factor}" * rng.randint(1, 30), level=name, cells=cells, all_cells=9,
+                            comparison=replace(first.comparison, ratio=contrast), n=(rng.randint(1, 10**6), 3))
                 )  # fmt: skip
         with style(width_in):
             figure = draw_effects(replace(analysis, effects=tuple(effects)), ENGLISH, 0.95)

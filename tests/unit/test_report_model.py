@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lastro.analysis.campaign import Report, Row, build_report
+from lastro.analysis.campaign import Cell, Report, Row, build_report
 from lastro.analysis.verdicts import verdict
 from lastro.report.language import ENGLISH
 from lastro.report.numbers import comparison_text, mean_text, ratio_text
@@ -17,6 +17,7 @@ from lastro.report.words import limitations, summary
 from lastro.results.read import load_campaign
 from lastro.results.samples import Metric
 from lastro.results.store import Store
+from lastro.stats.contrasts import ONE_VALUE
 from lastro.stats.intervals import Interval, Summary, describe
 from lastro.stats.ratios import Ratio
 
@@ -96,7 +97,8 @@ def test_one_replicate_has_no_interval(tmp_path: Path) -> None:
     report = report_of(make_campaign(tmp_path, make_study(replicates=1, baseline={"isolation": "none"})))
     cell = row_of(report, "native", "cgroups").cells[0]
     assert cell.summary is not None and cell.summary.interval is None
-    assert cell.ratio is not None and cell.ratio.absent_because == "n = 1: an interval needs 2 trials or more"
+    assert cell.ratio is not None and cell.ratio.absent_because == ONE_VALUE
+    assert cell.decision == "unknown" and cell.comparison is not None and cell.comparison.p is None
     assert "no interval" in comparison_text(row_of(report, "native", "cgroups"), cell, "")
 
 
@@ -183,17 +185,25 @@ def test_ratios_as_text() -> None:
 
 
 @pytest.mark.parametrize(
-    ("better", "value", "low", "high", "said"),
+    ("better", "value", "decision", "said"),
     [
-        ("higher", 0.9, 0.8, 0.95, "worse"),
-        ("higher", 1.1, 1.05, 1.2, "better"),
-        ("lower", 1.1, 1.05, 1.2, "worse"),
-        ("neither", 1.1, 1.05, 1.2, "higher"),
-        ("lower", 1.1, 0.95, 1.2, "same"),
+        ("higher", 0.9, "different", "worse"),
+        ("higher", 1.1, "different", "better"),
+        ("lower", 1.1, "different", "worse"),
+        ("lower", 0.9, "different", "better"),
+        ("neither", 1.1, "different", "higher"),
+        ("neither", 0.9, "different", "lower"),
+        ("lower", 1.1, "same", "same"),
+        ("lower", 1.1, "unknown", ""),
+        ("lower", None, "different", ""),
     ],
 )
-def test_verdicts(better, value, low, high, said) -> None:
-    assert verdict(Metric("m", "s", better, ""), Ratio(value, Interval(low, high, 0.95), "paired", (5, 5))) == said
+def test_a_verdict_is_that_of_the_decision_whatever_interval_is_beside_it(better, value, decision, said) -> None:
+    metric = Metric("m", "s", better, "")
+    for interval in (None, Interval(0.5, 2.0, 0.95), Interval(0.98, 0.99, 0.95)):
+        ratio = Ratio(value, interval, "paired", (5, 5))
+        assert verdict(Cell(metric, (), None, ratio, decision=decision)) == said
+    assert verdict(Cell(metric, (), None, None, decision=decision)) == ""
 
 
 def test_the_model_does_no_io() -> None:

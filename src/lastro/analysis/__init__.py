@@ -12,11 +12,10 @@ from lastro.analysis.campaign import MetricView, Report
 from lastro.analysis.effects import interactions, main_effects, marked
 from lastro.analysis.factorial import omnibus, spread_notes, variance_of
 from lastro.analysis.headline import headline
-from lastro.analysis.joint import joint_pairs
 from lastro.analysis.measured import measured, medians
 from lastro.analysis.model import Analysis, MetricAnalysis
 from lastro.analysis.noise_floor import floor_here
-from lastro.analysis.pairs import level_pairs
+from lastro.analysis.pairs import factor_pairs
 from lastro.analysis.scaling import count_scalings
 from lastro.analysis.trends import drift_of, serial_dependence
 from lastro.stats.notes import N_, Note
@@ -54,7 +53,7 @@ def analyse_metric(view: MetricView) -> MetricAnalysis:
         ),
         comparisons=comparisons,
         correction=correction,
-        pairs=level_pairs(data),
+        pairs=factor_pairs(data, effects, floor),
         checks=checks,
         drift=drift_of(view),
         serial=serial_dependence(view),
@@ -66,5 +65,5 @@ def analyse_metric(view: MetricView) -> MetricAnalysis:
         omnibus=omnibus(data),
         medians=medians(view),
         bounded=bounded,
-        joint=joint_pairs(data, floor),
+        log=data.model is not None and data.model.log,
     )

@@ -1,17 +1,13 @@
-"""Comparisons of every treatment with its baseline: the corrected t test, and the rank test beside it."""
+"""Comparisons of every treatment with its baseline: the corrected test of the model, and the rank test beside it."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import replace
 
 from lastro.analysis.campaign import Cell, MetricView, Row
-from lastro.analysis.effects import decide
 from lastro.analysis.measured import Measured
 from lastro.analysis.model import BaselineComparison, Correction, RankTwin
-from lastro.stats.adjust import benjamini_hochberg, holm
-from lastro.stats.differences import difference_to_baseline
+from lastro.stats.families import MOST_PLANNED
 from lastro.stats.noise_floor import within
 from lastro.stats.notes import N_, Note
 from lastro.stats.pairing import Matched, match_blocks
@@ -23,16 +19,14 @@ from lastro.stats.ranks import (
     wilcoxon_signed_rank,
 )
 
-MOST_PLANNED = 20  # a larger family of comparisons is a screening, not planned comparisons
-
 
 def against_baseline(
     view: MetricView, data: Measured, floor: float | None = None
 ) -> tuple[tuple[BaselineComparison, ...], Correction]:
     """Return the comparisons of one metric, in the order of the report's rows, and the method of correction.
 
-    The p-values of up to twenty (planned) comparisons are corrected by Holm's method; those of more than twenty, by
-    Benjamini and Hochberg's."""
+    Up to twenty (planned) comparisons are judged by their largest |t|; more than twenty, by Benjamini and Hochberg's
+    method. `campaign` made them, with the intervals of the table of results."""
     pairs = [
         (row, row.baseline)
         for row in view.report.rows
@@ -41,28 +35,14 @@ def against_baseline(
         and row.treatment.index in data.cells
         and row.baseline.index in data.cells
     ]
-    raw = [_comparison(row, view.of(row), data) for row, _ in pairs]
-    correction: Correction = "holm" if len(raw) <= MOST_PLANNED else "benjamini-hochberg"
-    adjust = holm if correction == "holm" else benjamini_hochberg
-    return _decided(raw, adjust([comparison.p for comparison in raw]), data, floor), correction
+    correction: Correction = "max-t" if len(pairs) <= MOST_PLANNED else "benjamini-hochberg"
+    return tuple(_comparison(row, view.of(row), data, floor) for row, _ in pairs), correction
 
 
-def _decided(
-    raw: Sequence[BaselineComparison], adjusted: Sequence[float | None], data: Measured, floor: float | None
-) -> tuple[BaselineComparison, ...]:
-    found = []
-    for comparison, p in zip(raw, adjusted, strict=True):
-        ratio = comparison.ratio.value if comparison.ratio else None
-        under = within(floor, None if ratio is None else ratio - 1, (1, -1))
-        found.append(replace(comparison, p_adjusted=p, under_floor=under, decision=decide(p, 1 - data.confidence)))
-    return tuple(found)
-
-
-def _comparison(row: Row, cell: Cell, data: Measured) -> BaselineComparison:
-    assert row.baseline is not None
+def _comparison(row: Row, cell: Cell, data: Measured, floor: float | None) -> BaselineComparison:
+    assert row.baseline is not None and cell.comparison is not None
     values, baseline = data.cells[row.treatment.index], data.cells[row.baseline.index]
-    difference = difference_to_baseline(values, baseline, data.confidence)
-    p = difference.p if difference else None
+    p, ratio = cell.comparison.p, cell.comparison.ratio.value
     matched = match_blocks(values, baseline)
     twin, no_twin = _twin(matched, data.confidence) if matched else (None, None)
     alpha = 1 - data.confidence
@@ -74,14 +54,14 @@ def _comparison(row: Row, cell: Cell, data: Measured) -> BaselineComparison:
         treatment=row.treatment,
         baseline=row.baseline,
         ratio=cell.ratio,
-        difference=difference,
+        difference=cell.comparison.difference,
         p=p,
-        p_adjusted=None,
+        p_adjusted=cell.comparison.p_adjusted,
         ranks=twin,
         agrees=agrees,
         no_twin=no_twin,
-        under_floor=None,
-        decision="unknown",
+        under_floor=within(floor, None if ratio is None else ratio - 1, (1, -1)),
+        decision=cell.decision,
     )
 
 

@@ -16,16 +16,20 @@ from lastro.analysis.properties import PropertyTable, PropertyTables, build_prop
 from lastro.analysis.remarks import FEWER_BLOCKS, Mark, bounded_by, in_order, lost_as_too_short, marks_by_metric
 from lastro.results.samples import AT_LEAST, GENERATOR_LIMITED, Metric
 from lastro.stats.censored import describe_bounded, ratio_of_bounded
+from lastro.stats.contrasts import MeanComparison, compare
+from lastro.stats.families import MOST_PLANNED
 from lastro.stats.intervals import Summary
-from lastro.stats.ratios import Ratio, ratio_to_baseline
+from lastro.stats.ratios import Ratio, ratio_of, ratio_to_baseline
 from lastro.study.design import Treatment, baseline_indices
 from lastro.study.model import Factor, Study
 
 if TYPE_CHECKING:
     from lastro.results.read import CampaignData, LaterSeries
     from lastro.results.store import Attempt, TreatmentRow, TrialRow
+    from lastro.stats.block_model import BlockModel
 
 Status = Literal["measured", "partly", "invalid", "unavailable", "pending"]
+Decision = Literal["different", "same", "unknown"]
 
 
 class Point(NamedTuple):
@@ -44,13 +48,16 @@ class Point(NamedTuple):
 class Cell:
     """One treatment and one metric. `summary` is None without a valid value; `ratio` is None without a baseline.
 
-    `marks` are the remarks of valid trials on this metric, including the reasons for missing values; `missing` counts
-    the valid trials without a value."""
+    `comparison` with the baseline is judged together with those of all treatments: `ratio` has its interval, and
+    `decision` its verdict. `marks` are the remarks of valid trials on this metric, including the reasons for missing
+    values; `missing` counts the valid trials without a value."""
 
     metric: Metric
     points: tuple[Point, ...]
     summary: Summary | None
     ratio: Ratio | None
+    comparison: MeanComparison | None = None
+    decision: Decision = "unknown"
     marks: tuple[Mark, ...] = ()
     missing: int = 0
 
@@ -164,6 +171,11 @@ class MetricView:
         return tuple(map(self.of, self.report.rows))
 
     @property
+    def model(self) -> BlockModel | None:
+        """The model of the exact values of the metric; None without any."""
+        return self.report.models[self.index]
+
+    @property
     def confidence(self) -> float:
         return self.report.study.design.confidence
 
@@ -185,6 +197,7 @@ class Report:
     study: Study
     varying: tuple[Factor, ...]
     metrics: tuple[Metric, ...]
+    models: tuple[BlockModel | None, ...]
     rows: tuple[Row, ...]
     progress: Progress
     invalid_attempts: tuple[InvalidAttempt, ...]
@@ -202,6 +215,12 @@ class Report:
     def views(self) -> tuple[MetricView, ...]:
         """A view for each metric, in order."""
         return tuple(MetricView(self, index) for index in range(len(self.metrics)))
+
+    @property
+    def on_logs(self) -> tuple[str, ...]:
+        """The metrics with ratios of geometric means, because their model is of logarithms."""
+        found = [view for view in self.views if view.model is not None and view.model.log]
+        return tuple(view.metric.name for view in found if any(cell.comparison for cell in view.cells))
 
     @property
     def properties(self) -> PropertyTables:
@@ -236,12 +255,14 @@ def build_report(data: CampaignData, *, all_metrics: bool = False) -> Report:
     study = data.study
     metrics = study.metrics + (_other_metrics(study, data.attempts) if all_metrics else ())
     treatments = [row.treatment for row in data.treatments]
+    rows, models = _rows(data, metrics)
     return Report(
         directory=data.directory,
         study=study,
         varying=tuple(factor for factor in study.factors if len(factor.levels) > 1),
         metrics=metrics,
-        rows=_rows(data, metrics),
+        models=models,
+        rows=rows,
         progress=_progress(data),
         invalid_attempts=_invalid_attempts(data),
         gaps=_gaps(data),
@@ -264,7 +285,8 @@ def _other_metrics(study: Study, attempts: Iterable[Attempt]) -> tuple[Metric, .
     return tuple(declared.get(name, Metric(name, "", "neither", "")) for name in names)
 
 
-def _rows(data: CampaignData, metrics: Sequence[Metric]) -> tuple[Row, ...]:
+def _rows(data: CampaignData, metrics: Sequence[Metric]) -> tuple[tuple[Row, ...], tuple[BlockModel | None, ...]]:
+    """Return the rows, and the model of each metric."""
     treatments = [row.treatment for row in data.treatments]
     references = baseline_indices(data.study, treatments)
     states: dict[int, Counter[str]] = defaultdict(Counter)
@@ -279,7 +301,7 @@ def _rows(data: CampaignData, metrics: Sequence[Metric]) -> tuple[Row, ...]:
     names = [metric.name for metric in metrics]
     marks = {index: marks_by_metric(valid.get(index, ()), names) for index in by_index}
     columns = [_cells(metric, marks, valid, references, confidence) for metric in metrics]
-    return tuple(
+    rows = tuple(
         Row(
             treatment=row.treatment,
             status=_status(row, states[row.treatment.index]),
@@ -287,10 +309,11 @@ def _rows(data: CampaignData, metrics: Sequence[Metric]) -> tuple[Row, ...]:
             remedy=row.remedy,
             baseline=by_index.get(references.get(row.treatment.index, -1)),
             trials=dict(states[row.treatment.index]),
-            cells=tuple(column[row.treatment.index] for column in columns),
+            cells=tuple(column[row.treatment.index] for column, _ in columns),
         )
         for row in data.treatments
     )
+    return rows, tuple(model for _, model in columns)
 
 
 def _status(row: TreatmentRow, states: Mapping[str, int]) -> Status:
@@ -307,18 +330,26 @@ def _cells(
     valid: Mapping[int, Sequence[Attempt]],
     references: Mapping[int, int],
     confidence: float,
-) -> dict[int, Cell]:
-    """Return {treatment: cell} of one metric; `marks` has the remarks of every treatment, by metric."""
+) -> tuple[dict[int, Cell], BlockModel | None]:
+    """Return {treatment: cell} of one metric, and its model; `marks` has the remarks of every treatment, by metric."""
     points = {
         index: _points(metric.name, valid.get(index, ()), found.get(metric.name, ())) for index, found in marks.items()
     }
     values = {index: by_block(found) for index, found in points.items()}
+    bounded = {index for index, found in points.items() if any(point.at_least for point in found)}
+    exact = {index: found for index, found in values.items() if found and index not in bounded}
+    compared, model = _compared(exact, references, confidence)
     cells = {}
     for index, found in points.items():
         attempts = valid.get(index, ())
         reference = references.get(index, index)  # a baseline has no ratio to itself
-        ratio = ratio_to_baseline(values[index], values[reference], confidence) if reference != index else None
-        bounded = [any(point.at_least for point in points[side]) for side in (index, reference)]
+        comparison = compared.get(index)
+        ratio = None
+        if comparison is not None:
+            ratio = ratio_of(comparison.ratio, (len(values[index]), len(values[reference])))
+        elif reference != index and values[index] and values[reference]:
+            ratio = ratio_to_baseline(values[index], values[reference], confidence)
+            ratio = ratio and ratio_of_bounded(ratio, of=index in bounded, to=reference in bounded)
         own_marks = marks[index].get(metric.name, ())
         if ratio and ratio.pairing == "paired" and ratio.n[0] < max(len(values[side]) for side in (index, reference)):
             own_marks = (*own_marks, Mark(FEWER_BLOCKS, ratio.n[0], "with a trial of the baseline in the same block"))
@@ -327,11 +358,34 @@ def _cells(
             metric,
             found,
             summary,
-            ratio and ratio_of_bounded(ratio, of=bounded[0], to=bounded[1]),
+            ratio,
+            comparison,
+            decide(comparison.p_adjusted if comparison else None, 1 - confidence),
             marks=own_marks,
             missing=len(attempts) - len(found),
         )
-    return cells
+    return cells, model
+
+
+def _compared(
+    exact: Mapping[int, Mapping[int, float]], references: Mapping[int, int], confidence: float
+) -> tuple[dict[int, MeanComparison], BlockModel | None]:
+    """Return {treatment: its comparison with the baseline}, as one family, and the model of the values."""
+    from lastro.stats.block_model import BlockModel
+
+    model = BlockModel.of(exact)
+    pairs = [(index, references[index]) for index in exact if references.get(index, index) != index]
+    pairs = [(index, reference) for index, reference in pairs if reference in exact]
+    sides = [({index: 1.0}, {reference: 1.0}) for index, reference in pairs]
+    found = compare(model, sides, confidence, planned=len(pairs) <= MOST_PLANNED) if model else ()
+    return {index: comparison for (index, _), comparison in zip(pairs, found, strict=True)}, model
+
+
+def decide(p_adjusted: float | None, alpha: float) -> Decision:
+    """Return "different" if the corrected test is significant, and "unknown" without a test."""
+    if p_adjusted is None:
+        return "unknown"
+    return "different" if p_adjusted < alpha else "same"
 
 
 def _points(metric: str, attempts: Collection[Attempt], marks: Sequence[Mark]) -> tuple[Point, ...]:

@@ -8,14 +8,19 @@ import difflib
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from lastro.analysis.campaign import Report, Row, by_block, common_levels
 from lastro.analysis.noise_floor import floor_here
-from lastro.stats.contrasts import Contrast, linear, ratio_of_linears
+from lastro.stats.contrasts import Contrast, MeanComparison, compare_one, linear, share
 from lastro.stats.noise_floor import within
 from lastro.stats.notes import N_, Note
 from lastro.study.claims import Levels
 from lastro.study.model import Level
+
+if TYPE_CHECKING:
+    from lastro.stats.block_model import BlockModel
 
 Weights = Mapping[int, float]  # {index of a treatment: its weight}
 Key = frozenset[tuple[str, object]]
@@ -54,7 +59,17 @@ class Cells:
         least = min(2, max(map(len, values.values()), default=0))
         self.values = {index: found for index, found in values.items() if found and len(found) >= least}
         self.bounded = {row.treatment.index: row for row, cell in view if cell.bounded}
+        self._own = view.model
         self.used: set[int] = set()
+
+    @cached_property
+    def model(self) -> BlockModel:
+        """The model of the metric; where some values are only lower bounds, one that takes them for exact."""
+        from lastro.stats.block_model import BlockModel
+
+        found = BlockModel.of(self.values) if self.bounded else self._own
+        assert found is not None, "a stratum was measured"
+        return found
 
     def sides(self, sides: Sequence[Levels], at: Levels) -> tuple[list[Weights], int, int]:
         """Return the weights for the mean of each side over the measured strata, their number, and the number of all.
@@ -136,11 +151,17 @@ class Cells:
             reasons.append(Note(text, metric=self.metric.name))
         return reasons or [Note(N_("the design has no treatments to test it on"))]
 
-    def difference(self, of: Weights, to: Weights) -> Contrast:
-        return linear(less(of, to), self.values, self.confidence)
+    def compared(self, of: Weights, to: Weights) -> MeanComparison:
+        """Compare two means by the model of the metric."""
+        return compare_one(self.model, of, to, self.confidence)
 
-    def ratio(self, of: Weights, to: Weights) -> Contrast:
-        return ratio_of_linears(of, to, self.values, self.confidence)
+    def linear(self, weights: Weights) -> Contrast:
+        """Return a weighted sum of arithmetic means."""
+        return linear(self.model, weights, self.confidence)
+
+    def share(self, of: Weights, to: Weights) -> Contrast:
+        """Return the ratio of two weighted sums of arithmetic means."""
+        return share(self.model, of, to, self.confidence)
 
     def under_floor(self, weights: Weights, deviation: float | None) -> bool:
         """Return whether a relative deviation is below the noise floor (if known) of the contrast with these weights.
@@ -151,25 +172,8 @@ class Cells:
     def gap_under_floor(self, weights: Weights, gap: float | None) -> bool:
         """Return whether a difference is smaller than the noise floor, relative to the mean of all its cells."""
         total = math.fsum(map(abs, weights.values()))
-        mean = linear({index: abs(weight) / total for index, weight in weights.items()}, self.values, self.confidence)
+        mean = self.linear({index: abs(weight) / total for index, weight in weights.items()})
         return bool(gap is not None and mean.value and mean.value > 0 and self.under_floor(weights, gap / mean.value))
-
-    def above(self, of: Weights, to: Weights, bound: float) -> float | None:
-        """Return the one-sided p of the hypothesis that `of` is not above `bound` times `to`."""
-        found = linear(less(of, {index: bound * weight for index, weight in to.items()}), self.values, self.confidence)
-        if found.p is None or found.value is None:
-            return None
-        return found.p / 2 if found.value > 0 else 1 - found.p / 2
-
-    def above_level(self, of: Weights, level: float) -> float | None:
-        """Return the one-sided p of the hypothesis that the mean `of` is not above a level in the metric's unit."""
-        if math.isinf(level):
-            return float(level > 0)
-        less = {index: {block: x - level for block, x in own.items()} for index, own in self.values.items()}
-        found = linear(of, less, self.confidence)
-        if found.p is None or found.value is None:
-            return None
-        return found.p / 2 if found.value > 0 else 1 - found.p / 2
 
 
 # Words and weights
@@ -187,18 +191,6 @@ def _plain(level: Level) -> object:
 def _combinations(levels: Mapping[str, Iterable[object]]) -> Iterator[Key]:
     for combination in itertools.product(*levels.values()):
         yield frozenset(zip(levels, combination, strict=True))
-
-
-def less(of: Weights, to: Weights) -> dict[int, float]:
-    return weighted_sum([(of, 1.0), (to, -1.0)])
-
-
-def weighted_sum(terms: Iterable[tuple[Weights, float]]) -> dict[int, float]:
-    total: dict[int, list[float]] = {}
-    for weights, factor in terms:
-        for index, weight in weights.items():
-            total.setdefault(index, []).append(factor * weight)
-    return {index: math.fsum(parts) for index, parts in total.items()}
 
 
 def _shared(report: Report, reason: str, rows: Sequence[Row]) -> str:

@@ -11,11 +11,12 @@ import math
 from dataclasses import dataclass, replace
 
 from lastro.analysis.campaign import Report
-from lastro.analysis.claim_cells import Cells, Untestable, Weights, less, not_varied, weighted_sum
+from lastro.analysis.claim_cells import Cells, Untestable, Weights, not_varied
 from lastro.stats.censored import BOTH_ARE_BOUNDS, RATIO_IS_BOUND
-from lastro.stats.contrasts import Contrast, linear, ratio_of_linears
+from lastro.stats.contrasts import Contrast, one_sided_p, p_above
 from lastro.stats.intervals import Bound
 from lastro.stats.notes import N_, Note
+from lastro.stats.weights import less, weighted_sum
 from lastro.study.claims import Absolute, Additive, Alike, Compare, Levels, Measure, Order, Recovery, Statement
 from lastro.study.model import Level
 
@@ -101,7 +102,7 @@ def _compare(statement: Compare, margin: float, cells: Cells) -> Effects:
 def _recovery(statement: Recovery, cells: Cells) -> Effects:
     sides, used, total = cells.sides([statement.ideal, statement.without, statement.protected], statement.at)
     ideal, without, protected = sides
-    loss = cells.difference(ideal, without)
+    loss = cells.compared(ideal, without).difference
     higher = (loss.value or 0) > 0
     lost = cells.metric.better == "neither" or higher == (cells.metric.better == "higher")
     name = cells.metric.name
@@ -113,8 +114,9 @@ def _recovery(statement: Recovery, cells: Cells) -> Effects:
         nothing = Note(unclear, metric=name)
     elif not lost:
         nothing = Note(N_("there is nothing to recover: {metric} is no worse without protection"), metric=name)
-    gain = cells.difference(protected, without)
-    share = ratio_of_linears(less(protected, without), less(ideal, without), cells.values, cells.confidence)
+    # Arithmetic, as the recovered fraction is: on logarithms, its test and its interval could disagree.
+    gain = cells.linear(less(protected, without))
+    share = cells.share(less(protected, without), less(ideal, without))
     label = f"{_words(statement.protected, statement.without)} / {_words(statement.without, statement.protected)}"
     part = _signed(label, "share", share, gain, gain, higher)
     if part.p_for is not None and part.p_against is not None:
@@ -143,7 +145,7 @@ def _order(statement: Order, cells: Cells) -> Effects:
             else:
                 label = f"{first} − {second}"
                 effects = [less(*of_level[level]) for level in (first, second)]
-                gap = cells.difference(effects[0], effects[1])
+                gap = cells.linear(less(*effects))
                 under = cells.gap_under_floor(less(*effects), gap.value)
                 part = replace(_signed(label, "difference", gap, gap, None, True), under_floor=under)
                 parts.append(_opened(part, cells.slack(less(*effects)), True))
@@ -185,8 +187,8 @@ def _additive(statement: Additive, margin: float, cells: Cells) -> Effects:
 def _absolute(statement: Absolute, cells: Cells) -> Effects:
     """Test a stated level: a value with a tolerance by two one-sided tests (equivalence), a bound by one test."""
     (of,), used, total = cells.sides([{}], statement.at)
-    mean = linear(of, cells.values, cells.confidence)
-    above_low, above_high = cells.above_level(of, statement.low), cells.above_level(of, statement.high)
+    mean = cells.linear(of)
+    above_low, above_high = (_above(of, level, cells) for level in (statement.low, statement.high))
     label = _words(statement.at, {}) or statement.metric
     if above_low is None or above_high is None:
         return Effects((Part(label, "level", mean, None, None, None),), used, total)
@@ -202,7 +204,8 @@ def _absolute(statement: Absolute, cells: Cells) -> Effects:
 
 def _direction(label: str, of: Weights, to: Weights, higher: bool, cells: Cells) -> Part:
     """Test for a difference of the stated sign; show the effect as a ratio if there is one."""
-    gap, ratio = cells.difference(of, to), cells.ratio(of, to)
+    compared = cells.compared(of, to)
+    gap, ratio = compared.difference, compared.ratio
     slack = cells.slack(less(of, to))
     if ratio.value is None or ratio.value <= 0:
         return _opened(_signed(label, "difference", gap, gap, None, higher), slack, higher)
@@ -242,12 +245,13 @@ def _signed(
 
 def _likeness(label: str, of: Weights, to: Weights, margin: float, cells: Cells) -> Part:
     """Test by two one-sided tests that the ratio lies within 1/(1 + margin) and 1 + margin (Schuirmann 1987)."""
-    return _bounded(label, cells.ratio(of, to), cells.difference(of, to), of, to, (1 / (1 + margin), 1 + margin), cells)
+    found = cells.compared(of, to)
+    return _bounded(label, found.ratio, found.difference, of, to, (1 / (1 + margin), 1 + margin), cells)
 
 
 def _within(label: str, off: Weights, mean: Weights, margin: float, cells: Cells) -> Part:
     """Test by two one-sided tests that a deviation from zero lies within ± `margin`, a fraction of the mean."""
-    return _bounded(label, cells.ratio(off, mean), cells.difference(off, {}), off, mean, (-margin, margin), cells)
+    return _bounded(label, cells.share(off, mean), cells.linear(off), off, mean, (-margin, margin), cells)
 
 
 def _bounded(
@@ -273,18 +277,22 @@ def _within_bounds(
     bounds: tuple[float, float],
     cells: Cells,
 ) -> Part:
-    low, high = bounds
-    if (linear(to, cells.values, cells.confidence).value or 0.0) <= 0:
+    if (cells.linear(to).value or 0.0) <= 0:
         raise Untestable(Note(N_("there is no ratio: {metric} is not above zero"), metric=cells.metric.name))
-    above_low, above_high = cells.above(of, to, low), cells.above(of, to, high)
+    above_low, above_high = (one_sided_p(cells.model, of, to, bound) for bound in bounds)
     if effect.value is None or above_low is None or above_high is None:
         return Part(label, "ratio", effect, beside, None, None)
     inside = max(above_low, 1 - above_high)
     outside = min(1.0, 2 * min(above_high, 1 - above_low))
-    if low > 0:
+    if bounds[0] > 0:
         under = cells.under_floor(less(of, to), effect.value - 1)
         return Part(label, "ratio", effect, beside, inside, outside, under_floor=under)
     return Part(label, "share", effect, beside, inside, outside, under_floor=cells.under_floor(of, effect.value))
+
+
+def _above(of: Weights, level: float, cells: Cells) -> float | None:
+    """Return the p of the hypothesis that a mean is not above a level, which may be infinite."""
+    return float(level > 0) if math.isinf(level) else p_above(cells.model, of, level)
 
 
 def _words(side: Levels, other: Levels) -> str:

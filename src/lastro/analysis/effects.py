@@ -5,28 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from lastro.analysis.campaign import MetricView
+from lastro.analysis.campaign import MetricView, decide
 from lastro.analysis.measured import Measured
-from lastro.analysis.model import Decision, Interaction, LevelEffect
+from lastro.analysis.model import Interaction, LevelEffect
 from lastro.analysis.remarks import in_order
 from lastro.stats.adjust import holm
 from lastro.stats.anova import Anova
-from lastro.stats.contrasts import linear, ratio_of_linears
+from lastro.stats.contrasts import MeanComparison, compare
 from lastro.stats.noise_floor import scaled, within
+from lastro.stats.weights import less
 
 LEAST_SHARE = 0.01  # an interaction that explains a smaller fraction of the total variation is not worth a figure
 _MOST_INTERACTIONS = 6
 
 
 def main_effects(data: Measured, floor: float | None = None) -> tuple[LevelEffect, ...]:
-    """Compare every level of every factor that varied with the factor's reference level."""
-    effects = [
-        _effect(data, factor, level, {}, floor)
-        for factor, levels in data.factors.items()
-        for level in levels
-        if level != data.references[factor]
-    ]
-    return _decided(effects, data.confidence)
+    """Compare every level of every factor that varied with the factor's reference level, as one family."""
+    return _effects(data, [(factor, level, {}) for factor in data.factors for level in _others(data, factor)], floor)
 
 
 def interactions(data: Measured, anova: Anova | None, floor: float | None = None) -> tuple[Interaction, ...]:
@@ -46,37 +41,44 @@ def interactions(data: Measured, anova: Anova | None, floor: float | None = None
     return tuple(sorted(found, key=lambda interaction: -interaction.explained)[:_MOST_INTERACTIONS])
 
 
-def decide(p_adjusted: float | None, alpha: float) -> Decision:
-    """Return "different" if the corrected test is significant, and "unknown" without a test."""
-    if p_adjusted is None:
-        return "unknown"
-    return "different" if p_adjusted < alpha else "same"
+def _effects(
+    data: Measured, wanted: Sequence[tuple[str, str, dict[str, str]]], floor: float | None
+) -> tuple[LevelEffect, ...]:
+    """Compare levels with the references of their factors, each given as (factor, level, levels of other factors)."""
+    if data.model is None:
+        return ()
+    sides = [data.sides(factor, level, data.references[factor], given) for factor, level, given in wanted]
+    found = compare(data.model, sides, data.confidence)
+    return tuple(_effect(data, *each, floor) for each in zip(wanted, sides, found, strict=True))
 
 
-def _effect(data: Measured, factor: str, level: str, given: dict[str, str], floor: float | None) -> LevelEffect:
-    reference = data.references[factor]
-    combinations = data.combinations(factor, given)
-    both = [at for at in combinations if level in at and reference in at]
-    treated = {at[level]: 1 / len(both) for at in both}
-    untreated = {at[reference]: 1 / len(both) for at in both}
-    weights = treated | {index: -weight for index, weight in untreated.items()}
-    ratio = ratio_of_linears(treated, untreated, data.cells, data.confidence)
-    away = None if ratio.value is None else ratio.value - 1
-    difference = linear(weights, data.cells, data.confidence)
+def _effect(
+    data: Measured,
+    of: tuple[str, str, dict[str, str]],
+    sides: tuple[dict[int, float], dict[int, float]],
+    comparison: MeanComparison,
+    floor: float | None,
+) -> LevelEffect:
+    factor, level, given = of
+    weights = less(*sides).values()
+    ratio = comparison.ratio.value
     return LevelEffect(
         factor=factor,
         level=level,
-        reference=reference,
+        reference=data.references[factor],
         given=tuple(given.items()),
-        ratio=ratio,
-        difference=difference,
-        p=difference.p,
-        cells=len(both),
-        all_cells=len(combinations),
-        n=(_values(data, treated), _values(data, untreated)),
-        floor=None if floor is None else scaled(floor, weights.values()),
-        under_floor=within(floor, away, weights.values()),
+        comparison=comparison,
+        decision=decide(comparison.p_adjusted, 1 - data.confidence),
+        cells=len(sides[0]),
+        all_cells=len(data.combinations(factor, given)),
+        n=(_values(data, sides[0]), _values(data, sides[1])),
+        floor=None if floor is None else scaled(floor, weights),
+        under_floor=within(floor, None if ratio is None else ratio - 1, weights),
     )
+
+
+def _others(data: Measured, factor: str) -> list[str]:
+    return [level for level in data.factors[factor] if level != data.references[factor]]
 
 
 def _values(data: Measured, treatments: dict[int, float]) -> int:
@@ -84,21 +86,8 @@ def _values(data: Measured, treatments: dict[int, float]) -> int:
 
 
 def _simple_effects(data: Measured, given: str, shown: str, floor: float | None) -> tuple[LevelEffect, ...]:
-    effects = [
-        _effect(data, shown, level, {given: at}, floor)
-        for at in data.factors[given]
-        for level in data.factors[shown]
-        if level != data.references[shown]
-    ]
-    return _decided(effects, data.confidence)
-
-
-def _decided(effects: Sequence[LevelEffect], confidence: float) -> tuple[LevelEffect, ...]:
-    adjusted = holm([effect.p for effect in effects])
-    return tuple(
-        replace(effect, p_adjusted=p, decision=decide(p, 1 - confidence))
-        for effect, p in zip(effects, adjusted, strict=True)
-    )
+    wanted = [(shown, level, {given: at}) for at in data.factors[given] for level in _others(data, shown)]
+    return _effects(data, wanted, floor)
 
 
 def _roles(data: Measured, pair: Sequence[str]) -> tuple[str, str]:

@@ -22,7 +22,8 @@ def variance_of(data: Measured) -> tuple[Anova | None, Note | None, tuple[Note, 
     """Return the analysis of variance (or None), the reason why there is none (or None), and notes on it.
 
     It is of Type II, with blocks as a factor where there are several, and with interactions up to the highest order
-    that the data allow. It uses logarithms where all values are positive and logarithms fit better."""
+    that the data allow. It is on the scale of the model of the metric; where that has no noise to choose by, it uses
+    logarithms where all values are positive and logarithms fit better."""
     if why := _why_none(data):
         return None, why, ()
     from lastro.stats.anova import anova
@@ -34,6 +35,9 @@ def variance_of(data: Measured) -> tuple[Anova | None, Note | None, tuple[Note, 
     order = _order(data)
     if order < 1:
         return None, Note(N_("too few trials to distinguish the effects of the factors from noise")), ()
+    if data.model is not None and data.model.has_noise:
+        found = anova(values, factors, block=block, order=order, log=data.model.log)
+        return found, None, tuple(_notes(data, order, found))
     found = anova(values, factors, block=block, order=order)
     if min(values) > 0:
         of_logs = anova(values, factors, block=block, order=order, log=True)

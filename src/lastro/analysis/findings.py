@@ -1,10 +1,10 @@
 """The key findings of a campaign: which levels of a factor differ, are alike, or are undecided, and by how much.
 
 They are the cost of neighbours and the recovery by isolation (`interference`), the effect of every other factor on the
-first metric, a finding on each further metric, and what is missing. The numbers on factors come from simultaneous
-intervals for all pairs of levels of all factors of a metric (`joint`), so that any of them may be reported. A level
-differs if its interval excludes a difference of zero. Levels are alike if the intervals of all their pairs lie within
-`ALIKE`. Anything else is undecided. Pure: a report in, findings out."""
+first metric, a finding on each further metric, and what is missing. The numbers on factors come from the main effects
+of a metric, and from all pairs of levels of all of its factors (`pairs`): the intervals of either hold together, so
+that any of them may be reported. A level differs if its interval excludes a difference of zero. Levels are alike if the
+intervals of all their pairs lie within `ALIKE`. Anything else is undecided. Pure: a report in, findings out."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from lastro.analysis.campaign import Gap, MetricView, Report, common_levels
+from lastro.analysis.effects import main_effects
 from lastro.analysis.interference import ISOLATION, NEIGHBOUR, Interference, interference, reports_isolation
-from lastro.analysis.joint import LEAST_BLOCKS, joint_pairs
 from lastro.analysis.measured import Measured, measured
 from lastro.analysis.model import FactorPairs
 from lastro.analysis.noise_floor import floor_here
+from lastro.analysis.pairs import LEAST_BLOCKS, factor_pairs
 from lastro.results.samples import Metric
 from lastro.stats.simultaneous import Pair
 
@@ -67,15 +68,19 @@ class MetricFindings:
 
     @property
     def compared(self) -> list[FactorPairs]:
-        return [factor for factor in self.factors if factor.pairs]
+        return [factor for factor in self.factors if factor.effects]
 
     @property
     def pairs(self) -> list[Pair]:
-        return [factor.pairs[at] for factor in self.compared for at in combinations(factor.levels, 2)]
+        """Every two levels of a factor once: those with the reference as main effects, the others as pairs."""
+        found = [pair for factor in self.compared for pair in factor.effects.values()]
+        for factor in self.compared:
+            found += [factor.pairs[at] for at in factor.in_order if factor.reference not in at]
+        return found
 
     @property
     def never_varied(self) -> bool:
-        return all(pair.error == pair.distance == 0 for pair in self.pairs)
+        return all(pair.constant for pair in self.pairs)
 
     @property
     def differing(self) -> list[Effect]:
@@ -85,9 +90,9 @@ class MetricFindings:
             (factor, level, to)
             for factor in self.compared
             for to, level in combinations(factor.others, 2)
-            if factor.pairs[level, to].differs
+            if (pair := factor.pairs.get((level, to))) is not None and pair.differs
         ]
-        return sorted(found, key=lambda effect: -effect[0].pairs[effect[1:]].distance)
+        return sorted(found, key=lambda effect: -effect[0].of(*effect[1:]).distance)
 
     @property
     def undecided(self) -> list[Pair]:
@@ -137,14 +142,13 @@ def findings(report: Report) -> Findings | None:
 
 
 def _metric_findings(view: MetricView) -> MetricFindings:
-    data, floor = measured(view), floor_here(view)
-    return MetricFindings(view.metric, data, joint_pairs(data, floor.share if floor else None))
+    data, known = measured(view), floor_here(view)
+    floor = known.share if known else None
+    return MetricFindings(view.metric, data, factor_pairs(data, main_effects(data, floor), floor))
 
 
 def _largest_first(factor: FactorPairs) -> float:
-    return min(
-        (-factor.of(level).distance for level in factor.others if factor.pairs and factor.of(level).differs), default=0
-    )
+    return min((-pair.distance for pair in factor.effects.values() if pair.differs), default=0)
 
 
 def level_groups(factor: FactorPairs) -> LevelGroups:
@@ -168,10 +172,11 @@ def _alike(levels: Sequence[str], factor: FactorPairs) -> tuple[list[str], Pair 
     """Return a group of levels with the reference in which all pairs are alike, and the pair that may differ most."""
     group, widest = [factor.reference], None
     for level in sorted(levels, key=lambda level: factor.of(level).distance):
-        pairs = [factor.pairs[level, other] for other in group]
-        if all(pair.alike(ALIKE) for pair in pairs):
+        pairs = [factor.of(level), *(factor.pairs.get((level, other)) for other in group[1:])]
+        known = [pair for pair in pairs if pair is not None and pair.alike(ALIKE)]
+        if len(known) == len(pairs):
             group.append(level)
-            widest = max(filter(None, [widest, *pairs]), key=lambda pair: pair.most)
+            widest = max([*([widest] if widest else []), *known], key=lambda pair: pair.most)
     return group, widest
 
 

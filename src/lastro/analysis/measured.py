@@ -5,12 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from lastro.analysis.campaign import Cell, MetricView, Report, Row, by_block
 from lastro.stats.censored import median_of_bounded
 from lastro.stats.intervals import Summary, describe
 from lastro.stats.order import Estimate
 from lastro.study.design import Treatment
+
+if TYPE_CHECKING:
+    from lastro.stats.block_model import BlockModel
 
 LevelsOf = Mapping[str, str]
 
@@ -21,13 +25,14 @@ class Measured:
 
     `cells` is {treatment: {block: value}}, without empty cells. `factors` are the factors that vary among these
     treatments, with their measured levels in the study's order; `references` has the reference level of each. `planned`
-    has the levels of every treatment of the design."""
+    has the levels of every treatment of the design; `model` is that of the cells."""
 
     cells: Mapping[int, Mapping[int, float]]
     levels: Mapping[int, LevelsOf]
     factors: Mapping[str, tuple[str, ...]]
     references: Mapping[str, str]
     confidence: float
+    model: BlockModel | None = None
     planned: tuple[LevelsOf, ...] = ()
 
     @property
@@ -57,14 +62,25 @@ class Measured:
     def combinations(self, factor: str, given: LevelsOf) -> list[dict[str, int]]:
         """Return {level of the factor: treatment} for every measured combination of the other factors' levels.
 
-        Only combinations with the levels in `given` are included."""
+        Only combinations with the levels in `given` are included. A treatment with a single value has no spread, and
+        would prevent an interval for all others: it is left out where another has two."""
         found: dict[tuple[str, ...], dict[str, int]] = {}
         others = [name for name in self.factors if name != factor]
-        for index in self.cells:
+        least = min(2, max(map(len, self.cells.values()), default=0))
+        for index, cell in self.cells.items():
+            if len(cell) < least:
+                continue
             levels = self.levels[index]
             if all(levels[name] == level for name, level in given.items()):
                 found.setdefault(tuple(levels[name] for name in others), {})[levels[factor]] = index
         return list(found.values())
+
+    def sides(
+        self, factor: str, level: str, to: str, given: LevelsOf | None = None
+    ) -> tuple[dict[int, float], dict[int, float]]:
+        """Return the weights of two levels' means, over the combinations with both; empty if there is none."""
+        both = [at for at in self.combinations(factor, given or {}) if level in at and to in at]
+        return {at[level]: 1 / len(both) for at in both}, {at[to]: 1 / len(both) for at in both}
 
 
 def measured(view: MetricView) -> Measured:
@@ -85,6 +101,7 @@ def measured(view: MetricView) -> Measured:
         factors=factors,
         references={name: _reference(report, name, measured) for name, measured in factors.items()},
         confidence=view.confidence,
+        model=view.model,
         planned=tuple(_texts(row) for row in report.rows),
     )
 

@@ -7,16 +7,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import combinations
 from typing import TYPE_CHECKING, Literal
 
+from lastro.analysis.campaign import Decision
 from lastro.results.samples import Metric
 from lastro.stats.autocorrelation import LEAST_FACTOR
 
 if TYPE_CHECKING:
     from lastro.stats.anova import Anova, Welch
-    from lastro.stats.comparisons import PairComparison
-    from lastro.stats.contrasts import Contrast
-    from lastro.stats.differences import Difference
+    from lastro.stats.contrasts import Contrast, MeanComparison
     from lastro.stats.drift import Drift
     from lastro.stats.intervals import Interval
     from lastro.stats.notes import Note
@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from lastro.stats.usl import Usl
     from lastro.study.design import Treatment
 
-Decision = Literal["different", "same", "unknown"]
-Correction = Literal["holm", "benjamini-hochberg"]
+Correction = Literal["max-t", "benjamini-hochberg"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,22 +36,18 @@ class LevelEffect:
     """The effect of a level of a factor, against the factor's reference level.
 
     Both means are over the cells of the other factors in which both levels were measured: `cells` of `all_cells`.
-    `given` fixes a level of another factor for a simple effect, and is empty for a main effect. `ratio` is the ratio
-    of the two means; `difference` is in the metric's unit, and `p` is its p-value. `p_adjusted` is corrected (Holm) for
-    all main effects of the metric, or all simple effects of one interaction. `n` counts the trials of the level and of
-    the reference. `floor` is the noise floor of this ratio, as a fraction: the floor of one treatment against another,
-    scaled to the number of cells in the means. `under_floor` says whether the effect is smaller, which changes no
-    decision; both are None when no noise floor is known. `kinds` are the kinds of marks on the values of both
-    levels."""
+    `given` fixes a level of another factor for a simple effect, and is empty for a main effect. `comparison` is that of
+    the two means; its family is all main effects of the metric, or all simple effects of one interaction. `n` counts
+    the trials of the level and of the reference. `floor` is the noise floor of this ratio, as a fraction: the floor of
+    one treatment against another, scaled to the number of cells in the means. `under_floor` says whether the effect is
+    smaller, which changes no decision; both are None when no noise floor is known. `kinds` are the kinds of marks on
+    the values of both levels."""
 
     factor: str
     level: str
     reference: str
     given: tuple[tuple[str, str], ...]
-    ratio: Contrast
-    difference: Contrast
-    p: float | None
-    p_adjusted: float | None = None
+    comparison: MeanComparison
     kinds: tuple[str, ...] = ()
     decision: Decision = "unknown"
     cells: int
@@ -60,6 +55,22 @@ class LevelEffect:
     n: tuple[int, int]
     floor: float | None = None
     under_floor: bool | None = None
+
+    @property
+    def ratio(self) -> Contrast:
+        return self.comparison.ratio
+
+    @property
+    def difference(self) -> Contrast:
+        return self.comparison.difference
+
+    @property
+    def p(self) -> float | None:
+        return self.comparison.p
+
+    @property
+    def p_adjusted(self) -> float | None:
+        return self.comparison.p_adjusted
 
     @property
     def distance(self) -> float:
@@ -104,13 +115,13 @@ class RankTwin:
 class BaselineComparison:
     """A treatment against its baseline.
 
-    `agrees` says whether the t test and the rank test, both uncorrected, reach the same decision. It is None if the
-    rank test cannot decide; `no_twin` is then the reason. `under_floor` is None when no noise floor is known."""
+    `agrees` says whether the test of the model and the rank test, both uncorrected, reach the same decision. It is None
+    if the rank test cannot decide; `no_twin` is then the reason. `under_floor` is None when no noise floor is known."""
 
     treatment: Treatment
     baseline: Treatment
     ratio: Ratio | None
-    difference: Difference | None
+    difference: Contrast | None
     p: float | None
     p_adjusted: float | None
     ranks: RankTwin | None
@@ -121,31 +132,19 @@ class BaselineComparison:
 
 
 @dataclass(frozen=True, slots=True)
-class LevelPairs:
-    """Comparisons of all pairs of levels of one factor, averaged over the other factors, block by block.
-
-    The method is Tukey's honest significant difference, with the blocks in the model. If variances differ, pairs are
-    compared by their differences within blocks: p-values by Holm's method, intervals at Bonferroni's confidence."""
-
-    factor: str
-    method: Literal["tukey-hsd", "paired-holm"]
-    n_blocks: int
-    means: Mapping[str, float]
-    comparisons: tuple[PairComparison, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class FactorPairs:
-    """Simultaneous comparisons of all pairs of levels of one factor.
+    """Comparisons of all pairs of levels of one factor.
 
-    `pairs` is {(level, other): level against other}; it is empty if no two blocks have values of all levels. The means
-    are over the combinations of the other factors in which every level was measured: `strata` of `all_strata` in the
-    design. `left_out` are levels with too few valid trials. `floor` is the noise floor of these ratios, as a fraction;
-    None if it is not known."""
+    `effects` is {level: level against the reference}, in the family of main effects. `pairs` is {(level, other): level
+    against other} of all levels, in the family of all pairs of levels of all factors. Each mean is over the
+    combinations of the other factors in which both levels were measured. Pairs without one are absent, and `left_out`
+    are levels without an effect. `strata` is the largest number of combinations, `all_strata` that of the design.
+    `floor` is the noise floor of one treatment against another, as a fraction; None if it is not known."""
 
     factor: str
     reference: str
     levels: tuple[str, ...]
+    effects: Mapping[str, Pair]
     pairs: Mapping[tuple[str, str], Pair]
     strata: int
     all_strata: int
@@ -157,14 +156,21 @@ class FactorPairs:
         """The levels other than the reference."""
         return tuple(level for level in self.levels if level != self.reference)
 
-    def of(self, level: str) -> Pair:
-        """Return the level against the reference. Raises: KeyError when `pairs` is empty."""
-        return self.pairs[level, self.reference]
+    def of(self, level: str, to: str = "") -> Pair:
+        """Return the level against another, by default the reference. Raises: KeyError when there is no such pair."""
+        return self.effects[level] if to in ("", self.reference) else self.pairs[level, to]
 
-    def under_floor(self, level: str, to: str) -> bool:
+    @property
+    def in_order(self) -> tuple[tuple[str, str], ...]:
+        """Every two compared levels once, the later one first."""
+        return tuple((level, to) for to, level in combinations(self.levels, 2) if (level, to) in self.pairs)
+
+    def under_floor(self, level: str, to: str = "") -> bool:
         """Return whether the difference between two levels is smaller than the noise floor."""
-        pair = self.pairs[level, to]
-        return self.floor is not None and pair.relative and abs(pair.value - 1) < self.floor
+        pair = self.of(level, to)
+        if self.floor is None or not pair.relative:
+            return False
+        return abs(pair.value - 1) < self.floor / math.sqrt(pair.strata)
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +235,7 @@ class MetricAnalysis:
     `floor` is the noise floor of one treatment against another, as a fraction (0.03 is 3 %): equal treatments rarely
     differ by more. It is None if it is not known; `floor_note` says whether it was scaled. `medians` has every
     measured treatment. `bounded` counts the treatments for which only a lower bound is known; the rest of the analysis
-    leaves them out. `joint` has the pairs of levels that the key findings report."""
+    leaves them out. `log` is true if the model is of logarithms, so that effects multiply."""
 
     metric: Metric
     n: int
@@ -240,7 +246,7 @@ class MetricAnalysis:
     interactions: tuple[Interaction, ...]
     comparisons: tuple[BaselineComparison, ...]
     correction: Correction
-    pairs: tuple[LevelPairs, ...]
+    pairs: tuple[FactorPairs, ...]
     checks: Checks | None
     drift: Drift | None
     serial: SerialDependence | None
@@ -251,12 +257,7 @@ class MetricAnalysis:
     headline: Headline
     bounded: int
     medians: tuple[tuple[Treatment, Estimate], ...]
-    joint: tuple[FactorPairs, ...]
-
-    @property
-    def log(self) -> bool:
-        """True if the analysis of variance uses logarithms, so that effects multiply."""
-        return self.anova is not None and self.anova.log
+    log: bool
 
 
 @dataclass(frozen=True, slots=True)

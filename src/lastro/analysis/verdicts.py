@@ -1,23 +1,23 @@
-"""The meaning of a ratio for a metric: better or worse, higher or lower, or not distinguishable from 1. Pure."""
+"""The meaning of a ratio for a metric: better or worse, higher or lower, or not distinguishable from 1. Pure.
+
+There is one verdict on a ratio to the baseline, in every table and figure: that of the corrected test, with which the
+interval agrees."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
 from lastro.results.samples import Metric
-from lastro.stats.ratios import Ratio
 
 if TYPE_CHECKING:
-    from lastro.analysis.model import Decision
+    from lastro.analysis.campaign import Cell, Decision
 
 Verdict = Literal["better", "worse", "higher", "lower", "same", ""]
 
 
-def verdict(metric: Metric, ratio: Ratio | None) -> Verdict:
-    """Return the verdict by the interval of the ratio, not corrected for the number of comparisons."""
-    if ratio is None or ratio.interval is None or ratio.value is None:
-        return ""
-    return direction(metric, ratio.value) if ratio.differs else "same"
+def verdict(cell: Cell) -> Verdict:
+    """Return the verdict on the ratio of a cell to its baseline."""
+    return decided(cell.metric, cell.decision, cell.ratio.value if cell.ratio else None)
 
 
 def decided(metric: Metric, decision: Decision, ratio: float | None) -> Verdict:

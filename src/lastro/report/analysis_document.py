@@ -1,11 +1,11 @@
 """The analysis as JSON-serializable data: the value of `analysis` in the output of `lastro results --json`.
 
-{metric: {n, anova, why_no_anova, notes [text], effects, interactions, comparisons, correction, pairs, checks,
+{metric: {n, log, anova, why_no_anova, notes [text], effects, interactions, comparisons, correction, pairs, checks,
 drift, serial, scaling, omnibus, noise_floor, headline, bounded}}
 
 anova        {type, log (whether of logarithms), effects [{name, factors, df, ss, ms, f, p, explained}], residual,
              total_ss, n, notes [text]}; explained is the fraction of the total variation
-effects      [{factor, level, reference, given {factor: level}, ratio, difference, p, p_adjusted (Holm), marks [kind],
+effects      [{factor, level, reference, given {factor: level}, ratio, difference, p, p_adjusted, marks [kind],
              decision, cells [used, all], n [level, reference], noise_floor, under_noise_floor}]; decision is different,
              same or unknown, after correction; marks are those on the numbers of both levels; difference.n counts
              blocks where paired, n counts trials; noise_floor is that of this ratio, lower for means over several
@@ -13,9 +13,11 @@ effects      [{factor, level, reference, given {factor: level}, ratio, differenc
 interactions [{given, shown, explained, p, p_adjusted, effects}]
 comparisons  [{treatment, baseline (ids), ratio {value, interval}, difference {value, interval, pairing, df}, p,
              p_adjusted, ranks {p, shift, shift_interval, delta, delta_interval, can_reject}, agrees, no_ranks,
-             under_noise_floor, decision}]; correction is holm or benjamini-hochberg
-pairs        [{factor, method (tukey-hsd, paired-holm), blocks, means {level: mean}, comparisons [{first, second,
-             difference, interval, p}]}]; interval and p are adjusted for the family
+             under_noise_floor, decision}]; correction is max-t or benjamini-hochberg
+pairs        [{factor, strata, all_strata, left_out, comparisons [{level, reference, ratio, difference, p, p_adjusted,
+             strata}]}]: every two levels. The intervals of effects, comparisons and pairs are corrected as p_adjusted
+log          whether the model is of logarithms: ratios are then of geometric means, and a difference is what the ratio
+             amounts to at the mean of the reference
 checks       {shapiro_w, shapiro_p, brown_forsythe_f, brown_forsythe_p, outliers}; outliers is their number
 drift        {tau, p, slope_per_hour, interval, relative, n, absent_because}, from block means
 serial       {lag1, p, n, trials, counts_as}: the autocorrelation of neighbouring trials, or null; as to the mean of the
@@ -37,38 +39,41 @@ from lastro.analysis.model import (
     Analysis,
     BaselineComparison,
     CountScaling,
+    FactorPairs,
     LevelEffect,
-    LevelPairs,
     MetricAnalysis,
     Omnibus,
 )
 from lastro.report.encoder import Forms, encode, only, own
 from lastro.stats.anova import TYPE, Anova, Effect
 from lastro.stats.contrasts import Contrast
-from lastro.stats.differences import Difference
 from lastro.stats.drift import Drift
 from lastro.stats.ranks import RankTest
 from lastro.stats.ratios import Ratio
 from lastro.stats.residual_checks import Checks
+from lastro.stats.simultaneous import Pair
 from lastro.stats.usl import Parameter
 from lastro.study.design import Treatment
 
 _FORMS: Forms = {
     MetricAnalysis: lambda metric: own(
-        metric, "metric floor_note medians joint", why_none="why_no_anova", floor="noise_floor"
+        metric, "metric floor_note medians", why_none="why_no_anova", floor="noise_floor"
     ),
     Anova: lambda anova: {"type": TYPE} | own(anova, "residuals fitted"),
     Effect: lambda effect: {"name": effect.name} | own(effect),
     LevelEffect: lambda effect: (
-        own(effect, "all_cells", kinds="marks", floor="noise_floor", under_floor="under_noise_floor")
+        own(effect, "all_cells comparison", kinds="marks", floor="noise_floor", under_floor="under_noise_floor")
+        | only(effect.comparison, "ratio difference p p_adjusted")
         | {"given": dict(effect.given), "cells": (effect.cells, effect.all_cells)}
     ),
     Contrast: lambda contrast: only(contrast, "value interval pairing df n absent_because"),
     BaselineComparison: lambda found: own(found, no_twin="no_ranks", under_floor="under_noise_floor"),
     Treatment: attrgetter("id"),
     Ratio: lambda ratio: only(ratio, "value interval"),
-    Difference: lambda difference: only(difference, "value interval pairing df"),
-    LevelPairs: lambda pairs: own(pairs, n_blocks="blocks"),
+    FactorPairs: lambda factor: (
+        only(factor, "factor strata all_strata left_out")
+        | {"comparisons": [_pair(levels, factor.pairs[levels]) for levels in factor.in_order]}
+    ),
     Checks: lambda checks: own(checks, "points alpha notes") | {"outliers": len(checks.outliers)},
     Drift: lambda drift: own(drift, "points"),
     CountScaling: lambda scaling: (
@@ -78,6 +83,11 @@ _FORMS: Forms = {
     Omnibus: lambda omnibus: own(omnibus, ranks="kruskal_wallis"),
     RankTest: lambda test: own(test, "n", statistic="h"),
 }
+
+
+def _pair(levels: tuple[str, str], pair: Pair) -> dict[str, Any]:
+    own = only(pair.comparison, "ratio difference p p_adjusted")
+    return dict(zip(("level", "reference"), levels, strict=True)) | own | {"strata": pair.strata}
 
 
 def analysis_document(analysis: Analysis) -> dict[str, Any]:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lastro.analysis.campaign import Report
-from lastro.analysis.verdicts import Verdict, decided
 from lastro.report.language import Language
 
 if TYPE_CHECKING:
@@ -24,17 +23,6 @@ class Content:
     judgements: tuple[Judgement, ...] = ()
     claims_tally: str = ""
     claims_note: str = ""
-
-    @property
-    def verdicts(self) -> dict[tuple[int, int], Verdict]:
-        """{(treatment, number of the metric): the verdict of the corrected test on its ratio to the baseline}."""
-        return {
-            (comparison.treatment.index, index): decided(
-                metric.metric, comparison.decision, comparison.ratio.value if comparison.ratio else None
-            )
-            for index, metric in enumerate(self.analysis.metrics)
-            for comparison in metric.comparisons
-        }
 
     @property
     def under_floor(self) -> frozenset[tuple[int, int]]:

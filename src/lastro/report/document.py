@@ -20,7 +20,7 @@
                  allows; at_least: the value is only a lower bound
                  ratio {value, bound, interval, pairing, n [treatment, baseline], unbounded, absent_because, verdict}
                  bound is ">=" or "<=" where only a bound of the true ratio is known: ratio >= value or ratio <= value
-                 verdict is by the interval alone, uncorrected; analysis.comparisons have the corrected decision
+                 verdict and interval are corrected for the number of ratios of the metric
                  values [{block, trial, attempt, value, at_least}]
     unavailable  [{reason, remedy, where, treatments [id], trials}]
     invalid_attempts [{trial, attempt, block, treatment, reasons, trial_state}]
@@ -153,16 +153,16 @@ def _cell(cell: Cell, confidence: float) -> dict[str, Any]:
         "sd": summary.sd if summary else None,
         "interval": summary.interval if summary else None,
         "median": median_of(cell, confidence) if summary else None,
-        "ratio": _ratio(cell.metric, cell.ratio) if cell.ratio else None,
+        "ratio": _ratio(cell, cell.ratio) if cell.ratio else None,
         "generator_limited": cell.limited,
         "marks": cell.marks,
         "values": cell.points,
     }
 
 
-def _ratio(metric: Metric, ratio: Ratio) -> dict[str, Any]:
+def _ratio(cell: Cell, ratio: Ratio) -> dict[str, Any]:
     first = {"value": ratio.value, "bound": _BOUNDS[ratio.bound]}
-    return first | own(ratio, "bound") | {"verdict": verdict(metric, ratio) or None}
+    return first | own(ratio, "bound") | {"verdict": verdict(cell) or None}
 
 
 def _really(report: Report) -> dict[str, dict[str, str]]:

@@ -72,7 +72,7 @@ class _KeySentences:
     def clauses(self, factor: FactorPairs) -> Iterator[str]:
         """Yield clauses on the levels that differ from the reference, that are alike, and that are undecided."""
         phrases = self._phrases(factor)
-        if not factor.pairs:
+        if not factor.effects:
             yield phrases.unknown()
             return
         levels = level_groups(factor)
@@ -93,7 +93,7 @@ class _KeySentences:
         found, compared = self.found, self.found.compared
         if found.never_varied:
             return ""
-        unknown = [self._phrases(factor).unknown() for factor in found.factors if not factor.pairs]
+        unknown = [self._phrases(factor).unknown() for factor in found.factors if not factor.effects]
         if differing := found.differing:
             more = len(differing) - _OF_OTHERS
             changes = [self._phrases(factor).changed([level], to) for factor, level, to in differing[:_OF_OTHERS]]

@@ -104,6 +104,7 @@ def ratio_text(ratio: Ratio, say: Language = ENGLISH) -> str:
     return say.number(f"×{fixed(ratio.value, decimals)} [{low}, {high}]")
 
 
+GEOMETRIC = N_("ratios of geometric means, because logarithms of the values fit better")
 UNDECIDED = N_("undecided: the interval of the ratio is unbounded or spans more than a factor of {widest}.")
 
 

@@ -38,15 +38,15 @@ class PairPhrases:
         For several levels: 'against bridge, throughput is on average 8.6 % [6.0, 11.2] higher with macvlan, 3 % [1, 5]
         lower with routed'."""
         say, metric, reference = self.say, self.metric.name, reference or self.factor.reference
-        changes = [(self.name(level), self.factor.pairs[level, reference]) for level in levels]
+        changes = [(self.name(level), self.factor.of(level, reference)) for level in levels]
         if len(changes) == 1:
             name, pair = changes[0]
             text = N_("with {level}, {metric} is {change} than with {reference}")
             if _is_multiple(pair):
                 text = N_("with {level}, {metric} is {change} that with {reference}")
-            change = self._average() + self._change(pair)
+            change = self._average([pair]) + self._change(pair)
             changed = say(text, level=name, metric=metric, change=change, reference=self.name(reference))
-            return changed + self._floor(levels, reference) + self._part()
+            return changed + self._floor(levels, reference) + self._part([pair])
         parts = []
         for name, pair in changes[:_MOST_LEVELS]:
             text = N_("{change} as high with {level}") if _is_multiple(pair) else N_("{change} with {level}")
@@ -54,9 +54,10 @@ class PairPhrases:
         if more := changes[_MOST_LEVELS:]:
             parts.append(say("and it differs less with {n} other levels", n=len(more)))
         text = N_("against {reference}, {metric} is {changes}")
-        joined = self._average() + ", ".join(parts)
+        pairs = [pair for _, pair in changes]
+        joined = self._average(pairs) + ", ".join(parts)
         changed = say(text, reference=self.name(reference), metric=metric, changes=joined)
-        return changed + self._floor(levels, reference) + self._part()
+        return changed + self._floor(levels, reference) + self._part(pairs)
 
     def _floor(self, levels: Sequence[str], reference: str) -> str:
         """Return a remark where all of these differences are as small as those without a cause."""
@@ -68,19 +69,20 @@ class PairPhrases:
         """Say that levels are alike: 'between native, docker and lxc, throughput differs by less than 4 %'."""
         text = N_("between {levels}, {metric} differs {average}by less than {most}")
         names = joined([self.name(level) for level in levels], self.say)
-        most, average = self.limit(widest), self._average()
-        return self.say(text, levels=names, metric=self.metric.name, average=average, most=most) + self._part()
+        most, average = self.limit(widest), self._average([widest])
+        return self.say(text, levels=names, metric=self.metric.name, average=average, most=most) + self._part([widest])
 
     def undecided(self, levels: Sequence[str]) -> str:
         """Say what is undecided: 'whether throughput with lxc differs from that with native is undecided with …'."""
+        pairs = [self.factor.of(level) for level in levels]
         what = self.say(
             "whether {metric} with {levels} differs {average}from that with {reference}",
             metric=self.metric.name,
             levels=joined([self.name(level) for level in levels], self.say),
-            average=self._average(),
+            average=self._average(pairs),
             reference=self.name(self.factor.reference),
         )
-        return undecided(what + self._part(), [self.factor.of(level) for level in levels], self.say)
+        return undecided(what + self._part(pairs), pairs, self.say)
 
     def unknown(self) -> str:
         """Say why nothing is known about the factor."""
@@ -129,13 +131,13 @@ class PairPhrases:
     def _unit(self, pair: Pair) -> str:
         return PERCENT if pair.relative else behind_number(self.metric.unit, self.say)
 
-    def _average(self) -> str:
-        """Return 'on average ' if the number is a mean over levels of other factors; otherwise empty."""
-        return self.say("on average") + " " if self.factor.strata > 1 else ""
+    def _average(self, pairs: Sequence[Pair]) -> str:
+        """Return 'on average ' if a number is a mean over levels of other factors; otherwise empty."""
+        return self.say("on average") + " " if any(pair.strata > 1 for pair in pairs) else ""
 
-    def _part(self) -> str:
-        """Return which part of the design is covered; empty if it is all of it."""
-        n, total = self.factor.strata, self.factor.all_strata
+    def _part(self, pairs: Sequence[Pair]) -> str:
+        """Return which part of the design is covered, by the least of the pairs; empty if it is all of it."""
+        n, total = min(pair.strata for pair in pairs), self.factor.all_strata
         return f" ({self.say('over {n} of {all} conditions of the design', n=n, all=total)})" if n < total else ""
 
 

@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
 
 from lastro.analysis.campaign import Cell, MetricView, Report, Row
-from lastro.analysis.verdicts import Verdict
+from lastro.analysis.verdicts import verdict
 from lastro.report import words
 from lastro.report.content import Content
 from lastro.report.language import Language
@@ -83,7 +83,7 @@ def hoisted_factors(report: Report) -> int:
 
 def groups(content: Content, hoisted: int) -> Iterator[GroupView]:
     report, say = content.report, content.say
-    verdicts, under = content.verdicts, content.under_floor
+    under = content.under_floor
     names = [factor.name for factor in report.varying]
     marks = {t.index: str(number) for number, gap in enumerate(report.gaps, 1) for t in gap.treatments}
     reaches = list(map(_reach, report.views))
@@ -93,8 +93,7 @@ def groups(content: Content, hoisted: int) -> Iterator[GroupView]:
 
     for text, rows in itertools.groupby(report.rows, key=heading):
         views = tuple(
-            _row_view(row, names[hoisted:], marks.get(row.treatment.index, ""), reaches, verdicts, under, say)
-            for row in rows
+            _row_view(row, names[hoisted:], marks.get(row.treatment.index, ""), reaches, under, say) for row in rows
         )
         absent = ""
         if text and all(view.row.status == "unavailable" for view in views):
@@ -107,7 +106,6 @@ def _row_view(
     names: Sequence[str],
     mark: str,
     reaches: Sequence[float],
-    verdicts: Mapping[tuple[int, int], Verdict],
     under: Container[tuple[int, int]],
     say: Language,
 ) -> RowView:
@@ -118,13 +116,14 @@ def _row_view(
     n = str(row.n_valid) if row.n_valid == total else say("{n} of {all}", n=row.n_valid, all=total)
     keys = [(row.treatment.index, at) for at in range(len(row.cells))]
     cells = tuple(
-        _cell_view(row, cell, reach, say, verdicts.get(key, ""), key in under)
+        _cell_view(row, cell, reach, say, key in under)
         for key, cell, reach in zip(keys, row.cells, reaches, strict=True)
     )
     return RowView(row, levels, n, say(STATUS_WORDS[row.status]), mark, cells)
 
 
-def _cell_view(row: Row, cell: Cell, reach: float, say: Language, judged: Verdict, under_floor: bool) -> CellView:
+def _cell_view(row: Row, cell: Cell, reach: float, say: Language, under_floor: bool) -> CellView:
+    judged = verdict(cell)
     marks = tuple(
         MarkView(say(mark.kind), f"{mark.text} ({say.count(mark.n, 'trial')})".strip()) for mark in cell.marks
     )

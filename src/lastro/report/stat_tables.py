@@ -13,7 +13,6 @@ from lastro.report.numbers import MINUS, VERDICT_MARKS, contrast_ratio, fixed, m
 from lastro.report.remark_words import signs_of
 from lastro.report.tables import Table
 from lastro.stats.anova import TYPE
-from lastro.stats.comparisons import PairComparison
 from lastro.stats.notes import N_
 from lastro.units import significant
 
@@ -21,19 +20,19 @@ if TYPE_CHECKING:
     from lastro.analysis.claims import Judgement
     from lastro.analysis.model import (
         BaselineComparison,
+        FactorPairs,
         Interaction,
         LevelEffect,
-        LevelPairs,
         MetricAnalysis,
         RankTwin,
     )
     from lastro.stats.anova import Anova, Effect
-    from lastro.stats.contrasts import Contrast
-    from lastro.stats.differences import Difference
+    from lastro.stats.contrasts import Contrast, MeanComparison
     from lastro.stats.intervals import Interval
     from lastro.stats.usl import Parameter
 
-METHODS = {"holm": "Holm", "benjamini-hochberg": "Benjamini–Hochberg"}
+LEAST_LEVELS, MOST_LEVELS = 3, 8  # of a factor with a table of all pairs
+METHODS = {"max-t": "max-|t|", "benjamini-hochberg": "Benjamini–Hochberg"}
 DECISIONS = {
     "different": N_("different"),
     "same": N_("not distinguishable here"),
@@ -43,7 +42,7 @@ DECISIONS = {
 
 def tables_behind(metric: MetricAnalysis, say: Language) -> list[Table]:
     """Return the tables of the statistics section of one metric: variance, comparisons, ranks, pairs, scalability."""
-    pairs = [pairs_table(metric, one, say) for one in metric.pairs]
+    pairs = [pairs_table(metric, one, say) for one in metric.pairs if LEAST_LEVELS <= len(one.levels) <= MOST_LEVELS]
     against = [comparisons_table(metric, say), ranks_table(metric, say)]
     found = [anova_table(metric, say), *against, *pairs, usl_table(metric, say)]
     return [table for table in found if table or table.name.startswith("anova")]
@@ -57,7 +56,9 @@ def effects_table(metric: MetricAnalysis, say: Language) -> Table:
         (say("factor"), *_effect_columns(metric, say)),
         tuple((effect.factor, *_effect_row(metric, effect, say)) for effect in metric.effects),
         _numbers(3, 10),
-        note=_notes(say("Corrected by Holm’s method over this table."), metric, metric.effects, say),
+        note=_notes(
+            say("Intervals and p are corrected for all effects of this table (max-|t|)."), metric, metric.effects, say
+        ),
     )
 
 
@@ -282,20 +283,8 @@ def _ranks_notes(metric: MetricAnalysis, say: Language) -> Iterator[str]:
         yield say("No interval of the median: {why}.", why="; ".join(absent))
 
 
-_PAIRS = {
-    "tukey-hsd": N_("Tukey’s method, with the blocks in the model; means of {n} blocks."),
-    "paired-holm": N_(
-        "Spreads differ or are zero, so each pair is compared by its differences within {n} blocks: p by Holm’s "
-        "method, intervals by Bonferroni’s."
-    ),
-}
-
-
-def pairs_table(metric: MetricAnalysis, pairs: LevelPairs, say: Language) -> Table:
+def pairs_table(metric: MetricAnalysis, pairs: FactorPairs, say: Language) -> Table:
     """Return all pairs of levels of one factor, over the levels of all other factors."""
-    rows = tuple(
-        (pair.first, pair.second, difference_text(pair, say), p_text(pair.p, say)) for pair in pairs.comparisons
-    )
     unit = metric.metric.unit
     return Table(
         f"pairs-{metric.metric.name}-{pairs.factor}",
@@ -303,13 +292,18 @@ def pairs_table(metric: MetricAnalysis, pairs: LevelPairs, say: Language) -> Tab
         (
             say("level"),
             say("against"),
+            say("ratio"),
             say("difference ({unit})", unit=unit) if unit else say("difference"),
             say("p corrected"),
         ),
-        rows,
-        _numbers(2, 4),
-        note=say(_PAIRS[pairs.method], n=pairs.n_blocks),
+        tuple((*at, *_pair_texts(pairs.pairs[at].comparison, say)) for at in pairs.in_order),
+        _numbers(2, 5),
+        note=say("Intervals and p are corrected for all pairs of levels of all factors (max-|t|)."),
     )
+
+
+def _pair_texts(found: MeanComparison, say: Language) -> tuple[str, str, str]:
+    return contrast_ratio(found.ratio, say), difference_text(found.difference, say), p_text(found.p_adjusted, say)
 
 
 def usl_table(metric: MetricAnalysis, say: Language) -> Table:
@@ -375,10 +369,9 @@ def _claim_row(judgement: Judgement, say: Language) -> tuple[str, ...]:
 # Numbers
 
 
-def difference_text(found: Contrast | Difference | PairComparison, say: Language) -> str:
+def difference_text(found: Contrast, say: Language) -> str:
     """Format a difference as '−312 [−334, −290]'; the width of the interval determines the number of decimals."""
-    value = found.difference if isinstance(found, PairComparison) else found.value
-    return "" if value is None else _estimate_text(value, found.interval, say)
+    return "" if found.value is None else _estimate_text(found.value, found.interval, say)
 
 
 def _estimate_text(value: float, interval: Interval | None, say: Language) -> str:

@@ -63,23 +63,17 @@ def _main_effects(metric: MetricAnalysis) -> dict[str, float | None]:
 
 
 def _disagreeing(metric: MetricAnalysis, alpha: float, say: Language) -> Iterator[str]:
-    """Yield a sentence on factors that are significant in one test but not in another, and on possible reasons."""
-    ps, joint = _main_effects(metric), {pairs.factor: pairs for pairs in metric.joint if pairs.pairs}
+    """Yield a sentence on factors whose F test and effects decide differently."""
     unlike = []
-    for factor in dict.fromkeys(effect.factor for effect in metric.effects):
-        effects = [effect for effect in metric.effects if effect.factor == factor and effect.decision != "unknown"]
-        alone = {effect.level for effect in effects if effect.decision == "different"}
-        together = joint.get(factor)
-        verdicts = [alone == {each for each in together.others if together.of(each).differs}] if together else []
-        p = ps.get(factor)
-        verdicts += [] if p is None else [(p < alpha) == bool(alone)]
-        unlike += [] if all(verdicts) else [factor]
+    for factor, p in _main_effects(metric).items():
+        decisions = {effect.decision for effect in metric.effects if effect.factor == factor} - {"unknown"}
+        if p is not None and decisions and (p < alpha) != ("different" in decisions):
+            unlike.append(factor)
     if unlike:
         yield say(
-            "The tests disagree on {factors}: the key findings and the F test pool the noise of all treatments, "
-            "while each effect below uses only that of its own treatments. Pooled noise is estimated more precisely, "
-            "especially with few blocks, and is correct where all treatments are equally noisy. Each test is also "
-            "corrected for a different number of tests.",
+            "For {factors}, the F test and the effects decide differently: the F test asks whether any level differs "
+            "from another, and takes all treatments for equally noisy; an effect compares one level with the "
+            "reference, and allows for unequal noise.",
             factors=joined(unlike, say),
         )
 

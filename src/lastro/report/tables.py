@@ -12,11 +12,12 @@ from lastro.analysis.growth import FACTOR, Growth, growths
 from lastro.analysis.properties import ALL, PropertyTable, column_of
 from lastro.analysis.remarks import Mark
 from lastro.analysis.scaling import Scaling
-from lastro.analysis.verdicts import Verdict
+from lastro.analysis.verdicts import verdict
 from lastro.report import words
 from lastro.report.content import Content
 from lastro.report.language import Language
 from lastro.report.numbers import (
+    GEOMETRIC,
     STATUS_WORDS,
     UNDECIDED,
     WIDEST,
@@ -61,7 +62,7 @@ class Table:
 def results_table(content: Content, view: MetricView) -> Table:
     """Return a table with the mean and ratio of every treatment in one metric, or why it has no value."""
     report, say = content.report, content.say
-    verdicts, under = content.verdicts, content.under_floor
+    under = content.under_floor
     factors = tuple(factor.name for factor in report.varying) or (say("treatment"),)
     heading = say("mean ± half of the {confidence} interval", confidence=words.percent(view.confidence))
     return Table(
@@ -69,7 +70,7 @@ def results_table(content: Content, view: MetricView) -> Table:
         metric_heading(view.metric),
         (*factors, "n", heading, say("ratio to the baseline")),
         tuple(
-            (*levels_of(report, row, say), *_result(row, cell, say, verdicts.get(key, ""), key in under))
+            (*levels_of(report, row, say), *_result(row, cell, say, key in under))
             for row, cell in view
             for key in [(row.treatment.index, view.index)]
         ),
@@ -82,7 +83,8 @@ def _legends(view: MetricView, say: Language) -> tuple[str, ...]:
     """Return what the marks on a metric mean."""
     ratios = [cell.ratio for cell in view.cells if cell.ratio]
     undecided = (say(UNDECIDED, widest=WIDEST).rstrip("."),) if any(map(is_undecided, ratios)) else ()
-    return (*(short(kind, say) for kind in view.kinds_of_marks), *undecided)
+    geometric = (say(GEOMETRIC),) if view.metric.name in view.report.on_logs else ()
+    return (*(short(kind, say) for kind in view.kinds_of_marks), *geometric, *undecided)
 
 
 def levels_of(report: Report, row: Row, say: Language) -> tuple[str, ...]:
@@ -91,12 +93,12 @@ def levels_of(report: Report, row: Row, say: Language) -> tuple[str, ...]:
     return levels or (row.treatment.label or say("the only treatment"),)
 
 
-def _result(row: Row, cell: Cell, say: Language, judged: Verdict, under_floor: bool) -> tuple[str, str, str]:
+def _result(row: Row, cell: Cell, say: Language, under_floor: bool) -> tuple[str, str, str]:
     if cell.summary is None:
         why = say("not measured") if row.n_valid else say(STATUS_WORDS[row.status])
         return "0", why + signs(cell.marks), ""
     mean = _mean(cell, say)
-    comparison = comparison_text(row, cell, judged, say)
+    comparison = comparison_text(row, cell, verdict(cell), say)
     return str(cell.summary.n), mean, f"{comparison} ({say('below the noise floor')})" if under_floor else comparison
 
 

@@ -21,6 +21,7 @@ from lastro.plain import plain
 from lastro.report.key_findings import key_findings
 from lastro.report.language import ENGLISH
 from lastro.report.numbers import (
+    GEOMETRIC,
     STATUS_WORDS,
     UNDECIDED,
     WIDEST,
@@ -162,7 +163,7 @@ def _cell_block(row: Row, cell: Cell) -> Block:
         return ((f"{words}{signs(cell.marks)}", "yellow" if row.status in ("invalid", "partly") else "dim"),)
     mean = mean_text(cell.summary) + signs(cell.marks)
     lines = [(f"{mean} (n = {cell.summary.n})" if cell.missing else mean, "")]
-    judged = verdict(cell.metric, cell.ratio)
+    judged = verdict(cell)
     if comparison := comparison_text(row, cell, judged):
         style = "bold blue" if row.is_baseline else _STYLES[judged]
         lines.append((comparison, style))
@@ -297,12 +298,13 @@ def _paragraphs(report: Report) -> Iterator[str]:
     legend_of_table = f"± is half the width of the {confidence} interval of the mean over n valid trials."
     ratios = [cell.ratio for row in report.rows for cell in row.cells if cell.ratio]
     if ratios:
-        legend_of_table += f" × is the ratio to the baseline with its {confidence} interval (Fieller)."
-    if n := sum(ratio.interval is not None for ratio in ratios):
-        legend_of_table += (
-            f" {_marks(report)}: the interval excludes 1, uncorrected for {count(n, 'ratio')}; ≈: it holds 1."
-        )
+        legend_of_table += f" × is the ratio to the baseline with its {confidence} interval."
+    if n := max((sum(cell.decision != "unknown" for cell in view.cells) for view in report.views), default=0):
+        corrected = f"corrected for the {count(n, 'ratio')} of its metric" if n > 1 else "the only one of its metric"
+        legend_of_table += f" {_marks(report)}: the interval, {corrected}, excludes 1; ≈: it holds 1."
     yield legend_of_table
+    if report.on_logs:
+        yield f"{', '.join(report.on_logs)}: {GEOMETRIC}."
     if any(map(is_undecided, ratios)):
         yield f"{ENGLISH(UNDECIDED, widest=WIDEST)} --json shows it."
     if report.study.design.sequential:

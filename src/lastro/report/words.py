@@ -14,6 +14,7 @@ from lastro.report.numbers import direction_text
 from lastro.report.remark_words import meaning, sign
 from lastro.results.samples import MAX_ATTEMPTS, Metric
 from lastro.stats.censored import BOTH_ARE_BOUNDS, RATIO_IS_BOUND
+from lastro.stats.contrasts import NO_SPREAD
 from lastro.stats.notes import N_
 from lastro.stats.ratios import Ratio
 from lastro.units import human_bytes, human_duration
@@ -78,11 +79,10 @@ def limitations(report: Report, say: Language) -> tuple[str, ...]:
             "deciding."
         ),
         say(
-            "Intervals are {confidence} confidence intervals; the unit is the trial. In the table of results each "
-            "interval is uncorrected: of 100 without any true difference, about {n} would still exclude 1. "
-            "Differences that are marked or stated are significant after correction for the number of comparisons.",
+            "Intervals are {confidence} confidence intervals; the unit is the trial. Those of ratios to the baseline "
+            "and of effects are corrected for the number of comparisons within a metric, and so are the marks beside "
+            "them.",
             confidence=percent(design.confidence),
-            n=round((1 - design.confidence) * 100),
         ),
     ]
     if not progress.finished:
@@ -160,6 +160,8 @@ def reason(ratio: Ratio, say: Language) -> str:
         return say.note(ratio.absent_because)
     if ratio.unbounded:
         return say("the mean of the baseline is zero") if ratio.value is None else say(_UNBOUNDED)
+    if ratio.absent_because is not None and ratio.absent_because.message == NO_SPREAD:
+        return say.note(ratio.absent_because)
     return "" if ratio.interval is not None else say("an interval needs 2 trials or more")
 
 

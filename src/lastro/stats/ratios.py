@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from lastro.stats.contrasts import UNBOUNDED as UNBOUNDED_CONTRAST
+from lastro.stats.contrasts import ZERO_DENOMINATOR, Contrast
 from lastro.stats.intervals import Bound, Interval, sample_covariance, sample_mean, satterthwaite, t_quantile
 from lastro.stats.notes import FEWER_THAN_TWO, Note
 from lastro.stats.pairing import Pairing, match_blocks
@@ -98,6 +100,17 @@ def ratio_to_baseline(
         return None
     ratio = paired_ratio if matched.pairing == "paired" else unpaired_ratio
     return ratio(matched.values, matched.baseline, confidence)
+
+
+def ratio_of(contrast: Contrast, n: tuple[int, int]) -> Ratio:
+    """Return a ratio of a model as a ratio to the baseline; `n` counts the values of either side where not paired."""
+    why = contrast.absent_because
+    unbounded = why is not None and why.message in (UNBOUNDED_CONTRAST, ZERO_DENOMINATOR)
+    if unbounded:
+        why = Note(ZERO_BASELINE if contrast.value is None else UNBOUNDED)
+    if contrast.pairing == "paired":
+        n = contrast.n, contrast.n
+    return Ratio(contrast.value, contrast.interval, contrast.pairing, n, unbounded, why)
 
 
 def _zero_baseline(pairing: Pairing, n: tuple[int, int]) -> Ratio:

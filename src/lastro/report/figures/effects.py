@@ -46,7 +46,7 @@ def draw_effects(analysis: MetricAnalysis, say: Language, confidence: float) -> 
     rows = draw_rows(axes, analysis, list(zip(titles, [found for _, found in groups], strict=True)), say)
     percent = say.number(f"{100 * confidence:g}") + " %"
     how = say("ratio of means with its {confidence} interval, over the levels of all other factors", confidence=percent)
-    corrected = say("hollow: not distinguishable from 1 (Holm)")
+    corrected = say("hollow: not distinguishable from 1 (corrected)")
     marks = mark_words(analysis.effects, say)
     headed(figure, metric_title(analysis.metric, say), f"{how}; {corrected}", floor_words(analysis, say),
            arrow_words(analysis.effects, axes, say), *marks)  # fmt: skip

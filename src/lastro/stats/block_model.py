@@ -1,0 +1,445 @@
+"""One model for every comparison within a metric: a mean for each cell, additive blocks, and noise that may differ.
+
+A cell holds the measurements of one treatment: {block: value}. Where the logarithms of the values fit better by more
+than chance would give (`LOGS_FIT_BETTER`), they are modelled instead: effects of cells and blocks then multiply.
+
+Means and blocks are fitted by least squares. With D the counts of the cells, B those of the blocks and N their table,
+the blocks are solved first, from S = B - N' D^-1 N: as many equations as blocks, however many cells.
+
+Each cell has its own variance, estimated from its residuals and drawn towards the pooled one (`moderation`). So a
+comparison of two quiet cells does not suffer from a noisy third one, and yet has more degrees of freedom than its own
+few blocks give.
+
+Sources: Searle, Linear Models for Unbalanced Data (1987), section 9.3, for the fit; Grubbs, J. Am. Stat. Assoc. 43
+(1948) 243-264, for a variance of each cell from residuals that all cells share; Satterthwaite, Biometrics Bulletin 2
+(1946) 110-114, for degrees of freedom. Loads numpy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import Any, TypeVar
+
+import numpy as np
+
+from lastro.stats._projections import ALIASED, ROUNDING, Centred, Codes, Floats, coded, varying
+from lastro.stats.intervals import Interval
+from lastro.stats.moderation import drawn_to_pooled
+from lastro.stats.residual_checks import LOGS_FIT_BETTER
+from lastro.stats.student import least_paired_p, least_unpaired_p
+from lastro.stats.weights import less
+
+K = TypeVar("K", bound=Hashable)
+Weights = Mapping[Any, float]
+Cells = Mapping[K, Mapping[int, float]]
+
+# Blocks are left out where they would take more than this many times the variance that equal noise has without them.
+_COST_OF_BLOCKS = 2.0
+_MOST_DIGITS = 12  # a number with more significant digits was computed, and not read from a tool
+_FEW_CELLS, _FEW_BLOCKS = 30, 60
+
+
+@dataclass(frozen=True, slots=True)
+class CellEstimate:
+    """A weighted sum of cell means, in the unit of the modelled values, which may be logarithms.
+
+    `error` is the standard error; it and `loads` are None where a cell has one value, so that its noise is not known.
+    `loads` is the error as a vector of length one: the scalar product of two estimates is their correlation. `bias` is
+    the most that rounding to the resolution of the tool may have added. `least` is the least p without any spread
+    (`student`). `n` counts the blocks with values of both signs of weights where `paired`, else the values."""
+
+    value: float
+    error: float | None
+    df: float
+    loads: Floats | None
+    bias: float
+    least: float
+    n: int
+    paired: bool
+
+
+@dataclass(frozen=True, slots=True)
+class BlockModel:
+    """The model of one metric; `linear` is that of the values themselves, which is `self` unless `log`."""
+
+    log: bool
+    blocked: _Fit
+    unblocked: _Fit
+    raw: BlockModel | None = None
+
+    @classmethod
+    def of(cls, cells: Cells[K]) -> BlockModel | None:
+        """Fit the model, on the scale that fits better. None without a value."""
+        rows = [(cell, block, value) for cell, own in cells.items() for block, value in own.items()]
+        if not rows:
+            return None
+        of_cell, of_block, values = zip(*rows, strict=True)
+        places = _Places({cell: at for at, cell in enumerate(dict.fromkeys(of_cell))}, coded(of_cell), coded(of_block))
+        step = resolution(values)
+        linear = cls._on(values, places, step)
+        if min(values) <= 0:
+            return linear
+        logs = cls._on([math.log(value) for value in values], places, 0.0)
+        if not _logs_fit_better(linear.blocked, logs.blocked, values):
+            return linear
+        steps = step / np.exp(logs.blocked.all_means)
+        blocked, unblocked = (replace(fit, steps=steps) for fit in (logs.blocked, logs.unblocked))
+        return cls(True, blocked, unblocked, raw=linear)
+
+    @classmethod
+    def _on(cls, values: Sequence[float], places: _Places, step: float) -> BlockModel:
+        blocked = _Fit.of(values, places, step)
+        if blocked.n_blocks == 1:
+            return cls(False, blocked, blocked)
+        return cls(False, blocked, _Fit.of(values, replace(places, block=np.zeros_like(places.block)), step))
+
+    @property
+    def linear(self) -> BlockModel:
+        return self.raw or self
+
+    @property
+    def has_noise(self) -> bool:
+        """True if the residuals have degrees of freedom, from which noise can be estimated."""
+        return self.blocked.df > 0
+
+    def estimate(self, weights: Weights) -> CellEstimate:
+        """Estimate a weighted sum of cell means. Raises: KeyError for a cell without values."""
+        fit, own = self._fitted(weights)
+        return fit.estimate(own)
+
+    def ratio(self, of: Weights, to: Weights, critical: float) -> tuple[float | None, Interval | None]:
+        """Return the ratio of two weighted sums, not on logarithms, and its interval, by Fieller's method.
+
+        The interval is the set of ratios r for which `of` - r `to` is within `critical` standard errors of zero, with
+        what rounding may have added. None for a `to` of zero, or one that is not distinguishable from zero."""
+        fit, _ = self._fitted(less(of, to))
+        return fit.ratio(fit.sum_of(of), fit.sum_of(to), critical)
+
+    def difference(self, of: Weights, to: Weights) -> CellEstimate:
+        """Estimate a difference, not on logarithms, with the degrees of freedom of the ratio.
+
+        They are the fewest at the ratio of 1 and at the estimated one, so that a test and an interval agree."""
+        fit, own = self._fitted(less(of, to))
+        found = fit.estimate(own)
+        a, b = fit.sum_of(of), fit.sum_of(to)
+        if found.error is None or b.value == 0:
+            return found
+        at_ratio = fit.sum_of(less(of, {key: a.value / b.value * weight for key, weight in to.items()}))
+        return replace(found, df=min(found.df, fit.freedom_of(at_ratio)))
+
+    def _fitted(self, weights: Weights) -> tuple[_Fit, _Sum]:
+        """Return the fit to use and the sum: without blocks where they keep the cells apart, or cost too much.
+
+        That is decided by the design alone, and never by the values."""
+        own = self.blocked.sum_of(weights)
+        if not own.apart and not np.any(own.across):
+            return self.blocked, own
+        alone = self.unblocked.sum_of(weights)
+        dear = self.blocked.cost(own) > (_COST_OF_BLOCKS + ROUNDING) * self.unblocked.cost(alone)
+        return (self.unblocked, alone) if own.apart or dear else (self.blocked, own)
+
+
+def resolution(values: Sequence[float]) -> float:
+    """Return the step of readings with a fixed number of decimals: 0.01 for 41.25 and 41.3.
+
+    It is 0 for values with so many digits that they were computed, and for whole numbers, which may be exact counts."""
+    decimals = 0
+    for value in dict.fromkeys(values):
+        _, digits, exponent = Decimal(repr(float(value))).normalize().as_tuple()
+        if len(digits) > _MOST_DIGITS or not isinstance(exponent, int):
+            return 0.0
+        decimals = max(decimals, -exponent)
+    return 10.0**-decimals if decimals else 0.0
+
+
+def _logs_fit_better(linear: _Fit, logs: _Fit, values: Sequence[float]) -> bool:
+    """Return whether the profile of Box and Cox prefers logarithms, as `residual_checks.log_advantage` explains."""
+    squares = [fit.squares for fit in (linear, logs)]
+    if linear.df == 0 or min(squares) == 0:
+        return False
+    gain = len(values) / 2 * (math.log(squares[0]) - math.log(squares[1])) + len(values) * math.log(linear.data.scale)
+    gain -= len(values) * math.log(logs.data.scale)
+    return gain - math.fsum(map(math.log, values)) > LOGS_FIT_BETTER
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """The number of each cell, and for each value the numbers of its cell and of its block."""
+
+    index: dict[Hashable, int]
+    cell: Codes
+    block: Codes
+
+
+@dataclass(frozen=True, slots=True)
+class _Sum:
+    """A weighted sum of cell means, in units of the centred values: its value, and where its error comes from.
+
+    `cells` and `weights` are those that are not zero, and `total` is the sum of the weights. `across` are the weights
+    of the block columns, which adjust for blocks without a value of some cell: zero where every block has all cells.
+    `apart`: blocks keep its cells apart."""
+
+    value: float
+    cells: Codes
+    weights: Floats
+    total: float
+    across: Floats
+    apart: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Fit:
+    """Means of cells and effects of blocks, in units of the centred values.
+
+    The block columns are orthogonal to the cells, and of length one over all values. `squares` is the sum of the
+    squared residuals. `variances` and `freedom` are those of a value of each cell, and `free` the degrees of freedom of
+    its own residuals. `root` times its transpose is the covariance of the block columns. `steps` is the resolution of
+    the readings of each cell, in the unit of the values."""
+
+    index: dict[Hashable, int]
+    means: Floats
+    counts: Floats
+    table: Floats
+    whiten: Floats
+    effects: Floats
+    squares: float
+    df: int
+    data: Centred
+    variances: Floats
+    freedom: Floats
+    free: Floats
+    root: Floats
+    steps: Floats
+
+    @classmethod
+    def of(cls, values: Sequence[float], places: _Places, step: float) -> _Fit:
+        data, index, rows, columns = Centred.of(values), places.index, places.cell, places.block
+        table = np.zeros((len(index), int(columns.max()) + 1))
+        np.add.at(table, (rows, columns), 1)
+        counts, of_block = table.sum(axis=1), table.sum(axis=0)
+        share = table / counts[:, None]
+        whole = bool(np.all(table == table[0, 0]))  # every block has all cells
+        whiten = _helmert(table) if whole else _whiten(np.diag(of_block) - table.T @ share)
+        sums = np.bincount(rows, weights=data.y)
+        effects = whiten @ (whiten.T @ (np.bincount(columns, weights=data.y) - share.T @ sums))
+        means = (sums - table @ effects) / counts
+        left = data.y - means[rows] - effects[columns]
+        df = len(values) - len(index) - whiten.shape[1]
+        squares = varying(left) if df > 0 else 0.0
+        design = _Design(counts, table, whiten, share @ whiten)
+        of_cell = np.bincount(rows, weights=left**2, minlength=len(index)) if squares else np.zeros(len(index))
+        variances, freedom, free = _noise(np.asarray(of_cell, dtype=float), design)
+        root = np.zeros((whiten.shape[1],) * 2) if whole else _root(design.outer(variances))
+        steps = np.full(len(index), step)
+        return cls(
+            index, means, counts, table, whiten, effects, squares, df, data, variances, freedom, free, root, steps
+        )  # fmt: skip
+
+    @property
+    def n_blocks(self) -> int:
+        return len(self.effects)
+
+    @property
+    def all_means(self) -> list[float]:
+        """The means of the cells, in the unit of the values."""
+        return [self.data.mean + self.data.scale * float(mean) for mean in self.means]
+
+    def sum_of(self, weights: Weights) -> _Sum:
+        used = {cell: weight for cell, weight in weights.items() if weight}
+        cells = np.fromiter((self.index[cell] for cell in used), dtype=np.intp, count=len(used))
+        w = np.fromiter(used.values(), dtype=float, count=len(used))
+        size, total = float(np.abs(w).sum()), float(w.sum())
+        total = total if abs(total) > ROUNDING * size else 0.0
+        own, mean = float(w @ self.means[cells]), total * (self.data.mean / self.data.scale)
+        own = 0.0 if abs(own) <= ROUNDING * size else own
+        value = own + mean
+        value = 0.0 if abs(value) <= ROUNDING * max(abs(own), abs(mean)) else value
+        by_block = self.table[cells].T @ (w / self.counts[cells])
+        across = self.whiten.T @ by_block
+        if not np.any(np.abs(across) > ALIASED * size / len(self.counts)):
+            return _Sum(value, cells, w, total, np.zeros_like(across), float(np.ptp(by_block)) > ALIASED * size)
+        effects = self.whiten @ across
+        # The part that block differences do not reach is the same in every block, unless the blocks fall into parts.
+        reached = self.table.sum(axis=0) * effects - self.table.T @ ((self.table @ effects) / self.counts)
+        return _Sum(value, cells, w, total, across, float(np.ptp(by_block - reached)) > ALIASED * size)
+
+    def cost(self, own: _Sum) -> float:
+        """Return the variance of a sum if every value had the variance 1, and blocks had none."""
+        return float(np.sum(own.weights**2 / self.counts[own.cells]) + own.across @ own.across)
+
+    def estimate(self, own: _Sum) -> CellEstimate:
+        value, paired = own.value * self.data.scale, self.n_blocks > 1
+        sizes = [int(count) for count in self.counts[own.cells]]
+        n = self._n_shared(own) if paired else sum(sizes)
+        least = least_paired_p(min(sizes, default=1)) if paired else least_unpaired_p(sizes or [1])
+        if not self._known(own):
+            return CellEstimate(value, None, 0.0, None, 0.0, least, n, paired)
+        loads = self._loads(own)
+        error = float(np.sqrt(loads @ loads))
+        unit = loads / error if error else np.zeros_like(loads)
+        bias = self._bias(own) * self.data.scale
+        return CellEstimate(value, error * self.data.scale, self.freedom_of(own), unit, bias, least, n, paired)
+
+    def ratio(self, a: _Sum, b: _Sum, critical: float) -> tuple[float | None, Interval | None]:
+        if b.value == 0:
+            return None, None
+        if not (self._known(a) and self._known(b)):
+            return a.value / b.value, None
+        x, y = self._loads(a), self._loads(b)
+        covariances = [float(x @ x), float(y @ y), float(x @ y)]
+        ends = _fieller(a.value, b.value, covariances, critical, (self._bias(a), self._bias(b)))
+        return a.value / b.value, None if ends is None else Interval(*ends, math.nan)
+
+    def _n_shared(self, own: _Sum) -> int:
+        """Return the number of blocks with a value on both sides, or of all blocks with a value on the only side."""
+        signs = [own.cells[sign * own.weights > 0] for sign in (1, -1)]
+        sides = [self.table[cells].sum(axis=0) > 0 for cells in signs if len(cells)]
+        return int(np.count_nonzero(np.logical_and.reduce(sides))) if sides else 0
+
+    def _known(self, own: _Sum) -> bool:
+        """Return whether every cell with a weight has residuals, from which its noise is estimated."""
+        return self.df > 0 and not np.any(self.free[own.cells] < ALIASED)
+
+    def _bias(self, own: _Sum) -> float:
+        """Return how far rounding may have moved a sum: half a step for cells whose noise does not reach that far."""
+        half = self.steps[own.cells] / 2 / self.data.scale
+        still = np.sqrt(self.variances[own.cells]) < half
+        return float(np.sum(np.abs(own.weights) * half * still))
+
+    def _loads(self, own: _Sum) -> Floats:
+        """Return the error as a vector: of each cell, of the adjustment for blocks, and of the blocks as a sample."""
+        found = np.zeros(len(self.counts) + len(own.across) + 1)
+        found[own.cells] = own.weights * np.sqrt(self.variances[own.cells] / self.counts[own.cells])
+        found[len(self.counts) : -1] = own.across @ self.root
+        found[-1] = own.total * math.sqrt(self._of_blocks())
+        return found
+
+    def _of_blocks(self) -> float:
+        """Return the variance of the mean of the blocks."""
+        return float(np.var(self.effects, ddof=1)) / self.n_blocks if self.n_blocks > 1 else 0.0
+
+    def freedom_of(self, own: _Sum) -> float:
+        """Return Satterthwaite's degrees of freedom; those of differences are at most those of the residuals."""
+        variances = self.variances[own.cells] if np.any(self.variances) else np.ones(len(own.cells))
+        parts = own.weights**2 * variances / self.counts[own.cells]
+        across = float(np.sum((own.across @ self.root) ** 2))
+        within = float(parts.sum()) + across
+        used = parts > 0
+        if within == 0:
+            return float(self.df)
+        of_cells = float(np.sum(parts[used] ** 2 / self.freedom[own.cells][used])) + across**2 / self.df
+        df = min(float(self.df), within**2 / of_cells)
+        of_blocks = own.total**2 * self._of_blocks()
+        if of_blocks == 0:
+            return df
+        return (within + of_blocks) ** 2 / (within**2 / df + of_blocks**2 / (self.n_blocks - 1))
+
+
+def _whiten(blocks: Floats) -> Floats:
+    """Return the columns of the blocks that are not aliased, of length one over all values."""
+    sizes, vectors = np.linalg.eigh(blocks)
+    kept = sizes > ALIASED * np.diag(blocks).max(initial=1.0)
+    return np.asarray(vectors[:, kept] / np.sqrt(sizes[kept]))
+
+
+def _helmert(table: Floats) -> Floats:
+    """Return the same for blocks that all have every cell."""
+    from scipy.linalg import helmert
+
+    return np.asarray(helmert(table.shape[1]).T / np.sqrt(table[:, 0].sum()))
+
+
+def _root(covariance: Floats) -> Floats:
+    spread, directions = np.linalg.eigh(covariance)
+    return np.asarray(directions * np.sqrt(np.maximum(spread, 0.0)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Design:
+    """The columns of the blocks, orthogonal to the cells, without a row for each value.
+
+    The row of a value of cell c in block b is `whiten`[b] - `centre`[c]."""
+
+    counts: Floats
+    table: Floats
+    whiten: Floats
+    centre: Floats
+
+    def outer(self, weights: Floats) -> Floats:
+        """Return the sum of the outer products of all rows, those of each cell with a weight."""
+        whole = (self.whiten * (weights @ self.table)[:, None]).T @ self.whiten
+        return np.asarray(whole - (self.centre * (weights * self.counts)[:, None]).T @ self.centre)
+
+    @property
+    def taken(self) -> Floats:
+        """The degrees of freedom that the blocks take from the residuals of each cell."""
+        whole = self.table @ np.sum(self.whiten**2, axis=1)
+        return np.asarray(np.maximum(0.0, whole - self.counts * np.sum(self.centre**2, axis=1)))
+
+    def shared(self) -> Floats | None:
+        """Return how much of the residuals of each cell any two have in common; None for too many cells or blocks."""
+        n, k = len(self.counts), self.whiten.shape[1]
+        if n > _FEW_CELLS or not k:
+            return None
+        if np.all(self.table == self.table[0, 0]):  # no need for a matrix of each cell
+            return np.full((n, n), k / n**2)
+        if k > _FEW_BLOCKS:
+            return None
+        each = np.array([self.outer(np.eye(n)[at]).ravel() for at in range(n)])
+        return np.asarray(each @ each.T)
+
+
+def _noise(squares: Floats, design: _Design) -> tuple[Floats, Floats, Floats]:
+    """Return the variance of a value of each cell, its degrees of freedom, and those of its own residuals.
+
+    `squares` are the sums of the squared residuals of each cell. They contain a part of the noise of all others, which
+    the blocks pass on: M sigma^2 is what they are expected to be. Where solving for sigma^2 raises the variance of a
+    cell, it is raised; with many cells that part is negligible."""
+    n, taken = len(squares), design.taken
+    free = design.counts - 1 - taken
+    known = free > ALIASED
+    variances, freedom = np.zeros(n), np.zeros(n)
+    if not np.any(known):
+        return variances, freedom, free
+    moderated = drawn_to_pooled((squares[known] / free[known]).tolist(), free[known].tolist())
+    variances[known], freedom[known] = moderated.variances, moderated.df
+    if np.all(known) and (shared := design.shared()) is not None:
+        mixed = np.diag(free - taken) + shared
+        if np.linalg.cond(mixed) < 1 / ALIASED:
+            variances = np.maximum(variances, np.linalg.solve(mixed, variances * free))
+    return variances, freedom, free
+
+
+def _fieller(
+    a: float, b: float, covariances: Sequence[float], critical: float, biases: Sequence[float]
+) -> tuple[float, float] | None:
+    """Return the ends of the ratios r at which a - r b may be zero; None where they are unbounded."""
+    var_a, var_b, cov = covariances
+
+    def beyond(r: float) -> float:
+        """Return by how much a - r b exceeds what chance and rounding may make of zero, along with r in size."""
+        spread = math.sqrt(max(0.0, var_a - 2 * r * cov + r * r * var_b))
+        return abs(a - r * b) - critical * spread - biases[0] - abs(r) * biases[1]
+
+    if abs(b) <= critical * math.sqrt(var_b) + biases[1]:
+        return None
+    square = b**2 - critical**2 * var_b
+    linear = a * b - critical**2 * cov
+    # Rounding alone can make it negative, when the variances are zero or the pairs exactly proportional.
+    root = math.sqrt(max(0.0, linear**2 - square * (a**2 - critical**2 * var_a)))
+    low, high = (linear - root) / square, (linear + root) / square
+    if any(biases):
+        from scipy.optimize import brentq
+
+        return brentq(beyond, low, _outside(beyond, low, -1)), brentq(beyond, high, _outside(beyond, high, 1))
+    return low, high
+
+
+def _outside(beyond: Callable[[float], float], end: float, side: int) -> float:
+    """Return a ratio outside of the interval, on one side of one of its ends."""
+    step = side * 1e-12 * max(1.0, abs(end))
+    while beyond(end + step) <= 0:
+        step *= 2
+    return end + step

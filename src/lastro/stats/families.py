@@ -1,0 +1,135 @@
+"""Tests and intervals of a family of estimates that hold together, so that any of them may be reported.
+
+Planned comparisons are judged by the largest of their |t|: the critical value is the one that the largest exceeds with
+probability alpha when no estimate differs from zero. This takes the correlations of the estimates into account: it is
+Dunnett's test for comparisons with one reference, and Tukey's for all pairs. The estimates may have degrees of freedom
+of their own: each then has the critical value that it would have if all others had the same (Hasler and Hothorn).
+
+A screening is judged by the false discovery rate, with intervals whose average rate of misses among the reported ones
+is alpha (Benjamini and Yekutieli). In both cases a corrected p below alpha and an interval without zero are the same.
+
+Sources: Dunnett, J. Am. Stat. Assoc. 50 (1955) 1096-1121; Hothorn, Bretz and Westfall, Biometrical Journal 50 (2008)
+346-363; Hasler and Hothorn, Biometrical Journal 50 (2008) 793-800; Benjamini and Yekutieli, J. Am. Stat. Assoc. 100
+(2005) 71-81. Loads numpy where there is a family."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from lastro.stats.adjust import benjamini_hochberg
+from lastro.stats.intervals import t_quantile
+from lastro.stats.student import t_p
+
+if TYPE_CHECKING:
+    from lastro.stats._projections import Floats
+    from lastro.stats.block_model import CellEstimate
+
+MOST_PLANNED = 20  # a larger family of comparisons is a screening, not planned comparisons
+
+_DIRECTIONS = 4096  # at random on the sphere: the critical values of Tukey's tables to 0.3 %
+_NODES = 128
+_ALIASED = 1e-8
+_SEED = 1953
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The test of one estimate: its p alone and in its family, and the critical value in standard errors.
+
+    All are None for an estimate without a standard error. Without any spread, the critical value is infinite unless
+    this number of blocks can reach significance at all."""
+
+    p: float | None
+    p_adjusted: float | None
+    critical: float | None
+
+
+def judge(estimates: Sequence[CellEstimate], confidence: float, *, planned: bool = True) -> tuple[Judged, ...]:
+    """Test each estimate against zero, corrected for all; those without a standard error do not count."""
+    alpha = 1 - confidence
+    tested = [one for one in estimates if one.error is not None]
+    ps = [_p(one) for one in tested]
+    if planned:
+        family = Family([one for one in tested if one.error])
+        found = [
+            _without_spread(p, min(1.0, len(tested) * p), alpha)
+            if one.error == 0
+            else Judged(p, max(p, family.p(_t(one), one.df)), family.critical(confidence, one.df))
+            for one, p in zip(tested, ps, strict=True)
+        ]
+    else:
+        adjusted = [p for p in benjamini_hochberg(ps) if p is not None]
+        share = max(1, sum(p < alpha for p in adjusted)) / max(1, len(adjusted))
+        found = [
+            _without_spread(p, corrected, alpha)
+            if one.error == 0
+            else Judged(p, corrected, t_quantile(1 - share * alpha, one.df))
+            for one, p, corrected in zip(tested, ps, adjusted, strict=True)
+        ]
+    left = iter(found)
+    return tuple(Judged(None, None, None) if one.error is None else next(left) for one in estimates)
+
+
+def _without_spread(p: float, corrected: float, alpha: float) -> Judged:
+    return Judged(p, corrected, 0.0 if corrected < alpha else math.inf)
+
+
+def _t(one: CellEstimate) -> float:
+    """Return the distance from zero in standard errors, less what rounding may have added."""
+    assert one.error
+    return max(0.0, abs(one.value) - one.bias) / one.error
+
+
+def _p(one: CellEstimate) -> float:
+    """Return the p of one estimate alone."""
+    assert one.error is not None
+    return t_p(max(0.0, abs(one.value) - one.bias), one.error, one.df, one.least)
+
+
+class Family:
+    """Estimates with noise, by the correlations of their errors.
+
+    The largest |t| of r independent directions of noise is the product of its length, with an F distribution, and the
+    largest coordinate of its direction, which is averaged over directions at random."""
+
+    def __init__(self, estimates: Sequence[CellEstimate]) -> None:
+        self._estimates = estimates
+
+    @cached_property
+    def _largest(self) -> tuple[int, Floats]:
+        """The rank r of the correlations, and the largest coordinate of each direction."""
+        import numpy as np
+
+        errors = [one.loads for one in self._estimates if one.loads is not None]
+        loads = np.zeros((len(errors), max(map(len, errors))))  # those of fits without blocks are shorter
+        for row, error in zip(loads, errors, strict=True):
+            row[: len(error)] = error
+        left, sizes, _ = np.linalg.svd(loads, full_matrices=False)
+        rank = int(np.count_nonzero(sizes > _ALIASED * sizes[0]))
+        if rank == 1:
+            return 1, np.ones(1)
+        directions = np.random.RandomState(_SEED).standard_normal((_DIRECTIONS, rank))
+        directions /= np.linalg.norm(directions, axis=1)[:, None]
+        largest = np.sort(np.abs(directions @ (left[:, :rank] * sizes[:rank]).T).max(axis=1))
+        return rank, largest.reshape(_NODES, -1).mean(axis=1)
+
+    def p(self, t: float, df: float) -> float:
+        """Return the probability that the largest |t| of the family exceeds this one, if nothing differs."""
+        from scipy.special import fdtrc
+
+        rank, largest = self._largest
+        return float(fdtrc(rank, df, (t / largest) ** 2 / rank).mean())
+
+    def critical(self, confidence: float, df: float) -> float:
+        """Return the value that the largest |t| exceeds with probability 1 - confidence."""
+        alone = t_quantile(confidence, df)
+        if self._largest[0] == 1:
+            return alone
+        from scipy.optimize import brentq
+
+        bonferroni = t_quantile(1 - (1 - confidence) / len(self._estimates), df)
+        return float(brentq(lambda t: self.p(t, df) - (1 - confidence), 0.9 * alone, 1.1 * bonferroni))

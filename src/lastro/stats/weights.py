@@ -1,0 +1,23 @@
+"""Weighted sums of cell means as {cell: weight}: their sums and differences."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable, Mapping
+from typing import TypeVar
+
+K = TypeVar("K", bound=Hashable)
+
+
+def less(of: Mapping[K, float], to: Mapping[K, float]) -> dict[K, float]:
+    """Return the weights of one sum less another."""
+    return weighted_sum([(of, 1.0), (to, -1.0)])
+
+
+def weighted_sum(terms: Iterable[tuple[Mapping[K, float], float]]) -> dict[K, float]:
+    """Return the weights of a sum of weighted sums, each with a factor."""
+    total: dict[K, list[float]] = {}
+    for weights, factor in terms:
+        for key, weight in weights.items():
+            total.setdefault(key, []).append(factor * weight)
+    return {key: math.fsum(parts) for key, parts in total.items()}
