@@ -17,6 +17,7 @@ from lastro.results.samples import Metric, Series
 from lastro.stats.intervals import sample_covariance, sample_mean
 from lastro.stats.moderation import moderated
 from lastro.stats.pairing import match_blocks
+from lastro.stats.ratios import ratio_to_baseline
 from lastro.stats.replication import least_n, optimum_repetitions, ratio_variance, variance_components
 from lastro.stats.stopping import relative_half_width
 
@@ -140,18 +141,22 @@ def _block_s(report: Report) -> float | None:
 
 def _metric_advice(view: MetricView, precision: float, of_ratio: bool) -> MetricAdvice:
     cells = {row.treatment.index: cell for row, cell in view}
+    references = {
+        row.treatment.index: cells[row.baseline.index]
+        for row in view.report.rows
+        if of_ratio and row.baseline is not None and not row.is_baseline
+    }
     spreads: list[tuple[Row, float, int]] = []
     for row, cell in view:
-        if of_ratio and (row.baseline is None or row.is_baseline):
+        if of_ratio and row.treatment.index not in references:
             continue
-        reference = cells[row.baseline.index] if of_ratio and row.baseline is not None else None
-        if (found := _variance(cell, reference)) is not None:
+        if (found := _variance(cell, references.get(row.treatment.index))) is not None:
             spreads.append((row, *found))
     if not spreads:
         return MetricAdvice(view.metric, None, None, "no treatment has two valid trials and a mean other than zero")
     variances = moderated([variance for _, variance, _ in spreads], [df for _, _, df in spreads])
     needs = [
-        _need(row, view.of(row), variance, precision, view.confidence, of_ratio)
+        _need(row, view.of(row), references.get(row.treatment.index), variance, precision, view.confidence)
         for (row, _, _), variance in zip(spreads, variances, strict=True)
     ]
     needs.sort(key=lambda need: (math.inf if need.sure is None else need.sure, need.now))
@@ -176,9 +181,13 @@ def _variance(cell: Cell, reference: Cell | None) -> tuple[float, int] | None:
     return sample_covariance(values, values) / sample_mean(values) ** 2, len(values) - 1
 
 
-def _need(row: Row, cell: Cell, variance: float, precision: float, confidence: float, of_ratio: bool) -> BlocksNeeded:
-    if of_ratio:
-        now = relative_half_width(cell.ratio.value, cell.ratio.interval) if cell.ratio else math.inf
+def _need(
+    row: Row, cell: Cell, reference: Cell | None, variance: float, precision: float, confidence: float
+) -> BlocksNeeded:
+    """Return the blocks for one ratio alone (without a `reference`, one mean), and its half width now."""
+    if reference is not None:
+        ratio = ratio_to_baseline(by_block(cell.points), by_block(reference.points), confidence)
+        now = relative_half_width(ratio.value, ratio.interval) if ratio else math.inf
     else:
         now = relative_half_width(cell.summary.mean, cell.summary.interval) if cell.summary else math.inf
     likely, sure = (least_n(variance, precision, confidence, chance) for chance in (LIKELY, SURE))

@@ -97,12 +97,11 @@ def _pooled(rates: Iterable[Rate], confidence: float) -> Rate:
 def kept_floors(kept: Any) -> dict[str, Floor]:
     """Return {metric: the floor that `lastro noise-floor` stored in a campaign}; empty when it stored none.
 
-    Metrics without a known floor are left out."""
-    return {
-        name: Floor(metric["floor"], kept["blocks"])
-        for name, metric in (kept["metrics"] if kept else {}).items()
-        if metric.get("floor") is not None
-    }
+    Metrics without a known floor are left out, and so are numbers that no floor can have."""
+    if not kept or kept["blocks"] < 1:
+        return {}
+    floors = {name: metric.get("floor") for name, metric in kept["metrics"].items()}
+    return {name: Floor(floor, kept["blocks"]) for name, floor in floors.items() if floor is not None and floor >= 0}
 
 
 def floor_here(view: MetricView) -> Floor | None:

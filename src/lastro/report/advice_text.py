@@ -45,9 +45,10 @@ def advice_text(advice: Advice) -> str:
         "",
         *_wrapped(
             "Blocks needed: enough in one campaign of two / in four of five, if the spread is that of this campaign. "
-            "Half widths are those of this campaign. The number of blocks uses the spread of each treatment, moved "
-            "towards that of all treatments as far as chance explains the difference, so that the worst of many is "
-            "not worst by chance."
+            "Half widths are those of this campaign. Both are for one interval alone: those of a report hold together, "
+            "and are wider where it compares many treatments. The number of blocks uses the spread of each treatment, "
+            "moved towards that of all treatments as far as chance explains the difference, so that the worst of many "
+            "is not worst by chance."
         ),
     ]
     for paragraph in (*_conclusion(advice), *map(_split_text, advice.splits)):
