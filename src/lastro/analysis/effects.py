@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from lastro.analysis.campaign import MetricView, decide
-from lastro.analysis.measured import Measured
+from lastro.analysis.measured import Measured, Sides
 from lastro.analysis.model import Interaction, LevelEffect
 from lastro.analysis.remarks import in_order
 from lastro.stats.adjust import holm
@@ -47,7 +47,11 @@ def _effects(
     """Compare levels with the references of their factors, each given as (factor, level, levels of other factors)."""
     if data.model is None:
         return ()
-    sides = [data.sides(factor, level, data.references[factor], given) for factor, level, given in wanted]
+    sides = [
+        each
+        for factor, level, given in wanted
+        for each in data.sides(factor, [(level, data.references[factor])], given)
+    ]
     found = compare(data.model, sides, data.confidence)
     return tuple(_effect(data, *each, floor) for each in zip(wanted, sides, found, strict=True))
 
@@ -55,7 +59,7 @@ def _effects(
 def _effect(
     data: Measured,
     of: tuple[str, str, dict[str, str]],
-    sides: tuple[dict[int, float], dict[int, float]],
+    sides: Sides,
     comparison: MeanComparison,
     floor: float | None,
 ) -> LevelEffect:

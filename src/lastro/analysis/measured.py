@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from lastro.stats.block_model import BlockModel
 
 LevelsOf = Mapping[str, str]
+Sides = tuple[dict[int, float], dict[int, float]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +76,14 @@ class Measured:
                 found.setdefault(tuple(levels[name] for name in others), {})[levels[factor]] = index
         return list(found.values())
 
-    def sides(
-        self, factor: str, level: str, to: str, given: LevelsOf | None = None
-    ) -> tuple[dict[int, float], dict[int, float]]:
-        """Return the weights of two levels' means, over the combinations with both; empty if there is none."""
-        both = [at for at in self.combinations(factor, given or {}) if level in at and to in at]
-        return {at[level]: 1 / len(both) for at in both}, {at[to]: 1 / len(both) for at in both}
+    def sides(self, factor: str, pairs: Iterable[tuple[str, str]], given: LevelsOf | None = None) -> list[Sides]:
+        """Return the weights of the means of each two levels, over the combinations with both; empty if none has."""
+        found = self.combinations(factor, given or {})
+        both = [(level, to, [at for at in found if level in at and to in at]) for level, to in pairs]
+        return [
+            ({at[level]: 1 / len(shared) for at in shared}, {at[to]: 1 / len(shared) for at in shared})
+            for level, to, shared in both
+        ]
 
 
 def measured(view: MetricView) -> Measured:

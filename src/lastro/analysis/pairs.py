@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 
-from lastro.analysis.measured import Measured
+from lastro.analysis.measured import Measured, Sides
 from lastro.analysis.model import FactorPairs, LevelEffect
 from lastro.stats.contrasts import MeanComparison, compare
 from lastro.stats.simultaneous import Pair
@@ -18,19 +18,24 @@ def factor_pairs(data: Measured, effects: Sequence[LevelEffect], floor: float | 
     """Compare the levels of each factor that varies: with its reference as in `effects`, and all others in pairs.
 
     `floor` is the noise floor of one treatment against another, as a fraction."""
-    wanted = [
-        (factor, second, first, data.sides(factor, second, first))
-        for factor, levels in data.factors.items()
-        for first, second in combinations(levels, 2)
+    if data.model is None:
+        return ()
+    wanted = {factor: [(b, a) for a, b in combinations(levels, 2)] for factor, levels in data.factors.items()}
+    known = [
+        (factor, *pair, sides)
+        for factor, of_factor in wanted.items()
+        for pair, sides in zip(of_factor, data.sides(factor, of_factor), strict=True)
+        if sides[0]
     ]
-    known = [each for each in wanted if each[-1][0]] if data.model else []
-    found = compare(data.model, [sides for *_, sides in known], data.confidence) if data.model and known else ()
+    found = compare(data.model, [sides for *_, sides in known], data.confidence)
+    means = {index: math.fsum(cell.values()) / len(cell) for index, cell in data.cells.items()}
+    alpha = 1 - data.confidence
     pairs: dict[str, dict[tuple[str, str], Pair]] = {factor: {} for factor in data.factors}
     for (factor, level, other, sides), comparison in zip(known, found, strict=True):
         if comparison.error is not None:
-            pairs[factor][level, other] = _pair(data, comparison, sides)
-            pairs[factor][other, level] = _pair(data, comparison.reversed(), sides)
-    return tuple(_of_factor(data, factor, pairs[factor], effects, floor) for factor in data.factors)
+            pairs[factor][level, other] = _pair(comparison, sides, means, alpha)
+            pairs[factor][other, level] = _pair(comparison.reversed(), sides, means, alpha)
+    return tuple(_of_factor(data, factor, pairs[factor], effects, means, floor) for factor in data.factors)
 
 
 def _of_factor(
@@ -38,14 +43,17 @@ def _of_factor(
     factor: str,
     pairs: dict[tuple[str, str], Pair],
     effects: Sequence[LevelEffect],
+    means: Mapping[int, float],
     floor: float | None,
 ) -> FactorPairs:
     own = {
         effect.level: effect for effect in effects if effect.factor == factor and effect.comparison.error is not None
     }
     reference = data.references[factor]
+    sides = data.sides(factor, [(level, reference) for level in own])
     against = {
-        level: _pair(data, effect.comparison, data.sides(factor, level, reference)) for level, effect in own.items()
+        level: _pair(effect.comparison, each, means, 1 - data.confidence)
+        for (level, effect), each in zip(own.items(), sides, strict=True)
     }
     levels = tuple(level for level in data.factors[factor] if level in against or (level == reference and against))
     kept = {at: pair for at, pair in pairs.items() if set(at) <= set(levels)}
@@ -62,10 +70,6 @@ def _of_factor(
     )
 
 
-def _pair(data: Measured, comparison: MeanComparison, sides: tuple[dict[int, float], dict[int, float]]) -> Pair:
-    means = [
-        math.fsum(weight * math.fsum(data.cells[at].values()) / len(data.cells[at]) for at, weight in side.items())
-        for side in sides
-    ]
-    scale = math.fsum(map(abs, means)) / 2
-    return Pair(comparison, scale, len(sides[0]), 1 - data.confidence)
+def _pair(comparison: MeanComparison, sides: Sides, means: Mapping[int, float], alpha: float) -> Pair:
+    both = [math.fsum(weight * means[at] for at, weight in side.items()) for side in sides]
+    return Pair(comparison, math.fsum(map(abs, both)) / 2, len(sides[0]), alpha)

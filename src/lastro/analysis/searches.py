@@ -42,7 +42,7 @@ class Search:
 
 def searches(report: Report) -> tuple[Search, ...]:
     """Return a search for each metric for which any trial recorded what ended its search."""
-    kept = {(attempt.trial, attempt.attempt): attempt for attempt in report.attempts}
+    kept = {(each.trial, each.attempt): each for each in report.attempts if each.noted.stopped_by or each.noted.remarks}
     found = []
     for view in report.views:
         rows = [(row, endings(cell, kept)) for row, cell in view]
@@ -52,7 +52,7 @@ def searches(report: Report) -> tuple[Search, ...]:
 
 
 def endings(cell: Cell, attempts: Mapping[tuple[int, int], Attempt]) -> tuple[SearchEnding, ...]:
-    """Return the endings of the searches of a cell; `attempts` are by trial and number."""
+    """Return the endings of the searches of a cell; `attempts` are those with a note on it."""
     groups: dict[tuple[bool, str], list[tuple[float, str]]] = {}
     for point in cell.points:
         attempt = attempts.get((point.trial, point.attempt))

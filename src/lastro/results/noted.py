@@ -64,7 +64,7 @@ class Noted:
 
     @classmethod
     def of(cls, notes: Mapping[str, Any]) -> Self:
-        ends = {metric: _object(note).get(_STOPPED_BY) for metric, note in notes.items()}
+        ends = {metric: note.get(_STOPPED_BY) for metric, note in notes.items() if isinstance(note, _OBJECT)}
         return cls(
             tuple(remarks_of(notes)),
             _numbers(notes.get("host")),
@@ -95,12 +95,15 @@ def remarks_of(notes: Mapping[str, Any]) -> Iterator[Remark]:
             yield Remark(kind, str(each.get("text", "")), fresh if named else ())
 
 
+_OBJECT = (dict, Mapping)  # the first is tried first, and is faster
+
+
 def is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _object(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
+    return value if isinstance(value, _OBJECT) else {}
 
 
 def _list(value: object) -> list[Any]:

@@ -195,8 +195,9 @@ class _Fit:
 
     The block columns are orthogonal to the cells, and of length one over all values. `squares` is the sum of the
     squared residuals. `variances` and `freedom` are those of a value of each cell, and `free` the degrees of freedom of
-    its own residuals. `root` times its transpose is the covariance of the block columns. `steps` is the resolution of
-    the readings of each cell, in the unit of the values."""
+    its own residuals. `complete`: every block has all cells, so that no comparison needs an adjustment for blocks.
+    Otherwise `root` times its transpose is the covariance of the block columns. `of_blocks` is the variance of the mean
+    of the blocks, and `steps` the resolution of the readings of each cell, in the unit of the values."""
 
     index: dict[Hashable, int]
     means: Floats
@@ -210,7 +211,9 @@ class _Fit:
     variances: Floats
     freedom: Floats
     free: Floats
+    complete: bool
     root: Floats
+    of_blocks: float
     steps: Floats
 
     @classmethod
@@ -220,8 +223,8 @@ class _Fit:
         np.add.at(table, (rows, columns), 1)
         counts, of_block = table.sum(axis=1), table.sum(axis=0)
         share = table / counts[:, None]
-        whole = bool(np.all(table == table[0, 0]))  # every block has all cells
-        whiten = _helmert(table) if whole else _whiten(np.diag(of_block) - table.T @ share)
+        complete = bool(np.all(table == table[0, 0]))
+        whiten = _helmert(table) if complete else _whiten(np.diag(of_block) - table.T @ share)
         sums = np.bincount(rows, weights=data.y)
         effects = whiten @ (whiten.T @ (np.bincount(columns, weights=data.y) - share.T @ sums))
         means = (sums - table @ effects) / counts
@@ -231,10 +234,12 @@ class _Fit:
         design = _Design(counts, table, whiten, share @ whiten)
         of_cell = np.bincount(rows, weights=left**2, minlength=len(index)) if squares else np.zeros(len(index))
         variances, freedom, free = _noise(np.asarray(of_cell, dtype=float), design)
-        root = np.zeros((whiten.shape[1],) * 2) if whole else _root(design.outer(variances))
+        root = np.zeros((0, 0)) if complete else _root(design.outer(variances))
+        of_blocks = float(np.var(effects, ddof=1)) / len(effects) if len(effects) > 1 else 0.0
         steps = np.full(len(index), step)
         return cls(
-            index, means, counts, table, whiten, effects, squares, df, data, variances, freedom, free, root, steps
+            index, means, counts, table, whiten, effects, squares, df, data, variances, freedom, free, complete, root,
+            of_blocks, steps,
         )  # fmt: skip
 
     @property
@@ -256,6 +261,8 @@ class _Fit:
         own = 0.0 if abs(own) <= ROUNDING * size else own
         value = own + mean
         value = 0.0 if abs(value) <= ROUNDING * max(abs(own), abs(mean)) else value
+        if self.complete:
+            return _Sum(value, cells, w, total, np.zeros(0), apart=False)
         by_block = self.table[cells].T @ (w / self.counts[cells])
         across = self.whiten.T @ by_block
         if not np.any(np.abs(across) > ALIASED * size / len(self.counts)):
@@ -294,6 +301,8 @@ class _Fit:
 
     def _n_shared(self, own: _Sum) -> int:
         """Return the number of blocks with a value on both sides, or of all blocks with a value on the only side."""
+        if self.complete and len(own.cells):
+            return self.n_blocks
         signs = [own.cells[sign * own.weights > 0] for sign in (1, -1)]
         sides = [self.table[cells].sum(axis=0) > 0 for cells in signs if len(cells)]
         return int(np.count_nonzero(np.logical_and.reduce(sides))) if sides else 0
@@ -313,12 +322,8 @@ class _Fit:
         found = np.zeros(len(self.counts) + len(own.across) + 1)
         found[own.cells] = own.weights * np.sqrt(self.variances[own.cells] / self.counts[own.cells])
         found[len(self.counts) : -1] = own.across @ self.root
-        found[-1] = own.total * math.sqrt(self._of_blocks())
+        found[-1] = own.total * math.sqrt(self.of_blocks)
         return found
-
-    def _of_blocks(self) -> float:
-        """Return the variance of the mean of the blocks."""
-        return float(np.var(self.effects, ddof=1)) / self.n_blocks if self.n_blocks > 1 else 0.0
 
     def freedom_of(self, own: _Sum) -> float:
         """Return Satterthwaite's degrees of freedom; those of differences are at most those of the residuals."""
@@ -331,7 +336,7 @@ class _Fit:
             return float(self.df)
         of_cells = float(np.sum(parts[used] ** 2 / self.freedom[own.cells][used])) + across**2 / self.df
         df = min(float(self.df), within**2 / of_cells)
-        of_blocks = own.total**2 * self._of_blocks()
+        of_blocks = own.total**2 * self.of_blocks
         if of_blocks == 0:
             return df
         return (within + of_blocks) ** 2 / (within**2 / df + of_blocks**2 / (self.n_blocks - 1))

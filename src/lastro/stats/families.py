@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
 from lastro.stats.adjust import benjamini_hochberg
@@ -33,6 +33,7 @@ MOST_PLANNED = 20  # a larger family of comparisons is a screening, not planned 
 _DIRECTIONS = 4096  # at random on the sphere: the critical values of Tukey's tables to 0.3 %
 _NODES = 128
 _ALIASED = 1e-8
+_DF_DIGITS = 3  # so that few critical values need to be found; fewer degrees of freedom are on the safe side
 _SEED = 1953
 
 
@@ -58,8 +59,8 @@ def judge(estimates: Sequence[CellEstimate], confidence: float, *, planned: bool
         found = [
             _without_spread(p, min(1.0, len(tested) * p), alpha)
             if one.error == 0
-            else Judged(p, max(p, family.p(_t(one), one.df)), family.critical(confidence, one.df))
-            for one, p in zip(tested, ps, strict=True)
+            else Judged(p, max(p, family.p(_t(one), df)), family.critical(confidence, df))
+            for one, p, df in zip(tested, ps, map(_in_few_digits, (one.df for one in tested)), strict=True)
         ]
     else:
         adjusted = [p for p in benjamini_hochberg(ps) if p is not None]
@@ -90,6 +91,12 @@ def _p(one: CellEstimate) -> float:
     return t_p(max(0.0, abs(one.value) - one.bias), one.error, one.df, one.least)
 
 
+def _in_few_digits(df: float) -> float:
+    """Return degrees of freedom rounded down, where they are so many that it hardly matters."""
+    step = 10.0 ** (math.floor(math.log10(df)) + 1 - _DF_DIGITS) if df >= 10**_DF_DIGITS else 0
+    return math.floor(df / step) * step if step else df
+
+
 class Family:
     """Estimates with noise, by the correlations of their errors.
 
@@ -98,6 +105,7 @@ class Family:
 
     def __init__(self, estimates: Sequence[CellEstimate]) -> None:
         self._estimates = estimates
+        self.critical = cache(self._critical)
 
     @cached_property
     def _largest(self) -> tuple[int, Floats]:
@@ -124,7 +132,7 @@ class Family:
         rank, largest = self._largest
         return float(fdtrc(rank, df, (t / largest) ** 2 / rank).mean())
 
-    def critical(self, confidence: float, df: float) -> float:
+    def _critical(self, confidence: float, df: float) -> float:
         """Return the value that the largest |t| exceeds with probability 1 - confidence."""
         alone = t_quantile(confidence, df)
         if self._largest[0] == 1:
