@@ -67,6 +67,22 @@ def test_two_runs_of_the_same_thing_are_not_told_apart(tmp_path: Path) -> None:
     assert f"{allowed['metric']} of {' · '.join(allowed['levels'].values())}." in done.out
 
 
+def test_a_gate_says_which_loss_it_could_have_seen(tmp_path: Path) -> None:
+    a, b = pair(tmp_path)
+    found = compared(a, b, "--fail-over", "5%")
+    least = sorted(cell["gate"]["least_found"] for cell in found["cells"])
+    assert 0.05 < least[0] < least[-1] < 0.15
+    noisiest = max(found["cells"], key=lambda cell: cell["gate"]["least_found"])
+    where = f"{noisiest['metric']} of {' · '.join(noisiest['levels'].values())}"
+    sentence = (
+        f"With 80 % power, it could have seen a loss of {100 * least[-1]:.2g} % or more in any one cell ({where}), "
+        f"and one of {100 * least[11]:.2g} % in the median cell."
+    )
+    assert sentence in " ".join(wide(a, b, "--fail-over", "5%").out.split())
+    (one,) = compared(a, b, "--fail-over", "5%", "--metric", "throughput")["cells"][:1]
+    assert one["gate"]["least_found"] < noisiest["gate"]["least_found"], "fewer cells, a smaller correction"
+
+
 def slow(seed: str) -> Value:
     """Values of 2 % spread, of which each takes over nearly all of the one before it in time."""
     rng, last = random.Random(seed), [0.0]
@@ -111,10 +127,10 @@ def test_the_verdict_is_the_first_line(tmp_path: Path) -> None:
     assert wide(a, b, *only).out.splitlines()[0] == "2 of 6 ratios differ: 2 worse"
     assert (
         wide(a, b, "--fail-over", "40%", *only).out.splitlines()[0]
-        == "PASS: no regression of more than 40 % in 6 cells"
+        == "PASS, shown: no regression of more than 40 % in 6 cells"
     )
     heading, _, verdict, *_ = wide(a, b, "--fail-over", "40%", *only, "--format", "md").out.splitlines()
-    assert heading.startswith("# ") and verdict == "**PASS: no regression of more than 40 % in 6 cells**"
+    assert heading.startswith("# ") and verdict == "**PASS, shown: no regression of more than 40 % in 6 cells**"
 
 
 def test_a_gate_that_cannot_decide_has_an_exit_code_of_its_own(tmp_path: Path) -> None:
@@ -122,10 +138,14 @@ def test_a_gate_that_cannot_decide_has_an_exit_code_of_its_own(tmp_path: Path) -
     a, b = pair(tmp_path)
     for margin, code in (("0.1%", 8), ("20%", 0)):
         assert lastro("compare", a, b, "--fail-over", margin).code == 0
-        done = wide(a, b, "--fail-over", margin, "--fail-inconclusive")
+        done = wide(a, b, "--fail-over", margin, "--require", "shown")
         assert done.code == code
-        assert done.out.splitlines()[0].startswith("PASS, inconclusive: no reg" if code else "PASS: no regression")
-    is_error(lastro("compare", a, b, "--fail-inconclusive"), 2, "--fail-inconclusive needs a margin")
+        assert done.out.splitlines()[0].startswith(f"PASS, {'undecided' if code else 'shown'}: no regression")
+        found = compared(a, b, "--fail-over", margin)
+        assert found["gate"]["outcome"] == ("undecided" if code else "shown")
+        assert (found["gate"]["undecided"] > 0) == (code == 8)
+        assert {cell["gate"]["outcome"] for cell in found["cells"]} <= {"undecided", "shown"}
+    is_error(lastro("compare", a, b, "--require", "shown"), 2, "--require shown needs a margin")
 
 
 def test_a_copy_is_no_other_campaign(tmp_path: Path) -> None:

@@ -109,7 +109,7 @@ def test_the_readme_lists_every_command_part_exit_code_and_paper(page: Path) -> 
         for info in own_parts(kind):
             assert f"`{info.name}`" in text, (kind, info.name)
     codes = {int(code) for code in re.findall(r"^\| (\d+) \|", text, re.MULTILINE)}
-    of_commands = {0, compare.REGRESSION, compare.INCONCLUSIVE, MANY_INVALID_TRIALS, 130, 143}
+    of_commands = {0, compare.REGRESSION, compare.UNDECIDED, MANY_INVALID_TRIALS, 130, 143}
     assert codes == of_commands | {error.exit_code for error in all_errors(errors.LastroError)}
     assert all(f"`paper:{name}`" in text for name in papers.names())
 

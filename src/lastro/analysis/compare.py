@@ -28,6 +28,7 @@ _WORST_FIRST: tuple[Verdict, ...] = ("worse", "higher", "lower", "same", "better
 
 Levels = tuple[tuple[str, Level], ...]
 Side = Literal["A", "B"]
+Outcome = Literal["regressed", "shown", "undecided", ""]
 
 
 class Absent(NamedTuple):
@@ -45,9 +46,9 @@ class Compared:
     `a` and `b` have one value for each valid trial, in the unit of the metric. `ratio` is None if the mean of A is
     negative; if that mean is zero, the ratio has no value. Both cases are tested as differences. `absent` lists the
     campaigns that lack comparable values. `no_test` is the reason why existing values cannot be tested, or empty.
-    `judged` is the result of the gate; None without a gate, or if the metric has no better direction. `lost` is true if
-    A has values for this treatment and B has none. `factors` multiply the variances of both means, because neighbouring
-    trials are correlated (`trends.TrialOrder`)."""
+    `judged` is the result of the gate, with its `margin`; None without a gate, or if the metric has no better
+    direction. `lost` is true if A has values for this treatment and B has none. `factors` multiply the variances of
+    both means, because neighbouring trials are correlated (`trends.TrialOrder`)."""
 
     metric: Metric
     levels: Levels
@@ -59,6 +60,7 @@ class Compared:
     no_test: str = ""
     p_adjusted: float | None = None
     judged: GateTest | None = None
+    margin: float = 0.0
     lost: bool = False
     alpha: float = 0.05
     factors: tuple[float, ...] = (1.0, 1.0)
@@ -66,6 +68,22 @@ class Compared:
     @property
     def regressed(self) -> bool:
         return self.judged is not None and self.judged.regressed
+
+    @property
+    def least_found(self) -> float:
+        """The least loss that the gate would have found with a power of 80 %; infinite if it might miss any loss."""
+        return math.inf if self.judged is None else self.judged.least_found
+
+    @property
+    def outcome(self) -> Outcome:
+        """What the gate has shown: a regression, or that there is none; empty where it does not judge.
+
+        There is none of more than the margin where the interval of the ratio excludes it."""
+        if self.judged is None:
+            return ""
+        if self.judged.regressed:
+            return "regressed"
+        return "shown" if self.allowed_loss is not None and self.allowed_loss <= self.margin else "undecided"
 
     @property
     def verdict(self) -> Verdict:
@@ -172,8 +190,12 @@ class Comparison:
 
     @property
     def not_judged(self) -> tuple[Compared, ...]:
-        """The cells that the gate could not judge, of metrics with a better direction."""
-        return tuple(cell for cell in self.cells if cell.judged is None and cell.metric.better != "neither")
+        """The cells that the gate could not judge, of metrics with a better direction; empty without a gate."""
+        return (
+            ()
+            if self.margin is None
+            else tuple(cell for cell in self.cells if cell.judged is None and cell.metric.better != "neither")
+        )
 
     @property
     def most_allowed(self) -> tuple[float, Compared] | None:
@@ -182,20 +204,21 @@ class Comparison:
         return max(found, key=lambda one: one[0], default=None)
 
     @property
-    def inconclusive(self) -> tuple[Compared, ...]:
-        """The cells that may have an undetected regression of more than the margin.
+    def sensitivity(self) -> tuple[Compared, ...]:
+        """The cells that the gate judges, the smallest detectable loss first."""
+        return tuple(sorted((cell for cell in self.cells if cell.judged), key=lambda cell: cell.least_found))
 
-        Their interval allows one, or they could not be judged at all. Empty without a gate."""
+    @property
+    def undecided(self) -> tuple[Compared, ...]:
+        """The cells that may have regressed without being found: `Compared.outcome`, or not judged at all."""
+        return (*(cell for cell in self.cells if cell.outcome == "undecided"), *self.not_judged)
+
+    @property
+    def outcome(self) -> Outcome:
+        """The outcome of the gate: regressed if any cell is, and undecided if any other is; empty without a gate."""
         if self.margin is None:
-            return ()
-        open_ = [
-            cell
-            for cell in self.cells
-            if cell.judged is not None
-            and not cell.regressed
-            and (cell.allowed_loss is None or cell.allowed_loss > self.margin)
-        ]
-        return (*open_, *self.not_judged)
+            return ""
+        return "regressed" if self.regressions else "undecided" if self.undecided else "shown"
 
     @property
     def regressions(self) -> tuple[Compared, ...]:
@@ -347,7 +370,7 @@ def _gated(cells: Sequence[Compared], margin: float, alpha: float) -> list[Compa
         if cell.test is not None and cell.metric.better != "neither"
     }
     judged = dict(zip(candidates, gate(list(candidates.values()), margin, alpha), strict=True))
-    return [replace(cell, judged=judged.get(at)) for at, cell in enumerate(cells)]
+    return [replace(cell, judged=judged.get(at), margin=margin) for at, cell in enumerate(cells)]
 
 
 def _badness(cell: Compared) -> tuple[bool, int, float]:

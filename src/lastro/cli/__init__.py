@@ -125,7 +125,7 @@ def _help() -> str:
         "`lastro COMMAND --help` shows the options of a command. Only commands marked (root) need root.",
         "Exit codes: 0 success; 1 unexpected error; 2 bad input; 3 not possible on this host;",
         "4 regression found; 5 campaign database unusable; 6 host busy; 7 too many invalid trials;",
-        "8 gate inconclusive; 130 interrupted by Ctrl-C, 143 by SIGTERM, both after cleaning up.",
+        "8 gate undecided; 130 interrupted by Ctrl-C, 143 by SIGTERM, both after cleaning up.",
     ]
     return "\n".join(lines)
 

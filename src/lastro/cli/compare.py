@@ -4,6 +4,8 @@ campaigns are not paired.
 
   lastro compare BEFORE AFTER                        the table, worst first
   lastro compare BEFORE AFTER --fail-over 5%         exit code 4 when something is worse by more than 5 %
+  lastro compare BEFORE AFTER --fail-over 5% --require shown
+                                                     also exit code 8 when it is not shown that nothing is
   lastro compare BEFORE AFTER --fail-over 5% --junit gate.xml --metric throughput
 
 The first line is the verdict. Rows without a significant difference are only counted; --all shows them.
@@ -11,7 +13,8 @@ The first line is the verdict. Rows without a significant difference are only co
 The gate: a treatment's metric has regressed when a one-sided test rejects "worse by 5 % or less" after Holm's
 correction for everything that the gate judges. So when nothing is truly worse by more than the margin, the gate fails
 at most once in twenty runs (1 - confidence), however many treatments and metrics there are. It accounts for the spread
-between trials, but not for anything else that changes between two days: see docs/howto-gate-in-ci.md.
+between trials, but not for anything else that changes between two days: see docs/howto-gate-in-ci.md. The output says
+how large a loss it could have seen; `lastro plan --gate` says it before any campaign.
 
 Needs no root."""
 
@@ -33,7 +36,7 @@ if TYPE_CHECKING:
     from lastro.analysis.compare import Comparison
 
 REGRESSION = 4
-INCONCLUSIVE = 8
+UNDECIDED = 8
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -51,9 +54,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--fail-lost", action="store_true", help="also exit with 4 when A measured something that B could not"
     )
     parser.add_argument(
-        "--fail-inconclusive", action="store_true",
-        help="exit with 8 when the gate found no regression, but an interval still allows one of more than MARGIN",
-    )  # fmt: skip
+        "--require",
+        choices=("shown",),
+        help="shown: exit with 8 unless every interval excludes a loss of more than MARGIN",
+    )
     parser.add_argument(
         "--confidence", type=float, metavar="C", help="confidence of intervals and gate (default: that of A's study)"
     )
@@ -74,8 +78,8 @@ def run(args: argparse.Namespace) -> int:
     margin = None if args.fail_over is None else share(args.fail_over, "--fail-over")
     if args.confidence is not None and not 0.5 <= args.confidence < 1:
         raise InputError(f"--confidence {args.confidence:g} is not at least 0.5 and below 1", "0.95 is usual")
-    if args.fail_inconclusive and margin is None:
-        raise InputError("--fail-inconclusive needs a margin", "give it with --fail-over, such as 5%")
+    if args.require and margin is None:
+        raise InputError(f"--require {args.require} needs a margin", "give it with --fail-over, such as 5%")
     if _is_same(args.a, args.b):
         raise InputError(f"{args.a} and {args.b} are the same campaign", "give two campaigns of one study")
     reports = [_report(directory, everything=bool(args.metric)) for directory in (args.a, args.b)]
@@ -87,7 +91,7 @@ def run(args: argparse.Namespace) -> int:
         raise InputError("the gate had nothing to judge", "`lastro compare` without --fail-over says why")
     if found.regressions or (args.fail_lost and found.lost):
         return REGRESSION
-    return INCONCLUSIVE if args.fail_inconclusive and found.inconclusive else 0
+    return UNDECIDED if args.require and found.outcome == "undecided" else 0
 
 
 def _is_same(a: Path, b: Path) -> bool:

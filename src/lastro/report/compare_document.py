@@ -13,8 +13,12 @@
                  a, b {n, mean, values, variance_factor}; the factor is above 1 where a mean varies more than
                  that of independent trials, because neighbouring trials are correlated
                  ratio {value, interval {low, high}, absent_because}
-                 gate {limit, p, p_adjusted, regressed}, null where the gate does not judge
-    gate         {margin, tests, not_judged, regressions, lost, most_allowed}, null without --fail-over
+                 gate {limit, p, p_adjusted, regressed, least_found, outcome}, null where the gate does not judge
+                 least_found is the least loss, a fraction, that the gate would have found with a power of 80 %; null
+                 if it might miss a loss of any size. outcome is "regressed", "shown" (the interval excludes a loss of
+                 more than the margin) or "undecided"
+    gate         {margin, outcome, tests, not_judged, undecided, regressions, lost, most_allowed}, null without
+                 --fail-over; undecided includes what was not judged
                  not_judged counts cells of metrics with a better direction that had nothing to test
                  most_allowed {metric, levels, loss}: the largest regression that the interval of a cell allows, as a
                  fraction; loss is null where the interval is unbounded
@@ -73,8 +77,10 @@ def _gate(comparison: Comparison) -> dict[str, Any]:
     loss, cell = comparison.most_allowed or (None, None)
     return {
         "margin": comparison.margin,
+        "outcome": comparison.outcome,
         "tests": comparison.n_judged,
         "not_judged": len(comparison.not_judged),
+        "undecided": len(comparison.undecided),
         "regressions": len(comparison.regressions),
         "lost": len(comparison.lost),
         "most_allowed": cell and {"metric": cell.metric.name, "levels": dict(cell.levels), "loss": loss},
@@ -94,7 +100,7 @@ def _cell(cell: Compared) -> dict[str, Any]:
         "p_adjusted": cell.p_adjusted,
         "verdict": cell.verdict or None,
         "not_compared": not_compared(cell),
-        "gate": cell.judged,
+        "gate": cell.judged and {**_FORMS[GateTest](cell.judged), "outcome": cell.outcome},
     }
 
 
@@ -153,7 +159,9 @@ def figures(cell: Compared) -> str:
     if cell.judged is None:
         return f"{text}, corrected {p_text(cell.p_adjusted)}"
     beyond = f"{'above' if cell.judged.test.side == 'above' else 'below'} ×{cell.judged.test.limit:g}"
-    return f"{text}; {beyond}: p {p_text(cell.judged.test.p)}, corrected {p_text(cell.judged.p_adjusted)}"
+    return (
+        f"{text}; {beyond}: p {p_text(cell.judged.test.p)}, corrected {p_text(cell.judged.p_adjusted)}: {cell.outcome}"
+    )
 
 
 def _count(element: ElementTree.Element) -> None:

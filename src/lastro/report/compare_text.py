@@ -10,6 +10,7 @@ from lastro.analysis.compare import Compared, Comparison
 from lastro.plain import plain
 from lastro.report.compare_words import differences, label, not_compared, notes, why_only
 from lastro.report.numbers import VERDICT_MARKS, count, ratio_text
+from lastro.stats.gate_power import POWER
 from lastro.units import significant
 
 _HEADS = ("metric", "treatment", "A", "B", "unit", "B / A", "p", "p (Holm)", "")
@@ -69,9 +70,9 @@ def headline(comparison: Comparison) -> str:
         # No figure: that of the worst regression, selected after the fact, would be too large, its interval too narrow.
         names = dict.fromkeys(cell.metric.name for cell in comparison.regressions)
         return f"FAIL: {count(found, 'regression')} of more than {margin} ({', '.join(names)})"
-    if open_ := len(comparison.inconclusive):
-        return f"PASS, inconclusive: no regression of more than {margin} was found; {count(open_, 'cell')} may hide one"
-    return f"PASS: no regression of more than {margin} in {count(comparison.n_judged, 'cell')}"
+    if open_ := len(comparison.undecided):
+        return f"PASS, undecided: no regression of more than {margin} was found; {count(open_, 'cell')} may hide one"
+    return f"PASS, shown: no regression of more than {margin} in {count(comparison.n_judged, 'cell')}"
 
 
 def _tally(comparison: Comparison) -> str:
@@ -99,7 +100,7 @@ def p_text(p: float | None) -> str:
 
 
 def conclusion(comparison: Comparison) -> str:
-    """Return the conclusion of the gate and, on a pass, how large a regression it may have missed.
+    """Return the conclusion of the gate, its power and, on a pass, how large a regression it may have missed.
 
     Empty without a gate."""
     if comparison.margin is None:
@@ -113,14 +114,38 @@ def conclusion(comparison: Comparison) -> str:
         how = f"{tests}; smaller or noisier regressions may have been missed" if comparison.n_judged else tests
         found_text = f"Gate: no regression of more than {margin} was found ({how}).{_missed(comparison)}"
     unjudged = len(comparison.not_judged)
-    return f"{found_text} Not judged: {count(unjudged, 'cell')}, for the reasons above." if unjudged else found_text
+    not_judged = f" Not judged: {count(unjudged, 'cell')}, for the reasons above." if unjudged else ""
+    return f"{found_text}{_power(comparison)}{not_judged}"
+
+
+def _power(comparison: Comparison) -> str:
+    """Return how large a loss this gate finds: in the noisiest cell, and in the median one."""
+    if not (cells := comparison.sensitivity):
+        return ""
+    noisiest, middle = cells[-1], cells[(len(cells) - 1) // 2]
+    several = len(cells) > 1
+    where = f" ({noisiest.metric.name} of {label(noisiest)})" if several else ""
+    power = f"{_percent(POWER)} power"
+    if noisiest.least_found == math.inf:
+        start = f" In {'the noisiest' if several else 'its'} cell{where}, it could have missed a loss of any size"
+    else:
+        loss = f"a loss of {_percent(noisiest.least_found)} or more"
+        start = f" With {power}, it could have seen {loss} in {'any one' if several else 'its'} cell{where}"
+    if not several or middle.least_found == math.inf:
+        return f"{start}."
+    more = f"with {power}, " if noisiest.least_found == math.inf else ""
+    return f"{start}, and {more}one of {_percent(middle.least_found)} in the median cell."
+
+
+def _percent(share: float) -> str:
+    return f"{significant(share * 100, 2)} %"
 
 
 def _missed(comparison: Comparison) -> str:
     if comparison.most_allowed is None:
         return ""
     loss, cell = comparison.most_allowed
-    size = f"of up to {significant(loss * 100, 2)} %" if loss < math.inf else "of any size"
+    size = f"of up to {_percent(loss)}" if loss < math.inf else "of any size"
     return f" The intervals allow one {size}: {cell.metric.name} of {label(cell)}."
 
 

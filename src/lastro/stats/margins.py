@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from lastro.stats.adjust import holm
+from lastro.stats.gate_power import Precision
 from lastro.stats.intervals import sample_covariance, sample_mean, satterthwaite
 from lastro.stats.student import Side, least_unpaired_p, t_p, without_rounding
 
@@ -36,14 +37,27 @@ class Candidate:
     baseline: Sequence[float]
     better: Literal["higher", "lower"]
 
+    @property
+    def precision(self) -> Precision | None:
+        """How precisely the two means are known; None unless both are above zero."""
+        n, means = (len(self.baseline), len(self.values)), (sample_mean(self.baseline), sample_mean(self.values))
+        if min(means) <= 0:
+            return None
+        a, b = (math.sqrt(sample_covariance(each, each) / len(each)) for each in (self.baseline, self.values))
+        return Precision((a / means[0], b / means[1]), n, self.better)
+
 
 @dataclass(frozen=True, slots=True)
 class GateTest:
-    """A candidate at the gate: its test against the margin, p corrected for all candidates, and the decision."""
+    """A candidate at the gate: its test against the margin, p corrected for all candidates, and the decision.
+
+    `least_found` is the least true loss that would have been found with a power of 80 % (`gate_power.POWER`), as a
+    fraction of the baseline; infinite if a loss of any size could have been missed."""
 
     test: RatioTest
     p_adjusted: float
     regressed: bool
+    least_found: float
 
 
 def ratio_test(values: Sequence[float], baseline: Sequence[float], limit: float, side: Side) -> RatioTest:
@@ -91,4 +105,14 @@ def gate(candidates: Sequence[Candidate], margin: float, alpha: float) -> tuple[
     Raises: what `worse_than` raises."""
     tests = [worse_than(candidate, margin) for candidate in candidates]
     adjusted = [p for p in holm([test.p for test in tests]) if p is not None]
-    return tuple(GateTest(test, p, p <= alpha) for test, p in zip(tests, adjusted, strict=True))
+    each = alpha / max(1, len(candidates))
+    return tuple(
+        GateTest(test, p, p <= alpha, _least_found(candidate, margin, each))
+        for candidate, test, p in zip(candidates, tests, adjusted, strict=True)
+    )
+
+
+def _least_found(candidate: Candidate, margin: float, alpha: float) -> float:
+    precision = candidate.precision
+    found = precision.least_found(margin, alpha) if precision else None
+    return math.inf if found is None else found
