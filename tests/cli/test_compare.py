@@ -17,7 +17,7 @@ import pytest
 from lastro.results.samples import Metric
 
 from ..campaigns import METRICS, SMALL, Levels, make_campaign, make_study
-from .conftest import Finished, is_error, lastro
+from .conftest import Bench, Finished, is_error, lastro
 
 HOST = {
     "host": {"hostname": "edge-7", "kernel": "6.1.0", "cpu_model": "AMD EPYC", "cpus": 2},
@@ -384,3 +384,38 @@ def test_places_that_cannot_be_read_are_one_error(tmp_path: Path) -> None:
     is_error(lastro("compare", a, tmp_path / "fifo"), 2, "fifo")
     (tmp_path / "link").symlink_to(a)
     is_error(lastro("compare", a, tmp_path / "link"), 2, "are the same campaign")
+
+
+def test_a_gate_is_planned_from_a_campaign(bench: Bench) -> None:
+    """By the plan of the study itself: the blocks of two campaigns, their time, and what they would find."""
+    assert bench.run({"level": ["a", "b"]}, replicates=4).code == 0
+    words = ("plan", bench.home / "study.toml", "--no-probe", "--gate", "5%", "--from", bench.directory)
+    shown = lastro(*words)
+    assert shown.code == 0 and "trials      8" in shown.out
+    found = lastro(*words, "--json").json["gate"]
+    assert found["margin"] == 0.05 and found["tests"] == 2 * len(found["metrics"])
+    assert [power["blocks"] for power in found["powers"]] == [4, 5, 10, 20, 40]
+    assert f"Gate: over 5 %, 2 treatments and {len(found['metrics'])} metric" in shown.out
+    assert lastro("plan", bench.home / "study.toml", "--no-probe", "--json").json.keys() == lastro(
+        *words, "--json"
+    ).json.keys() - {"gate"}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--gate", "5%"], ["--gate needs the noise of this study", "--from", "lastro noise-floor"]),
+        (["--from", "c"], ["--from is for --gate", "--gate 5%"]),
+        (["--metric", "x"], ["--metric is for --gate"]),
+        (["--gate", "0", "--from", "c"], ["--gate"]),
+        (["--gate", "5%", "--from", "nowhere"], ["nowhere"]),
+    ],
+)
+def test_a_gate_that_cannot_be_planned_says_what_is_missing(bench: Bench, words: list[str], said: list[str]) -> None:
+    bench.write({"level": ["a", "b"]})
+    is_error(lastro("plan", bench.home / "study.toml", "--no-probe", *words), 2, *said)
+
+
+def test_a_gate_of_a_suite_is_refused() -> None:
+    words = ("plan", "paper:trindade2018", "--no-probe", "--gate", "5%", "--from", "c")
+    is_error(lastro(*words), 2, "paper:trindade2018 is a suite", "name one of its study files")

@@ -169,6 +169,7 @@ PROPOSED = [
     ("status ", {"before", "suite", "work"}),
     ("status work/", {"work/c1", "work/c two"}),
     ("compare before ", {"before", "suite", "work"}),
+    ("plan study.toml --gate 0.05 --from ", {"before", "suite", "work"}),
     ("noise-floor ", STUDIES | DIRECTORIES | {"study.toml"}),
     ("doctor --platform ", OWN_PLATFORMS),
     ("schema ", {info.name for info in registry.parts("scenario").values() if info.origin.startswith("lastro.")}),

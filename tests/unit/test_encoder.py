@@ -13,8 +13,10 @@ import pytest
 
 from lastro.analysis.claims import judge
 from lastro.analysis.compare import compare
-from lastro.report import analysis_document, claims_document, compare_document, document
+from lastro.analysis.gate_plan import gate_plan
+from lastro.report import analysis_document, claims_document, compare_document, document, gate_plan_text
 from lastro.report.encoder import encode, only, own
+from lastro.study.design import treatments
 from lastro.study.load_claims import parse_claims
 
 from ..campaigns import Levels, make_campaign, make_study
@@ -23,7 +25,7 @@ from .test_figures import report_of
 # Their keys are names: of factors, levels, metrics, platforms or verdicts.
 NAMED = {
     "factors", "settings", "baseline", "levels", "given", "panel", "means", "sizes", "really", "tally", "metrics",
-    "analysis",
+    "analysis", "blocks_to_find",
 }  # fmt: skip
 CLAIM = """
 [[claim]]
@@ -79,10 +81,12 @@ def test_each_document_describes_its_keys(tmp_path: Path) -> None:
     report = report_of(make_campaign(tmp_path / "a", study, value=speed))
     other = report_of(make_campaign(tmp_path / "b", study, value=lambda *of: 2 * speed(*of)))
     claims = parse_claims(CLAIM, "claims.toml", study)
+    plan = gate_plan(study, treatments(study), report, 0.05, float, ("throughput",))
     for found, modules in (
         (document.document(report), (document, analysis_document)),
         (claims_document.claims_document(claims, judge(claims, report), report), (claims_document,)),
         (compare_document.document(compare(report, other, margin=0.05)), (compare_document,)),
+        (gate_plan_text.gate_plan_document(plan), (gate_plan_text,)),
     ):
         described = set(re.findall(r"\w+", " ".join(str(module.__doc__) for module in modules)))
         assert set(keys(found)) - described == set()

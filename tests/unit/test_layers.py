@@ -48,6 +48,7 @@ PURE = (
     "report.compare_document",
     "report.compare_github",
     "report.encoder",
+    "report.gate_plan_text",
     "report.figures.scale",
     "report.figures.svg",
     "report.figures.text",

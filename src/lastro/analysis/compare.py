@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 from lastro.analysis.campaign import Cell, Report, Row
-from lastro.analysis.trends import TrialOrder, trial_order
+from lastro.analysis.trends import TrialOrder, correlated_orders
 from lastro.analysis.verdicts import Verdict, direction
 from lastro.errors import InputError, did_you_mean
 from lastro.results.samples import Metric
@@ -246,7 +246,7 @@ def compare(
     confidence = a.study.design.confidence if confidence is None else confidence
     alpha = round(1 - confidence, 12)
     rows_a, rows_b = ({_levels(row, a.study): row for row in report.rows} for report in (a, b))
-    dependent = [_dependent(report, alpha) for report in (a, b)]
+    dependent = [correlated_orders(report.views, alpha) for report in (a, b)]
     cells = [
         _compared(metric, levels, _cell(rows_a[levels], metric), _cell(rows_b[levels], metric), dependent, confidence)
         for metric in chosen
@@ -350,12 +350,6 @@ def _compared(
             no_test = str(error)
     lost = bool(values_a) and not values_b
     return Compared(metric, levels, values_a, values_b, ratio, test, absent, no_test, lost=lost, factors=factors)
-
-
-def _dependent(report: Report, alpha: float) -> dict[str, TrialOrder]:
-    """Return {metric: the order of its trials} of the metrics whose neighbouring trials are correlated."""
-    found = ((view.metric.name, trial_order(view)) for view in report.views)
-    return {name: order for name, order in found if order and order.found.p < alpha}
 
 
 def _corrected(cells: Sequence[Compared], alpha: float) -> list[Compared]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -56,6 +56,12 @@ def trial_order(view: MetricView) -> TrialOrder | None:
     if alike is None or len(found) < sum(len(cell.points) for cell in view.cells):
         return None
     return TrialOrder(alike, {(point.trial, point.attempt): at for at, (_, _, point) in enumerate(found)})
+
+
+def correlated_orders(views: Iterable[MetricView], alpha: float) -> dict[str, TrialOrder]:
+    """Return {metric: the order of its trials} of the metrics whose neighbouring trials are correlated."""
+    found = ((view.metric.name, trial_order(view)) for view in views)
+    return {name: order for name, order in found if order and order.found.p < alpha}
 
 
 def serial_dependence(view: MetricView) -> SerialDependence | None:

@@ -25,6 +25,13 @@ def loaded(directory: Path) -> CampaignData:
         return load_campaign(store)
 
 
+def report_of(directory: Path, *, all_metrics: bool = False) -> Report:
+    """Return the analysed campaign of a directory. Raises: as `loaded`."""
+    from lastro.analysis.campaign import build_report
+
+    return build_report(loaded(directory), all_metrics=all_metrics)
+
+
 def content_of(directory: Path, say: Language, *, all_metrics: bool) -> Content:
     """Return the report of a campaign with its analysis, and the claims: its own, or those of its paper."""
     from lastro.analysis import analyse

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lastro import registry
 from lastro.app.hosts import scenario_on_host
@@ -20,6 +21,10 @@ from lastro.scenarios.shared.bases import OnPlatforms
 from lastro.scenarios.shared.pools import MissingPlatform
 from lastro.study import design
 from lastro.study.model import Study
+
+if TYPE_CHECKING:
+    from lastro.analysis.campaign import Report
+    from lastro.analysis.gate_plan import GatePlan
 
 NoPlan = HostError | TrialError
 Planned = tuple[str, "StudyPlan | NoPlan"]  # a study's name in its suite, and its plan or why there is none
@@ -50,9 +55,13 @@ class StudyPlan:
         return len(self.treatments) * self.study.design.replicates
 
     @property
-    def runnable(self) -> int:
-        """The number of treatments that can run here."""
-        return sum(map(bool, self.found))
+    def runnable(self) -> list[design.Treatment]:
+        """The treatments that can run here."""
+        return [t for t, availability in zip(self.treatments, self.found, strict=True) if availability]
+
+    def total_s(self, blocks: int) -> float:
+        """Return the expected duration of a campaign of this many blocks."""
+        return self.forecast.total_s + self.forecast.trials_s * (blocks / self.study.design.replicates - 1)
 
 
 def plan_of(study: Study, probing: Probing, missing: dict[str, MissingPlatform] | None = None) -> StudyPlan:
@@ -90,6 +99,13 @@ def _probe(
         found = [scenario.availability(configuration(study, treatment)) for treatment in treatments]
         took_s = time.monotonic() - began_s
         return found, took_s + (pool.spared_s - scenario.testbed.session.built_s if pool else 0.0)
+
+
+def gate_plan(plan: StudyPlan, pilot: Report, margin: float, metrics: Sequence[str]) -> GatePlan:
+    """Plan a gate between two campaigns of a plan, from the noise of a pilot. Raises: as `analysis.gate_plan`."""
+    from lastro.analysis.gate_plan import gate_plan as planned
+
+    return planned(plan.study, plan.runnable, pilot, margin, lambda blocks: 2 * plan.total_s(blocks), metrics)
 
 
 def plans_of(given: GivenSuite, probing: Probing) -> Sequence[Planned]:

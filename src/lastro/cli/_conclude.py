@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
-from lastro.app.contents import loaded
+from lastro.app.contents import report_of
 from lastro.app.messages import say
 from lastro.app.status import status_of_suite
 from lastro.campaign import suite as suites
@@ -26,12 +26,10 @@ def conclude(directory: Path, *, report: bool, most_invalid: float | None) -> in
     `most_invalid` is the fraction of invalid trials above which a campaign fails, or any study of a suite."""
     if suites.is_suite(directory):
         return _conclude_suite(directory, report, most_invalid)
-    from lastro.analysis.campaign import build_report
-
     if report:
         write(directory, ReportOptions())
     with collector_paused():
-        found = build_report(loaded(directory))
+        found = report_of(directory)
         print_table(found)
     return _exit_code(invalid_fraction(found.progress.counts), most_invalid)
 

@@ -27,12 +27,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lastro.app.places import open_campaign
+from lastro.app.contents import report_of
 from lastro.cli._common import share
 from lastro.errors import InputError
 
 if TYPE_CHECKING:
-    from lastro.analysis.campaign import Report
     from lastro.analysis.compare import Comparison
 
 REGRESSION = 4
@@ -82,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
         raise InputError(f"--require {args.require} needs a margin", "give it with --fail-over, such as 5%")
     if _is_same(args.a, args.b):
         raise InputError(f"{args.a} and {args.b} are the same campaign", "give two campaigns of one study")
-    reports = [_report(directory, everything=bool(args.metric)) for directory in (args.a, args.b)]
+    reports = [report_of(directory, all_metrics=bool(args.metric)) for directory in (args.a, args.b)]
     found = compare(*reports, metrics=args.metric or (), margin=margin, confidence=args.confidence)
     if args.junit:
         _write_junit(args.junit, found, fail_lost=args.fail_lost)
@@ -106,15 +105,6 @@ def _is_same(a: Path, b: Path) -> bool:
             words = error.strerror if isinstance(error, OSError) else error
             raise InputError(f"{directory} cannot be read: {words}", "give the directories of two campaigns") from error
     return os.path.samestat(*found)
-
-
-def _report(directory: Path, *, everything: bool) -> Report:
-    from lastro.analysis.campaign import build_report
-    from lastro.results.read import load_campaign
-
-    with open_campaign(directory) as store:
-        data = load_campaign(store)
-    return build_report(data, all_metrics=everything)
 
 
 def _write_junit(file: Path, found: Comparison, *, fail_lost: bool) -> None:

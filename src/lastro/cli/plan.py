@@ -1,6 +1,11 @@
 """As root, every level is tried for real, so the plan shows what this host cannot run and why. Without root, the plan
 assumes that everything can run. For a suite (a folder of study files, or a paper with several studies), it shows a
-line for each study, and the total."""
+line for each study, and the total.
+
+  lastro plan study.toml --gate 5% --from DIR    what `lastro compare --fail-over 5%` would find, with how many blocks
+
+The noise for --gate comes from a campaign of the study, such as one with the profile quick, or from the A/A campaign
+of `lastro noise-floor`. Five blocks or more are a good start."""
 
 from __future__ import annotations
 
@@ -9,15 +14,21 @@ import json
 import os
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from lastro.app import plans
+from lastro.app.contents import report_of
 from lastro.app.plans import NoPlan, Planned, Probing, StudyPlan, reasons
 from lastro.app.studies import GivenSuite, load_study, suite_of
-from lastro.cli._common import study_arguments
+from lastro.cli._common import share, study_arguments
 from lastro.cli._terminal import table
+from lastro.errors import InputError
 from lastro.study import design
 from lastro.units import human_duration
+
+if TYPE_CHECKING:
+    from lastro.analysis.gate_plan import GatePlan
 
 _SUITE_FORMAT = "lastro-suite-plan/1"
 _HEADS = ("study", "treatments", "blocks", "trials", "unavailable", "expected")
@@ -28,19 +39,49 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-probe", action="store_true", help="do not probe what this host can run")
     parser.add_argument("--schedule", action="store_true", help="list every trial in running order")
     parser.add_argument("--wait", action="store_true", help="wait for a campaign on this host to end before probing")
+    parser.add_argument(
+        "--gate", metavar="MARGIN", help="also plan a gate that fails over this margin, such as 5%% or 0.05"
+    )
+    parser.add_argument(
+        "--from", dest="pilot", type=Path, metavar="DIR", help="campaign of this study whose noise --gate assumes"
+    )
+    parser.add_argument("--metric", action="append", metavar="NAME", help="--gate judges only this metric; repeatable")
     parser.add_argument("--json", action="store_true", help="print it as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
     probing = Probing(not args.no_probe, args.wait, args.testbed)
+    margin = _margin(args)
     if (given := suite_of(args.study, args.profile)) is not None:
+        if margin:
+            raise InputError(f"--gate is for one study, and {args.study} is a suite", "name one of its study files")
         return _run_suite(args, given, probing)
-    plan = plans.plan_of(load_study(args.study, args.profile), probing)
+    study = load_study(args.study, args.profile)
+    pilot = report_of(args.pilot, all_metrics=True) if margin else None  # before anything is probed
+    plan = plans.plan_of(study, probing)
+    gate = plans.gate_plan(plan, pilot, margin, args.metric or ()) if pilot else None
     if args.json:
-        print(json.dumps(_document(plan, args.schedule), indent=2))
+        print(json.dumps(_document(plan, args.schedule, gate), indent=2))
     else:
-        print("\n".join([*_lines(plan), *(["", *_schedule_lines(plan)] if args.schedule else [])]))
+        lines = [*_lines(plan), *(_gate_lines(gate) if gate else ())]
+        print("\n".join([*lines, *(["", *_schedule_lines(plan)] if args.schedule else [])]))
     return 0
+
+
+def _margin(args: argparse.Namespace) -> float:
+    """Return the margin of --gate; 0 without it. Raises: InputError for options that do not belong together."""
+    if args.gate is None:
+        if args.pilot or args.metric:
+            raise InputError(
+                f"{'--from' if args.pilot else '--metric'} is for --gate", "give a margin, such as --gate 5%"
+            )
+        return 0.0
+    if not args.pilot:
+        raise InputError(
+            "--gate needs the noise of this study: name a campaign of it with --from",
+            f"`lastro run {args.study}` or `lastro noise-floor {args.study}` makes one",
+        )
+    return share(args.gate, "--gate", above_zero=True)
 
 
 def _run_suite(args: argparse.Namespace, given: GivenSuite, probing: Probing) -> int:
@@ -60,9 +101,9 @@ def _run_suite(args: argparse.Namespace, given: GivenSuite, probing: Probing) ->
 
 def _expected(plan: StudyPlan) -> str:
     """Return the expected duration, such as '12 min'; a range where the study stops sequentially."""
-    blocks, most, total_s = plan.study.design.replicates, plan.study.design.most_blocks, plan.forecast.total_s
-    more_s = plan.forecast.trials_s * (most / blocks - 1)
-    return human_duration(total_s) + (f" to {human_duration(total_s + more_s)}" if most > blocks else "")
+    blocks, most = plan.study.design.replicates, plan.study.design.most_blocks
+    least_s, most_s = plan.total_s(blocks), plan.total_s(most)
+    return human_duration(least_s) + (f" to {human_duration(most_s)}" if most > blocks else "")
 
 
 def _not_probed(busy: str = "") -> str:
@@ -73,7 +114,7 @@ def _not_probed(busy: str = "") -> str:
 
 
 def _lines(plan: StudyPlan) -> list[str]:
-    study, treatments, runnable = plan.study, plan.treatments, plan.runnable
+    study, treatments, runnable = plan.study, plan.treatments, len(plan.runnable)
     replicates, most = study.design.replicates, study.design.most_blocks
     lines = [f"{study.name}: {study.title}" if study.title else study.name]
     lines += [f"scenario {study.scenario}" + (f", profile {study.profile}" if study.profile else ""), ""]
@@ -104,7 +145,13 @@ def _schedule_lines(plan: StudyPlan) -> list[str]:
     return [f"{trial.number:>6}  block {trial.block:<4} {plan.treatments[trial.treatment].label}" for trial in trials]
 
 
-def _document(plan: StudyPlan, schedule: bool) -> dict[str, Any]:
+def _gate_lines(gate: GatePlan) -> list[str]:
+    from lastro.report.gate_plan_text import gate_plan_lines
+
+    return gate_plan_lines(gate)
+
+
+def _document(plan: StudyPlan, schedule: bool, gate: GatePlan | None = None) -> dict[str, Any]:
     """Return the plan of one study as JSON-able data."""
     study, treatments = plan.study, plan.treatments
     found: dict[str, Any] = {
@@ -124,6 +171,10 @@ def _document(plan: StudyPlan, schedule: bool) -> dict[str, Any]:
             for t, availability in zip(treatments, plan.found, strict=True)
         ],
     }
+    if gate:
+        from lastro.report.gate_plan_text import gate_plan_document
+
+        found["gate"] = gate_plan_document(gate)
     if schedule:
         trials = design.trials(study, len(treatments))
         found["schedule"] = [
@@ -167,7 +218,7 @@ def _unavailable(plans: Sequence[tuple[str, StudyPlan]]) -> str:
     """Return the number of trials that this host cannot run; '?' where that was not probed."""
     if not all(plan.probed for _, plan in plans):
         return "?"
-    return str(sum((len(plan.treatments) - plan.runnable) * plan.study.design.replicates for _, plan in plans))
+    return str(sum((len(plan.treatments) - len(plan.runnable)) * plan.study.design.replicates for _, plan in plans))
 
 
 def _reasons(planned: Sequence[Planned]) -> list[str]:

@@ -21,6 +21,7 @@ from typing import Any
 from lastro.analysis.advice import Advice, BlocksNeeded, MetricAdvice, Split
 from lastro.plain import aligned, json_text, plain
 from lastro.report.encoder import Forms, encode, only, own
+from lastro.report.numbers import percent
 from lastro.results.samples import Metric
 from lastro.units import human_duration, significant
 
@@ -39,7 +40,7 @@ def advice_text(advice: Advice) -> str:
         lines.append(f"{advice.replicates} blocks planned; a block takes {human_duration(advice.block_s)} here")
     lines += [
         "",
-        f"Blocks for a {advice.confidence * 100:.4g}% interval of ±{_percent(advice.precision)} around {what}:",
+        f"Blocks for a {advice.confidence * 100:.4g}% interval of ±{percent(advice.precision)} around {what}:",
         "",
         *_table(advice),
         "",
@@ -69,7 +70,7 @@ def _rows(advice: Advice, metric: MetricAdvice) -> Iterator[tuple[str, ...]]:
     for name, which, need in shown if metric.worst != metric.middle else [(metric.metric.name, "", metric.worst)]:
         seconds = advice.duration_s(need.sure)
         yield (
-            name, which + need.treatment, str(need.n), "none" if math.isinf(need.now) else f"±{_percent(need.now)}",
+            name, which + need.treatment, str(need.n), "none" if math.isinf(need.now) else f"±{percent(need.now)}",
             f"{_blocks(need.likely)} / {_blocks(need.sure)}", human_duration(seconds) if seconds is not None else "",
         )  # fmt: skip
 
@@ -103,10 +104,6 @@ def _split_text(split: Split) -> str:
     if split.best_s * _MUCH < split.length_s:
         return f"{start}. More blocks are better, with shorter trials: {split.setting} = {best}, not {used}."
     return f"{start}. More blocks are better; {split.setting} = {used} is about right."
-
-
-def _percent(share: float) -> str:
-    return f"{significant(100 * share, 2)} %"
 
 
 def _wrapped(text: str) -> list[str]:

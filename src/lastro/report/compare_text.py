@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from lastro.analysis.compare import Compared, Comparison
 from lastro.plain import plain
 from lastro.report.compare_words import differences, label, not_compared, notes, why_only
-from lastro.report.numbers import VERDICT_MARKS, count, ratio_text
+from lastro.report.numbers import VERDICT_MARKS, count, percent, ratio_text
 from lastro.stats.gate_power import POWER
 from lastro.units import significant
 
@@ -125,27 +125,23 @@ def _power(comparison: Comparison) -> str:
     noisiest, middle = cells[-1], cells[(len(cells) - 1) // 2]
     several = len(cells) > 1
     where = f" ({noisiest.metric.name} of {label(noisiest)})" if several else ""
-    power = f"{_percent(POWER)} power"
+    power = f"{percent(POWER)} power"
     if noisiest.least_found == math.inf:
         start = f" In {'the noisiest' if several else 'its'} cell{where}, it could have missed a loss of any size"
     else:
-        loss = f"a loss of {_percent(noisiest.least_found)} or more"
+        loss = f"a loss of {percent(noisiest.least_found)} or more"
         start = f" With {power}, it could have seen {loss} in {'any one' if several else 'its'} cell{where}"
     if not several or middle.least_found == math.inf:
         return f"{start}."
     more = f"with {power}, " if noisiest.least_found == math.inf else ""
-    return f"{start}, and {more}one of {_percent(middle.least_found)} in the median cell."
-
-
-def _percent(share: float) -> str:
-    return f"{significant(share * 100, 2)} %"
+    return f"{start}, and {more}one of {percent(middle.least_found)} in the median cell."
 
 
 def _missed(comparison: Comparison) -> str:
     if comparison.most_allowed is None:
         return ""
     loss, cell = comparison.most_allowed
-    size = f"of up to {_percent(loss)}" if loss < math.inf else "of any size"
+    size = f"of up to {percent(loss)}" if loss < math.inf else "of any size"
     return f" The intervals allow one {size}: {cell.metric.name} of {label(cell)}."
 
 

@@ -59,6 +59,11 @@ def fixed(value: float, decimals: int) -> str:
     return MINUS + text[1:] if text.startswith("-") else text
 
 
+def percent(share: float) -> str:
+    """Format a fraction as '7.5 %', with two significant digits."""
+    return f"{significant(100 * share, 2)} %"
+
+
 def mean_text(summary: Summary, say: Language = ENGLISH) -> str:
     """Format a mean as '20735 ± 937', with two significant digits of the half width; alone if it has no interval.
 

@@ -1,0 +1,243 @@
+"""Plan a gate: which losses it would find, and what it could show, with how many blocks. Pure.
+
+The noise comes from a pilot: a campaign of the same study, or its A/A campaign. The spread of each treatment between
+blocks is drawn towards that of all treatments (`moderation.drawn_to_pooled`), and counts as uncertain as the pilot
+leaves it. Treatments that the pilot lacks are taken to be as noisy as its noisiest one."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+
+from lastro.analysis.campaign import MetricView, Report
+from lastro.analysis.trends import correlated_orders
+from lastro.errors import InputError, did_you_mean
+from lastro.results.samples import Metric
+from lastro.stats.gate_power import POWER, Precision
+from lastro.stats.intervals import sample_covariance, sample_mean
+from lastro.stats.moderation import drawn_to_pooled
+from lastro.study.design import Treatment
+from lastro.study.model import PATIENCE, Study
+
+_BLOCKS = (5, 10, 20, 40)  # beside those of the study
+_MOST_BLOCKS = 1000  # more are not proposed
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """The noise of one metric of one treatment: the standard deviation between blocks, as a fraction of the mean.
+
+    `df` are its degrees of freedom. `assumed` is true if the pilot lacks the treatment."""
+
+    metric: Metric
+    treatment: str
+    spread: float
+    df: float
+    assumed: bool = False
+
+    def precision(self, blocks: int) -> Precision:
+        assert self.metric.better != "neither"
+        error = self.spread / math.sqrt(blocks)
+        return Precision((error, error), (blocks, blocks), self.metric.better, self.df)
+
+
+@dataclass(frozen=True, slots=True)
+class GatePower:
+    """What a gate of two campaigns of this many blocks finds and shows.
+
+    `median` and `noisiest` are the least losses found with a power of 80 %, in the median and the noisiest cell;
+    infinite if a loss of any size may be missed. `shown` is the probability of the outcome "shown" if nothing changed.
+    `duration_s` is the time of both campaigns."""
+
+    blocks: int
+    median: float
+    noisiest: float
+    shown: float
+    duration_s: float
+
+
+@dataclass(frozen=True)
+class GatePlan:
+    """A gate that was planned from the noise of a pilot.
+
+    `cells` are from the least noisy to the noisiest; `n_treatments` times `metrics` are judged. `unknown` are the
+    metrics whose noise the pilot does not show; they are judged too. `other_settings` are those in which the pilot
+    differs from the study."""
+
+    pilot: str
+    margin: float
+    confidence: float
+    replicates: int
+    n_treatments: int
+    metrics: tuple[Metric, ...]
+    cells: tuple[Noise, ...]
+    unknown: tuple[str, ...]
+    other_settings: tuple[str, ...]
+    duration_s: Callable[[int], float]
+
+    @property
+    def tests(self) -> int:
+        return self.n_treatments * len(self.metrics)
+
+    @property
+    def median(self) -> Noise:
+        return self.cells[(len(self.cells) - 1) // 2]
+
+    @property
+    def noisiest(self) -> Noise:
+        return self.cells[-1]
+
+    @cached_property
+    def powers(self) -> tuple[GatePower, ...]:
+        """The power with the study's own number of blocks, and with a few others."""
+        return tuple(self._power(blocks) for blocks in sorted({*_BLOCKS, self.replicates} - {1}))
+
+    @cached_property
+    def blocks_to_find(self) -> dict[str, int | None]:
+        """{metric: the least number of blocks that finds twice the margin in any one cell of it; None above 1,000}."""
+        cells: dict[str, list[Noise]] = {}
+        for cell in reversed(self._different):
+            cells.setdefault(cell.metric.name, []).append(cell)
+        return {
+            metric.name: _least(partial(self._finds_twice, cells[metric.name]))
+            for metric in self.metrics
+            if metric.name in cells
+        }
+
+    @cached_property
+    def blocks_to_show(self) -> int | None:
+        """The least number of blocks that probably shows that nothing regressed, if nothing changed."""
+        return _least(lambda blocks: self._shown(blocks) >= POWER)
+
+    @property
+    def _alpha(self) -> float:
+        return (1 - self.confidence) / self.tests  # the first step of Holm's correction
+
+    @cached_property
+    def _different(self) -> dict[Noise, int]:
+        """The different kinds of noise, with the number of cells of each: those that are assumed are alike."""
+        found: dict[Noise, int] = {}
+        for cell in self.cells:
+            kind = replace(cell, treatment="")
+            found[kind] = found.get(kind, 0) + 1
+        return found
+
+    def _power(self, blocks: int) -> GatePower:
+        median, noisiest = (self._least_found(cell, blocks) for cell in (self.median, self.noisiest))
+        return GatePower(blocks, median, noisiest, self._shown(blocks), self.duration_s(blocks))
+
+    def _least_found(self, cell: Noise, blocks: int) -> float:
+        found = cell.precision(blocks).least_found(self.margin, self._alpha)
+        return math.inf if found is None else found
+
+    def _finds_twice(self, cells: Sequence[Noise], blocks: int) -> bool:
+        return all(cell.precision(blocks).finds(2 * self.margin, self.margin, self._alpha) >= POWER for cell in cells)
+
+    def _shown(self, blocks: int) -> float:
+        """Return the probability that every interval excludes the margin if nothing changed: cells as independent."""
+        alpha = (1 - self.confidence) / 2
+        return math.prod(
+            cell.precision(blocks).shows(0.0, self.margin, alpha) ** count for cell, count in self._different.items()
+        )
+
+
+def _least(enough: Callable[[int], bool]) -> int | None:
+    blocks = bisect_left(range(_MOST_BLOCKS + 1), True, lo=2, key=enough)
+    return blocks if blocks <= _MOST_BLOCKS else None
+
+
+def gate_plan(
+    study: Study,
+    treatments: Sequence[Treatment],
+    pilot: Report,
+    margin: float,
+    duration_s: Callable[[int], float],
+    metrics: Sequence[str] = (),
+) -> GatePlan:
+    """Plan a gate for these treatments of a study, with `margin` above zero.
+
+    `duration_s` returns the time of two campaigns of a number of blocks. `metrics` are by name; default: the study's.
+
+    Raises: InputError if the pilot is of another study, a metric is unknown, or the pilot shows no noise at all."""
+    _check_same_study(study, pilot)
+    chosen = _metrics(study, metrics)
+    views = {view.metric.name: view for view in pilot.views}
+    known = {
+        metric.name: list(_noises(views[metric.name], study, treatments)) for metric in chosen if metric.name in views
+    }
+    cells = [noise for found in known.values() for noise in found]
+    if not cells:
+        raise InputError(
+            f"{pilot.directory} shows no noise: no treatment has two valid trials of a metric that the gate judges",
+            "give a campaign of at least five blocks",
+        )
+    return GatePlan(
+        pilot=pilot.directory,
+        margin=margin,
+        confidence=study.design.confidence,
+        replicates=study.design.replicates,
+        n_treatments=len(treatments),
+        metrics=chosen,
+        cells=tuple(sorted(cells, key=lambda cell: (cell.spread, -cell.df))),
+        unknown=tuple(metric.name for metric in chosen if not known.get(metric.name)),
+        other_settings=tuple(_other_settings(study, pilot.study)),
+        duration_s=duration_s,
+    )
+
+
+def _check_same_study(study: Study, pilot: Report) -> None:
+    ours, theirs = ((each.scenario, {factor.name for factor in each.factors}) for each in (study, pilot.study))
+    if ours != theirs:
+        raise InputError(
+            f"{pilot.directory} is no campaign of {study.name}: its scenario or its factors differ",
+            "give a campaign of this study, or its A/A campaign",
+        )
+
+
+def _metrics(study: Study, names: Sequence[str]) -> tuple[Metric, ...]:
+    own, known = (
+        {metric.name: metric for metric in metrics if metric.better != "neither"}
+        for metrics in (study.metrics, (*study.metrics, *study.all_metrics))
+    )
+    for name in names:
+        if name not in known:
+            raise InputError(f"the gate does not judge a metric '{name}'", did_you_mean(name, known))
+    chosen = tuple(known[name] for name in dict.fromkeys(names or own))
+    if not chosen:
+        raise InputError(
+            f"no metric of {study.name} has a better direction", "a gate judges only metrics that have one"
+        )
+    return chosen
+
+
+def _other_settings(study: Study, pilot: Study) -> Iterator[str]:
+    for name in sorted({*study.settings, *pilot.settings} - set(PATIENCE)):
+        if study.settings.get(name) != pilot.settings.get(name):
+            yield name
+
+
+def _noises(view: MetricView, study: Study, treatments: Iterable[Treatment]) -> Iterator[Noise]:
+    """Yield the noise of each treatment; nothing if the pilot shows none for this metric."""
+    order = correlated_orders([view], round(1 - study.design.confidence, 12)).get(view.metric.name)
+    measured: dict[frozenset[tuple[str, object]], tuple[float, int]] = {}
+    for row, cell in view:
+        values = [point.value for point in cell.points]
+        if not cell.bounded and len(values) > 1 and (mean := sample_mean(values)) > 0:
+            factor = order.variance_factor(cell) if order else 1.0
+            variance = sample_covariance(values, values) * factor / mean**2
+            measured[frozenset(row.treatment.levels.items())] = (variance, len(values) - 1)
+    if not measured:
+        return
+    variances, df = zip(*measured.values(), strict=True)
+    drawn = drawn_to_pooled(variances, df)
+    spreads = {
+        levels: (math.sqrt(variance), freedom)
+        for levels, variance, freedom in zip(measured, drawn.variances, drawn.df, strict=True)
+    }
+    noisiest = max(spreads.values())
+    for treatment in treatments:
+        own = spreads.get(frozenset(treatment.levels.items()))
+        yield Noise(view.metric, treatment.label, *(own or noisiest), assumed=own is None)
