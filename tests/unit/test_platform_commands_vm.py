@@ -32,7 +32,7 @@ LINKED = InstanceSpec("one", "function", ports=("in0", "out0"))
 TAPS = {"in0": Tap("hub-aa"), "out0": Tap("hub-ba")}
 HYPERVISORS: tuple[type[Platform], ...] = (Xen, VirtualBox, Firecracker, CloudHypervisor)
 PROGRAMS = ("xl", "VBoxManage", "VBoxHeadless", "grub-mkrescue", "firecracker", "cloud-hypervisor", "vzctl", "ploop")
-QUIET = "cryptomgr.notests audit=0 panic=-1 net.ifnames=0"
+QUIET = "cryptomgr.notests audit=0 panic=-1 net.ifnames=0 no_timer_check"
 
 
 @pytest.fixture(autouse=True)

@@ -37,7 +37,9 @@ _APPLETS = (
     "tr", "unshare",
 )  # fmt: skip
 # No self-tests of ciphers (half a second on an emulated processor), no wait after a panic, interfaces named eth0, eth1.
-_BOOT_WORDS = ("cryptomgr.notests", "audit=0", "panic=-1", "net.ifnames=0")
+# No check of the timer's interrupts either: an emulator that loses its processor for a moment fails it, and the kernel
+# panics.
+_BOOT_WORDS = ("cryptomgr.notests", "audit=0", "panic=-1", "net.ifnames=0", "no_timer_check")
 _INITTAB = "::respawn:/agent\n::ctrlaltdel:/bin/poweroff -f\n"
 # Modules for network functions and virtual devices, as paths below lib/modules/RELEASE/kernel. Dependencies are added.
 MODULES = (
