@@ -15,6 +15,7 @@ from xml.etree import ElementTree
 import pytest
 
 from lastro.results.samples import Metric
+from lastro.study.aa_study import aa_study
 
 from ..campaigns import METRICS, SMALL, Levels, make_campaign, make_study
 from .conftest import Bench, Finished, is_error, lastro
@@ -160,7 +161,8 @@ def test_a_regression_comes_first_and_ends_with_code_4(tmp_path: Path) -> None:
     a, b = pair(tmp_path, b=steady("b", slow="apparmor", factor=0.8))
     done = wide(a, b, "--fail-over", "5%", "--metric", "throughput", "--metric", "jitter")
     assert done.code == 4
-    first = done.out.splitlines()[8]
+    lines = done.out.splitlines()
+    first = lines[next(at for at, line in enumerate(lines) if line.startswith("──")) + 1]
     assert "throughput" in first and "apparmor" in first and first.endswith("✕ REGRESSION")
     assert "▲ better" in done.out, "less jitter is better"
     found = compared(a, b, "--fail-over", "5%", "--metric", "throughput")
@@ -419,3 +421,45 @@ def test_a_gate_that_cannot_be_planned_says_what_is_missing(bench: Bench, words:
 def test_a_gate_of_a_suite_is_refused() -> None:
     words = ("plan", "paper:trindade2018", "--no-probe", "--gate", "5%", "--from", "c")
     is_error(lastro(*words), 2, "paper:trindade2018 is a suite", "name one of its study files")
+
+
+def test_without_a_measured_spread_between_campaigns_it_warns(tmp_path: Path) -> None:
+    a, b = pair(tmp_path)
+    assert compared(a, b)["between"] is None
+    for format_ in ("text", "md"):
+        said = " ".join(wide(a, b, "--format", format_).out.replace("\\_", "_").split())
+        assert "WARNING: how much two campaigns of the same thing differ on this host is not known" in said
+        assert f"lastro noise-floor {a} --campaigns 5" in said.replace("\\", "")
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_the_spread_between_campaigns_is_in_every_interval(tmp_path: Path, side: int) -> None:
+    """All of B is 6 % faster: a difference, unless equal campaigns differ by 3 %."""
+    study = make_study(replicates=8, baseline={"isolation": "none"})
+    faster = make_campaign(
+        tmp_path / "faster", study, value=lambda *at: 1.06 * (steady("b")(*at) or 0), provenance=HOST
+    )
+    a, b = pair(tmp_path)[0], faster
+    before = compared(a, b, "--metric", "throughput")
+    assert {cell["verdict"] for cell in before["cells"]} == {"better"}
+    shifts = [1.03, 0.97, 1.0, 1.04, 0.96]
+    for at, shift in enumerate(shifts, 1):
+        place = tmp_path / ("aa" if at == 1 else f"aa-{at}")
+        aa = aa_study(study)
+        make_campaign(place, aa, value=lambda *of, shift=shift: shift * (steady("aa")(*of) or 0), provenance=HOST)
+    done = lastro("noise-floor", (a, b)[side], "-o", tmp_path / "aa")
+    assert done.code == 0 and "Between 5 A/A campaigns" in " ".join(done.out.split())
+    after = compared(a, b, "--metric", "throughput")
+    assert after["between"]["campaigns"] == 5 and after["between"]["spreads"]["throughput"] == pytest.approx(
+        0.035, abs=0.003
+    )
+    assert {cell["verdict"] for cell in after["cells"]} == {"same"}
+    widths = [
+        [cell["ratio"]["interval"]["high"] - cell["ratio"]["interval"]["low"] for cell in found["cells"]]
+        for found in (before, after)
+    ]
+    assert min(widths[1]) > 3 * max(widths[0])
+    said = " ".join(wide(a, b).out.split())
+    assert "contain the spread between 5 campaigns in which nothing changed" in said and "WARNING" not in said
+    gated = compared(a, b, "--metric", "throughput", "--fail-over", "5%")
+    assert min(cell["gate"]["least_found"] for cell in gated["cells"]) > 0.15, "and the gate says that it sees less"

@@ -117,6 +117,23 @@ def test_interrupted_it_resumes_like_any_campaign_and_is_then_kept(bench: Bench)
     assert done.code == 0 and kept_with(slow)
 
 
+def test_several_campaigns_show_how_much_equal_ones_differ(bench: Bench) -> None:
+    """Only those that do not exist yet run, so some may run on another day."""
+    bench.run(baseline=BASELINE, replicates=3)
+    assert lastro("noise-floor", bench.directory, "--json").json["between"] is None
+    done = lastro("noise-floor", bench.directory, "--campaigns", 3)
+    assert done.err.count("A/A campaign: 1 of 1 baseline treatments") == 2, "one was there"
+    assert "Between 3 A/A campaigns, begun within" in " ".join(done.out.split())
+    places = [bench.directory / name for name in ("noise-floor", "noise-floor-2", "noise-floor-3")]
+    assert all((place / "campaign.db").exists() for place in places)
+    kept = kept_with(bench.directory)["between"]
+    assert kept["campaigns"] == 3 and kept["spreads"].keys() == {"speed", "delay"}
+    assert kept["first_utc"] < kept["last_utc"]
+    again = lastro("noise-floor", bench.directory, "--json")
+    assert again.err == "" and again.json["between"] == kept, "without the option, all that exist count"
+    is_error(lastro("noise-floor", bench.directory, "--campaigns", 0), 2, "--campaigns 0 is not from 1 to 100")
+
+
 def test_a_study_file_has_a_campaign_of_its_own(bench: Bench) -> None:
     study = bench.write({"level": ["a", "b"], "step": [0, 5, 9]}, baseline={"level": "b"}, replicates=3)
     aa = bench.home / "aa"

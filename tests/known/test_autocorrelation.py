@@ -6,10 +6,11 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from lastro.stats.autocorrelation import _expectation, _ratio, autocorrelation, variance_factor, widened
+from lastro.stats.autocorrelation import _expectation, _ratio, autocorrelation, variance_factor
 from lastro.stats.block_model import BlockModel
 from lastro.stats.contrasts import compare
 from lastro.stats.margins import ratio_test
+from lastro.stats.sampled import SampledMean
 
 Values = npt.NDArray[np.float64]
 
@@ -57,8 +58,7 @@ def test_the_variance_of_a_mean_is_that_of_simulated_trials() -> None:
     estimated = found.var(axis=1, ddof=1).mean() / 4
     assert variance_factor(0.9, places) == pytest.approx(found.mean(axis=1).var() / estimated, rel=0.05)
     assert variance_factor(0.0, places) == variance_factor(0.9, [5]) == 1.0
-    wide = widened((1.0, 2.0, 6.0), 4.0)
-    assert (np.mean(wide), np.var(wide, ddof=1)) == (pytest.approx(3), pytest.approx(4 * 7))
+    assert SampledMean.of((1.0, 2.0, 6.0), 4.0).variance == pytest.approx(4 * 7 / 3)
 
 
 @pytest.mark.parametrize(
@@ -81,8 +81,8 @@ def test_two_campaigns_of_the_same_thing_seldom_differ(
         for name in range(treatments):
             own = [tuple(values[places == name].tolist()) for values, places, _ in sides]
             factors = [variance_factor(lag1, np.flatnonzero(places == name).tolist()) for _, places, lag1 in sides]
-            naive += ratio_test(own[1], own[0], 1.0, "either").p < 0.05
-            wide += ratio_test(*map(widened, own[::-1], factors[::-1]), 1.0, "either").p < 0.05
+            naive += ratio_test(*map(SampledMean.of, own), 1.0, "either").p < 0.05
+            wide += ratio_test(*map(SampledMean.of, own, factors), 1.0, "either").p < 0.05
     assert naive / (n * treatments) > without
     assert wide / (n * treatments) < most
 

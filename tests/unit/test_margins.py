@@ -4,16 +4,28 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Sequence
 from typing import Literal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastro.stats.margins import Candidate, gate, ratio_test, worse_than
+from lastro.stats import margins
+from lastro.stats.margins import Candidate, RatioTest, gate, worse_than
 from lastro.stats.ratios import unpaired_ratio
+from lastro.stats.sampled import SampledMean
+from lastro.stats.student import Side
 
 SAMPLES = st.lists(st.floats(50, 150), min_size=3, max_size=12)
+
+
+def ratio_test(values: Sequence[float], baseline: Sequence[float], limit: float, side: Side) -> RatioTest:
+    return margins.ratio_test(SampledMean.of(values), SampledMean.of(baseline), limit, side)
+
+
+def candidate(values: Sequence[float], baseline: Sequence[float], better: Literal["higher", "lower"]) -> Candidate:
+    return Candidate(SampledMean.of(values), SampledMean.of(baseline), better)
 
 
 def normal(rng: random.Random, n: int, mean: float = 100.0, sd: float = 8.0) -> list[float]:
@@ -82,30 +94,30 @@ def test_one_value_cannot_be_tested(b: list[float], a: list[float]) -> None:
 
 def test_from_nothing_any_loss_is_more_than_the_margin() -> None:
     nothing, something, negative = [0.0] * 6, [0.4, 0.5, 0.6, 0.5, 0.4, 0.6], [-1.0, -1.1, -0.9, -1.0, -1.1, -0.9]
-    assert worse_than(Candidate(something, nothing, "lower"), 0.05).p < 0.001
-    assert worse_than(Candidate(nothing, nothing, "lower"), 0.05).p == 1
-    assert worse_than(Candidate(negative, nothing, "higher"), 0.05).p < 0.001
-    assert worse_than(Candidate(something, nothing, "higher"), 0.05).p > 0.99
+    assert worse_than(candidate(something, nothing, "lower"), 0.05).p < 0.001
+    assert worse_than(candidate(nothing, nothing, "lower"), 0.05).p == 1
+    assert worse_than(candidate(negative, nothing, "higher"), 0.05).p < 0.001
+    assert worse_than(candidate(something, nothing, "higher"), 0.05).p > 0.99
 
 
 def test_the_margin_of_a_mean_below_zero_is_a_share_of_its_size() -> None:
     a = [-100.0, -101.0, -99.0]
     for by, found in ((10.0, True), (1.0, False)):
-        assert (worse_than(Candidate([x + by for x in a], a, "lower"), 0.05).p < 0.05) == found
-        assert (worse_than(Candidate([x - by for x in a], a, "higher"), 0.05).p < 0.05) == found
+        assert (worse_than(candidate([x + by for x in a], a, "lower"), 0.05).p < 0.05) == found
+        assert (worse_than(candidate([x - by for x in a], a, "higher"), 0.05).p < 0.05) == found
 
 
 def test_a_margin_is_a_share() -> None:
     for margin in (-0.1, 1.0, math.nan):
         with pytest.raises(ValueError, match="margin"):
-            worse_than(Candidate([1.0, 2.0], [1.0, 2.0], "lower"), margin)
+            worse_than(candidate([1.0, 2.0], [1.0, 2.0], "lower"), margin)
 
 
 def test_worse_is_up_where_lower_is_better_and_down_where_higher_is() -> None:
     a, more, less = [100.0, 101.0, 99.0], [120.0, 121.0, 119.0], [80.0, 81.0, 79.0]
-    assert worse_than(Candidate(more, a, "lower"), 0.05).p < 0.01 < worse_than(Candidate(less, a, "lower"), 0.05).p
-    assert worse_than(Candidate(less, a, "higher"), 0.05).p < 0.01 < worse_than(Candidate(more, a, "higher"), 0.05).p
-    assert worse_than(Candidate(more, a, "higher"), 0.05).limit == 0.95
+    assert worse_than(candidate(more, a, "lower"), 0.05).p < 0.01 < worse_than(candidate(less, a, "lower"), 0.05).p
+    assert worse_than(candidate(less, a, "higher"), 0.05).p < 0.01 < worse_than(candidate(more, a, "higher"), 0.05).p
+    assert worse_than(candidate(more, a, "higher"), 0.05).limit == 0.95
 
 
 def test_a_gate_with_nothing_to_judge_judges_nothing() -> None:
@@ -136,7 +148,7 @@ def share_of_alarms(
     alarms = 0
     for _ in range(gates):
         spreads = [rng.choice((2.0, 5.0, 20.0)) for _ in range(cells)]
-        found = gate([Candidate(draw(100 * ratio, sd), draw(100, sd), better) for sd in spreads], margin, 0.05)
+        found = gate([candidate(draw(100 * ratio, sd), draw(100, sd), better) for sd in spreads], margin, 0.05)
         alarms += any(judged.regressed for judged in found)
     return alarms / gates
 
@@ -151,7 +163,7 @@ def test_values_of_few_steps_keep_the_rate(n: int, cells: int) -> None:
     rng, alarms, gates = random.Random(f"{n}:{cells}"), 0, 300
     for _ in range(gates):
         drawn = [[[float(rng.choice((10, 11))) for _ in range(n)] for _ in "ab"] for _ in range(cells)]
-        alarms += any(judged.regressed for judged in gate([Candidate(b, a, "lower") for a, b in drawn], 0.05, 0.05))
+        alarms += any(judged.regressed for judged in gate([candidate(b, a, "lower") for a, b in drawn], 0.05, 0.05))
     assert alarms / gates <= 0.05
 
 
@@ -173,7 +185,7 @@ def test_cells_that_share_their_blocks_keep_the_rate() -> None:
     for _ in range(GATES):
         before, after = ([rng.gauss(0, 6) for _ in range(6)] for _ in "ab")
         cells = [
-            Candidate([value + x for value, x in zip(normal(rng, 6, 100, 3), after, strict=True)],
+            candidate([value + x for value, x in zip(normal(rng, 6, 100, 3), after, strict=True)],
                       [value + x for value, x in zip(normal(rng, 6, 100, 3), before, strict=True)], "lower")
             for _ in range(8)
         ]  # fmt: skip
@@ -190,7 +202,7 @@ def test_two_runs_of_the_same_thing_hardly_ever_pass_a_margin_above_the_noise() 
     rng = random.Random(5)
     alarms = 0
     for _ in range(500):
-        cells = [Candidate(normal(rng, 10, 100, 4), normal(rng, 10, 100, 4), "lower") for _ in range(24)]
+        cells = [candidate(normal(rng, 10, 100, 4), normal(rng, 10, 100, 4), "lower") for _ in range(24)]
         alarms += any(judged.regressed for judged in gate(cells, 0.05, 0.05))
     assert alarms == 0
 
@@ -200,8 +212,8 @@ def test_a_true_regression_in_one_cell_of_many_is_found() -> None:
     rng = random.Random(6)
     found = 0
     for _ in range(200):
-        cells = [Candidate(normal(rng, 10, 100, 4), normal(rng, 10, 100, 4), "lower") for _ in range(23)]
-        cells.append(Candidate(normal(rng, 10, 115, 4), normal(rng, 10, 100, 4), "lower"))
+        cells = [candidate(normal(rng, 10, 100, 4), normal(rng, 10, 100, 4), "lower") for _ in range(23)]
+        cells.append(candidate(normal(rng, 10, 115, 4), normal(rng, 10, 100, 4), "lower"))
         judged = gate(cells, 0.05, 0.05)
         found += judged[-1].regressed and not any(other.regressed for other in judged[:-1])
     assert found >= 190

@@ -201,7 +201,9 @@ def test_a_line_and_a_floor_are_not_drawn_from_bounds(tmp_path: Path) -> None:
     assert not scalings(found), "a fit through what is only a bound is no fit"
     alone = make_study({"clients": (4,)}, metrics=(CAPACITY,), replicates=4)
     aa = report_of(make_campaign(tmp_path / "aa", alone, value=lambda levels, block, _: 64.0, notes=notes))
-    assert noise_floors(aa, alone).metrics[0].found.floor is None, "that all were ended at 64 says nothing of the noise"
+    assert noise_floors([aa], alone).metrics[0].found.floor is None, (
+        "that all were ended at 64 says nothing of the noise"
+    )
 
 
 def test_campaigns_are_not_compared_by_bounds(report: Report, tmp_path: Path) -> None:

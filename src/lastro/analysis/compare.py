@@ -1,7 +1,8 @@
 """Compare two campaigns of one study, treatment by treatment: two hosts, two days, or before and after a change.
 
 For each treatment and metric it computes the ratio of the means B / A with Fieller's interval, and the p-value of no
-difference (Welch), corrected by Holm over every cell that could be compared. Blocks of two campaigns are not paired.
+no difference (Welch), corrected by Holm over every cell that could be compared. Blocks of two campaigns are not paired.
+Where a campaign has stored the spread between campaigns, it is part of the variance of both means (`stats.sampled`).
 With a margin, the gate of `stats.margins` also tests for a regression of more than the margin (one-sided, corrected for
 all cells that it judges). Pure: two reports in, frozen data out."""
 
@@ -12,16 +13,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
+from lastro.analysis.between import BetweenCampaigns, kept_between, seconds_between
 from lastro.analysis.campaign import Cell, Report, Row
 from lastro.analysis.trends import TrialOrder, correlated_orders
 from lastro.analysis.verdicts import Verdict, direction
 from lastro.errors import InputError, did_you_mean
 from lastro.results.samples import Metric
 from lastro.stats.adjust import holm
-from lastro.stats.autocorrelation import LEAST_FACTOR, widened
-from lastro.stats.intervals import sample_mean
+from lastro.stats.autocorrelation import LEAST_FACTOR
 from lastro.stats.margins import Candidate, GateTest, RatioTest, gate, ratio_test
-from lastro.stats.ratios import Ratio, unpaired_ratio
+from lastro.stats.ratios import Ratio, ratio_of_means
+from lastro.stats.sampled import Between, SampledMean
 from lastro.study.model import PATIENCE, Level, Study
 
 _WORST_FIRST: tuple[Verdict, ...] = ("worse", "higher", "lower", "same", "better", "")
@@ -29,6 +31,16 @@ _WORST_FIRST: tuple[Verdict, ...] = ("worse", "higher", "lower", "same", "better
 Levels = tuple[tuple[str, Level], ...]
 Side = Literal["A", "B"]
 Outcome = Literal["regressed", "shown", "undecided", ""]
+
+
+class Uncertainty(NamedTuple):
+    """What makes means vary more than independent trials: {metric: correlated trials} of A and B, and a shift.
+
+    `between` is {metric: the spread between equal campaigns}."""
+
+    order_a: Mapping[str, TrialOrder]
+    order_b: Mapping[str, TrialOrder]
+    between: Mapping[str, Between]
 
 
 class Absent(NamedTuple):
@@ -48,7 +60,8 @@ class Compared:
     campaigns that lack comparable values. `no_test` is the reason why existing values cannot be tested, or empty.
     `judged` is the result of the gate, with its `margin`; None without a gate, or if the metric has no better
     direction. `lost` is true if A has values for this treatment and B has none. `factors` multiply the variances of
-    both means, because neighbouring trials are correlated (`trends.TrialOrder`)."""
+    both means, because neighbouring trials are correlated (`trends.TrialOrder`). `means` are those of A and B with
+    their variances; None where a campaign lacks comparable values."""
 
     metric: Metric
     levels: Levels
@@ -64,6 +77,7 @@ class Compared:
     lost: bool = False
     alpha: float = 0.05
     factors: tuple[float, ...] = (1.0, 1.0)
+    means: tuple[SampledMean, SampledMean] | None = None
 
     @property
     def regressed(self) -> bool:
@@ -148,7 +162,8 @@ class Different(NamedTuple):
 class Comparison:
     """The comparison of two campaigns, A and B.
 
-    `cells` are in order from worst to best; cells that could not be compared come last."""
+    `cells` are in order from worst to best; cells that could not be compared come last. `between` is the spread between
+    equal campaigns that A has stored, or else B; None where neither has."""
 
     a: Report
     b: Report
@@ -158,6 +173,18 @@ class Comparison:
     differences: tuple[Different, ...]
     confidence: float
     margin: float | None
+    between: BetweenCampaigns | None = None
+
+    @property
+    def apart_s(self) -> float | None:
+        """The time between the starts of the two campaigns, in seconds; None if it is not known."""
+        return seconds_between(self.a.progress.first_utc, self.b.progress.first_utc)
+
+    @property
+    def without_spread(self) -> tuple[Metric, ...]:
+        """The metrics for which the spread between equal campaigns is not known."""
+        known = self.between.spreads if self.between else {}
+        return tuple(metric for metric in self.metrics if metric.name not in known)
 
     @property
     def study(self) -> Study:
@@ -246,9 +273,11 @@ def compare(
     confidence = a.study.design.confidence if confidence is None else confidence
     alpha = round(1 - confidence, 12)
     rows_a, rows_b = ({_levels(row, a.study): row for row in report.rows} for report in (a, b))
-    dependent = [correlated_orders(report.views, alpha) for report in (a, b)]
+    order_a, order_b = (correlated_orders(report.views, alpha) for report in (a, b))
+    between = kept_between(a.noise_floor) or kept_between(b.noise_floor)
+    noise = Uncertainty(order_a, order_b, between.spreads if between else {})
     cells = [
-        _compared(metric, levels, _cell(rows_a[levels], metric), _cell(rows_b[levels], metric), dependent, confidence)
+        _compared(metric, levels, _cell(rows_a[levels], metric), _cell(rows_b[levels], metric), noise, confidence)
         for metric in chosen
         for levels in rows_a
         if levels in rows_b
@@ -265,6 +294,7 @@ def compare(
         differences=tuple(_differences(a, b)),
         confidence=confidence,
         margin=margin,
+        between=between,
     )
 
 
@@ -329,27 +359,30 @@ def _compared(
     levels: Levels,
     a: tuple[Row, Cell],
     b: tuple[Row, Cell],
-    dependent: Sequence[Mapping[str, TrialOrder]],
+    noise: Uncertainty,
     confidence: float,
 ) -> Compared:
     values_a, values_b = (tuple(point.value for point in cell.points) for _, cell in (a, b))
     sides: tuple[tuple[Side, tuple[Row, Cell]], ...] = (("A", a), ("B", b))
     absent = tuple(Absent(side, *found) for side, found in sides if found[1].bounded or not found[1].points)
-    ratio, test, no_test = None, None, ""
-    orders = [orders.get(metric.name) for orders in dependent]
+    ratio, test, no_test, means = None, None, "", None
+    orders = [orders.get(metric.name) for orders in (noise.order_a, noise.order_b)]
     factors = tuple(
         order.variance_factor(cell) if order else 1.0 for order, (_, cell) in zip(orders, (a, b), strict=True)
     )
     if not absent:
-        wide_a, wide_b = widened(values_a, factors[0]), widened(values_b, factors[1])
-        if sample_mean(values_a) >= 0:
-            ratio = unpaired_ratio(wide_b, wide_a, confidence)
+        between = noise.between.get(metric.name)
+        means = SampledMean.of(values_a, factors[0], between), SampledMean.of(values_b, factors[1], between)
+        if means[0].value >= 0:
+            ratio = ratio_of_means(means[1], means[0], confidence)
         try:
-            test = ratio_test(wide_b, wide_a, 1.0, "either")
+            test = ratio_test(means[1], means[0], 1.0, "either")
         except ValueError as error:
             no_test = str(error)
     lost = bool(values_a) and not values_b
-    return Compared(metric, levels, values_a, values_b, ratio, test, absent, no_test, lost=lost, factors=factors)
+    return Compared(
+        metric, levels, values_a, values_b, ratio, test, absent, no_test, lost=lost, factors=factors, means=means
+    )
 
 
 def _corrected(cells: Sequence[Compared], alpha: float) -> list[Compared]:
@@ -359,9 +392,9 @@ def _corrected(cells: Sequence[Compared], alpha: float) -> list[Compared]:
 
 def _gated(cells: Sequence[Compared], margin: float, alpha: float) -> list[Compared]:
     candidates = {
-        at: Candidate(widened(cell.b, cell.factors[1]), widened(cell.a, cell.factors[0]), cell.metric.better)
+        at: Candidate(cell.means[1], cell.means[0], cell.metric.better)
         for at, cell in enumerate(cells)
-        if cell.test is not None and cell.metric.better != "neither"
+        if cell.means is not None and cell.test is not None and cell.metric.better != "neither"
     }
     judged = dict(zip(candidates, gate(list(candidates.values()), margin, alpha), strict=True))
     return [replace(cell, judged=judged.get(at), margin=margin) for at, cell in enumerate(cells)]

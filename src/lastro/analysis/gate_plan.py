@@ -12,13 +12,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
+from lastro.analysis.between import spreads_of
 from lastro.analysis.campaign import MetricView, Report
 from lastro.analysis.trends import correlated_orders
 from lastro.errors import InputError, did_you_mean
 from lastro.results.samples import Metric
 from lastro.stats.gate_power import POWER, Precision
-from lastro.stats.intervals import sample_covariance, sample_mean
+from lastro.stats.intervals import sample_covariance, sample_mean, satterthwaite
 from lastro.stats.moderation import drawn_to_pooled
+from lastro.stats.sampled import Between, SampledMean
 from lastro.study.design import Treatment
 from lastro.study.model import PATIENCE, Study
 
@@ -30,18 +32,23 @@ _MOST_BLOCKS = 1000  # more are not proposed
 class Noise:
     """The noise of one metric of one treatment: the standard deviation between blocks, as a fraction of the mean.
 
-    `df` are its degrees of freedom. `assumed` is true if the pilot lacks the treatment."""
+    `df` are its degrees of freedom. `assumed` is true if the pilot lacks the treatment. `between` is the spread between
+    campaigns that the pilot has stored."""
 
     metric: Metric
     treatment: str
     spread: float
     df: float
     assumed: bool = False
+    between: Between | None = None
 
     def precision(self, blocks: int) -> Precision:
         assert self.metric.better != "neither"
-        error = self.spread / math.sqrt(blocks)
-        return Precision((error, error), (blocks, blocks), self.metric.better, self.df)
+        mean, known_df = SampledMean(1.0, self.spread**2 / blocks, blocks - 1, blocks), self.df
+        if self.between is not None:
+            known_df = satterthwaite((mean.variance, self.between.variance), (self.df, self.between.df))
+            mean = mean.shifted(self.between)
+        return Precision((mean.error,) * 2, (mean.df,) * 2, self.metric.better, (blocks,) * 2, known_df)
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +229,7 @@ def _other_settings(study: Study, pilot: Study) -> Iterator[str]:
 def _noises(view: MetricView, study: Study, treatments: Iterable[Treatment]) -> Iterator[Noise]:
     """Yield the noise of each treatment; nothing if the pilot shows none for this metric."""
     order = correlated_orders([view], round(1 - study.design.confidence, 12)).get(view.metric.name)
+    between = spreads_of(view.report).get(view.metric.name)
     measured: dict[frozenset[tuple[str, object]], tuple[float, int]] = {}
     for row, cell in view:
         values = [point.value for point in cell.points]
@@ -240,4 +248,4 @@ def _noises(view: MetricView, study: Study, treatments: Iterable[Treatment]) -> 
     noisiest = max(spreads.values())
     for treatment in treatments:
         own = spreads.get(frozenset(treatment.levels.items()))
-        yield Noise(view.metric, treatment.label, *(own or noisiest), assumed=own is None)
+        yield Noise(view.metric, treatment.label, *(own or noisiest), assumed=own is None, between=between)

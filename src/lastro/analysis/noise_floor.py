@@ -9,7 +9,8 @@ The format in which a campaign stores them:
     metrics      {name: {floor, treatment, absent_because, n_pairs, ratio, interval, observed, resampled}}
                  of the baseline treatment with the highest floor, a fraction (0.03: 3 %)
                  observed, resampled: false positives {count, n, interval}
-    observed     the same over all metrics and treatments; metrics of one trial depend on each other"""
+    observed     the same over all metrics and treatments; metrics of one trial depend on each other
+    between      the spread between several A/A campaigns, as `analysis.between` describes it; null for one"""
 
 from __future__ import annotations
 
@@ -17,6 +18,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from lastro.analysis.between import BetweenCampaigns, between_campaigns
+from lastro.analysis.between import to_dict as between_dict
 from lastro.analysis.campaign import MetricView, Report, by_block
 from lastro.results.samples import Metric
 from lastro.stats.intervals import Interval
@@ -50,7 +53,7 @@ class NoiseFloors:
     """The noise floors of an A/A campaign; the two trials of a pair are `apart` blocks from each other.
 
     `metrics` has the noisiest treatment of each metric; `observed` counts false positives over all metrics and
-    treatments."""
+    treatments. `between` is None for a single A/A campaign."""
 
     directory: str
     blocks: int
@@ -59,10 +62,12 @@ class NoiseFloors:
     confidence: float
     metrics: tuple[MetricFloor, ...]
     observed: Rate
+    between: BetweenCampaigns | None = None
 
 
-def noise_floors(report: Report, study: Study) -> NoiseFloors:
-    """Compute the noise floors of an A/A campaign for a study of two blocks or more."""
+def noise_floors(reports: Sequence[Report], study: Study) -> NoiseFloors:
+    """Compute the noise floors of the first A/A campaign, for a study of two blocks or more, and the spread of all."""
+    report = reports[0]
     design, blocks = report.study.design, study.design.replicates
     apart = distance(len(treatments(study)), max(1, sum(row.status != "unavailable" for row in report.rows)))
     found: list[MetricFloor] = []
@@ -82,6 +87,7 @@ def noise_floors(report: Report, study: Study) -> NoiseFloors:
         confidence=design.confidence,
         metrics=tuple(_noisiest([each for each in found if each.metric == metric]) for metric in report.metrics),
         observed=_pooled([each.found.observed for each in found], design.confidence),
+        between=between_campaigns(reports),
     )
 
 
@@ -134,6 +140,7 @@ def to_dict(floors: NoiseFloors, at_utc: str) -> dict[str, Any]:
         "confidence": floors.confidence,
         "metrics": {each.metric.name: _metric(each) for each in floors.metrics},
         "observed": _rate(floors.observed),
+        "between": between_dict(floors.between),
     }
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lastro import registry
 from lastro.app import campaigns
+from lastro.app.contents import report_of
 from lastro.app.hosts import require_runnable
 from lastro.app.messages import say
 from lastro.app.places import check_place, open_campaign
@@ -25,6 +26,7 @@ from lastro.study.model import PATIENCE, Level, Study
 from lastro.units import human_duration
 
 if TYPE_CHECKING:
+    from lastro.analysis.campaign import Report
     from lastro.analysis.noise_floor import NoiseFloors
     from lastro.host.testbed_file import TestbedFile
 
@@ -79,24 +81,24 @@ def _bounded(aa: Study, scenario: type[Scenario], *, everything: bool) -> tuple[
 # The judgement
 
 
-def judge(directory: Path, study: Study) -> NoiseFloors:
-    """Return the floors of a finished A/A campaign, after storing them in its own database."""
-    from lastro.analysis.campaign import build_report
+def judge(directories: Sequence[Path], study: Study) -> NoiseFloors:
+    """Return the floors of finished A/A campaigns, after storing them in the database of the first."""
     from lastro.analysis.noise_floor import noise_floors, to_dict
-    from lastro.results.read import load_campaign
 
-    with open_campaign(directory) as store:
-        data = load_campaign(store)
-    _check_aa(directory, data.study, study)
-    report = build_report(data)
+    floors = noise_floors([_finished(directory, study) for directory in directories], study)
+    _keep(directories[0], to_dict(floors, utc_now()))
+    return floors
+
+
+def _finished(directory: Path, study: Study) -> Report:
+    report = report_of(directory)
+    _check_aa(directory, report.study, study)
     if not report.progress.finished:
         raise InputError(
             f"the A/A campaign in {directory} is unfinished",
             f"continue with `lastro resume {directory}`, then repeat this command",
         )
-    floors = noise_floors(report, study)
-    _keep(directory, to_dict(floors, utc_now()))
-    return floors
+    return report
 
 
 def _measuring(settings: Mapping[str, Level]) -> dict[str, Level]:
@@ -125,22 +127,27 @@ def _keep(directory: Path, value: dict[str, Any]) -> None:
         store.save_noise_floor(value)
 
 
-def keep_with(judged: Path, directory: Path, floors: NoiseFloors, *, changed_host: bool) -> None:
+def keep_with(judged: Path, directories: Sequence[Path], floors: NoiseFloors, *, changed_host: bool) -> None:
     """Store the floors with the judged campaign, if its host is the one on which they were measured."""
     from lastro.analysis.noise_floor import to_dict
 
-    facts = []
-    for place in (judged, directory):
-        with open_campaign(place) as store:
-            facts.append(store.provenance)
-    if (changes := [*changes_between(*facts), *_moved(*facts)]) and not changed_host:
-        raise InputError(
-            f"the A/A campaign in {directory} ran under different conditions than {judged}: {'; '.join(changes)}",
-            "run it on the same host and image, or store the floors anyway with --changed-host",
-        )
-    _keep(judged, {**to_dict(floors, utc_now()), "changed_host": changes})
+    changes: dict[str, None] = {}
+    for directory in directories:
+        facts = [_provenance(judged), _provenance(directory)]
+        if (found := [*changes_between(*facts), *_moved(*facts)]) and not changed_host:
+            raise InputError(
+                f"the A/A campaign in {directory} ran under different conditions than {judged}: {'; '.join(found)}",
+                "run it on the same host and image, or store the floors anyway with --changed-host",
+            )
+        changes |= dict.fromkeys(found)
+    _keep(judged, {**to_dict(floors, utc_now()), "changed_host": list(changes)})
     with Store.open(judged) as store:
-        store.log(utc_now(), "noise floor", f"from {directory}")
+        store.log(utc_now(), "noise floor", f"from {', '.join(map(str, directories))}")
+
+
+def _provenance(directory: Path) -> dict[str, Any]:
+    with open_campaign(directory) as store:
+        return store.provenance
 
 
 def _moved(before: dict[str, Any], now: dict[str, Any]) -> list[str]:

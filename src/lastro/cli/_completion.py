@@ -39,6 +39,7 @@ COMPLETERS: dict[str | tuple[str, str], str | None] = {
     "platform": "platform",
     "scenario": "scenario",
     "attempt": None,
+    "campaigns": None,
     "confidence": None,
     "fail_over": None,
     "gate": None,

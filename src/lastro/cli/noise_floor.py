@@ -9,6 +9,10 @@ of campaigns. They also show how often an interval excludes "no difference" by c
 
 It runs on the testbed with which the campaign in DIR began, unless --testbed names another.
 
+With --campaigns K, it runs K A/A campaigns, in DIR/noise-floor, DIR/noise-floor-2 and so on, as far as they do not
+exist yet, and stores how much equal campaigns differ: `lastro compare` needs that. Two campaigns in a row may differ
+less than two days do, so run some today and some tomorrow: --campaigns 2 now, --campaigns 4 later.
+
 After an interruption, `lastro resume DIR/noise-floor` continues; then `lastro noise-floor DIR` stores the floors.
 Without --all, it runs only the baseline treatments that fit in an hour, and at least one. Needs root when the scenario
 does."""
@@ -34,12 +38,21 @@ if TYPE_CHECKING:
     from lastro.analysis.noise_floor import NoiseFloors
 
 
+_MOST_CAMPAIGNS = 100
+
+
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("study", metavar="DIR|STUDY", help="a campaign's directory, or a study file, or paper:NAME")
     parser.add_argument("--profile", metavar="P", help="profile of a study file: quick, standard or paper")
     testbed_argument(parser)
     parser.add_argument(
         "-o", "--output", type=Path, metavar="AA", help="directory of the A/A campaign, new or finished"
+    )
+    parser.add_argument(
+        "--campaigns",
+        type=int,
+        metavar="K",
+        help="have K A/A campaigns, to measure the spread between campaigns (default: those that exist, at least 1)",
     )
     parser.add_argument("--all", action="store_true", help="run every baseline treatment, however long it takes")
     parser.add_argument("--wait", action="store_true", help="wait for another campaign on this host to end")
@@ -56,13 +69,24 @@ def run(args: argparse.Namespace) -> int:
     if judged:
         require_own_directory(judged)  # before anything runs: the floors are kept there
     file = load_testbed(args.testbed)  # an invalid one is reported, even if nothing is left to run
-    if not (directory / DB_NAME).exists():
-        noise_floor.run(study, directory, judged, file, everything=args.all, wait=args.wait)
-    floors = noise_floor.judge(directory, study)
+    directories = _directories(directory, args.campaigns)
+    for place in directories:
+        if not (place / DB_NAME).exists():
+            noise_floor.run(study, place, judged, file, everything=args.all, wait=args.wait)
+    floors = noise_floor.judge(directories, study)
     if judged:
-        noise_floor.keep_with(judged, directory, floors, changed_host=args.changed_host)
+        noise_floor.keep_with(judged, directories, floors, changed_host=args.changed_host)
     _print(args, floors, directory, judged)
     return 0
+
+
+def _directories(first: Path, asked: int | None) -> list[Path]:
+    """Return the places of the A/A campaigns: as many as asked for, and those that exist already."""
+    if asked is not None and not 1 <= asked <= _MOST_CAMPAIGNS:
+        raise InputError(f"--campaigns {asked} is not from 1 to {_MOST_CAMPAIGNS}", "five is a good number")
+    places = [first, *(first.with_name(f"{first.name}-{at}") for at in range(2, _MOST_CAMPAIGNS + 1))]
+    existing = next((at for at, place in enumerate(places) if not (place / DB_NAME).exists()), len(places))
+    return places[: max(existing, asked or 1)]
 
 
 def _judged(args: argparse.Namespace) -> Path | None:

@@ -4,6 +4,8 @@
     a, b         the campaigns' directories
     study        name and title, of A
     confidence   of the intervals; 1 - confidence is the family-wise error rate of verdicts and gate
+    between      {campaigns, first_utc, last_utc, spreads {metric: spread}}: the spread between equal campaigns that all
+                 intervals and tests contain, a standard deviation as a fraction of the mean; null if it is not known
     differences  [{what, a, b}]: provenance and settings that differ
     notes        [text]
     only_in      [{side, treatments [{factor: level}], reason}]
@@ -33,6 +35,7 @@ import re
 from typing import Any
 from xml.etree import ElementTree
 
+from lastro.analysis.between import to_dict
 from lastro.analysis.compare import Compared, Comparison
 from lastro.plain import json_text
 from lastro.report.compare_text import p_text
@@ -60,6 +63,7 @@ def document(comparison: Comparison) -> dict[str, Any]:
         "b": comparison.b.directory,
         "study": only(comparison.study, "name title"),
         "confidence": comparison.confidence,
+        "between": to_dict(comparison.between),
         "differences": [{"what": what, "a": a, "b": b} for what, a, b in differences(comparison)],
         "notes": list(notes(comparison)),
         "only_in": [
@@ -112,7 +116,7 @@ def _side(values: tuple[float, ...], factor: float) -> dict[str, Any]:
 _FORMS: Forms = {
     Compared: _cell,
     Interval: lambda interval: own(interval, "confidence"),
-    GateTest: lambda judged: only(judged.test, "limit p") | own(judged, "test"),
+    GateTest: lambda judged: only(judged.test, "limit p") | only(judged, "p_adjusted regressed least_found"),
     Ratio: lambda ratio: only(ratio, "value interval absent_because"),
 }
 

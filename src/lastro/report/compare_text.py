@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from lastro.analysis.compare import Compared, Comparison
 from lastro.plain import plain
-from lastro.report.compare_words import differences, label, not_compared, notes, why_only
+from lastro.report.compare_words import between_notes, differences, label, not_compared, notes, why_only
 from lastro.report.numbers import VERDICT_MARKS, count, percent, ratio_text
 from lastro.stats.gate_power import POWER
 from lastro.units import significant
@@ -181,6 +181,8 @@ def _above(comparison: Comparison) -> Iterator[str]:
     for what, in_a, in_b in differences(comparison):
         yield f"differs: {what}: A {in_a}, B {in_b}"
     yield from notes(comparison)
+    if comparison.n_tests:
+        yield from between_notes(comparison)
 
 
 def _below(comparison: Comparison) -> Iterator[str]:
@@ -189,10 +191,6 @@ def _below(comparison: Comparison) -> Iterator[str]:
         yield (
             f"B / A with its {level} interval (Fieller, unpaired); p for no difference (Welch), "
             f"raw and corrected by Holm for {count(comparison.n_tests, 'test')}; verdicts by the corrected p."
-        )
-        yield (
-            "Not in any interval: by how much two campaigns differ merely because they ran at different times. To see "
-            "it, run A and B again, in turns."
         )
     else:
         yield "Nothing could be compared."

@@ -8,11 +8,13 @@ from collections.abc import Iterator
 
 from lastro.analysis.compare import Absent, Compared, Comparison, OneSided
 from lastro.report.language import ENGLISH
-from lastro.report.numbers import STATUS_WORDS, count
+from lastro.report.numbers import STATUS_WORDS, count, percent
 from lastro.report.remark_words import meaning
 from lastro.results.samples import GENERATOR_LIMITED
+from lastro.units import human_duration
 
 _NONE = {"provenance": "not recorded", "profile": "none", "setting": "not set", "design": ""}
+_FARTHER = 2.0  # times as far apart as the campaigns that show the spread: worth a mention
 _MOST_CHARACTERS = 40  # of a fact of provenance
 
 
@@ -47,6 +49,34 @@ def differences(comparison: Comparison) -> Iterator[tuple[str, str, str]]:
     for kind, what, *values in comparison.differences:
         a, b = (_NONE[kind] if value is None else value for value in values)
         yield (what, a[:_MOST_CHARACTERS], b[:_MOST_CHARACTERS]) if kind == "provenance" else (what, a, b)
+
+
+def between_notes(comparison: Comparison) -> Iterator[str]:
+    """Yield whether intervals and tests contain the differences between equal campaigns, and what to do if not."""
+    found = comparison.between
+    if found is None:
+        yield (
+            "WARNING: how much two campaigns of the same thing differ on this host is not known, so no interval or p "
+            "contains it. A shift of the whole host between A and B looks like a difference of every treatment. "
+            f"Measure it with `lastro noise-floor {comparison.a.directory} --campaigns 5`, or compare within one "
+            "campaign: as levels of one factor, both run in the same blocks."
+        )
+        return
+    if found.spreads:
+        sizes = ", ".join(f"{name} {percent(each.spread)}" for name, each in found.spreads.items())
+        yield (
+            f"Intervals and p contain the spread between {found.campaigns} campaigns in which nothing changed "
+            f"(standard deviation: {sizes})."
+        )
+    if comparison.without_spread:
+        names = ", ".join(metric.name for metric in comparison.without_spread)
+        yield f"WARNING: the spread between equal campaigns is not known for {names}: no interval or p contains it."
+    apart_s = comparison.apart_s
+    if apart_s is not None and apart_s > _FARTHER * found.span_s:
+        yield (
+            f"A and B began {human_duration(apart_s)} apart, those campaigns within {human_duration(found.span_s)}: "
+            "the spread may be larger over the longer time."
+        )
 
 
 def notes(comparison: Comparison) -> Iterator[str]:

@@ -2,8 +2,9 @@
 
 format       "lastro-gate-plan/1"
 pilot, margin, confidence, tests, metrics (names), n_treatments
-noise        [{metric, treatment, spread, df, assumed}], the noisiest last; spread is the standard deviation between
-             blocks, as a fraction of the mean. assumed: the pilot lacks the treatment
+noise        [{metric, treatment, spread, df, assumed, between}], the noisiest last; spread is the standard deviation
+             between blocks, as a fraction of the mean. assumed: the pilot lacks the treatment. between {variance, df}
+             is that between campaigns, of logarithms; null where the pilot has stored none
 powers       [{blocks, median, noisiest, shown, duration_s}]; the least loss found with a power of 80 % in the
              median and in the noisiest cell, null if any loss may be missed; the probability of "shown" if nothing
              changed; the time of both campaigns
@@ -84,6 +85,13 @@ def _blocks(plan: GatePlan, blocks: int | None) -> str:
 def _noise(plan: GatePlan) -> Iterator[str]:
     """Yield where the noise comes from, and what it leaves out."""
     yield f"The noise is that of {plan.pilot}; how uncertainly it is known is included."
+    if any(cell.between for cell in plan.cells):
+        yield "It contains the spread between campaigns that is stored there: more blocks do not reduce that part."
+    else:
+        yield (
+            "The spread between campaigns is not known, and not included: `lastro noise-floor --campaigns 5` measures "
+            "it."
+        )
     if assumed := len({cell.treatment for cell in plan.cells if cell.assumed}):
         yield f"It lacks {count(assumed, 'treatment')}, taken to be as noisy as its noisiest."
     if plan.unknown:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import textwrap
 
+from lastro.analysis.between import BetweenCampaigns
 from lastro.analysis.noise_floor import MetricFloor, NoiseFloors
 from lastro.plain import aligned
 from lastro.report.numbers import ratio_text
 from lastro.stats.noise_floor import Rate
-from lastro.units import significant
+from lastro.units import human_duration, significant
 
 
 def noise_floor_text(floors: NoiseFloors) -> str:
@@ -35,7 +36,18 @@ def noise_floor_text(floors: NoiseFloors) -> str:
         below.append(
             f"Only {least} of {floors.pairs} pairs were complete for some metrics: their floors are uncertain."
         )
+    if floors.between is not None:
+        below.append(_between(floors.between))
     return "\n".join([*table, "", *(line for text in below for line in textwrap.wrap(text, 100))])
+
+
+def _between(found: BetweenCampaigns) -> str:
+    spreads = ", ".join(f"{name} {_share(each.spread)}" for name, each in found.spreads.items())
+    return (
+        f"Between {found.campaigns} A/A campaigns, begun within {human_duration(found.span_s)}, means differ with a "
+        f"standard deviation of: {spreads or 'not known, since means may be zero'}. `lastro compare` takes it into "
+        "account."
+    )
 
 
 def _row(each: MetricFloor) -> tuple[str, ...]:

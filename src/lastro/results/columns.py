@@ -60,9 +60,17 @@ class _MetricFloor(TypedDict, total=False):
 _NO_FLOOR = {"floor": None, "treatment": "", "n_pairs": 0, "ratio": None, "interval": None}  # for what one may lack
 
 
+class _Between(TypedDict, total=False):
+    campaigns: int
+    first_utc: str | None
+    last_utc: str | None
+    spreads: dict[str, float]
+
+
 class _NoiseFloor(TypedDict, total=False):
     blocks: int
     metrics: dict[str, _MetricFloor]
+    between: _Between | None
 
 
 class Record(TypedDict, total=False):

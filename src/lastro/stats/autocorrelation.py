@@ -79,12 +79,6 @@ def variance_factor(lag1: float, places: Sequence[int]) -> float:
     return (1 + (n - 1) * c) / (1 - c)
 
 
-def widened(values: Sequence[float], factor: float) -> tuple[float, ...]:
-    """Return values of the same mean, whose variance is this factor larger."""
-    mean = sample_mean(values)
-    return tuple(mean + math.sqrt(factor) * (value - mean) for value in values)
-
-
 def _ratio(steps: float, whole: float, n: int) -> float:
     return 1 - (steps / (n - 1)) / (2 * whole / n)
 

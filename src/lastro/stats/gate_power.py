@@ -32,13 +32,14 @@ _LARGEST_LOSS = 1000.0  # where lower is better: the largest loss, as a multiple
 class Precision:
     """How precisely a gate knows the two means of a metric, A's first.
 
-    `errors` are the standard errors of the means, as fractions of the means; `n` counts the values behind each.
-    `known_df` are the degrees of freedom of the spread in another campaign that the errors come from; None if they come
-    from these values."""
+    `errors` are the standard errors of the means, as fractions of the means, with degrees of freedom `df`; `n` counts
+    the values behind each. `known_df` are the degrees of freedom of the spread in another campaign that the errors come
+    from; None if they come from these values."""
 
     errors: tuple[float, float]
-    n: tuple[int, int]
+    df: tuple[float, float]
     better: Literal["higher", "lower"]
+    n: tuple[int, int]
     known_df: float | None = None
 
     def finds(self, loss: float, margin: float, alpha: float) -> float:
@@ -76,8 +77,8 @@ class Precision:
         import numpy as np
         from scipy.special import chdtri, fdtri, nctdtr, stdtrit
 
-        df = satterthwaite(parts, self.n[::-1])
-        own = np.array(self.n[::-1]) - 1
+        df = satterthwaite(parts, self.df[::-1])
+        own = np.array(self.df[::-1])
         known = df if self.known_df is None else self.known_df
         spread = np.sqrt(chdtri(known, _middles(_SPREADS)) / known)[:, None]
         seen = np.array(parts)[:, None] * (fdtri(*own, _middles(_SHARES)), np.ones(_SHARES))

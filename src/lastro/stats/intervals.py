@@ -52,16 +52,16 @@ def t_quantile(confidence: float, df: float) -> float:
     return float(stdtrit(df, (1 + confidence) / 2))
 
 
-def satterthwaite(parts: Sequence[float], n: Sequence[int]) -> float:
-    """Return the degrees of freedom of a sum of independent variances of means, parts[i] from n[i] >= 2 values.
+def satterthwaite(parts: Sequence[float], df: Sequence[float]) -> float:
+    """Return the degrees of freedom of a sum of independent variances, parts[i] with df[i] degrees of freedom.
 
     When every part is zero, they are those of the pooled variance. Source: Satterthwaite, Biometrics Bulletin 2 (1946)
     110."""
     if not any(parts):
-        return float(sum(n) - len(n))
+        return float(sum(df))
     whole = sum(parts)
     # Squares of fractions, not of the parts, which would underflow for variances under 1e-154.
-    return 1 / sum((part / whole) ** 2 / (size - 1) for part, size in zip(parts, n, strict=True))
+    return 1 / sum((part / whole) ** 2 / own for part, own in zip(parts, df, strict=True))
 
 
 def sample_mean(values: Sequence[float]) -> float:

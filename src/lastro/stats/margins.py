@@ -10,11 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 from lastro.stats.adjust import holm
 from lastro.stats.gate_power import Precision
-from lastro.stats.intervals import sample_covariance, sample_mean, satterthwaite
+from lastro.stats.intervals import satterthwaite
+from lastro.stats.sampled import SampledMean
 from lastro.stats.student import Side, least_unpaired_p, t_p, without_rounding
 
 
@@ -31,56 +33,65 @@ class RatioTest:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """Two independent samples of one metric, and on which side of 1 the ratio of `values` to `baseline` is worse."""
+    """Two independent means of one metric, and on which side of 1 the ratio of `mean` to `baseline` is worse."""
 
-    values: Sequence[float]
-    baseline: Sequence[float]
+    mean: SampledMean
+    baseline: SampledMean
     better: Literal["higher", "lower"]
 
     @property
     def precision(self) -> Precision | None:
         """How precisely the two means are known; None unless both are above zero."""
-        n, means = (len(self.baseline), len(self.values)), (sample_mean(self.baseline), sample_mean(self.values))
-        if min(means) <= 0:
+        a, b = self.baseline, self.mean
+        if min(a.value, b.value) <= 0:
             return None
-        a, b = (math.sqrt(sample_covariance(each, each) / len(each)) for each in (self.baseline, self.values))
-        return Precision((a / means[0], b / means[1]), n, self.better)
+        return Precision((a.error, b.error), (a.df, b.df), self.better, (a.n, b.n))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class GateTest:
     """A candidate at the gate: its test against the margin, p corrected for all candidates, and the decision.
 
-    `least_found` is the least true loss that would have been found with a power of 80 % (`gate_power.POWER`), as a
-    fraction of the baseline; infinite if a loss of any size could have been missed."""
+    `alpha` is the level of the first step of the correction."""
 
+    candidate: Candidate
     test: RatioTest
     p_adjusted: float
     regressed: bool
-    least_found: float
+    margin: float
+    alpha: float
+
+    @cached_property
+    def least_found(self) -> float:
+        """The least true loss that would have been found with a power of 80 % (`gate_power.POWER`).
+
+        It is a fraction of the baseline; infinite if a loss of any size could have been missed. It takes 20 ms."""
+        precision = self.candidate.precision
+        found = precision.least_found(self.margin, self.alpha) if precision else None
+        return math.inf if found is None else found
 
 
-def ratio_test(values: Sequence[float], baseline: Sequence[float], limit: float, side: Side) -> RatioTest:
-    """Test whether the ratio of the means of two independent samples is above (below, on either side of) `limit`.
+def ratio_test(mean: SampledMean, baseline: SampledMean, limit: float, side: Side) -> RatioTest:
+    """Test whether the ratio of two independent means is above (below, on either side of) `limit`.
 
-    It tests mean(values) - limit mean(baseline) against zero, so that the baseline's mean may be zero too. With limit 1
-    and `either` it is Welch's test of no difference. For constant samples p is 1, or the least that this number of
-    values can give (`student`).
+    It tests mean - limit baseline against zero, so that the baseline may be zero too. With limit 1 and `either` it is
+    Welch's test of no difference. For constant samples p is 1, or the least that this number of values can give
+    (`student`).
 
     Raises: ValueError when a sample has fewer than two values."""
-    n = (len(values), len(baseline))
+    n = (mean.n, baseline.n)
     if min(n) < 2:
         raise ValueError(f"n = {min(n)}: a test needs 2 trials or more")
-    a, b = sample_mean(baseline), sample_mean(values)
+    a, b = baseline.value, mean.value
     (distance,) = without_rounding([b - limit * a], max(abs(b), abs(limit * a)))
-    parts = (sample_covariance(values, values) / n[0], limit**2 * sample_covariance(baseline, baseline) / n[1])
-    error, df = math.sqrt(sum(parts)), satterthwaite(parts, n)
+    parts = (mean.variance, limit**2 * baseline.variance)
+    error, df = math.sqrt(sum(parts)), satterthwaite(parts, (mean.df, baseline.df))
     t = distance / error if error else math.copysign(math.inf, distance) if distance else 0.0
     return RatioTest(limit, side, t, df, t_p(distance, error, df, least_unpaired_p(n), side))
 
 
 def worse_than(candidate: Candidate, margin: float) -> RatioTest:
-    """Test whether `values` are worse than `baseline` by more than the margin (0.05: five per cent).
+    """Test whether the mean is worse than `baseline` by more than the margin (0.05: five per cent).
 
     Where lower is better, that is above 1 + margin times the baseline; where higher is better, below 1 - margin times.
     The margin is a fraction of the baseline's size: for a mean below zero it lies on the other side of 1, and for a
@@ -89,10 +100,10 @@ def worse_than(candidate: Candidate, margin: float) -> RatioTest:
     Raises: ValueError unless 0 <= margin < 1, and what `ratio_test` raises."""
     if not 0 <= margin < 1:
         raise ValueError(f"the margin {margin} does not lie between 0 and 1")
-    own = -margin if sample_mean(candidate.baseline) < 0 else margin
+    own = -margin if candidate.baseline.value < 0 else margin
     if candidate.better == "lower":
-        return ratio_test(candidate.values, candidate.baseline, 1 + own, "above")
-    return ratio_test(candidate.values, candidate.baseline, 1 - own, "below")
+        return ratio_test(candidate.mean, candidate.baseline, 1 + own, "above")
+    return ratio_test(candidate.mean, candidate.baseline, 1 - own, "below")
 
 
 def gate(candidates: Sequence[Candidate], margin: float, alpha: float) -> tuple[GateTest, ...]:
@@ -107,12 +118,6 @@ def gate(candidates: Sequence[Candidate], margin: float, alpha: float) -> tuple[
     adjusted = [p for p in holm([test.p for test in tests]) if p is not None]
     each = alpha / max(1, len(candidates))
     return tuple(
-        GateTest(test, p, p <= alpha, _least_found(candidate, margin, each))
+        GateTest(candidate, test, p, p <= alpha, margin, each)
         for candidate, test, p in zip(candidates, tests, adjusted, strict=True)
     )
-
-
-def _least_found(candidate: Candidate, margin: float, alpha: float) -> float:
-    precision = candidate.precision
-    found = precision.least_found(margin, alpha) if precision else None
-    return math.inf if found is None else found

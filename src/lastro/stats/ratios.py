@@ -15,6 +15,7 @@ from lastro.stats.contrasts import ZERO_DENOMINATOR, Contrast
 from lastro.stats.intervals import Bound, Interval, sample_covariance, sample_mean, satterthwaite, t_quantile
 from lastro.stats.notes import FEWER_THAN_TWO, Note
 from lastro.stats.pairing import Pairing, match_blocks
+from lastro.stats.sampled import SampledMean
 
 Freedom = Literal["satterthwaite", "summed"]
 ZERO_BASELINE = "the mean of the baseline is zero"
@@ -62,15 +63,19 @@ def unpaired_ratio(
 
     Degrees of freedom by Satterthwaite's approximation for a - r b at the estimated ratio (Tamhane and Logan 2004), or
     `summed`, n_a + n_b - 2, as textbooks do: 14/7 with SD 3 and 2, n = 6 each, gives 1.4566 to 2.8332."""
-    n = (len(values), len(baseline))
-    a, b = sample_mean(values), sample_mean(baseline)
-    if b == 0:
+    return ratio_of_means(SampledMean.of(values), SampledMean.of(baseline), confidence, freedom)
+
+
+def ratio_of_means(a: SampledMean, b: SampledMean, confidence: float, freedom: Freedom = "satterthwaite") -> Ratio:
+    """Return the ratio of two independent means, as `unpaired_ratio` does for their samples."""
+    n = (a.n, b.n)
+    if b.value == 0:
         return _zero_baseline("unpaired", n)
     if min(n) < 2:
-        return Ratio(a / b, None, "unpaired", n, absent_because=Note(FEWER_THAN_TWO, n=min(n)))
-    var_a, var_b = (sample_covariance(sample, sample) / len(sample) for sample in (values, baseline))
-    df = satterthwaite((var_a, (a / b) ** 2 * var_b), n) if freedom == "satterthwaite" else float(sum(n) - 2)
-    return _fieller(Moments(a, b, var_a, var_b, 0.0, df), confidence, "unpaired", n)
+        return Ratio(a.value / b.value, None, "unpaired", n, absent_because=Note(FEWER_THAN_TWO, n=min(n)))
+    parts = (a.variance, (a.value / b.value) ** 2 * b.variance)
+    df = satterthwaite(parts, (a.df, b.df)) if freedom == "satterthwaite" else float(sum(n) - 2)
+    return _fieller(Moments(a.value, b.value, a.variance, b.variance, 0.0, df), confidence, "unpaired", n)
 
 
 def paired_ratio(values: Sequence[float], baseline: Sequence[float], confidence: float) -> Ratio:

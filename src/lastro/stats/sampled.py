@@ -1,0 +1,79 @@
+"""The mean of a sample with the variance of this mean, which may contain more than the noise between its values.
+
+Two campaigns of the same thing differ by more than the noise inside each: another day, another place in memory, a
+warmer room. `Between` is that spread, from campaigns in which nothing changed. It joins the variance of both means, so
+that every test and interval of two campaigns (`margins`, `ratios`) takes it into account."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean, variance
+
+from lastro.stats.intervals import sample_covariance, sample_mean, satterthwaite
+
+
+@dataclass(frozen=True, slots=True)
+class Between:
+    """The spread of the means of equal campaigns: the variance of their logarithms, with its degrees of freedom."""
+
+    variance: float
+    df: float
+
+    @property
+    def spread(self) -> float:
+        """The standard deviation, as a fraction of the mean."""
+        return math.sqrt(self.variance)
+
+
+@dataclass(frozen=True, slots=True)
+class SampledMean:
+    """The mean of `n` values, the variance of this mean, and the degrees of freedom of that variance."""
+
+    value: float
+    variance: float
+    df: float
+    n: int
+
+    @classmethod
+    def of(cls, values: Sequence[float], factor: float = 1.0, between: Between | None = None) -> SampledMean:
+        """Return the mean of a sample; `factor` multiplies the variance that independent values would give.
+
+        `between` is that of both campaigns of a comparison, and is estimated only once. So each of the two means counts
+        it with half of its degrees of freedom: together they have all of them.
+
+        Raises: ValueError without values."""
+        n, mean = len(values), sample_mean(values)
+        if n < 2:
+            return cls(mean, math.nan, 0.0, n)
+        return cls(mean, factor * sample_covariance(values, values) / n, n - 1, n).shifted(between)
+
+    def shifted(self, between: Between | None) -> SampledMean:
+        """Return the mean as that of a campaign that may differ from its equals by a shift of this spread."""
+        if between is None or not between.variance or not self.value:
+            return self
+        shift = (self.value * between.spread) ** 2
+        df = satterthwaite((self.variance, shift), (self.df, between.df / 2))
+        return SampledMean(self.value, self.variance + shift, df, self.n)
+
+    @property
+    def error(self) -> float:
+        """The standard error, as a fraction of the mean, which must not be zero."""
+        return math.sqrt(self.variance) / abs(self.value)
+
+
+def between(means: Sequence[Mapping[int, float]]) -> Between | None:
+    """Return the spread between equal campaigns; means[i] is {treatment: mean} of campaign i, all above zero.
+
+    It is the variance of the logarithms, averaged over the treatments that every campaign measured. A campaign may
+    shift all of its treatments together, so they add no degrees of freedom. The noise inside campaigns is part of the
+    variance: subtracting an estimate of it would often leave nothing of a true spread, and break the error rate. None
+    without two campaigns, or without a treatment that all of them measured."""
+    if len(means) < 2:
+        return None
+    shared = set.intersection(*map(set, means))
+    if not shared:
+        return None
+    found = fmean(variance([math.log(each[treatment]) for each in means]) for treatment in shared)
+    return Between(found, len(means) - 1)
