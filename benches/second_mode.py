@@ -14,9 +14,9 @@ import sys
 from collections.abc import Mapping
 
 import numpy as np
-from statistics_promises import NOISES, Noise, Values
 
 from lastro.stats.modes import second_mode
+from statistics_promises import NOISES, Noise, Values
 
 TREATMENTS, BLOCKS = (3, 6, 9, 12), (3, 5, 10)
 

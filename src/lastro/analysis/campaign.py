@@ -4,6 +4,7 @@ It also has everything that is missing, with the reason. Pure: data in, frozen d
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -313,7 +314,7 @@ class _Trials:
     reference: int
 
 
-class _Fit(NamedTuple):
+class _MetricFit(NamedTuple):
     """What the values of one metric have in common: the comparisons with the baseline, the model, the second mode."""
 
     compared: Mapping[int, MeanComparison]
@@ -321,7 +322,7 @@ class _Fit(NamedTuple):
     second_mode: SecondMode[int] | None
 
 
-def _rows(data: CampaignData, metrics: Sequence[Metric]) -> tuple[tuple[Row, ...], tuple[_Fit, ...]]:
+def _rows(data: CampaignData, metrics: Sequence[Metric]) -> tuple[tuple[Row, ...], tuple[_MetricFit, ...]]:
     """Return the rows, and the fit of each metric."""
     treatments = [row.treatment for row in data.treatments]
     references = baseline_indices(data.study, treatments)
@@ -367,7 +368,7 @@ def _status(row: TreatmentRow, states: Mapping[str, int]) -> Status:
     return "pending" if states["pending"] or states["running"] else "invalid"
 
 
-def _cells(metric: Metric, trials: Mapping[int, _Trials], confidence: float) -> tuple[dict[int, Cell], _Fit]:
+def _cells(metric: Metric, trials: Mapping[int, _Trials], confidence: float) -> tuple[dict[int, Cell], _MetricFit]:
     """Return {treatment: cell} of one metric, and the fit of its values."""
     points = {index: _points(metric.name, own.valid, own.marks.get(metric.name, ())) for index, own in trials.items()}
     values = {index: by_block(found) for index, found in points.items()}
@@ -384,15 +385,9 @@ def _cells(metric: Metric, trials: Mapping[int, _Trials], confidence: float) -> 
         elif reference != index and values[index] and values[reference]:
             ratio = ratio_to_baseline(values[index], values[reference], confidence)
             ratio = ratio and ratio_of_bounded(ratio, of=index in bounded, to=reference in bounded)
-        own_marks = list(own.marks.get(metric.name, ()))
-        if ratio and ratio.pairing == "paired" and ratio.n[0] < max(len(values[side]) for side in (index, reference)):
-            own_marks.append(Mark(FEWER_BLOCKS, ratio.n[0], "with a trial of the baseline in the same block"))
-        missing = len(own.valid) - len(found)
-        finished = len(own.valid) + own.invalid
-        if found and finished - len(found) > MANY_LOST * finished:
-            own_marks.append(Mark(LOST_TRIALS, finished - len(found), f"without a valid value, of {finished}"))
-        if fit.second_mode and (apart := fit.second_mode.trials.get(index)):
-            own_marks.append(Mark(SECOND_MODE, len(apart), f"apart from the others, of {len(found)}"))
+        apart = fit.second_mode.trials.get(index, frozenset()) if fit.second_mode else frozenset()
+        most = max(len(values[side]) for side in (index, reference))
+        own_marks = own.marks.get(metric.name, ()), _own_marks(own, len(found), ratio, most, len(apart))
         summary = describe_bounded([p.value for p in found], [p.at_least for p in found], confidence) if found else None
         cells[index] = Cell(
             metric,
@@ -401,13 +396,24 @@ def _cells(metric: Metric, trials: Mapping[int, _Trials], confidence: float) -> 
             ratio,
             comparison,
             decide(comparison.p_adjusted if comparison else None, 1 - confidence),
-            marks=tuple(own_marks),
-            missing=missing,
+            marks=tuple(itertools.chain(*own_marks)),
+            missing=len(own.valid) - len(found),
         )
     return cells, fit
 
 
-def _fit(exact: Mapping[int, Mapping[int, float]], references: Mapping[int, int], confidence: float) -> _Fit:
+def _own_marks(own: _Trials, n: int, ratio: Ratio | None, most: int, apart: int) -> Iterator[Mark]:
+    """Yield the remarks of the analysis on `n` values, some of them `apart`; `most` is n, or that of the baseline."""
+    if ratio and ratio.pairing == "paired" and ratio.n[0] < most:
+        yield Mark(FEWER_BLOCKS, ratio.n[0], "with a trial of the baseline in the same block")
+    finished = len(own.valid) + own.invalid
+    if n and finished - n > MANY_LOST * finished:
+        yield Mark(LOST_TRIALS, finished - n, f"without a valid value, of {finished}")
+    if apart:
+        yield Mark(SECOND_MODE, apart, f"apart from the others, of {n}")
+
+
+def _fit(exact: Mapping[int, Mapping[int, float]], references: Mapping[int, int], confidence: float) -> _MetricFit:
     """Fit exact values; the comparisons with the baselines are one family."""
     from lastro.stats.block_model import BlockModel
     from lastro.stats.modes import second_mode
@@ -418,7 +424,7 @@ def _fit(exact: Mapping[int, Mapping[int, float]], references: Mapping[int, int]
     sides = [({index: 1.0}, {reference: 1.0}) for index, reference in pairs]
     found = compare(model, sides, confidence, planned=len(pairs) <= MOST_PLANNED) if model else ()
     compared = {index: comparison for (index, _), comparison in zip(pairs, found, strict=True)}
-    return _Fit(compared, model, second_mode(exact))
+    return _MetricFit(compared, model, second_mode(exact))
 
 
 def decide(p_adjusted: float | None, alpha: float) -> Decision:

@@ -46,6 +46,7 @@ _MOST_WIDTH = 2.0  # of the second mode, in standard deviations of the noise
 _CUTS = (0.07, 0.15, 0.3, 0.5)  # fractions of the trials on either side, from which a fit starts
 _FEWEST_TREATMENTS = 3  # with which a block shows which of its trials are apart
 _LEAST_DF = 5
+_NEAR = 0.2  # of the distance between the modes: how far from a place a trial counts as there
 _MOST_ROUNDS, _MOST_SWEEPS = 30, 10
 _ALIASED = 1e-9
 _SEED = 1985
@@ -56,7 +57,8 @@ class SecondMode(Generic[K]):
     """The trials that lie apart, as {cell: its blocks}; cells without any are absent. They are at most half of all.
 
     `distance` is that from the other trials of the same treatment and block: where `relative`, as a ratio (0.8 is 20 %
-    below), else in the unit of the values. `sds` is its size in standard deviations of the noise."""
+    below), else in the unit of the values. Where most trials of a treatment or a block are in the second mode, the few
+    that are not lie apart, in the other direction. `sds` is its size in standard deviations of the noise."""
 
     trials: Mapping[K, frozenset[int]]
     distance: float
@@ -71,7 +73,7 @@ class SecondMode(Generic[K]):
 def least_distance(df: float) -> float:
     """Return the standard deviations that two modes must be apart, with these degrees of freedom of the noise.
 
-    From simulated campaigns: the 95 % quantile of cuts through noise with one mode, of the kind that is worst of ten."""
+    From simulated campaigns: about the 95 % quantile of cuts through the worst of ten kinds of noise with one mode."""
     return 4.3 + 23 / df
 
 
@@ -84,21 +86,21 @@ def second_mode(cells: Cells[K]) -> SecondMode[K] | None:
         for block, value in own.items():
             values[at, places[block]] = value
     there = ~np.isnan(values)
-    blocked = _FEWEST_TREATMENTS <= len(rows) and len(blocks) > 1
+    blocked = len(rows) >= _FEWEST_TREATMENTS and len(blocks) > 1
     df = int(there.sum()) - len(rows) - (len(blocks) - 1 if blocked else 0) - 1
     if df < _LEAST_DF:
         return None
     values = _without_ties(values, there)
     relative = bool(np.all(values[there] > 0))
-    grid = _Grid.of(np.log(values) if relative else values, there, blocked, df)
+    grid = _ValueGrid.of(np.log(values) if relative else values, there, blocked, df)
     split = grid.split()
     judged = grid.judged(split) if split else None
-    if split is None or judged is None:
+    if judged is None:
         return None
-    distance = math.exp(split.distance) if relative else split.distance
+    apart, distance, sds = judged
+    distance = math.exp(distance) if relative else distance
     if relative and abs(distance - 1) < _LEAST_SHARE:
         return None
-    apart, sds = judged
     found = {row: frozenset(blocks[at] for at in np.flatnonzero(own)) for row, own in zip(rows, apart, strict=True)}
     return SecondMode({row: own for row, own in found.items() if own}, distance, relative, sds)
 
@@ -124,7 +126,7 @@ class _Split:
 
 
 @dataclass(frozen=True, slots=True)
-class _Grid:
+class _ValueGrid:
     """The values by treatment and block, NaN where not `there`, and the degrees of freedom of a fit with two modes.
 
     `blocked`: means of blocks are fitted, beside those of treatments. Where some block lacks a treatment, `solved` is
@@ -137,7 +139,7 @@ class _Grid:
     solved: Floats | None
 
     @classmethod
-    def of(cls, values: Floats, there: Marks, blocked: bool, df: int) -> _Grid:
+    def of(cls, values: Floats, there: Marks, blocked: bool, df: int) -> _ValueGrid:
         if there.all() or not blocked:
             return cls(values, there, blocked, df, None)
         table = there.astype(float)
@@ -194,7 +196,7 @@ class _Grid:
     def fewest(self, apart: Marks) -> Marks:
         """Return the same split with treatments and blocks exchanged that have most of their trials apart.
 
-        The fit is the same: it is the mean of the treatment or of the block that takes up the distance."""
+        The fit stays the same: it is the mean of the treatment or of the block that takes up the distance."""
         for _ in range(_MOST_SWEEPS):
             for axis in (1, 0) if self.blocked else (1,):
                 most = 2 * apart.sum(axis=axis, keepdims=True) > self.there.sum(axis=axis, keepdims=True)
@@ -208,19 +210,21 @@ class _Grid:
         shares = weights / weights.sum()
         return float(np.sum(shares * np.sum(noise**2, axis=1) / own)), float(1 / np.sum(shares**2 / own))
 
-    def judged(self, split: _Split) -> tuple[Marks, float] | None:
-        """Return the trials apart, and their distance in standard deviations of the noise; None if it is no mode."""
+    def judged(self, split: _Split) -> tuple[Marks, float, float] | None:
+        """Return the trials apart, their distance, and its size in standard deviations; None if they are not a mode."""
         apart = self.fewest(split.apart)
         n, size = int(apart.sum()), abs(split.distance)
         if n < LEAST_TRIALS:
             return None
         noises = [self.variance(split.noise, weights) for weights in (self.there.sum(axis=1), apart.sum(axis=1))]
-        sd = math.sqrt(max(variance for variance, _ in noises))
         if any(size <= least_distance(df) * math.sqrt(variance) for variance, df in noises):
             return None
+        sd = math.sqrt(max(variance for variance, _ in noises))
         width = math.sqrt(float(np.sum(split.noise[apart] ** 2)) / (n - 1) * self.there.sum() / self.df)
-        way = split.noise[self.there] / split.distance + apart[self.there]  # from 0, the other trials, to 1
-        between, inside = (int(np.sum(abs(way - centre) < 0.2)) for centre in (0.5, 1.0))
+        way = split.noise / split.distance
+        inside = int(np.sum(np.abs(way[apart]) < _NEAR))
+        between = int(np.sum(np.abs(way + split.apart - 0.5)[self.there] < _NEAR))
         if width > _MOST_WIDTH * sd or 2 * between > inside:
             return None
-        return apart, size / sd if sd else math.inf
+        exchanged = 2 * int(np.sum(split.apart[apart])) < n
+        return apart, -split.distance if exchanged else split.distance, size / sd if sd else math.inf
