@@ -12,8 +12,10 @@ from lastro.analysis.campaign import MetricView, Report
 from lastro.analysis.effects import interactions, main_effects, marked
 from lastro.analysis.factorial import omnibus, spread_notes, variance_of
 from lastro.analysis.headline import headline
+from lastro.analysis.lost import lost_trials
 from lastro.analysis.measured import measured, medians
 from lastro.analysis.model import Analysis, MetricAnalysis
+from lastro.analysis.modes import two_modes
 from lastro.analysis.noise_floor import floor_here
 from lastro.analysis.pairs import factor_pairs
 from lastro.analysis.scaling import count_scalings
@@ -57,6 +59,8 @@ def analyse_metric(view: MetricView) -> MetricAnalysis:
         checks=checks,
         drift=drift_of(view),
         serial=serial_dependence(view),
+        second_mode=two_modes(view),
+        lost=lost_trials(view),
         scaling=count_scalings(view, data),
         headline=headline(anova, effects, comparisons),
         notes=(*notes, *spread_notes(checks)),

@@ -4,6 +4,7 @@ It also has everything that is missing, with the reason. Pure: data in, frozen d
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -13,7 +14,16 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from lastro.analysis.properties import PropertyTable, PropertyTables, build_properties
-from lastro.analysis.remarks import FEWER_BLOCKS, Mark, bounded_by, in_order, lost_as_too_short, marks_by_metric
+from lastro.analysis.remarks import (
+    FEWER_BLOCKS,
+    LOST_TRIALS,
+    SECOND_MODE,
+    Mark,
+    bounded_by,
+    in_order,
+    lost_as_too_short,
+    marks_by_metric,
+)
 from lastro.results.samples import AT_LEAST, GENERATOR_LIMITED, Metric
 from lastro.stats.censored import describe_bounded, ratio_of_bounded
 from lastro.stats.contrasts import MeanComparison, compare
@@ -27,9 +37,11 @@ if TYPE_CHECKING:
     from lastro.results.read import CampaignData, LaterSeries
     from lastro.results.store import Attempt, TreatmentRow, TrialRow
     from lastro.stats.block_model import BlockModel
+    from lastro.stats.modes import SecondMode
 
 Status = Literal["measured", "partly", "invalid", "unavailable", "pending"]
 Decision = Literal["different", "same", "unknown"]
+MANY_LOST = 0.10  # a larger fraction of the finished trials of a cell may bias its mean
 
 
 class Point(NamedTuple):
@@ -176,6 +188,11 @@ class MetricView:
         return self.report.models[self.index]
 
     @property
+    def second_mode(self) -> SecondMode[int] | None:
+        """The second mode of the exact values of the metric, by treatment; None without one."""
+        return self.report.second_modes[self.index]
+
+    @property
     def confidence(self) -> float:
         return self.report.study.design.confidence
 
@@ -198,6 +215,7 @@ class Report:
     varying: tuple[Factor, ...]
     metrics: tuple[Metric, ...]
     models: tuple[BlockModel | None, ...]
+    second_modes: tuple[SecondMode[int] | None, ...]
     rows: tuple[Row, ...]
     progress: Progress
     invalid_attempts: tuple[InvalidAttempt, ...]
@@ -255,13 +273,14 @@ def build_report(data: CampaignData, *, all_metrics: bool = False) -> Report:
     study = data.study
     metrics = study.metrics + (_other_metrics(study, data.attempts) if all_metrics else ())
     treatments = [row.treatment for row in data.treatments]
-    rows, models = _rows(data, metrics)
+    rows, fits = _rows(data, metrics)
     return Report(
         directory=data.directory,
         study=study,
         varying=tuple(factor for factor in study.factors if len(factor.levels) > 1),
         metrics=metrics,
-        models=models,
+        models=tuple(fit.model for fit in fits),
+        second_modes=tuple(fit.second_mode for fit in fits),
         rows=rows,
         progress=_progress(data),
         invalid_attempts=_invalid_attempts(data),
@@ -285,8 +304,26 @@ def _other_metrics(study: Study, attempts: Iterable[Attempt]) -> tuple[Metric, .
     return tuple(declared.get(name, Metric(name, "", "neither", "")) for name in names)
 
 
-def _rows(data: CampaignData, metrics: Sequence[Metric]) -> tuple[tuple[Row, ...], tuple[BlockModel | None, ...]]:
-    """Return the rows, and the model of each metric."""
+@dataclass(frozen=True, slots=True)
+class _Trials:
+    """The valid attempts of one treatment, their remarks by metric, its invalid trials, and its baseline or itself."""
+
+    valid: Sequence[Attempt]
+    marks: Mapping[str, tuple[Mark, ...]]
+    invalid: int
+    reference: int
+
+
+class _MetricFit(NamedTuple):
+    """What the values of one metric have in common: the comparisons with the baseline, the model, the second mode."""
+
+    compared: Mapping[int, MeanComparison]
+    model: BlockModel | None
+    second_mode: SecondMode[int] | None
+
+
+def _rows(data: CampaignData, metrics: Sequence[Metric]) -> tuple[tuple[Row, ...], tuple[_MetricFit, ...]]:
+    """Return the rows, and the fit of each metric."""
     treatments = [row.treatment for row in data.treatments]
     references = baseline_indices(data.study, treatments)
     states: dict[int, Counter[str]] = defaultdict(Counter)
@@ -296,11 +333,18 @@ def _rows(data: CampaignData, metrics: Sequence[Metric]) -> tuple[tuple[Row, ...
     for attempt in data.attempts:
         if attempt.valid:
             valid[attempt.treatment].append(attempt)
-    confidence = data.study.design.confidence
     by_index = {treatment.index: treatment for treatment in treatments}
     names = [metric.name for metric in metrics]
-    marks = {index: marks_by_metric(valid.get(index, ()), names) for index in by_index}
-    columns = [_cells(metric, marks, valid, references, confidence) for metric in metrics]
+    trials = {
+        index: _Trials(
+            valid[index],
+            marks_by_metric(valid[index], names),
+            states[index]["invalid"],
+            references.get(index, index),  # a baseline has no ratio to itself
+        )
+        for index in by_index
+    }
+    columns = [_cells(metric, trials, data.study.design.confidence) for metric in metrics]
     rows = tuple(
         Row(
             treatment=row.treatment,
@@ -313,7 +357,7 @@ def _rows(data: CampaignData, metrics: Sequence[Metric]) -> tuple[tuple[Row, ...
         )
         for row in data.treatments
     )
-    return rows, tuple(model for _, model in columns)
+    return rows, tuple(fit for _, fit in columns)
 
 
 def _status(row: TreatmentRow, states: Mapping[str, int]) -> Status:
@@ -324,35 +368,26 @@ def _status(row: TreatmentRow, states: Mapping[str, int]) -> Status:
     return "pending" if states["pending"] or states["running"] else "invalid"
 
 
-def _cells(
-    metric: Metric,
-    marks: Mapping[int, Mapping[str, tuple[Mark, ...]]],
-    valid: Mapping[int, Sequence[Attempt]],
-    references: Mapping[int, int],
-    confidence: float,
-) -> tuple[dict[int, Cell], BlockModel | None]:
-    """Return {treatment: cell} of one metric, and its model; `marks` has the remarks of every treatment, by metric."""
-    points = {
-        index: _points(metric.name, valid.get(index, ()), found.get(metric.name, ())) for index, found in marks.items()
-    }
+def _cells(metric: Metric, trials: Mapping[int, _Trials], confidence: float) -> tuple[dict[int, Cell], _MetricFit]:
+    """Return {treatment: cell} of one metric, and the fit of its values."""
+    points = {index: _points(metric.name, own.valid, own.marks.get(metric.name, ())) for index, own in trials.items()}
     values = {index: by_block(found) for index, found in points.items()}
     bounded = {index for index, found in points.items() if any(point.at_least for point in found)}
     exact = {index: found for index, found in values.items() if found and index not in bounded}
-    compared, model = _compared(exact, references, confidence)
+    fit = _fit(exact, {index: own.reference for index, own in trials.items()}, confidence)
     cells = {}
     for index, found in points.items():
-        attempts = valid.get(index, ())
-        reference = references.get(index, index)  # a baseline has no ratio to itself
-        comparison = compared.get(index)
+        own = trials[index]
+        reference, comparison = own.reference, fit.compared.get(index)
         ratio = None
         if comparison is not None:
             ratio = ratio_of(comparison.ratio, (len(values[index]), len(values[reference])))
         elif reference != index and values[index] and values[reference]:
             ratio = ratio_to_baseline(values[index], values[reference], confidence)
             ratio = ratio and ratio_of_bounded(ratio, of=index in bounded, to=reference in bounded)
-        own_marks = marks[index].get(metric.name, ())
-        if ratio and ratio.pairing == "paired" and ratio.n[0] < max(len(values[side]) for side in (index, reference)):
-            own_marks = (*own_marks, Mark(FEWER_BLOCKS, ratio.n[0], "with a trial of the baseline in the same block"))
+        apart = fit.second_mode.trials.get(index, frozenset()) if fit.second_mode else frozenset()
+        most = max(len(values[side]) for side in (index, reference))
+        own_marks = own.marks.get(metric.name, ()), _own_marks(own, len(found), ratio, most, len(apart))
         summary = describe_bounded([p.value for p in found], [p.at_least for p in found], confidence) if found else None
         cells[index] = Cell(
             metric,
@@ -361,24 +396,35 @@ def _cells(
             ratio,
             comparison,
             decide(comparison.p_adjusted if comparison else None, 1 - confidence),
-            marks=own_marks,
-            missing=len(attempts) - len(found),
+            marks=tuple(itertools.chain(*own_marks)),
+            missing=len(own.valid) - len(found),
         )
-    return cells, model
+    return cells, fit
 
 
-def _compared(
-    exact: Mapping[int, Mapping[int, float]], references: Mapping[int, int], confidence: float
-) -> tuple[dict[int, MeanComparison], BlockModel | None]:
-    """Return {treatment: its comparison with the baseline}, as one family, and the model of the values."""
+def _own_marks(own: _Trials, n: int, ratio: Ratio | None, most: int, apart: int) -> Iterator[Mark]:
+    """Yield the remarks of the analysis on `n` values, some of them `apart`; `most` is n, or that of the baseline."""
+    if ratio and ratio.pairing == "paired" and ratio.n[0] < most:
+        yield Mark(FEWER_BLOCKS, ratio.n[0], "with a trial of the baseline in the same block")
+    finished = len(own.valid) + own.invalid
+    if n and finished - n > MANY_LOST * finished:
+        yield Mark(LOST_TRIALS, finished - n, f"without a valid value, of {finished}")
+    if apart:
+        yield Mark(SECOND_MODE, apart, f"apart from the others, of {n}")
+
+
+def _fit(exact: Mapping[int, Mapping[int, float]], references: Mapping[int, int], confidence: float) -> _MetricFit:
+    """Fit exact values; the comparisons with the baselines are one family."""
     from lastro.stats.block_model import BlockModel
+    from lastro.stats.modes import second_mode
 
     model = BlockModel.of(exact)
-    pairs = [(index, references[index]) for index in exact if references.get(index, index) != index]
+    pairs = [(index, references[index]) for index in exact if references[index] != index]
     pairs = [(index, reference) for index, reference in pairs if reference in exact]
     sides = [({index: 1.0}, {reference: 1.0}) for index, reference in pairs]
     found = compare(model, sides, confidence, planned=len(pairs) <= MOST_PLANNED) if model else ()
-    return {index: comparison for (index, _), comparison in zip(pairs, found, strict=True)}, model
+    compared = {index: comparison for (index, _), comparison in zip(pairs, found, strict=True)}
+    return _MetricFit(compared, model, second_mode(exact))
 
 
 def decide(p_adjusted: float | None, alpha: float) -> Decision:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lastro.stats.anova import Anova, Welch
     from lastro.stats.contrasts import Contrast, MeanComparison
     from lastro.stats.drift import Drift
-    from lastro.stats.intervals import Interval
+    from lastro.stats.intervals import Interval, Summary
     from lastro.stats.notes import Note
     from lastro.stats.order import Estimate
     from lastro.stats.ranks import RankTest
@@ -214,6 +214,59 @@ class SerialDependence:
 
 
 @dataclass(frozen=True, slots=True)
+class QuantileContrast:
+    """Quantiles of a treatment, each divided by that of its baseline: the median `middle`, and `low` and `high`.
+
+    `within` is the median of the ratios within blocks, with the interval that order statistics allow; None where the
+    two are not paired. The others have no interval: order statistics of few trials give none so far out."""
+
+    treatment: Treatment
+    baseline: Treatment
+    middle: float
+    within: Estimate | None
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class TwoModes:
+    """A second mode of a metric: `n` of its `trials` lie apart from the others of their treatment and block.
+
+    `distance` is how far: where `relative`, a ratio (0.8 is 20 % lower), else in the metric's unit; `sds` is its size
+    in standard deviations of the noise. `counts` are (treatment, its trials apart, its trials), the largest fraction
+    first; `contrasts` are those with the baselines."""
+
+    n: int
+    trials: int
+    distance: float
+    relative: bool
+    sds: float
+    counts: tuple[tuple[Treatment, int, int], ...]
+    contrasts: tuple[QuantileContrast, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LostTrials:
+    """A treatment of which many trials have no valid value: `lost` of `trials` finished ones.
+
+    `baseline_lost` are those of its baseline. `summary` and `ratio` are of the valid trials. `mean` and `bounds`, of
+    the ratio to the baseline, reach from the lower end of the interval if each lost trial was as low as the lowest
+    valid one of its treatment to the upper end if each was as high as the highest; for a ratio, those of the baseline
+    are the opposite. Either is None without a spread. `holds` is whether the verdict is the same in both cases; None
+    without a verdict."""
+
+    treatment: Treatment
+    lost: int
+    trials: int
+    baseline_lost: int
+    summary: Summary | None
+    ratio: Ratio | None
+    mean: Interval | None
+    bounds: Interval | None
+    holds: bool | None
+
+
+@dataclass(frozen=True, slots=True)
 class Headline:
     """The data for one sentence on a metric.
 
@@ -250,6 +303,8 @@ class MetricAnalysis:
     checks: Checks | None
     drift: Drift | None
     serial: SerialDependence | None
+    second_mode: TwoModes | None
+    lost: tuple[LostTrials, ...]
     scaling: tuple[CountScaling, ...]
     omnibus: Omnibus | None
     floor: float | None

@@ -24,7 +24,10 @@ from lastro.results.samples import (
 if TYPE_CHECKING:
     from lastro.results.store import Attempt
 
-FEWER_BLOCKS = "fewer blocks"  # the analysis itself makes this remark
+# The analysis itself makes these remarks.
+FEWER_BLOCKS = "fewer blocks"
+LOST_TRIALS = "lost trials"
+SECOND_MODE = "second mode"
 
 # Known kinds, in the order of their marks.
 _ORDER = (
@@ -39,12 +42,16 @@ _ORDER = (
     OVERLOADED,
     GENERATOR_DELAY,
     FEWER_BLOCKS,
+    LOST_TRIALS,
+    SECOND_MODE,
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A remark of `n` valid trials of a treatment on a metric; `text` is the remark of the first of them."""
+    """A remark of `n` valid trials of a treatment on a metric; `text` is the remark of the first of them.
+
+    A remark of the analysis has the trials or blocks that it is about."""
 
     kind: str
     n: int

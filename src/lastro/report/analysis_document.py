@@ -1,7 +1,7 @@
 """The analysis as JSON-serializable data: the value of `analysis` in the output of `lastro results --json`.
 
 {metric: {n, log, anova, why_no_anova, notes [text], effects, interactions, comparisons, correction, pairs, checks,
-drift, serial, scaling, omnibus, noise_floor, headline, bounded}}
+drift, serial, second_mode, lost, scaling, omnibus, noise_floor, headline, bounded}}
 
 anova        {type, log (whether of logarithms), effects [{name, factors, df, ss, ms, f, p, explained}], residual,
              total_ss, n, notes [text]}; explained is the fraction of the total variation
@@ -22,6 +22,16 @@ checks       {shapiro_w, shapiro_p, brown_forsythe_f, brown_forsythe_p, outliers
 drift        {tau, p, slope_per_hour, interval, relative, n, absent_because}, from block means
 serial       {lag1, p, n, trials, counts_as}: the autocorrelation of neighbouring trials, or null; as to the mean of the
              treatment that suffers most, its trials count as so many independent ones
+second_mode  {n, trials, distance, relative, sds, treatments [{treatment (id), n, trials}], contrasts}, or null: n of
+             the trials lie apart from the others of their treatment and block, by distance: a ratio if relative, else
+             in the unit of the metric; sds is its size in standard deviations of the noise
+             contrasts [{treatment, baseline (ids), middle, within {value, interval, absent_because}, low, high}]:
+             ratios of the medians, of the 10 % quantiles (low) and the 90 % quantiles (high); within is the median of
+             the ratios within blocks, or null
+lost         [{treatment (id), lost, trials, baseline_lost, mean, bounds, holds}]: treatments that lost more than a
+             tenth of their finished trials, or whose baseline did. mean, and bounds of the ratio, are intervals
+             for lost trials anywhere within the range of the valid ones of their treatment; holds is whether the
+             verdict is the same in both extreme cases, or null
 scaling      [{factor, levels, n, lambda, sigma, kappa, peak, no_peak_because}], the Universal Scalability Law;
              a parameter is {value, interval, at_bound}, the peak {n, throughput, interval}
 omnibus      {welch {f, df1, df2, p}, kruskal_wallis {h, p}}, or null
@@ -41,13 +51,16 @@ from lastro.analysis.model import (
     CountScaling,
     FactorPairs,
     LevelEffect,
+    LostTrials,
     MetricAnalysis,
     Omnibus,
+    TwoModes,
 )
 from lastro.report.encoder import Forms, encode, only, own
 from lastro.stats.anova import TYPE, Anova, Effect
 from lastro.stats.contrasts import Contrast
 from lastro.stats.drift import Drift
+from lastro.stats.order import Estimate
 from lastro.stats.ranks import RankTest
 from lastro.stats.ratios import Ratio
 from lastro.stats.residual_checks import Checks
@@ -75,6 +88,13 @@ _FORMS: Forms = {
         | {"comparisons": [_pair(levels, factor.pairs[levels]) for levels in factor.in_order]}
     ),
     Checks: lambda checks: own(checks, "points alpha notes") | {"outliers": len(checks.outliers)},
+    TwoModes: lambda modes: (
+        own(modes, "counts contrasts")
+        | {"treatments": [dict(zip(("treatment", "n", "trials"), each, strict=True)) for each in modes.counts]}
+        | only(modes, "contrasts")
+    ),
+    Estimate: lambda median: only(median, "value interval absent_because"),
+    LostTrials: lambda lost: own(lost, "summary ratio"),
     Drift: lambda drift: own(drift, "points"),
     CountScaling: lambda scaling: (
         own(scaling, "points fit") | own(scaling.fit, "residuals residual_sd covariance", lambda_="lambda")

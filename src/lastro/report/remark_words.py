@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from lastro.analysis.remarks import FEWER_BLOCKS, Mark
+from lastro.analysis.remarks import FEWER_BLOCKS, LOST_TRIALS, SECOND_MODE, Mark
 from lastro.report.language import Language
 from lastro.results.samples import (
     AT_LEAST,
@@ -33,11 +33,13 @@ _SIGNS = {
     OVERLOADED: "≫",
     GENERATOR_DELAY: "⊘",
     FEWER_BLOCKS: "∩",
+    LOST_TRIALS: "∅",
+    SECOND_MODE: "⁑",
 }
 KINDS = (
     N_("generator-limited"), N_("through a cache"), N_("wrong clock"), N_("clock not verified"),
     N_("too short to time"), N_("closed loop"), N_("peak of a whole life"), N_("at least"),
-    N_("overloaded"), N_("generator delay"), N_("fewer blocks"),
+    N_("overloaded"), N_("generator delay"), N_("fewer blocks"), N_("lost trials"), N_("second mode"),
 )  # fmt: skip
 MEANINGS = {
     GENERATOR_LIMITED: N_(
@@ -87,6 +89,14 @@ MEANINGS = {
         "trials are missing, so the ratio is over fewer blocks than the mean: only those with a valid trial of both "
         "the treatment and its baseline."
     ),
+    LOST_TRIALS: N_(
+        "more than a tenth of the finished trials have no valid value: if they were lost because of what they "
+        "measured, the mean and its ratio are biased. The statistics of a report give bounds."
+    ),
+    SECOND_MODE: N_(
+        "some trials lie far apart from the others of the same treatment and block, as if the host had been in another "
+        "state: a mean then describes neither group. The statistics of a report give medians and quantiles."
+    ),
 }
 SHORT = {
     GENERATOR_LIMITED: N_("generator-limited: a lower bound"),
@@ -100,6 +110,8 @@ SHORT = {
     OVERLOADED: N_("more requests than answers: times grow as the load lasts"),
     GENERATOR_DELAY: N_("the generator’s own delay: dropped"),
     FEWER_BLOCKS: N_("the ratio is over fewer blocks than the mean"),
+    LOST_TRIALS: N_("more than a tenth of the trials lost"),
+    SECOND_MODE: N_("some trials lie apart: a second mode"),
 }
 
 

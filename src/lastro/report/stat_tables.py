@@ -41,9 +41,11 @@ DECISIONS = {
 
 
 def tables_behind(metric: MetricAnalysis, say: Language) -> list[Table]:
-    """Return the tables of the statistics section of one metric: variance, comparisons, ranks, pairs, scalability."""
+    """Return the tables of the statistics section of one metric: variance, comparisons, ranks, pairs, scalability.
+
+    Quantiles follow the ranks where there is a second mode."""
     pairs = [pairs_table(metric, one, say) for one in metric.pairs if LEAST_LEVELS <= len(one.levels) <= MOST_LEVELS]
-    against = [comparisons_table(metric, say), ranks_table(metric, say)]
+    against = [comparisons_table(metric, say), ranks_table(metric, say), quantiles_table(metric, say)]
     found = [anova_table(metric, say), *against, *pairs, usl_table(metric, say)]
     return [table for table in found if table or table.name.startswith("anova")]
 
@@ -281,6 +283,50 @@ def _ranks_notes(metric: MetricAnalysis, say: Language) -> Iterator[str]:
     absent = dict.fromkeys(say.note(one.absent_because) for _, one in metric.medians if one.absent_because)
     if absent:
         yield say("No interval of the median: {why}.", why="; ".join(absent))
+
+
+def quantiles_table(metric: MetricAnalysis, say: Language) -> Table:
+    """Return contrasts of quantiles with the baseline, beside the trials apart; without rows if no trial is."""
+    modes = metric.second_mode
+    counts = {treatment.index: (n, trials) for treatment, n, trials in modes.counts} if modes else {}
+    rows = []
+    for one in modes.contrasts if modes else ():
+        n, trials = counts[one.treatment.index]
+        within = one.within
+        median = _times(one.middle, None, say) if within is None else _times(within.value, within.interval, say)
+        confidence = share_text(within.interval.confidence, say) if within and within.interval else "—"
+        ends = (_times(end, None, say) for end in (one.low, one.high))
+        rows.append((one.treatment.label, say("{n} of {all}", n=n, all=trials), median, confidence, *ends))
+    columns = (
+        say("treatment"), say("trials apart"), say("ratio of medians"), say("confidence"),
+        say("ratio of 10 % quantiles"), say("ratio of 90 % quantiles"),
+    )  # fmt: skip
+    return Table(
+        f"quantiles-{metric.metric.name}",
+        say("Medians and quantiles against the baseline in {metric}", metric=metric.metric.name),
+        columns,
+        tuple(rows),
+        _numbers(1, 6),
+        frozenset({0}),
+        note=" ".join(_quantiles_notes(metric, say)),
+    )
+
+
+def _quantiles_notes(metric: MetricAnalysis, say: Language) -> Iterator[str]:
+    yield say(
+        "Where blocks are shared, the ratio of medians is the median of the ratios within blocks. The ratios of "
+        "quantiles have no interval: few trials say little so far out."
+    )
+    contrasts = metric.second_mode.contrasts if metric.second_mode else ()
+    absent = dict.fromkeys(
+        say.note(one.within.absent_because) for one in contrasts if one.within and one.within.absent_because
+    )
+    if absent:
+        yield say("No interval of the median: {why}.", why="; ".join(absent))
+
+
+def _times(value: float | None, interval: Interval | None, say: Language) -> str:
+    return "—" if value is None else f"×{_estimate_text(value, interval, say)}"
 
 
 def pairs_table(metric: MetricAnalysis, pairs: FactorPairs, say: Language) -> Table:

@@ -12,6 +12,7 @@ from lastro.analysis.model import Analysis, LevelEffect, MetricAnalysis
 from lastro.analysis.verdicts import Verdict
 from lastro.report.figures.effects import judged
 from lastro.report.language import Language
+from lastro.report.mean_caveats import lost_sentences, mode_sentences
 from lastro.report.numbers import MINUS, contrast_ratio
 from lastro.report.phrases import joined
 from lastro.report.stat_tables import METHODS, of_variation, p_text, share_text
@@ -31,8 +32,15 @@ EFFECT_WORDS: dict[Verdict, str] = {
 
 
 def statistics_sentences(metric: MetricAnalysis, alpha: float, say: Language) -> tuple[str, ...]:
-    """Return sentences on one metric: the leading factor, the widest effect, interactions, and where tests disagree."""
-    return (*_of_metric(metric, alpha, say), *_compared(metric, say))
+    """Return sentences on one metric: the leading factor, the widest effect, interactions, and where tests disagree.
+
+    First comes what restricts the use of its means: a second mode, and lost trials."""
+    return (
+        *mode_sentences(metric, say),
+        *lost_sentences(metric, say),
+        *_of_metric(metric, alpha, say),
+        *_compared(metric, say),
+    )
 
 
 def _of_metric(metric: MetricAnalysis, alpha: float, say: Language) -> Iterator[str]:

@@ -70,8 +70,10 @@ class BlockModel:
     raw: BlockModel | None = None
 
     @classmethod
-    def of(cls, cells: Cells[K]) -> BlockModel | None:
-        """Fit the model, on the scale that fits better. None without a value."""
+    def of(cls, cells: Cells[K], *, log: bool | None = None) -> BlockModel | None:
+        """Fit the model: of logarithms if `log` and all values are above zero, else on the scale that fits better.
+
+        False prevents logarithms. None without a value."""
         rows = [(cell, block, value) for cell, own in cells.items() for block, value in own.items()]
         if not rows:
             return None
@@ -79,10 +81,10 @@ class BlockModel:
         places = _Places({cell: at for at, cell in enumerate(dict.fromkeys(of_cell))}, coded(of_cell), coded(of_block))
         step = resolution(values)
         linear = cls._on(values, places, step)
-        if min(values) <= 0:
+        if min(values) <= 0 or log is False:
             return linear
         logs = cls._on([math.log(value) for value in values], places, 0.0)
-        if not _logs_fit_better(linear.blocked, logs.blocked, values):
+        if log is None and not _logs_fit_better(linear.blocked, logs.blocked, values):
             return linear
         steps = step / np.exp(logs.blocked.all_means)
         blocked, unblocked = (replace(fit, steps=steps) for fit in (logs.blocked, logs.unblocked))

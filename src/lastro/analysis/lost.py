@@ -1,0 +1,131 @@
+"""Bounds for treatments of which many trials have no valid value.
+
+If trials were lost because of what they measured, no mean of the others is right, and no statistic shows that it is
+wrong. So each lost trial is given the least and the greatest valid value of its own treatment, and the two results are
+bounds. Their intervals together allow for chance as well.
+
+They hold if no lost trial was outside of the range of the valid ones, which nothing in the data can show.
+
+Sources: Horowitz and Manski, J. Am. Stat. Assoc. 95 (2000) 77-84; Imbens and Manski, Econometrica 72 (2004)
+1845-1857."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from lastro.analysis.campaign import MANY_LOST, Cell, MetricView, Row, by_block, decide
+from lastro.analysis.model import LostTrials
+from lastro.stats.contrasts import MeanComparison, compare
+from lastro.stats.families import MOST_PLANNED
+from lastro.stats.intervals import Interval, describe
+
+Extreme = Callable[[Iterable[float]], float]
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A treatment with exact values {block: value}, and the blocks in which its trial was lost."""
+
+    row: Row
+    cell: Cell
+    values: Mapping[int, float]
+    lost: frozenset[int]
+
+    @property
+    def many(self) -> bool:
+        return len(self.lost) > MANY_LOST * (len(self.lost) + len(self.values))
+
+    def completed(self, extreme: Extreme) -> dict[int, float]:
+        """Return the values with an extreme one of them for each lost trial."""
+        return {**self.values, **dict.fromkeys(self.lost, extreme(self.values.values()))}
+
+
+def lost_trials(view: MetricView) -> tuple[LostTrials, ...]:
+    """Return bounds for every treatment that lost more than a tenth of its finished trials, or whose baseline did.
+
+    The largest fraction of lost trials is first."""
+    known = {
+        row.treatment.index: _Known(row, cell, by_block(cell.points), _lost_blocks(view, row, cell))
+        for row, cell in view
+        if cell.points and not cell.bounded
+    }
+    if not any(each.many for each in known.values()):
+        return ()
+    cases = (_compared(known, view.confidence, min, max), _compared(known, view.confidence, max, min))
+    found = []
+    for index, each in known.items():
+        baseline = known[each.row.baseline.index] if each.row.baseline and each.cell.comparison else None
+        if each.many or (baseline is not None and baseline.many):
+            found.append(_bounds(each, baseline, [case[index] for case in cases if index in case], view.confidence))
+    return tuple(sorted(found, key=lambda each: -each.lost / each.trials))
+
+
+def _lost_blocks(view: MetricView, row: Row, cell: Cell) -> frozenset[int]:
+    """Return the blocks of the trials that stayed invalid, and of valid trials without a value of the metric."""
+    index = row.treatment.index
+    found = {a.block for a in view.report.attempts if a.treatment == index and a.valid}
+    invalid = view.report.invalid_attempts
+    found |= {a.block for a in invalid if a.treatment.index == index and a.trial_state == "invalid"}
+    return frozenset(found - {point.block for point in cell.points})
+
+
+def _compared(
+    known: Mapping[int, _Known], confidence: float, treated: Extreme, baseline: Extreme
+) -> dict[int, MeanComparison]:
+    """Return {treatment: its comparison with the baseline} if each lost trial was the extreme of its treatment.
+
+    The scale and the family are those of the valid trials."""
+    from lastro.stats.block_model import BlockModel
+
+    comparisons = {index: each.cell.comparison for index, each in known.items() if each.cell.comparison}
+    cells = {index: each.completed(baseline if each.row.is_baseline else treated) for index, each in known.items()}
+    model = BlockModel.of(cells, log=any(found.log for found in comparisons.values()))
+    if model is None or not comparisons:
+        return {}
+    sides = [({index: 1.0}, {_baseline(known[index]): 1.0}) for index in comparisons]
+    found = compare(model, sides, confidence, planned=len(sides) <= MOST_PLANNED)
+    return dict(zip(comparisons, found, strict=True))
+
+
+def _baseline(each: _Known) -> int:
+    assert each.row.baseline is not None, "a comparison has a baseline"
+    return each.row.baseline.index
+
+
+def _bounds(each: _Known, baseline: _Known | None, cases: list[MeanComparison], confidence: float) -> LostTrials:
+    ends = [describe([*each.completed(extreme).values()], confidence).interval for extreme in (min, max)]
+    ratios = [case.ratio.interval for case in cases]
+    few = len(each.values) < 2, baseline is not None and len(baseline.values) < 2
+    return LostTrials(
+        treatment=each.row.treatment,
+        lost=len(each.lost),
+        trials=len(each.lost) + len(each.values),
+        baseline_lost=len(baseline.lost) if baseline else 0,
+        summary=each.cell.summary,
+        ratio=each.cell.ratio,
+        mean=None if few[0] else _span(ends),
+        bounds=None if any(few) else _span(ratios),
+        holds=None if any(few) else _holds(each.cell, cases, 1 - confidence),
+    )
+
+
+def _span(ends: list[Interval | None]) -> Interval | None:
+    """Return what both intervals span; None without both."""
+    low, high = ends if len(ends) == 2 else (None, None)
+    return Interval(low.low, high.high, low.confidence) if low and high else None
+
+
+def _holds(cell: Cell, cases: list[MeanComparison], alpha: float) -> bool | None:
+    """Return whether the verdict on a cell is the same in all cases; None without a verdict."""
+    own = cell.comparison
+    if own is None or cell.decision == "unknown":
+        return None
+    return all(
+        decide(case.p_adjusted, alpha) == cell.decision and (cell.decision == "same" or _above(case) == _above(own))
+        for case in cases
+    )
+
+
+def _above(found: MeanComparison) -> bool:
+    return found.difference.value is not None and found.difference.value > 0
