@@ -15,8 +15,9 @@ from lastro.report.content import Content
 from lastro.report.document import document
 from lastro.report.html import render_html
 from lastro.report.language import ENGLISH, language
+from lastro.report.latex import escape
 from lastro.report.markdown import render_markdown
-from lastro.report.remark_words import meaning, sign, signs_of
+from lastro.report.remark_words import KINDS, meaning, sign, signs_of
 from lastro.report.stat_tables import effects_table
 from lastro.report.tables import curve_tables, really_table, remarks_table, results_table
 from lastro.results.samples import Outcome, Reading, Remark
@@ -161,6 +162,7 @@ def test_every_known_kind_has_a_sign_and_a_meaning() -> None:
     assert known == ("through a cache", "wrong clock", "odd")
     assert [sign(kind) for kind in known] == ["‡", "§", "*"] and signs_of(known) == " ‡§*" and not signs_of([])
     assert meaning("odd", ENGLISH) == "a remark of the scenario."
+    assert not [kind for kind in KINDS if "U+" in escape(sign(kind))], "LaTeX has it, too"
 
 
 @pytest.mark.parametrize("kind", ["too short to time", "wrong clock"])

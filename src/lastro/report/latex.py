@@ -47,7 +47,9 @@ _SPECIAL = {
     "·": r"\textperiodcentered{}", "⁺": r"\ensuremath{^{+}}",
     "—": "---", "–": "--", "“": "``", "”": "''", "’": "'", "…": r"\dots{}", "µ": r"\textmu{}", "μ": r"\ensuremath{\mu}",
     "σ": r"\ensuremath{\sigma}", "κ": r"\ensuremath{\kappa}", "λ": r"\ensuremath{\lambda}", "✕": r"\texttimes{}",
-    "→": r"\ensuremath{\rightarrow}", "\xa0": "~",
+    "→": r"\ensuremath{\rightarrow}", "\xa0": "~", "↻": r"\ensuremath{\hookleftarrow}", "‖": r"\ensuremath{\parallel}",
+    "≫": r"\ensuremath{\gg}", "⊘": r"\ensuremath{\oslash}", "∩": r"\ensuremath{\cap}", "∅": r"\ensuremath{\emptyset}",
+    "⁑": r"\ensuremath{^{*}_{*}}",
 }  # fmt: skip
 
 
