@@ -214,6 +214,31 @@ def test_a_ratio_has_one_corrected_mark_and_interval_in_terminal_page_files_and_
 
 
 @pytest.mark.usefixtures("undrawn")
+def test_equal_readings_have_an_interval_of_half_a_step_and_no_mark_everywhere(tmp_path: Path) -> None:
+    """The tool prints two decimals; what it reads of runc is one step from what it reads of native."""
+    readings = {"native": 42.0, "runc": 42.01, "kvm": 43.5}
+
+    def value(levels: Levels, block: int, metric: str) -> float:
+        return readings[str(levels["platform"])] + 0.1 * (levels["platform"] == "kvm") * (block % 3)
+
+    def coarse(*platforms: str) -> Content:
+        study = make_study({"platform": platforms}, metrics=METRICS[:1], baseline={"platform": "native"})
+        return content_of(make_campaign(tmp_path / str(len(platforms)), study, value=value))
+
+    content = coarse(*readings)
+    shown = "\n".join(line.plain for line in terminal.render(content.report, 200))
+    latex = render_latex(content).replace(r"\ensuremath{\pm}", "±")
+    for text in (shown, render_html(content), render_markdown(content).replace("\\", ""), latex):
+        assert "42.0000 ± 0.0050" in text and "42.0100 ± 0.0050" in text and "± 0.0000" not in text
+    native, runc, _ = document(content.report)["treatments"]
+    interval = native["metrics"]["throughput"]["interval"]
+    assert (interval["low"], interval["high"]) == pytest.approx((41.995, 42.005))
+    assert runc["metrics"]["throughput"]["ratio"]["verdict"] == "same"
+    counts = make_campaign(tmp_path / "counts", value=lambda levels, block, metric: 42.0)
+    assert "42\\.000 ± 0" in render_markdown(content_of(counts)), "whole numbers may be exact"
+
+
+@pytest.mark.usefixtures("undrawn")
 def test_terminal_page_claims_and_json_give_one_verdict_whatever_the_noise_floor(tmp_path: Path) -> None:
     """Blocks vary by 5 %, trials within them by 1 %; runc costs 3 %, which pairs across blocks would not show."""
     rng = random.Random(8)

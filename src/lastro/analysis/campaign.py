@@ -176,6 +176,11 @@ class MetricView:
         return self.report.models[self.index]
 
     @property
+    def step(self) -> float:
+        """The resolution of the values of the metric; 0 if they are exact, or if there are none."""
+        return self.model.step if self.model else 0.0
+
+    @property
     def confidence(self) -> float:
         return self.report.study.design.confidence
 
@@ -353,7 +358,8 @@ def _cells(
         own_marks = marks[index].get(metric.name, ())
         if ratio and ratio.pairing == "paired" and ratio.n[0] < max(len(values[side]) for side in (index, reference)):
             own_marks = (*own_marks, Mark(FEWER_BLOCKS, ratio.n[0], "with a trial of the baseline in the same block"))
-        summary = describe_bounded([p.value for p in found], [p.at_least for p in found], confidence) if found else None
+        values_of, is_bound = [p.value for p in found], [p.at_least for p in found]
+        summary = describe_bounded(values_of, is_bound, confidence, model.step if model else 0.0) if found else None
         cells[index] = Cell(
             metric,
             found,
