@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from lastro.stats.anova import anova
-from lastro.stats.block_model import BlockModel, resolution
+from lastro.stats.block_model import BlockModel
 from lastro.stats.contrasts import Contrast, compare_one, linear, share
 
 # Student's sleep data (Cushny and Peebles 1905), which R ships as `sleep`: extra hours under two drugs, ten patients.
@@ -145,12 +145,6 @@ def test_the_unit_of_the_values_changes_nothing(unit: float) -> None:
 
 
 # Resolution
-
-
-def test_the_step_of_readings() -> None:
-    assert resolution([41.25, 41.3, 42.0]) == 0.01
-    assert resolution([1.0, 200.0, 4096.0]) == 0.0, "counts may be exact"
-    assert resolution([1 / 3, 0.5]) == 0.0, "computed"
 
 
 def test_one_step_apart_is_no_difference_and_many_steps_are() -> None:

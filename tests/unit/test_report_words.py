@@ -19,6 +19,7 @@ from lastro.report import terminal
 from lastro.report.claim_words import reason_text
 from lastro.report.content import Content
 from lastro.report.document import document
+from lastro.report.expected_table import expected_table
 from lastro.report.html import render_html
 from lastro.report.key_findings import key_findings
 from lastro.report.language import ENGLISH, language
@@ -214,6 +215,31 @@ def test_a_ratio_has_one_corrected_mark_and_interval_in_terminal_page_files_and_
 
 
 @pytest.mark.usefixtures("undrawn")
+def test_equal_readings_have_an_interval_of_half_a_step_and_no_mark_everywhere(tmp_path: Path) -> None:
+    """The tool prints two decimals; what it reads of runc is one step from what it reads of native."""
+    readings = {"native": 42.0, "runc": 42.01, "kvm": 43.5}
+
+    def value(levels: Levels, block: int, metric: str) -> float:
+        return readings[str(levels["platform"])] + 0.1 * (levels["platform"] == "kvm") * (block % 3)
+
+    def coarse(*platforms: str) -> Content:
+        study = make_study({"platform": platforms}, metrics=METRICS[:1], baseline={"platform": "native"})
+        return content_of(make_campaign(tmp_path / str(len(platforms)), study, value=value))
+
+    content = coarse(*readings)
+    shown = "\n".join(line.plain for line in terminal.render(content.report, 200))
+    latex = render_latex(content).replace(r"\ensuremath{\pm}", "±")
+    for text in (shown, render_html(content), render_markdown(content).replace("\\", ""), latex):
+        assert "42.0000 ± 0.0050" in text and "42.0100 ± 0.0050" in text and "± 0.0000" not in text
+    native, runc, _ = document(content.report)["treatments"]
+    interval = native["metrics"]["throughput"]["interval"]
+    assert (interval["low"], interval["high"]) == pytest.approx((41.995, 42.005))
+    assert runc["metrics"]["throughput"]["ratio"]["verdict"] == "same"
+    counts = make_campaign(tmp_path / "counts", value=lambda levels, block, metric: 42.0)
+    assert "42\\.000 ± 0" in render_markdown(content_of(counts)), "whole numbers may be exact"
+
+
+@pytest.mark.usefixtures("undrawn")
 def test_terminal_page_claims_and_json_give_one_verdict_whatever_the_noise_floor(tmp_path: Path) -> None:
     """Blocks vary by 5 %, trials within them by 1 %; runc costs 3 %, which pairs across blocks would not show."""
     rng = random.Random(8)
@@ -253,12 +279,60 @@ def test_what_assumes_no_distribution_reaches_the_page_folded(known: Path) -> No
     assert re.match(r"80\d\.\d+ \[79\d\.\d+, 80\d\.\d+\]|80\d \[79\d, 80\d\]", runc[1]), runc[1]
     assert runc[3].startswith("−198.4 [−2") and runc[4].startswith("−1.00 [−1.00, −0.")
     note = anova_table(metric, ENGLISH).note
-    assert "Welch’s F = " in note and "Kruskal–Wallis H = " in note and "with 3 degrees of freedom (p " in note
+    assert "Welch’s F = " in note and "All treatments, adjusted for blocks: F = " in note
+    assert "with 3 and 21 degrees of freedom (p < 0.001). Randomisation within blocks: p < 0.001, of 10,000" in note
+    comparisons = comparisons_table(metric, ENGLISH)
+    assert comparisons.columns[4:7] == ("p by ranks", "p by randomisation", "these agree")
+    assert {row[0]: row[4:7] for row in comparisons.rows}["runc · none"] == ("0.008", "0.008", "yes")
     page, statistics = render_html(content), '<h2 id="statistics">'
     folded = page[page.index(statistics) :]
     assert "<details><summary>Medians and ranks in throughput" in folded and "Welch’s F" in folded
     for text in (render_markdown(content), render_latex(content)):
-        assert "Medians and ranks in throughput" in text and "Kruskal" in text
+        assert "Medians and ranks in throughput" in text and "Randomisation within blocks" in text
+
+
+def test_what_to_expect_next_has_intervals_for_trials_and_campaigns(known: Path) -> None:
+    metric = content_of(known).analysis.metrics[0]
+    table = expected_table(metric, ENGLISH)
+    assert table in tables_behind(metric, ENGLISH)
+    assert table.columns == ("treatment", "next trial (Mbit/s)", "ratio to the baseline in the next campaign")
+    rows = {row[0]: row[1:] for row in table.rows}
+    assert rows["native · none"][1] == "—" and re.match(r"×0\.7996 \[0\.791\d, 0\.808\d\]", rows["runc · none"][1])
+    assert re.fullmatch(r"\[98\d\.\d+, 101\d\.\d\]", rows["native · none"][0])
+    assert "with a probability of 95\xa0%, for itself" in table.note and "No interval" not in table.note
+    portuguese = expected_table(metric, language("pt-BR"))
+    assert portuguese.columns[1] == "próximo ensaio (Mbit/s)" and "O host deve permanecer" in portuguese.note
+
+
+def test_where_nothing_can_be_predicted_there_is_no_table_and_part_of_it_has_reasons(tmp_path: Path) -> None:
+    def once(levels: Levels, block: int, metric: str) -> float | None:
+        return truth(levels, block, metric) if levels["platform"] == "native" or block == 1 else None
+
+    study = make_study(PLATFORMS, replicates=3, metrics=METRICS[:1], baseline={"platform": "native"})
+    (metric,) = content_of(make_campaign(tmp_path / "once", study, value=once)).analysis.metrics
+    table = expected_table(metric, ENGLISH)
+    assert [row[2] for row in table.rows] == ["—"] * 4
+    assert [row[1] == "—" for row in table.rows] == [False, False, True, True]
+    assert "No interval: a cell with one value: an interval needs 2 trials or more in each" in table.note
+    (single,) = content_of(CAMPAIGNS["one-replicate"](tmp_path / "one")).analysis.metrics[:1]
+    assert not expected_table(single, ENGLISH)
+
+
+def test_tests_that_disagree_are_counted_and_explained(tmp_path: Path) -> None:
+    """One outlier of eight: t drowns in it, the order of trials and ranks do not."""
+
+    def value(levels: Levels, block: int, metric: str) -> float:
+        own = 100 + random.Random(f"{levels}{block}").gauss(0, 1)
+        return own + (60 if block == 4 else 3) * (levels["platform"] == "runc")
+
+    study = make_study(
+        {"platform": ("native", "runc")}, replicates=8, metrics=METRICS[:1], baseline={"platform": "native"}
+    )
+    content = content_of(make_campaign(tmp_path, study, value=value))
+    said = said_of(content)
+    assert "In 1 comparison the test by ranks or by randomisation decides differently." in said
+    assert "the randomisation test takes it as it is" in said
+    assert comparisons_table(content.analysis.metrics[0], ENGLISH).rows[0][6] == "no"
 
 
 def test_few_values_have_a_median_and_the_reason_why_no_interval(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from lastro.analysis.against import against_baseline
 from lastro.analysis.campaign import MetricView, Report
 from lastro.analysis.effects import interactions, main_effects, marked
+from lastro.analysis.expected import expected
 from lastro.analysis.factorial import omnibus, spread_notes, variance_of
 from lastro.analysis.headline import headline
 from lastro.analysis.lost import lost_trials
@@ -68,6 +69,7 @@ def analyse_metric(view: MetricView) -> MetricAnalysis:
         floor_note=known_floor.note if known_floor else None,
         omnibus=omnibus(data),
         medians=medians(view),
+        expected=expected(view, data),
         bounded=bounded,
         log=data.model is not None and data.model.log,
     )

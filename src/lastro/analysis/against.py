@@ -1,4 +1,4 @@
-"""Comparisons of every treatment with its baseline: the corrected test of the model, and the rank test beside it."""
+"""Comparisons of every treatment with its baseline: the corrected test of the model, and two tests beside it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from lastro.stats.families import MOST_PLANNED
 from lastro.stats.noise_floor import within
 from lastro.stats.notes import N_, Note
 from lastro.stats.pairing import Matched, match_blocks
+from lastro.stats.randomisation import Randomisation, randomisation_test
 from lastro.stats.ranks import (
     cliffs_delta,
     hodges_lehmann,
@@ -45,8 +46,11 @@ def _comparison(row: Row, cell: Cell, data: Measured, floor: float | None) -> Ba
     p, ratio = cell.comparison.p, cell.comparison.ratio.value
     matched = match_blocks(values, baseline)
     twin, no_twin = _twin(matched, data.confidence) if matched else (None, None)
+    orders = _orders(matched, log=data.model is not None and data.model.log)
     alpha = 1 - data.confidence
-    agrees = (p < alpha) == (twin.p < alpha) if p is not None and twin is not None and twin.can_reject else None
+    deciding = [twin.p] if twin is not None and twin.can_reject else []
+    deciding += [orders.p] if orders is not None and orders.can_reject(alpha) else []
+    agrees = all((p < alpha) == (other < alpha) for other in deciding) if p is not None and deciding else None
     if twin is not None and not twin.can_reject:
         n = min(len(values), len(baseline))
         no_twin = Note(N_("n = {n}: too few trials for a rank test to reach significance"), n=n)
@@ -58,11 +62,20 @@ def _comparison(row: Row, cell: Cell, data: Measured, floor: float | None) -> Ba
         p=p,
         p_adjusted=cell.comparison.p_adjusted,
         ranks=twin,
+        randomisation=orders,
         agrees=agrees,
         no_twin=no_twin,
         under_floor=within(floor, None if ratio is None else ratio - 1, (1, -1)),
         decision=cell.decision,
     )
+
+
+def _orders(matched: Matched | None, *, log: bool) -> Randomisation | None:
+    """Return the test that exchanges the two values of each block; None without pairs, which alone were randomised."""
+    if matched is None or matched.pairing != "paired":
+        return None
+    sides = {"treatment": dict(enumerate(matched.values)), "baseline": dict(enumerate(matched.baseline))}
+    return randomisation_test(sides, log=log)
 
 
 def _twin(matched: Matched, confidence: float) -> tuple[RankTwin | None, Note | None]:

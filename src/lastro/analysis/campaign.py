@@ -193,6 +193,11 @@ class MetricView:
         return self.report.second_modes[self.index]
 
     @property
+    def step(self) -> float:
+        """The resolution of the values of the metric; 0 if they are exact, or if there are none."""
+        return self.model.step if self.model else 0.0
+
+    @property
     def confidence(self) -> float:
         return self.report.study.design.confidence
 
@@ -388,7 +393,9 @@ def _cells(metric: Metric, trials: Mapping[int, _Trials], confidence: float) -> 
         apart = fit.second_mode.trials.get(index, frozenset()) if fit.second_mode else frozenset()
         most = max(len(values[side]) for side in (index, reference))
         own_marks = own.marks.get(metric.name, ()), _own_marks(own, len(found), ratio, most, len(apart))
-        summary = describe_bounded([p.value for p in found], [p.at_least for p in found], confidence) if found else None
+        values_of, is_bound = [p.value for p in found], [p.at_least for p in found]
+        step = fit.model.step if fit.model else 0.0
+        summary = describe_bounded(values_of, is_bound, confidence, step) if found else None
         cells[index] = Cell(
             metric,
             found,

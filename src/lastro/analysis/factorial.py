@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from lastro.analysis.measured import Measured
 from lastro.analysis.model import Omnibus
 from lastro.stats.notes import N_, Note
+from lastro.stats.randomisation import randomisation_test
 
 if TYPE_CHECKING:
     from lastro.stats.anova import Anova
@@ -86,10 +87,9 @@ def omnibus(data: Measured) -> Omnibus | None:
     if len(data.cells) < 2:
         return None
     from lastro.stats.anova import welch_anova
-    from lastro.stats.ranks import kruskal_wallis
 
-    groups = {str(index): list(cell.values()) for index, cell in data.cells.items()}
-    return Omnibus(welch_anova(list(groups.values())), kruskal_wallis(groups))
+    randomisation = randomisation_test(data.cells, log=data.model is not None and data.model.log)
+    return Omnibus(welch_anova([list(cell.values()) for cell in data.cells.values()]), randomisation)
 
 
 def spread_notes(checks: Checks | None) -> tuple[Note, ...]:

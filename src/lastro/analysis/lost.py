@@ -57,7 +57,7 @@ def lost_trials(view: MetricView) -> tuple[LostTrials, ...]:
     for index, each in known.items():
         baseline = known[each.row.baseline.index] if each.row.baseline and each.cell.comparison else None
         if each.many or (baseline is not None and baseline.many):
-            found.append(_bounds(each, baseline, [case[index] for case in cases if index in case], view.confidence))
+            found.append(_bounds(each, baseline, [case[index] for case in cases if index in case], view))
     return tuple(sorted(found, key=lambda each: -each.lost / each.trials))
 
 
@@ -93,8 +93,10 @@ def _baseline(each: _Known) -> int:
     return each.row.baseline.index
 
 
-def _bounds(each: _Known, baseline: _Known | None, cases: list[MeanComparison], confidence: float) -> LostTrials:
-    ends = [describe([*each.completed(extreme).values()], confidence).interval for extreme in (min, max)]
+def _bounds(each: _Known, baseline: _Known | None, cases: list[MeanComparison], view: MetricView) -> LostTrials:
+    ends = [
+        describe([*each.completed(extreme).values()], view.confidence, view.step).interval for extreme in (min, max)
+    ]
     ratios = [case.ratio.interval for case in cases]
     few = len(each.values) < 2, baseline is not None and len(baseline.values) < 2
     return LostTrials(
@@ -106,7 +108,7 @@ def _bounds(each: _Known, baseline: _Known | None, cases: list[MeanComparison], 
         ratio=each.cell.ratio,
         mean=None if few[0] else _span(ends),
         bounds=None if any(few) else _span(ratios),
-        holds=None if any(few) else _holds(each.cell, cases, 1 - confidence),
+        holds=None if any(few) else _holds(each.cell, cases, 1 - view.confidence),
     )
 
 

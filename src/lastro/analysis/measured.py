@@ -26,7 +26,8 @@ class Measured:
 
     `cells` is {treatment: {block: value}}, without empty cells. `factors` are the factors that vary among these
     treatments, with their measured levels in the study's order; `references` has the reference level of each. `planned`
-    has the levels of every treatment of the design; `model` is that of the cells."""
+    has the levels of every treatment of the design; `model` is that of the cells, and `step` the resolution of the
+    values."""
 
     cells: Mapping[int, Mapping[int, float]]
     levels: Mapping[int, LevelsOf]
@@ -35,6 +36,7 @@ class Measured:
     confidence: float
     model: BlockModel | None = None
     planned: tuple[LevelsOf, ...] = ()
+    step: float = 0.0
 
     @property
     def n(self) -> int:
@@ -106,6 +108,7 @@ def measured(view: MetricView) -> Measured:
         confidence=view.confidence,
         model=view.model,
         planned=tuple(_texts(row) for row in report.rows),
+        step=view.step,
     )
 
 
@@ -119,7 +122,7 @@ def median_of(cell: Cell, confidence: float) -> Estimate:
     return median_of_bounded([p.value for p in cell.points], [p.at_least for p in cell.points], confidence)
 
 
-def pooled(cells: Sequence[Cell]) -> Summary:
+def pooled(view: MetricView, cells: Sequence[Cell]) -> Summary:
     """Return the summary of one treatment, or the mean over several with the interval of their means in each block."""
     alone = cells[0].summary
     if len(cells) == 1 and alone is not None:
@@ -130,9 +133,8 @@ def pooled(cells: Sequence[Cell]) -> Summary:
             blocks.setdefault(point.block, []).append(point.value)
     bounded = sum(cell.bounded for cell in cells)
     whole = [math.fsum(found) / len(found) for found in blocks.values() if len(found) == len(cells)]
-    confidence = next((c.summary.interval.confidence for c in cells if c.summary and c.summary.interval), 0.95)
     mean = math.fsum(cell.summary.mean for cell in cells if cell.summary) / len(cells)
-    interval = describe(whole, confidence).interval if len(whole) > 1 and not bounded else None
+    interval = describe(whole, view.confidence, view.step).interval if len(whole) > 1 and not bounded else None
     return Summary(sum(len(cell.points) for cell in cells), mean, None, interval, bounded)
 
 

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from lastro.stats.intervals import Interval, Summary
     from lastro.stats.notes import Note
     from lastro.stats.order import Estimate
-    from lastro.stats.ranks import RankTest
+    from lastro.stats.prediction import Prediction
+    from lastro.stats.randomisation import Randomisation
     from lastro.stats.ratios import Ratio
     from lastro.stats.residual_checks import Checks
     from lastro.stats.simultaneous import Pair
@@ -113,10 +114,11 @@ class RankTwin:
 
 @dataclass(frozen=True, slots=True)
 class BaselineComparison:
-    """A treatment against its baseline.
+    """A treatment against its baseline, and two tests beside it that assume no distribution.
 
-    `agrees` says whether the test of the model and the rank test, both uncorrected, reach the same decision. It is None
-    if the rank test cannot decide; `no_twin` is then the reason. `under_floor` is None when no noise floor is known."""
+    `randomisation` is that of the two treatments within the blocks that they share. `agrees` says whether all tests,
+    uncorrected, reach the decision of the model's test. It is None if neither of the two can decide; `no_twin` is the
+    reason why the rank test cannot. `under_floor` is None when no noise floor is known."""
 
     treatment: Treatment
     baseline: Treatment
@@ -125,6 +127,7 @@ class BaselineComparison:
     p: float | None
     p_adjusted: float | None
     ranks: RankTwin | None
+    randomisation: Randomisation | None
     agrees: bool | None
     no_twin: Note | None
     under_floor: bool | None
@@ -187,12 +190,24 @@ class CountScaling:
 
 @dataclass(frozen=True, slots=True)
 class Omnibus:
-    """Tests of whether the treatments differ at all: without equal variances (Welch), by ranks (Kruskal-Wallis).
+    """Tests of whether the treatments differ at all: without equal variances (Welch), and by randomisation.
 
-    Neither accounts for blocks, so both have less power than the analysis of variance."""
+    Welch's test does not account for blocks, so it has less power. The randomisation test is on the scale of the
+    model; it is None where no order of the trials differs from another."""
 
     welch: Welch
-    ranks: RankTest
+    randomisation: Randomisation | None
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """What to expect next of a treatment: of a trial in a further block, and of another campaign like this one.
+
+    `ratio` is that of the means of the treatment and its baseline; None without a baseline."""
+
+    treatment: Treatment
+    trial: Prediction
+    ratio: Prediction | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,8 +302,8 @@ class MetricAnalysis:
 
     `floor` is the noise floor of one treatment against another, as a fraction (0.03 is 3 %): equal treatments rarely
     differ by more. It is None if it is not known; `floor_note` says whether it was scaled. `medians` has every
-    measured treatment. `bounded` counts the treatments for which only a lower bound is known; the rest of the analysis
-    leaves them out. `log` is true if the model is of logarithms, so that effects multiply."""
+    measured treatment, and so has `expected`. `bounded` counts the treatments for which only a lower bound is known;
+    the rest of the analysis leaves them out. `log` is true if the model is of logarithms, so that effects multiply."""
 
     metric: Metric
     n: int
@@ -312,6 +327,7 @@ class MetricAnalysis:
     headline: Headline
     bounded: int
     medians: tuple[tuple[Treatment, Estimate], ...]
+    expected: tuple[Expectation, ...]
     log: bool
 
 

@@ -1,7 +1,7 @@
 """The analysis as JSON-serializable data: the value of `analysis` in the output of `lastro results --json`.
 
 {metric: {n, log, anova, why_no_anova, notes [text], effects, interactions, comparisons, correction, pairs, checks,
-drift, serial, second_mode, lost, scaling, omnibus, noise_floor, headline, bounded}}
+drift, serial, second_mode, lost, scaling, omnibus, noise_floor, headline, bounded, expected}}
 
 anova        {type, log (whether of logarithms), effects [{name, factors, df, ss, ms, f, p, explained}], residual,
              total_ss, n, notes [text]}; explained is the fraction of the total variation
@@ -12,8 +12,9 @@ effects      [{factor, level, reference, given {factor: level}, ratio, differenc
              treatments
 interactions [{given, shown, explained, p, p_adjusted, effects}]
 comparisons  [{treatment, baseline (ids), ratio {value, interval}, difference {value, interval, pairing, df}, p,
-             p_adjusted, ranks {p, shift, shift_interval, delta, delta_interval, can_reject}, agrees, no_ranks,
-             under_noise_floor, decision}]; correction is max-t or benjamini-hochberg
+             p_adjusted, ranks {p, shift, shift_interval, delta, delta_interval, can_reject}, randomisation, agrees,
+             no_ranks, under_noise_floor, decision}]; correction is max-t or benjamini-hochberg; agrees says whether
+             the tests by ranks and by randomisation decide as p does, or is null if neither can decide
 pairs        [{factor, strata, all_strata, left_out, comparisons [{level, reference, ratio, difference, p, p_adjusted,
              strata}]}]: every two levels. The intervals of effects, comparisons and pairs are corrected as p_adjusted
 log          whether the model is of logarithms: ratios are then of geometric means, and a difference is what the ratio
@@ -34,11 +35,15 @@ lost         [{treatment (id), lost, trials, baseline_lost, mean, bounds, holds}
              verdict is the same in both extreme cases, or null
 scaling      [{factor, levels, n, lambda, sigma, kappa, peak, no_peak_because}], the Universal Scalability Law;
              a parameter is {value, interval, at_bound}, the peak {n, throughput, interval}
-omnibus      {welch {f, df1, df2, p}, kruskal_wallis {h, p}}, or null
+omnibus      {welch {f, df1, df2, p}, randomisation}, or null; a randomisation is {f, df1, df2, p_of_f, p, least,
+             orders, exact} or null: F adjusted for blocks with the p of its distribution, and p as the fraction of the
+             orders within blocks with at least this F. least is the least p that they allow; they are all if exact
 noise_floor  the relative difference (0.03: 3 %) that two equal treatments rarely exceed here, with the campaign's
              number of blocks; or null. It changes no decision
 headline     {factor, explained, widest, different, same, unknown}
-bounded      the number of treatments left out of the analysis because only a lower bound is known for them"""
+bounded      the number of treatments left out of the analysis because only a lower bound is known for them
+expected     [{treatment (id), trial, ratio}], each {value, interval, absent_because}: where a trial in a further block
+             will lie, and the ratio to the baseline in another campaign like this one; it is null without a baseline"""
 
 from __future__ import annotations
 
@@ -53,7 +58,6 @@ from lastro.analysis.model import (
     LevelEffect,
     LostTrials,
     MetricAnalysis,
-    Omnibus,
     TwoModes,
 )
 from lastro.report.encoder import Forms, encode, only, own
@@ -61,7 +65,6 @@ from lastro.stats.anova import TYPE, Anova, Effect
 from lastro.stats.contrasts import Contrast
 from lastro.stats.drift import Drift
 from lastro.stats.order import Estimate
-from lastro.stats.ranks import RankTest
 from lastro.stats.ratios import Ratio
 from lastro.stats.residual_checks import Checks
 from lastro.stats.simultaneous import Pair
@@ -100,8 +103,6 @@ _FORMS: Forms = {
         own(scaling, "points fit") | own(scaling.fit, "residuals residual_sd covariance", lambda_="lambda")
     ),
     Parameter: lambda parameter: own(parameter, "standard_error"),
-    Omnibus: lambda omnibus: own(omnibus, ranks="kruskal_wallis"),
-    RankTest: lambda test: own(test, "n", statistic="h"),
 }
 
 

@@ -64,7 +64,8 @@ class _KeySentences:
         """Yield the mean of the only measured treatment; if `named`, with its levels."""
         say, data = self.say, self.found.data
         for index, cell in data.cells.items():
-            text = f"{mean_text(describe(list(cell.values()), data.confidence), say)} {self.metric.unit}".rstrip()
+            mean = mean_text(describe(list(cell.values()), data.confidence, data.step), say)
+            text = f"{mean} {self.metric.unit}".rstrip()
             where = " (" + ", ".join(f"{k} = {v}" for k, v in data.levels[index].items()) + ")" if named else ""
             blocks = say.count(len(cell), "block")
             yield say("With {blocks}, {metric} is {mean}.", blocks=blocks, metric=self.metric.name, mean=text + where)

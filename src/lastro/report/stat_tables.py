@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from lastro.report import claim_words
 from lastro.report.claims_text import measured_text
+from lastro.report.expected_table import expected_table
 from lastro.report.figures.effects import judged, mark_words
 from lastro.report.language import Language
 from lastro.report.numbers import MINUS, VERDICT_MARKS, contrast_ratio, fixed, metric_heading, ratio_text
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from lastro.stats.anova import Anova, Effect
     from lastro.stats.contrasts import Contrast, MeanComparison
     from lastro.stats.intervals import Interval
+    from lastro.stats.randomisation import Randomisation
     from lastro.stats.usl import Parameter
 
 LEAST_LEVELS, MOST_LEVELS = 3, 8  # of a factor with a table of all pairs
@@ -41,11 +43,10 @@ DECISIONS = {
 
 
 def tables_behind(metric: MetricAnalysis, say: Language) -> list[Table]:
-    """Return the tables of the statistics section of one metric: variance, comparisons, ranks, pairs, scalability.
-
-    Quantiles follow the ranks where there is a second mode."""
+    """Return the tables of the statistics section of one metric, variance first; those without rows are left out."""
     pairs = [pairs_table(metric, one, say) for one in metric.pairs if LEAST_LEVELS <= len(one.levels) <= MOST_LEVELS]
     against = [comparisons_table(metric, say), ranks_table(metric, say), quantiles_table(metric, say)]
+    against.append(expected_table(metric, say))
     found = [anova_table(metric, say), *against, *pairs, usl_table(metric, say)]
     return [table for table in found if table or table.name.startswith("anova")]
 
@@ -186,7 +187,9 @@ def _omnibus_notes(metric: MetricAnalysis, say: Language) -> Iterator[str]:
     """Yield notes on whether the treatments differ at all, by tests with fewer assumptions than the ANOVA."""
     if metric.omnibus is None:
         return
-    welch, ranks = metric.omnibus.welch, metric.omnibus.ranks
+    welch, orders = metric.omnibus.welch, metric.omnibus.randomisation
+    if orders is not None:
+        yield from _orders_notes(orders, say)
     if welch.f is not None and welch.df2 is not None:
         yield say(
             "All treatments, without assuming equal spreads and without blocks: Welch’s F = {f} with {df1} and {df2} "
@@ -196,28 +199,38 @@ def _omnibus_notes(metric: MetricAnalysis, say: Language) -> Iterator[str]:
             df2=_number(welch.df2, say),
             p=p_text(welch.p, say, sign=True),
         )
-    if ranks.statistic is not None:
+
+
+def _orders_notes(orders: Randomisation, say: Language) -> Iterator[str]:
+    if orders.f is not None:
         yield say(
-            "By ranks, without blocks: Kruskal–Wallis H = {h} with {df} degrees of freedom (p {p}).",
-            h=_number(ranks.statistic, say),
-            df=say.integer(len(ranks.n) - 1),
-            p=p_text(ranks.p, say, sign=True),
+            "All treatments, adjusted for blocks: F = {f} with {df1} and {df2} degrees of freedom (p {p}).",
+            f=_number(orders.f, say),
+            df1=say.integer(orders.df1),
+            df2=say.integer(orders.df2),
+            p=p_text(orders.p_of_f, say, sign=True),
         )
+    how = N_("Randomisation within blocks: p {p}, of {n} orders at random.")
+    if orders.exact:
+        how = N_("Randomisation within blocks: p {p}, of all {n} orders.")
+        if orders.p == orders.least:
+            how = N_("Randomisation within blocks: p {p}, of all {n} orders, the least that they allow.")
+    yield say(how, p=p_text(orders.p, say, sign=True), n=say.integer(orders.orders))
 
 
 def comparisons_table(metric: MetricAnalysis, say: Language) -> Table:
-    """Return a table of every treatment against its baseline: raw p, corrected p, and the p of the rank test."""
+    """Return a table of every treatment against its baseline: raw and corrected p, and the tests beside them."""
     method = METHODS[metric.correction]
     columns = (
-        say("treatment"), say("ratio to the baseline"), "p", f"p ({method})", say("p by ranks"), say("ranks agree"),
-        say("verdict"),
+        say("treatment"), say("ratio to the baseline"), "p", f"p ({method})", say("p by ranks"),
+        say("p by randomisation"), say("these agree"), say("verdict"),
     )  # fmt: skip
     return Table(
         f"comparisons-{metric.metric.name}",
         say("Comparisons with the baseline in {metric}", metric=metric.metric.name),
         columns,
         tuple(_comparison_row(comparison, say) for comparison in metric.comparisons),
-        _numbers(2, 5),
+        _numbers(2, 6),
         frozenset({0}),
         note=say("Corrected by {method} over the {n} of this table.", method=method, n=len(metric.comparisons)),
     )
@@ -234,6 +247,7 @@ def _comparison_row(comparison: BaselineComparison, say: Language) -> tuple[str,
         p_text(comparison.p, say),
         p_text(comparison.p_adjusted, say),
         p_text(comparison.ranks.p, say) if comparison.ranks else "",
+        p_text(comparison.randomisation.p, say) if comparison.randomisation else "",
         agrees,
         verdict,
     )

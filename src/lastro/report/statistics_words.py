@@ -52,6 +52,7 @@ def _of_metric(metric: MetricAnalysis, alpha: float, say: Language) -> Iterator[
     yield from _leading(metric, alpha, say)
     yield from _widest(metric, say)
     yield from _disagreeing(metric, alpha, say)
+    yield from _disagreeing_orders(metric, alpha, say)
     for interaction in metric.interactions:
         yield say(
             "The effect of {shown} depends on {given}: their interaction explains {share} {of_variation}.",
@@ -83,6 +84,20 @@ def _disagreeing(metric: MetricAnalysis, alpha: float, say: Language) -> Iterato
             "from another, and takes all treatments for equally noisy; an effect compares one level with the "
             "reference, and allows for unequal noise.",
             factors=joined(unlike, say),
+        )
+
+
+def _disagreeing_orders(metric: MetricAnalysis, alpha: float, say: Language) -> Iterator[str]:
+    """Yield a sentence if the F test of all treatments and the randomisation test decide differently."""
+    orders = metric.omnibus.randomisation if metric.omnibus else None
+    if orders is None or orders.p_of_f is None or not orders.can_reject(alpha):
+        return
+    if (orders.p < alpha) != (orders.p_of_f < alpha):
+        yield say(
+            "Whether any treatment differs, the F test (p {f}) and the randomisation test (p {p}) decide differently: "
+            "the F test takes the noise for normal and independent, the randomisation test takes it as it is.",
+            f=p_text(orders.p_of_f, say, sign=True),
+            p=p_text(orders.p, say, sign=True),
         )
 
 
@@ -156,7 +171,7 @@ def _level(effect: LevelEffect) -> str:
 
 
 def _compared(metric: MetricAnalysis, say: Language) -> Iterator[str]:
-    """Yield sentences on how many treatments differ from their baseline, and how often the rank test disagrees."""
+    """Yield sentences on how many treatments differ from their baseline, and how often the tests beside disagree."""
     different, same = metric.headline.different, metric.headline.same
     if metric.headline.unknown and not different + same:
         yield say("Too few trials to test any difference from the baseline.")
@@ -172,7 +187,8 @@ def _compared(metric: MetricAnalysis, say: Language) -> Iterator[str]:
         )
     if disagreeing := sum(comparison.agrees is False for comparison in metric.comparisons):
         yield say(
-            "In {comparisons} the rank test decides differently.", comparisons=say.count(disagreeing, "comparison")
+            "In {comparisons} the test by ranks or by randomisation decides differently.",
+            comparisons=say.count(disagreeing, "comparison"),
         )
 
 
@@ -204,7 +220,9 @@ def check_sentences(metric: MetricAnalysis, say: Language) -> Iterator[str]:
         yield f"{words[:1].upper()}{words[1:]} (Brown–Forsythe, p {p_text(checks.brown_forsythe_p, say, sign=True)})."
     yield from (f"{text[:1].upper()}{text[1:]}." for text in map(say.note, checks.notes))
     if checks.pass_both is False:
-        yield say("Rely on the paired comparisons and on the rank tests more than on the F tests.")
+        yield say(
+            "Rely on the paired comparisons and on the tests by ranks and by randomisation more than on the F tests."
+        )
 
 
 def time_sentences(metric: MetricAnalysis, alpha: float, say: Language) -> Iterator[str]:

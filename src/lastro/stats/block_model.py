@@ -19,7 +19,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from decimal import Decimal
 from typing import Any, TypeVar
 
 import numpy as np
@@ -28,6 +27,7 @@ from lastro.stats._projections import ALIASED, ROUNDING, Centred, Codes, Floats,
 from lastro.stats.intervals import Interval
 from lastro.stats.moderation import drawn_to_pooled
 from lastro.stats.residual_checks import LOGS_FIT_BETTER
+from lastro.stats.resolution import resolution, rounding
 from lastro.stats.student import least_paired_p, least_unpaired_p
 from lastro.stats.weights import less
 
@@ -37,7 +37,6 @@ Cells = Mapping[K, Mapping[int, float]]
 
 # Blocks are left out where they would take more than this many times the variance that equal noise has without them.
 _COST_OF_BLOCKS = 2.0
-_MOST_DIGITS = 12  # a number with more significant digits was computed, and not read from a tool
 _FEW_CELLS, _FEW_BLOCKS = 30, 60
 
 
@@ -62,11 +61,14 @@ class CellEstimate:
 
 @dataclass(frozen=True, slots=True)
 class BlockModel:
-    """The model of one metric; `linear` is that of the values themselves, which is `self` unless `log`."""
+    """The model of one metric; `linear` is that of the values themselves, which is `self` unless `log`.
+
+    `step` is the resolution of the values; 0 if they are exact."""
 
     log: bool
     blocked: _Fit
     unblocked: _Fit
+    step: float
     raw: BlockModel | None = None
 
     @classmethod
@@ -88,14 +90,14 @@ class BlockModel:
             return linear
         steps = step / np.exp(logs.blocked.all_means)
         blocked, unblocked = (replace(fit, steps=steps) for fit in (logs.blocked, logs.unblocked))
-        return cls(True, blocked, unblocked, raw=linear)
+        return cls(True, blocked, unblocked, step, raw=linear)
 
     @classmethod
     def _on(cls, values: Sequence[float], places: _Places, step: float) -> BlockModel:
         blocked = _Fit.of(values, places, step)
         if blocked.n_blocks == 1:
-            return cls(False, blocked, blocked)
-        return cls(False, blocked, _Fit.of(values, replace(places, block=np.zeros_like(places.block)), step))
+            return cls(False, blocked, blocked, step)
+        return cls(False, blocked, _Fit.of(values, replace(places, block=np.zeros_like(places.block)), step), step)
 
     @property
     def linear(self) -> BlockModel:
@@ -111,13 +113,16 @@ class BlockModel:
         fit, own = self._fitted(weights)
         return fit.estimate(own)
 
-    def ratio(self, of: Weights, to: Weights, critical: float) -> tuple[float | None, Interval | None]:
+    def ratio(
+        self, of: Weights, to: Weights, critical: float, *, campaigns: int = 1
+    ) -> tuple[float | None, Interval | None]:
         """Return the ratio of two weighted sums, not on logarithms, and its interval, by Fieller's method.
 
         The interval is the set of ratios r for which `of` - r `to` is within `critical` standard errors of zero, with
-        what rounding may have added. None for a `to` of zero, or one that is not distinguishable from zero."""
+        what rounding may have added; with two `campaigns`, those of two independent ones. None for a `to` of zero, or
+        one that is not distinguishable from zero."""
         fit, _ = self._fitted(less(of, to))
-        return fit.ratio(fit.sum_of(of), fit.sum_of(to), critical)
+        return fit.ratio(fit.sum_of(of), fit.sum_of(to), critical, campaigns)
 
     def difference(self, of: Weights, to: Weights) -> CellEstimate:
         """Estimate a difference, not on logarithms, with the degrees of freedom of the ratio.
@@ -141,19 +146,6 @@ class BlockModel:
         alone = self.unblocked.sum_of(weights)
         dear = self.blocked.cost(own) > (_COST_OF_BLOCKS + ROUNDING) * self.unblocked.cost(alone)
         return (self.unblocked, alone) if own.apart or dear else (self.blocked, own)
-
-
-def resolution(values: Sequence[float]) -> float:
-    """Return the step of readings with a fixed number of decimals: 0.01 for 41.25 and 41.3.
-
-    It is 0 for values with so many digits that they were computed, and for whole numbers, which may be exact counts."""
-    decimals = 0
-    for value in dict.fromkeys(values):
-        _, digits, exponent = Decimal(repr(float(value))).normalize().as_tuple()
-        if len(digits) > _MOST_DIGITS or not isinstance(exponent, int):
-            return 0.0
-        decimals = max(decimals, -exponent)
-    return 10.0**-decimals if decimals else 0.0
 
 
 def _logs_fit_better(linear: _Fit, logs: _Fit, values: Sequence[float]) -> bool:
@@ -291,14 +283,15 @@ class _Fit:
         bias = self._bias(own) * self.data.scale
         return CellEstimate(value, error * self.data.scale, self.freedom_of(own), unit, bias, least, n, paired)
 
-    def ratio(self, a: _Sum, b: _Sum, critical: float) -> tuple[float | None, Interval | None]:
+    def ratio(self, a: _Sum, b: _Sum, critical: float, campaigns: int) -> tuple[float | None, Interval | None]:
         if b.value == 0:
             return None, None
         if not (self._known(a) and self._known(b)):
             return a.value / b.value, None
         x, y = self._loads(a), self._loads(b)
-        covariances = [float(x @ x), float(y @ y), float(x @ y)]
-        ends = _fieller(a.value, b.value, covariances, critical, (self._bias(a), self._bias(b)))
+        covariances = [campaigns * float(x @ x), campaigns * float(y @ y), campaigns * float(x @ y)]
+        biases = campaigns * self._bias(a), campaigns * self._bias(b)
+        ends = _fieller(a.value, b.value, covariances, critical, biases)
         return a.value / b.value, None if ends is None else Interval(*ends, math.nan)
 
     def _n_shared(self, own: _Sum) -> int:
@@ -315,9 +308,8 @@ class _Fit:
 
     def _bias(self, own: _Sum) -> float:
         """Return how far rounding may have moved a sum: half a step for cells whose noise does not reach that far."""
-        half = self.steps[own.cells] / 2 / self.data.scale
-        still = np.sqrt(self.variances[own.cells]) < half
-        return float(np.sum(np.abs(own.weights) * half * still))
+        moved = rounding(np.sqrt(self.variances[own.cells]), self.steps[own.cells] / self.data.scale)
+        return float(np.abs(own.weights) @ moved)
 
     def _loads(self, own: _Sum) -> Floats:
         """Return the error as a vector: of each cell, of the adjustment for blocks, and of the blocks as a sample."""

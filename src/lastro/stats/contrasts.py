@@ -103,6 +103,20 @@ def compare_one(model: BlockModel, of: Mapping[K, float], to: Mapping[K, float],
     return compare(model, [(of, to)], confidence)[0]
 
 
+def replicated(model: BlockModel, of: Mapping[K, float], to: Mapping[K, float], confidence: float) -> Contrast:
+    """Return the ratio of two means, with the interval in which that of another campaign like this one will lie.
+
+    The ratios of both campaigns are uncertain, so the variance is doubled; its degrees of freedom are those of this
+    one. What varies between campaigns alone is not in it: on logarithms, its variance would be added here."""
+    gap = _gap(model, of, to)
+    (judged,) = judge([gap], confidence)
+    judged = replace(judged, p=None)
+    if not model.log:
+        return _ratio(model, of, to, judged, gap, confidence, campaigns=2)
+    error = None if gap.error is None else math.sqrt(2) * gap.error
+    return _of_logs(replace(gap, error=error, bias=2 * gap.bias), judged, confidence)
+
+
 def linear(model: BlockModel, weights: Mapping[K, float], confidence: float) -> Contrast:
     """Return a weighted sum of arithmetic means: {treated: 1, baseline: -1} is their difference."""
     if not any(weights.values()):
@@ -167,7 +181,7 @@ def _compared(
         return MeanComparison(nothing, nothing, None, None, None, None, model.log)
     if model.log:
         ratio, at = _of_logs(gap, judged, confidence), model.estimate(to).value
-        difference = _at_mean(ratio, _exponential(at))
+        difference = _at_mean(ratio, exponential(at))
     else:
         ratio, difference = _ratio(model, of, to, judged, gap, confidence), _sum(gap, judged, confidence)
     return MeanComparison(ratio, difference, judged.p, judged.p_adjusted, gap.error, judged.critical, model.log)
@@ -176,8 +190,8 @@ def _compared(
 def _of_logs(gap: CellEstimate, judged: Judged, confidence: float) -> Contrast:
     of_logs = _sum(gap, judged, confidence)
     ends = of_logs.interval
-    interval = None if ends is None else Interval(_exponential(ends.low), _exponential(ends.high), confidence)
-    return replace(of_logs, value=_exponential(gap.value), interval=interval)
+    interval = None if ends is None else Interval(exponential(ends.low), exponential(ends.high), confidence)
+    return replace(of_logs, value=exponential(gap.value), interval=interval)
 
 
 def _at_mean(ratio: Contrast, mean: float) -> Contrast:
@@ -203,10 +217,12 @@ def _ratio(
     judged: Judged,
     gap: CellEstimate,
     confidence: float,
+    *,
+    campaigns: int = 1,
 ) -> Contrast:
     critical = judged.critical
     known = critical is not None and math.isfinite(critical)
-    value, ends = model.linear.ratio(of, to, critical if critical is not None and known else 0.0)
+    value, ends = model.linear.ratio(of, to, critical if critical and known else 0.0, campaigns=campaigns)
     interval = None if ends is None or not known else replace(ends, confidence=confidence)
     found = _contrast(gap, judged, value, interval)
     if value is None:
@@ -231,6 +247,6 @@ def _absent(why: Note) -> Contrast:
     return Contrast(None, None, None, None, 0, "unpaired", why)
 
 
-def _exponential(value: float) -> float:
+def exponential(value: float) -> float:
     """Return the exponential, kept within the range of a float and above zero."""
     return math.exp(min(700.0, max(-700.0, value)))

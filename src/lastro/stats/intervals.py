@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
+from lastro.stats.resolution import rounding_of_mean
+
 # How a value bounds the truth: the truth is at least it, or at most; empty: the value is exact.
 Bound = Literal["", "≥", "≤"]
 
@@ -86,13 +88,14 @@ def sample_covariance(first: Sequence[float], second: Sequence[float]) -> float:
     return math.fsum([(a - mean_1) * (b - mean_2) for a, b in zip(first, second, strict=True)]) / (len(first) - 1)
 
 
-def describe(values: Sequence[float], confidence: float) -> Summary:
-    """Return n, mean, standard deviation and interval of `values`.
+def describe(values: Sequence[float], confidence: float, step: float = 0.0) -> Summary:
+    """Return n, mean, standard deviation and interval of `values`, which a tool reads in steps of `step` (0: exact).
 
-    Raises: ValueError when there are no values."""
+    The interval is wider by what rounding may hide. Raises: ValueError when there are no values."""
     n, mean = len(values), sample_mean(values)
     if n < 2:
         return Summary(n, mean, None, None)
     variance = sample_covariance(values, values)
-    half = t_quantile(confidence, n - 1) * math.sqrt(variance / n)
-    return Summary(n, mean, math.sqrt(variance), Interval(mean - half, mean + half, confidence))
+    sd = math.sqrt(variance)
+    half = t_quantile(confidence, n - 1) * math.sqrt(variance / n) + rounding_of_mean(sd, step, n, confidence)
+    return Summary(n, mean, sd, Interval(mean - half, mean + half, confidence))

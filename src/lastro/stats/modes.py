@@ -34,7 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lastro.stats._projections import Floats
-from lastro.stats.block_model import resolution
+from lastro.stats.resolution import resolution
 
 K = TypeVar("K", bound=Hashable)
 Cells = Mapping[K, Mapping[int, float]]

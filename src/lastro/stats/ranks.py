@@ -1,12 +1,12 @@
-"""Tests and effects from ranks: the distribution-free counterparts of the tests of Student and Welch and of ANOVA.
+"""Tests and effects from ranks: the distribution-free counterparts of the tests of Student and Welch.
 
-Source: Hollander and Wolfe, Nonparametric Statistical Methods, 2nd edition (1999), chapters 3, 4 and 6. Small samples
+Source: Hollander and Wolfe, Nonparametric Statistical Methods, 2nd edition (1999), chapters 3 and 4. Small samples
 get exact p-values, given the ties; larger ones the normal approximation with corrections for ties and continuity."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import TYPE_CHECKING
@@ -58,20 +58,6 @@ class Delta:
 
     value: float
     interval: Interval | None
-
-
-def kruskal_wallis(groups: Mapping[str, Sequence[float]]) -> RankTest:
-    """Test whether independent groups share one distribution: H, corrected for ties, by chi-squared.
-
-    Groups without values are left out. Source: Hollander and Wolfe (1999), section 6.1."""
-    samples = [values for values in groups.values() if len(values)]
-    sizes = tuple(map(len, samples))
-    if len(samples) < 2 or max(sizes) == 1 or len({value for values in samples for value in values}) == 1:
-        return RankTest(None, None, sizes)
-    from scipy.stats import kruskal
-
-    test = kruskal(*samples)
-    return RankTest(float(test.statistic), float(test.pvalue), sizes)
 
 
 def mann_whitney(a: Sequence[float], b: Sequence[float]) -> RankTest:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from lastro.analysis.campaign import Cell, MetricView, Report, Row
+from lastro.analysis.campaign import MetricView, Report, Row
 from lastro.analysis.measured import pooled
 from lastro.analysis.model import MetricAnalysis
 from lastro.report.figures.scale import Reach, interval_bar, reach
@@ -216,7 +216,7 @@ def _panel(
             if not any(view.of(row).summary for row in rows):
                 _missing(axes, top + slot, _why_missing(rows, say))
             else:
-                _place(axes, list(map(view.of, rows)), top + slot, grid.colours.index(colour), usual_n, say)
+                _place(axes, view, rows, top + slot, grid.colours.index(colour), usual_n, say)
             means = [mean for row in rows if (mean := baselines.get(row.treatment.index)) is not None]
             if means:
                 mean = math.fsum(means) / len(means)
@@ -244,12 +244,14 @@ def _missing(axes: Axes, y: float, words: str) -> None:
     axes.annotate(text, (0.02, y), xycoords=place, va="center", fontsize=SMALL_PT - 0.5, color=GREY, bbox=box)
 
 
-def _place(axes: Axes, cells: Sequence[Cell], y: float, colour_at: int, usual_n: int | None, say: Language) -> None:
-    """Draw the points of the cells that share a place, their mean with its interval, and their median."""
-    cells = [cell for cell in cells if cell.summary]
+def _place(
+    axes: Axes, view: MetricView, rows: Sequence[Row], y: float, colour_at: int, usual_n: int | None, say: Language
+) -> None:
+    """Draw the points of the treatments that share a place, their mean with its interval, and their median."""
+    cells = [cell for cell in map(view.of, rows) if cell.summary]
     colour, marker = colour_of(colour_at), marker_of(colour_at)
     values = [point.value for cell in cells for point in cell.points]
-    summary = pooled(cells)
+    summary = pooled(view, cells)
     few = len(values) <= _FEW
     points(axes, values, _spread(y, len(values)), colour, 3.4 if few else 2.2, alpha=0.65 if few else 0.5, zorder=3.6)
     if summary.interval is not None:

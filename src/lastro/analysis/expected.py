@@ -1,0 +1,38 @@
+"""What to expect next of each treatment: its next trial, and its ratio to the baseline in the next campaign."""
+
+from __future__ import annotations
+
+from lastro.analysis.campaign import MetricView, Row
+from lastro.analysis.measured import Measured
+from lastro.analysis.model import Expectation
+from lastro.stats.contrasts import replicated
+from lastro.stats.notes import N_, Note
+from lastro.stats.prediction import Prediction, next_trial
+
+
+def expected(view: MetricView, data: Measured) -> tuple[Expectation, ...]:
+    """Return what to expect of each treatment with a value, in the order of the report's rows."""
+    return tuple(
+        Expectation(row.treatment, _trial(row.treatment.index, data), _ratio(row, data))
+        for row, cell in view
+        if cell.points
+    )
+
+
+def _trial(index: int, data: Measured) -> Prediction:
+    if data.model is None or index not in data.cells:
+        return Prediction(None, None, Note(N_("only a lower bound is known")))
+    return next_trial(list(data.cells[index].values()), data.confidence, data.step, log=data.model.log)
+
+
+def _ratio(row: Row, data: Measured) -> Prediction | None:
+    """Predict the ratio to the baseline. The next campaign compares within blocks, so this one must have done so."""
+    if row.baseline is None or row.is_baseline:
+        return None
+    of, to = row.treatment.index, row.baseline.index
+    if data.model is None or of not in data.cells or to not in data.cells:
+        return Prediction(None, None, Note(N_("the treatment or its baseline has no exact value")))
+    found = replicated(data.model, {of: 1.0}, {to: 1.0}, data.confidence)
+    if found.pairing == "unpaired" and found.interval is not None:
+        return Prediction(found.value, None, Note(N_("too few blocks have both the treatment and its baseline")))
+    return Prediction(found.value, found.interval, found.absent_because)

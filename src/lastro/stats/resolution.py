@@ -1,0 +1,65 @@
+"""Readings at the resolution of a tool: their step, and how far rounding may have moved a mean.
+
+A tool that prints two decimals shows 42.00 for anything from 41.995 to 42.005. Where noise is smaller than half of such
+a step, the readings are equal more often than the values, and their spread says too little about the mean."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from decimal import Decimal
+from functools import cache
+from statistics import NormalDist
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from lastro.stats._projections import Floats
+
+N = TypeVar("N", float, "Floats")
+
+_MOST_DIGITS = 12  # a number with more significant digits was computed, and not read from a tool
+
+
+def resolution(values: Sequence[float]) -> float:
+    """Return the step of readings with a fixed number of decimals: 0.01 for 41.25 and 41.3.
+
+    It is 0 for values with so many digits that they were computed, and for whole numbers, which may be exact counts."""
+    decimals = 0
+    for value in dict.fromkeys(values):
+        _, digits, exponent = Decimal(repr(float(value))).normalize().as_tuple()
+        if len(digits) > _MOST_DIGITS or not isinstance(exponent, int):
+            return 0.0
+        decimals = max(decimals, -exponent)
+    return 10.0**-decimals if decimals else 0.0
+
+
+def rounding(sd: N, step: N) -> N:
+    """Return how far rounding may have moved a mean: half a step where the noise does not reach that far, else 0."""
+    return step / 2 * (sd < step / 2)
+
+
+def rounding_of_mean(sd: float, step: float, n: int, confidence: float) -> float:
+    """Return the same for the mean of `n` readings alone: more than half a step where a few could be equal by chance.
+
+    `sd` is their own standard deviation."""
+    half = rounding(sd, step)
+    return half * _halves(n, confidence) if half else 0.0
+
+
+@cache
+def _halves(n: int, confidence: float) -> float:
+    """Return how many halves of a step a mean may be away from `n` equal readings: 1 from 5 readings on, at 95 %.
+
+    At any larger distance, no normal noise makes them equal with a probability above 1 - confidence. For a mean that is
+    m halves away, the noise that does so most often has the variance m / (2 log((m + 1) / (m - 1))), in squared
+    steps."""
+    most: float = (1 - confidence) ** (1 / n)  # probability of one reading
+    if most >= 0.5:
+        return 1.0
+    from scipy.optimize import brentq
+
+    def excess(m: float) -> float:
+        noise = NormalDist(m / 2, math.sqrt(m / 2 / math.log((m + 1) / (m - 1))))
+        return noise.cdf(0.5) - noise.cdf(-0.5) - most
+
+    return float(brentq(excess, 1 + 1e-9, 2 / most))
