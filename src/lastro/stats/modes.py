@@ -26,7 +26,7 @@ uniform distribution. Loads numpy."""
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -47,7 +47,7 @@ _CUTS = (0.07, 0.15, 0.3, 0.5)  # fractions of the trials on either side, from w
 _FEWEST_TREATMENTS = 3  # with which a block shows which of its trials are apart
 _LEAST_DF = 5
 _NEAR = 0.2  # of the distance between the modes: how far from a place a trial counts as there
-_MOST_ROUNDS, _MOST_SWEEPS = 30, 10
+_MOST_ROUNDS, _MOST_SWEEPS, _MOST_STARTS = 30, 10, 40
 _ALIASED = 1e-9
 _SEED = 1985
 
@@ -107,9 +107,17 @@ def second_mode(cells: Cells[K]) -> SecondMode[K] | None:
 
 def _without_ties(values: Floats, there: Marks) -> Floats:
     """Return the values spread evenly over the step to which they were rounded, so that rounding makes no clumps."""
-    own: list[float] = values[there].tolist()
-    step = resolution(own) or float(all(value.is_integer() for value in own))
+    step = _step(dict.fromkeys(values[there].tolist()))
     return values + step * np.random.RandomState(_SEED).uniform(-0.5, 0.5, values.shape)
+
+
+def _step(values: Collection[float]) -> float:
+    """Return the largest step of which all differences are multiples; 0 for values with too many digits."""
+    unit = resolution([*values]) or float(all(value.is_integer() for value in values))
+    if unit == 0:
+        return 0.0
+    first, *others = (round(value / unit) for value in values)
+    return unit * math.gcd(*(other - first for other in others))
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,13 +202,23 @@ class _ValueGrid:
         return left
 
     def fewest(self, apart: Marks) -> Marks:
-        """Return the same split with treatments and blocks exchanged that have most of their trials apart.
+        """Return the same split with treatments and blocks exchanged so that the fewest trials are apart.
 
-        The fit stays the same: it is the mean of the treatment or of the block that takes up the distance."""
+        The fit stays the same: it is the mean of the treatment or of the block that takes up the distance. The search
+        starts also from blocks that are exchanged so that a treatment has no trial apart."""
+        rows = range(min(len(apart), _MOST_STARTS)) if self.blocked else ()
+        starts = (apart, *(self.there & (apart ^ apart[row]) for row in rows))
+        return min(map(self._fewer, starts), key=np.sum)
+
+    def _fewer(self, apart: Marks) -> Marks:
+        """Return a split after the exchange of treatments and blocks that have most of their trials apart."""
         for _ in range(_MOST_SWEEPS):
+            before = apart
             for axis in (1, 0) if self.blocked else (1,):
                 most = 2 * apart.sum(axis=axis, keepdims=True) > self.there.sum(axis=axis, keepdims=True)
                 apart = self.there & (apart ^ most)
+            if np.array_equal(before, apart):
+                break
         return apart
 
     def variance(self, noise: Floats, weights: Floats) -> tuple[float, float]:
