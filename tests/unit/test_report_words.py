@@ -301,7 +301,7 @@ def test_what_to_expect_next_has_intervals_for_trials_and_campaigns(known: Path)
     assert re.fullmatch(r"\[98\d\.\d+, 101\d\.\d\]", rows["native · none"][0])
     assert "with a probability of 95\xa0%, for itself" in table.note and "No interval" not in table.note
     portuguese = expected_table(metric, language("pt-BR"))
-    assert portuguese.columns[1] == "próximo ensaio (Mbit/s)" and "O host deve permanecer" in portuguese.note
+    assert portuguese.columns[1] == "próximo ensaio (Mbit/s)" and "A máquina deve permanecer" in portuguese.note
 
 
 def test_where_nothing_can_be_predicted_there_is_no_table_and_part_of_it_has_reasons(tmp_path: Path) -> None:
@@ -313,7 +313,7 @@ def test_where_nothing_can_be_predicted_there_is_no_table_and_part_of_it_has_rea
     table = expected_table(metric, ENGLISH)
     assert [row[2] for row in table.rows] == ["—"] * 4
     assert [row[1] == "—" for row in table.rows] == [False, False, True, True]
-    assert "No interval: a cell with one value: an interval needs 2 trials or more in each" in table.note
+    assert "; a cell with one value: an interval needs 2 trials or more in each." in table.note
     (single,) = content_of(CAMPAIGNS["one-replicate"](tmp_path / "one")).analysis.metrics[:1]
     assert not expected_table(single, ENGLISH)
 

@@ -340,7 +340,9 @@ def _quantiles_notes(metric: MetricAnalysis, say: Language) -> Iterator[str]:
 
 
 def _times(value: float | None, interval: Interval | None, say: Language) -> str:
-    return "—" if value is None else f"×{_estimate_text(value, interval, say)}"
+    if value is None or interval is None:
+        return "—" if value is None else say.number(f"×{significant(value, 3)}")
+    return f"×{_estimate_text(value, interval, say)}"
 
 
 def pairs_table(metric: MetricAnalysis, pairs: FactorPairs, say: Language) -> Table:
