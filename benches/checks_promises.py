@@ -70,6 +70,7 @@ def orders(repeats: int) -> None:
 
 PREDICTED = {  # name: the noise of trials, and how much blocks vary as compared with it
     **{f"normal, blocks vary {factor} times": (NOISES["normal"], factor) for factor in (0, 0.5, 1, 5)},
+    **{f"{name}, blocks do not vary": (NOISES[name], 0) for name in ("skewed", "heavy tails")},
     **{name: (noise, 1) for name, noise in NOISES.items() if name != "normal"},
 }
 
@@ -79,13 +80,13 @@ def outside(noise: Noise, factor: float, blocks: int, repeats: int, treatments: 
     rng, missed, made = np.random.default_rng([blocks, int(10 * factor)]), np.zeros(2), np.zeros(2)
     for _ in range(repeats):
         shared = 0.03 * factor * rng.standard_normal(2 * blocks + 1)
-        values = 100 * (1 + shared + 0.03 * noise(rng, treatments, 2 * blocks + 1))
+        values = np.maximum(1.0, 100 * (1 + shared + 0.03 * noise(rng, treatments, 2 * blocks + 1)))
         now, later, trial = values[:, :blocks], values[:, blocks : 2 * blocks], values[:, -1]
         model = BlockModel.of({at: dict(enumerate(row)) for at, row in enumerate(now.tolist())})
         assert model is not None
         means = np.exp(np.log(later).mean(axis=1)) if model.log else later.mean(axis=1)
         for at in range(treatments):
-            if (interval := next_trial(model, at, blocks, 0.95).interval) is not None:
+            if (interval := next_trial(now[at].tolist(), 0.95, model.step, log=model.log).interval) is not None:
                 missed[0], made[0] = missed[0] + (not interval.holds(float(trial[at]))), made[0] + 1
             if at and (interval := replicated(model, {at: 1.0}, {0: 1.0}, 0.95).interval) is not None:
                 missed[1], made[1] = missed[1] + (not interval.holds(float(means[at] / means[0]))), made[1] + 1

@@ -22,7 +22,7 @@ def expected(view: MetricView, data: Measured) -> tuple[Expectation, ...]:
 def _trial(index: int, data: Measured) -> Prediction:
     if data.model is None or index not in data.cells:
         return Prediction(None, None, Note(N_("only a lower bound is known")))
-    return next_trial(data.model, index, len(data.cells[index]), data.confidence)
+    return next_trial(list(data.cells[index].values()), data.confidence, data.step, log=data.model.log)
 
 
 def _ratio(row: Row, data: Measured) -> Prediction | None:

@@ -23,9 +23,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from lastro.stats._block_columns import BlockColumns, helmert_columns, noise_of, root_of, spread_by_noise, whitened
 from lastro.stats._projections import ALIASED, ROUNDING, Centred, Codes, Floats, coded, varying
 from lastro.stats.intervals import Interval
+from lastro.stats.moderation import drawn_to_pooled
 from lastro.stats.residual_checks import LOGS_FIT_BETTER
 from lastro.stats.resolution import resolution, rounding
 from lastro.stats.student import least_paired_p, least_unpaired_p
@@ -37,6 +37,7 @@ Cells = Mapping[K, Mapping[int, float]]
 
 # Blocks are left out where they would take more than this many times the variance that equal noise has without them.
 _COST_OF_BLOCKS = 2.0
+_FEW_CELLS, _FEW_BLOCKS = 30, 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,22 +57,6 @@ class CellEstimate:
     least: float
     n: int
     paired: bool
-
-
-@dataclass(frozen=True, slots=True)
-class NextTrial:
-    """A trial of a cell in a further block: the value to expect, and the variances of its distance from that.
-
-    In the unit of the modelled values, which may be logarithms. `noise`, with `df`, is the variance of the trial and of
-    the mean of the cell beside blocks; it is None where the cell has one value. `between`, with `df_between`, is that
-    of the further block and of the mean of those measured. `bias` is the most that rounding of both may have added."""
-
-    value: float
-    noise: float | None
-    df: float
-    between: float
-    df_between: int
-    bias: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,15 +110,6 @@ class BlockModel:
         """Estimate a weighted sum of cell means. Raises: KeyError for a cell without values."""
         fit, own = self._fitted(weights)
         return fit.estimate(own)
-
-    def next_trial(self, cell: Hashable) -> NextTrial:
-        """Return what is known of a further trial of a cell. Raises: KeyError for a cell without values.
-
-        With one cell, the noise of its trials contains that of the blocks."""
-        fit, own = self._fitted({cell: 1.0})
-        if fit.df == 0:
-            fit, own = self.unblocked, self.unblocked.sum_of({cell: 1.0})
-        return fit.next_trial(own)
 
     def ratio(
         self, of: Weights, to: Weights, critical: float, *, campaigns: int = 1
@@ -213,8 +189,7 @@ class _Fit:
     squared residuals. `variances` and `freedom` are those of a value of each cell, and `free` the degrees of freedom of
     its own residuals. `complete`: every block has all cells, so that no comparison needs an adjustment for blocks.
     Otherwise `root` times its transpose is the covariance of the block columns. `of_blocks` is the variance of the mean
-    of the blocks, and `between` that of one block without noise, at least zero. `steps` is the resolution of the
-    readings of each cell, in the unit of the values."""
+    of the blocks, and `steps` the resolution of the readings of each cell, in the unit of the values."""
 
     index: dict[Hashable, int]
     means: Floats
@@ -231,7 +206,6 @@ class _Fit:
     complete: bool
     root: Floats
     of_blocks: float
-    between: float
     steps: Floats
 
     @classmethod
@@ -242,24 +216,22 @@ class _Fit:
         counts, of_block = table.sum(axis=1), table.sum(axis=0)
         share = table / counts[:, None]
         complete = bool(np.all(table == table[0, 0]))
-        whiten = helmert_columns(table) if complete else whitened(np.diag(of_block) - table.T @ share)
+        whiten = _helmert(table) if complete else _whiten(np.diag(of_block) - table.T @ share)
         sums = np.bincount(rows, weights=data.y)
         effects = whiten @ (whiten.T @ (np.bincount(columns, weights=data.y) - share.T @ sums))
         means = (sums - table @ effects) / counts
         left = data.y - means[rows] - effects[columns]
         df = len(values) - len(index) - whiten.shape[1]
         squares = varying(left) if df > 0 else 0.0
-        design = BlockColumns(counts, table, whiten, share @ whiten)
+        design = _Design(counts, table, whiten, share @ whiten)
         of_cell = np.bincount(rows, weights=left**2, minlength=len(index)) if squares else np.zeros(len(index))
-        variances, freedom, free = noise_of(np.asarray(of_cell, dtype=float), design)
-        of_noise = design.outer(variances)
-        root = np.zeros((0, 0)) if complete else root_of(of_noise)
+        variances, freedom, free = _noise(np.asarray(of_cell, dtype=float), design)
+        root = np.zeros((0, 0)) if complete else _root(design.outer(variances))
         of_blocks = float(np.var(effects, ddof=1)) / len(effects) if len(effects) > 1 else 0.0
-        between = max(0.0, len(effects) * of_blocks - spread_by_noise(whiten, of_noise))
         steps = np.full(len(index), step)
         return cls(
             index, means, counts, table, whiten, effects, squares, df, data, variances, freedom, free, complete, root,
-            of_blocks, between, steps,
+            of_blocks, steps,
         )  # fmt: skip
 
     @property
@@ -308,16 +280,6 @@ class _Fit:
         unit = loads / error if error else np.zeros_like(loads)
         bias = self._bias(own) * self.data.scale
         return CellEstimate(value, error * self.data.scale, self.freedom_of(own), unit, bias, least, n, paired)
-
-    def next_trial(self, own: _Sum) -> NextTrial:
-        (cell,), unit = own.cells, self.data.scale
-        noise = None
-        if self._known(own):
-            loads = self._loads(own)[:-1]
-            noise = float(self.variances[cell] + loads @ loads) * unit**2
-        between = self.between * (1 + 1 / self.n_blocks) * unit**2
-        bias = 2 * self._bias(own) * unit
-        return NextTrial(own.value * unit, noise, float(self.freedom[cell]), between, self.n_blocks - 1, bias)
 
     def ratio(self, a: _Sum, b: _Sum, critical: float, campaigns: int) -> tuple[float | None, Interval | None]:
         if b.value == 0:
@@ -370,6 +332,81 @@ class _Fit:
         if of_blocks == 0:
             return df
         return (within + of_blocks) ** 2 / (within**2 / df + of_blocks**2 / (self.n_blocks - 1))
+
+
+def _whiten(blocks: Floats) -> Floats:
+    """Return the columns of the blocks that are not aliased, of length one over all values."""
+    sizes, vectors = np.linalg.eigh(blocks)
+    kept = sizes > ALIASED * np.diag(blocks).max(initial=1.0)
+    return np.asarray(vectors[:, kept] / np.sqrt(sizes[kept]))
+
+
+def _helmert(table: Floats) -> Floats:
+    """Return the same for blocks that all have every cell."""
+    from scipy.linalg import helmert
+
+    return np.asarray(helmert(table.shape[1]).T / np.sqrt(table[:, 0].sum()))
+
+
+def _root(covariance: Floats) -> Floats:
+    spread, directions = np.linalg.eigh(covariance)
+    return np.asarray(directions * np.sqrt(np.maximum(spread, 0.0)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Design:
+    """The columns of the blocks, orthogonal to the cells, without a row for each value.
+
+    The row of a value of cell c in block b is `whiten`[b] - `centre`[c]."""
+
+    counts: Floats
+    table: Floats
+    whiten: Floats
+    centre: Floats
+
+    def outer(self, weights: Floats) -> Floats:
+        """Return the sum of the outer products of all rows, those of each cell with a weight."""
+        whole = (self.whiten * (weights @ self.table)[:, None]).T @ self.whiten
+        return np.asarray(whole - (self.centre * (weights * self.counts)[:, None]).T @ self.centre)
+
+    @property
+    def taken(self) -> Floats:
+        """The degrees of freedom that the blocks take from the residuals of each cell."""
+        whole = self.table @ np.sum(self.whiten**2, axis=1)
+        return np.asarray(np.maximum(0.0, whole - self.counts * np.sum(self.centre**2, axis=1)))
+
+    def shared(self) -> Floats | None:
+        """Return how much of the residuals of each cell any two have in common; None for too many cells or blocks."""
+        n, k = len(self.counts), self.whiten.shape[1]
+        if n > _FEW_CELLS or not k:
+            return None
+        if np.all(self.table == self.table[0, 0]):  # no need for a matrix of each cell
+            return np.full((n, n), k / n**2)
+        if k > _FEW_BLOCKS:
+            return None
+        each = np.array([self.outer(np.eye(n)[at]).ravel() for at in range(n)])
+        return np.asarray(each @ each.T)
+
+
+def _noise(squares: Floats, design: _Design) -> tuple[Floats, Floats, Floats]:
+    """Return the variance of a value of each cell, its degrees of freedom, and those of its own residuals.
+
+    `squares` are the sums of the squared residuals of each cell. They contain a part of the noise of all others, which
+    the blocks pass on: M sigma^2 is what they are expected to be. Where solving for sigma^2 raises the variance of a
+    cell, it is raised; with many cells that part is negligible."""
+    n, taken = len(squares), design.taken
+    free = design.counts - 1 - taken
+    known = free > ALIASED
+    variances, freedom = np.zeros(n), np.zeros(n)
+    if not np.any(known):
+        return variances, freedom, free
+    moderated = drawn_to_pooled((squares[known] / free[known]).tolist(), free[known].tolist())
+    variances[known], freedom[known] = moderated.variances, moderated.df
+    if np.all(known) and (shared := design.shared()) is not None:
+        mixed = np.diag(free - taken) + shared
+        if np.linalg.cond(mixed) < 1 / ALIASED:
+            variances = np.maximum(variances, np.linalg.solve(mixed, variances * free))
+    return variances, freedom, free
 
 
 def _fieller(

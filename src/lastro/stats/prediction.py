@@ -1,27 +1,23 @@
 """The interval in which the next trial of a treatment will lie.
 
-A confidence interval says where a mean lies; a prediction interval, where a new value will. The next trial differs from
-the mean by its own noise and by the effect of its block, and the mean itself is uncertain. Blocks are few, and so are
-the degrees of freedom of their variance. Therefore noise and blocks each have their own quantile of Student's t, and
-the squares of the half widths add up (Howe). Satterthwaite's degrees of freedom of the sum would make intervals of two
-or three blocks too narrow where blocks vary more than trials.
+A confidence interval says where a mean lies; a prediction interval, where a new value will. The next trial, in another
+block, differs from the mean by the noise of a trial and by the effect of its block, and the mean itself is uncertain.
+The trials of one treatment are in different blocks, so their own spread contains both. It is used alone: drawing it
+towards that of other treatments, as comparisons do, would promise too much for a noisy one.
 
-Sources: Hahn and Meeker, Statistical Intervals (1991), chapter 4; Howe, J. Am. Stat. Assoc. 69 (1974) 789-794. The
-ratio of the next campaign is `contrasts.replicated`."""
+Source: Hahn and Meeker, Statistical Intervals (1991), chapter 4. The ratio of the next campaign is
+`contrasts.replicated`."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from lastro.stats.contrasts import NO_SPREAD, ONE_VALUE, exponential
-from lastro.stats.intervals import Interval, t_quantile
+from lastro.stats.intervals import Interval, describe, t_quantile
 from lastro.stats.notes import Note
-
-if TYPE_CHECKING:
-    from lastro.stats.block_model import BlockModel
+from lastro.stats.resolution import rounding, rounding_of_mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,20 +29,21 @@ class Prediction:
     absent_because: Note | None = None
 
 
-def next_trial(model: BlockModel, cell: Hashable, n: int, confidence: float) -> Prediction:
-    """Predict a trial of a cell of `n` values in a further block, in the unit of the values.
+def next_trial(values: Sequence[float], confidence: float, step: float = 0.0, *, log: bool = False) -> Prediction:
+    """Predict one more value, from values that a tool reads in steps of `step`; with `log`, on their logarithms.
 
-    Raises: KeyError for a cell without values."""
-    found = model.next_trial(cell)
-    value = exponential(found.value) if model.log else found.value
-    if found.noise is None:
+    Two equal readings do not show how much they vary. Raises: ValueError when there are no values."""
+    found = describe([math.log(value) for value in values] if log else values, confidence)
+    value, n = exponential(found.mean) if log else found.mean, found.n
+    if found.sd is None:
         return Prediction(value, None, Note(ONE_VALUE))
-    if found.noise == found.between == 0 and _may_differ_next(n, 1 - confidence):
+    if found.sd == 0 and (n == 2 or (step == 0 and _may_differ_next(n, 1 - confidence))):
         return Prediction(value, None, Note(NO_SPREAD))
-    parts = ((found.noise, found.df), (found.between, found.df_between))
-    half = math.sqrt(sum(part * t_quantile(confidence, df) ** 2 for part, df in parts if part)) + found.bias
-    low, high = found.value - half, found.value + half
-    if model.log:
+    step = step / value if log else step
+    half = t_quantile(confidence, n - 1) * found.sd * math.sqrt(1 + 1 / n)
+    half += rounding_of_mean(found.sd, step, n, confidence) + rounding(found.sd, step)  # of the mean, and of the value
+    low, high = found.mean - half, found.mean + half
+    if log:
         low, high = exponential(low), exponential(high)
     return Prediction(value, Interval(low, high, confidence))
 
