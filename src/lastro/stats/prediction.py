@@ -14,9 +14,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lastro.stats.contrasts import NO_SPREAD, exponential
+from lastro.stats.contrasts import NO_SPREAD, ONE_VALUE, exponential
 from lastro.stats.intervals import Interval, describe, t_quantile
-from lastro.stats.notes import FEWER_THAN_TWO, Note
+from lastro.stats.notes import Note
 from lastro.stats.resolution import rounding, rounding_of_mean
 
 
@@ -36,7 +36,7 @@ def next_trial(values: Sequence[float], confidence: float, step: float = 0.0, *,
     found = describe([math.log(value) for value in values] if log else values, confidence)
     value, n = exponential(found.mean) if log else found.mean, found.n
     if found.sd is None:
-        return Prediction(value, None, Note(FEWER_THAN_TWO, n=n))
+        return Prediction(value, None, Note(ONE_VALUE))
     if found.sd == 0 and (n == 2 or (step == 0 and _may_differ_next(n, 1 - confidence))):
         return Prediction(value, None, Note(NO_SPREAD))
     step = step / value if log else step
