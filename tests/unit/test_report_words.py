@@ -313,7 +313,7 @@ def test_where_nothing_can_be_predicted_there_is_no_table_and_part_of_it_has_rea
     table = expected_table(metric, ENGLISH)
     assert [row[2] for row in table.rows] == ["—"] * 4
     assert [row[1] == "—" for row in table.rows] == [False, False, True, True]
-    assert "; a cell with one value: an interval needs 2 trials or more in each." in table.note
+    assert "No interval: a cell with one value: an interval needs 2 trials or more in each" in table.note
     (single,) = content_of(CAMPAIGNS["one-replicate"](tmp_path / "one")).analysis.metrics[:1]
     assert not expected_table(single, ENGLISH)
 
