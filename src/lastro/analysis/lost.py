@@ -2,7 +2,7 @@
 
 If trials were lost because of what they measured, no mean of the others is right, and no statistic shows that it is
 wrong. So each lost trial is given the least and the greatest valid value of its own treatment, and the two results are
-bounds. Their intervals together allow for chance as well.
+bounds. Their intervals, and that of the valid trials, together allow for chance as well.
 
 They hold if no lost trial was outside of the range of the valid ones, which nothing in the data can show.
 
@@ -97,7 +97,9 @@ def _bounds(each: _Known, baseline: _Known | None, cases: list[MeanComparison], 
     ends = [
         describe([*each.completed(extreme).values()], view.confidence, view.step).interval for extreme in (min, max)
     ]
-    ratios = [case.ratio.interval for case in cases]
+    own, ratio = each.cell.summary, each.cell.ratio
+    ends.append(own.interval if own else None)
+    ratios = [*(case.ratio.interval for case in cases), ratio.interval if ratio else None]
     few = len(each.values) < 2, baseline is not None and len(baseline.values) < 2
     return LostTrials(
         treatment=each.row.treatment,
@@ -113,9 +115,11 @@ def _bounds(each: _Known, baseline: _Known | None, cases: list[MeanComparison], 
 
 
 def _span(ends: list[Interval | None]) -> Interval | None:
-    """Return what both intervals span; None without both."""
-    low, high = ends if len(ends) == 2 else (None, None)
-    return Interval(low.low, high.high, low.confidence) if low and high else None
+    """Return what the intervals of both cases and of the valid trials span; None if one of them is unknown."""
+    known = [each for each in ends if each is not None]
+    if len(known) < 3:
+        return None
+    return Interval(min(each.low for each in known), max(each.high for each in known), known[0].confidence)
 
 
 def _holds(cell: Cell, cases: list[MeanComparison], alpha: float) -> bool | None:
