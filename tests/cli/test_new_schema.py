@@ -13,7 +13,7 @@ import pytest
 from lastro import papers
 from lastro.app.studies import load_study
 from lastro.cli import main
-from lastro.cli._common import study_arguments
+from lastro.cli._common import selection, study_arguments
 from lastro.errors import InputError
 from lastro.scenarios.base import schemas
 from lastro.study.load import load
@@ -26,7 +26,7 @@ def loaded(*words: str) -> Study:
     parser = argparse.ArgumentParser()
     study_arguments(parser)
     args = parser.parse_args(words)
-    return load_study(args.study, args.profile)
+    return load_study(args.study, selection(args))
 
 
 def test_new_writes_a_study_that_loads(
@@ -52,6 +52,20 @@ def test_new_never_overwrites_unless_told(tmp_path: Path, capsys: pytest.Capture
 def test_new_writes_to_standard_output_under_a_name(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["new", "-", "--name", "edge-2"]) == 0
     assert tomllib.loads(capsys.readouterr().out)["study"]["name"] == "edge-2"
+
+
+def test_new_copies_a_published_study(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "mine.toml"
+    assert main(["new", str(file), "--from", "paper:trindade2018/cpu"]) == 0
+    assert file.read_text() == papers.find("trindade2018/cpu").read_text()
+    assert main(["new", "-", "--from", "paper:kagami2017", "--name", "edge"]) == 0
+    written = capsys.readouterr().out.partition("\n")[2]
+    assert tomllib.loads(written)["study"]["name"] == "edge" and "# Paper, table 2" in written
+
+
+def test_new_names_the_studies_of_a_paper(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["new", "-", "--from", "paper:trindade2018"]) == 2
+    assert "paper:trindade2018/cpu" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["Edge", "a b", '"', "../x"])

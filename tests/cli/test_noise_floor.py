@@ -23,6 +23,7 @@ from lastro.host.testbed_file import TestbedFile
 from lastro.results.store import Store
 from lastro.study.aa_study import aa_study
 from lastro.study.model import Study
+from lastro.study.selection import Selection
 
 from ..campaigns import METRICS, PROVENANCE, make_campaign, make_study
 from .conftest import Bench, finish, interrupt, is_error, lastro, n_done, rows, start, until
@@ -284,7 +285,7 @@ def test_without_one_it_is_the_campaigns_own(
 ) -> None:
     host, other = Host(monkeypatch), tmp_path / "other.toml"
     other.write_text("")
-    study = load_study("paper:eiras2018/capacity", "standard")
+    study = load_study("paper:eiras2018/capacity", Selection("standard"))
     campaign = begun_on(tmp_path / "c", file, study)
     with pytest.raises(InputError, match="unfinished"):
         judged(campaign, *(["--testbed", other] if named else []))

@@ -360,3 +360,18 @@ def test_an_index_that_is_damaged_or_newer(tmp_path: Path, text: str, words: str
     (place / "suite.json").write_text(json.dumps({**head, "fronts": [member]}) if "directory" in words else text)
     for name in ("status", "results", "resume"):
         is_error(lastro(name, place), 5, "suite.json", words)
+
+
+def test_a_suite_is_narrowed_and_stays_so_when_it_is_resumed(tmp_path: Path) -> None:
+    folder, place = write_folder(tmp_path / "mine", GOOD, order=("cpu", "disk", "uplink")), tmp_path / "out"
+    chosen = ("--only", "level=a,b", "--only", "fault=none", "--replicates", "2")
+    plan = json.loads(lastro("plan", folder, *chosen, "--json").out)
+    assert (plan["trials"], plan["changes"]) == (2 * (2 + 2 + 2), list(chosen))
+    assert lastro("run", folder, *chosen, "-o", place, "--no-report").code == 0
+    assert [len(rows(place / name)) for name in ("cpu", "disk", "uplink")] == [4, 4, 4]
+    (place / "disk" / "campaign.db").unlink()
+    assert lastro("resume", place, "--no-report").code == 0
+    assert len(rows(place / "disk")) == 4
+    wrong = lastro("run", folder, "--only", "levl=a", "-o", tmp_path / "other")
+    is_error(wrong, 2, "--only: no study of", "has a factor 'levl'", "did you mean 'level'?")
+    assert not (tmp_path / "other").exists()

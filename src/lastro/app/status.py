@@ -9,7 +9,7 @@ from typing import Any
 
 from lastro import registry
 from lastro.app.places import open_campaign
-from lastro.app.studies import load_file
+from lastro.app.studies import load_member
 from lastro.campaign import suite as suites
 from lastro.campaign.duration import forecast, missing, missing_trials, pace_of, scenario_of
 from lastro.campaign.suite import Suite, SuiteStudy
@@ -86,7 +86,7 @@ def _study_status(directory: Path, suite: Suite, member: SuiteStudy, gone: set[s
     }
     if head["begun"]:
         return {**head, **status_of(directory / member.name)}
-    study = load_file(suites.study_file(directory, member), suite.profile)
+    study = load_member(suites.study_file(directory, member), suite.selection)
     trials = len(design.treatments(study)) * study.design.replicates
     return {
         **head,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lastro.errors import InputError, did_you_mean
-from lastro.study.model import Study
+from lastro.study.model import ScenarioSchema, Study
+from lastro.study.selection import WHOLE, Selection, name_in
 
 if TYPE_CHECKING:
     from lastro.campaign.suite import Folder
@@ -36,43 +38,55 @@ def testbed_of(store: Store) -> TestbedFile | None:
     return load_named(Path(began))
 
 
-def load_study(name: str, profile: str | None) -> Study:
-    """Load a study from a file, or from a paper if the name is paper:NAME, and apply a profile.
+def load_study(name: str, selection: Selection = WHOLE) -> Study:
+    """Load a study from a file, or from a paper if the name is paper:NAME, and apply a selection.
 
-    Raises: InputError when there is no such paper or profile; StudyError when the file is not a valid study."""
+    Raises: InputError when there is no such paper or the selection does not fit; StudyError when the file is not a
+    valid study."""
     from lastro import papers
 
     kind, _, paper = name.rpartition(":")
-    return load_file(papers.find(paper) if kind == "paper" else Path(name), profile)
+    return load_file(papers.find(paper) if kind == "paper" else Path(name), selection)
 
 
-def load_file(file: Path, profile: str | None) -> Study:
-    """Load a study from a file, and apply a profile. Raises: as `load_study`."""
+def load_file(file: Path, selection: Selection = WHOLE) -> Study:
+    """Load a study from a file, and apply a selection. Raises: as `load_study`."""
+    study, schema = _read(file)
+    return selection.of(study, schema)
+
+
+def load_member(file: Path, selection: Selection) -> Study:
+    """Load a study of a suite, and apply the part of a selection that is about its factors and settings.
+
+    Raises: as `load_study`."""
+    study, schema = _read(file)
+    return selection.within(study, schema).of(study, schema)
+
+
+def _read(file: Path) -> tuple[Study, ScenarioSchema]:
     from lastro.scenarios.base import schemas
     from lastro.study.load import load
 
-    study = load(file, schemas())
-    if profile is None:
-        return study
-    if profile not in study.profiles:
-        hint = did_you_mean(profile, study.profiles) if study.profiles else "this study has no profiles"
-        raise InputError(f"{study.file} has no profile '{profile}'", hint)
-    return study.with_profile(profile)
+    known = schemas()
+    study = load(file, known)
+    return study, known[study.scenario]
 
 
 @dataclass(frozen=True, slots=True)
 class GivenSuite:
-    """A suite as the user typed it, its folder, and its studies in running order, with the profile applied."""
+    """A suite as the user typed it, its folder, and its studies in running order, with the selection applied."""
 
     source: str
     folder: Folder
     studies: tuple[Study, ...]
+    selection: Selection = WHOLE
 
 
-def suite_of(name: str, profile: str | None) -> GivenSuite | None:
-    """Load a suite and all its studies, and apply a profile to each; None if the name is that of a single study.
+def suite_of(name: str, selection: Selection = WHOLE) -> GivenSuite | None:
+    """Load a suite and all its studies, and apply a selection to each; None if the name is that of a single study.
 
-    Raises: InputError when the folder contains no studies, or a campaign; StudyError when a study is not valid."""
+    Raises: InputError when the folder contains no studies, or a campaign, or when the selection names what no study of
+    it has; StudyError when a study is not valid."""
     from lastro import papers
     from lastro.campaign import suite
     from lastro.results.database import DB_NAME
@@ -90,4 +104,19 @@ def suite_of(name: str, profile: str | None) -> GivenSuite | None:
             f"continue it with `lastro resume {path}`, or name a study file",
         )
     folder = suite.read_folder(path)
-    return GivenSuite(name, folder, tuple(load_file(file, profile) for file in folder.files))
+    studies = tuple(load_member(file, selection) for file in folder.files)
+    _check_applied(name, selection, studies)
+    return GivenSuite(name, folder, studies, selection)
+
+
+def _check_applied(name: str, selection: Selection, studies: Sequence[Study]) -> None:
+    """Raise InputError when no study of a suite has a factor or constant that the selection names."""
+    applied = {word for study in studies for word in study.changes}
+    factors = {factor.name for study in studies for factor in study.factors}
+    constants = {each for study in studies for each in study.settings}
+    for option, texts, what, known in (
+        ("--only", selection.only, "factor", factors),
+        ("--set", selection.settings, "constant", constants),
+    ):
+        for wrong in (name_in(text) for text in texts if text not in applied):
+            raise InputError(f"{option}: no study of {name} has a {what} '{wrong}'", did_you_mean(wrong, known))

@@ -12,7 +12,7 @@ from lastro.app import campaigns
 from lastro.app.campaigns import How
 from lastro.app.messages import say
 from lastro.app.places import check_place
-from lastro.app.studies import GivenSuite, load_file, load_testbed
+from lastro.app.studies import GivenSuite, load_member, load_testbed
 from lastro.campaign import suite as suites
 from lastro.campaign.duration import forecast, missing, missing_trials, pace_of, scenario_of
 from lastro.campaign.progress import Place, SuitePosition
@@ -26,7 +26,7 @@ def begin(directory: Path, given: GivenSuite, how: How) -> None:
     """Create a suite in a directory, and run it to its end. Raises: as `SuiteRun.run`."""
     for place in (directory, *(directory / file.stem for file in given.folder.files)):
         check_place(place)  # a campaign already there would be mistaken for one of the suite
-    suite = suites.create(directory, given.folder, given.source, given.studies, papers.claims)
+    suite = suites.create(directory, given.folder, given.source, given.studies, papers.claims, given.selection)
     SuiteRun(directory, suite, how).run(suite.fronts)
 
 
@@ -101,7 +101,7 @@ class SuiteRun:
             return campaigns.is_unfinished(store) or (self.how.invalid and bool(store.counts()["invalid"]))
 
     def study(self, member: SuiteStudy) -> Study:
-        return load_file(suites.study_file(self.directory, member), self.suite.profile)
+        return load_member(suites.study_file(self.directory, member), self.suite.selection)
 
     def _among(self, member: SuiteStudy, later: Sequence[SuiteStudy]) -> SuitePosition:
         """Return the position of a study in the suite, for its progress.

@@ -24,6 +24,7 @@ from lastro.shapes import made, parsed
 from lastro.study.document import read_document, read_text
 from lastro.study.model import Study
 from lastro.study.problems import Problems, shown
+from lastro.study.selection import WHOLE, Selection
 
 INDEX = "suite.json"
 HEAD = "suite.toml"
@@ -64,6 +65,14 @@ class Suite:
     source: str
     profile: str | None
     fronts: tuple[SuiteStudy, ...]
+    only: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ()
+    replicates: int | None = None
+
+    @property
+    def selection(self) -> Selection:
+        """The choices of the command line with which the suite began."""
+        return Selection(self.profile, self.only, self.settings, self.replicates)
 
     @property
     def label(self) -> str:
@@ -180,6 +189,7 @@ def create(
     source: str,
     studies: Sequence[Study],
     published: Callable[[str], Path | None],
+    selection: Selection = WHOLE,
 ) -> Suite:
     """Create a suite in `directory` from the studies of a folder. Nothing runs yet.
 
@@ -195,7 +205,8 @@ def create(
             text = read_text(claims, "claims", "correct the file, or remove it")
             write_atomically(directory / file.stem / "claims.toml", text, durable=True)
     sync_directory(directory)  # the index relies on the names of the studies
-    suite = Suite(folder.name, folder.title, folder.description, source, studies[0].profile, tuple(members))
+    head = (folder.name, folder.title, folder.description, source, selection.profile)
+    suite = Suite(*head, tuple(members), selection.only, selection.settings, selection.replicates)
     write(directory, suite)  # last, so that a suite is complete or does not exist
     return suite
 

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from lastro.errors import InputError
+from lastro.study.selection import Selection
 
 MANY_INVALID_TRIALS = 7  # an exit code
 _SHARE_IN_CI = "10%"
@@ -26,6 +27,20 @@ def study_arguments(parser: argparse.ArgumentParser) -> None:
     )
     testbed_argument(parser)
     parser.add_argument("--profile", metavar="P", help="one of the study's profiles: quick, standard or paper")
+    parser.add_argument(
+        "--only", metavar="FACTOR=LEVEL,...", action="append", default=[],
+        help="keep only these levels of a factor, such as platform=lxc,runc; repeatable",
+    )  # fmt: skip
+    parser.add_argument(
+        "--set", metavar="NAME=VALUE", action="append", default=[], dest="settings",
+        help="change a constant of the study, such as tcp_s=5; repeatable",
+    )  # fmt: skip
+    parser.add_argument("--replicates", metavar="N", type=int, help="run N blocks")
+
+
+def selection(args: argparse.Namespace) -> Selection:
+    """Return what the arguments of `study_arguments` choose of a study."""
+    return Selection(args.profile, tuple(args.only), tuple(args.settings), args.replicates)
 
 
 def testbed_argument(parser: argparse.ArgumentParser) -> None:

@@ -104,7 +104,7 @@ class PartsToTry:
 
 def _wanted(args: argparse.Namespace) -> PartsToTry:
     """Return the parts to try. Raises: InputError when a name is not that of a platform; StudyError."""
-    study = load_study(args.study, None) if args.study else None
+    study = load_study(args.study) if args.study else None
     platforms = _platforms(args.platform) if args.platform or study is None else _levels(study, "platform")
     if args.quick:
         return PartsToTry(platforms, {})

@@ -3,7 +3,11 @@
   lastro plan study.toml
   sudo lastro run study.toml --profile quick
 
-`lastro plan` needs no root. With --part, FILE is the name of a part: the command writes a working example to parts/,
+`lastro plan` needs no root. A published study is a start, too; its claims stay with it while it keeps its name:
+
+  lastro new --from paper:kagami2017 mine.toml
+
+With --part, FILE is the name of a part: the command writes a working example to parts/,
 and a test of its contract.
 
   lastro new --part anomaly cache     writes parts/anomalies/cache.py and parts/tests/test_cache.py"""
@@ -29,6 +33,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "file", nargs="?", default="study.toml", metavar="FILE", help="where to write it; - is standard output"
     )
+    parser.add_argument(
+        "--from", dest="source", metavar="paper:NAME", help="write a published study: paper:NAME or paper:NAME/STUDY"
+    )
     parser.add_argument("--part", choices=_PARTS, help="write a part of this kind; FILE is its name")
     parser.add_argument("--name", help="the study's name; default: the file's name without its extension")
     parser.add_argument("--force", action="store_true", help="overwrite the file if it exists")
@@ -36,8 +43,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     if args.part:
+        if args.source:
+            raise InputError("--part and --from exclude each other", "write the part and the study one after the other")
         return _write_part(args.part, args.file, overwrite=args.force)
-    text = study_text(args.name or _name_from(args.file))
+    text = published_text(args.source, args.name) if args.source else study_text(args.name or _name_from(args.file))
     if args.file == "-":
         print_document(text)
         return 0
@@ -50,12 +59,26 @@ def study_text(name: str) -> str:
     """Return the commented study file to start from, under a name.
 
     Raises: InputError when no study can have this name."""
+    template = Path(__file__).parents[1] / "study" / "template.toml"
+    return _renamed(template.read_text(encoding="utf-8"), name)
+
+
+def published_text(source: str, name: str | None) -> str:
+    """Return the file of a published study, under another name if one is given.
+
+    Raises: InputError when there is no such study, or no study can have this name."""
+    from lastro import papers
+
+    text = papers.find(source.removeprefix("paper:")).read_text(encoding="utf-8")
+    return text if name is None else _renamed(text, name)
+
+
+def _renamed(text: str, name: str) -> str:
     if not re.fullmatch(NAME_PATTERN, name):
         raise InputError(
             f"'{name}' is not a valid study name", "use a-z, 0-9, '.', '_' and '-', and begin with a letter or digit"
         )
-    template = Path(__file__).parents[1] / "study" / "template.toml"
-    return template.read_text(encoding="utf-8").replace(f'"{_TEMPLATE_NAME}"', f'"{name}"')
+    return re.sub(r'^name = "[^"]*"', f'name = "{name}"', text, count=1, flags=re.MULTILINE)
 
 
 def _write_part(kind: str, name: str, *, overwrite: bool) -> int:

@@ -33,6 +33,7 @@ from lastro.files import require_own_directory
 from lastro.plain import json_text
 from lastro.results.database import DB_NAME
 from lastro.study.model import Study
+from lastro.study.selection import Selection
 
 if TYPE_CHECKING:
     from lastro.analysis.noise_floor import NoiseFloors
@@ -64,7 +65,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     judged = _judged(args)
-    study = noise_floor.study_of(judged) if judged else load_study(args.study, args.profile)
+    study = noise_floor.study_of(judged) if judged else load_study(args.study, Selection(args.profile))
     directory = _place(args, judged, study)
     if judged:
         require_own_directory(judged)  # before anything runs: the floors are kept there

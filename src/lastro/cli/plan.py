@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -21,7 +22,7 @@ from lastro.app import plans
 from lastro.app.contents import report_of
 from lastro.app.plans import NoPlan, Planned, Probing, StudyPlan, reasons
 from lastro.app.studies import GivenSuite, load_study, suite_of
-from lastro.cli._common import share, study_arguments
+from lastro.cli._common import selection, share, study_arguments
 from lastro.cli._terminal import table
 from lastro.errors import InputError
 from lastro.study import design
@@ -52,11 +53,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     probing = Probing(not args.no_probe, args.wait, args.testbed)
     margin = _margin(args)
-    if (given := suite_of(args.study, args.profile)) is not None:
+    if (given := suite_of(args.study, selection(args))) is not None:
         if margin:
             raise InputError(f"--gate is for one study, and {args.study} is a suite", "name one of its study files")
         return _run_suite(args, given, probing)
-    study = load_study(args.study, args.profile)
+    study = load_study(args.study, selection(args))
     pilot = report_of(args.pilot, all_metrics=True) if margin else None  # before anything is probed
     plan = plans.plan_of(study, probing)
     gate = plans.gate_plan(plan, pilot, margin, args.metric or ()) if pilot else None
@@ -117,10 +118,12 @@ def _lines(plan: StudyPlan) -> list[str]:
     study, treatments, runnable = plan.study, plan.treatments, len(plan.runnable)
     replicates, most = study.design.replicates, study.design.most_blocks
     lines = [f"{study.name}: {study.title}" if study.title else study.name]
-    lines += [f"scenario {study.scenario}" + (f", profile {study.profile}" if study.profile else ""), ""]
+    lines += [f"scenario {study.scenario}" + (f", profile {study.profile}" if study.profile else "")]
+    lines += [f"changed by {shlex.join(study.changes)}", ""] if study.changes else [""]
     lines += [f"  {factor.name:<15} {', '.join(map(str, factor.levels))}" for factor in study.factors]
-    lines += ["", f"treatments  {len(treatments)}", f"blocks      {replicates} (randomised, seed {study.design.seed})"]
-    lines += [f"trials      {plan.trials}"]
+    base = ", ".join(f"{name} = {level}" for name, level in study.design.baseline.items())
+    lines += ["", f"treatments  {len(treatments)}"] + ([f"baseline    {base}"] if base else [])
+    lines += [f"blocks      {replicates} (randomised, seed {study.design.seed})", f"trials      {plan.trials}"]
     if study.design.sequential:
         precision = f"±{100 * study.design.precision:g} %"
         lines += [f"sequential  blocks are added until every ratio is known to {precision}, {most} blocks at most"]
@@ -157,6 +160,7 @@ def _document(plan: StudyPlan, schedule: bool, gate: GatePlan | None = None) -> 
     found: dict[str, Any] = {
         "study": study.name,
         "profile": study.profile,
+        "changes": list(study.changes),
         "scenario": study.scenario,
         "replicates": study.design.replicates,
         "stopping": study.design.stopping,
@@ -191,12 +195,13 @@ def _total_s(planned: Sequence[Planned]) -> float:
 
 
 def _suite_lines(given: GivenSuite, planned: Sequence[Planned]) -> list[str]:
-    profile = f", profile {given.studies[0].profile}" if given.studies[0].profile else ""
+    profile = f", profile {given.selection.profile}" if given.selection.profile else ""
+    changes = f", changed by {shlex.join(given.selection.options)}" if given.selection.options else ""
     rows = [_HEADS, *(_row(name, plan) for name, plan in planned)]
     plans = [(name, plan) for name, plan in planned if isinstance(plan, StudyPlan)]
     rows.append(_sum(plans))
     title = given.folder.title or given.folder.name
-    found = [title, f"suite of {len(planned)} studies{profile}", "", *table(rows)]
+    found = [title, f"suite of {len(planned)} studies{profile}{changes}", "", *table(rows)]
     return [*found, *_reasons(planned), *_hints(plans)]
 
 
@@ -247,7 +252,8 @@ def _suite_document(given: GivenSuite, planned: Sequence[Planned], schedule: boo
         "suite": given.folder.name,
         "title": given.folder.title,
         "source": given.source,
-        "profile": given.studies[0].profile,
+        "profile": given.selection.profile,
+        "changes": list(given.selection.options),
         "trials": sum(p.trials for _, p in planned if isinstance(p, StudyPlan)),
         "expected_s": round(_total_s(planned), 1),
         "fronts": [{"front": name, **_document_of(plan, schedule)} for name, plan in planned],

@@ -16,7 +16,7 @@ from lastro.app.campaigns import How
 from lastro.app.places import check_place, place_for
 from lastro.app.rights import require_root
 from lastro.app.studies import load_study, load_testbed, suite_of
-from lastro.cli._common import fail_invalid_argument, most_invalid, study_arguments
+from lastro.cli._common import fail_invalid_argument, most_invalid, selection, study_arguments
 from lastro.cli._conclude import conclude
 
 
@@ -31,8 +31,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    given = suite_of(args.study, args.profile)
-    studies = given.studies if given else (load_study(args.study, args.profile),)
+    given = suite_of(args.study, selection(args))
+    studies = given.studies if given else (load_study(args.study, selection(args)),)
     most = most_invalid(args)
     if any(registry.get("scenario", study.scenario).needs_root for study in studies):
         require_root("run")

@@ -2,8 +2,8 @@
 
     format       "lastro-results/1"
     directory    the campaign's directory
-    study        name, title, scenario, profile, factors {name: [level]}, settings, confidence, replicates, stopping,
-                 seed, baseline {factor: level}
+    study        name, title, scenario, profile, changes [option of the command line], factors {name: [level]},
+                 settings, confidence, replicates, stopping, seed, baseline {factor: level}
     counts       trials by state (pending, running, valid, invalid, unavailable), trials, attempts, invalid_attempts
     finished     whether all trials have run
     key_findings [sentence], in English; first what each noisy neighbour costs and isolation recovers
@@ -132,7 +132,7 @@ def document(report: Report) -> dict[str, Any]:
 
 def _study(study: Study) -> dict[str, Any]:
     return (
-        only(study, "name title scenario profile")
+        only(study, "name title scenario profile changes")
         | {"factors": {factor.name: factor.levels for factor in study.factors}, "settings": study.settings}
         | only(study.design, "confidence replicates stopping seed baseline")
     )

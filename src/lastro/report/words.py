@@ -223,11 +223,12 @@ def commands(report: Report, say: Language) -> list[tuple[str, str]]:
     """Return (purpose, command line) for repeating the campaign or inspecting it."""
     here = shlex.quote(report.directory)
     study = shlex.quote(f"{report.directory}/study.toml")
-    profile = f" --profile {shlex.quote(report.study.profile)}" if report.study.profile else ""
+    chosen = ("--profile", report.study.profile) if report.study.profile else ()
+    options = "".join(f" {shlex.quote(word)}" for word in (*chosen, *report.study.changes))
     first = report.timeline[0].trial if report.timeline else 1
     return [
-        (say("What this host can run of the study"), f"lastro plan {study}{profile}"),
-        (say("The whole campaign again, in the same order"), f"sudo lastro run {study}{profile} -o again"),
+        (say("What this host can run of the study"), f"lastro plan {study}{options}"),
+        (say("The whole campaign again, in the same order"), f"sudo lastro run {study}{options} -o again"),
         (say("One trial with the raw tools, as a shell script"), f"lastro show {here} {first} --commands"),
         (say("Every value, for R or pandas"), f"lastro results {here} --csv values.csv"),
     ]

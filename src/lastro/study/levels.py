@@ -6,6 +6,7 @@ such as `"instrument.gzip.size" = "2G"`: it replaces the default of that option.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
@@ -24,9 +25,24 @@ def check_level(schema: ScenarioSchema, name: str, raw: Level) -> Level:
         return _part(schema, name, raw)
     if name in schema.settings:
         return _setting(schema.settings[name], raw)
+    return _option_of_any(_offered(schema, name), lambda _: raw)
+
+
+def _offered(schema: ScenarioSchema, name: str) -> Sequence[Setting]:
+    """Return the options of parts that a name stands for. Raises: FieldError when the scenario does not know it."""
     if offered := (options_named(schema) | options_of_one(schema)).get(name):
-        return _option_of_any(offered, raw)
+        return offered
     raise unknown_name(schema, name)
+
+
+def level_from_text(schema: ScenarioSchema, name: str, text: str) -> Level:
+    """Return the checked value of a part factor or a setting from text, as the command line has it: '5' is a number.
+
+    Raises: FieldError when the value is not allowed, or when the scenario does not know the name."""
+    if name in schema.parts:
+        return _part(schema, name, text)
+    offered = [schema.settings[name]] if name in schema.settings else _offered(schema, name)
+    return _option_of_any(offered, lambda option: _typed(option, text))
 
 
 def options_named(schema: ScenarioSchema) -> dict[str, list[Setting]]:
@@ -85,18 +101,24 @@ def option_value(option: Setting, text: str) -> Level:
 
 
 def _typed(option: Setting, text: str) -> Level:
+    wanted = type(option.default)
+    if wanted is bool:
+        return text == "true" if text in ("true", "false") else text
     try:
-        return type(option.default)(text) if isinstance(option.default, int | float) else text
+        value = wanted(text)
+        if not isinstance(value, float) or math.isfinite(value):
+            return value
+        raise ValueError(text)
     except ValueError:
         raise FieldError(f"{shown(text)} is not {kind_of(option.default)}") from None
 
 
-def _option_of_any(offered: Sequence[Setting], raw: Level) -> Level:
+def _option_of_any(offered: Sequence[Setting], value: Callable[[Setting], Level]) -> Level:
     """Return the value if it is valid for any of these parts; treatments with the other parts are unavailable."""
     problem: FieldError | None = None
     for option in offered:
         try:
-            return _setting(option, raw)
+            return _setting(option, value(option))
         except FieldError as wrong:
             problem = problem or wrong
     assert problem is not None

@@ -113,6 +113,7 @@ class Study:
     profiles: Mapping[str, Mapping[str, Level]] = field(default_factory=dict)
     profile_exclusions: Mapping[str, tuple[Exclusion, ...]] = field(default_factory=dict)  # in addition to `exclusions`
     profile: str | None = None
+    changes: tuple[str, ...] = ()  # options of the command line that changed the study, such as ("--replicates", "4")
     source: str = ""  # the text of the file
     file: str = ""
 

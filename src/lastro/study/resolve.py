@@ -119,10 +119,10 @@ def _metrics(
             if name in metrics:
                 raise FieldError(f"{shown(name)} is listed already")
             metrics[name] = schema.metrics[name]
-    return tuple(metrics.values()) or _metrics_of(schema, chosen)
+    return tuple(metrics.values()) or metrics_of(schema, chosen)
 
 
-def _metrics_of(schema: ScenarioSchema, chosen: Mapping[str, object]) -> tuple[Metric, ...]:
+def metrics_of(schema: ScenarioSchema, chosen: Mapping[str, object]) -> tuple[Metric, ...]:
     """Return all metrics except those of parts that are not chosen; `chosen` has one name or a factor's levels."""
     unseen: set[str] = set()
     for kind, parts in schema.metrics_of.items():

@@ -1,0 +1,154 @@
+"""Change a study on the command line: its profile, fewer levels, other constants, another number of blocks. Pure."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+
+from lastro.errors import InputError, did_you_mean
+from lastro.study.design import combinations
+from lastro.study.levels import identity, level_from_text, options_named, options_of_one
+from lastro.study.model import MOST_BLOCKS, Factor, Level, ScenarioSchema, Study
+from lastro.study.problems import FieldError, shown
+from lastro.study.resolve import MAX_TRIALS, metrics_of
+
+
+def name_in(text: str) -> str:
+    """Return the factor or setting that a text such as 'tcp_s=5' is about."""
+    return text.partition("=")[0].strip()
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What a user chooses of a study: a profile, levels, constants, and the number of blocks.
+
+    `only` has texts such as 'platform=lxc,runc', and `settings` such as 'tcp_s=5'. A level that contains a comma is
+    given alone; texts about the same factor add up."""
+
+    profile: str | None = None
+    only: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ()
+    replicates: int | None = None
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The options of the command line besides --profile, as stored with the study."""
+        replicates = () if self.replicates is None else ("--replicates", str(self.replicates))
+        given = [word for text in self.only for word in ("--only", text)]
+        return (*given, *(word for text in self.settings for word in ("--set", text)), *replicates)
+
+    def within(self, study: Study, schema: ScenarioSchema) -> Selection:
+        """Return the part of it that concerns the factors and constants of a study, besides the profile and blocks."""
+        factors = {factor.name for factor in study.factors}
+        constants = {*schema.parts, *schema.settings, *options_named(schema), *options_of_one(schema)} - factors
+        return replace(
+            self,
+            only=tuple(text for text in self.only if name_in(text) in factors),
+            settings=tuple(text for text in self.settings if name_in(text) in constants),
+        )
+
+    def of(self, study: Study, schema: ScenarioSchema) -> Study:
+        """Return the study with these choices applied, the profile first.
+
+        If the level of the baseline is left out, the first level that is left becomes the baseline.
+
+        Raises: InputError when the study has no such profile, factor, level or setting, or no treatment remains."""
+        if self.profile is not None:
+            if self.profile not in study.profiles:
+                hint = did_you_mean(self.profile, study.profiles) if study.profiles else "this study has no profiles"
+                raise InputError(f"{study.file} has no profile '{self.profile}'", hint)
+            study = study.with_profile(self.profile)
+        for name, wanted in _by_name("--only", self.only).items():
+            study = _narrowed(study, schema, name, wanted)
+        for name, texts in _by_name("--set", self.settings).items():
+            study = _with_setting(study, schema, name, texts)
+        if self.replicates is not None:
+            study = _with_blocks(study, self.replicates)
+        if self.options and not any(combinations(study)):
+            raise InputError(f"{shlex.join(self.options)} leaves no treatment of {study.file}", "choose more levels")
+        return replace(study, changes=self.options)
+
+
+WHOLE = Selection()
+
+
+def _by_name(option: str, texts: Iterable[str]) -> dict[str, list[str]]:
+    """Return {name: [each text behind the equals sign]}. Raises: InputError for a text without a name or a value."""
+    found: dict[str, list[str]] = {}
+    for text in texts:
+        name, _, value = (word.strip() for word in text.partition("="))
+        if not name or not value:
+            example = "--only platform=lxc,runc" if option == "--only" else "--set tcp_s=5"
+            raise InputError(f"{option} {shlex.quote(text)} is not NAME=VALUE", f"such as {example}")
+        found.setdefault(name, []).append(value)
+    return found
+
+
+def _narrowed(study: Study, schema: ScenarioSchema, name: str, texts: Iterable[str]) -> Study:
+    """Return the study with only these levels of a factor, in the order of the study."""
+    factors = {factor.name: factor for factor in study.factors}
+    if name not in factors:
+        constant = name in study.settings
+        hint = f"it is a constant: --set {name}=VALUE changes it" if constant else did_you_mean(name, factors)
+        raise InputError(f"--only: {study.file} has no factor '{name}'", hint)
+    find = partial(_level, study, schema, factors[name])
+    wanted = {level for text in texts for level in _levels(text, find)}
+    left = tuple(level for level in factors[name].levels if level in wanted)
+    factors[name] = Factor(name, left)
+    base = study.design.baseline
+    if name in base and base[name] not in left:  # ratios are then to the first level that is left
+        base = {**base, name: left[0]}
+    return replace(study, factors=tuple(factors.values()), design=replace(study.design, baseline=base))
+
+
+def _levels(text: str, find: Callable[[str], Level]) -> list[Level]:
+    """Return the level that a text names, or the levels that it lists."""
+    try:
+        return [find(text)]
+    except InputError:
+        if "," not in text:
+            raise
+    return [find(word.strip()) for word in text.split(",")]
+
+
+def _level(study: Study, schema: ScenarioSchema, factor: Factor, text: str) -> Level:
+    by_identity = {identity(schema, factor.name, level): level for level in factor.levels}
+    try:
+        return by_identity[identity(schema, factor.name, level_from_text(schema, factor.name, text))]
+    except (FieldError, KeyError):
+        hint = did_you_mean(text, [str(level) for level in factor.levels])
+        raise InputError(f"--only: factor {factor.name} of {study.file} has no level {shown(text)}", hint) from None
+
+
+def _with_setting(study: Study, schema: ScenarioSchema, name: str, texts: list[str]) -> Study:
+    """Return the study with another value of a constant."""
+    if any(factor.name == name for factor in study.factors):
+        raise InputError(f"--set: '{name}' is a factor of {study.file}", f"--only {name}=LEVEL keeps one of its levels")
+    if len(texts) > 1:
+        raise InputError(f"--set {name} is given {len(texts)} times", "a constant has one value")
+    try:
+        value = level_from_text(schema, name, texts[0])
+    except FieldError as wrong:
+        hint = wrong.hint if isinstance(wrong.hint, str) else wrong.hint()
+        raise InputError(f"--set {name}: {wrong.message}", hint or None) from None
+    changed = replace(study, settings={**study.settings, name: value})
+    if study.metrics == metrics_of(schema, _chosen(study)):  # the file lists none: they are those of the parts
+        return replace(changed, metrics=metrics_of(schema, _chosen(changed)))
+    return changed
+
+
+def _chosen(study: Study) -> Mapping[str, object]:
+    return {**study.settings, **{factor.name: {level: level for level in factor.levels} for factor in study.factors}}
+
+
+def _with_blocks(study: Study, replicates: int) -> Study:
+    """Return the study with a fixed number of blocks."""
+    n_trials = replicates * sum(1 for _ in combinations(study))
+    if not 1 <= replicates <= MOST_BLOCKS or n_trials > MAX_TRIALS:
+        raise InputError(
+            f"--replicates {replicates} is not possible",
+            f"give at least 1; a study has at most {MAX_TRIALS:,} trials",
+        )
+    return replace(study, design=replace(study.design, replicates=replicates, stopping="fixed"))
