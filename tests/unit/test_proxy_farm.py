@@ -42,7 +42,9 @@ class Started:
         yield SimpleNamespace(spec=spec, plug=nothing, ready=nothing)
 
 
-def farm_of(platform: str, links: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[proxies.Farm, list[tuple[int, ...]]]:
+def farm_of(
+    platform: str, links: Any, monkeypatch: pytest.MonkeyPatch, *, shared: bool = False
+) -> tuple[proxies.Farm, list[tuple[int, ...]]]:
     """With the ports of each server that it has started."""
     servers: list[tuple[int, ...]] = []
 
@@ -63,11 +65,11 @@ def farm_of(platform: str, links: Any, monkeypatch: pytest.MonkeyPatch) -> tuple
     )
     wire, client = SimpleNamespace(dut=dut), SimpleNamespace()
     made: Any = (wire, Started(platform), links, client, PAGE, ProxyOptions(), Resources())
-    return proxies.Farm(*made), servers
+    return proxies.Farm(*made, shared=shared), servers
 
 
-def test_two_bare_proxies_are_two_ports_of_one_server_as_published(monkeypatch: pytest.MonkeyPatch) -> None:
-    farm, servers = farm_of("native", HostNetwork(), monkeypatch)
+def test_two_bare_proxies_may_be_two_ports_of_one_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    farm, servers = farm_of("native", HostNetwork(), monkeypatch, shared=True)
     with ExitStack() as stack:
         two = farm.add(stack, 2)
         more = farm.add(stack, 1)
@@ -130,17 +132,18 @@ def test_of_ports_of_one_server_the_first_alone_tells_when_it_answered() -> None
 
 
 def test_more_bare_proxies_than_one_server_has_room_for_are_several(monkeypatch: pytest.MonkeyPatch) -> None:
-    farm, servers = farm_of("native", HostNetwork(), monkeypatch)
+    farm, servers = farm_of("native", HostNetwork(), monkeypatch, shared=True)
     with ExitStack() as stack:
         found = farm.add(stack, 130)
     assert sorted(map(len, servers)) == [2, 128] and len({str(proxy.endpoint) for proxy in found}) == 130
 
 
-def test_two_containers_are_two_servers_even_at_the_hosts_own_address(monkeypatch: pytest.MonkeyPatch) -> None:
-    farm, servers = farm_of("runc", HostNetwork(), monkeypatch)
+@pytest.mark.parametrize("platform", ["native", "runc"])
+def test_two_proxies_at_the_hosts_own_address_are_two_servers(platform: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    farm, servers = farm_of(platform, HostNetwork(), monkeypatch)
     with ExitStack() as stack:
-        assert len(farm.add(stack, 2)) == 2
-    assert sorted(servers) == [(3128,), (3129,)]
+        one, other = farm.add(stack, 2)
+    assert sorted(servers) == [(3128,), (3129,)] and one.instance is not other.instance
 
 
 class Counting:

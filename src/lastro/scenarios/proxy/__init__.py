@@ -57,6 +57,12 @@ class ProxyScenario(OnLinks):
     calibration_kinds = {_STRAIGHT: CalibrationKind(dict[str, float], optional=True)}
     settings = (
         Setting("proxies", 1, "number of proxies; 0: the clients ask the server directly", 0, MOST),
+        Setting(
+            "bare_proxies",
+            "processes",
+            "several proxies on the bare host: a process for each, or one with many ports",
+            choices=("processes", "ports"),
+        ),
         Setting("cache", "off", "whether a proxy keeps the object in memory", choices=("off", "on")),
         Setting("cache_mb", 260, "memory of a proxy's cache, in Squid's MB", 1, 100_000),
         Setting("cache_object_kb", 1024, "largest object in a cache, in Squid's KB, its header included", 1, 100_000),
@@ -207,7 +213,8 @@ class ProxyScenario(OnLinks):
             memory_mb=int(config["cache_mb"]),
             largest_kb=int(config["cache_object_kb"]),
         )
-        farm = Farm(wire, platform, links, client, origin.page, wanted, self._resources(config))
+        shared = platform.bare and links.inside_dut and config["bare_proxies"] == "ports"
+        farm = Farm(wire, platform, links, client, origin.page, wanted, self._resources(config), shared=shared)
         proxies, started = _started(stack, farm, server, HostsMeter(wire, platform.own_cgroups), config)
         if not proxies:
             ask(client, origin.page, None)

@@ -33,7 +33,7 @@ _TRIES, _ONE_ANSWER_S = 50, 60  # in a row; seconds
 
 @dataclass(frozen=True, slots=True)
 class Proxy:
-    """A proxy that has answered. Bare proxies share a `running` server, with a port for each.
+    """A proxy that has answered. Proxies that are ports of one server share it as `running`.
 
     `seen_as` is the address that the server sees. `start_s` is the time from the request for its instance until the
     instance ran with its network; `answer_s` adds the time from the start of the proxy until its first answer."""
@@ -61,28 +61,27 @@ class _WithRoom(TimedPlatform):
 
 
 class Farm:
-    """A maker of proxies on the DUT. `client` is an instance in the client's namespace; the base network is up."""
+    """A maker of proxies on the DUT. `client` is an instance in the client's namespace; the base network is up.
+
+    With `shared`, for bare proxies only, they are ports of one server."""
 
     def __init__(
         self, wire: ThreeNodeTestbed, platform: Platform, links: Hosting, client: Instance, page: Page,
-        wanted: ProxyOptions, resources: Resources,
+        wanted: ProxyOptions, resources: Resources, *, shared: bool = False,
     ) -> None:  # fmt: skip
         self._wire, self._platform, self._links = wire, platform, links
         self._client, self._page, self._wanted, self._resources = client, page, wanted, resources
+        self._most = MOST_PORTS if shared else 1  # proxies of one instance
         self._made = 0
         self.began_s = self.ended_s = 0.0  # of the last `add`, on the host's monotonic clock
 
     def add(self, stack: ExitStack, n: int) -> list[Proxy]:
-        """Add `n` proxies, each in its own instance; they end with the stack.
-
-        Bare proxies at the address of the host are ports of one server instead: without virtualization, a second port
-        does not require a second server.
+        """Add `n` proxies, each in its own instance unless they are ports of one server; they end with the stack.
 
         Raises: any error of a start; PlatformError when a proxy does not answer, or not correctly."""
         testbed, clocked = self._wire.dut.testbed, _WithRoom(self._platform)
         self.began_s = time.monotonic()
-        most = MOST_PORTS if self._links.inside_dut and self._platform.bare else 1
-        sizes = [min(most, n - at) for at in range(0, n, most)]
+        sizes = [min(self._most, n - at) for at in range(0, n, self._most)]
         instances = start_all(stack, clocked, testbed, [self._spec() for _ in sizes], at_once=_AT_ONCE)
         shares = [
             [self._hosted(instance) for _ in range(size)] for instance, size in zip(instances, sizes, strict=True)
