@@ -17,7 +17,7 @@ SIDE_BY_SIDE := --tx '$(WORKERS)*popen//python=tests/own-machine' --dist loadsco
 AGAIN := { [ $$? -eq 10 ] || exit 1; $(PYTEST) --last-failed --last-failed-no-failures none; }
 DEMO := campaigns/demo-$(shell date +%Y%m%d-%H%M%S)
 
-.PHONY: help install platforms images demo test side-by-side test-fast test-all lint docs bench manual clean
+.PHONY: help install platforms images demo test computing side-by-side test-fast test-all lint docs bench manual clean
 
 help:  ## Show what can be made
 	@sed -n 's/^\([a-z-]*\):.*##/\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -44,13 +44,16 @@ images: platforms  ## Build the images that tests need (root; about two minutes,
 demo: install  ## Run a small study of a noisy neighbour on real containers (root; under five minutes)
 	$(VENV)/bin/lastro run examples/demo.toml --wait --output $(DEMO)
 
-test: platforms  ## Run the tests: every kind of check, with a real case of each (root; about 20 minutes)
-	+$(MAKE) --no-print-directory --jobs 2 lint side-by-side
+test: $(VENV)/.made  ## Run the tests: every kind of check, with a real case of each (root; about 20 minutes)
+	+$(MAKE) --no-print-directory --jobs 2 side-by-side lint computing
 	$(PYTEST) -m "measures and not slow" --durations 10
 
+# What needs Python alone is tested while packages are fetched and images are built.
+computing: $(VENV)/.made lint
+	$(PYTEST) -m "computes and not slow" -p no:cacheprovider --numprocesses $$(nproc) --dist loadfile --durations 20
+
 side-by-side: images
-	$(PYTEST) --collect-only --quiet >/dev/null || : # compiles the tests, which each worker would do by itself
-	$(PYTEST) -m "not slow and not measures" $(SIDE_BY_SIDE) || $(AGAIN)
+	$(PYTEST) -m "not computes and not slow and not measures" $(SIDE_BY_SIDE) || $(AGAIN)
 
 test-fast: install  ## Run the tests of single modules and of the statistics (no root; under 90 seconds)
 	$(PYTEST) tests/unit tests/known -m "not root and not slow" --numprocesses auto --dist loadfile
@@ -61,7 +64,7 @@ test-all: platforms  ## Run all tests, those too that are long by nature (root; 
 	$(PYTEST) -m measures --durations 10
 	$(VENV)/bin/python tests/system/xen_in_qemu.py
 
-lint: install  ## Check format, style, types
+lint: $(VENV)/.made  ## Check format, style, types
 	$(VENV)/bin/ruff format --check src tests benches tools
 	$(VENV)/bin/ruff check src tests benches tools
 	$(VENV)/bin/mypy

@@ -32,6 +32,7 @@ DISTURBED = 10  # exit code: a few tests failed that other tests may have distur
 _MOST_DISTURBED = 3
 _WAITING = {"root", "processes"}
 _COMMANDS = {"cli", "crash", "system"}  # directories whose tests all start processes
+_MODULES = {"known", "unit"}
 _failed: list[pytest.TestReport] = []
 
 
@@ -60,6 +61,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.parent.name in _COMMANDS:
             item.add_marker("processes")
+        elif item.path.parent.name in _MODULES and not any(map(item.get_closest_marker, _WAITING | {"measures"})):
+            item.add_marker("computes")
     if os.geteuid() != 0:
         for item in items:
             if item.get_closest_marker("root"):

@@ -244,7 +244,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str | None]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("damage", some(DAMAGES, 9))
+@pytest.mark.parametrize("damage", some(DAMAGES, 15))
 def test_one_cell_is_damaged(copy: Path, damage: str) -> None:
     wreck, names = DAMAGES[damage]
     wreck(copy)

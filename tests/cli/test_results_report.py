@@ -74,7 +74,7 @@ class _Tags(html.parser.HTMLParser):
 
 
 # One of each kind of page: with all figures and with none, of one treatment, of hostile words.
-PAGES = ("not-begun", "wild", "one-treatment", "one-level-left", "five-factors", "hostile")
+PAGES = ("not-begun", "wild", "one-treatment", "one-level-left", "normal", "hostile")
 OTHER_PAGES = [pytest.param(name, "en", marks=pytest.mark.slow) for name in CAMPAIGNS if name not in PAGES]
 
 
@@ -223,6 +223,7 @@ def kagami(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_campaign(tmp_path_factory.mktemp("big") / "kagami", study)
 
 
+@pytest.mark.slow
 def test_a_report_of_2160_trials(kagami: Path, capsys) -> None:
     assert main(["report", str(kagami)]) == 0
     assert (kagami / "report.html").stat().st_size < 5_000_000

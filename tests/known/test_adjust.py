@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
 import random
-from itertools import combinations, product
 
 import pytest
 from hypothesis import given
@@ -14,9 +14,10 @@ from lastro.stats.block_model import BlockModel
 from lastro.stats.contrasts import compare
 from lastro.stats.student import least_paired_p, least_unpaired_p
 
+from ..products import combinations
 
-@pytest.mark.parametrize("n", [2, 3, 5])
-@pytest.mark.parametrize("n_treatments", [12, 40])
+
+@pytest.mark.parametrize(("n", "n_treatments"), combinations((2, 3, 5), (12, 40)))
 def test_values_of_few_steps_keep_the_rate_of_a_family(n: int, n_treatments: int) -> None:
     """Treatments as good as their baseline, all values 10 or 11 by chance: planned comparisons, and a screening."""
     rng, wrong, families = random.Random(n), 0, 100
@@ -35,9 +36,9 @@ def test_values_of_few_steps_keep_the_rate_of_a_family(n: int, n_treatments: int
 def test_least_p_is_that_of_the_exact_permutation_test(n: int) -> None:
     """Every way to share out the values of two constant samples, and every sign of identical differences."""
     pool = [1.0] * n + [2.0] * n
-    ways = [sum(pool[at] for at in chosen) for chosen in combinations(range(2 * n), n)]
+    ways = [sum(pool[at] for at in chosen) for chosen in itertools.combinations(range(2 * n), n)]
     assert least_unpaired_p((n, n)) == pytest.approx(sum(abs(w - 1.5 * n) == n / 2 for w in ways) / len(ways))
-    signs = [sum(way) for way in product((-1, 1), repeat=n)]
+    signs = [sum(way) for way in itertools.product((-1, 1), repeat=n)]
     assert least_paired_p(n) == sum(abs(way) == n for way in signs) / len(signs)
     assert least_unpaired_p((9, n, 5)) == least_unpaired_p((n, 5)) and least_unpaired_p((n,)) == least_paired_p(n)
 

@@ -12,6 +12,8 @@ from lastro.stats.contrasts import compare
 from lastro.stats.margins import ratio_test
 from lastro.stats.sampled import SampledMean
 
+from ..products import combinations
+
 Values = npt.NDArray[np.float64]
 
 
@@ -27,8 +29,7 @@ def order(rng: np.random.Generator, treatments: int, blocks: int) -> list[int]:
     return [int(each) for _ in range(blocks) for each in rng.permutation(treatments)]
 
 
-@pytest.mark.parametrize("treatments", [1, 4, 9])
-@pytest.mark.parametrize("blocks", [5, 10])
+@pytest.mark.parametrize(("treatments", "blocks"), combinations((1, 4, 9), (5, 10)))
 def test_independent_trials_are_rarely_said_to_resemble_each_other(treatments: int, blocks: int) -> None:
     rng, n = np.random.default_rng([treatments, blocks]), 1000
     found = [
@@ -87,7 +88,10 @@ def test_two_campaigns_of_the_same_thing_seldom_differ(
     assert wide / (n * treatments) < most
 
 
-@pytest.mark.parametrize(("treatments", "blocks"), [(2, 5), (9, 5), (9, 10)])
+@pytest.mark.parametrize(
+    ("treatments", "blocks"),
+    [pytest.param(2, 5, marks=pytest.mark.slow), (9, 5), pytest.param(9, 10, marks=pytest.mark.slow)],
+)
 def test_differences_within_blocks_keep_their_rate(treatments: int, blocks: int) -> None:
     """Of one campaign: the order inside each block is random, so noise that lasts favours no treatment."""
     rng, n = np.random.default_rng([1, treatments, blocks]), 300

@@ -15,6 +15,8 @@ from lastro.stats.anova import anova
 from lastro.stats.block_model import BlockModel
 from lastro.stats.contrasts import Contrast, compare_one, linear, share
 
+from ..products import combinations
+
 # Student's sleep data (Cushny and Peebles 1905), which R ships as `sleep`: extra hours under two drugs, ten patients.
 FIRST = [0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0]
 SECOND = [1.9, 0.8, 1.1, 0.1, -0.1, 4.4, 5.5, 1.6, 4.6, 3.4]
@@ -197,8 +199,7 @@ def test_a_share_is_unbounded_where_the_disturbance_costs_nothing() -> None:
     assert recovered(of_blocks(q=[5.0, 5.0], d=[5.0, 5.0], p=[5.0, 5.0])).value is None
 
 
-@pytest.mark.parametrize("spread", [(1.0, 1.0, 1.0), (1.0, 3.0, 0.3)])
-@pytest.mark.parametrize("paired", [True, False])
+@pytest.mark.parametrize(("spread", "paired"), combinations(((1.0, 1.0, 1.0), (1.0, 3.0, 0.3)), (True, False)))
 def test_intervals_of_differences_and_shares_cover(spread: tuple[float, ...], paired: bool) -> None:
     """Of three treatments, one ten times as noisy as another: a bit less often than stated."""
     rng, rounds = random.Random(17), 400
@@ -217,9 +218,7 @@ def test_intervals_of_differences_and_shares_cover(spread: tuple[float, ...], pa
     assert all(least <= count / rounds <= 0.99 for count in held.values()), held
 
 
-@pytest.mark.parametrize("n_blocks", [5, 10])
-@pytest.mark.parametrize("block_sd", [0.0, 3.0])
-@pytest.mark.parametrize("noisy", [(), ("a1", "b2")])
+@pytest.mark.parametrize(("n_blocks", "block_sd", "noisy"), combinations((5, 10), (0.0, 3.0), ((), ("a1", "b2"))))
 def test_means_of_many_cells_cover_where_a_quarter_of_the_trials_is_lost(
     n_blocks: int, block_sd: float, noisy: tuple[str, ...]
 ) -> None:

@@ -21,6 +21,8 @@ from lastro.stats.order import median_interval
 from lastro.stats.ranks import cliffs_delta, hodges_lehmann, mann_whitney, paired_hodges_lehmann, wilcoxon_signed_rank
 from lastro.stats.ratios import paired_ratio, unpaired_ratio
 
+from ..products import combinations
+
 Draw = Callable[[random.Random], float]
 LOG_SD = 0.3
 # Both have mean 1 and about the same spread.
@@ -32,7 +34,7 @@ MEDIAN = {"normal": 1.0, "log-normal": math.exp(-(LOG_SD**2) / 2)}
 SIZES = (5, 10, 30)
 
 shapes = pytest.mark.parametrize("shape", DRAWS)
-sizes = pytest.mark.parametrize("n", SIZES)
+cases = pytest.mark.parametrize(("shape", "n"), combinations(DRAWS, SIZES))
 
 
 def coverage(interval_of: Callable[[random.Random], Interval | None], truth: float, draws: int = 2500) -> float:
@@ -47,8 +49,7 @@ def sample(rng: random.Random, shape: str, n: int, scale: float = 1.0) -> list[f
     return [scale * DRAWS[shape](rng) for _ in range(n)]
 
 
-@shapes
-@sizes
+@cases
 def test_mean(shape: str, n: int) -> None:
     assert coverage(lambda rng: describe(sample(rng, shape, n), 0.95).interval, 1.0) >= 0.93
 
@@ -60,8 +61,7 @@ def of_model(treated: list[float], baseline: list[float], first: int) -> Interva
     return compare_one(model.linear, {"t": 1.0}, {"b": 1.0}, 0.95).difference.interval
 
 
-@shapes
-@sizes
+@cases
 def test_difference(shape: str, n: int) -> None:
     def unpaired(rng: random.Random) -> Interval | None:
         return of_model(sample(rng, shape, n, 0.8), sample(rng, shape, n), n)
@@ -75,8 +75,7 @@ def test_difference(shape: str, n: int) -> None:
     assert coverage(paired, -0.2, 400) >= 0.92
 
 
-@shapes
-@sizes
+@cases
 def test_ratio(shape: str, n: int) -> None:
     def unpaired(rng: random.Random) -> Interval | None:
         return unpaired_ratio(sample(rng, shape, n, 0.8), sample(rng, shape, n), 0.95).interval
@@ -97,8 +96,7 @@ def test_median(shape: str, n: int) -> None:
     assert coverage(lambda rng: median_interval(sample(rng, shape, n), 0.95).interval, MEDIAN[shape]) >= 0.94
 
 
-@shapes
-@sizes
+@cases
 def test_shift(shape: str, n: int) -> None:
     def unpaired(rng: random.Random) -> Interval | None:
         return hodges_lehmann([x + 0.2 for x in sample(rng, shape, n)], sample(rng, shape, n), 0.95).interval
@@ -118,8 +116,7 @@ def test_paired_shift(shape: str, n: int) -> None:
     assert coverage(paired, 0.2, 1000) >= 0.93
 
 
-@sizes
-@pytest.mark.parametrize("apart", [0.0, 1.0, 2.5])
+@pytest.mark.parametrize(("n", "apart"), combinations(SIZES, (0.0, 1.0, 2.5)))
 def test_cliffs_delta(n: int, apart: float) -> None:
     """Log-normal or normal is the same to ranks. `apart` is in standard deviations; 2.5 is a delta of 0.92."""
     truth = 2 * NormalDist().cdf(apart / math.sqrt(2)) - 1

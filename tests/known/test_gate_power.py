@@ -10,6 +10,8 @@ from lastro.stats.gate_power import Precision
 from lastro.stats.margins import Candidate, gate, ratio_test
 from lastro.stats.sampled import SampledMean
 
+from ..products import combinations
+
 CAMPAIGNS = 3000  # the standard error of a rate of 0.8 is 0.007
 MARGIN = 0.05
 Values = npt.NDArray[np.float64]
@@ -24,8 +26,7 @@ def precision(spread: float, n: int, known_df: float | None = None, better: str 
     return Precision((error, error), (n - 1, n - 1), better, (n, n), known_df)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("better", ["lower", "higher"])
-@pytest.mark.parametrize("n", [3, 5, 10])
+@pytest.mark.parametrize(("n", "better"), combinations((3, 5, 10), ("lower", "higher")))
 def test_the_stated_power_is_the_rate_of_finds_where_the_noise_is_known(n: int, better: str) -> None:
     """One cell of many: alpha is a ninth of 5 %."""
     alpha, spread, rng = 0.05 / 9, 0.02, np.random.default_rng([n, len(better)])

@@ -13,6 +13,8 @@ from lastro.stats.block_model import BlockModel
 from lastro.stats.contrasts import NO_SPREAD, ONE_VALUE, compare_one, replicated
 from lastro.stats.prediction import next_trial
 
+from ..products import combinations
+
 Cells = dict[str, dict[int, float]]
 
 
@@ -98,8 +100,7 @@ def test_the_next_trial_lies_in_its_interval(blocks: int, step: float) -> None:
     assert held / made >= 0.935 and (made == rounds or blocks == 2)
 
 
-@pytest.mark.parametrize("blocks", [2, 3, 5, 10])
-@pytest.mark.parametrize("between", [0.0, 1.0, 5.0], ids=lambda factor: f"blocks vary {factor} times as much")
+@pytest.mark.parametrize(("blocks", "between"), combinations((2, 3, 5, 10), (0.0, 1.0, 5.0)))
 def test_the_ratio_of_the_next_campaign_lies_in_its_interval(blocks: int, between: float) -> None:
     rng, rounds, held = np.random.default_rng([blocks, int(between)]), 150, 0.0
     for _ in range(rounds):

@@ -15,6 +15,7 @@ from lastro.stats.anova import anova
 from lastro.stats.block_model import BlockModel
 from lastro.stats.randomisation import Randomisation, randomisation_test
 
+from ..products import combinations, one_of
 from .test_autocorrelation import noise, order
 
 Values = npt.NDArray[np.float64]
@@ -118,12 +119,14 @@ def _rounded(rng: np.random.Generator, n: int) -> Values:
     return np.round(rng.standard_normal(n))
 
 
-@pytest.mark.parametrize("drawn", [_independent, _skewed, _lasting, _rounded])
-@pytest.mark.parametrize(("treatments", "blocks"), [(3, 4), (2, 9)])
+@pytest.mark.parametrize(
+    ("drawn", "design"), combinations((_independent, _skewed, _lasting, _rounded), ((3, 4), (2, 9)))
+)
 def test_without_an_effect_it_rejects_as_often_as_it_says(
-    drawn: Callable[[np.random.Generator, int], Values], treatments: int, blocks: int
+    drawn: Callable[[np.random.Generator, int], Values], design: tuple[int, int]
 ) -> None:
     """In the order of time. Where values are equal there are fewer different orders, and it rejects less often."""
+    treatments, blocks = design
     rng, rounds, rejected = np.random.default_rng([treatments, blocks]), 1000, 0
     for _ in range(rounds):
         values, places = drawn(rng, treatments * blocks), order(rng, treatments, blocks)
@@ -135,7 +138,7 @@ def test_without_an_effect_it_rejects_as_often_as_it_says(
     assert (0.01 if drawn is _rounded else 0.035) < rejected / rounds < 0.065
 
 
-@pytest.mark.parametrize("drawn", [_independent, _lasting])
+@pytest.mark.parametrize("drawn", one_of([_lasting, _independent]))
 def test_so_it_does_where_trials_are_lost_and_on_the_scale_of_the_model(
     drawn: Callable[[np.random.Generator, int], Values],
 ) -> None:

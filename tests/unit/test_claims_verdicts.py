@@ -145,7 +145,7 @@ def test_true_claims_are_reproduced_and_hardly_ever_contradicted(template: Campa
 )
 def test_where_nothing_has_an_effect_nothing_is_told(template: CampaignData, kind: dict[str, Any]) -> None:
     """Directions and orders of a file: at most one file in twenty with any verdict on them."""
-    found = verdicts(template, world(), seeds=4 * SEEDS, **kind)
+    found = verdicts(template, world(), seeds=2 * SEEDS, **kind)
     wrong = rate(found, lambda one: bool({one["faster"], one["cost"], one["order"], one["recovered"]} & TOLD))
     assert wrong <= 0.05
     assert rate(found, lambda one: one["alike"] == "contradicted" or one["additive"] == "contradicted") <= 0.05
@@ -164,12 +164,12 @@ def test_where_the_opposite_is_so_claims_are_contradicted_and_never_reproduced(t
     ("claim", "edge"),
     [
         ("faster", world(link=0.1)),
-        ("faster", world(link=0.3)),
-        ("recovered", world(cpu=0.2, memory=0.2, recovered=0.3)),
-        ("order", world(cpu=0.2, memory=0.2)),
+        pytest.param("faster", world(link=0.3), marks=pytest.mark.slow),
+        pytest.param("recovered", world(cpu=0.2, memory=0.2, recovered=0.3), marks=pytest.mark.slow),
+        pytest.param("order", world(cpu=0.2, memory=0.2), marks=pytest.mark.slow),
         ("alike", world(cgroups=1 - 1 / 1.1)),
-        ("alike", world(cgroups=-0.1)),
-        ("additive", world(interaction=0.08)),
+        pytest.param("alike", world(cgroups=-0.1), marks=pytest.mark.slow),
+        pytest.param("additive", world(interaction=0.08), marks=pytest.mark.slow),
     ],
 )
 def test_on_the_edge_of_tolerance_or_margin_hardly_any_is_called_reproduced(

@@ -190,6 +190,7 @@ def test_points_become_one_path_and_text_is_left_alone() -> None:
     assert "scale(.1)" in short
 
 
+@pytest.mark.slow
 def test_2160_trials_are_drawn_in_time_and_small(tmp_path: Path) -> None:
     """All are there, as points, and no figure is a burden for a page."""
     study = make_study(KAGAMI, replicates=12, metrics=METRICS[:1], baseline={"isolation": "none", "anomaly": "none"})

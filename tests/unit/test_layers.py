@@ -7,6 +7,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import lastro
@@ -87,6 +88,7 @@ PURE_BUT_FOR = {
 }
 
 
+@cache
 def modules() -> dict[str, Path]:
     """Modules by their name below `lastro`."""
     files = {file: file.relative_to(SOURCE).with_suffix("").parts for file in SOURCE.rglob("*.py")}
@@ -121,6 +123,7 @@ def layer(module: str) -> str:
     return max(fitting, key=len)
 
 
+@cache
 def inner_imports(module: str, file: Path) -> set[str]:
     """Modules of Lastro that a file imports, below `lastro`."""
     known = modules()

@@ -17,6 +17,8 @@ from lastro.stats.ratios import unpaired_ratio
 from lastro.stats.sampled import SampledMean
 from lastro.stats.student import Side
 
+from ..products import combinations
+
 SAMPLES = st.lists(st.floats(50, 150), min_size=3, max_size=12)
 
 
@@ -167,11 +169,10 @@ def test_values_of_few_steps_keep_the_rate(n: int, cells: int) -> None:
     assert alarms / gates <= 0.05
 
 
-@pytest.mark.parametrize("skewed", [False, True])
-@pytest.mark.parametrize(("n", "cells"), [(3, 6), (5, 1), (5, 24), (12, 24)])
-def test_a_gate_without_margin_cries_wolf_at_its_stated_rate_at_most(n: int, cells: int, skewed: bool) -> None:
+@pytest.mark.parametrize(("size", "skewed"), combinations(((3, 6), (5, 1), (5, 24), (12, 24)), (False, True)))
+def test_a_gate_without_margin_cries_wolf_at_its_stated_rate_at_most(size: tuple[int, int], skewed: bool) -> None:
     """A/A campaigns at the hardest margin, none: normal and log-normal, spreads of 2, 5 and 20 %."""
-    assert share_of_alarms(n=n, cells=cells, margin=0.0, ratio=1.0, gates=GATES, skewed=skewed) <= MOST
+    assert share_of_alarms(n=size[0], cells=size[1], margin=0.0, ratio=1.0, gates=GATES, skewed=skewed) <= MOST
 
 
 def test_a_truth_at_the_margin_itself_is_called_a_regression_at_the_stated_rate_at_most() -> None:

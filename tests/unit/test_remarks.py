@@ -151,6 +151,7 @@ def test_the_document_has_marks_facts_and_curves(report: Report) -> None:
         {"generator_limited": True, "ceiling": 3, "remarks": {"kind": "a"}},
     ],
 )  # fmt: skip
+@pytest.mark.usefixtures("undrawn")
 def test_remarks_of_any_shape_do_no_harm(tmp_path: Path, notes: dict[str, object]) -> None:
     report = report_of(make_campaign(tmp_path / "c", make_study(replicates=2), notes=lambda levels, block: notes))
     page = render_html(content(report))
