@@ -15,6 +15,7 @@ __all__ = ["no_stragglers"]
 
 LEVELS = [
     "native", "runc", "crun", "docker", "podman", "lxc", "lxd", "nspawn", "qemu-tcg", "qemu-tcg:nic=e1000",
+    "qemu-tcg:nic=rtl8139",
 ]  # fmt: skip
 LEVELS += ["gvisor"] if shutil.which("runsc") else []  # as `lastro setup` could
 

@@ -114,7 +114,16 @@ def test_the_hosts_own_way_is_that_of_bare_processes_alone() -> None:
     cells = {(row.levels["platform"], row.levels["attachment"]) for row in treatments(study_of("eiras2018/platforms"))}
     assert {platform for platform, attachment in cells if attachment == "host"} == {"native"}
     assert {platform for platform, attachment in cells if attachment == "nat"} == {"docker"}
-    assert len({platform for platform, attachment in cells if attachment == "routed"}) == 19
+    assert len({platform for platform, attachment in cells if attachment == "routed"}) == 20
+
+
+def test_one_process_with_two_ports_is_measured_beside_two_processes_and_natively_alone() -> None:
+    rows = [row.levels for row in treatments(study_of("eiras2018/platforms"))]
+    assert {(row["platform"], row["proxies"]) for row in rows if row["bare_proxies"] == "ports"} == {("native", 2)}
+    assert {row["proxies"] for row in rows if row["platform"] == "native" and row["bare_proxies"] == "processes"} == {
+        1,
+        2,
+    }
 
 
 def two_cpus(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,7 +202,7 @@ def test_every_claim_has_its_place_and_names_what_the_study_has(member: str) -> 
     assert file is not None
     found = load_claims(file, study).claims
     assert (
-        len({claim.id for claim in found}) == len(found) == {"platforms": 39, "scaling": 8, "resources": 2}[member[10:]]
+        len({claim.id for claim in found}) == len(found) == {"platforms": 40, "scaling": 8, "resources": 2}[member[10:]]
     )
     for claim in found:
         assert claim.where.startswith("section "), claim.id

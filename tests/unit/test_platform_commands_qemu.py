@@ -110,7 +110,7 @@ def test_a_raw_disk_is_a_copy_that_has_reached_the_hosts_disk(tmp_path: Path) ->
         assert platform.residuals(testbed)["root filesystem"] == "ext4 on a disk of its own (raw)"
 
 
-@pytest.mark.parametrize("chosen", [{"nic": "e1000"}, {"disk": "ahci"}])
+@pytest.mark.parametrize("chosen", [{"nic": "e1000"}, {"nic": "rtl8139"}, {"disk": "ahci"}])
 def test_a_microvm_has_no_bus_for_emulated_devices(tmp_path: Path, chosen: dict[str, str]) -> None:
     with pytest.raises(Unavailable, match="no PCI bus"):
         started(tmp_path, QemuTcg(machine="microvm", **chosen))
@@ -121,6 +121,7 @@ def test_a_microvm_has_no_bus_for_emulated_devices(tmp_path: Path, chosen: dict[
     [
         ("virtio", Tap("hub-aa"), "tap,id=n3,ifname=hub-aa,script=no,downscript=no", "virtio-net-pci"),
         ("e1000", Tap("hub-aa"), "tap,id=n3,ifname=hub-aa,script=no,downscript=no", "e1000"),
+        ("rtl8139", Tap("hub-aa"), "tap,id=n3,ifname=hub-aa,script=no,downscript=no", "rtl8139"),
         ("virtio", Tap("hub-aa", "macvtap"), "tap,id=n3,fd=3", "virtio-net-pci"),
     ],
 )

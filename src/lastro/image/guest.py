@@ -43,15 +43,17 @@ _BOOT_WORDS = ("cryptomgr.notests", "audit=0", "panic=-1", "net.ifnames=0", "no_
 _INITTAB = "::respawn:/agent\n::ctrlaltdel:/bin/poweroff -f\n"
 # Modules for network functions and virtual devices, as paths below lib/modules/RELEASE/kernel. Dependencies are added.
 MODULES = (
-    "drivers/virtio/*", "drivers/block/virtio_blk.ko", "drivers/net/virtio_net.ko", "drivers/char/virtio_console.ko",
-    "drivers/char/hw_random/virtio-rng.ko", "drivers/block/xen-blk*", "drivers/net/xen-net*", "drivers/xen/*",
-    "drivers/net/ethernet/intel/e1000/*", "drivers/net/ethernet/intel/e1000e/*", "drivers/ata/ahci.ko",
+    "drivers/virtio/*", "drivers/block/virtio_blk.ko", "drivers/net/virtio_net.ko",
+    "drivers/char/virtio_console.ko", "drivers/char/hw_random/virtio-rng.ko", "drivers/block/xen-blk*",
+    "drivers/net/xen-net*", "drivers/xen/*", "drivers/net/ethernet/intel/e1000/*",
+    "drivers/net/ethernet/intel/e1000e/*", "drivers/net/ethernet/realtek/8139cp.ko", "drivers/ata/ahci.ko",
     "drivers/scsi/sd_mod.ko", "drivers/ptp/ptp_kvm.ko", "fs/ext4/*", "fs/overlayfs/*", "crypto/crc32c_generic.ko",
     "arch/x86/crypto/crc32c-intel.ko", "drivers/net/tun.ko", "drivers/net/tap.ko", "drivers/net/veth.ko",
-    "drivers/net/dummy.ko", "drivers/net/ifb.ko", "drivers/net/macvlan.ko", "drivers/net/vxlan/*", "drivers/net/vrf.ko",
-    "net/bridge/*", "net/8021q/*", "net/netfilter/nf_*", "net/netfilter/nft_*", "net/netfilter/nfnetlink*",
-    "net/netfilter/x_tables.ko", "net/netfilter/xt_*", "net/ipv4/netfilter/*", "net/ipv4/ip_gre.ko", "net/ipv4/ipip.ko",
-    "net/sched/*", "lib/ts_*", "net/vmw_vsock/vsock.ko", "net/vmw_vsock/vmw_vsock_virtio_transport.ko",
+    "drivers/net/dummy.ko", "drivers/net/ifb.ko", "drivers/net/macvlan.ko", "drivers/net/vxlan/*",
+    "drivers/net/vrf.ko", "net/bridge/*", "net/8021q/*", "net/netfilter/nf_*", "net/netfilter/nft_*",
+    "net/netfilter/nfnetlink*", "net/netfilter/x_tables.ko", "net/netfilter/xt_*", "net/ipv4/netfilter/*",
+    "net/ipv4/ip_gre.ko", "net/ipv4/ipip.ko", "net/sched/*", "lib/ts_*", "net/vmw_vsock/vsock.ko",
+    "net/vmw_vsock/vmw_vsock_virtio_transport.ko",
 )  # fmt: skip
 
 

@@ -24,7 +24,7 @@ _RAW, _QCOW2 = "raw", "qcow2"
 FIRST_FD = 3  # of the first card's macvtap device; a plain sh has descriptors of one digit
 
 OPTIONS = (
-    Setting("nic", "virtio", "network card: para-virtual, or fully emulated", choices=("virtio", "e1000")),
+    Setting("nic", "virtio", "network card: para-virtual, or fully emulated", choices=("virtio", "e1000", "rtl8139")),
     Setting("disk", "virtio", "disk: para-virtual, or on an emulated AHCI controller", choices=("virtio", "ahci")),
     Setting("format", _QCOW2, "disk file: a qcow2 layer over the shared disk, or a copy", choices=(_QCOW2, _RAW)),
     Setting("cache", "none", "how the host caches the disk", choices=("none", "writeback", "writethrough", "unsafe")),
@@ -134,15 +134,16 @@ class QemuPlatform(Hypervisor):
         for number, (tap, mac) in enumerate(cards, start=FIRST_FD):
             how = f"fd={number}" if tap.kind == "macvtap" else f"ifname={tap.link},script=no,downscript=no"
             rom = "" if bare else ",romfile="  # nothing boots from the network
-            model = "e1000" if self.chosen["nic"] == "e1000" else f"virtio-net-{kind}"
+            emulated = self.chosen["nic"] != "virtio"
+            model = self.chosen["nic"] if emulated else f"virtio-net-{kind}"
             argv += ["-netdev", f"tap,id=n{number},{how}{self._vhost()}"]
             # Segmentation offload depends on checksum offload; an emulated card finishes both itself.
-            finished = "" if tap.offloads or model == "e1000" else ",csum=off"
+            finished = "" if tap.offloads or emulated else ",csum=off"
             argv += ["-device", f"{model},netdev=n{number},mac={mac}{rom}{finished}"]
         return argv
 
     def _machine(self, bare: bool) -> str:
-        if bare and (self.chosen["nic"] == "e1000" or self.chosen["disk"] == "ahci"):
+        if bare and (self.chosen["nic"] != "virtio" or self.chosen["disk"] == "ahci"):
             raise Unavailable("a microvm has no PCI bus for an emulated card or controller", "choose machine=q35")
         if bare:
             return "microvm,pcie=off,pit=off,pic=off,rtc=on,isa-serial=on"
