@@ -69,7 +69,9 @@ def test_profiles_change_durations_and_amounts_of_work() -> None:
     profile = '[profiles.quick]\n"instrument.sysbench-cpu.events" = 500\n"instrument.time_s" = 1\nlimit_s = 60'
     quick = study(profile).with_profile("quick")
     assert levels(quick) == ["sysbench-cpu:events=500,time_s=1"]
-    with pytest.raises(StudyError, match="a profile can change only replicates, durations and amounts of work"):
+    with pytest.raises(
+        StudyError, match="a profile can change only replicates, durations, amounts of work, tools and CPUs"
+    ):
         study('[profiles.quick]\n"instrument.sysbench-cpu.primes" = 500')
 
 

@@ -217,10 +217,14 @@ def _profiles(
         for name, raw in table.model_extra.items():
             with problems.at("profiles", profile, name):
                 if name not in changeable and name in factors:
-                    raise FieldError("is a factor of this study; a profile can fix only durations and amounts of work")
+                    raise FieldError(
+                        "is a factor of this study; a profile can fix only durations, amounts of work, tools and CPUs"
+                    )
                 if name not in changeable:
                     hint = partial(did_you_mean, name, {"replicates", "max_replicates", *changeable})
-                    raise FieldError("a profile can change only replicates, durations and amounts of work", hint)
+                    raise FieldError(
+                        "a profile can change only replicates, durations, amounts of work, tools and CPUs", hint
+                    )
                 held = name in factors
                 level = _held_level(schema, factors[name], file, name, raw) if held else check_level(schema, name, raw)
                 changes[name] = level

@@ -26,7 +26,7 @@ from lastro.scenarios.shared.accounts import BY_HOST, METRICS, with_account
 from lastro.scenarios.shared.bases import OnPlatforms
 from lastro.scenarios.shared.clock_policy import judge_clock, note_unverified_clock
 from lastro.scenarios.shared.host_limits import HOST_LIMITS, clock_kept
-from lastro.scenarios.shared.resources import RESOURCES, limited_spec
+from lastro.scenarios.shared.resources import RESOURCES, expected_cpus, limited_spec
 from lastro.scenarios.shared.storage import really, storage
 from lastro.scenarios.shared.topology import Built, note_load
 from lastro.scenarios.shared.verify_limits import limits_of, unequal
@@ -86,7 +86,7 @@ class ComputeScenario(OnPlatforms):
     @classmethod
     def duration_s(cls, config: Config) -> float:
         try:
-            work_s = cls.tool(config).expected_s(float(config["cpus"]), slowdown(config))
+            work_s = cls.tool(config).expected_s(expected_cpus(config), slowdown(config))
         except LastroError:  # what cannot run takes no time
             return 0.0
         return start_s(config) + _AROUND_S + work_s
@@ -100,7 +100,7 @@ class ComputeScenario(OnPlatforms):
                 brief = cls.tool(config).brief()
             except LastroError:
                 continue
-            work_s = brief.expected_s(float(config["cpus"]), slowdown(config))
+            work_s = brief.expected_s(expected_cpus(config), slowdown(config))
             key = (platform_level(config), config["isolation"], config["cpus"], brief.name, *brief.chosen.values())
             found[key] = start_s(config) + _AROUND_S + work_s
         return super().probing_s(configs) + sum(found.values())

@@ -76,7 +76,7 @@ class ProxyScenario(OnLinks):
         Setting("memory", "4G", "memory of a proxy's instance, in whole MiB", check=parse_size_bytes),
         Setting("anomaly_workers", 12, "processes of the anomaly; 0: one per CPU", 0, 4096),
         Setting("anomaly_memory", "256M", "memory of each worker of the memory anomaly", check=parse_size_bytes),
-        Setting("anomaly_tool", "stress", "tool that makes the anomaly", choices=("stress-ng", "stress")),
+        Setting("anomaly_tool", "stress", "tool that makes the anomaly", choices=("stress-ng", "stress"), effort=True),
         Setting("settle_s", 0.5, "time between the start of the anomaly and the requests", 0, _DAY_S),
         Setting("rate_per_s", 100.0, "requests per second of an open loop, which ignores `clients`", 0.1, 1e6),
         Setting("open_s", 10.0, "time for which an open loop sends", 0.1, _DAY_S),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 from lastro.errors import InputError, Unavailable
@@ -27,20 +28,27 @@ def check_cpuset(text: str) -> None:
 
 
 RESOURCES = (
-    Setting("cpus", 1, "CPUs of the instance: of a machine, or the limit of a container", 1, 4096),
+    Setting("cpus", 1, "CPUs of the instance: of a machine, or the limit of a container; 0: all", 0, 4096, effort=True),
     Setting(
         "cpuset",
         AUTO,
         "CPUs to which it is pinned, such as 0-1; auto: the first ones; none: not pinned",
         check=check_cpuset,
+        effort=True,
     ),
     Setting("memory", "1G", "memory of the instance, in whole MiB", check=parse_size_bytes),
 )
 
 
+def expected_cpus(config: Config) -> float:
+    """Return how many CPUs an instance has on this machine, for plans."""
+    return float(config["cpus"]) or len(os.sched_getaffinity(0))
+
+
 def resources(config: Config, testbed: Testbed) -> Resources:
     """Return the resources, equal on every platform. Raises: Unavailable when this host does not have these CPUs."""
-    wanted, usable, cpuset = int(config["cpus"]), testbed.usable_cpus, str(config["cpuset"])
+    usable, cpuset = testbed.usable_cpus, str(config["cpuset"])
+    wanted = int(config["cpus"]) or len(usable)
     if wanted > len(usable):
         raise Unavailable(f"this host has {len(usable)} CPUs, but the study requires {wanted}", "set fewer `cpus`")
     pinned = usable[:wanted] if cpuset == AUTO else sorted(set(numbers(cpuset)))
