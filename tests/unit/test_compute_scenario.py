@@ -25,7 +25,7 @@ from lastro.scenarios.compute.instrument import WorkloadProbes
 from lastro.scenarios.shared.accounts import BY_HOST, METRICS, with_account
 from lastro.scenarios.shared.clock_policy import judge_clock, note_unverified_clock
 from lastro.scenarios.shared.guest_stats import GuestAccount
-from lastro.scenarios.shared.resources import check_cpuset, resources, without_limits
+from lastro.scenarios.shared.resources import check_cpuset, expected_cpus, resources, without_limits
 from lastro.scenarios.shared.verify_limits import _allowed, has_memory
 from lastro.scenarios.shared.workload_meters import WorkloadWatch
 from lastro.testbed import Testbed
@@ -55,6 +55,12 @@ def test_an_instance_is_pinned_to_the_first_cpus_that_are_ours() -> None:
     assert asked(cpus=3).cpuset == "0,2-3"
     assert asked(cpus=2, cpuset="none") == Resources(cpus=2, memory_bytes=1 << 30)
     assert asked(cpus=2, cpuset="5,3").cpuset == "3,5"
+
+
+def test_no_number_of_cpus_is_all_of_them() -> None:
+    assert asked(cpus=0) == Resources(cpus=4, cpuset="0,2-3,5", memory_bytes=1 << 30)
+    assert asked(cpus=0, cpuset="none") == Resources(cpus=4, memory_bytes=1 << 30)
+    assert expected_cpus({**DEFAULTS, "cpus": 0}) == 4 and expected_cpus({**DEFAULTS, "cpus": 3}) == 3
 
 
 def test_a_roles_own_cpus_are_all_that_its_instances_get() -> None:

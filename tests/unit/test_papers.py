@@ -31,6 +31,7 @@ from lastro.study.load_claims import load_claims
 from lastro.study.model import Study
 
 from ..campaigns import Levels, make_campaign
+from ..products import some
 from .caches import LARGE, cache_of
 
 MEMBERS = [*papers.studies("mendes2019"), *papers.studies("trindade2018")]
@@ -55,7 +56,7 @@ def claims_of(study: Study) -> tuple[Claim, ...]:
 
 def judged(member: str, directory: Path, **options: Any) -> dict[str, Judgement]:
     study = study_of(member)
-    make_campaign(directory, study, value=published_value, notes=lambda levels, block: {}, **options)
+    make_campaign(directory, study, **{"value": published_value, "notes": lambda levels, block: {}, **options})
     with Store.open(directory) as store:
         report = build_report(load_campaign(store))
     file = papers.claims(study.name)
@@ -284,6 +285,33 @@ def test_claims_on_what_a_host_lacks_are_untestable_and_the_others_are_judged(me
     assert {name for name, one in found.items() if one.verdict == "untestable here"} == needing
     for name in needing:
         assert "unavailable: not on this host" in reason_text(found[name]), name
+
+
+def mirrored_value(levels: Levels, block: int, metric: str) -> float | None:
+    """What a trial would measure where everything that was published is the other way round."""
+    value = published_value(levels, block, metric)
+    return None if value is None else 1e4 / value
+
+
+def unlike_value(levels: Levels, block: int, metric: str) -> float | None:
+    """What a trial would measure where no platform is like another."""
+    value, platform = published_value(levels, block, metric), str(levels["platform"])
+    return None if value is None else value * 3 ** _UNLIKE.index(platform.partition(":")[0])
+
+
+_UNLIKE = ("native", "docker", "lxc", "lxd", "kvm", "virtualbox", "qemu-tcg")
+
+
+@pytest.mark.parametrize("member", some(MEMBERS, 5))
+def test_every_claim_of_a_study_is_contradicted_where_its_opposite_is_so(member: str, tmp_path: Path) -> None:
+    """So each can come out both ways: differences where they are mirrored, likenesses where nothing is alike."""
+    mirrored = judged(member, tmp_path / "mirrored", value=mirrored_value)
+    unlike = judged(member, tmp_path / "unlike", value=unlike_value)
+    verdicts = {
+        name: (unlike if getattr(one.claim.statement, "direction", "") == "alike" else mirrored)[name].verdict
+        for name, one in mirrored.items()
+    }
+    assert {name: verdict for name, verdict in verdicts.items() if verdict != "contradicted"} == {}
 
 
 def missing(levels: Levels) -> tuple[str, str | None] | None:
