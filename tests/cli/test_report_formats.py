@@ -121,7 +121,9 @@ def paper(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_campaign(tmp_path_factory.mktemp("paper") / "c", study)
 
 
-@pytest.mark.parametrize(("code", "heading"), [("en", "Claims"), ("pt-BR", "Afirmações")])
+@pytest.mark.parametrize(
+    ("code", "heading"), [pytest.param("en", "Claims", marks=pytest.mark.slow), ("pt-BR", "Afirmações")]
+)
 def test_claims_of_the_paper_are_in_the_report(paper: Path, code: str, heading: str, capsys) -> None:
     n = len(tomllib.loads((papers.claims("kagami2017") or Path()).read_text())["claim"])
     assert main(["report", str(paper), "--format", "md", "--lang", code, "-o", "-"]) == 0

@@ -20,7 +20,7 @@ from lastro.platforms._guest import PORTS, SOCKET_PATTERN, GuestInstance, drift
 from lastro.platforms.base import InstanceSpec
 from lastro.testbed import Testbed
 
-from ..products import some
+from ..products import one_of
 
 pytestmark = [
     pytest.mark.root,
@@ -124,7 +124,7 @@ def booted(testbed: Testbed, machine: Machine, name: str) -> Iterator[Booted]:
             process.stop()
 
 
-@pytest.fixture(scope="module", params=some(MACHINES, 2))
+@pytest.fixture(scope="module", params=one_of(MACHINES, "microvm"))
 def box(request: pytest.FixtureRequest, testbed: Testbed) -> Iterator[Booted]:
     with booted(testbed, MACHINES[request.param], request.param) as made:
         print(f"\n{request.param}: {made.boot_s:.2f} s from start to the agent's first answer")

@@ -117,7 +117,9 @@ def test_what_is_spawned_streams_has_a_pid_and_is_stopped_there(host: SshHost) -
     process = host.spawn(["sh", "-c", "echo ready; echo note >&2; exec sleep 4712.25"])
     assert process.wait_line("ready", 5) == "ready\n" and process.alive()
     assert isinstance(process, ssh_module.SshProcess)
-    assert host.read_text(f"/proc/{process.pid}/cmdline").startswith("sleep")
+    deadline_s = time.monotonic() + 5  # it says that it is ready before it becomes sleep
+    while not host.read_text(f"/proc/{process.pid}/cmdline").startswith("sleep"):
+        assert time.monotonic() < deadline_s
     done = process.stop()
     assert done.returncode == 143 and done.text == "ready\n" and done.error_text == "note\n"
     assert gone("4712.25") and not process.alive()

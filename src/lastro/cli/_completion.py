@@ -31,6 +31,7 @@ COMPLETERS: dict[str | tuple[str, str], str | None] = {
     "parquet": "_lastro_paths",
     "junit": "_lastro_paths",
     "pilot": "_lastro_campaigns",
+    "source": "_lastro_studies",
     "file": "_lastro_toml",
     "testbed": "_lastro_toml",
     "claims": "_lastro_toml",
@@ -46,7 +47,10 @@ COMPLETERS: dict[str | tuple[str, str], str | None] = {
     "fail_invalid": None,
     "metric": None,
     "name": None,
+    "only": None,
     "precision": None,
+    "replicates": None,
+    "settings": None,
     "snapshot": None,
     "trial": None,
 }
