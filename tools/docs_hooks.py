@@ -1,4 +1,5 @@
-"""What the documentation site has beyond docs/: pages from elsewhere in the repository, and one for each kind of part.
+"""What the documentation site has beyond docs/: pages from elsewhere in the repository, one for each kind of part, and
+one on the published studies.
 
 Links between files of the repository are written as GitHub resolves them. Here they are turned into links of the site;
 a file that is not a page, such as an example, is copied to `files/`."""
@@ -12,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import paper_notes
 from lastro import registry
 from lastro.registry import PartInfo
 from lastro.study.model import Setting
@@ -56,6 +58,7 @@ def on_files(files: Any, config: Any) -> Any:
         files.append(File.generated(config, page, abs_src_path=str(ROOT / origin)))
     for kind, package in registry.KINDS.items():
         files.append(File.generated(config, f"parts/{package}.md", content=kind_page(kind)))
+    files.append(File.generated(config, "papers.md", content=paper_notes.page(table)))
     for file in [*files.documentation_pages()]:
         if not file.src_uri.startswith("parts/"):
             for origin in linked_files(file.content_string, _origin(file.src_uri)):

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from lastro import __version__, cli, errors, registry, testing, validity
+from lastro import __version__, cli, errors, papers, registry, testing, validity
 from lastro.anomalies import cpu, disk, io, memory
 from lastro.cli import compare
 from lastro.cli._common import MANY_INVALID_TRIALS
@@ -43,12 +43,50 @@ COMMANDS = {name for group in cli.COMMANDS.values() for name in group}
 
 sys.path.insert(0, str(ROOT / "tools"))
 import docs_hooks as hooks  # noqa: E402
+import paper_notes  # noqa: E402
 
 table, toml, unit, bounds = hooks.table, hooks.toml, hooks.unit, hooks.bounds
 
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _GENERATED = re.compile(r"(<!-- generated: (\w+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 _LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
+
+
+def test_a_note_on_a_paper_belongs_to_the_key_that_follows_or_stands_before_it() -> None:
+    source = """
+# "Paper" below means the article.
+#
+# Deviation: all of it.
+# On two lines.
+#
+# A remark.
+
+[factors]
+# Paper, table 2: four. Ours: one more.
+link = [
+  "a", # paper: not a note on a key
+]
+rate = 5  # open: its default
+other = 6  # paper
+"""
+    assert paper_notes.notes(source) == [
+        (paper_notes.HEAD, "", "deviation", "all of it. On two lines."),
+        ("link", "", "paper", "table 2: four."),
+        ("link", "", "ours", "one more."),
+        ("rate", "5", "open", "its default"),
+        ("other", "6", "paper", ""),
+    ]
+
+
+@pytest.mark.parametrize("name", papers.names())
+def test_every_note_of_a_study_is_on_the_page_of_papers(name: str) -> None:
+    source = papers.find(name).read_text(encoding="utf-8")
+    found = paper_notes.notes(source)
+    section = paper_notes.page(hooks.table).partition(f"## paper:{name}\n")[2].partition("\n## ")[0]
+    for word, state in paper_notes.STATES.items():
+        own = [note for note in found if note.word == word]
+        assert len(own) >= len(re.findall(rf'\b{word.capitalize()}\b[^:."\n]{{0,60}}: ', source)), word
+        assert section.count(f" | {state} | ") == len(own), word
 
 
 def blocks(page: Path) -> list[tuple[str, str]]:
@@ -203,7 +241,7 @@ def test_every_page_has_its_place_in_the_site() -> None:
     placed = re.findall(r"(\S+\.md)$", nav, re.MULTILINE)
     pages = {hooks.MOVED.get(f"docs/{page.name}", page.name) for page in (ROOT / "docs").glob("*.md")}
     parts = {f"parts/{package}.md" for package in registry.KINDS.values()}
-    assert sorted(placed) == sorted(pages | set(hooks.MOVED.values()) | parts)
+    assert sorted(placed) == sorted(pages | set(hooks.MOVED.values()) | parts | {"papers.md"})
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -1,0 +1,108 @@
+"""What each published study takes from its paper, and where it differs, as the comments of its file say it.
+
+A note begins with one of the words below, at the start of a sentence or behind a value, and belongs to the key that
+follows or stands before it."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+from lastro import papers
+
+STATES = {  # in the order of the page: first what a reader of the paper may dispute
+    "deviation": "deviates",
+    "open": "not published; chosen here",
+    "ours": "added here",
+    "paper": "as published",
+}
+_NOTE = re.compile(r'\b(Paper|Deviation|Open|Ours)\b([^:."]{0,60}): ')
+_BEHIND = re.compile(r"(paper|open|ours)\b[:,]? ?(.*)")
+_KEY = re.compile(r'("[^"]+"|[\w.-]+) = (.*)')
+_OPENS = ("[", "{", '"""')
+HEAD = "the whole study"
+
+
+class Note(NamedTuple):
+    """A note on an item of a study: the name of a key, of a table, or HEAD."""
+
+    item: str
+    value: str
+    word: str
+    text: str
+
+
+def notes(source: str) -> list[Note]:
+    """Return the notes of a study file, in their order."""
+    found: list[Note] = []
+    above: list[str] = []
+    closing = ""
+    for line in source.splitlines():
+        if closing:  # inside of a value of several lines
+            closing = "" if line.rstrip().endswith(closing) else closing
+        elif line.startswith("#"):
+            above.append(line.removeprefix("#").strip())
+        elif not line.strip():
+            found += _above(HEAD, "", above)
+            above = []
+        elif key := _KEY.fullmatch(line):
+            value, _, behind = key[2].partition("  #")
+            name, value = key[1].strip('"'), value.strip()
+            found += _above(name, _short(value), above)
+            if note := _BEHIND.fullmatch(behind.strip()):
+                found.append(Note(name, _short(value), note[1], note[2].lstrip(" :;,.")))
+            above, closing = [], _closing(value)
+        else:  # a table
+            found += _above(line.strip("[]"), "", above)
+            above = []
+    return found
+
+
+def _above(item: str, value: str, lines: list[str]) -> Iterator[Note]:
+    """Yield the notes of the comment above an item. A note ends with its paragraph."""
+    for paragraph in "\n".join(lines).split("\n\n"):
+        parts = _NOTE.split(" ".join(paragraph.split()))[1:]
+        for word, where, text in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
+            place = where.strip(" ,")
+            yield Note(item, value, word.lower(), f"{place}: {text.strip()}" if place else text.strip())
+
+
+def _short(value: str) -> str:
+    return "" if value in _OPENS or len(value) > 40 else value
+
+
+def _closing(value: str) -> str:
+    """Return how a value of several lines ends; empty if it is of one."""
+    if value.startswith('"""') and value.count('"""') == 1:
+        return '"""'
+    if value.startswith("[") and value.count("[") > value.count("]"):
+        return "]"
+    return "}" if value.startswith("{") and value.count("{") > value.count("}") else ""
+
+
+def page(table: Callable[[Iterable[str], Iterable[Iterable[object]]], str]) -> str:
+    """Return the page of all published studies. `table` formats heads and rows as Markdown."""
+    lines = [
+        "# Papers, item by item\n",
+        "What the published studies take from their papers, and where they differ. This page is made from the comments"
+        " in the study files; `lastro new --from paper:NAME` writes such a file to read or to edit.\n",
+        "- *deviates*: the paper says otherwise.\n- *not published; chosen here*: the paper does not say.\n"
+        "- *added here*: not in the paper.\n- *as published*: the paper says so.\n",
+    ]
+    for name in papers.names():
+        source = papers.find(name).read_text(encoding="utf-8")
+        ranked = sorted(notes(source), key=lambda note: [*STATES].index(note.word))
+        rows = [(_item(note), STATES[note.word], note.text) for note in ranked]
+        if rows:
+            title = tomllib.loads(source)["study"]["title"]
+            lines += [f"## paper:{name}\n", f"{title}.\n"]
+            lines += [table(("item", "state", "note"), rows)]
+    return "\n".join(lines)
+
+
+def _item(note: Note) -> str:
+    if note.item == HEAD:
+        return HEAD
+    return f"`{note.item} = {note.value}`" if note.value else f"`{note.item}`"
