@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+import hypothesis
 import pytest
 from markupsafe import Markup
 
@@ -21,6 +22,10 @@ from . import scheduling
 from .hostlisting import clean_host, listing, settled_differences
 
 __all__ = ["pool", "testbed", "untouched_host"]
+
+# Beside others, an example may take any time.
+hypothesis.settings.register_profile("beside others", deadline=None)
+hypothesis.settings.load_profile("beside others")
 
 os.environ.pop("CI", None)  # it would give commands another default, and tests would not be the same everywhere
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lastro.errors import StudyError
-from lastro.study.claims import Additive, Alike, Claims, Compare, Order, Recovery
+from lastro.study.claims import Additive, Alike, Claims, Compare, Extreme, Order, Recovery
 from lastro.study.load_claims import load_claims, parse_claims
 
 from ..campaigns import KAGAMI, make_study
@@ -17,6 +17,11 @@ from ..campaigns import KAGAMI, make_study
 STUDY = make_study(KAGAMI, settings={"platform": "docker", "tcp_s": 15})
 HEAD = '[[claim]]\nid = "x"\nsays = "s"\n'
 COMPARE = 'compare = { metric = "throughput", of = { anomaly = "cpu" }, to = { anomaly = "none" } }\n'
+EXTREME = (
+    'extreme = { metric = "throughput", of = { attachment = "macvlan-bridge" }, to = { attachment = "veth-bridge" }, '
+    'over = { isolation = ["none", "cgroups"] } }\n'
+)
+NEAR = "published = { ratio = 0.6, tolerance = 0.2 }"
 
 
 def read(text: str) -> Claims:
@@ -40,6 +45,7 @@ def test_each_kind_of_statement() -> None:
         'order = { metric = "jitter", factor = "function", falling = ["nat", ["dpi", "firewall"]] }': Order,
         'alike = { metric = "jitter", factor = "function", levels = ["nat", "dpi"] }\nmargin = 0.1': Alike,
         'additive = { metric = "jitter", factors = ["function", "anomaly"] }\nmargin = 0.1': Additive,
+        EXTREME + NEAR: Extreme,
     }
     for text, kind in kinds.items():
         (claim,) = read(HEAD + text).claims
@@ -75,12 +81,18 @@ WRONG = {
     COMPARE + 'direction = "up"': ("claim[0].direction: must be 'higher', 'lower' or 'alike', but is 'up'", ""),
     COMPARE + 'direction = "alike"': ("claim[0].margin: is missing", "0.05"),
     COMPARE + 'direction = "lower"\nmargin = 0.1': ("claim[0].margin: applies only to `alike`", "tolerance"),
-    "": ("claim[0]: states nothing", "exactly one of compare, recovery, order, alike, additive, level"),
+    "": ("claim[0]: states nothing", "exactly one of compare, recovery, order, alike, additive, level, extreme"),
     'level = { metric = "jitter", unit = "ms" }': ("claim[0].level: has no figure", "value, at_most, at_least"),
     'level = { metric = "jitter", at_most = 1, at_least = 0, unit = "ms" }': ("has at_most and at_least", "one of"),
     'level = { metric = "jitter", value = 1, unit = "ms" }': ("claim[0].level: tolerance is missing", "`value`"),
     'level = { metric = "jitter", at_most = 1, tolerance = 1, unit = "ms" }': (
         "tolerance does not apply to at_most", "",
+    ),
+    EXTREME: ("claim[0].extreme: needs `published` with a ratio and a tolerance", "tolerance = 0.2"),
+    EXTREME.replace('["none", "cgroups"]', '"none"') + NEAR: ("claim[0].extreme: `over` has one level", "farthest"),
+    EXTREME + NEAR.replace("0.2", "0.4"): ("no difference at all would be near the ratio 0.6", ""),
+    EXTREME.replace("over = { isolation", "over = { attachment") + NEAR: (
+        "claim[0].extreme: names 'attachment' twice", "",
     ),
     'level = { metric = "throughput", at_most = 1, unit = "s" }': ("is in 's', but throughput is in", "convert"),
     COMPARE + 'additive = { metric = "jitter", factors = ["function", "anomaly"] }': (

@@ -23,7 +23,7 @@ from lastro.report.claim_words import reason_text
 from lastro.results.read import load_campaign
 from lastro.results.store import Store
 from lastro.scenarios.base import schemas
-from lastro.study.claims import Additive, Alike, Claim, Compare, Order, Recovery
+from lastro.study.claims import Additive, Alike, Claim, Compare, Extreme, Order, Recovery
 from lastro.study.design import treatments
 from lastro.study.json_schema import json_schema
 from lastro.study.load import load
@@ -68,7 +68,7 @@ def judged(member: str, directory: Path, **options: Any) -> dict[str, Judgement]
 
 _SECONDS = {"native": 200.0, "docker": 200.0, "lxc": 200.0, "virtualbox": 0.0, "kvm": 210.0, "qemu-tcg": 3000.0}
 _LOSS = {"y-cruncher": 50.0, "pi": 50.0, "sysbench-cpu": 102.0}  # of VirtualBox, in seconds
-_LOOPS = {"virtualbox": 0.7, "kvm": 0.95, "qemu-tcg": 0.1}
+_LOOPS = {"virtualbox": 0.7, "kvm": 0.92, "qemu-tcg": 0.1}
 _FILES = {"docker": 0.75, "lxc": 0.85, "virtualbox": 0.96, "kvm": 0.97, "qemu-tcg": 0.5}
 _SEEKS = {"docker": 0.99, "lxc": 0.9, "virtualbox": 0.5, "kvm": 0.6, "qemu-tcg": 0.3}
 _UDP = {"virtualbox": 511 / 815, "kvm": 672 / 815, "qemu-tcg": 0.3}
@@ -195,8 +195,9 @@ def test_a_tolerance_is_half_of_the_published_effect(member: str) -> None:
         if claim.published is not None and claim.published.tolerance is not None:
             measure, figure = claim.published.judged
             effect = abs(figure - 1) if measure == "ratio" else abs(figure)
-            bound = claim.id == "john-20"  # "fewer than 20": all from none to 20
-            assert claim.published.tolerance == pytest.approx(effect if bound else effect / 2, rel=0.01), claim.id
+            # "fewer than 20" is all from none to 20, and "almost 85 %" is less vague than half of it
+            wanted = {"john-20": effect, "dbench-85": 0.05}.get(claim.id, effect / 2)
+            assert claim.published.tolerance == pytest.approx(wanted, rel=0.01), claim.id
 
 
 # As PAPERS.md has them, figure by figure: nothing here is computed from the files.
@@ -233,12 +234,16 @@ def test_published_seconds_are_in_the_claims(member: str) -> None:
         assert (published[name].difference, published[name].unit) == (seconds, "s"), name
 
 
-def test_published_bounds_of_memory_are_in_the_claims() -> None:
-    """At most 40 % and 10 % less is a ratio of 0.6 and 0.9, and a margin is taken on both sides of 1."""
-    margins = {claim.id: claim.margin for claim in claims_of(study_of("trindade2018/memory"))}
-    for loop, threads in itertools.product(_LOOP_NAMES, (1, 2000, 4000)):
-        assert margins[f"{loop}-virtualbox-bound-{threads}"] == pytest.approx(1 / 0.6 - 1, abs=1e-4)
-        assert margins[f"{loop}-kvm-bound-{threads}"] == pytest.approx(1 / 0.9 - 1, abs=1e-4)
+def test_published_extremes_of_memory_are_in_the_claims() -> None:
+    """Up to 40 % less is a ratio of 0.6 where it is least, up to 10 % one of 0.9; the tolerance is half of the loss."""
+    statements = {claim.id: claim.statement for claim in claims_of(study_of("trindade2018/memory"))}
+    for loop, (platform, ratio) in itertools.product(_LOOP_NAMES, (("virtualbox", 0.6), ("kvm", 0.9))):
+        found = statements[f"{loop}-{platform}-most"]
+        assert isinstance(found, Extreme) and (found.metric, found.over) == (f"stream_{loop}", _THREADS)
+        assert (found.ratio, found.tolerance) == (ratio, pytest.approx((1 - ratio) / 2))
+
+
+_THREADS = {"instrument.threads": (1, 2000, 4000)}
 
 
 def test_published_tables_are_printed_as_they_were() -> None:
@@ -260,8 +265,10 @@ def test_published_tables_are_printed_as_they_were() -> None:
 def levels_named(claim: Claim) -> list[tuple[str, Any]]:
     said = claim.statement
     sides: list[Mapping[str, tuple[Any, ...]]] = [said.at]
-    if isinstance(said, Compare | Order):
+    if isinstance(said, Compare | Order | Extreme):
         sides += [said.of, said.to]
+    if isinstance(said, Extreme):
+        sides += [said.over]
     assert not isinstance(said, Alike | Additive | Recovery)
     named = [(name, level) for side in sides for name, levels in side.items() for level in levels]
     groups = said.falling if isinstance(said, Order) else ()

@@ -17,7 +17,7 @@ from lastro.stats.contrasts import Contrast, one_sided_p, p_above
 from lastro.stats.intervals import Bound
 from lastro.stats.notes import N_, Note
 from lastro.stats.weights import less, weighted_sum
-from lastro.study.claims import Absolute, Additive, Alike, Compare, Levels, Measure, Order, Recovery, Statement
+from lastro.study.claims import Absolute, Additive, Alike, Compare, Extreme, Levels, Measure, Order, Recovery, Statement
 from lastro.study.model import Level
 
 
@@ -85,6 +85,8 @@ def _effects(statement: Statement, margin: float | None, cells: Cells) -> Effect
         return _alike(statement, margin or 0.0, cells)
     if isinstance(statement, Absolute):
         return _absolute(statement, cells)
+    if isinstance(statement, Extreme):
+        return _extreme(statement, cells)
     return _additive(statement, margin or 0.0, cells)
 
 
@@ -199,7 +201,44 @@ def _absolute(statement: Absolute, cells: Cells) -> Effects:
     return Effects((_opened(part, cells.slack(of), higher),), used, total)
 
 
+def _extreme(statement: Extreme, cells: Cells) -> Effects:
+    """Test that the ratio goes beyond its extreme at no level (one part each), and comes near it at one or more.
+
+    The last part is a union: it is shown by the smallest p times the number of levels, and refuted by the largest."""
+    falls, places = statement.ratio < 1, [*itertools.product(*statement.over.values())]
+    held: list[Levels] = [
+        {name: (level,) for name, level in zip(statement.over, place, strict=True)} for place in places
+    ]
+    weights, used, total = cells.sides(
+        [{**place, **side} for place in held for side in (statement.of, statement.to)], statement.at
+    )
+    away = statement.tolerance if falls else -statement.tolerance
+    beyond, near = statement.ratio - away, statement.ratio + away
+    parts, close = [], []
+    for place, of, to in zip(places, weights[::2], weights[1::2], strict=True):
+        label = " · ".join(map(str, place))
+        parts.append(_side(label, of, to, beyond, falls, cells))
+        close.append(_side(label, of, to, near, not falls, cells))
+    shown = [part.p_for for part in close if part.p_for is not None]
+    refuted = [part.p_against for part in close if part.p_against is not None]
+    best = min(close, key=lambda part: 1.0 if part.p_for is None else part.p_for)
+    if len(shown) == len(refuted) == len(close):
+        best = replace(best, p_for=min(1.0, len(close) * min(shown)), p_against=max(refuted))
+    return Effects((*parts, best), used, total)
+
+
 # One function for each kind of test
+
+
+def _side(label: str, of: Weights, to: Weights, bound: float, above: bool, cells: Cells) -> Part:
+    """Test that the ratio of two means lies above a bound, or below it."""
+    _require_positive(to, cells)
+    found, above_bound = cells.compared(of, to), one_sided_p(cells.model, of, to, bound)
+    if found.ratio.value is None or above_bound is None:
+        return Part(label, "ratio", found.ratio, found.difference, None, None)
+    p = above_bound if above else 1 - above_bound
+    part = Part(label, "ratio", found.ratio, found.difference, p, 1 - p)
+    return _opened(part, (True, True), None) if any(map(any, map(cells.slack, (of, to)))) else part
 
 
 def _direction(label: str, of: Weights, to: Weights, higher: bool, cells: Cells) -> Part:
@@ -277,8 +316,7 @@ def _within_bounds(
     bounds: tuple[float, float],
     cells: Cells,
 ) -> Part:
-    if (cells.linear(to).value or 0.0) <= 0:
-        raise Untestable(Note(N_("there is no ratio: {metric} is not above zero"), metric=cells.metric.name))
+    _require_positive(to, cells)
     above_low, above_high = (one_sided_p(cells.model, of, to, bound) for bound in bounds)
     if effect.value is None or above_low is None or above_high is None:
         return Part(label, "ratio", effect, beside, None, None)
@@ -288,6 +326,12 @@ def _within_bounds(
         under = cells.under_floor(less(of, to), effect.value - 1)
         return Part(label, "ratio", effect, beside, inside, outside, under_floor=under)
     return Part(label, "share", effect, beside, inside, outside, under_floor=cells.under_floor(of, effect.value))
+
+
+def _require_positive(to: Weights, cells: Cells) -> None:
+    """Raise Untestable when the mean below a ratio is not above zero."""
+    if (cells.linear(to).value or 0.0) <= 0:
+        raise Untestable(Note(N_("there is no ratio: {metric} is not above zero"), metric=cells.metric.name))
 
 
 def _above(of: Weights, level: float, cells: Cells) -> float | None:

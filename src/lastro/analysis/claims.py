@@ -37,7 +37,7 @@ from lastro.stats.adjust import holm
 from lastro.stats.contrasts import Contrast
 from lastro.stats.intervals import Interval
 from lastro.stats.notes import N_, Note
-from lastro.study.claims import Claim, Claims
+from lastro.study.claims import Claim, Claims, Extreme
 
 Verdict = Literal["reproduced", "same direction only", "contradicted", "not distinguishable here", "untestable here"]
 
@@ -173,7 +173,11 @@ def _undecided(one: _Tested, verdict: Verdict) -> bool:
 
 
 def magnitude_agrees(claim: Claim, part: Part) -> bool:
-    """Return whether the whole interval of the effect lies within the tolerance of the published figure, if any."""
+    """Return whether the whole interval of the effect lies within the tolerance of the published figure, if any.
+
+    The figure of an extreme is what the claim states, so its tests have judged it."""
+    if isinstance(claim.statement, Extreme):
+        return True
     low, high = tolerated(claim)
     found = judged_interval(claim, part)
     return low == -math.inf or (found is not None and low <= found.low and found.high <= high)

@@ -12,7 +12,7 @@ from lastro.stats.contrasts import Contrast
 from lastro.stats.intervals import Bound
 from lastro.stats.notes import N_
 from lastro.stats.ratios import Ratio
-from lastro.study.claims import Absolute, Additive, Alike, Claim, Compare, Measure, Order, Published
+from lastro.study.claims import Absolute, Additive, Alike, Claim, Compare, Extreme, Measure, Order, Published
 from lastro.units import significant
 
 VERDICT_MARKS: dict[Verdict, str] = {
@@ -100,6 +100,8 @@ def reason_text(one: Judgement, say: Language = ENGLISH) -> str:
 def _reproduced(claim: Claim, part: Part, say: Language) -> str:
     if isinstance(claim.statement, Absolute):
         return say("the data show that the mean is {level}", level=level_text(claim.statement, say))
+    if isinstance(claim.statement, Extreme):
+        return say("the data show that the ratio is {figure} where it is farthest from 1", figure=_figure(claim, say))
     if claim.published is not None and claim.published.tolerance is not None:
         return say("the whole interval lies within the tolerance of the published figure")
     if isinstance(claim.statement, Compare) and _of_likeness(claim):
@@ -128,6 +130,11 @@ def _direction_only(claim: Claim, part: Part, say: Language) -> str:
 def _contradicted(claim: Claim, part: Part, say: Language) -> str:
     if isinstance(claim.statement, Absolute):
         return say("the data show that the mean is not {level}", level=level_text(claim.statement, say))
+    if isinstance(claim.statement, Extreme):
+        return say(
+            "the data show that the ratio is not {figure} where it is farthest from 1 (at {levels})",
+            figure=_figure(claim, say), levels=part.label,
+        )  # fmt: skip
     if _of_likeness(claim):
         return say("{levels} differ by more than {margin}", levels=part.label, margin=_margin(claim, say))
     if isinstance(claim.statement, Order):
@@ -143,11 +150,14 @@ def _not_distinguishable(one: Judgement, claim: Claim, part: Part, say: Language
         text = say("{levels} are not distinguishable", levels=part.label)
     elif isinstance(claim.statement, Absolute):
         text = say("the data cannot show whether the mean is {level}", level=level_text(claim.statement, say))
+    elif isinstance(claim.statement, Extreme):
+        figure = _figure(claim, say)
+        text = say("the data cannot show whether the ratio is {figure} where it is farthest from 1", figure=figure)
     else:
         text = say("no effect is distinguishable")
     if one.corrected:
         text += " " + say("after correction for the number of claims")
-    found = judged_interval(claim, part)
+    found = None if isinstance(claim.statement, Extreme) else judged_interval(claim, part)
     if found is not None and claim.published is not None and claim.published.tolerance is not None:
         low, high = tolerated(claim)
         if found.high < low or found.low > high:
@@ -163,6 +173,12 @@ def level_text(statement: Absolute, say: Language) -> str:
     if math.isinf(high):
         return say("at least {figure}", figure=say.number(f"{low:g} {statement.unit}"))
     return say.number(f"{(low + high) / 2:g} ± {(high - low) / 2:g} {statement.unit}").replace("-", MINUS)
+
+
+def _figure(claim: Claim, say: Language) -> str:
+    """Format the ratio that a claim states for an extreme: '0.6 ± 0.2'."""
+    assert isinstance(claim.statement, Extreme)
+    return say.number(f"{claim.statement.ratio:g} ± {claim.statement.tolerance:g}")
 
 
 def _of_likeness(claim: Claim) -> bool:

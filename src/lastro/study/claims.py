@@ -83,7 +83,23 @@ class Absolute:
     at: Levels
 
 
-Statement = Compare | Recovery | Order | Alike | Additive | Absolute
+@dataclass(frozen=True, slots=True)
+class Extreme:
+    """The ratio of two means is as far from 1 as `ratio`, give or take `tolerance`, where it is farthest.
+
+    So at one of the levels of `over` it comes near `ratio`, and at none of them it goes beyond. "Up to 40 % less" is a
+    `ratio` of 0.6."""
+
+    metric: str
+    of: Levels
+    to: Levels
+    over: Levels
+    at: Levels
+    ratio: float
+    tolerance: float
+
+
+Statement = Compare | Recovery | Order | Alike | Additive | Absolute | Extreme
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,6 +65,16 @@ class AdditiveTable(StrictTable):
     at: At
 
 
+class ExtremeTable(StrictTable):
+    """Two sides, each a choice of levels of the same factors, and the levels over which their ratio has its extreme."""
+
+    metric: Some
+    of: Side
+    to: Side
+    over: Side
+    at: At
+
+
 class LevelTable(StrictTable):
     """A claim on a mean itself: a value with its tolerance, or a bound."""
 
@@ -89,7 +99,7 @@ class PublishedTable(StrictTable):
 
 
 class ClaimTable(StrictTable):
-    """One claim: a sentence, its place in the source, and exactly one of the six statements."""
+    """One claim: a sentence, its place in the source, and exactly one of the seven statements."""
 
     id: str = Field(pattern=f"^{NAME_PATTERN}$", max_length=64)
     says: Annotated[OneLine, Field(min_length=1)]
@@ -101,6 +111,7 @@ class ClaimTable(StrictTable):
     alike: AlikeTable | None = None
     additive: AdditiveTable | None = None
     level: LevelTable | None = None
+    extreme: ExtremeTable | None = None
     direction: Literal["higher", "lower", "alike"] | None = None
     margin: float | None = Field(default=None, gt=0, le=10)
     published: PublishedTable | None = None
@@ -113,4 +124,4 @@ class ClaimsFile(StrictTable):
     claim: list[ClaimTable] = Field(min_length=1, max_length=1000)
 
 
-KINDS = ("compare", "recovery", "order", "alike", "additive", "level")
+KINDS = ("compare", "recovery", "order", "alike", "additive", "level", "extreme")

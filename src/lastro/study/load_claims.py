@@ -18,6 +18,7 @@ from lastro.study.claims import (
     Claim,
     Claims,
     Compare,
+    Extreme,
     Levels,
     Order,
     Published,
@@ -32,6 +33,7 @@ from lastro.study.claims_schema import (
     ClaimsFile,
     ClaimTable,
     CompareTable,
+    ExtremeTable,
     LevelTable,
     OrderTable,
     PublishedTable,
@@ -43,7 +45,7 @@ from lastro.study.problems import FieldError, Key, Problems, shown
 from lastro.study.schema import read_shape
 
 _Sides = Mapping[str, Mapping[str, Sequence[Level]]]  # {key of the side: {factor: levels}}
-_Table = CompareTable | RecoveryTable | OrderTable | AlikeTable | AdditiveTable | LevelTable
+_Table = CompareTable | RecoveryTable | OrderTable | AlikeTable | AdditiveTable | LevelTable | ExtremeTable
 
 
 def load_claims(path: Path, study: Study) -> Claims:
@@ -88,6 +90,9 @@ def _claim(table: ClaimTable, index: int, study: Study, problems: Problems) -> C
     if isinstance(statement, LevelTable):
         with problems.at(*here, "level"):
             _check_level(statement, study)
+    if isinstance(statement, ExtremeTable):
+        with problems.at(*here, "extreme"):
+            _check_extreme(statement, table.published)
     with problems.at(*here, "published"):
         _check_published(table, given[0])
         _check_unit(table.published, statement.metric, study)
@@ -109,6 +114,10 @@ def _statement(table: _Table, claim: ClaimTable) -> Statement:
         return Order(table.metric, table.factor, falling, _levels(table.of), _levels(table.to), at)
     if isinstance(table, AlikeTable):
         return Alike(table.metric, table.factor, tuple(table.levels), at)
+    if isinstance(table, ExtremeTable):
+        given = claim.published or PublishedTable()
+        sides = (_levels(table.of), _levels(table.to), _levels(table.over))
+        return Extreme(table.metric, *sides, at, given.ratio or 1.0, given.tolerance or 0.0)
     if isinstance(table, LevelTable):
         return Absolute(table.metric, *_ends(table), table.unit, at)
     return Additive(table.metric, (table.factors[0], table.factors[1]), at)
@@ -144,8 +153,10 @@ def _check_names(table: _Table, study: Study, here: tuple[Key, ...], problems: P
                 _known(name, factors, study)
     own = [table.factor] if isinstance(table, OrderTable | AlikeTable) else []
     own += table.factors if isinstance(table, AdditiveTable) else []
+    own += table.over if isinstance(table, ExtremeTable) else []
+    key = "factors" if isinstance(table, AdditiveTable) else "over" if isinstance(table, ExtremeTable) else "factor"
     for name in own:
-        with problems.at(*here, "factors" if isinstance(table, AdditiveTable) else "factor"):
+        with problems.at(*here, key):
             _known(name, factors, study)
     with problems.at(*here):
         _check_sides(table, sides, own)
@@ -154,7 +165,7 @@ def _check_names(table: _Table, study: Study, here: tuple[Key, ...], problems: P
 def _sides(table: _Table) -> _Sides:
     if isinstance(table, RecoveryTable):
         return {"ideal": table.ideal, "without": table.without, "protected": table.protected}
-    return {"of": table.of, "to": table.to} if isinstance(table, CompareTable | OrderTable) else {}
+    return {"of": table.of, "to": table.to} if isinstance(table, CompareTable | OrderTable | ExtremeTable) else {}
 
 
 def _known(name: str, factors: Iterable[str], study: Study) -> None:
@@ -205,12 +216,25 @@ def _check_level(table: LevelTable, study: Study) -> None:
     _same_unit(table.unit, table.metric, study)
 
 
+def _check_extreme(table: ExtremeTable, published: PublishedTable | None) -> None:
+    """Check that the ratio has an extreme, and that the claim can come out both ways."""
+    if math.prod(map(len, table.over.values())) < 2:
+        raise FieldError("`over` has one level", "name the levels among which the ratio is farthest from 1")
+    ratio, tolerance = (published.ratio, published.tolerance) if published else (None, None)
+    if ratio is None or tolerance is None:
+        raise FieldError(
+            "needs `published` with a ratio and a tolerance", "published = { ratio = 0.6, tolerance = 0.2 }"
+        )
+    if tolerance >= min(abs(1 - ratio), ratio):
+        raise FieldError(f"with a tolerance of {tolerance:g}, no difference at all would be near the ratio {ratio:g}")
+
+
 def _check_published(table: ClaimTable, kind: str) -> None:
     published = table.published
     if published is None:
         return
     judged = [name for name in ("ratio", "share", "difference") if getattr(published, name) is not None]
-    allowed = {"compare": {"ratio", "difference"}, "recovery": {"share"}}.get(kind, set())
+    allowed = {"compare": {"ratio", "difference"}, "recovery": {"share"}, "extreme": {"ratio"}}.get(kind, set())
     if table.direction == "alike":
         allowed = set()
     if wrong := [name for name in judged if name not in allowed]:
