@@ -369,6 +369,13 @@ def test_a_suite_is_narrowed_and_stays_so_when_it_is_resumed(tmp_path: Path) -> 
     assert (plan["trials"], plan["changes"]) == (2 * (2 + 2 + 2), list(chosen))
     assert lastro("run", folder, *chosen, "-o", place, "--no-report").code == 0
     assert [len(rows(place / name)) for name in ("cpu", "disk", "uplink")] == [4, 4, 4]
+    told = "The study was changed by --only 'level=a,b'"
+    for words in (
+        ("results", place / "cpu"),
+        ("claims", place / "cpu"),
+        ("report", place / "cpu", "--format", "md", "-o", "-"),
+    ):
+        assert told.replace("'", "") in " ".join(lastro(*words).out.split()).replace("`", ""), words
     (place / "disk" / "campaign.db").unlink()
     assert lastro("resume", place, "--no-report").code == 0
     assert len(rows(place / "disk")) == 4

@@ -336,7 +336,7 @@ def workloads_table() -> str:
         assert info.cls is not None
         rows.append((f"`{info.name}`", "", "", "", info.summary))
         for s in info.cls.options:
-            work = " (work)" if s.effort else ""
+            work = " (by profile)" if s.by_profile else ""
             rows.append(("", f"`{s.name}`{work}", f"`{toml(s.default)}`", bounds(s) or unit(s), s.summary))
     return table(("instrument", "option", "default", "bounds", "meaning"), rows)
 

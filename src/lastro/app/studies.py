@@ -39,7 +39,7 @@ def testbed_of(store: Store) -> TestbedFile | None:
 
 
 def load_study(name: str, selection: Selection = WHOLE) -> Study:
-    """Load a study from a file, or from a paper if the name is paper:NAME, and apply a selection.
+    """Load a study and apply a selection. `name` is a file, or paper:NAME for a published study.
 
     Raises: InputError when there is no such paper or the selection does not fit; StudyError when the file is not a
     valid study."""

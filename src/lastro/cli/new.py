@@ -64,7 +64,7 @@ def study_text(name: str) -> str:
 
 
 def published_text(source: str, name: str | None) -> str:
-    """Return the file of a published study, under another name if one is given.
+    """Return the text of a published study. With `name`, the study gets this name.
 
     Raises: InputError when there is no such study, or no study can have this name."""
     from lastro import papers

@@ -42,11 +42,16 @@ class Bonnie(DiskWorkload):
     options = (
         Setting("files", 25, "small files, in units of `unit`; published: 25, 50, 100; 0: none", 0, 10_000),
         Setting(
-            "unit", _THOUSAND, "files per unit, multiples of 1024; fewer for short trials", 1, _THOUSAND, effort=True
+            "unit",
+            _THOUSAND,
+            "files per unit, multiples of 1024; fewer for short trials",
+            1,
+            _THOUSAND,
+            by_profile=True,
         ),
-        Setting("size", "2G", "size of the large file, in whole MiB; 0: none", check=parse_size_bytes, effort=True),
+        Setting("size", "2G", "size of the large file, in whole MiB; 0: none", check=parse_size_bytes, by_profile=True),
         Setting("processes", 4, "concurrent processes that seek; published: 4", 1, 256),
-        Setting("seeks", 8192, "total seeks; one in ten writes its block back", 1, 10**7, effort=True),
+        Setting("seeks", 8192, "total seeks; one in ten writes its block back", 1, 10**7, by_profile=True),
         Setting("block", "8K", "block size of reads and writes: a power of two", check=parse_size_bytes),
         DIRECT,
         Setting("synced", NO, "every write to the large file is followed by fsync(2)", choices=(NO, YES)),

@@ -30,7 +30,7 @@ class Fio(DiskWorkload):
     packages = ("fio",)
     version_argv = ("fio", "--version")
     options = (
-        Setting("size", "2G", "size of the file", check=parse_size_bytes, effort=True),
+        Setting("size", "2G", "size of the file", check=parse_size_bytes, by_profile=True),
         Setting("block", "1M", "block size of sequential writes and reads", check=parse_size_bytes),
         Setting("random_block", "4K", "block size of random reads", check=parse_size_bytes),
         Setting("threads", 4, "number of concurrent threads of random reads", 1, 256),

@@ -56,7 +56,7 @@ class Gzip(Workload):
     by_host_clock = frozenset({TIME_HOST.name, "gzip_rate", "gzip_ratio"})
     past_caches = frozenset({"gzip_ratio"})
     options = (
-        Setting("size", "256M", "size of the file", check=parse_size_bytes, effort=True),
+        Setting("size", "256M", "size of the file", check=parse_size_bytes, by_profile=True),
         Setting("level", 6, "compression level of gzip", 1, 9),
         Setting("synced", NO, "measure until the compressed file is on the disk", choices=(NO, YES)),
     )

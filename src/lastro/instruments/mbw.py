@@ -39,7 +39,7 @@ class Mbw(MemoryWorkload):
         ),
         Setting("method", "memcpy", "by the C library, by a plain loop, or block by block", choices=tuple(_METHODS)),
         Setting("block", 262_144, "size of a block in bytes, for mcblock", 64, 1 << 30),
-        Setting("runs", 10, "number of copies of the array", 1, 100_000, effort=True),
+        Setting("runs", 10, "number of copies of the array", 1, 100_000, by_profile=True),
     )
     metrics = (
         Metric("copy_bandwidth", "MiB/s", "higher", "bytes copied per second, over all runs (mbw)"),

@@ -38,7 +38,7 @@ class Pi(Workload):
     version_argv = (PROGRAM, "--version")
     requirements = Requirements(packages=("gcc", "libc6-dev", "libgmp-dev"))
     options = (
-        Setting("digits", 1_000_000, "decimal digits, including the leading 3", 10, 10_000_000_000, effort=True),
+        Setting("digits", 1_000_000, "decimal digits, including the leading 3", 10, 10_000_000_000, by_profile=True),
         Setting("threads", 1, "threads of the sum", 1, 4096),
     )
     metrics = (

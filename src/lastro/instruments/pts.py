@@ -50,7 +50,7 @@ class Pts(Workload):
     options = (
         Setting("test", "pts/compress-gzip", "name of the test", check=check_test),
         Setting("preset", "", "its options in the format of PRESET_OPTIONS, such as dbench.clients=6"),
-        Setting("runs", 1, "runs of the test in a trial", 1, 100, effort=True),
+        Setting("runs", 1, "runs of the test in a trial", 1, 100, by_profile=True),
     )
     probe_limit_s = 3600.0  # the default of a trial: tests have no short version, so one run is the probe
     metrics = (Metric("pts_result", "1", "neither", "mean of the runs that the suite prints, in the unit of the test"),)

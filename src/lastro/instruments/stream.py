@@ -42,7 +42,7 @@ class Stream(MemoryWorkload):
             "array", "0", "size of each of three arrays; 0: four times the last-level cache of its CPUs",
             check=parse_size_bytes,
         ),
-        Setting("repeats", 10, "runs of each loop; the fastest counts, except the first", 2, 200, effort=True),
+        Setting("repeats", 10, "runs of each loop; the fastest counts, except the first", 2, 200, by_profile=True),
     )  # fmt: skip
     metrics = (
         TIME_TOOL,

@@ -20,7 +20,7 @@ class SysbenchCpu(Workload):
     options = (
         Setting("primes", 10_000, "an event is the search for all primes up to this", 3, 100_000_000),
         _sysbench.THREADS,
-        Setting("events", 0, "number of events; 0: measure for `time_s`", 0, 10**9, effort=True),
+        Setting("events", 0, "number of events; 0: measure for `time_s`", 0, 10**9, by_profile=True),
         Setting("time_s", 10, "length of the measurement in whole seconds, if `events` is 0", 1, _sysbench.DAY_S),
     )
     metrics = (

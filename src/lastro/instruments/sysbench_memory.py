@@ -34,7 +34,7 @@ class SysbenchMemory(MemoryWorkload):
         ),
         Setting(
             "total", "0", "number of bytes to move; 0: measure for `time_s`",
-            check=parse_size_bytes, effort=True,
+            check=parse_size_bytes, by_profile=True,
         ),
         Setting("operation", "write", "operation on a block", choices=("read", "write")),
         Setting("access", "seq", "order of access within a block", choices=("seq", "rnd")),

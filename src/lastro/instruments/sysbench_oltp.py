@@ -50,9 +50,9 @@ class SysbenchOltp(Workload):
     options = (
         Setting("mode", _READ_ONLY, "what a transaction does", choices=(_READ_ONLY, _READ_WRITE)),
         Setting("server", _MARIADB, "database server; mysql: provided by the user", choices=(_MARIADB, _MYSQL)),
-        Setting("rows", 1_000_000, "rows of the table", 1000, 10**9, effort=True),
+        Setting("rows", 1_000_000, "rows of the table", 1000, 10**9, by_profile=True),
         _sysbench.THREADS,
-        Setting("events", 0, "number of transactions; 0: measure for `time_s`", 0, 10**9, effort=True),
+        Setting("events", 0, "number of transactions; 0: measure for `time_s`", 0, 10**9, by_profile=True),
         Setting("time_s", 10, "length of the measurement in whole seconds, if `events` is 0", 1, _sysbench.DAY_S),
     )
     metrics = (

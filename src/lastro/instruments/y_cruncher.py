@@ -36,7 +36,7 @@ class YCruncher(Workload):
     requirements = Requirements(program=PROGRAM, remedy=_HINT)
     version_argv = ("env", "-C", _INSIDE, f"./{PROGRAM}", "version")
     options = (
-        Setting("digits", 25_000_000, "decimal digits", 1_000_000, 10_000_000_000, effort=True),
+        Setting("digits", 25_000_000, "decimal digits", 1_000_000, 10_000_000_000, by_profile=True),
         Setting("threads", 1, "number of concurrent threads", 1, 4096),
     )
     metrics = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -17,6 +17,7 @@ from lastro.stats.censored import BOTH_ARE_BOUNDS, RATIO_IS_BOUND
 from lastro.stats.contrasts import NO_SPREAD
 from lastro.stats.notes import N_
 from lastro.stats.ratios import Ratio
+from lastro.study.model import Study
 from lastro.units import human_bytes, human_duration
 
 _HOST_KEYS = (
@@ -39,6 +40,7 @@ def summary(report: Report, say: Language) -> str:
             compared=compared,
             blocks=blocks,
         ),
+        *changed(report.study, say),
         _tally(report, say),
     ]
     if where := host_line(report.provenance, say):
@@ -49,6 +51,13 @@ def summary(report: Report, say: Language) -> str:
         spent = human_duration(progress.measured_s)
         sentences.append(say("Measured {span} UTC, {duration} of trials.", span=span, duration=spent))
     return " ".join(sentences)
+
+
+def changed(study: Study, say: Language) -> tuple[str, ...]:
+    """Return a sentence on how options of the command line changed the study; none if they did not."""
+    if not study.changes:
+        return ()
+    return (say("The study was changed by {options}.", options=shlex.join(study.changes)),)
 
 
 def _tally(report: Report, say: Language) -> str:
@@ -72,69 +81,59 @@ def _tally(report: Report, say: Language) -> str:
 
 def limitations(report: Report, say: Language) -> tuple[str, ...]:
     """Return the limitations of the results, from the design and from events in this campaign."""
-    design, progress = report.study.design, report.progress
-    sentences = [
-        say(
-            "One host, one campaign: the figures hold for this hardware, kernel and day. Repeat on yours before "
-            "deciding."
-        ),
-        say(
-            "Intervals are {confidence} confidence intervals; the unit is the trial. Those of ratios to the baseline "
-            "and of effects are corrected for the number of comparisons within a metric, and so are the marks beside "
-            "them.",
-            confidence=percent(design.confidence),
-        ),
-    ]
-    if not progress.finished:
-        sentences.append(
-            say("The campaign is unfinished: what is shown may change when the remaining trials have run.")
-        )
-    if progress.counts.get("valid", 0) == 0:
-        sentences.append(say("No trial is valid, so nothing can be concluded."))
-    if design.replicates == 1:
-        sentences.append(say("There is only one replicate, so the spread is not known: no interval, no comparison."))
-    elif design.replicates < 5:
-        sentences.append(
-            say(
-                "With {n} replicates the intervals are wide; small differences cannot be detected.", n=design.replicates
-            )
-        )
+    marks = (legend(kind, say) for kind in report.kinds_of_marks)
+    return (*_limits_of_design(report, say), *_limits_of_host(report, say), *marks, *_limits_of_attempts(report, say))
+
+
+def _limits_of_design(report: Report, say: Language) -> Iterator[str]:
+    design, n = report.study.design, report.study.design.replicates
+    yield say(
+        "One host, one campaign: the figures hold for this hardware, kernel and day. Repeat on yours before deciding."
+    )
+    yield say(
+        "Intervals are {confidence} confidence intervals; the unit is the trial. Those of ratios to the baseline and "
+        "of effects are corrected for the number of comparisons within a metric, and so are the marks beside them.",
+        confidence=percent(design.confidence),
+    )
+    if not report.progress.finished:
+        yield say("The campaign is unfinished: what is shown may change when the remaining trials have run.")
+    if report.progress.counts.get("valid", 0) == 0:
+        yield say("No trial is valid, so nothing can be concluded.")
+    if n == 1:
+        yield say("There is only one replicate, so the spread is not known: no interval, no comparison.")
+    elif n < 5:
+        yield say("With {n} replicates the intervals are wide; small differences cannot be detected.", n=n)
     if design.sequential:
-        sentences.append(sequential_note(report, say))
+        yield sequential_note(report, say)
     if not design.baseline:
-        sentences.append(say("The study names no baseline, so there are no ratios."))
+        yield say("The study names no baseline, so there are no ratios.")
+
+
+def _limits_of_host(report: Report, say: Language) -> Iterator[str]:
     if report.gaps:
-        sentences.append(
-            say(
-                "Unavailable levels leave gaps in the design: effects hold only for the combinations that were "
-                "measured."
-            )
+        yield say(
+            "Unavailable levels leave gaps in the design: effects hold only for the combinations that were measured."
         )
     if shared := report.provenance.get("testbed", {}).get("shared_cpus"):
-        sentences.append(
-            say(
-                "Roles share CPUs ({shared}): CPU time that one uses is lost to the others, so load on the client or "
-                "the server affects the system under test.",
-                shared="; ".join(map(str, shared)),
-            )
+        yield say(
+            "Roles share CPUs ({shared}): CPU time that one uses is lost to the others, so load on the client or the "
+            "server affects the system under test.",
+            shared="; ".join(map(str, shared)),
         )
-    sentences += [legend(kind, say) for kind in report.kinds_of_marks]
+
+
+def _limits_of_attempts(report: Report, say: Language) -> Iterator[str]:
     if late := sum(attempt.valid and attempt.attempt > MAX_ATTEMPTS for attempt in report.attempts):
-        sentences.append(
-            say(
-                "Trials that were given up, but valid when repeated later: {n}. They ran at another time than the "
-                "rest of their blocks.",
-                n=late,
-            )
+        yield say(
+            "Trials that were given up, but valid when repeated later: {n}. They ran at another time than the rest of "
+            "their blocks.",
+            n=late,
         )
-    if progress.n_invalid_attempts:
-        sentences.append(
-            say(
-                "Invalid attempts are excluded from all means. If they were invalid because of what they measured, "
-                "the means are biased."
-            )
+    if report.progress.n_invalid_attempts:
+        yield say(
+            "Invalid attempts are excluded from all means. If they were invalid because of what they measured, the "
+            "means are biased."
         )
-    return tuple(sentences)
 
 
 def legend(kind: str, say: Language) -> str:

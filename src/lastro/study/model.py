@@ -25,12 +25,12 @@ class Setting:
     maximum: float | None = None
     choices: tuple[str, ...] = ()
     check: Callable[[str], object] | None = None  # raises InputError for a text that cannot be used
-    effort: bool = False  # how much work a trial does, such as a number of rows, by which tool, or on which CPUs
+    by_profile: bool = False  # a profile may change it: how much work a trial does, by which tool, on which CPUs
 
     @property
     def in_profiles(self) -> bool:
         """True if a profile may change it: a duration, an amount of work, a tool, or CPUs."""
-        return self.effort or self.name.endswith("_s")
+        return self.by_profile or self.name.endswith("_s")
 
 
 @dataclass(frozen=True, slots=True)

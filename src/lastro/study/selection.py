@@ -16,7 +16,7 @@ from lastro.study.resolve import MAX_TRIALS, metrics_of
 
 
 def name_in(text: str) -> str:
-    """Return the factor or setting that a text such as 'tcp_s=5' is about."""
+    """Return the name in a text such as 'tcp_s=5'."""
     return text.partition("=")[0].strip()
 
 
@@ -24,8 +24,8 @@ def name_in(text: str) -> str:
 class Selection:
     """What a user chooses of a study: a profile, levels, constants, and the number of blocks.
 
-    `only` has texts such as 'platform=lxc,runc', and `settings` such as 'tcp_s=5'. A level that contains a comma is
-    given alone; texts about the same factor add up."""
+    `only` has texts such as 'platform=lxc,runc', and `settings` such as 'tcp_s=5'. Texts about the same factor add up.
+    A level that contains a comma stands alone in its text."""
 
     profile: str | None = None
     only: tuple[str, ...] = ()
@@ -40,7 +40,7 @@ class Selection:
         return (*given, *(word for text in self.settings for word in ("--set", text)), *replicates)
 
     def within(self, study: Study, schema: ScenarioSchema) -> Selection:
-        """Return the part of it that concerns the factors and constants of a study, besides the profile and blocks."""
+        """Return the selection without the factors and constants that a study does not have."""
         factors = {factor.name for factor in study.factors}
         constants = {*schema.parts, *schema.settings, *options_named(schema), *options_of_one(schema)} - factors
         return replace(
@@ -75,7 +75,7 @@ WHOLE = Selection()
 
 
 def _by_name(option: str, texts: Iterable[str]) -> dict[str, list[str]]:
-    """Return {name: [each text behind the equals sign]}. Raises: InputError for a text without a name or a value."""
+    """Return {name: [value of each text]}. Raises: InputError when a text has no name or no value."""
     found: dict[str, list[str]] = {}
     for text in texts:
         name, _, value = (word.strip() for word in text.partition("="))

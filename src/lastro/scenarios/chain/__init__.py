@@ -74,13 +74,15 @@ class ChainScenario(OnLinks):
         Setting("ping_interval_ms", 100, "time between two echo requests", 2, 10_000),
         Setting("udp_rate", "1M", "rate of the UDP flow in bit/s", check=parse_rate_bps),
         Setting("tcp_streams", 1, "parallel TCP connections", 1, 128),
-        Setting("implementation", "kernel", "implementation of the function", choices=("kernel", "click"), effort=True),
+        Setting(
+            "implementation", "kernel", "implementation of the function", choices=("kernel", "click"), by_profile=True
+        ),
         Setting("anomaly_workers", 0, "processes of the neighbour's load; 0: one per CPU", 0, 4096),
         Setting(
             "anomaly_memory", "256M", "memory that each worker of the memory anomaly holds", check=parse_size_bytes
         ),
         Setting(
-            "anomaly_tool", "stress-ng", "tool that makes the anomaly", choices=("stress-ng", "stress"), effort=True
+            "anomaly_tool", "stress-ng", "tool that makes the anomaly", choices=("stress-ng", "stress"), by_profile=True
         ),
         *HOST_LIMITS,
         Setting("max_drift_percent", 0.1, "drift of a guest's clock above which a trial is invalid", 0, 100),

@@ -70,13 +70,15 @@ class ProxyScenario(OnLinks):
         # 1024 kB of 1000 bytes. With kB of 1024 bytes, Squid would not cache it: the header counts towards its limit.
         Setting("object_bytes", 1_024_000, "size of the object", 1, 1_000_000_000),
         Setting("clients", 10, "concurrent clients, evenly spread over the proxies", 1, 4096),
-        Setting("requests", 1000, "requests of each client, one after the other", 1, 100_000, effort=True),
-        Setting("warm_up", 5, "requests of each client before the measured ones", 0, 100_000, effort=True),
+        Setting("requests", 1000, "requests of each client, one after the other", 1, 100_000, by_profile=True),
+        Setting("warm_up", 5, "requests of each client before the measured ones", 0, 100_000, by_profile=True),
         Setting("cpus", 0, "CPUs of a proxy's instance: of a machine, or the limit of a container; 0: all", 0, 4096),
         Setting("memory", "4G", "memory of a proxy's instance, in whole MiB", check=parse_size_bytes),
         Setting("anomaly_workers", 12, "processes of the anomaly; 0: one per CPU", 0, 4096),
         Setting("anomaly_memory", "256M", "memory of each worker of the memory anomaly", check=parse_size_bytes),
-        Setting("anomaly_tool", "stress", "tool that makes the anomaly", choices=("stress-ng", "stress"), effort=True),
+        Setting(
+            "anomaly_tool", "stress", "tool that makes the anomaly", choices=("stress-ng", "stress"), by_profile=True
+        ),
         Setting("settle_s", 0.5, "time between the start of the anomaly and the requests", 0, _DAY_S),
         Setting("rate_per_s", 100.0, "requests per second of an open loop, which ignores `clients`", 0.1, 1e6),
         Setting("open_s", 10.0, "time for which an open loop sends", 0.1, _DAY_S),

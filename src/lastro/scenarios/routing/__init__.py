@@ -68,8 +68,10 @@ class RoutingScenario(OnLinks):
         Setting("implementation", "frr", "implementation of OSPF", choices=tuple(ROUTERS)),
         Setting("hello_s", 1, "time between two hellos; a neighbour is dead after four without one", 1, 3600),
         Setting("network_type", "broadcast", "network type of a link in OSPF", choices=NETWORK_TYPES),
-        # An effort, since it decides how long every exchange lasts.
-        Setting("timers", "standard", "timers of link-state updates and path computation", choices=TIMERS, effort=True),
+        # By profile, since it decides how long every exchange lasts.
+        Setting(
+            "timers", "standard", "timers of link-state updates and path computation", choices=TIMERS, by_profile=True
+        ),
         Setting("failure", "silent", "how a router sees that a link is cut", choices=("silent", "carrier", "none")),
         Setting("quiet_s", 8.0, "time without updates and changes of routes after which an exchange has ended", 1, 600),
         Setting("converge_s", 120.0, "time limit of each convergence", 5, _DAY_S),

@@ -28,13 +28,15 @@ def check_cpuset(text: str) -> None:
 
 
 RESOURCES = (
-    Setting("cpus", 1, "CPUs of the instance: of a machine, or the limit of a container; 0: all", 0, 4096, effort=True),
+    Setting(
+        "cpus", 1, "CPUs of the instance: of a machine, or the limit of a container; 0: all", 0, 4096, by_profile=True
+    ),
     Setting(
         "cpuset",
         AUTO,
         "CPUs to which it is pinned, such as 0-1; auto: the first ones; none: not pinned",
         check=check_cpuset,
-        effort=True,
+        by_profile=True,
     ),
     Setting("memory", "1G", "memory of the instance, in whole MiB", check=parse_size_bytes),
 )

@@ -17,7 +17,7 @@ class MyPart(Workload):
     name = "my-part"
     summary = "copies of zeros from the kernel to a program and back, by dd"
     version_argv = ("dd", "--version")
-    options = (Setting("blocks", 10_000, "blocks of 1 MiB to copy", 1, 10**6, effort=True),)
+    options = (Setting("blocks", 10_000, "blocks of 1 MiB to copy", 1, 10**6, by_profile=True),)
     metrics = (TIME_TOOL, Metric("dd_rate", "MB/s", "higher", "bytes copied per second (dd)"))
 
     def argv(self) -> list[str]:
