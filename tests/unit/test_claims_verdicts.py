@@ -28,15 +28,17 @@ from lastro.study.load_claims import parse_claims
 from lastro.study.model import Level
 
 from ..campaigns import make_campaign, make_study
-from ..products import one_of
+from ..products import combinations, one_of
 
 Levels = Mapping[str, Level]
 World = Callable[[Levels], float]
+InTime = Callable[[random.Random, int], list[list[float]]]
 
 FACTORS = {"link": ("bridge", "direct"), "isolation": ("none", "cgroups"), "anomaly": ("none", "cpu", "memory")}
 STUDY = make_study(FACTORS, replicates=6, metrics=(Metric("throughput", "Mbit/s", "higher", ""),))
 BLOCKS, SEEDS, NOISE, BLOCK_NOISE = 6, 300, 0.03, 0.02
-FEW = 100  # campaigns, where nearly all of them have the same verdict
+FEW = 100  # campaigns for `make test`, where nearly all of them have the same verdict
+few_or_all = pytest.mark.parametrize("seeds", one_of((FEW, SEEDS)))
 
 CLAIMS = parse_claims(
     """
@@ -101,18 +103,45 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> CampaignData:
         return load_campaign(store)
 
 
-def measured(template: CampaignData, mean: World, seed: int, skewed: bool = False, lost: float = 0.0) -> Report:
+def lasting(rng: random.Random, n: int) -> list[list[float]]:
+    """Noise by treatment and block, of which each trial keeps 95 % of the one before it; a block's order is random."""
+    noise, last = [[0.0] * BLOCKS for _ in range(n)], rng.gauss(0, NOISE)
+    for block in range(BLOCKS):
+        for at in rng.sample(range(n), n):
+            noise[at][block] = last = 0.95 * last + math.sqrt(1 - 0.95**2) * rng.gauss(0, NOISE)
+    return noise
+
+
+def shifted(rng: random.Random, n: int) -> list[list[float]]:
+    """Noise by treatment and block on a host that from some trial on is 5 % faster; a block's order is random."""
+    noise, at_trial, since = [[0.0] * BLOCKS for _ in range(n)], 0, rng.randrange(n * BLOCKS)
+    for block in range(BLOCKS):
+        for at in rng.sample(range(n), n):
+            noise[at][block] = rng.gauss(0, NOISE) + 0.05 * (at_trial >= since)
+            at_trial += 1
+    return noise
+
+
+def measured(
+    template: CampaignData,
+    mean: World,
+    seed: int,
+    skewed: bool = False,
+    lost: float = 0.0,
+    in_time: InTime | None = None,
+) -> Report:
     """The report of the template's campaign with other values in it, less a fraction that is lost."""
     rng = random.Random(seed)
     blocks = [1 + rng.gauss(0, BLOCK_NOISE) for _ in range(BLOCKS)]
+    disturbed = in_time(rng, len(template.treatments)) if in_time else None
 
     def noise() -> float:
         return rng.gauss(0, NOISE) if not skewed else math.exp(rng.gauss(-0.02, 0.2)) * 0.15 - 0.15
 
     values: dict[tuple[int, int], dict[str, float]] = {}
-    for row in template.treatments:
+    for at, row in enumerate(template.treatments):
         centre = mean(row.treatment.levels)
-        found = [centre * blocks[b] * (1 + noise()) for b in range(BLOCKS)]
+        found = [centre * blocks[b] * (1 + (disturbed[at][b] if disturbed else noise())) for b in range(BLOCKS)]
         kept = [rng.random() >= lost for _ in range(BLOCKS)]
         for b in range(BLOCKS):
             values[row.treatment.index, b + 1] = {"throughput": found[b]} if kept[b] else {}
@@ -134,27 +163,39 @@ TRUE = world(link=0.2, cpu=0.1, memory=0.25, recovered=0.6)
 TOLD = {"reproduced", "same direction only", "contradicted"}
 
 
-def test_true_claims_are_reproduced_and_hardly_ever_contradicted(template: CampaignData) -> None:
-    found = verdicts(template, TRUE, seeds=FEW)
+@few_or_all
+def test_true_claims_are_reproduced_and_hardly_ever_contradicted(template: CampaignData, seeds: int) -> None:
+    found = verdicts(template, TRUE, seeds=seeds)
     assert rate(found, lambda one: "contradicted" in one.values()) == 0
     for claim in ("faster", "cost", "recovered", "order", "alike", "additive"):
         assert rate(found, lambda one, claim=claim: one[claim] == "reproduced") > 0.9, claim
 
 
-@pytest.mark.parametrize(
-    "kind", one_of([{}, {"skewed": True}, {"lost": 0.2}]), ids=["normal", "log-normal", "with gaps"]
-)
-def test_where_nothing_has_an_effect_nothing_is_told(template: CampaignData, kind: dict[str, Any]) -> None:
+KINDS: dict[str, dict[str, Any]] = {
+    "normal": {}, "log-normal": {"skewed": True}, "with gaps": {"lost": 0.2}, "lasting": {"in_time": lasting},
+    "shifted": {"in_time": shifted},
+}  # fmt: skip
+
+
+# More for `make test-all`: with 300, the rate is known to 2.5 points only.
+NOTHING = [("normal", SEEDS), *(pytest.param(kind, 4 * SEEDS, marks=pytest.mark.slow) for kind in KINDS)]
+
+
+@pytest.mark.parametrize(("kind", "seeds"), NOTHING)
+def test_where_nothing_has_an_effect_nothing_is_told(template: CampaignData, kind: str, seeds: int) -> None:
     """Directions and orders of a file: at most one file in twenty with any verdict on them."""
-    found = verdicts(template, world(), **kind)
+    found = verdicts(template, world(), seeds=seeds, **KINDS[kind])
     wrong = rate(found, lambda one: bool({one["faster"], one["cost"], one["order"], one["recovered"]} & TOLD))
     assert wrong <= 0.05
     assert rate(found, lambda one: one["alike"] == "contradicted" or one["additive"] == "contradicted") <= 0.05
     assert rate(found, lambda one: one["recovered"] == "untestable here") > 0.9  # nothing is lost
 
 
-def test_where_the_opposite_is_so_claims_are_contradicted_and_never_reproduced(template: CampaignData) -> None:
-    found = verdicts(template, world(link=-0.2, cpu=-0.1, memory=-0.25, cgroups=0.3, interaction=0.2), seeds=FEW)
+@few_or_all
+def test_where_the_opposite_is_so_claims_are_contradicted_and_never_reproduced(
+    template: CampaignData, seeds: int
+) -> None:
+    found = verdicts(template, world(link=-0.2, cpu=-0.1, memory=-0.25, cgroups=0.3, interaction=0.2), seeds=seeds)
     for claim in ("faster", "cost", "order", "alike", "additive"):
         assert rate(found, lambda one, claim=claim: one[claim] == "contradicted") > 0.9, claim
     assert rate(found, lambda one: "reproduced" in one.values()) <= 0.05
@@ -206,26 +247,36 @@ UP_TO = parse_claims(
 
 
 @pytest.mark.parametrize(
-    ("truth", "least", "most"),
+    ("truth", "verdict", "least"),
     [
-        (world(link=0.1, memory=0.5), {"reproduced": 0.9}, {}),  # 1.2 times under memory, 1.1 elsewhere
-        (world(link=0.1, memory=0.75), {"contradicted": 0.99}, {}),  # 1.4 times under memory
-        pytest.param(world(), {"contradicted": 0.99}, {}, marks=pytest.mark.slow),
-        # On one edge of the tolerance everywhere, and on the other.
-        (world(link=0.12), {}, {"reproduced": 0.05, "contradicted": 0.05}),
-        pytest.param(world(link=0.28), {}, {"reproduced": 0.05, "contradicted": 0.08}, marks=pytest.mark.slow),
+        (world(link=0.1, memory=0.5), "reproduced", 0.9),  # 1.2 times under memory, 1.1 elsewhere
+        (world(link=0.1, memory=0.75), "contradicted", 0.99),  # 1.4 times under memory
+        (world(), "contradicted", 0.99),
     ],
 )
 def test_an_extreme_is_reached_somewhere_and_exceeded_nowhere(
-    template: CampaignData, truth: World, least: dict[str, float], most: dict[str, float]
+    template: CampaignData, truth: World, verdict: str, least: float
 ) -> None:
-    found = Counter(judge(UP_TO, measured(template, truth, seed))[0].verdict for seed in range(120))
-    assert all(found[name] >= 120 * rate for name, rate in least.items()), found  # type: ignore[index]
-    assert all(found[name] <= 120 * rate for name, rate in most.items()), found  # type: ignore[index]
+    assert up_to(template, truth, FEW)[verdict] >= least * FEW
 
 
-def test_another_magnitude_is_the_same_direction_only(template: CampaignData) -> None:
-    found = verdicts(template, world(link=0.05, cpu=0.1, memory=0.25, recovered=0.1), seeds=FEW)
+@pytest.mark.parametrize(("kind", "edge"), combinations(KINDS, (0.12, 0.28)))
+def test_an_extreme_on_an_edge_of_its_tolerance_is_seldom_judged(
+    template: CampaignData, kind: str, edge: float
+) -> None:
+    """On the same edge at every level. 400 campaigns: 0 to 4.5 % are reproduced, and 0 to 3.5 % contradicted."""
+    found = up_to(template, world(link=edge), SEEDS // 2, **KINDS[kind])
+    assert found["reproduced"] <= 0.06 * SEEDS // 2 and found["contradicted"] <= 0.05 * SEEDS // 2
+
+
+def up_to(template: CampaignData, truth: World, campaigns: int, **kind: Any) -> Counter[str]:
+    """The verdicts on the extreme in so many campaigns of a world."""
+    return Counter(judge(UP_TO, measured(template, truth, seed, **kind))[0].verdict for seed in range(campaigns))
+
+
+@few_or_all
+def test_another_magnitude_is_the_same_direction_only(template: CampaignData, seeds: int) -> None:
+    found = verdicts(template, world(link=0.05, cpu=0.1, memory=0.25, recovered=0.1), seeds=seeds)
     assert rate(found, lambda one: one["faster"] == "same direction only") > 0.9
     assert rate(found, lambda one: one["recovered"] == "reproduced") <= 0.05
     assert rate(found, lambda one: one["recovered"] == "same direction only") > 0.1
@@ -311,7 +362,8 @@ def test_a_recovery_and_an_order_of_effects_are_compared_with_the_floor(template
             assert ("smaller than the noise floor" in reason_text(one)) == under
 
 
-def test_a_null_file_of_many_recoveries_keeps_its_rate(template: CampaignData) -> None:
+@pytest.mark.parametrize("seeds", one_of((FEW, 2 * FEW)))
+def test_a_null_file_of_many_recoveries_keeps_its_rate(template: CampaignData, seeds: int) -> None:
     """What was lost is known by the data alone, so a claim that finds no loss stays in the family of the others."""
     claims = []
     for links in (("bridge",), ("direct",), ("bridge", "direct")):
@@ -327,12 +379,12 @@ def test_a_null_file_of_many_recoveries_keeps_its_rate(template: CampaignData) -
             claims.append(replace(CLAIMS.claims[2], id=name, statement=statement, published=None))
     file = replace(CLAIMS, claims=tuple(claims))
     wrong = 0
-    for seed in range(SEEDS // 2):
+    for seed in range(seeds):
         judged = judge(file, measured(template, world(), seed))
         assert all(claim.p is not None and claim.p_adjusted is not None for claim in judged)
         assert all(claim.verdict == "untestable here" for claim in judged if "nothing to recover" in reason_text(claim))
         wrong += any(claim.verdict in TOLD for claim in judged)
-    assert wrong <= 0.05 * SEEDS // 2
+    assert wrong <= 0.05 * seeds
 
 
 # Levels, which have no baseline
