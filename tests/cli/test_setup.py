@@ -247,6 +247,15 @@ def test_a_build_runs_beside_apt_and_is_not_run_again(
     assert capsys.readouterr().out == "nothing to install\nready: gvisor\n"
 
 
+def test_packages_alone(made: Callable[..., Made], capsys: pytest.CaptureFixture[str]) -> None:
+    machine = made().with_apt()
+    machine.program("go", _GO.format(version="go1.26.8"))
+    assert cli.main(["setup", "gvisor", "vegeta", "lxc", "--packages"]) == 0
+    out = capsys.readouterr().out
+    assert "ready: lxc\nleft to build: gvisor, vegeta\n" in out and "gvisor: started" not in out
+    assert "lxc" in machine.calls[1] and len(machine.calls) == 2
+
+
 def test_a_vendors_program_is_not_displaced(made: Callable[..., Made]) -> None:
     machine = made().with_apt()
     for name in ("dockerd", "runc"):

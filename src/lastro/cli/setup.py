@@ -25,6 +25,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "part", nargs="*", metavar="PART", help="a part to install, such as docker, vegeta or platform/gvisor"
     )
     parser.add_argument("--all", action="store_true", help="install what all parts and the tests require")
+    parser.add_argument("--packages", action="store_true", help="install Debian packages alone, and build no program")
     parser.add_argument("--dry-run", action="store_true", help="only print the commands, as a shell script; no root")
     parser.add_argument("--json", action="store_true", help="print the outcome as JSON, progress on standard error")
 
@@ -37,9 +38,10 @@ def run(args: argparse.Namespace) -> int:
 
     if args.all and args.part:
         raise InputError("--all cannot be combined with names of parts", "give either --all or the names")
-    command = shlex.join(["lastro", "setup", *(["--all"] if args.all else args.part)])
+    options = [option for option, given in (("--all", args.all), ("--packages", args.packages)) if given]
+    command = shlex.join(["lastro", "setup", *options, *args.part])
     wanted = select(args.part, everything=args.all)
-    plan = make_plan(wanted, Machine.this())
+    plan = make_plan(wanted, Machine.this(), builds=not args.packages)
     if args.dry_run:
         print(_as_json(plan, plan.findings, []) if args.json else _script(command, plan), end="")
         return 0
@@ -67,8 +69,10 @@ def _summary(plan: SetupPlan, findings: Sequence[Unmet]) -> str:
     ready = [finding.part for finding in findings if finding.ready and finding.part.kind]
     shown = ", ".join(part.name for part in ready) if len(ready) <= 8 else f"{len(ready)} parts"
     missing = [finding for finding in findings if finding.reason]
+    unbuilt = sorted({finding.recipe for finding in findings if finding.recipe and not finding.reason})
     lines = [] if plan.steps or missing else ["nothing to install"]
     lines += [f"ready: {shown}"] if ready else []
+    lines += [f"left to build: {', '.join(unbuilt)}"] if unbuilt else []
     if len(lost := _lost(findings)) == 1:
         missing.remove(lost[0])  # it becomes the error
     return "".join(f"{line}\n" for line in [*lines, *map(_words, missing)])

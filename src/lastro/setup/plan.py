@@ -35,6 +35,7 @@ class SetupPlan:
     findings: tuple[Unmet, ...]
     packages: frozenset[str] = frozenset()
     steps: tuple[SetupStep, ...] = field(default=())
+    builds: bool = True
 
     @property
     def blocked(self) -> list[Unmet]:
@@ -56,16 +57,18 @@ class SetupPlan:
             )
 
 
-def make_plan(wanted: Sequence[SelectedPart], machine: Machine) -> SetupPlan:
-    """Find missing requirements, and plan one step for all packages and one for each recipe."""
+def make_plan(wanted: Sequence[SelectedPart], machine: Machine, *, builds: bool = True) -> SetupPlan:
+    """Find missing requirements, and plan one step for all packages and one for each recipe.
+
+    Without `builds`, plan the step for packages alone, those that builds need among them."""
     findings = examine(wanted, machine)
     recipes = [RECIPES[name] for name in dict.fromkeys(f.recipe for f in findings if f.recipe)]
     for_builds = machine.missing(name for recipe in recipes for name in recipe.packages)
     optional = machine.missing(name for part in wanted for name in _optional(part.requirements, machine))
     packages = frozenset[str]().union(for_builds, optional, *(finding.packages for finding in findings))
     steps = [apt_step(packages)] if packages else []
-    steps += [recipe_step(recipe, machine.prefix) for recipe in recipes]
-    return SetupPlan(machine, findings, packages, tuple(steps))
+    steps += [recipe_step(recipe, machine.prefix) for recipe in recipes if builds]
+    return SetupPlan(machine, findings, packages, tuple(steps), builds)
 
 
 def examine(wanted: Sequence[SelectedPart], machine: Machine) -> tuple[Unmet, ...]:
@@ -107,11 +110,15 @@ def _needs_go(requirements: Requirements, machine: Machine) -> bool:
 
 
 def after(plan: SetupPlan, wanted: Sequence[SelectedPart], failures: Mapping[str, str]) -> tuple[Unmet, ...]:
-    """Find requirements that are still missing after the steps, with reasons. `failures`: {step: last line of log}."""
-    return tuple(
-        finding if finding.ready or finding.reason else _unprovided(finding, failures)
-        for finding in examine(wanted, plan.machine)
-    )
+    """Find requirements that are still missing after the steps, with reasons. `failures`: {step: last line of log}.
+
+    A program that the plan does not build has no reason."""
+
+    def judged(finding: Unmet) -> Unmet:
+        left_to_build = finding.recipe and not finding.packages and not plan.builds
+        return finding if finding.ready or finding.reason or left_to_build else _unprovided(finding, failures)
+
+    return tuple(map(judged, examine(wanted, plan.machine)))
 
 
 def _unprovided(finding: Unmet, failures: Mapping[str, str]) -> Unmet:
