@@ -24,6 +24,7 @@ from lastro.analysis.remarks import (
     lost_as_too_short,
     marks_by_metric,
 )
+from lastro.results.members import Member, campaigns_of_blocks
 from lastro.results.samples import AT_LEAST, GENERATOR_LIMITED, Metric
 from lastro.stats.censored import describe_bounded, ratio_of_bounded
 from lastro.stats.contrasts import MeanComparison, compare
@@ -233,6 +234,7 @@ class Report:
     calibrations: Mapping[str, Any]
     noise_floor: Any = None  # as `analysis.noise_floor` reads it
     attempts: Sequence[Attempt] = ()  # with their notes, for figures
+    members: tuple[Member, ...] = ()  # the campaigns, if there are several
 
     @property
     def views(self) -> tuple[MetricView, ...]:
@@ -298,6 +300,7 @@ def build_report(data: CampaignData, *, all_metrics: bool = False) -> Report:
         calibrations=data.calibrations,
         noise_floor=data.noise_floor,
         attempts=data.attempts,
+        members=data.members,
     )
 
 
@@ -349,7 +352,8 @@ def _rows(data: CampaignData, metrics: Sequence[Metric]) -> tuple[tuple[Row, ...
         )
         for index in by_index
     }
-    columns = [_cells(metric, trials, data.study.design.confidence) for metric in metrics]
+    campaigns = campaigns_of_blocks(data.members)
+    columns = [_cells(metric, trials, data.study.design.confidence, campaigns) for metric in metrics]
     rows = tuple(
         Row(
             treatment=row.treatment,
@@ -373,13 +377,17 @@ def _status(row: TreatmentRow, states: Mapping[str, int]) -> Status:
     return "pending" if states["pending"] or states["running"] else "invalid"
 
 
-def _cells(metric: Metric, trials: Mapping[int, _Trials], confidence: float) -> tuple[dict[int, Cell], _MetricFit]:
-    """Return {treatment: cell} of one metric, and the fit of its values."""
+def _cells(
+    metric: Metric, trials: Mapping[int, _Trials], confidence: float, campaigns: Mapping[int, int] | None
+) -> tuple[dict[int, Cell], _MetricFit]:
+    """Return {treatment: cell} of one metric, and the fit of its values.
+
+    `campaigns` are {block: campaign} if there are several."""
     points = {index: _points(metric.name, own.valid, own.marks.get(metric.name, ())) for index, own in trials.items()}
     values = {index: by_block(found) for index, found in points.items()}
     bounded = {index for index, found in points.items() if any(point.at_least for point in found)}
     exact = {index: found for index, found in values.items() if found and index not in bounded}
-    fit = _fit(exact, {index: own.reference for index, own in trials.items()}, confidence)
+    fit = _fit(exact, {index: own.reference for index, own in trials.items()}, confidence, campaigns)
     cells = {}
     for index, found in points.items():
         own = trials[index]
@@ -387,7 +395,7 @@ def _cells(metric: Metric, trials: Mapping[int, _Trials], confidence: float) -> 
         ratio = None
         if comparison is not None:
             ratio = ratio_of(comparison.ratio, (len(values[index]), len(values[reference])))
-        elif reference != index and values[index] and values[reference]:
+        elif reference != index and values[index] and values[reference] and not campaigns:
             ratio = ratio_to_baseline(values[index], values[reference], confidence)
             ratio = ratio and ratio_of_bounded(ratio, of=index in bounded, to=reference in bounded)
         apart = fit.second_mode.trials.get(index, frozenset()) if fit.second_mode else frozenset()
@@ -420,12 +428,17 @@ def _own_marks(own: _Trials, n: int, ratio: Ratio | None, most: int, apart: int)
         yield Mark(SECOND_MODE, apart, f"apart from the others, of {n}")
 
 
-def _fit(exact: Mapping[int, Mapping[int, float]], references: Mapping[int, int], confidence: float) -> _MetricFit:
+def _fit(
+    exact: Mapping[int, Mapping[int, float]],
+    references: Mapping[int, int],
+    confidence: float,
+    campaigns: Mapping[int, int] | None,
+) -> _MetricFit:
     """Fit exact values; the comparisons with the baselines are one family."""
     from lastro.stats.block_model import BlockModel
     from lastro.stats.modes import second_mode
 
-    model = BlockModel.of(exact)
+    model = BlockModel.of(exact, campaigns=campaigns)
     pairs = [(index, references[index]) for index in exact if references[index] != index]
     pairs = [(index, reference) for index, reference in pairs if reference in exact]
     sides = [({index: 1.0}, {reference: 1.0}) for index, reference in pairs]

@@ -22,6 +22,7 @@ from lastro.results.samples import Metric
 from lastro.stats.adjust import holm
 from lastro.stats.autocorrelation import LEAST_FACTOR
 from lastro.stats.margins import Candidate, GateTest, RatioTest, gate, ratio_test
+from lastro.stats.notes import N_
 from lastro.stats.ratios import Ratio, ratio_of_means
 from lastro.stats.sampled import Between, SampledMean
 from lastro.study.model import PATIENCE, Level, Study
@@ -419,20 +420,25 @@ def _one_sided(side: Side, study: Study, here: Mapping[Levels, Row], there: Mapp
 # Provenance, settings and design
 
 _PROVENANCE = (
-    ("host", ("host", "hostname")),
-    ("kernel", ("host", "kernel")),
-    ("CPU model", ("host", "cpu_model")),
-    ("CPUs", ("host", "cpus")),
-    ("root filesystem", ("root_filesystem", "sha256")),
+    (N_("host"), ("host", "hostname")),
+    (N_("kernel"), ("host", "kernel")),
+    (N_("CPU model"), ("host", "cpu_model")),
+    (N_("CPUs"), ("host", "cpus")),
+    (N_("root filesystem"), ("root_filesystem", "sha256")),
     ("Lastro", ("lastro", "version")),
 )
+
+
+def facts(provenance: Mapping[str, Any]) -> dict[str, str | None]:
+    """Return the facts by which two campaigns may differ, apart from their studies; None for those not recorded."""
+    return {name: _at(provenance, keys) for name, keys in _PROVENANCE}
 
 
 def _differences(a: Report, b: Report) -> Iterator[Different]:
     found = [
         *(
-            Different("provenance", name, _at(a.provenance, keys), _at(b.provenance, keys))
-            for name, keys in _PROVENANCE
+            Different("provenance", name, of_a, of_b)
+            for (name, of_a), of_b in zip(facts(a.provenance).items(), facts(b.provenance).values(), strict=True)
         ),
         Different("profile", "profile", a.study.profile or None, b.study.profile or None),
         *(

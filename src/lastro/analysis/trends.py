@@ -74,7 +74,9 @@ def serial_dependence(view: MetricView) -> SerialDependence | None:
 
 
 def _timed(view: MetricView) -> list[tuple[datetime, Row, Point]]:
-    """Return the values that are exact and have a time, in the order of time."""
+    """Return the values that are exact and have a time, in the order of time; none of several campaigns."""
+    if view.report.members:  # each campaign has a trend and an order of its own
+        return []
     times = {(a.trial, a.attempt): a.started_utc for a in view.report.attempts}
     found = [
         (at, row, point)

@@ -56,6 +56,17 @@ def campaign_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("dir", type=Path, metavar="DIR", help="a campaign's directory, as created by `lastro run`")
 
 
+def campaigns_argument(parser: argparse.ArgumentParser) -> None:
+    """Take one campaign or suite, or several campaigns of one study, as a list `dirs`."""
+    parser.add_argument(
+        "dirs",
+        nargs="+",
+        type=Path,
+        metavar="DIR",
+        help="a campaign's directory, as created by `lastro run`; several campaigns of one study are put together",
+    )
+
+
 @contextmanager
 def collector_paused() -> Iterator[None]:
     """Pause the garbage collector while a campaign is read.

@@ -54,7 +54,7 @@ def effect_text(
 
     With a `bound`, return '≥ ×1.7'; `bound` is None if the true effect may lie on either side of the value."""
     if effect.value is None or bound is None:
-        return say("no ratio") if measure == "ratio" else say("no effect")
+        return say("no ratio") if measure == "ratio" else say("no value")
     if measure == "ratio":
         unbounded = effect.interval is None and effect.df is not None
         return ratio_text(

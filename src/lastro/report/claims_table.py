@@ -14,7 +14,7 @@ from lastro.plain import plain
 from lastro.report.claim_words import VERDICT_MARKS, VERDICT_WORDS, published_text, reason_text
 from lastro.report.claims_text import evidence_text, explanation, measured_text, source_text, tally_text
 from lastro.report.language import ENGLISH, Language
-from lastro.report.words import changed
+from lastro.report.words import premises
 from lastro.study.claims import Claims
 
 STYLES: dict[Verdict, str] = {
@@ -36,7 +36,7 @@ def render_claims(
     lines: list[RenderableType] = [
         Text(plain(source_text(claims.source) or claims.file), style="bold"),
         Text(tally_text(judgements, say)),
-        *(Text(plain(sentence), style="yellow") for sentence in changed(report.study, say)),
+        *(Text(plain(sentence), style="yellow") for sentence in premises(report, say)),
         Text(),
         table,
         Text(explanation(report, say), style="dim"),
@@ -58,7 +58,7 @@ def render_suite_claims(
         for one in judgements:
             table.add_row(Text(name, style="bold"), _verdict(one, say), _claim(one, say))
     everything = [one for judgements, _ in studies.values() for one in judgements]
-    changes = [sentence for _, report in studies.values() for sentence in changed(report.study, say)]
+    changes = [sentence for _, report in studies.values() for sentence in premises(report, say)]
     return Group(
         Text(plain(title), style="bold"),
         Text(tally_text(everything, say)),

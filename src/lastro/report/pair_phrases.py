@@ -142,8 +142,12 @@ class PairPhrases:
 
 
 def undecided(what: str, pairs: Sequence[Pair], say: Language) -> str:
-    """Say that `what` 'is undecided with 3 blocks; about 9 more would decide'."""
+    """Say that `what` 'is undecided with 3 blocks; about 9 more would decide'.
+
+    Sides of different campaigns have no block in common, and so no number of blocks."""
     blocks = min(pair.n_blocks for pair in pairs)
+    if not blocks:
+        return say("{what} is undecided", what=what)
     text = say("{what} is undecided with {blocks}", what=what, blocks=say.count(blocks, "block"))
     known = [n for pair in pairs if (n := pair.blocks_to_decide(ALIKE)) is not None]
     if len(known) < len(pairs):

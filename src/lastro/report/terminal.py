@@ -38,7 +38,7 @@ from lastro.report.opening import incomplete
 from lastro.report.reasons import grouped
 from lastro.report.remark_words import signs
 from lastro.report.search_tables import lines_of
-from lastro.report.words import changed, legend, sequential_note
+from lastro.report.words import legend, premises, sequential_note
 
 MANY = 40  # with more treatments, the leading factors are always headings
 _GAP = "  "
@@ -69,7 +69,7 @@ def render(report: Report, width: int) -> list[Text]:
     lines = [
         Text(plain(report.study.title or report.study.name), style="bold"),
         *_wrapped(_tally(report), width),
-        *(line for sentence in changed(report.study, ENGLISH) for line in _wrapped(sentence, width)),
+        *(line for sentence in premises(report, ENGLISH) for line in _wrapped(sentence, width)),
         Text(),
     ]
     hoisted, tables = _layout(report, width)
