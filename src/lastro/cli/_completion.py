@@ -21,6 +21,7 @@ COMPLETERS: dict[str | tuple[str, str], str | None] = {
     "study": "_lastro_studies",
     ("noise-floor", "study"): "_lastro_campaigns_and_studies",
     "dir": "_lastro_campaigns",
+    "dirs": "_lastro_campaigns",
     "a": "_lastro_campaigns",
     "b": "_lastro_campaigns",
     ("noise-floor", "output"): "_lastro_campaigns",
