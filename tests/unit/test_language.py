@@ -15,12 +15,13 @@ import pytest
 
 import lastro.analysis
 import lastro.report
+import lastro.scenarios
 import lastro.stats
 from lastro.errors import InputError
 from lastro.report.language import ENGLISH, LANGUAGES, language
 
 FOLDER = Path(lastro.report.__file__).parent
-ANALYSIS = Path(lastro.analysis.__file__).parent
+ANALYSIS, SCENARIOS = (Path(package.__path__[0]) for package in (lastro.analysis, lastro.scenarios))
 TEMPLATES = sorted((FOLDER / "templates").glob("*.j2"))
 OTHERS = [code for code in LANGUAGES if code != "en"]
 
@@ -28,7 +29,7 @@ OTHERS = [code for code in LANGUAGES if code != "en"]
 def spoken() -> set[str]:
     """Literal messages given to `say(...)`, or `say.count(n, ...)`, and those marked by `N_`, and notes of `stats`."""
     found: set[str] = set()
-    for file in (*FOLDER.rglob("*.py"), *ANALYSIS.rglob("*.py")):
+    for file in (file for folder in (FOLDER, ANALYSIS, SCENARIOS) for file in folder.rglob("*.py")):
         found.update(_in_code(ast.parse(file.read_text())))
     for file in Path(lastro.stats.__file__).parent.glob("*.py"):
         found.update(_in_notes(ast.parse(file.read_text())))

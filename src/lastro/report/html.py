@@ -17,17 +17,17 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from lastro import __version__
-from lastro.analysis.growth import FACTOR
 from lastro.analysis.model import MetricAnalysis
 from lastro.analysis.properties import ALL
 from lastro.analysis.scaling import scalings
 from lastro.report import stat_tables, words
+from lastro.report.added import growth_of
 from lastro.report.content import Content
 from lastro.report.figures import NARROW_IN, WIDE_IN, FigurePlan, plans
 from lastro.report.figures.svg import own_ids
 from lastro.report.language import Language
 from lastro.report.numbers import direction_text
-from lastro.report.numeric_words import GROWTH, slope_text, slopes_note
+from lastro.report.numeric_words import slope_text, slopes_note
 from lastro.report.opening import opening
 from lastro.report.remark_words import meaning
 from lastro.report.results_view import groups, hoisted_factors
@@ -90,8 +90,8 @@ def _context(content: Content) -> dict[str, Any]:
         "searches": tables_of(report, say),
         "invalid": invalid_table(report, say),
         "scalings": scalings(report),
+        "growth": growth_of(report),
         "growths": [replace(table, note="") for table in growth_tables(report, say)],
-        "growth": (say("With {factor}", factor=FACTOR), say(GROWTH)),
         "slope_text": slope_text,
         "slopes_note": slopes_note,
         "commands": words.commands(report, say),

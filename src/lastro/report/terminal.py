@@ -13,11 +13,12 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from lastro.analysis.campaign import Cell, Gap, MetricView, Report, Row
-from lastro.analysis.growth import FACTOR, MEASURES, Growth, Growths, growths
+from lastro.analysis.growth import Growth, Growths
 from lastro.analysis.scaling import Scaling, scalings
 from lastro.analysis.searches import searches
 from lastro.analysis.verdicts import verdict
 from lastro.plain import plain
+from lastro.report.added import growth_of
 from lastro.report.key_findings import key_findings
 from lastro.report.language import ENGLISH
 from lastro.report.numbers import (
@@ -33,7 +34,7 @@ from lastro.report.numbers import (
     mean_text,
     ratio_text,
 )
-from lastro.report.numeric_words import GROWTH, against_text, sizes_text, slope_text, slopes_note
+from lastro.report.numeric_words import against_text, sizes_text, slope_text, slopes_note
 from lastro.report.opening import incomplete
 from lastro.report.reasons import grouped
 from lastro.report.remark_words import signs
@@ -80,7 +81,7 @@ def render(report: Report, width: int) -> list[Text]:
         lines += _wrapped(_absent(gap, number), width)
     for scaling in scalings(report):
         lines += _scaling(report, scaling, width)
-    if found := growths(report):
+    if found := growth_of(report):
         lines += _growths(report, found, width)
     return [*lines, *_below(report, width), *_answer(report, width)]
 
@@ -256,33 +257,36 @@ def _slope_column(scaling: Scaling, view: MetricView) -> _Column:
 
 
 def _growths(report: Report, found: Growths, width: int) -> list[Text]:
-    """Return how each metric grows with routers and links, in sentences, because columns of numbers would not fit."""
+    """Return how each metric grows with sizes, in sentences, because columns of numbers would not fit."""
     measured = [growth for row in found.rows for growth in row.metrics if growth is not None]
     widest = max(measured, key=lambda growth: len(growth.sizes))
     metrics = [_growth_column(found, widest, view) for view in report.views]
     table = _combinations(found.others, [row.levels for row in found.rows], metrics, width)
-    title = f"Growth with {FACTOR} (routers, links): {'; '.join(sizes_text(widest))}"
+    heading = ENGLISH(found.sized.heading, factor=found.sized.factor)
+    title = f"Growth with {heading}: {'; '.join(sizes_text(widest))}"
     return [
         Text(),
         *(Text(line, style="bold") for line in _broken(title, width)),
         *table,
-        *_wrapped(GROWTH, width),
+        *_wrapped(found.sized.explanation, width),
     ]
 
 
 def _growth_column(found: Growths, widest: Growth, view: MetricView) -> _Column:
     heading = ((plain(view.metric.name), "bold"), (plain(view.metric.unit), "dim"))
-    return _Column(heading, tuple(_growth_block(row.metrics[view.index], widest) for row in found.rows))
+    return _Column(
+        heading, tuple(_growth_block(row.metrics[view.index], widest, found.sized.columns) for row in found.rows)
+    )
 
 
-def _growth_block(growth: Growth | None, widest: Growth) -> Block:
+def _growth_block(growth: Growth | None, widest: Growth, columns: Sequence[str]) -> Block:
     if growth is None:
         return (("not measured", "dim"),)
     lines = [] if growth.sizes == widest.sizes else _broken(f"of {'; '.join(sizes_text(growth))}", _SENTENCE)
     lines += [ratio_text(growth.ratio)] if growth.ratio is not None else []
-    for measure, against in zip(MEASURES, growth.against, strict=True):
-        lines += _broken(f"with the {measure}: {against_text(against, ENGLISH)}", _SENTENCE)
-    unknown = all(against.verdict == "unknown" for against in growth.against)
+    for column, against in zip(columns, growth.against.values(), strict=True):
+        lines += _broken(f"{column}: {against_text(against, ENGLISH)}", _SENTENCE)
+    unknown = all(against.verdict == "unknown" for against in growth.against.values())
     return tuple((line, "dim" if unknown else "") for line in lines)
 
 
