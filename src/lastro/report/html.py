@@ -10,10 +10,9 @@ import zlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from importlib import resources
 from typing import Any
 
-from jinja2 import Environment, FunctionLoader, StrictUndefined
+from jinja2 import Environment
 from markupsafe import Markup
 
 from lastro import __version__
@@ -40,27 +39,21 @@ from lastro.report.statistics_words import (
     time_sentences,
 )
 from lastro.report.tables import curve_tables, growth_tables, invalid_table, really_table, remarks_table
+from lastro.report.templating import environment
 
 _TONES = {"▲": "better", "▼": "worse", "✓": "better", "✕": "worse"}
 
 
 def render_html(content: Content) -> str:
     """Return the page as a string. The same report gives the same bytes."""
-    return environment().get_template("report.html.j2").render(_context(content))
+    return html_environment().get_template("report.html.j2").render(_context(content))
 
 
-def environment() -> Environment:
-    """Return the jinja2 environment of the page templates, with autoescape."""
-    folder = resources.files("lastro.report") / "templates"
-    environment = Environment(
-        loader=FunctionLoader(lambda name: (folder / name).read_text(encoding="utf-8")),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.globals["tone"] = lambda text: _TONES.get(text[:1], "")
-    return environment
+def html_environment() -> Environment:
+    """Return the jinja2 environment of the page templates."""
+    made = environment()
+    made.globals["tone"] = lambda text: _TONES.get(text[:1], "")
+    return made
 
 
 def _context(content: Content) -> dict[str, Any]:
