@@ -49,6 +49,7 @@ PURE = (
     "report.compare_document",
     "report.compare_github",
     "report.encoder",
+    "report.estimates",
     "report.gate_plan_text",
     "report.figures.scale",
     "report.figures.svg",

@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
-    from lastro.analysis.campaign import build_report
+    from lastro.analysis.build import build_report
 
     data = loaded(args.dir)
     _export(args, data)
@@ -64,7 +64,7 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _run_suite(args: argparse.Namespace, suite: Suite) -> int:
-    from lastro.analysis.campaign import build_report
+    from lastro.analysis.build import build_report
     from lastro.report.document import document
 
     data = {member.name: loaded(args.dir / member.name) for member in suite.fronts if suites.begun(args.dir, member)}

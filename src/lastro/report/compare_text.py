@@ -6,7 +6,7 @@ import math
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from lastro.analysis.compare import Compared, Comparison
+from lastro.analysis.comparison import Compared, Comparison
 from lastro.plain import plain
 from lastro.report.compare_words import between_notes, differences, label, not_compared, notes, why_only
 from lastro.report.numbers import VERDICT_MARKS, count, percent, ratio_text
