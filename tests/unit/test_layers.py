@@ -35,6 +35,7 @@ LAYERS = (
 RANKS = {package: rank for rank, packages in enumerate(LAYERS) for package in packages}
 
 PURE = (
+    "console",
     "requirements",
     "shapes",
     "report.claim_words",
