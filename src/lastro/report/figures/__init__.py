@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 __all__ = [
     "NARROW_IN",
     "WIDE_IN",
+    "FigurePlan",
     "Kind",
     "Picture",
-    "Plan",
     "pictures",
     "plans",
 ]

@@ -94,10 +94,10 @@ def _counts(report: Report, attempts: Sequence[Attempt], aligned: AlignedSeries)
 def _by_line(series: Sequence[Series], aligned: AlignedSeries) -> dict[str, tuple[float, ...]]:
     """Return the sum of each line's series in each second; empty if the trial lacks a line."""
     stored = {each.name: each.values for each in series if each.values}
-    found = {}
+    found: dict[str, tuple[float, ...]] = {}
     for line, names in aligned.lines.items():
         if own := [stored[name] for name in names if name in stored]:
-            found[line] = tuple(map(math.fsum, zip(*own, strict=False)))
+            found[line] = tuple(map(sum, zip(*own, strict=False)))
     return found if len(found) == len(aligned.lines) else {}
 
 
