@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from lastro import papers
-from lastro.analysis.campaign import Report, build_report
+from lastro.analysis.build import build_report
+from lastro.analysis.campaign import Report
 from lastro.analysis.claims import Judgement, judge
 from lastro.report.claim_words import reason_text
 from lastro.report.language import language

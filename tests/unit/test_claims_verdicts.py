@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 
 from lastro.analysis import analyse
-from lastro.analysis.campaign import Report, build_report
+from lastro.analysis.build import build_report
+from lastro.analysis.campaign import Report
 from lastro.analysis.claims import judge
 from lastro.analysis.noise_floor import floor_here
 from lastro.report.claim_words import reason_text

@@ -11,17 +11,19 @@ from typing import Any
 import pytest
 
 from lastro import papers, registry
-from lastro.analysis.campaign import build_report
+from lastro.analysis.build import build_report
 from lastro.analysis.claims import Judgement, judge
 from lastro.campaign.duration import forecast
 from lastro.report.claim_words import reason_text
 from lastro.report.claims_text import measured_text
 from lastro.report.figures.claims import draw_claims
-from lastro.report.figures.phases import MOMENTS, draw_phases
+from lastro.report.figures.milestones import draw_milestones
 from lastro.report.language import ENGLISH
+from lastro.results.additions import Milestones
 from lastro.results.read import load_campaign
 from lastro.results.store import Store
 from lastro.scenarios.base import Scenario, schemas
+from lastro.scenarios.routing.additions import FIGURES
 from lastro.scenarios.routing.phase_recorder import patient
 from lastro.study.claims import Claim, Order
 from lastro.study.design import treatments
@@ -143,11 +145,12 @@ def test_the_report_draws_when_each_phase_ended(study: Study, tmp_path: Path) ->
     make_campaign(tmp_path / "c", short, value=published_value, notes=lambda levels, block: {})
     with Store.open(tmp_path / "c") as store:
         report = build_report(load_campaign(store))
-    figure = draw_phases(report, ENGLISH)
+    (phases,) = (figure for figure in FIGURES if isinstance(figure, Milestones))
+    figure = draw_milestones(phases, report, ENGLISH)
     assert figure is not None
     (axes,) = figure.axes
     assert len(axes.get_yticks()) == len(report.rows) == 48
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == list(MOMENTS)
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == list(phases.metrics)
 
 
 def test_claims_on_what_a_host_lacks_are_untestable(study: Study, claims: tuple[Claim, ...], tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lastro import papers, registry
-from lastro.analysis.campaign import build_report
+from lastro.analysis.build import build_report
 from lastro.analysis.claims import Judgement, judge
 from lastro.campaign.duration import forecast
 from lastro.results.read import load_campaign

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from lastro.analysis import analyse
-from lastro.analysis.campaign import Report, build_report
+from lastro.analysis.build import build_report
+from lastro.analysis.campaign import Report
 from lastro.analysis.findings import MetricFindings, findings, level_groups
 from lastro.analysis.model import MetricAnalysis
 from lastro.report.key_findings import MOST, key_findings

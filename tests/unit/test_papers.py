@@ -15,7 +15,7 @@ import jsonschema
 import pytest
 
 from lastro import papers, registry
-from lastro.analysis.campaign import build_report
+from lastro.analysis.build import build_report
 from lastro.analysis.claims import Judgement, judge
 from lastro.campaign.duration import forecast
 from lastro.errors import InputError

@@ -13,7 +13,7 @@ import pytest
 
 from lastro import cli
 from lastro.analysis.across import across_campaigns
-from lastro.analysis.campaign import build_report
+from lastro.analysis.build import build_report
 from lastro.errors import InputError
 from lastro.report.language import ENGLISH
 from lastro.report.words import premises

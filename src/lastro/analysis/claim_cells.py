@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from lastro.analysis.campaign import Report, Row, by_block, common_levels
+from lastro.analysis.build import common_levels
+from lastro.analysis.campaign import Report, Row, by_block
 from lastro.analysis.noise_floor import floor_here
 from lastro.results.members import campaigns_of_blocks
 from lastro.stats.contrasts import Contrast, MeanComparison, compare_one, linear, share

@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from lastro.analysis.campaign import MANY_LOST, Cell, MetricView, Row, by_block, decide
+from lastro.analysis.build import MANY_LOST, decide
+from lastro.analysis.campaign import Cell, MetricView, Row, by_block
 from lastro.analysis.model import LostTrials
 from lastro.results.members import campaigns_of_blocks
 from lastro.stats.contrasts import MeanComparison, compare

@@ -43,7 +43,7 @@ def loaded_together(directories: Sequence[Path]) -> CampaignData:
 
 def report_of(directory: Path, *, all_metrics: bool = False) -> Report:
     """Return the analysed campaign of a directory. Raises: as `loaded`."""
-    from lastro.analysis.campaign import build_report
+    from lastro.analysis.build import build_report
 
     return build_report(loaded(directory), all_metrics=all_metrics)
 
@@ -51,7 +51,7 @@ def report_of(directory: Path, *, all_metrics: bool = False) -> Report:
 def content_of(directories: Sequence[Path], say: Language, *, all_metrics: bool) -> Content:
     """Return the report of campaigns with its analysis, and the claims: those of the first, or of its paper."""
     from lastro.analysis import analyse
-    from lastro.analysis.campaign import build_report
+    from lastro.analysis.build import build_report
     from lastro.report.content import Content
 
     data = loaded_together(directories)
@@ -78,7 +78,7 @@ class JudgedClaims:
 
 def judged(data: CampaignData, file: Path) -> JudgedClaims:
     """Judge the claims in a file. Raises: StudyError when it is not a valid claims file of this study."""
-    from lastro.analysis.campaign import build_report
+    from lastro.analysis.build import build_report
     from lastro.analysis.claims import judge
     from lastro.study.load_claims import load_claims
 

@@ -6,6 +6,9 @@ Unavailable and invalid levels stay in it, with their reasons below.
   lastro results DIR --csv all.csv          every attempt and metric, one value per row, for R or pandas ("-": stdout)
   lastro results DIR --parquet all.parquet  the same rows as Parquet
 
+Parquet is for questions over several campaigns, in SQL by DuckDB, which is installed with Lastro:
+  duckdb.sql("SELECT platform, avg(value) FROM 'c*.parquet' WHERE valid AND metric = 'throughput' GROUP BY platform")
+
 Needs no root, and works while the campaign runs. For a suite, it prints one table after the other; JSON has all studies
 in `fronts`; CSV and Parquet have a column `front` with the name of the study. Several campaigns of one study, such as
 those of levels that require different kernels, are put together: lastro results DIR DIR ..."""
@@ -51,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
-    from lastro.analysis.campaign import build_report
+    from lastro.analysis.build import build_report
 
     data = loaded_together(args.dirs)
     _export(args, data)
@@ -65,7 +68,7 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _run_suite(args: argparse.Namespace, directory: Path) -> int:
-    from lastro.analysis.campaign import build_report
+    from lastro.analysis.build import build_report
     from lastro.report.document import document
 
     suite = suites.read(directory)

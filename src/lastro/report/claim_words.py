@@ -72,11 +72,6 @@ def effect_text(
     return say.number(f"{plus}{value} [{low}, {high}]") + ending
 
 
-def p_text(p: float | None, say: Language = ENGLISH) -> str:
-    """Format a p-value as '0.012' or '< 0.001'; empty for None."""
-    return "" if p is None else say.number("< 0.001" if p < 0.001 else f"{p:.3f}" if p < 0.1 else f"{p:.2f}")
-
-
 def reason_text(one: Judgement, say: Language = ENGLISH) -> str:
     """Explain the verdict on a claim and how much of the design it covers, or why it is untestable."""
     if one.verdict == "untestable here" or one.effects is None or one.part is None:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from lastro.analysis.campaign import Report
 from lastro.analysis.claims import Judgement, Verdict, tally
-from lastro.report.claim_words import effect_text, p_text
+from lastro.report.claim_words import effect_text
+from lastro.report.estimates import p_text
 from lastro.report.language import ENGLISH, Language
 from lastro.stats.notes import N_
 from lastro.study.claims import Source

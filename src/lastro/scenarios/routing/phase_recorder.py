@@ -12,6 +12,7 @@ from lastro.meters.host import HostMeter
 from lastro.platforms.base import AVAILABLE, Availability
 from lastro.results.samples import Outcome, Series
 from lastro.scenarios.base import Config
+from lastro.scenarios.routing.additions import HOST_CPU
 from lastro.scenarios.routing.host_timeline import HostTimeline
 from lastro.scenarios.routing.observers import Observers
 from lastro.scenarios.shared.host_limits import judged
@@ -56,7 +57,7 @@ class PhaseRecorder:
 
     def record_host_series(self, from_s: float, until_s: float) -> None:
         """Report the time series of the host's CPU and memory, for figures and later analysis."""
-        self.outcome.series.append(Series("host CPU", "%", self.course.cpu_percent(from_s, until_s)))
+        self.outcome.series.append(Series(HOST_CPU, "%", self.course.cpu_percent(from_s, until_s)))
         taken = tuple((each - self._empty_bytes) / MIB for each in self.course.taken_bytes(from_s, until_s))
         self.outcome.series.append(Series("host memory", "MiB", taken))
 
