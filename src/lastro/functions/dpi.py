@@ -9,6 +9,7 @@ pair inside one namespace, so the mark redirects only packets from the interface
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from lastro.functions.base import Function, Path, Step
 
@@ -16,6 +17,7 @@ SIGNATURE = "X-Lastro-Suspect"
 DETOUR = ("detour0", "detour1")
 _MARK, _TABLE = 1, 100
 _DETOUR_MAC = "02:00:c6:12:02:02"
+_WINDOW, _MOST_BYTES = 64, 1500  # of Click's search: offsets in one Classifier, and the longest packet
 
 
 class Dpi(Function):
@@ -39,9 +41,19 @@ COMMIT
         return (Step(("ip", "-batch", "-"), links), Step(("iptables-nft-restore",), inspection))
 
     def click(self, path: Path) -> str:
+        # Click 2.1 has no element that searches (FastClick has). A Classifier compares at fixed offsets: here at each
+        # offset of a window, which then moves on, until too little of the packet is left.
+        pattern, length = SIGNATURE.encode().hex(), len(SIGNATURE)
+        offsets = ", ".join(f"{offset}/{pattern}" for offset in range(_WINDOW))
+        matches = " ".join(f"here[{offset}] -> [0]output;" for offset in range(_WINDOW))
+        windows = [f"window{start}" for start in range(0, _MOST_BYTES - length + 1, _WINDOW)]
+        moves = "".join(f"{one}[1] -> {other}; " for one, other in pairwise(windows))
+        ends = "".join(f"{one}[0] -> suspect; {one}[2] -> clean; " for one in windows)
         return (
-            # Search is an element of FastClick; it moves the start of the packet's data to the match, to be reverted.
-            f"input[0] -> inspect :: Search({SIGNATURE}); inspect[1] -> [0]output; "
-            "inspect[0] -> StripToNetworkHeader -> suspects :: Counter -> Queue -> Unqueue -> [0]output; "
-            "input[1] -> [1]output;"
+            f"elementclass Window {{ input -> here :: Classifier({offsets}, -); {matches} "
+            f"here[{_WINDOW}] -> rest :: CheckLength({_WINDOW + length - 1}); rest[0] -> [2]output; "
+            f"rest[1] -> Strip({_WINDOW}) -> [1]output }} "
+            f"{', '.join(windows)} :: Window; suspect, clean :: StripToNetworkHeader; "
+            f"input[0] -> {windows[0]}; {moves}{windows[-1]}[1] -> clean; {ends}clean -> [0]output; "
+            "suspect -> detoured :: Counter -> Queue -> Unqueue -> [0]output; input[1] -> [1]output;"
         )
