@@ -4,7 +4,11 @@ The other path is a veth pair inside the function's instance: marked packets are
 and only then continue to the sink. Its counters prove which packets were redirected. The kernel searches with the
 string match of iptables, since nftables itself cannot search at any offset. The algorithm is Knuth-Morris-Pratt, which
 unlike Boyer-Moore also finds a signature that spans two fragments of a large packet. A packet keeps its mark on a veth
-pair inside one namespace, so the mark redirects only packets from the interface where the flow arrives."""
+pair inside one namespace, so the mark redirects only packets from the interface where the flow arrives.
+
+On Click, the other path is a queue of its own, and an element counts the packets on it. Click searches each frame by
+itself. The kernel searches a segment as it arrives: if that is larger than a frame, it also finds a signature that two
+frames would share."""
 
 from __future__ import annotations
 
