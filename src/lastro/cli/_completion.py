@@ -26,6 +26,7 @@ COMPLETERS: dict[str | tuple[str, str], str | None] = {
     "b": "_lastro_campaigns",
     ("noise-floor", "output"): "_lastro_campaigns",
     ("run", "output"): "_lastro_directories",
+    ("setup", "source"): "_lastro_directories",
     ("report", "output"): "_lastro_paths",
     ("show", "output"): "_lastro_paths",
     "csv": "_lastro_paths",

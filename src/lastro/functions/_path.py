@@ -1,8 +1,9 @@
-"""The path of a flow through a network function."""
+"""The path of a flow through a network function, and what a counter on it has seen."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,3 +16,8 @@ class Path:
     inside_address: str = "198.18.0.1"
     outside_address: str = "198.18.1.1"
     sink: str = "198.18.1.10"
+
+
+class Counted(NamedTuple):
+    packets: int
+    bytes: int

@@ -29,4 +29,7 @@ class Firewall(Function):
     def click(self, path: Path) -> str:
         ports = " || ".join(f"dst port {port}" for port in BLOCKED_PORTS)
         sources = " || ".join(f"src net {source}" for source in BLOCKED_SOURCES)
-        return f"input[0] -> IPFilter(deny {sources}, deny {ports}, allow all) -> [0]output; input[1] -> [1]output;"
+        return (
+            f"input[0] -> rules :: IPFilter(1 {sources}, 1 {ports}, 0 all); "
+            "rules[0] -> [0]output; rules[1] -> blocked :: Counter -> Discard; input[1] -> [1]output;"
+        )

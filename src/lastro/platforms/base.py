@@ -212,6 +212,17 @@ class Instance(ABC):
         """Set network settings of its kernel, except those that the kernel does not have."""
         set_sysctls(self.testbed.host, self.netns, dict(values))
 
+    def send_single_segments(self, link: str) -> None:
+        """Have its kernel send single segments over a link, never several as one packet for a card to divide.
+
+        A macvlan does not let its offloads be turned off, but all links have this limit."""
+        self.testbed.host.run(["ip", "-n", self.netns, *single_segments(link)])
+
+
+def single_segments(link: str) -> list[str]:
+    """Return the words for `ip` that limit a link to single segments."""
+    return ["link", "set", link, "gso_max_segs", "1"]
+
 
 def configuration(port: Port) -> list[str]:
     """Return lines for `ip -batch` that configure a port, in its own namespace."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from lastro.errors import HostError, NeedsRoot
 from lastro.requirements import Requirements
@@ -57,12 +57,20 @@ class SetupPlan:
             )
 
 
-def make_plan(wanted: Sequence[SelectedPart], machine: Machine, *, builds: bool = True) -> SetupPlan:
+def make_plan(
+    wanted: Sequence[SelectedPart],
+    machine: Machine,
+    sources: Mapping[str, str] | None = None,
+    *,
+    builds: bool = True,
+) -> SetupPlan:
     """Find missing requirements, and plan one step for all packages and one for each recipe.
 
-    Without `builds`, plan the step for packages alone, those that builds need among them."""
+    `sources` has the user's source trees by the recipes that build from them. Without `builds`, plan the step for
+    packages alone, those that builds need among them."""
     findings = examine(wanted, machine)
-    recipes = [RECIPES[name] for name in dict.fromkeys(f.recipe for f in findings if f.recipe)]
+    names = dict.fromkeys(f.recipe for f in findings if f.recipe)
+    recipes = [replace(RECIPES[name], source=(sources or {}).get(name, "")) for name in names]
     for_builds = machine.missing(name for recipe in recipes for name in recipe.packages)
     optional = machine.missing(name for part in wanted for name in _optional(part.requirements, machine))
     packages = frozenset[str]().union(for_builds, optional, *(finding.packages for finding in findings))
@@ -86,7 +94,7 @@ def _finding(part: SelectedPart, machine: Machine, missing: frozenset[str], go_o
     if needs.program is None or machine.has(needs.program):
         return Unmet(part, packages)
     if needs.recipe is None:
-        reason = f"this host has no program '{needs.program}', and Lastro does not install it"
+        reason = f"this host has no program '{needs.program}', and Lastro does not download it"
         return Unmet(part, reason=reason, remedy=needs.remedy)
     if go_obstacle and RECIPES[needs.recipe].needs_go:
         return Unmet(part, reason=f"it is built with Go, but {go_obstacle}", remedy=_GO_REMEDY.format(name=part.name))

@@ -12,7 +12,7 @@ from typing import Any, TypedDict
 
 from lastro import registry
 from lastro.errors import LastroError
-from lastro.functions.base import Service
+from lastro.functions.base import ON_CLICK, Service
 from lastro.host import facts
 from lastro.host.cgroups import Usage, block_device_of
 from lastro.instruments.iperf3_tcp import Iperf3Tcp
@@ -171,6 +171,7 @@ class ChainScenario(OnLinks):
                 everyone[NEIGHBOUR] = neighbour.neighbour.instance
             outcome.invalidate(not_in_force(isolations, everyone))
             outcome.notes["limits"] = {role: limits_of(instance.spec) for role, instance in everyone.items()}
+            outcome.add_condition(ON_CLICK if config["implementation"] == "click" else {})
             self._note_topology(config, chain, neighbour, outcome)
             rest(float(config["settle_s"]))
             own_cgroups = (*platform.own_cgroups, *links.own_cgroups)
@@ -203,18 +204,20 @@ class ChainScenario(OnLinks):
     def facts(self, configs: Sequence[Config]) -> dict[str, Any]:
         """Return versions of the image's tools, and the offloads of the study's links on the platform native."""
         found: dict[str, Any] = {"image_tools": {}, "offloads": {}}
+        click = any(config["implementation"] == "click" for config in configs)
         try:
             for name in sorted({str(config["attachment"]) for config in configs}):
                 if self._probes.attachment(name, self.pool.native.name):
-                    found["offloads"][name], found["image_tools"] = self._facts_over(name)
+                    found["offloads"][name], found["image_tools"] = self._facts_over(name, click)
         except LastroError as error:
             found["not_told"] = error.message
         return found
 
-    def _facts_over(self, attachment: str) -> tuple[dict[str, str], dict[str, str]]:
+    def _facts_over(self, attachment: str, click: bool) -> tuple[dict[str, str], dict[str, str]]:
         links, forwarding = self.attachments.get(attachment), registry.get("function", NONE)()
         with deployed(self.testbed, self.pool.native, links, forwarding) as chain:
             offloads = facts.offloads(self.testbed.host, chain.source.netns, SOURCE_PORT)
-            commands = (Iperf3Tcp.version_argv, Ping.version_argv, ("stress-ng", "--version"), ("stress", "--version"))
+            commands = [Iperf3Tcp.version_argv, Ping.version_argv, ("stress-ng", "--version"), ("stress", "--version")]
+            commands += [("click", "--version")] if click else []
             lines = {argv[0]: chain.source.run(argv, check=False).text.splitlines() for argv in commands}
         return offloads, {tool: words[0] for tool, words in lines.items() if words}

@@ -19,13 +19,16 @@ SOURCE_PORT, SINK_PORT = "out0", "in0"
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """A deployed chain. `path` has its addresses and interfaces; `segments` are its links."""
+    """A deployed chain. `path` has its addresses and interfaces; `segments` are its links.
+
+    `counted` returns what the function's own counters have seen."""
 
     instances: Mapping[str, Instance]
     attachment: Attachment
     function: Function
     path: Path
     segments: Sequence[Segment]
+    counted: Callable[[], dict[str, Counted]]
 
     @property
     def source(self) -> Instance:
@@ -34,10 +37,6 @@ class Chain:
     @property
     def sink(self) -> Instance:
         return self.instances["sink"]
-
-    def counted(self) -> dict[str, Counted]:
-        """Return what the function's own counters have seen."""
-        return self.function.counters(self.instances["function"], self.path)
 
 
 @contextmanager
@@ -63,8 +62,11 @@ def deployed(
         instances = dict(zip(ROLES, start_all(stack, platform, testbed, specs), strict=True))
         segments = _segments(instances, path)
         stack.enter_context(attachment.connect(testbed, segments))
-        stack.enter_context(function.installed(instances["function"], path, implementation))
-        chain = Chain(instances, attachment, function, path, segments)
+        if implementation == "click":
+            for role, port in (("source", SOURCE_PORT), ("sink", SINK_PORT)):
+                instances[role].send_single_segments(port)
+        counted = stack.enter_context(function.installed(instances["function"], path, implementation))
+        chain = Chain(instances, attachment, function, path, segments, counted)
         _prove(chain)
         yield chain
 
