@@ -165,6 +165,14 @@ def _not_distinguishable(one: Judgement, claim: Claim, part: Part, say: Language
     return text
 
 
+def contradiction_text(claim: Claim, say: Language = ENGLISH) -> str:
+    """Say that the source itself contradicts the claim, with the passage and its place; empty where it does not."""
+    found = claim.contradicted_by
+    if found is None:
+        return ""
+    return say("the source contradicts itself: {passage} ({where})", passage=found.text(say.code), where=found.where)
+
+
 def level_text(statement: Absolute, say: Language) -> str:
     """Format the stated level: 'at most 3 %', 'at least 5 s' or '40 ± 4 s'."""
     low, high = statement.low, statement.high

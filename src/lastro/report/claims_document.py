@@ -9,8 +9,9 @@
     tally      {verdict: number of claims}
                a recovery without a loss is untestable but has a p, since it stays in the family; so does a claim that
                a lower bound leaves open
-    claims     [{id, says, where, metric, unit, verdict, reason, published, margin, p, p_adjusted, n_blocks, strata,
-                 all_strata, decided_by, parts}]
+    claims     [{id, says, where, contradicted_by, metric, unit, verdict, reason, published, margin, p, p_adjusted,
+                 n_blocks, strata, all_strata, decided_by, parts}]
+               contradicted_by {says, says_in, where}: a passage of the same source that contradicts the claim
                published {ratio, share, difference, unit, tolerance, printed}
                measure is "ratio", "difference", "share", or "level": the mean itself, in the metric's unit
                parts [{label, measure, effect, difference, bound}]; where a mean is only a lower bound, bound says how
@@ -69,6 +70,7 @@ def _judgement(one: Judgement, say: Language) -> dict[str, Any]:
         "id": one.claim.id,
         "says": one.claim.says,
         "where": one.claim.where,
+        "contradicted_by": one.claim.contradicted_by,
         "metric": one.claim.statement.metric,
         "unit": one.unit,
         "verdict": one.verdict,

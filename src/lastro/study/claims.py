@@ -127,10 +127,24 @@ class Published:
 
 
 @dataclass(frozen=True, slots=True)
+class Contradiction:
+    """A passage of the same source that contradicts a claim: its sentence, the same by language code, its place."""
+
+    says: str
+    says_in: Mapping[str, str]
+    where: str
+
+    def text(self, language: str) -> str:
+        """Return the sentence in a language, or in English where the file has no other."""
+        return self.says_in.get(language, self.says)
+
+
+@dataclass(frozen=True, slots=True)
 class Claim:
     """A claim: `says` is its sentence, `says_in` the same by language code, `where` its place in the source.
 
-    `margin` is the largest relative difference that counts as alike: 0.05 means from 1/1.05 to 1.05 times."""
+    `margin` is the largest relative difference that counts as alike: 0.05 means from 1/1.05 to 1.05 times. With
+    `contradicted_by`, the source is not consistent, and the verdict is on this passage alone."""
 
     id: str
     says: str
@@ -139,6 +153,7 @@ class Claim:
     statement: Statement
     published: Published | None = None
     margin: float | None = None
+    contradicted_by: Contradiction | None = None
 
     def text(self, language: str) -> str:
         """Return the claim in a language, or in English where the file has no other."""

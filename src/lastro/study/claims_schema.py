@@ -98,6 +98,14 @@ class PublishedTable(StrictTable):
     printed: OneLine = ""
 
 
+class ContradictionTable(StrictTable):
+    """A passage of the same source that contradicts a claim."""
+
+    says: Some
+    says_in: dict[str, OneLine] = Field(default_factory=dict)
+    where: Some
+
+
 class ClaimTable(StrictTable):
     """One claim: a sentence, its place in the source, and exactly one of the seven statements."""
 
@@ -115,6 +123,7 @@ class ClaimTable(StrictTable):
     direction: Literal["higher", "lower", "alike"] | None = None
     margin: float | None = Field(default=None, gt=0, le=10)
     published: PublishedTable | None = None
+    contradicted_by: ContradictionTable | None = None
 
 
 class ClaimsFile(StrictTable):

@@ -18,6 +18,7 @@ from lastro.study.claims import (
     Claim,
     Claims,
     Compare,
+    Contradiction,
     Extreme,
     Levels,
     Order,
@@ -97,9 +98,9 @@ def _claim(table: ClaimTable, index: int, study: Study, problems: Problems) -> C
         _check_published(table, given[0])
         _check_unit(table.published, statement.metric, study)
     published = Published(**table.published.model_dump()) if table.published else None
-    return Claim(
-        table.id, table.says, table.says_in, table.where, _statement(statement, table), published, table.margin
-    )
+    contradiction = Contradiction(**table.contradicted_by.model_dump()) if table.contradicted_by else None
+    stated = _statement(statement, table)
+    return Claim(table.id, table.says, table.says_in, table.where, stated, published, table.margin, contradiction)
 
 
 def _statement(table: _Table, claim: ClaimTable) -> Statement:
