@@ -204,6 +204,7 @@ def test_a_tolerance_is_half_of_the_published_effect(member: str) -> None:
 _DBENCH = {6: (25.09, 133.67), 12: (40.58, 230.33), 128: (106.67, 321.33), 256: (96.77, 314.33)}
 _UDP_MBIT_S = {"docker": 814, "lxc": 814, "virtualbox": 511, "kvm": 672}
 _LOOP_NAMES = ("copy", "scale", "add", "triad")
+_HOSTS = ("docker", "lxc", "virtualbox", "kvm")  # chapter 8: "in all cases"
 RATIOS = {
     "mendes2019/cpu": {"john-lxd": 1.0029},
     "mendes2019/memory": {
@@ -212,7 +213,8 @@ RATIOS = {
     },
     "mendes2019/disk": {f"dbench-{clients}": lxd / docker for clients, (docker, lxd) in _DBENCH.items()},
     "trindade2018/memory": {f"{loop}-virtualbox-2000": 0.7 for loop in _LOOP_NAMES},
-    "trindade2018/disk": {"write-containers": 0.8, "read-containers": 0.8},
+    "trindade2018/disk": {f"{way}-{name}-20": 0.8 for way in ("write", "read") for name in _HOSTS},
+    "trindade2018/disk-fio": {f"{way}-{name}-20": 0.8 for way in ("write", "read") for name in _HOSTS},
     "trindade2018/uplink": {"virtualbox-udp": 511 / 815, "kvm-udp": 672 / 815, "virtualbox-40": 0.6, "kvm-40": 0.6},
 }
 SECONDS = {
@@ -281,8 +283,36 @@ def levels_named(claim: Claim) -> list[tuple[str, Any]]:
 @pytest.mark.parametrize("member", MEMBERS)
 def test_every_claim_of_a_study_is_reproduced_where_the_published_is_so(member: str, tmp_path: Path) -> None:
     others = {name: one.verdict for name, one in judged(member, tmp_path / "c").items() if one.verdict != "reproduced"}
-    # The dissertation's own table has 17.5 % for what its last chapter calls 40 %.
-    assert others == ({"kvm-40": "same direction only"} if member == "trindade2018/uplink" else {})
+    assert others == dict.fromkeys(AGAINST_ITSELF.get(member, ()), "same direction only")
+    contradicted = {claim.id for claim in claims_of(study_of(member)) if claim.contradicted_by}
+    assert set(others) <= contradicted, "no other figure of a paper can differ from the rest of it"
+
+
+_MACHINES_20 = tuple(f"{way}-{name}-20" for way in ("write", "read") for name in ("virtualbox", "kvm"))
+# The dissertation's own table has 17.5 % for what its last chapter calls 40 %. Section 7.3 has machines near the bare
+# host; by the last chapter they are 20 % behind.
+AGAINST_ITSELF = {
+    "trindade2018/uplink": ("kvm-40",),
+    "trindade2018/disk": _MACHINES_20,
+    "trindade2018/disk-fio": _MACHINES_20,
+}
+
+
+@pytest.mark.parametrize("member", ["trindade2018/disk", "trindade2018/disk-fio"])
+def test_where_the_other_passage_is_so_its_claims_come_out_and_the_first_ones_do_not(
+    member: str, tmp_path: Path
+) -> None:
+    def last_chapter(levels: Levels, block: int, metric: str) -> float | None:
+        value, machine = (
+            published_value(levels, block, metric),
+            str(levels["platform"]).startswith(("virtualbox", "kvm")),
+        )
+        return None if value is None else value * (0.84 if machine else 1.0)
+
+    found = judged(member, tmp_path / "c", value=last_chapter)
+    assert {found[name].verdict for name in _MACHINES_20} == {"reproduced"}
+    near = [f"{way}-{name}" for way in ("write", "read") for name in ("virtualbox", "kvm")]
+    assert {found[name].verdict for name in near} == {"contradicted"}
 
 
 @pytest.mark.parametrize("member", MEMBERS)
