@@ -307,10 +307,26 @@ def test_virtualbox_makes_a_machine_and_starts_it(tmp_path: Path) -> None:
     )
     assert words.startswith(
         f"one --memory 512 --cpus 1 --ioapic on --rtcuseutc on --boot1 dvd {uarts} "
-        "--nic1 bridged --bridgeadapter1 hub-aa --cableconnected1 on --nictype1 82540EM --nicpromisc1 allow-all "
+        "--nic1 bridged --bridgeadapter1 hub-aa --nicpromisc1 allow-all --cableconnected1 on --nictype1 82540EM "
         "--macaddress1 525400"
     )
     assert "--nic2 bridged --bridgeadapter2 hub-ba" in words
+
+
+def test_virtualboxes_own_nat_is_a_level_whose_guest_sends_by_sockets_of_its_host(tmp_path: Path) -> None:
+    host, testbed = bed(tmp_path)
+    platform = VirtualBox(nic="e1000", network="nat")
+    lines = start(platform, testbed)
+    assert not any("promisc" in line for line in lines), "its taps carry nothing"
+    [modify] = [line for line in lines if " modifyvm " in line]
+    assert "--nic1 nat --natnet1 198.18.241.0/24 --cableconnected1 on --nictype1 82540EM --macaddress1 5254" in modify
+    assert "--nic2 nat --natnet2 198.18.242.0/24" in modify and "bridged" not in modify
+    [inside] = [str(text) for text in host.stdins if text and "198.18.241" in str(text)]
+    assert "address add 198.18.241.15/24 dev in0" in inside and "address add 198.18.242.15/24 dev out0" in inside
+    assert "route add 198.18.1.0/24 via 198.18.241.2 dev in0" in inside
+    reason = VethBridge().probe(testbed, platform)
+    assert not reason and "behind the NAT of its own monitor" in str(reason.reason)
+    assert "network nat" in platform.residuals(testbed)["machine"]
 
 
 def test_virtualbox_boots_from_a_disc_of_ours(tmp_path: Path, boots: guest.Guest) -> None:

@@ -128,12 +128,14 @@ class Instance(ABC):
     `shares_kernel`: it runs on the host's kernel, with the host's nftables, clocks and processes.
     `starts_on_links`: it takes over its links when it starts, so it starts after they are connected.
     `has_nftables`: its kernel supports nftables.
+    `sends_by_host`: its monitor sends its packets from sockets of the DUT's namespace, so its links carry none.
     `host_cache`: the mode in which the host caches the disk of a machine, by QEMU's names; empty if unknown."""
 
     takes_taps: ClassVar[bool] = False
     shares_kernel: ClassVar[bool] = True
     starts_on_links: ClassVar[bool] = False
     has_nftables: ClassVar[bool] = True
+    sends_by_host: bool = False
     host_cache: str = ""
 
     def __init__(self, testbed: Testbed, spec: InstanceSpec, *, netns: str, cgroup: str) -> None:
@@ -224,7 +226,7 @@ class Platform(ABC):
 
     `version_argv` prints the version of the platform's tool, for provenance. A study may choose `options` by a level
     such as `docker:storage=vfs` or a factor such as `platform.storage`. `confines` are the mechanisms of `Security`
-    that the platform can apply."""
+    that the platform can apply. `sends_by_host` is that of its instances; it may depend on options."""
 
     kind = "platform"
     name: ClassVar[str]
@@ -233,6 +235,7 @@ class Platform(ABC):
     version_argv: ClassVar[tuple[str, ...]] = ()
     options: ClassVar[tuple[Setting, ...]] = ()
     confines: frozenset[str] = frozenset()  # it may depend on options
+    sends_by_host: bool = False
     start_s: ClassVar[float] = 0.15  # seconds to start and end an instance, about; for plans without measurements
     slowdown: ClassVar[float] = 1.0  # of a computation against the bare host, about; for plans only
     bare: ClassVar[bool] = False  # whether its instances are processes of the host itself, without virtualization
