@@ -19,7 +19,7 @@ from lastro.analysis.campaign import build_report
 from lastro.analysis.claims import Judgement, judge
 from lastro.campaign.duration import forecast
 from lastro.errors import InputError
-from lastro.report.claim_words import reason_text
+from lastro.report.claim_words import reason_text, verdict_text
 from lastro.results.read import load_campaign
 from lastro.results.store import Store
 from lastro.scenarios.base import schemas
@@ -318,8 +318,12 @@ def test_where_the_other_passage_is_so_its_claims_come_out_and_the_first_ones_do
 @pytest.mark.parametrize("member", MEMBERS)
 def test_claims_on_what_a_host_lacks_are_untestable_and_the_others_are_judged(member: str, tmp_path: Path) -> None:
     found = judged(member, tmp_path / "c", unavailable=missing)
-    needing = {claim.id for claim in claims_of(study_of(member)) if needs_missing(claim)}
+    claims = claims_of(study_of(member))
+    needing = {claim.id for claim in claims if needs_missing(claim)}
     assert {name for name, one in found.items() if one.verdict == "untestable here"} == needing
+    lacking = {claim.id for claim in claims if any(is_missing(level) for _, level in levels_named(claim))}
+    assert {name for name, one in found.items() if one.stand_in} == lacking - needing
+    assert all("stand-in" in verdict_text(found[name]) for name in lacking - needing)
     for name in needing:
         assert "unavailable: not on this host" in reason_text(found[name]), name
 
@@ -352,12 +356,21 @@ def test_every_claim_of_a_study_is_contradicted_where_its_opposite_is_so(member:
 
 
 def missing(levels: Levels) -> tuple[str, str | None] | None:
-    named = any(str(level).startswith(_MISSING) for level in levels.values())
+    named = any(map(is_missing, levels.values()))
     return ("not on this host", "find another host") if named else None
 
 
+def is_missing(level: Any) -> bool:
+    return str(level).startswith(_MISSING)
+
+
 def needs_missing(claim: Claim) -> bool:
-    return any(str(level).startswith(_MISSING) for _, level in levels_named(claim))
+    """Whether it names a level that the host lacks, and that has no stand-in there."""
+    for factor, level in levels_named(claim):
+        others = claim.stand_in.levels.get(factor, {}).get(level, ()) if claim.stand_in else ()
+        if is_missing(level) and (not others or any(map(is_missing, others))):
+            return True
+    return False
 
 
 # Finding them

@@ -140,11 +140,22 @@ class Contradiction:
 
 
 @dataclass(frozen=True, slots=True)
+class StandIn:
+    """What is measured in place of published levels of which a campaign has no valid trial.
+
+    `levels` maps each published level of a factor to those in its place, by `metric` if that is another one."""
+
+    levels: Mapping[str, Mapping[Level, tuple[Level, ...]]]
+    metric: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Claim:
     """A claim: `says` is its sentence, `says_in` the same by language code, `where` its place in the source.
 
     `margin` is the largest relative difference that counts as alike: 0.05 means from 1/1.05 to 1.05 times. With
-    `contradicted_by`, the source is not consistent, and the verdict is on this passage alone."""
+    `contradicted_by`, the source is not consistent, and the verdict is on this passage alone. With `stand_in`, the
+    claim is judged on its own levels where they were measured, and otherwise on others, which the verdict names."""
 
     id: str
     says: str
@@ -154,6 +165,7 @@ class Claim:
     published: Published | None = None
     margin: float | None = None
     contradicted_by: Contradiction | None = None
+    stand_in: StandIn | None = None
 
     def text(self, language: str) -> str:
         """Return the claim in a language, or in English where the file has no other."""

@@ -106,6 +106,13 @@ class ContradictionTable(StrictTable):
     where: Some
 
 
+class StandInTable(StrictTable):
+    """Levels in place of those that were published, by factor, and the metric by which they are judged."""
+
+    levels: Annotated[dict[str, dict[str, OneOrMoreLevels]], Field(min_length=1)]
+    metric: OneLine = ""
+
+
 class ClaimTable(StrictTable):
     """One claim: a sentence, its place in the source, and exactly one of the seven statements."""
 
@@ -124,6 +131,7 @@ class ClaimTable(StrictTable):
     margin: float | None = Field(default=None, gt=0, le=10)
     published: PublishedTable | None = None
     contradicted_by: ContradictionTable | None = None
+    stand_in: StandInTable | None = None
 
 
 class ClaimsFile(StrictTable):

@@ -25,6 +25,7 @@ from lastro.study.claims import (
     Published,
     Recovery,
     Source,
+    StandIn,
     Statement,
 )
 from lastro.study.claims_schema import (
@@ -39,6 +40,7 @@ from lastro.study.claims_schema import (
     OrderTable,
     PublishedTable,
     RecoveryTable,
+    StandInTable,
 )
 from lastro.study.document import read_document, read_text
 from lastro.study.model import Level, Study
@@ -97,10 +99,19 @@ def _claim(table: ClaimTable, index: int, study: Study, problems: Problems) -> C
     with problems.at(*here, "published"):
         _check_published(table, given[0])
         _check_unit(table.published, statement.metric, study)
+    if table.stand_in:
+        _check_stand_in(table.stand_in, statement, study, here, problems)
     published = Published(**table.published.model_dump()) if table.published else None
     contradiction = Contradiction(**table.contradicted_by.model_dump()) if table.contradicted_by else None
     stated = _statement(statement, table)
-    return Claim(table.id, table.says, table.says_in, table.where, stated, published, table.margin, contradiction)
+    stand_in = StandIn(_by_level(table.stand_in), table.stand_in.metric) if table.stand_in else None
+    return Claim(
+        table.id, table.says, table.says_in, table.where, stated, published, table.margin, contradiction, stand_in
+    )
+
+
+def _by_level(table: StandInTable) -> dict[str, dict[Level, tuple[Level, ...]]]:
+    return {name: {level: tuple(others) for level, others in levels.items()} for name, levels in table.levels.items()}
 
 
 def _statement(table: _Table, claim: ClaimTable) -> Statement:
@@ -215,6 +226,37 @@ def _check_level(table: LevelTable, study: Study) -> None:
             "how far from `value` the mean may lie, in its unit",
         )
     _same_unit(table.unit, table.metric, study)
+
+
+def _check_stand_in(
+    table: StandInTable, statement: _Table, study: Study, here: tuple[Key, ...], problems: Problems
+) -> None:
+    """Check that stand-ins are for levels of the statement, and that each has a metric of the same unit."""
+    named = _levels_named(statement)
+    for factor, levels in table.levels.items():
+        for level, others in levels.items():
+            with problems.at(*here, "stand_in", "levels", factor, level):
+                if (factor, level) not in named:
+                    raise FieldError("is not a level that the claim names", "name a level as the claim spells it")
+                if factor == getattr(statement, "factor", None) and len(others) > 1:
+                    raise FieldError("has several stand-ins", "a level that is ordered or compared has one")
+    if not table.metric:
+        return
+    with problems.at(*here, "stand_in", "metric"):
+        units = {metric.name: metric.unit for metric in (*study.all_metrics, *study.metrics)}
+        if table.metric not in units:
+            hint = partial(did_you_mean, table.metric, units)
+            raise FieldError(f"study {study.name} has no metric {shown(table.metric)}", hint)
+        if isinstance(statement, LevelTable):
+            _same_unit(statement.unit, table.metric, study)
+
+
+def _levels_named(table: _Table) -> set[tuple[str, Level]]:
+    sides = [*_sides(table).values(), table.at, getattr(table, "over", {})]
+    named = {(name, level) for side in sides for name, levels in side.items() for level in levels}
+    if isinstance(table, OrderTable):
+        named |= {(table.factor, level) for group in table.falling for level in group}
+    return named | {(table.factor, level) for level in table.levels} if isinstance(table, AlikeTable) else named
 
 
 def _check_extreme(table: ExtremeTable, published: PublishedTable | None) -> None:
