@@ -92,11 +92,11 @@ def test_without_a_stand_in_either_the_reason_is_that_of_what_was_published(tmp_
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (("{ crun = ", "{ cron = "), "claim[0].stand_in.levels.platform.cron: is not a level that the claim names"),
-        (('"latency_max" }', '"latency" }'), "claim[1].stand_in.metric: study small has no metric 'latency'"),
+        (("{ crun = ", "{ cron = "), "claim[0].stand_in[0].levels.platform.cron: is not a level that the claim names"),
+        (('"latency_max" }', '"latency" }'), "claim[1].stand_in[0].metric: study small has no metric 'latency'"),
         (
             ('= "runc" } }, metric', '= ["runc", "native"] } }, metric'),
-            "claim[1].stand_in.levels.platform.crun: has several",
+            "claim[1].stand_in[0].levels.platform.crun: has several",
         ),
     ],
 )

@@ -37,8 +37,8 @@ from .caches import LARGE, cache_of
 MEMBERS = [*papers.studies("mendes2019"), *papers.studies("trindade2018")]
 BLOCKS = 6
 _MISSING = (  # a usual host without hardware virtualization
-    "kvm", "virtualbox", "y-cruncher", "pts", "lxd:storage=zfs", "docker:storage=aufs", "docker:storage=devicemapper",
-    "mysql",
+    "kvm", "virtualbox", "y-cruncher", "pts", "lxd:storage=zfs", "incus", "docker:storage=aufs",
+    "docker:storage=devicemapper", "mysql",
 )  # fmt: skip
 _NOISE = 1e-4  # the smallest published effect is 0.29 %
 
@@ -73,6 +73,7 @@ _FILES = {"docker": 0.75, "lxc": 0.85, "virtualbox": 0.96, "kvm": 0.97, "qemu-tc
 _SEEKS = {"docker": 0.99, "lxc": 0.9, "virtualbox": 0.5, "kvm": 0.6, "qemu-tcg": 0.3}
 _UDP = {"virtualbox": 511 / 815, "kvm": 672 / 815, "qemu-tcg": 0.3}
 _QUERIES = {"native": 10.0, "docker": 14.0, "lxc": 20.0, "kvm": 18.0, "virtualbox": 40.0, "qemu-tcg": 90.0}
+_LXD = ("lxd", "incus")
 _CLIENTS: dict[int, dict[str, float]] = {
     6: {"docker": 25.09, "lxd": 133.67},
     12: {"docker": 40.58, "lxd": 230.33},
@@ -91,7 +92,7 @@ def published_value(levels: Levels, block: int, metric: str) -> float | None:
 def _mean(levels: Levels, metric: str) -> float | None:
     platform, tool = (str(levels.get(name, "")).partition(":")[0] for name in ("platform", "instrument"))
     if metric.startswith("stream_"):
-        return None if tool not in ("stream", "") else 9000 * (1.015 if platform == "lxd" else _loops(platform, levels))
+        return None if tool not in ("stream", "") else 9000 * (1.015 if platform in _LXD else _loops(platform, levels))
     if metric in ("y_cruncher_computation", "pi_computation") or tool in _LOSS:
         alone = {"y_cruncher_computation": "y-cruncher", "pi_computation": "pi", "time_host": tool}.get(metric)
         return _SECONDS[platform] or _SECONDS["native"] + _LOSS[tool] if alone == tool else None
@@ -103,14 +104,16 @@ def _mean(levels: Levels, metric: str) -> float | None:
         bridged = platform == "virtualbox" and "network=nat" not in str(levels["platform"])
         return 815 * _UDP.get(platform, 1.0) * (1.1 if bridged else 1.0)
     if metric == "john_rate":
-        return 900 * (1.0029 if platform == "lxd" else 1.0)
+        return 900 * (1.0029 if platform in _LXD else 1.0)
     if metric in ("memory_bandwidth", "copy_bandwidth"):
         brings = {"memory_bandwidth": "sysbench-memory", "copy_bandwidth": "mbw"}[metric]
-        return 7000 * (1.15 if platform == "lxd" else 1.0) if tool == brings else None
+        return 7000 * (1.15 if platform in _LXD else 1.0) if tool == brings else None
+    if metric == "pts_result" and "ramspeed" in str(levels["instrument"]):
+        return 8000 * (1.15 if platform in _LXD else 1.0)
     if metric == "dbench_throughput":
-        return _CLIENTS[int(levels["instrument.clients"])].get(platform, 400.0)
+        return _CLIENTS[int(levels["instrument.clients"])].get("lxd" if platform in _LXD else platform, 400.0)
     if metric in ("time_host", "gzip_rate", "pts_result") and tool in ("gzip", "pts"):
-        seconds = 128.0 if platform == "lxd" else 100.0
+        seconds = 128.0 if platform in _LXD else 100.0
         return 2048 / seconds if metric == "gzip_rate" else seconds
     if metric == "time_host" and "mode" in levels:
         return _QUERIES[platform]
@@ -179,6 +182,8 @@ def test_claims_name_levels_that_the_study_has(member: str) -> None:
     for claim in claims_of(study):
         for name, level in levels_named(claim):
             assert level in known[name], (claim.id, name, level)
+        for factor, levels in ((factor, levels) for each in claim.stand_in for factor, levels in each.levels.items()):
+            assert known[factor].issuperset(other for others in levels.values() for other in others), claim.id
 
 
 @pytest.mark.parametrize("member", MEMBERS)
@@ -209,7 +214,7 @@ RATIOS = {
     "mendes2019/cpu": {"john-lxd": 1.0029},
     "mendes2019/memory": {
         **{f"stream-{loop}": 1.015 for loop in _LOOP_NAMES},
-        **{f"ramspeed-{what}": 1.15 for what in ("read", "write", "copy")},
+        **dict.fromkeys(("ramspeed", "ramspeed-copy"), 1.15),
     },
     "mendes2019/disk": {f"dbench-{clients}": lxd / docker for clients, (docker, lxd) in _DBENCH.items()},
     "trindade2018/memory": {f"{loop}-virtualbox-2000": 0.7 for loop in _LOOP_NAMES},
@@ -340,7 +345,7 @@ def unlike_value(levels: Levels, block: int, metric: str) -> float | None:
     return None if value is None else value * 3 ** _UNLIKE.index(platform.partition(":")[0])
 
 
-_UNLIKE = ("native", "docker", "lxc", "lxd", "kvm", "virtualbox", "qemu-tcg")
+_UNLIKE = ("native", "docker", "lxc", "lxd", "incus", "kvm", "virtualbox", "qemu-tcg")
 
 
 @pytest.mark.parametrize("member", some(MEMBERS, 5))
@@ -367,7 +372,7 @@ def is_missing(level: Any) -> bool:
 def needs_missing(claim: Claim) -> bool:
     """Whether it names a level that the host lacks, and that has no stand-in there."""
     for factor, level in levels_named(claim):
-        others = claim.stand_in.levels.get(factor, {}).get(level, ()) if claim.stand_in else ()
+        others = [other for each in claim.stand_in for other in each.levels.get(factor, {}).get(level, ())]
         if is_missing(level) and (not others or any(map(is_missing, others))):
             return True
     return False

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from lastro.analysis.campaign import Report
-from lastro.study.claims import Alike, Claim, Order
+from lastro.study.claims import Alike, Claim, Order, Statement
 from lastro.study.model import Level
 
 
@@ -24,22 +24,27 @@ class StoodIn:
 def as_measured(claim: Claim, report: Report) -> tuple[Claim, tuple[StoodIn, ...]]:
     """Return the claim with a stand-in for each published level that was not measured, and these stand-ins.
 
-    It is the published claim if all its levels were measured, or if a stand-in was not measured either: then the reason
-    is that of the published level."""
-    if claim.stand_in is None:
+    A stand-in that was not measured either takes no place."""
+    if not claim.stand_in:
         return claim, ()
-    measured = _measured(report)
-    lacking: dict[str, dict[Level, tuple[Level, ...]]] = {}
-    for factor, levels in claim.stand_in.levels.items():
-        there = measured.get(factor, set())
-        lacking[factor] = {level: others for level, others in levels.items() if level not in there}
-        if not all(other in there for others in lacking[factor].values() for other in others):
-            return claim, ()
-    found = tuple(StoodIn(level, others) for levels in lacking.values() for level, others in levels.items())
-    if not found:
-        return claim, ()
-    statement = claim.statement
-    changes: dict[str, Any] = {"metric": claim.stand_in.metric} if claim.stand_in.metric else {}
+    measured, found = _measured(report), list[StoodIn]()
+    for stand_in in claim.stand_in:
+        lacking: dict[str, dict[Level, tuple[Level, ...]]] = {}
+        for factor, levels in stand_in.levels.items():
+            there = measured.get(factor, set())
+            own = {level: others for level, others in levels.items() if level not in there and there.issuperset(others)}
+            found += [StoodIn(level, others) for level, others in own.items()]
+            lacking[factor] = own
+        if any(lacking.values()):
+            claim = replace(claim, statement=_standing_in(claim.statement, lacking, stand_in.metric))
+    return claim, tuple(found)
+
+
+def _standing_in(
+    statement: Statement, lacking: Mapping[str, Mapping[Level, tuple[Level, ...]]], metric: str
+) -> Statement:
+    """Return the statement on stand-ins, judged by `metric` if that is not empty."""
+    changes: dict[str, Any] = {"metric": metric} if metric else {}
     for each in fields(statement):
         if isinstance(side := getattr(statement, each.name), Mapping):
             changes[each.name] = {name: _replaced(levels, lacking.get(name, {})) for name, levels in side.items()}
@@ -48,7 +53,7 @@ def as_measured(claim: Claim, report: Report) -> tuple[Claim, tuple[StoodIn, ...
         changes["falling"] = tuple(_replaced(group, own) for group in statement.falling)
     if isinstance(statement, Alike):
         changes["levels"] = _replaced(statement.levels, lacking.get(statement.factor, {}))
-    return replace(claim, statement=replace(statement, **changes)), found
+    return replace(statement, **changes)
 
 
 def _replaced(levels: tuple[Level, ...], stand_ins: Mapping[Level, tuple[Level, ...]]) -> tuple[Level, ...]:

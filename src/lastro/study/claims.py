@@ -165,7 +165,7 @@ class Claim:
     published: Published | None = None
     margin: float | None = None
     contradicted_by: Contradiction | None = None
-    stand_in: StandIn | None = None
+    stand_in: tuple[StandIn, ...] = ()
 
     def text(self, language: str) -> str:
         """Return the claim in a language, or in English where the file has no other."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from lastro.study.model import NAME_PATTERN
 from lastro.study.schema import ALevel, OneLine, OneOrMoreLevels, StrictTable
@@ -106,6 +106,10 @@ class ContradictionTable(StrictTable):
     where: Some
 
 
+def _listed(tables: object) -> object:
+    return [tables] if isinstance(tables, dict) else tables
+
+
 class StandInTable(StrictTable):
     """Levels in place of those that were published, by factor, and the metric by which they are judged."""
 
@@ -131,7 +135,7 @@ class ClaimTable(StrictTable):
     margin: float | None = Field(default=None, gt=0, le=10)
     published: PublishedTable | None = None
     contradicted_by: ContradictionTable | None = None
-    stand_in: StandInTable | None = None
+    stand_in: Annotated[list[StandInTable], BeforeValidator(_listed)] = Field(default_factory=list)
 
 
 class ClaimsFile(StrictTable):

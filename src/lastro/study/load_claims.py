@@ -99,12 +99,12 @@ def _claim(table: ClaimTable, index: int, study: Study, problems: Problems) -> C
     with problems.at(*here, "published"):
         _check_published(table, given[0])
         _check_unit(table.published, statement.metric, study)
-    if table.stand_in:
-        _check_stand_in(table.stand_in, statement, study, here, problems)
+    for place, each in enumerate(table.stand_in):
+        _check_stand_in(each, statement, study, (*here, "stand_in", place), problems)
     published = Published(**table.published.model_dump()) if table.published else None
     contradiction = Contradiction(**table.contradicted_by.model_dump()) if table.contradicted_by else None
     stated = _statement(statement, table)
-    stand_in = StandIn(_by_level(table.stand_in), table.stand_in.metric) if table.stand_in else None
+    stand_in = tuple(StandIn(_by_level(each), each.metric) for each in table.stand_in)
     return Claim(
         table.id, table.says, table.says_in, table.where, stated, published, table.margin, contradiction, stand_in
     )
@@ -235,14 +235,14 @@ def _check_stand_in(
     named = _levels_named(statement)
     for factor, levels in table.levels.items():
         for level, others in levels.items():
-            with problems.at(*here, "stand_in", "levels", factor, level):
+            with problems.at(*here, "levels", factor, level):
                 if (factor, level) not in named:
                     raise FieldError("is not a level that the claim names", "name a level as the claim spells it")
                 if factor == getattr(statement, "factor", None) and len(others) > 1:
                     raise FieldError("has several stand-ins", "a level that is ordered or compared has one")
     if not table.metric:
         return
-    with problems.at(*here, "stand_in", "metric"):
+    with problems.at(*here, "metric"):
         units = {metric.name: metric.unit for metric in (*study.all_metrics, *study.metrics)}
         if table.metric not in units:
             hint = partial(did_you_mean, table.metric, units)
