@@ -127,7 +127,16 @@ WRONG = {
         "claim[0].published.tolerance: must be above 0, but is 0", "",
     ),
     'order = { metric = "jitter", factor = "function", falling = ["nat"] }': (
-        "claim[0].order.falling: must have at least 2 entries", "",
+        "claim[0].order: `falling` must have at least 2 entries", "",
+    ),
+    'order = { metric = "jitter", sides = [{ function = "nat" }] }': (
+        "claim[0].order: `sides` must have at least 2 entries", "",
+    ),
+    'order = { metric = "jitter", factor = "function" }': ("claim[0].order: has neither or both", "`sides` alone"),
+    'order = { metric = "jitter", factor = "function", falling = ["nat", "dpi"], sides = [{ anomaly = "io" }, '
+    '{ anomaly = "cpu" }] }': ("claim[0].order: has neither or both", "`factor` and `falling`"),
+    'order = { metric = "jitter", sides = [{ function = "nat" }, { anomaly = "io" }] }': (
+        "claim[0].order: side 1, side 2 must name the same factors", "`at`",
     ),
     'order = { metric = "jitter", factor = "function", falling = ["nat", "dpi"], of = { function = "nat" }, '
     'to = { function = "dpi" } }': ("claim[0].order: names 'function' twice", ""),

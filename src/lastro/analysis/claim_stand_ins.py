@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from lastro.analysis.campaign import Report
-from lastro.study.claims import Alike, Claim, Order, Statement
+from lastro.study.claims import Alike, Claim, Levels, Order, Statement
 from lastro.study.model import Level
 
 
@@ -47,13 +47,18 @@ def _standing_in(
     changes: dict[str, Any] = {"metric": metric} if metric else {}
     for each in fields(statement):
         if isinstance(side := getattr(statement, each.name), Mapping):
-            changes[each.name] = {name: _replaced(levels, lacking.get(name, {})) for name, levels in side.items()}
+            changes[each.name] = _side(side, lacking)
     if isinstance(statement, Order):
         own = lacking.get(statement.factor, {})
         changes["falling"] = tuple(_replaced(group, own) for group in statement.falling)
+        changes["sides"] = tuple(tuple(_side(side, lacking) for side in group) for group in statement.sides)
     if isinstance(statement, Alike):
         changes["levels"] = _replaced(statement.levels, lacking.get(statement.factor, {}))
     return replace(statement, **changes)
+
+
+def _side(side: Levels, lacking: Mapping[str, Mapping[Level, tuple[Level, ...]]]) -> Levels:
+    return {name: _replaced(levels, lacking.get(name, {})) for name, levels in side.items()}
 
 
 def _replaced(levels: tuple[Level, ...], stand_ins: Mapping[Level, tuple[Level, ...]]) -> tuple[Level, ...]:

@@ -39,7 +39,8 @@ class Recovery:
 class Order:
     """Levels of one factor in falling order of their means; levels of one group are not ordered among themselves.
 
-    With `of` and `to`, the order is that of the difference between these two at each level."""
+    With `of` and `to`, the order is that of the difference between these two at each level. With `sides`, it is one of
+    choices of levels of several factors, and `factor` and `falling` are empty."""
 
     metric: str
     factor: str
@@ -47,6 +48,7 @@ class Order:
     of: Levels
     to: Levels
     at: Levels
+    sides: tuple[tuple[Levels, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

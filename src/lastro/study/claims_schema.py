@@ -14,6 +14,10 @@ Side = Annotated[dict[str, OneOrMoreLevels], Field(min_length=1)]
 At = Annotated[dict[str, OneOrMoreLevels], Field(default_factory=dict)]
 
 
+def _listed(tables: object) -> object:
+    return [tables] if isinstance(tables, dict) else tables
+
+
 class SourceTable(StrictTable):
     """The source of the claims."""
 
@@ -42,11 +46,14 @@ class RecoveryTable(StrictTable):
 
 
 class OrderTable(StrictTable):
-    """Levels, or groups of levels, of one factor in falling order: of means or, with `of` and `to`, of effects."""
+    """Levels, or groups of levels, of one factor in falling order: of means or, with `of` and `to`, of effects.
+
+    Or `sides`, each a choice of levels of the same factors, or a list of such choices."""
 
     metric: Some
-    factor: Some
-    falling: list[OneOrMoreLevels] = Field(min_length=2)
+    factor: OneLine = ""
+    falling: list[OneOrMoreLevels] = Field(default_factory=list)
+    sides: list[Annotated[list[Side], BeforeValidator(_listed)]] = Field(default_factory=list)
     of: dict[str, OneOrMoreLevels] = Field(default_factory=dict)
     to: dict[str, OneOrMoreLevels] = Field(default_factory=dict)
     at: At
@@ -104,10 +111,6 @@ class ContradictionTable(StrictTable):
     says: Some
     says_in: dict[str, OneLine] = Field(default_factory=dict)
     where: Some
-
-
-def _listed(tables: object) -> object:
-    return [tables] if isinstance(tables, dict) else tables
 
 
 class StandInTable(StrictTable):

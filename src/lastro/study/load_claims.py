@@ -93,6 +93,9 @@ def _claim(table: ClaimTable, index: int, study: Study, problems: Problems) -> C
     if isinstance(statement, LevelTable):
         with problems.at(*here, "level"):
             _check_level(statement, study)
+    if isinstance(statement, OrderTable):
+        with problems.at(*here, "order"):
+            _check_order(statement)
     if isinstance(statement, ExtremeTable):
         with problems.at(*here, "extreme"):
             _check_extreme(statement, table.published)
@@ -123,7 +126,8 @@ def _statement(table: _Table, claim: ClaimTable) -> Statement:
         return Recovery(table.metric, ideal, without, protected, at)
     if isinstance(table, OrderTable):
         falling = tuple(tuple(group) for group in table.falling)
-        return Order(table.metric, table.factor, falling, _levels(table.of), _levels(table.to), at)
+        choices = tuple(tuple(map(_levels, group)) for group in table.sides)
+        return Order(table.metric, table.factor, falling, _levels(table.of), _levels(table.to), at, choices)
     if isinstance(table, AlikeTable):
         return Alike(table.metric, table.factor, tuple(table.levels), at)
     if isinstance(table, ExtremeTable):
@@ -163,7 +167,7 @@ def _check_names(table: _Table, study: Study, here: tuple[Key, ...], problems: P
         for name in side:
             with problems.at(*here, key, name):
                 _known(name, factors, study)
-    own = [table.factor] if isinstance(table, OrderTable | AlikeTable) else []
+    own = [table.factor] if isinstance(table, OrderTable | AlikeTable) and table.factor else []
     own += table.factors if isinstance(table, AdditiveTable) else []
     own += table.over if isinstance(table, ExtremeTable) else []
     key = "factors" if isinstance(table, AdditiveTable) else "over" if isinstance(table, ExtremeTable) else "factor"
@@ -175,6 +179,8 @@ def _check_names(table: _Table, study: Study, here: tuple[Key, ...], problems: P
 
 
 def _sides(table: _Table) -> _Sides:
+    if isinstance(table, OrderTable) and table.sides:
+        return {f"side {n}": side for n, side in enumerate((side for group in table.sides for side in group), start=1)}
     if isinstance(table, RecoveryTable):
         return {"ideal": table.ideal, "without": table.without, "protected": table.protected}
     return {"of": table.of, "to": table.to} if isinstance(table, CompareTable | OrderTable | ExtremeTable) else {}
@@ -214,6 +220,14 @@ def _check_direction(table: ClaimTable, kind: str, here: tuple[Key, ...], proble
             raise FieldError(
                 "applies only to `alike`, `additive` and direction 'alike'", "use `published.tolerance` for a magnitude"
             )
+
+
+def _check_order(table: OrderTable) -> None:
+    """Check that an order is of the levels of one factor, or of sides, and of two groups or more."""
+    if bool(table.sides) == bool(table.factor and table.falling) or (table.sides and (table.of or table.factor)):
+        raise FieldError("has neither or both of two forms", "give `factor` and `falling`, or `sides` alone")
+    if len(table.sides or table.falling) < 2:
+        raise FieldError(f"`{'sides' if table.sides else 'falling'}` must have at least 2 entries")
 
 
 def _check_level(table: LevelTable, study: Study) -> None:
