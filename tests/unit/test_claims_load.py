@@ -94,6 +94,26 @@ WRONG = {
     EXTREME.replace("over = { isolation", "over = { attachment") + NEAR: (
         "claim[0].extreme: names 'attachment' twice", "",
     ),
+    'level = { metric = "jitter", at_least = 0, unit = "ms" }': (
+        "claim[0].level: no value violates the bound: jitter is never below zero", "can come out both ways",
+    ),
+    'level = { metric = "jitter", value = -2, tolerance = 1, unit = "ms" }': (
+        "claim[0].level: no value lies within the bound", "can come out both ways",
+    ),
+    'level = { metric = "jitter", at_most = inf, unit = "ms" }': ("claim[0].level.at_most: must be a finite", ""),
+    'order = { metric = "jitter", factor = "function", falling = ["nat", ["dpi", "nat"]] }': (
+        "claim[0].order: compares 'nat' with itself", "can come out both ways",
+    ),
+    'alike = { metric = "jitter", factor = "function", levels = ["nat", "nat"] }\nmargin = 0.1': (
+        "claim[0].alike: compares 'nat' with itself", "can come out both ways",
+    ),
+    EXTREME.replace('["none", "cgroups"]', '["none", "none"]') + NEAR: (
+        "claim[0].extreme: compares 'none' with itself", "can come out both ways",
+    ),
+    'recovery = { metric = "jitter", ideal = { isolation = "none" }, without = { isolation = "cgroups" }, '
+    'protected = { isolation = "none" } }': (
+        "claim[0].recovery: `ideal` and `protected` are the same", "can come out both ways",
+    ),
     'level = { metric = "throughput", at_most = 1, unit = "s" }': ("is in 's', but throughput is in", "convert"),
     COMPARE + 'additive = { metric = "jitter", factors = ["function", "anomaly"] }': (
         "claim[0]: has compare and additive", "exactly one",

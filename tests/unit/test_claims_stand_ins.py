@@ -94,6 +94,7 @@ def test_without_a_stand_in_either_the_reason_is_that_of_what_was_published(tmp_
     [
         (("{ crun = ", "{ cron = "), "claim[0].stand_in[0].levels.platform.cron: is not a level that the claim names"),
         (('"latency_max" }', '"latency" }'), "claim[1].stand_in[0].metric: study small has no metric 'latency'"),
+        (('= "runc" } } }', '= "native" } } }'), "has the stand-in 'native', which the claim names too"),
         (
             ('= "runc" } }, metric', '= ["runc", "native"] } }, metric'),
             "claim[1].stand_in[0].levels.platform.crun: has several",

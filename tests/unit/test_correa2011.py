@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from lastro.results.read import load_campaign
 from lastro.results.store import Store
 from lastro.scenarios.base import Scenario, schemas
 from lastro.scenarios.routing.phase_recorder import patient
-from lastro.study.claims import Claim, Order
+from lastro.study.claims import Absolute, Alike, Claim, Order
 from lastro.study.design import treatments
 from lastro.study.load import load
 from lastro.study.load_claims import load_claims
@@ -78,7 +79,7 @@ def _mean(levels: Levels, metric: str) -> float:
 
 def judged(study: Study, claims: tuple[Claim, ...], directory: Path, **options: Any) -> dict[str, Judgement]:
     small = replace(study, design=replace(study.design, replicates=6))
-    make_campaign(directory, small, value=published_value, notes=lambda levels, block: {}, **options)
+    make_campaign(directory, small, notes=lambda levels, block: {}, **{"value": published_value, **options})
     file = papers.claims("correa2011")
     assert file is not None
     with Store.open(directory) as store:
@@ -136,6 +137,32 @@ def test_every_claim_is_reproduced_where_the_published_is_so(
     assert reason_text(level) == "the data show that the mean is at most 3 %" and measured_text(level).startswith("2.5")
     figure = draw_claims(list(found.values()), ENGLISH)
     assert figure is not None and {"mean (%)", "mean (s)"} <= {axes.get_xlabel() for axes in figure.axes}
+
+
+def opposite(kind: str, levels: Levels, block: int, metric: str) -> float:
+    """What a trial would measure in a world of which the opposite of the claims of a kind is true."""
+    value = published_value(levels, block, metric)
+    if kind == "level":
+        return 10 * value
+    if kind == "likeness":
+        ranks = (("lxc", "openvz", "xen"), ("veth-bridge", "ovs"))
+        pairs = zip((str(levels["platform"]), str(levels["attachment"])), ranks, strict=True)
+        return value * 2.0 ** sum(rank.index(level) for level, rank in pairs if level in rank)
+    return 1e4 / value
+
+
+def kind_of(claim: Claim) -> str:
+    alike = isinstance(claim.statement, Alike) or getattr(claim.statement, "direction", "") == "alike"
+    return "level" if isinstance(claim.statement, Absolute) else "likeness" if alike else "difference"
+
+
+def test_every_claim_is_contradicted_where_its_opposite_is_so(
+    study: Study, claims: tuple[Claim, ...], tmp_path: Path
+) -> None:
+    kinds = sorted({kind_of(claim) for claim in claims})
+    worlds = {kind: judged(study, claims, tmp_path / kind, value=partial(opposite, kind)) for kind in kinds}
+    verdicts = {claim.id: worlds[kind_of(claim)][claim.id].verdict for claim in claims}
+    assert {name: verdict for name, verdict in verdicts.items() if verdict != "contradicted"} == {}
 
 
 def test_the_report_draws_when_each_phase_ended(study: Study, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import tomllib
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -70,9 +71,27 @@ def study_of(member: str) -> Study:
     return replace(study, design=replace(study.design, replicates=BLOCKS))
 
 
-def judged(member: str, directory: Path) -> dict[str, Judgement]:
+def mirrored_value(levels: Levels, block: int, metric: str) -> float:
+    """What a trial would measure where everything that was published is the other way round."""
+    return 1e4 / published_value(levels, block, metric)
+
+
+def negated_value(levels: Levels, block: int, metric: str) -> float:
+    """What a trial would measure where each difference has the other sign."""
+    return 1e3 - published_value(levels, block, metric)
+
+
+def unlike_value(levels: Levels, block: int, metric: str) -> float:
+    """What a trial would measure where neither two platforms nor two numbers of proxies are alike."""
+    rank = ("native", "docker", "kvm:nic=e1000", "kvm:nic=virtio").index
+    platform = str(levels.get("platform", "docker"))
+    worse = rank(platform) if platform in ("native", "docker", "kvm:nic=e1000", "kvm:nic=virtio") else 4
+    return published_value(levels, block, metric) * 3.0**worse * 2.0 ** int(levels.get("proxies", 1))
+
+
+def judged(member: str, directory: Path, value: Callable[..., float] = published_value) -> dict[str, Judgement]:
     study = study_of(member)
-    make_campaign(directory, study, value=published_value, notes=lambda levels, block: {})
+    make_campaign(directory, study, value=value, notes=lambda levels, block: {})
     with Store.open(directory) as store:
         report = build_report(load_campaign(store))
     file = papers.claims(study.name)
@@ -194,6 +213,21 @@ def test_a_container_that_a_machine_surpasses_contradicts_with_any_number_of_pro
 @pytest.mark.parametrize("member", JUDGED)
 def test_every_claim_is_reproduced_where_the_published_is_so(member: str, tmp_path: Path) -> None:
     others = {name: one.verdict for name, one in judged(member, tmp_path / "c").items() if one.verdict != "reproduced"}
+    assert others == {}
+
+
+@pytest.mark.parametrize("member", JUDGED)
+def test_every_claim_is_contradicted_where_its_opposite_is_so(member: str, tmp_path: Path) -> None:
+    """So each can come out both ways: differences where they are mirrored, likenesses where nothing is alike."""
+    mirrored, unlike, negated = (
+        judged(member, tmp_path / value.__name__, value) for value in (mirrored_value, unlike_value, negated_value)
+    )
+    others = {}
+    for name, one in mirrored.items():
+        said = one.claim.statement
+        effects = isinstance(said, Order) and said.of
+        world = unlike if getattr(said, "direction", "") == "alike" else negated if effects else mirrored
+        others |= {name: world[name].verdict} if world[name].verdict != "contradicted" else {}
     assert others == {}
 
 

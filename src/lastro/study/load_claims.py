@@ -5,6 +5,7 @@ the claim untestable with this campaign."""
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
@@ -96,6 +97,9 @@ def _claim(table: ClaimTable, index: int, study: Study, problems: Problems) -> C
     if isinstance(statement, OrderTable):
         with problems.at(*here, "order"):
             _check_order(statement)
+    if isinstance(statement, AlikeTable):
+        with problems.at(*here, "alike"):
+            _check_distinct(statement.levels)
     if isinstance(statement, ExtremeTable):
         with problems.at(*here, "extreme"):
             _check_extreme(statement, table.published)
@@ -154,6 +158,8 @@ def _levels(side: Mapping[str, Sequence[Level]]) -> Levels:
 
 # Checks that the models cannot make
 
+_BOTH_WAYS = "a claim can come out both ways: reproduced on some host, and contradicted on another"
+
 
 def _check_names(table: _Table, study: Study, here: tuple[Key, ...], problems: Problems) -> None:
     metrics = {metric.name for metric in (*study.metrics, *study.all_metrics)}
@@ -199,11 +205,9 @@ def _check_sides(table: _Table, sides: _Sides, own: Sequence[str]) -> None:
         raise FieldError(f"`at` names {shown(common[0])} again", "a factor is either compared or a condition")
     if twice := [name for name in own if own.count(name) > 1 or any(name in side for side in sides.values())]:
         raise FieldError(f"names {shown(twice[0])} twice")
-    for first, second in zip(list(sides), list(sides)[1:], strict=False):
-        if sides[first] and {k: sorted(map(str, v)) for k, v in sides[first].items()} == {
-            k: sorted(map(str, v)) for k, v in sides[second].items()
-        }:
-            raise FieldError(f"`{first}` and `{second}` are the same")
+    for (first, one), (second, other) in itertools.combinations(sides.items(), 2):
+        if one and {k: set(v) for k, v in one.items()} == {k: set(v) for k, v in other.items()}:
+            raise FieldError(f"`{first}` and `{second}` are the same", _BOTH_WAYS)
 
 
 def _check_direction(table: ClaimTable, kind: str, here: tuple[Key, ...], problems: Problems) -> None:
@@ -228,6 +232,13 @@ def _check_order(table: OrderTable) -> None:
         raise FieldError("has neither or both of two forms", "give `factor` and `falling`, or `sides` alone")
     if len(table.sides or table.falling) < 2:
         raise FieldError(f"`{'sides' if table.sides else 'falling'}` must have at least 2 entries")
+    _check_distinct([level for group in table.falling for level in group])
+
+
+def _check_distinct(levels: Sequence[Level]) -> None:
+    """Check that no level is compared with itself, by which a claim would always hold or never."""
+    if twice := [level for level in levels if levels.count(level) > 1]:
+        raise FieldError(f"compares {shown(twice[0])} with itself", _BOTH_WAYS)
 
 
 def _check_level(table: LevelTable, study: Study) -> None:
@@ -240,6 +251,17 @@ def _check_level(table: LevelTable, study: Study) -> None:
             "how far from `value` the mean may lie, in its unit",
         )
     _same_unit(table.unit, table.metric, study)
+    _check_violable(table, study)
+
+
+def _check_violable(table: LevelTable, study: Study) -> None:
+    """Check that some value of the metric is within the bounds, and some is not."""
+    amounts = {each.name for each in (*study.all_metrics, *study.metrics) if each.non_negative}
+    low, high = _ends(table)
+    if table.metric in amounts and low <= 0 and math.isinf(high):
+        raise FieldError(f"no value violates the bound: {table.metric} is never below zero", _BOTH_WAYS)
+    if table.metric in amounts and high <= 0:
+        raise FieldError(f"no value lies within the bound: {table.metric} is never below zero", _BOTH_WAYS)
 
 
 def _check_stand_in(
@@ -254,6 +276,8 @@ def _check_stand_in(
                     raise FieldError("is not a level that the claim names", "name a level as the claim spells it")
                 if factor == getattr(statement, "factor", None) and len(others) > 1:
                     raise FieldError("has several stand-ins", "a level that is ordered or compared has one")
+                if named_too := [other for other in others if (factor, other) in named]:
+                    raise FieldError(f"has the stand-in {shown(named_too[0])}, which the claim names too", _BOTH_WAYS)
     if not table.metric:
         return
     with problems.at(*here, "metric"):
@@ -275,6 +299,8 @@ def _levels_named(table: _Table) -> set[tuple[str, Level]]:
 
 def _check_extreme(table: ExtremeTable, published: PublishedTable | None) -> None:
     """Check that the ratio has an extreme, and that the claim can come out both ways."""
+    for levels in table.over.values():
+        _check_distinct(levels)
     if math.prod(map(len, table.over.values())) < 2:
         raise FieldError("`over` has one level", "name the levels among which the ratio is farthest from 1")
     ratio, tolerance = (published.ratio, published.tolerance) if published else (None, None)
