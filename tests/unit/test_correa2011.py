@@ -66,6 +66,12 @@ def _mean(levels: Levels, metric: str) -> float:
     size, hello_s = ("3x3", "4x4").index(str(levels["topology"])), int(levels["hello_s"])
     if metric == "boot":
         return (XEN_BOOT if platform == "xen" else BOOT.get((platform, links), (30, 60)))[size]
+    if metric in ("memory_growth", "memory_growth_failure", "memory_spread"):
+        if platform == "xen":
+            return 1.0
+        boot, regular, failure = MEMORY.get((platform, links), MEMORY["lxc", "veth-bridge"])[size]
+        growth = failure / regular if metric == "memory_growth_failure" else regular / boot
+        return 100 * (growth - 1)
     if metric.startswith("memory_") and metric != "memory_router":
         phase = ("boot", "regular", "failure", "recovery").index(metric.removeprefix("memory_"))
         table = XEN_MEMORY if platform == "xen" else MEMORY.get((platform, links), MEMORY["lxc", "veth-bridge"])
@@ -73,7 +79,10 @@ def _mean(levels: Levels, metric: str) -> float:
     if metric in ("first_ospf_packet", "initial_last_update"):
         return FIRST.get(platform, 45) * (1 + size / 2)
     if metric in ("failure_last_update", "recovery_last_update"):
-        return 4 * hello_s * {"xen": 1.3, "openvz": 1.05}.get(platform, 1.0)
+        slower = {("lxc", "ovs"): 1.0, ("openvz", "veth-bridge"): 1.05, ("lxc", "veth-bridge"): 1.1}
+        return 4 * hello_s * slower.get((platform, links), 1.3)
+    if metric == "cpu_fallen":
+        return {"lxc": 20.0, "openvz": 25.0}.get(platform, 70.0)
     return {"cpu_regular": 1.0, "cpu_failure": 2.5, "cpu_recovery": 2.5}.get(metric, 100.0)
 
 
@@ -118,12 +127,14 @@ def test_every_exchange_is_waited_for_to_its_end(study: Study, profile: str) -> 
 
 
 def test_claims_have_their_place_their_portuguese_and_half_the_effect_as_tolerance(claims: tuple[Claim, ...]) -> None:
-    assert len(claims) == 69
+    assert len(claims) == 87
     for claim in claims:
         assert claim.where.startswith("section 5"), claim.id
         assert claim.text("pt-BR") != claim.text("en"), claim.id
         if claim.published is not None and claim.published.ratio is not None:
-            assert claim.published.tolerance == pytest.approx(abs(claim.published.ratio - 1) / 2, rel=0.01), claim.id
+            below_half = claim.id.startswith("cpu-falls")  # "less than 50 %" is all below it
+            wanted = 0.25 if below_half else abs(claim.published.ratio - 1) / 2
+            assert claim.published.tolerance == pytest.approx(wanted, rel=0.01), claim.id
             assert claim.published.printed, claim.id
 
 
@@ -131,8 +142,9 @@ def test_every_claim_is_reproduced_where_the_published_is_so(
     study: Study, claims: tuple[Claim, ...], tmp_path: Path
 ) -> None:
     found = judged(study, claims, tmp_path / "c")
-    others = {name: (one.verdict, reason_text(one)) for name, one in found.items() if one.verdict != "reproduced"}
-    assert others == {}
+    others = {name: one.verdict for name, one in found.items() if one.verdict != "reproduced"}
+    assert others == {"growth-regular-openvz": "contradicted"}, "by table 2, whose means are 25.6 and 3.9 %"
+    assert found["growth-regular-openvz"].claim.contradicted_by is not None
     level = found["level-failure-cpu-lxc"]
     assert reason_text(level) == "the data show that the mean is at most 3 %" and measured_text(level).startswith("2.5")
     figure = draw_claims(list(found.values()), ENGLISH)
@@ -190,6 +202,7 @@ def test_claims_on_what_a_host_lacks_are_untestable(study: Study, claims: tuple[
 def named(claim: Claim) -> set[str]:
     said = claim.statement
     sides: list[Mapping[str, tuple[Any, ...]]] = [getattr(said, side, {}) for side in ("of", "to", "at")]
+    sides += [side for group in getattr(said, "sides", ()) for side in group]
     found = {str(level) for side in sides for level in side.get("platform", ())}
     groups = said.falling if isinstance(said, Order) and said.factor == "platform" else ()
     levels = getattr(said, "levels", ()) if getattr(said, "factor", "") == "platform" else ()

@@ -21,7 +21,7 @@ from lastro.scenarios.routing import RoutingScenario, phase_recorder
 from lastro.scenarios.routing.convergence import Run
 from lastro.scenarios.routing.host_timeline import HostReading, HostTimeline
 from lastro.scenarios.routing.network import RouterNetwork
-from lastro.scenarios.routing.phase_recorder import PhaseRecorder
+from lastro.scenarios.routing.phase_recorder import PhaseRecorder, fallen_s
 from lastro.validity import ClockReading
 
 
@@ -69,6 +69,25 @@ def test_observers_are_no_part_of_any_phase_and_commands_of_the_boot_alone(
         "cpu_boot": pytest.approx(49 / cpus), "cpu_recovery": pytest.approx(40 / cpus),
         "memory_boot": 3.0, "memory_recovery": 3.0,
     }  # fmt: skip
+
+
+def test_memory_grows_from_phase_to_phase_and_the_boot_is_over_once_the_cpu_stays_down() -> None:
+    outcome = Outcome()
+    taken = {"boot": 180.0, "regular": 226.0, "failure": 268.0, "recovery": 226.0}
+    outcome.measurements |= {f"memory_{phase}": mib for phase, mib in taken.items()} | {"cpu_regular": 1.0}
+    work: Any = object.__new__(PhaseRecorder)
+    work.outcome = outcome
+    busy = (100.0, 90.0, 2.0, 60.0, 4.0, 1.0, 8.0, 1.0, 1.0, 1.0)
+    work.course = SimpleNamespace(cpu_percent=lambda from_s, until_s: busy)
+    work.record_growth(0.0, 10.0)
+    found = {name: outcome.measurements[name] for name in ("memory_growth", "memory_growth_failure", "memory_spread")}
+    assert found == {
+        "memory_growth": pytest.approx(25.56, abs=0.01),
+        "memory_growth_failure": pytest.approx(18.58, abs=0.01),
+        "memory_spread": pytest.approx(48.89, abs=0.01),
+    }
+    assert outcome.measurements["cpu_fallen"] == 4.0, "a second of 2 % before one of 60 % is not the end"
+    assert fallen_s((100.0,) * 9, 6.0) is None
 
 
 @pytest.mark.parametrize("starts_on_links", [False, True])
