@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
@@ -112,11 +113,15 @@ class Tap:
     """The end of a link that a virtual machine opens: the device `link` in the DUT's namespace.
 
     With `offloads`, the machine may send packets of many segments or without checksums. If the reader of the tap cannot
-    complete them, the machine's network card must not offer this to the guest; otherwise TCP would never connect."""
+    complete them, the machine's network card must not offer this to the guest; otherwise TCP would never connect.
+
+    `swapping` is a context in which another device may take the place and the name of the link, for a switch that does
+    not notice it by itself; None if there is no such switch."""
 
     link: str
     kind: str = "tap"  # or "macvtap"
     offloads: bool = True
+    swapping: Callable[[], AbstractContextManager[None]] | None = None
 
 
 class Instance(ABC):
@@ -259,6 +264,14 @@ class Platform(ABC):
     def residuals(self, testbed: Testbed) -> dict[str, str]:
         """Return what differs on this platform although the study holds it equal."""
         return {}
+
+    def hidden_usage(self, testbed: Testbed) -> Usage:
+        """Return the CPU time and memory of instances that the host's /proc does not show, as under Xen."""
+        return Usage()
+
+    def host_cpus(self, testbed: Testbed) -> int:
+        """Return the number of CPUs on which the host and its instances run."""
+        return os.cpu_count() or 1
 
     def probe(self, testbed: Testbed) -> Availability:
         """Start an instance, run a command in it, and ping its own loopback address. Requires `prepare`."""

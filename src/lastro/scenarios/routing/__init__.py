@@ -236,7 +236,12 @@ class RoutingScenario(OnLinks):
         platform, links = self.pool.get(platform_level(config)), self._links(str(config["attachment"]))
         hello_s = int(config["hello_s"])
         protocol = Protocol(hello_s, DEAD_HELLOS * hello_s, str(config["network_type"]), str(config["timers"]))
-        with clock_kept(outcome), observers(self.testbed) as watch, watched(watch) as course, ExitStack() as stack:
+        with (
+            clock_kept(outcome),
+            observers(self.testbed, platform) as watch,
+            watched(watch) as course,
+            ExitStack() as stack,
+        ):
             own_cgroups = (*platform.own_cgroups, *links.own_cgroups, watch.group)
             children_s = os.times().children_user
             host = HostMeter(self.testbed, {}, own_cgroups)

@@ -55,7 +55,8 @@ class PhaseRecorder:
             self.outcome.measurements[name] = value
 
     def booted(self, begin_s: float) -> None:
-        self._end(self._boot, self._boot_user_s, "boot", begin_s, self._observers.cpu_s())
+        apart_s = self._observers.cpu_s() - self._observers.hidden().cpu_s  # commands are the work itself
+        self._end(self._boot, self._boot_user_s, "boot", begin_s, apart_s)
 
     def record_host_series(self, from_s: float, until_s: float) -> None:
         """Report the time series of the host's CPU and memory, for figures and later analysis."""
@@ -81,11 +82,15 @@ class PhaseRecorder:
 
         Observers, and the commands that Lastro runs to cut links and to read tables, are not part of its CPU time."""
         host, user_s = HostMeter(self.testbed, {}, self.own_cgroups), self._own_user_s()
-        apart_s = _commands_s() + self._observers.cpu_s()
+        apart_s = self._apart_s()
         began_s = self.course.take()
         host.start()
         yield
-        self._end(host, user_s, phase, began_s, _commands_s() + self._observers.cpu_s() - apart_s)
+        self._end(host, user_s, phase, began_s, self._apart_s() - apart_s)
+
+    def _apart_s(self) -> float:
+        """Return the CPU time of observers and commands, less that of routers which the host's /proc does not show."""
+        return _commands_s() + self._observers.cpu_s() - self._observers.hidden().cpu_s
 
     def _own_user_s(self) -> float:
         return self.instances_user_s() + os.times().children_user
@@ -98,7 +103,7 @@ class PhaseRecorder:
         host.stop()
         taken_bytes = self.course.mean_taken_bytes(began_s, self.course.take())
         self.measured(f"memory_{phase}", (taken_bytes - self._empty_bytes) / MIB)
-        self.measured(f"cpu_{phase}", _percent(host, apart_s))
+        self.measured(f"cpu_{phase}", _percent(host, apart_s, self.course.cpus))
         foreign_cpus = host.foreign_cpus(self._own_user_s() - own_before_s)
         self._hosts[phase], reasons = judged(host, foreign_cpus, self.config)
         self.outcome.invalidate([f"{phase}: {reason}" for reason in reasons])
@@ -121,10 +126,10 @@ def _commands_s() -> float:
     return spent.children_user + spent.children_system
 
 
-def _percent(host: HostMeter, apart_s: float) -> float:
+def _percent(host: HostMeter, apart_s: float, n_cpus: int) -> float:
     """Return the busy percentage of all CPUs, without the CPU time of Lastro and other `apart_s` seconds."""
     cpus = host.read()["host_cpus"] - (host.own_cpu_s + apart_s) / host.elapsed_s
-    return 100 * max(0.0, cpus) / (os.cpu_count() or 1)
+    return 100 * max(0.0, cpus) / n_cpus
 
 
 def patient(config: Config) -> Availability:
