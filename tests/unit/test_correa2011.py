@@ -118,7 +118,20 @@ def test_the_paper_profile_is_what_was_published(study: Study) -> None:
     assert "qemu-tcg" in {row.levels["platform"] for row in treatments(paper)}
 
 
-@pytest.mark.parametrize("profile", ["", "quick", "standard", "paper"])
+def test_the_profile_published_has_three_virtualizers_and_takes_days_rather_than_weeks(study: Study) -> None:
+    published, paper = study.with_profile("published"), study.with_profile("paper")
+    rows = treatments(published)
+    assert {row.levels["platform"] for row in rows} == {"lxc", "openvz", "xen"} and len(rows) == 30
+    assert published.design.replicates == 30 and published.settings == paper.settings
+    days = [
+        forecast(each, registry.get("scenario", "routing"), treatments(each)).total_s / 86400
+        for each in (published, paper)
+    ]
+    assert days[0] < 10 and days[1] > 40
+    assert published.settings["platform.xen.memory"] == "128M"
+
+
+@pytest.mark.parametrize("profile", ["", "quick", "standard", "paper", "published"])
 def test_every_exchange_is_waited_for_to_its_end(study: Study, profile: str) -> None:
     chosen = study.with_profile(profile) if profile else study
     for row in treatments(chosen):

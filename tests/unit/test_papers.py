@@ -17,6 +17,7 @@ import pytest
 from lastro import papers, registry
 from lastro.analysis.campaign import build_report
 from lastro.analysis.claims import Judgement, judge
+from lastro.app.studies import suite_of
 from lastro.campaign.duration import forecast
 from lastro.errors import InputError
 from lastro.report.claim_words import reason_text, verdict_text
@@ -29,6 +30,7 @@ from lastro.study.json_schema import json_schema
 from lastro.study.load import load
 from lastro.study.load_claims import load_claims
 from lastro.study.model import Study
+from lastro.study.selection import Selection
 
 from ..campaigns import Levels, make_campaign
 from ..products import some
@@ -36,6 +38,18 @@ from .caches import LARGE, cache_of
 
 MEMBERS = [*papers.studies("mendes2019"), *papers.studies("trindade2018")]
 BLOCKS = 6
+# What each paper measured, of the factors to which its studies add levels.
+PUBLISHED: dict[str, dict[str, tuple[Any, ...]]] = {
+    "mendes2019/cpu": {"platform": ("docker", "lxd")},
+    "mendes2019/memory": {"platform": ("docker", "lxd")},
+    "mendes2019/disk": {"platform": ("docker:storage=devicemapper", "lxd:storage=zfs")},
+    "mendes2019/gzip": {"instrument": ("pts:test=pts/compress-gzip",)},
+    "trindade2018/cpu": {"instrument": ("y-cruncher:threads=2", "sysbench-cpu:primes=200000")},
+    "trindade2018/memory": {"platform": ("native", "docker", "lxc", "virtualbox", "kvm")},
+    "trindade2018/disk": {"instrument.files": (25, 50, 100)},
+    "trindade2018/uplink": {"offered": ("1G", "120%"), "attachment": ("nat",), "instrument": ("iperf2-udp",)},
+    "trindade2018/application": {"server": ("mysql",), "client": ("inside",), "mode": ("read-only",)},
+}
 _MISSING = (  # a usual host without hardware virtualization
     "kvm", "virtualbox", "y-cruncher", "pts", "lxd:storage=zfs", "incus", "docker:storage=aufs",
     "docker:storage=devicemapper", "mysql",
@@ -132,9 +146,28 @@ def _loops(platform: str, levels: Levels) -> float:
 def test_a_study_of_a_paper_names_itself_and_has_claims(member: str) -> None:
     study = study_of(member)
     assert study.name == member.replace("/", "-")
-    assert set(study.profiles) == {"quick", "standard", "paper"}
+    assert set(study.profiles) == {"quick", "standard", "paper", *(["published"] if member in PUBLISHED else [])}
     assert study.title and study.description
     assert claims_of(study)
+
+
+@pytest.mark.parametrize("member", PUBLISHED)
+def test_the_profile_published_holds_what_the_paper_measured_alone(member: str) -> None:
+    study = load(papers.find(member), schemas())
+    kept, whole = study.with_profile("published"), study.with_profile("paper")
+    for name, levels in PUBLISHED[member].items():
+        assert {row.levels[name] for row in treatments(kept)} == set(levels), name
+    assert kept.design.replicates == whole.design.replicates and kept.settings == whole.settings
+    scenario = registry.get("scenario", study.scenario)
+    assert forecast(kept, scenario, treatments(kept)).total_s < forecast(whole, scenario, treatments(whole)).total_s
+
+
+@pytest.mark.parametrize("paper", ["eiras2018", "mendes2019", "trindade2018"])
+def test_a_suite_runs_published_the_studies_that_have_the_profile(paper: str) -> None:
+    given = suite_of(f"paper:{paper}", Selection(profile="published"))
+    assert given is not None
+    have = {name for name in papers.studies(paper) if "published" in load(papers.find(name), schemas()).profiles}
+    assert {f"{paper}/{study.name.removeprefix(f'{paper}-')}" for study in given.studies} == have
 
 
 def test_editors_find_every_published_study_sound() -> None:
