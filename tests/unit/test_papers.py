@@ -227,6 +227,20 @@ def test_every_claim_of_a_study_has_its_place_and_its_portuguese(member: str) ->
         assert claim.published is None or claim.published.printed, claim.id
 
 
+def test_what_a_paper_says_against_itself_is_told_in_portuguese_too() -> None:
+    told = {}
+    for name in papers.names():
+        file = papers.claims(name.replace("/", "-"))
+        for claim in load_claims(file, load(papers.find(name), schemas())).claims if file else ():
+            if found := claim.contradicted_by:
+                assert found.text("pt-BR") != found.text("en") and found.where, claim.id
+                told[name] = told.get(name, 0) + 1
+    assert told == {
+        "correa2011": 10, "kagami2017": 2, "mendes2019/disk": 1, "trindade2018/disk": 8, "trindade2018/disk-fio": 8,
+        "trindade2018/uplink": 5, "trindade2018/uplink-peer": 2,
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize("member", MEMBERS)
 def test_a_tolerance_is_half_of_the_published_effect(member: str) -> None:
     for claim in claims_of(study_of(member)):
