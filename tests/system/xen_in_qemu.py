@@ -200,6 +200,9 @@ def check_alone(xen: Xen, testbed: Testbed) -> None:
         print(f"  CPU limit of 0.5: {used.cpu_s:.1f} s of {elapsed_s:.1f} s, the toolstack's included")
         assert 0.3 < used.cpu_s / elapsed_s < 0.8
         assert used.memory_bytes >= 160 << 20
+        hidden = xen.hidden_usage(testbed)
+        assert hidden.cpu_s >= used.cpu_s / 2 and hidden.memory_bytes >= 160 << 20, hidden
+        assert xen.host_cpus(testbed) >= 1
 
 
 def check_bridge(xen: Xen, testbed: Testbed) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -91,11 +91,20 @@ class Attachment(ABC):
         instances: dict[int, Instance] = {id(port.instance): port.instance for _, port in ends}
         for instance in instances.values():
             own = [(end, port) for end, port in ends if port.instance is instance]
-            ends_taps = {port.name: Tap(end, self.tap_kind, self.tap_offloads) for end, port in own}
+            ends_taps = {port.name: self._tap(segments, end, port) for end, port in own}
             taps = ends_taps if instance.takes_taps else {}
             instance.plug([port for _, port in own], taps)
         for instance in instances.values():
             instance.ready()
+
+    def _tap(self, segments: Sequence[Segment], end: str, port: Port) -> Tap:
+        return Tap(end, self.tap_kind, self.tap_offloads, self.swapping(port.instance.testbed, segments, end))
+
+    def swapping(
+        self, testbed: Testbed, segments: Sequence[Segment], end: str
+    ) -> Callable[[], AbstractContextManager[None]] | None:
+        """Return the context in which another device may replace the end of a link; None: it needs none."""
+        return None
 
     def residuals(self, testbed: Testbed) -> dict[str, str]:
         """Return what differs with these links although the study holds it constant."""
@@ -107,6 +116,11 @@ class Attachment(ABC):
 
     def probe(self, testbed: Testbed, platform: Platform) -> Availability:
         """Connect two instances and ping one from the other. Platform and attachment must be prepared."""
+        if platform.sends_by_host:
+            return Availability(
+                f"the {platform.name} machine is behind the NAT of its own monitor: no other instance can reach it",
+                'use this level where the instance sends to its own host: scenario "uplink", `towards = "host"`',
+            )
         specs = [InstanceSpec(name=f"probe-{end}", role="probe", ports=("eth0",)) for end in _SIDES]
         try:
             with ExitStack() as stack:

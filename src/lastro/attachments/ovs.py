@@ -7,8 +7,9 @@ frames as they are: it cannot complete a checksum or split a large segment, so s
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 
 from lastro.attachments._separable import Switched
@@ -151,6 +152,20 @@ class Ovs(Switched):
 
     def replug(self, testbed: Testbed, ends: Sequence[tuple[str, str]]) -> None:
         self._vsctl(testbed, *(word for end, bridge in ends for word in ("--", "add-port", bridge, end)))
+
+    def swapping(
+        self, testbed: Testbed, segments: Sequence[Segment], end: str
+    ) -> Callable[[], AbstractContextManager[None]]:
+        """Return the context in which an end is not a port: the switch opens a device when it becomes one."""
+        switches = self.switches(segments).items()
+        switch = next(name for name, joined in switches for each in joined for own, _ in each.ends() if own == end)
+        return partial(self._swapping, testbed, end, switch)
+
+    @contextmanager
+    def _swapping(self, testbed: Testbed, end: str, switch: str) -> Iterator[None]:
+        self.unplug(testbed, [end])
+        yield
+        self.replug(testbed, [(end, switch)])
 
     @contextmanager
     def laid(self, testbed: Testbed, segments: Sequence[Segment]) -> Iterator[None]:

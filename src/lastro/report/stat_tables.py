@@ -206,7 +206,8 @@ def claims_table(judgements: Sequence[Judgement], note: str, say: Language) -> T
 def _claim_row(judgement: Judgement, say: Language) -> tuple[str, ...]:
     claim, part = judgement.claim, judgement.part
     where = " · ".join(text for text in (claim.statement.metric, claim.where) if text)
-    mark, verdict = claim_words.VERDICT_MARKS[judgement.verdict], say(claim_words.VERDICT_WORDS[judgement.verdict])
+    judged = f"{claim_words.verdict_text(judgement, say)}: {claim_words.reason_text(judgement, say)}"
+    contradiction = claim_words.contradiction_text(claim, say)
     return (
         f"{claim.text(say.code)} ({where})" if where else claim.text(say.code),
         claim_words.published_text(claim.published, say) or "—",
@@ -214,5 +215,5 @@ def _claim_row(judgement: Judgement, say: Language) -> tuple[str, ...]:
         p_text(judgement.p, say),
         p_text(judgement.p_adjusted, say),
         str(part.effect.n) if part else "",
-        f"{mark} {verdict}: {claim_words.reason_text(judgement, say)}",
+        f"{judged}; {contradiction}" if contradiction else judged,
     )

@@ -114,6 +114,10 @@ class RoutingScenario(OnLinks):
         _memory("regular", "the same, mean of regular operation"),
         _memory("failure", "the same, mean from the cut until all is quiet for `quiet_s`"),
         _memory("recovery", "the same, mean from the links' return until all is quiet"),
+        Metric("memory_growth", "%", "lower", "growth of `memory_regular` over `memory_boot`", signed=True),
+        Metric("memory_growth_failure", "%", "lower", "growth of `memory_failure` over `memory_regular`", signed=True),
+        Metric("memory_spread", "%", "lower", "by how much the largest memory of a phase exceeds the smallest"),
+        Metric("cpu_fallen", "s", "lower", "from the first start until the host's CPU is near `cpu_regular`"),
         Metric("memory_router", "MiB", "lower", "memory charged to the cgroup of each router in regular operation"),
         Metric("pss_router", "MiB", "lower", "proportional set size of each router's processes"),
         Metric("cpu_router", "ms/s", "lower", "CPU time of each router per second of regular operation"),
@@ -234,7 +238,12 @@ class RoutingScenario(OnLinks):
         platform, links = self.pool.get(platform_level(config)), self._links(str(config["attachment"]))
         hello_s = int(config["hello_s"])
         protocol = Protocol(hello_s, DEAD_HELLOS * hello_s, str(config["network_type"]), str(config["timers"]))
-        with clock_kept(outcome), observers(self.testbed) as watch, watched(watch) as course, ExitStack() as stack:
+        with (
+            clock_kept(outcome),
+            observers(self.testbed, platform) as watch,
+            watched(watch) as course,
+            ExitStack() as stack,
+        ):
             own_cgroups = (*platform.own_cgroups, *links.own_cgroups, watch.group)
             children_s = os.times().children_user
             host = HostMeter(self.testbed, {}, own_cgroups)

@@ -250,6 +250,7 @@ class Run:
         for name, counts in network.watch.per_second(begin_s, now_s).items():
             outcome.series.append(Series(packets_series(name), "1/s", tuple(map(float, counts))))
         self.work.record_host_series(begin_s, now_s)
+        self.work.record_growth(begin_s, network.marks["regular"])
         outcome.notes["ospf_packets"] = totals(network.watch.count(begin_s, now_s))
         outcome.notes["timeline_s"] = {name: round(at_s - begin_s, 3) for name, at_s in network.marks.items()}
 
