@@ -43,6 +43,7 @@ class Function(ABC):
     requirements: ClassVar[Requirements] = NOTHING  # of the host; `lastro setup` installs them
     capabilities: ClassVar[tuple[str, ...]] = ("CAP_NET_ADMIN",)
     witnesses: ClassVar[tuple[str, ...]] = ()  # counters of its own that every new flow must move
+    per_packet: ClassVar[bool] = False  # whether its work on each packet, besides forwarding it, may limit the rate
 
     def rules(self, path: Path) -> str:
         """Return the chains, sets and counters to put in the table; without any, it is plain forwarding."""

@@ -22,6 +22,7 @@ class Dpi(Function):
     name = "dpi"
     summary = "searches every payload for a signature, and redirects packets that have it"
 
+    per_packet = True
     def more_steps(self, path: Path) -> Sequence[Step]:
         entry, exit_ = DETOUR
         links = f"""link add name {entry} type veth peer name {exit_} address {_DETOUR_MAC}

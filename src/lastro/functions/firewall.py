@@ -12,6 +12,7 @@ class Firewall(Function):
     name = "firewall"
     summary = "drops packets by fixed patterns of address and port, without state"
 
+    per_packet = True
     def rules(self, path: Path) -> str:
         ports = ", ".join(map(str, BLOCKED_PORTS))
         sources = ", ".join(BLOCKED_SOURCES)

@@ -236,6 +236,7 @@ class Platform(ABC):
     start_s: ClassVar[float] = 0.15  # seconds to start and end an instance, about; for plans without measurements
     slowdown: ClassVar[float] = 1.0  # of a computation against the bare host, about; for plans only
     bare: ClassVar[bool] = False  # whether its instances are processes of the host itself, without virtualization
+    guests: ClassVar[bool] = False  # whether its instances are virtual machines, with cards that only they configure
     over_ssh: ClassVar[bool] = True  # whether it works on a remote host; if not, it needs files of this machine
     own_cgroups: tuple[str, ...] = ()  # of daemons: their usage is the platform's cost, not foreign load
 

@@ -14,7 +14,9 @@ from lastro import registry
 from lastro.errors import LastroError
 from lastro.functions.base import Service
 from lastro.host import facts
+from lastro.host.base import Host
 from lastro.host.cgroups import Usage, block_device_of
+from lastro.image.rootfs import Needs
 from lastro.instruments.iperf3_tcp import Iperf3Tcp
 from lastro.instruments.iperf3_udp import Iperf3Udp
 from lastro.instruments.ping import Ping
@@ -23,8 +25,9 @@ from lastro.meters.host import HostMeter
 from lastro.meters.usage import UsageMeter
 from lastro.platforms.base import Availability, InstanceSpec, Platform
 from lastro.results.samples import Outcome
-from lastro.scenarios.base import CalibrationKind, Config, isolations_of, platform_level, start_s
+from lastro.scenarios.base import CalibrationKind, Config, isolations_of, platform_level, platform_of, start_s
 from lastro.scenarios.chain.deploy import SOURCE_PORT, Chain, deployed
+from lastro.scenarios.chain.frames import FRAME_SIZE, KERNEL, OFF
 from lastro.scenarios.chain.measuring import measure
 from lastro.scenarios.chain.probes import ChainProbes
 from lastro.scenarios.shared.bases import OnLinks, first_unavailable
@@ -77,6 +80,12 @@ class ChainScenario(OnLinks):
         Setting(
             "implementation", "kernel", "implementation of the function", choices=("kernel", "click"), by_profile=True
         ),
+        Setting(
+            "offloads",
+            KERNEL,
+            "segmentation and checksum offloads of the links: the kernel's, or off, so that no frame exceeds the MTU",
+            choices=(KERNEL, OFF),
+        ),
         Setting("anomaly_workers", 0, "processes of the neighbour's load; 0: one per CPU", 0, 4096),
         Setting(
             "anomaly_memory", "256M", "memory that each worker of the memory anomaly holds", check=parse_size_bytes
@@ -87,7 +96,14 @@ class ChainScenario(OnLinks):
         *HOST_LIMITS,
         Setting("max_drift_percent", 0.1, "drift of a guest's clock above which a trial is invalid", 0, 100),
     )
-    metrics = (*Iperf3Tcp.metrics, *Iperf3Udp.metrics, *Ping.metrics, *UsageMeter.metrics, *HostMeter.metrics)
+    metrics = (
+        *Iperf3Tcp.metrics,
+        FRAME_SIZE,
+        *Iperf3Udp.metrics,
+        *Ping.metrics,
+        *UsageMeter.metrics,
+        *HostMeter.metrics,
+    )
 
     @classmethod
     def part_names(cls, kind: str) -> frozenset[str]:
@@ -98,6 +114,12 @@ class ChainScenario(OnLinks):
     def __init__(self, testbed: Testbed | None) -> None:
         super().__init__(testbed)
         self._probes: ChainProbes = ChainProbes(self.testbed, self.pool, self.attachments)
+
+    @classmethod
+    def image_needs(cls, host: Host, configs: Sequence[Config]) -> Needs:
+        """Return the tool by which a virtual machine switches off the offloads of its own cards."""
+        inside = any(config["offloads"] == OFF and platform_of(config).guests for config in configs)
+        return Needs(packages=("ethtool",)) if inside else Needs()
 
     @classmethod
     def duration_s(cls, config: Config) -> float:
@@ -113,6 +135,7 @@ class ChainScenario(OnLinks):
         return first_unavailable(
             probes.attachment(links, level),
             probes.transit(links),
+            *([probes.offloads_off(links, level)] if config["offloads"] == OFF else ()),
             *(probes.isolation(part, level) for part in parts_of(str(config["isolation"]))),
             probes.function(str(config["function"]), level, str(config["implementation"])),
             probes.anomaly(str(config["anomaly"]), level, str(config["anomaly_tool"])),
@@ -162,6 +185,7 @@ class ChainScenario(OnLinks):
                     links,
                     registry.get("function", str(config["function"]))(),
                     implementation=str(config["implementation"]),
+                    offloads=config["offloads"] != OFF,
                     isolate=isolated,
                 )
             )
@@ -204,16 +228,17 @@ class ChainScenario(OnLinks):
         """Return versions of the image's tools, and the offloads of the study's links on the platform native."""
         found: dict[str, Any] = {"image_tools": {}, "offloads": {}}
         try:
-            for name in sorted({str(config["attachment"]) for config in configs}):
+            for name, offloads in sorted({(str(config["attachment"]), str(config["offloads"])) for config in configs}):
                 if self._probes.attachment(name, self.pool.native.name):
-                    found["offloads"][name], found["image_tools"] = self._facts_over(name)
+                    links = name if offloads == KERNEL else f"{name}, offloads {offloads}"
+                    found["offloads"][links], found["image_tools"] = self._facts_over(name, offloads != OFF)
         except LastroError as error:
             found["not_told"] = error.message
         return found
 
-    def _facts_over(self, attachment: str) -> tuple[dict[str, str], dict[str, str]]:
+    def _facts_over(self, attachment: str, with_offloads: bool) -> tuple[dict[str, str], dict[str, str]]:
         links, forwarding = self.attachments.get(attachment), registry.get("function", NONE)()
-        with deployed(self.testbed, self.pool.native, links, forwarding) as chain:
+        with deployed(self.testbed, self.pool.native, links, forwarding, offloads=with_offloads) as chain:
             offloads = facts.offloads(self.testbed.host, chain.source.netns, SOURCE_PORT)
             commands = (Iperf3Tcp.version_argv, Ping.version_argv, ("stress-ng", "--version"), ("stress", "--version"))
             lines = {argv[0]: chain.source.run(argv, check=False).text.splitlines() for argv in commands}

@@ -48,9 +48,10 @@ def deployed(
     function: Function,
     *,
     implementation: str = "kernel",
+    offloads: bool = True,
     isolate: Callable[[InstanceSpec], InstanceSpec] = lambda spec: spec,
 ) -> Iterator[Chain]:
-    """Deploy a chain inside the block, and prove it by a ping from end to end.
+    """Deploy a chain inside the block, and prove it by a ping from end to end. `offloads` are those of its links.
 
     Raises: PlatformError when the ends do not reach each other."""
     path = Path()
@@ -61,7 +62,7 @@ def deployed(
     ]
     with ExitStack() as stack:
         instances = dict(zip(ROLES, start_all(stack, platform, testbed, specs), strict=True))
-        segments = _segments(instances, path)
+        segments = _segments(instances, path, offloads)
         stack.enter_context(attachment.connect(testbed, segments))
         stack.enter_context(function.installed(instances["function"], path, implementation))
         chain = Chain(instances, attachment, function, path, segments)
@@ -69,7 +70,7 @@ def deployed(
         yield chain
 
 
-def _segments(instances: Mapping[str, Instance], path: Path) -> list[Segment]:
+def _segments(instances: Mapping[str, Instance], path: Path, offloads: bool = True) -> list[Segment]:
     """Return the links. The only path from one end to the other is through the function."""
     source, function, sink = (instances[role] for role in ROLES)
     return [
@@ -79,6 +80,7 @@ def _segments(instances: Mapping[str, Instance], path: Path) -> list[Segment]:
                 Port(source, SOURCE_PORT, f"{path.source}/24", (f"{path.sink}/32 via {path.inside_address}",)),
                 Port(function, path.inside, f"{path.inside_address}/24"),
             ),
+            offloads,
         ),
         Segment(
             "b",
@@ -86,6 +88,7 @@ def _segments(instances: Mapping[str, Instance], path: Path) -> list[Segment]:
                 Port(function, path.outside, f"{path.outside_address}/24"),
                 Port(sink, SINK_PORT, f"{path.sink}/24", (f"{path.source}/32 via {path.outside_address}",)),
             ),
+            offloads,
         ),
     ]
 

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from lastro import registry
 from lastro.functions.base import Counted
+from lastro.instruments.iperf3_tcp import Iperf3Tcp
+from lastro.meters.interfaces import InterfaceMeter
 from lastro.platforms.base import AVAILABLE, Availability, InstanceSpec, Platform
 from lastro.scenarios.chain.deploy import deployed
+from lastro.scenarios.chain.frames import frames_of
+from lastro.scenarios.chain.measuring import difference
 from lastro.scenarios.shared.availability_probes import Probes
 from lastro.study.levels import NONE
 
@@ -23,6 +27,26 @@ class ChainProbes(Probes):
     def transit(self, attachment: str) -> Availability:
         """Return whether an instance between two others can forward packets over such links."""
         return Availability(registry.get("attachment", attachment).no_transit)
+
+    def offloads_off(self, attachment: str, platform: str) -> Availability:
+        """Return whether frames fit the MTU on such links without offloads, by sending some."""
+        return self._once(("offloads", platform, attachment), self._probe_frames)
+
+    def _probe_frames(self, platform: Platform, attachment: str) -> Availability:
+        links, forwarding = self._attachments.get(attachment), registry.get("function", NONE)()
+        with deployed(self._testbed, platform, links, forwarding, offloads=False) as chain:
+            meter, counted = InterfaceMeter(self._testbed, chain.instances), chain.counted()
+            meter.start()
+            Iperf3Tcp().measure(chain.source, chain.sink, chain.path.sink, {"tcp_s": 1, "tcp_streams": 1})
+            meter.stop()
+            found = frames_of(chain, meter, difference(counted, chain.counted()))
+        if found is None or found.fit:
+            return AVAILABLE
+        return Availability(
+            f"offloads cannot be switched off with {attachment} on {platform.name}: the function still receives frames "
+            f"larger than the MTU of {found.mtu}",
+            'measure this combination with offloads = "kernel"',
+        )
 
     def _probe_function(self, platform: Platform, name: str, implementation: str) -> Availability:
         """Send a ping through the function, over the shortest links."""
