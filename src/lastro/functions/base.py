@@ -11,12 +11,12 @@ from typing import ClassVar, NamedTuple
 
 from lastro.errors import PlatformError, Unavailable
 from lastro.functions import _click
-from lastro.functions._path import Path
+from lastro.functions._path import PATHS, Path
 from lastro.platforms.base import Instance
 from lastro.requirements import NOTHING, Requirements
 
-_TABLE = "ip lastro"
-_USUAL_PATH = Path()
+_TABLE = "lastro"
+_USUAL_PATH = PATHS["4"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,8 @@ class Counted(NamedTuple):
 class Function(ABC):
     """A network function; a new one defines its rules in the kernel and, if it can, as a Click configuration.
 
-    `rules` are statements of nftables inside the table `ip lastro`; each may count in counters of its own."""
+    `rules` are statements of nftables inside the table `lastro` of the path's address family. Each may count in
+    counters of its own."""
 
     kind = "function"
     name: ClassVar[str]
@@ -82,7 +83,7 @@ class Function(ABC):
 
     def ruleset(self, path: Path) -> str:
         """Return the whole table. `crossed` counts every packet that the kernel forwards from inside to outside."""
-        return f"""table {_TABLE} {{
+        return f"""table {path.family} {_TABLE} {{
     counter crossed {{ }}
     chain witness {{
         type filter hook forward priority -300; policy accept;
@@ -93,6 +94,8 @@ class Function(ABC):
 
     @contextmanager
     def _click_running(self, instance: Instance, path: Path) -> Iterator[None]:
+        if path.version != "4":
+            raise Unavailable("the Click configurations are for IPv4 only", 'use implementation = "kernel"')
         if instance.run(["sh", "-c", "command -v click"], check=False).returncode != 0:
             raise Unavailable(
                 "the root filesystem has no `click`, and no distribution packages it",
@@ -113,7 +116,7 @@ class Function(ABC):
         """Return the named counters of the function; empty where none can be read (Click, a dead instance)."""
         if not instance.has_nftables:
             return {"crossed": _carried(instance, path)}
-        done = instance.run(["nft", "-j", "list", "counters", "table", *_TABLE.split()], check=False)
+        done = instance.run(["nft", "-j", "list", "counters", "table", path.family, _TABLE], check=False)
         try:
             items = json.loads(done.text)["nftables"]
             found = (item["counter"] for item in items if "counter" in item)
@@ -142,4 +145,4 @@ class Service(ABC):
     version_argv: ClassVar[tuple[str, ...]] = ()
 
 
-__all__ = ["Counted", "Function", "Path", "Service", "Step"]
+__all__ = ["PATHS", "Counted", "Function", "Path", "Service", "Step"]

@@ -216,7 +216,8 @@ class Instance(ABC):
 def configuration(port: Port) -> list[str]:
     """Return lines for `ip -batch` that configure a port, in its own namespace."""
     routes = [f"route add {route} dev {port.name}" for route in port.routes]
-    return [f"address add {port.address} dev {port.name}", f"link set {port.name} up", *routes]
+    usable = " nodad" if ":" in port.address else ""  # the kernel need not look whether another has the address
+    return [f"address add {port.address} dev {port.name}{usable}", f"link set {port.name} up", *routes]
 
 
 class Platform(ABC):

@@ -12,7 +12,7 @@ from typing import Any, TypedDict
 
 from lastro import registry
 from lastro.errors import LastroError
-from lastro.functions.base import Service
+from lastro.functions.base import PATHS, Service
 from lastro.host import facts
 from lastro.host.base import Host
 from lastro.host.cgroups import Usage, block_device_of
@@ -46,6 +46,7 @@ from lastro.units import parse_rate_bps, parse_size_bytes
 
 _DAY_S = 86_400
 _AROUND_S = 0.9  # what a trial takes besides measurements, waits and two starts, roughly
+_NEIGHBOURS_S = 1.0  # with IPv6, until routers find their neighbours
 _CEILING, _PROFILE = "ceiling", "profile"  # plain forwarding; the needs of the undisturbed chain
 _THROUGHPUT = "throughput"
 _NO_DIFFERENCE = ("anomaly", "max_", "settle")  # to a calibration run
@@ -86,6 +87,7 @@ class ChainScenario(OnLinks):
             "segmentation and checksum offloads of the links: the kernel's, or off, so that no frame exceeds the MTU",
             choices=(KERNEL, OFF),
         ),
+        Setting("ip", "4", "version of IP of the flow", choices=tuple(PATHS)),
         Setting("anomaly_workers", 0, "processes of the neighbour's load; 0: one per CPU", 0, 4096),
         Setting(
             "anomaly_memory", "256M", "memory that each worker of the memory anomaly holds", check=parse_size_bytes
@@ -125,7 +127,8 @@ class ChainScenario(OnLinks):
     def duration_s(cls, config: Config) -> float:
         measured_s = sum(float(config[key]) for key in ("tcp_s", "udp_s", "ping_s"))
         waits_s = 2 * float(config["gap_s"]) + float(config["settle_s"])
-        return measured_s + waits_s + _AROUND_S + 2 * start_s(config)
+        around_s = _AROUND_S + (_NEIGHBOURS_S if config["ip"] == "6" else 0.0)
+        return measured_s + waits_s + around_s + 2 * start_s(config)
 
     def availability(self, config: Config) -> Availability:
         level, probes = platform_level(config), self._probes
@@ -136,8 +139,9 @@ class ChainScenario(OnLinks):
             probes.attachment(links, level),
             probes.transit(links),
             *([probes.offloads_off(links, level)] if config["offloads"] == OFF else ()),
+            *([probes.ipv6(links, level)] if config["ip"] == "6" else ()),
             *(probes.isolation(part, level) for part in parts_of(str(config["isolation"]))),
-            probes.function(str(config["function"]), level, str(config["implementation"])),
+            probes.function(str(config["function"]), level, str(config["implementation"]), str(config["ip"])),
             probes.anomaly(str(config["anomaly"]), level, str(config["anomaly_tool"])),
         )
 
@@ -186,6 +190,7 @@ class ChainScenario(OnLinks):
                     registry.get("function", str(config["function"]))(),
                     implementation=str(config["implementation"]),
                     offloads=config["offloads"] != OFF,
+                    ip=str(config["ip"]),
                     isolate=isolated,
                 )
             )

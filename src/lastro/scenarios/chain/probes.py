@@ -15,8 +15,8 @@ from lastro.study.levels import NONE
 
 
 class ChainProbes(Probes):
-    def function(self, name: str, platform: str, implementation: str = "kernel") -> Availability:
-        return self._once(("function", platform, name, implementation), self._probe_function)
+    def function(self, name: str, platform: str, implementation: str = "kernel", ip: str = "4") -> Availability:
+        return self._once(("function", platform, name, implementation, ip), self._probe_function)
 
     def anomaly(self, name: str, platform: str, tool: str = "stress-ng") -> Availability:
         """Return whether the tool is in the image. Whether it reaches its dose is checked in each trial."""
@@ -31,6 +31,15 @@ class ChainProbes(Probes):
     def offloads_off(self, attachment: str, platform: str) -> Availability:
         """Return whether frames fit the MTU on such links without offloads, by sending some."""
         return self._once(("offloads", platform, attachment), self._probe_frames)
+
+    def ipv6(self, attachment: str, platform: str) -> Availability:
+        """Return whether such links carry IPv6 through an instance, by a ping."""
+        return self._once(("ipv6", platform, attachment), self._probe_ipv6)
+
+    def _probe_ipv6(self, platform: Platform, attachment: str) -> Availability:
+        links, forwarding = self._attachments.get(attachment), registry.get("function", NONE)()
+        with deployed(self._testbed, platform, links, forwarding, ip="6"):
+            return AVAILABLE
 
     def _probe_frames(self, platform: Platform, attachment: str) -> Availability:
         links, forwarding = self._attachments.get(attachment), registry.get("function", NONE)()
@@ -48,10 +57,10 @@ class ChainProbes(Probes):
             'measure this combination with offloads = "kernel"',
         )
 
-    def _probe_function(self, platform: Platform, name: str, implementation: str) -> Availability:
+    def _probe_function(self, platform: Platform, name: str, implementation: str, ip: str) -> Availability:
         """Send a ping through the function, over the shortest links."""
         direct, function = self._attachments.get("veth-direct"), registry.get("function", name)()
-        with deployed(self._testbed, platform, direct, function, implementation=implementation) as chain:
+        with deployed(self._testbed, platform, direct, function, implementation=implementation, ip=ip) as chain:
             if not chain.counted().get("crossed", Counted(1, 0)).packets:
                 return Availability(f"a ping reached the sink without crossing function '{name}'")
         return AVAILABLE
