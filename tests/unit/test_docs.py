@@ -406,6 +406,10 @@ def limits_table() -> str:
         ),
         ("path", f"the function's own counter saw less than arrived, by more than {tolerance} (in the kernel)"),
         ("path", "a counter of the function that every new flow must increase did not change"),
+        (
+            "frames",
+            "the mean frame that the function received exceeds the MTU and its header, although `offloads` are off",
+        ),
         ("generator", f"it offered less than {iperf3_udp._LEAST_OFFERED:.0%} of the UDP rate".replace("%", " %")),
         ("generator", "the duration of iperf3 was wrong by more than 20 %, and by more than 0.5 s"),
         ("dose", "the neighbour's load ended before the measurement did"),

@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import ClassVar
 
+from lastro.attachments._offloads import made_by, script, switch_off
 from lastro.errors import LastroError
 from lastro.platforms.base import (
     AVAILABLE,
@@ -30,10 +31,13 @@ _PROBE_S = "3"  # time for one reply: a busy host may lose the first packet
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A link between two ports; `name` is short and unique in a topology."""
+    """A link between two ports; `name` is short and unique in a topology.
+
+    Without `offloads`, no device of the link leaves segmentation or checksums to the next one, as far as it can."""
 
     name: str
     ports: tuple[Port, Port]
+    offloads: bool = True
 
     def ends(self) -> list[tuple[str, Port]]:
         """Return (name of the link's other end in the DUT's namespace, port) for both ports."""
@@ -76,8 +80,17 @@ class Attachment(ABC):
     def connect(self, testbed: Testbed, segments: Sequence[Segment]) -> Iterator[None]:
         """Set up links with their addresses inside the block. The attachment must be prepared."""
         with self.laid(testbed, segments):
+            plain = [segment for segment in segments if not segment.offloads]
+            if plain:
+                switch_off(testbed, made_by(self.batches(testbed, plain)))
             self.plug(segments)
+            for instance, ports in _guests(plain):
+                instance.run(["sh", "-e"], stdin=script(ports))
             yield
+
+    def batches(self, testbed: Testbed, segments: Sequence[Segment]) -> list[tuple[str, list[str]]]:
+        """Return all batches for `ip` that make the links, each with the namespace in which it runs."""
+        return [(testbed.dut, self.compile(segments))]
 
     @contextmanager
     def laid(self, testbed: Testbed, segments: Sequence[Segment]) -> Iterator[None]:
@@ -131,6 +144,14 @@ class Attachment(ABC):
         except LastroError as error:
             return Availability(error.message, error.hint or self.remedy)
         return AVAILABLE
+
+
+def _guests(segments: Sequence[Segment]) -> list[tuple[Instance, list[str]]]:
+    """Return the virtual machines at these links, each with the names of its cards."""
+    found: dict[int, tuple[Instance, list[str]]] = {}
+    for port in (port for segment in segments for port in segment.ports if port.instance.takes_taps):
+        found.setdefault(id(port.instance), (port.instance, []))[1].append(port.name)
+    return [*found.values()]
 
 
 def far_end(end: str, port: Port) -> str:

@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
 
+from lastro.attachments._offloads import UNFINISHED, switch_off
 from lastro.attachments._separable import Switched
 from lastro.attachments.base import Segment, far_end
 from lastro.errors import CommandFailed, PlatformError, TrialError
@@ -218,7 +219,4 @@ def _finish_packets_at_the_source(testbed: Testbed, segments: Sequence[Segment])
     names: dict[str, list[str]] = {}
     for port in (port for segment in segments for port in segment.ports if not port.instance.takes_taps):
         names.setdefault(port.netns, []).append(port.name)
-    each = "for port; do ethtool --offload $port tx off tso off gso off; done"
-    lines = [f"nsenter --net={NETNS_DIR / netns} sh -ec '{each}' - {' '.join(own)}\n" for netns, own in names.items()]
-    if lines:
-        testbed.host.run(["sh", "-e"], stdin="".join(lines))
+    switch_off(testbed, names, UNFINISHED)

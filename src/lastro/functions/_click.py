@@ -112,6 +112,8 @@ class ClickRouter:
 @contextmanager
 def running(instance: Instance, elements: str, path: Path) -> Iterator[ClickRouter]:
     """Run Click with a function's elements inside the block. Raises: Unavailable, PlatformError."""
+    if path.version != "4":
+        raise Unavailable("the Click configurations are for IPv4 only", 'use implementation = "kernel"')
     if instance.run(["sh", "-c", "command -v click"], check=False).returncode != 0:
         raise Unavailable("the root filesystem has no `click`, and no distribution packages it", REMEDY)
     instance.run(["sh", "-c", f"cat > {_FILE}"], stdin=configuration(elements, path))

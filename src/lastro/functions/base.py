@@ -14,12 +14,12 @@ from lastro.errors import Unavailable
 from lastro.functions import _click
 from lastro.functions._click import BROKEN
 from lastro.functions._click import CONDITION as ON_CLICK
-from lastro.functions._path import Counted, Path
+from lastro.functions._path import PATHS, Counted, Path
 from lastro.platforms.base import Instance
 from lastro.requirements import NOTHING, Requirements
 
-_TABLE = "ip lastro"
-_USUAL_PATH = Path()
+_TABLE = "lastro"
+_USUAL_PATH = PATHS["4"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,8 @@ class Step:
 class Function(ABC):
     """A network function; a new one defines its rules in the kernel and, if it can, as a Click configuration.
 
-    `rules` are statements of nftables inside the table `ip lastro`; each may count in counters of its own."""
+    `rules` are statements of nftables inside the table `lastro` of the path's address family. Each may count in
+    counters of its own."""
 
     kind = "function"
     name: ClassVar[str]
@@ -41,6 +42,7 @@ class Function(ABC):
     requirements: ClassVar[Requirements] = NOTHING  # of the host; `lastro setup` installs them
     capabilities: ClassVar[tuple[str, ...]] = ("CAP_NET_ADMIN",)
     witnesses: ClassVar[tuple[str, ...]] = ()  # counters of its own that every new flow must move
+    per_packet: ClassVar[bool] = False  # whether its work on each packet, besides forwarding it, may limit the rate
 
     def rules(self, path: Path) -> str:
         """Return the chains, sets and counters to put in the table; without any, it is plain forwarding."""
@@ -82,7 +84,7 @@ class Function(ABC):
 
     def ruleset(self, path: Path) -> str:
         """Return the whole table. `crossed` counts every packet that the kernel forwards from inside to outside."""
-        return f"""table {_TABLE} {{
+        return f"""table {path.family} {_TABLE} {{
     counter crossed {{ }}
     chain witness {{
         type filter hook forward priority -300; policy accept;
@@ -95,7 +97,7 @@ class Function(ABC):
         """Return the named counters of the function in the kernel; empty where none can be read (a dead instance)."""
         if not instance.has_nftables:
             return {"crossed": _carried(instance, path)}
-        done = instance.run(["nft", "-j", "list", "counters", "table", *_TABLE.split()], check=False)
+        done = instance.run(["nft", "-j", "list", "counters", "table", path.family, _TABLE], check=False)
         try:
             items = json.loads(done.text)["nftables"]
             found = (item["counter"] for item in items if "counter" in item)
@@ -124,4 +126,4 @@ class Service(ABC):
     version_argv: ClassVar[tuple[str, ...]] = ()
 
 
-__all__ = ["BROKEN", "ON_CLICK", "Counted", "Function", "Path", "Service", "Step"]
+__all__ = ["BROKEN", "ON_CLICK", "PATHS", "Counted", "Function", "Path", "Service", "Step"]

@@ -22,27 +22,32 @@ DETOUR = ("detour0", "detour1")
 _MARK, _TABLE = 1, 100
 _DETOUR_MAC = "02:00:c6:12:02:02"
 _WINDOW, _MOST_BYTES = 64, 1500  # of Click's search: offsets in one Classifier, and the longest packet
+_DETOUR_ADDRESSES = {"4": ("198.18.2.1", "198.18.2.2"), "6": ("2001:2:0:2::1", "2001:2:0:2::2")}
 
 
 class Dpi(Function):
     name = "dpi"
     summary = "searches every payload for a signature, and redirects packets that have it"
+    per_packet = True
 
     def more_steps(self, path: Path) -> Sequence[Step]:
         entry, exit_ = DETOUR
+        here, there = _DETOUR_ADDRESSES[path.version]
+        six = path.version == "6"
         links = f"""link add name {entry} type veth peer name {exit_} address {_DETOUR_MAC}
-address add 198.18.2.1/24 dev {entry}
+address add {here}/{path.prefix} dev {entry}{" nodad" if six else ""}
 link set {entry} up
 link set {exit_} up
-neigh add 198.18.2.2 lladdr {_DETOUR_MAC} dev {entry} nud permanent
-route add default via 198.18.2.2 dev {entry} table {_TABLE}
+neigh add {there} lladdr {_DETOUR_MAC} dev {entry} nud permanent
+route add default via {there} dev {entry} table {_TABLE}
 rule add iif {path.inside} fwmark {_MARK} lookup {_TABLE}
 """
         inspection = f"""*mangle
 -A PREROUTING -i {path.inside} -m string --algo kmp --string {SIGNATURE} -j MARK --set-mark {_MARK}
 COMMIT
 """
-        return (Step(("ip", "-batch", "-"), links), Step(("iptables-nft-restore",), inspection))
+        batch, restore = (("ip", "-6"), "ip6tables-nft-restore") if six else (("ip",), "iptables-nft-restore")
+        return (Step((*batch, "-batch", "-"), links), Step((restore,), inspection))
 
     def click(self, path: Path) -> str:
         # Click 2.1 has no element that searches (FastClick has). A Classifier compares at fixed offsets: here at each

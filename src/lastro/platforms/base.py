@@ -234,7 +234,8 @@ def single_segments(link: str) -> list[str]:
 def configuration(port: Port) -> list[str]:
     """Return lines for `ip -batch` that configure a port, in its own namespace."""
     routes = [f"route add {route} dev {port.name}" for route in port.routes]
-    return [f"address add {port.address} dev {port.name}", f"link set {port.name} up", *routes]
+    usable = " nodad" if ":" in port.address else ""  # the kernel need not look whether another has the address
+    return [f"address add {port.address} dev {port.name}{usable}", f"link set {port.name} up", *routes]
 
 
 class Platform(ABC):
@@ -255,6 +256,7 @@ class Platform(ABC):
     start_s: ClassVar[float] = 0.15  # seconds to start and end an instance, about; for plans without measurements
     slowdown: ClassVar[float] = 1.0  # of a computation against the bare host, about; for plans only
     bare: ClassVar[bool] = False  # whether its instances are processes of the host itself, without virtualization
+    guests: ClassVar[bool] = False  # whether its instances are virtual machines, with cards that only they configure
     over_ssh: ClassVar[bool] = True  # whether it works on a remote host; if not, it needs files of this machine
     own_cgroups: tuple[str, ...] = ()  # of daemons: their usage is the platform's cost, not foreign load
 

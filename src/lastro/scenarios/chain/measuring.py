@@ -17,6 +17,7 @@ from lastro.platforms.base import Instance
 from lastro.results.samples import Outcome
 from lastro.scenarios.base import Config
 from lastro.scenarios.chain.deploy import Chain
+from lastro.scenarios.chain.frames import frames_of, judge_frames
 from lastro.scenarios.shared.disturbance import Disturbance
 from lastro.scenarios.shared.flow import judge_links, rest
 from lastro.scenarios.shared.host_limits import judge_host
@@ -99,7 +100,9 @@ def _instruments(testbed: Testbed, config: Config, chain: Chain, outcome: Outcom
         note_load(outcome, instrument.name, chain.source.spec.role, chain.sink.spec.role)
         note_meter(outcome, counters)
         outcome.invalidate(validity.path_reasons(instrument.name, counters.moved, reading.payload_bytes))
-        seen = _difference(counted, chain.counted())
+        seen = difference(counted, chain.counted())
+        if instrument.name == Iperf3Tcp.name:
+            judge_frames(frames_of(chain, counters, seen), chain, str(config["offloads"]), outcome)
         counts = "its elements" if config["implementation"] == "click" else "its rules"
         note_witness(outcome, "counters", f"packets that {counts} counted: {', '.join(sorted(seen))}", ("function",))
         outcome.invalidate(_crossings(instrument.name, chain, seen, reading.payload_bytes))
@@ -109,7 +112,8 @@ def _instruments(testbed: Testbed, config: Config, chain: Chain, outcome: Outcom
     outcome.notes["phases"] = phases
 
 
-def _difference(before: Mapping[str, Counted], after: Mapping[str, Counted]) -> dict[str, Counted]:
+def difference(before: Mapping[str, Counted], after: Mapping[str, Counted]) -> dict[str, Counted]:
+    """Return what the counters of a function counted between two readings."""
     return {
         name: Counted(now.packets - before[name].packets, now.bytes - before[name].bytes)
         for name, now in after.items()
