@@ -26,7 +26,7 @@ from lastro.instruments.iperf3_udp import Iperf3Udp
 from lastro.instruments.ping import Ping
 from lastro.scenarios.chain import ChainScenario
 from lastro.scenarios.chain.deploy import SINK_PORT, Chain, deployed
-from lastro.scenarios.chain.measuring import _crossings, _difference
+from lastro.scenarios.chain.measuring import _crossings, difference
 from lastro.scenarios.shared.pools import PlatformPool
 from lastro.testbed import Testbed
 
@@ -96,7 +96,7 @@ def test_tcp_udp_and_ping_pass_and_are_counted(testbed: Testbed, pool: PlatformP
             before = chain.counted()
             reading = instrument.measure(chain.source, chain.sink, chain.path.sink, SETTINGS)
             assert not reading.invalid_because and all(reading.measurements.values()), (instrument.name, reading)
-            seen = _difference(before, chain.counted())
+            seen = difference(before, chain.counted())
             assert _crossings(instrument.name, chain, seen, reading.payload_bytes) == []
             assert reading.payload_bytes > 100_000 or instrument.name == Ping.name, (instrument.name, reading)
             assert seen.get("detoured", seen["broken"]).packets == 0
@@ -191,7 +191,7 @@ def decided(testbed: Testbed, chain: Chain, packets: list[bytes]) -> tuple[list[
     sniffer.wait_line("done", 30)
     received = [bytes.fromhex(line) for line in sniffer.stop().text.split() if line[:1] == "4"]
     found = sorted((arrived(each, chain.path) for each in received if each[9] != ICMP or each[20] == 8), key=repr)
-    counts = {name: seen.packets for name, seen in _difference(before, chain.counted()).items() if name in COUNTED}
+    counts = {name: seen.packets for name, seen in difference(before, chain.counted()).items() if name in COUNTED}
     return found, {"detoured": sum(each.hops == 2 for each in found), **counts}
 
 
