@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from lastro import __version__, cli, errors, papers, registry, testing, validity
-from lastro.anomalies import cpu, disk, io, memory
+from lastro.anomalies import cpu, disk, fork, io, memory
 from lastro.cli import compare
 from lastro.cli._common import MANY_INVALID_TRIALS
 from lastro.instruments import iperf3_udp
@@ -417,6 +417,11 @@ def limits_table() -> str:
         ("dose of `memory`", f"less than {memory._LEAST_SHARE:g} of the memory that it wanted, or of its limit"),
         ("dose of `disk`", f"less than {disk._LEAST_BPS // 2**20} MiB written in a second"),
         ("dose of `io`", f"less than {io._LEAST_CPUS:g} CPUs used: almost no calls of sync()"),
+        (
+            "dose of `fork`",
+            f"less than {fork._LEAST_SHARE:g} of {fork.HELD:,} processes held, or of its limit, at begin and end; or"
+            f" fewer than {fork._LEAST_PER_S} created in a second on the whole host",
+        ),
         ("host", f"steal above `max_steal_percent`, by default {settings['max_steal_percent'].default:g} %"),
         ("host", f"foreign load above `max_foreign_cpus`, by default {settings['max_foreign_cpus'].default:g} CPUs"),
         ("clock", f"it was set by more than {validity._CLOCK_STEP_S:g} s during the trial"),

@@ -400,7 +400,9 @@ def test_older_virtualboxes_know_one_architecture(tmp_path: Path) -> None:
 
 def test_openvz_fills_a_disk_registers_and_starts(tmp_path: Path) -> None:
     host, testbed = bed(tmp_path)
-    limits = Resources(cpus=0.5, cpu_weight=50, cpuset="0", memory_bytes=64 << 20, read_bps=1000, write_bps=1000)
+    limits = Resources(
+        cpus=0.5, cpu_weight=50, cpuset="0", memory_bytes=64 << 20, read_bps=1000, write_bps=1000, pids=256
+    )
     spec = InstanceSpec("one", "subject", limits, sysctls={"net.ipv4.ip_forward": "1"})
     ctid = container_id(testbed, spec)
     assert ctid.startswith("1a570a1b-2c00-4000-8000-")
@@ -422,7 +424,8 @@ def test_openvz_fills_a_disk_registers_and_starts(tmp_path: Path) -> None:
     scratch = f"{testbed.scratch_dir}/one"
     assert host.files[f"{scratch}/private/ve.conf"].splitlines() == [
         f'VE_ROOT="{scratch}/root"', f'VE_PRIVATE="{scratch}/private"', 'HOSTNAME="subject"', 'ONBOOT="no"',
-        'CPULIMIT="50"', 'CPUUNITS="500"', 'CPUMASK="0"', 'PHYSPAGES="16384:16384"', 'SWAPPAGES="0:0"',
+        'CPULIMIT="50"', 'CPUUNITS="500"', 'CPUMASK="0"', 'PHYSPAGES="16384:16384"', 'NUMPROC="256:256"',
+        'SWAPPAGES="0:0"',
         'IOLIMIT="1000"',
     ]  # fmt: skip
     assert making.splitlines()[:4] == [

@@ -161,11 +161,11 @@ class Hypervisor(Platform):
         return f"mkdir -p {instance.sockets} {instance.scratch}; {copy}"
 
     def cgroup_limits(self, resources: Resources) -> Resources:
-        """Return the limits for the monitor's processes: all except that of memory.
+        """Return the limits for the monitor's processes: all except those of memory and of processes.
 
-        Memory is the size of the machine. The memory of the monitor itself is overhead of the platform, and is not
-        limited."""
-        return replace(resources, memory_bytes=None)
+        Memory is the size of the machine. The memory and the threads of the monitor itself are overhead of the
+        platform, and are not limited; the processes inside are in a table of the guest's own kernel."""
+        return replace(resources, memory_bytes=None, pids=None)
 
     def vcpus(self, spec: InstanceSpec) -> int:
         """Return the number of virtual CPUs: the chosen one, or else enough for the CPU limit."""

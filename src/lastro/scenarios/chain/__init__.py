@@ -32,7 +32,7 @@ from lastro.scenarios.chain.measuring import measure
 from lastro.scenarios.chain.probes import ChainProbes
 from lastro.scenarios.shared.bases import OnLinks, first_unavailable
 from lastro.scenarios.shared.calibration import calibrated, calibration_key, judge_ceiling
-from lastro.scenarios.shared.disturbance import Disturbance, demanded
+from lastro.scenarios.shared.disturbance import Disturbance, bounded, demanded
 from lastro.scenarios.shared.flow import rest
 from lastro.scenarios.shared.host_limits import HOST_LIMITS, clock_kept
 from lastro.scenarios.shared.instance_spec import instance_spec
@@ -226,7 +226,7 @@ class ChainScenario(OnLinks):
             yield None
             return
         anomaly, demand = asked
-        spec = isolated(instance_spec(self.testbed, NEIGHBOUR))
+        spec = bounded(isolated(instance_spec(self.testbed, NEIGHBOUR)), self.testbed, demand)
         with platform.start(self.testbed, spec) as instance, anomaly.at_work(instance, demand) as neighbour:
             yield Disturbance(neighbour, anomaly, demand)
 

@@ -24,7 +24,7 @@ from lastro.scenarios.proxy.hosts import HostsMeter
 from lastro.scenarios.proxy.origin import APACHE, NGINX, Origin
 from lastro.scenarios.proxy.proxies import ROLE, Farm, Proxy
 from lastro.scenarios.proxy.three_node import CLIENT, SERVER, ThreeNodeTestbed
-from lastro.scenarios.shared.disturbance import Disturbance, demanded
+from lastro.scenarios.shared.disturbance import Disturbance, bounded, demanded
 from lastro.scenarios.shared.memory_room import MIB, memory_taken, swap_taken
 from lastro.scenarios.shared.topology import note_load, note_meter, note_witness
 from lastro.study.levels import part_level
@@ -121,8 +121,9 @@ def disturbed(standing: Standing, config: Config, timeout_s: float) -> Iterator[
     anomaly, demand = asked
     # A group weighs as much as one process. On the paper's host, each process had its own weight, without a group.
     weight = Resources(cpu_weight=min(_MOST_WEIGHT, _USUAL_WEIGHT * demand.n_workers))
+    spec = bounded(dut.spec("neighbour", weight), dut.testbed, demand)
     with ExitStack() as stack:
-        instance = stack.enter_context(standing.native.start(dut.testbed, dut.spec("neighbour", weight)))
+        instance = stack.enter_context(standing.native.start(dut.testbed, spec))
         yield Disturbance(stack.enter_context(anomaly.at_work(instance, demand)), anomaly, demand)
 
 
